@@ -23,7 +23,7 @@ from calibrate.record.engine_records import EngineRecord, InUse
 from calibrate.record.uses import Use, work_in_use
 from sim.engines.costs import TableCost
 
-__all__ = ["CostFit", "fit_cost", "pace"]
+__all__ = ["CostFit", "fit_cost", "slowdown_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ def fit_cost(
     )
 
 
-def pace(work: Iterable[tuple[CostFit, InUse]]) -> float | None:
+def slowdown_of(work: Iterable[tuple[CostFit, InUse]]) -> float | None:
     """Return what an engine took for its work as a multiple of what fits say, ratio of totals; None without any work.
 
     Parameters

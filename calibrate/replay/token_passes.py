@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrate.costs.fit import CostFit, pace
+from calibrate.costs.fit import CostFit, slowdown_of
 from calibrate.costs.resampling import resampled_answers
 from calibrate.costs.sweep import fit_passes
 from calibrate.record.profile import Profile
@@ -304,7 +304,7 @@ class _Timings:
     def _pace(self, answers: Sequence[TokenAnswer]) -> float:
         """What plain decoding of the same answers took, as a multiple of what it took on average."""
         done = [self._plain[answer.problem] for answer in answers if answer.problem in self._plain]
-        return pace((self._recorded, one) for one in done) or 1.0
+        return slowdown_of((self._recorded, one) for one in done) or 1.0
 
     def _prefill_factor(self, answers: Sequence[TokenAnswer]) -> float:
         """Measured over modelled seconds of prefills, ratio of totals; 1 without any.

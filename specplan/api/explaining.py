@@ -1,4 +1,4 @@
-"""Why a server that speculates is slow, and what moved from a profile's predictions, from its metrics."""
+"""Why a speculating server is slow, and what moved from a profile's predictions, from its metrics."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 __all__ = ["Explained", "Metrics", "explain"]
 
 Metrics: TypeAlias = "str | Path"
-"""What ``GET /metrics`` said: a file, or the text itself, which has several lines."""
+"""Result of ``GET /metrics``: a file, or the text itself, which has several lines."""
 
 _PARTS: Final = 12
-"""Readings of a live server, less one."""
+"""Windows of a live server; it is read once more than that."""
 
 _Page = tuple[str, str, float]
-"""What a server's metrics said: the text, where it is from, and when it was read (s; NaN for files)."""
+"""Metrics of a server: the text, its source, and when it was read (s; NaN for files)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -42,13 +42,13 @@ class Explained(Result):
     """What moved from the predictions of a profile; None where none was given."""
 
     def headline(self) -> str:
-        """Return why it is slow and which k would be best, with how sure."""
+        """Return why the server is slow, and the best k with its interval."""
         from specplan.live.explaining.first_screen import summary
 
         return "" if self.explanation is None else summary(self.explanation)
 
     def records(self) -> list[dict[str, Any]]:
-        """Return the causes, the weightiest first; of a gateway what was compared."""
+        """Return the causes, the weightiest first; for a gateway, the compared quantities."""
         if self.explanation is None:
             assert self.drift is not None
             return [
@@ -79,13 +79,13 @@ class Explained(Result):
         return {**explanation_as_json(self.explanation), "drift": drift}
 
     def text(self, *, verbose: bool = False) -> str:
-        """Return what ``specplan explain`` prints, with ``verbose`` what it prints with ``-v``."""
+        """Return the text of ``specplan explain``, with ``verbose`` that of ``specplan explain -v``."""
         from specplan.live.drift.offline_text import drift_as_text
         from specplan.live.explaining.first_screen import first_screen
         from specplan.live.explaining.text import explanation_as_text
 
-        told = explanation_as_text if verbose else first_screen
-        blocks = [] if self.explanation is None else [told(self.explanation)]
+        as_text = explanation_as_text if verbose else first_screen
+        blocks = [] if self.explanation is None else [as_text(self.explanation)]
         return "\n\n".join(blocks + ([] if self.drift is None else [drift_as_text(self.drift)]))
 
 
@@ -107,18 +107,18 @@ def explain(
     false_alarm: float = 0.05,
     seed: int = 0,
 ) -> Explained:
-    r"""Say why a server that speculates is slow, and which k would be best, as ``specplan explain`` does.
+    r"""Explain why a speculating server is slow, and which k is best, as ``specplan explain`` does.
 
     >>> import specplan as sp
-    >>> def metrics(answers):  # what a server counted of 100 tokens, 40 rounds and 0.8 s for each answer
+    >>> def metrics(answers):  # metrics of a server: 100 tokens, 40 rounds and 0.8 s for each answer
     ...     return (f'sglang:generation_tokens_total {100 * answers}\nsglang:prompt_tokens_total {50 * answers}\n'
     ...             f'sglang:num_requests_total {answers}\nsglang:spec_accept_length 2.5\n'
     ...             f'sglang:inter_token_latency_seconds_sum {0.8 * answers}\n'
     ...             f'sglang:inter_token_latency_seconds_bucket{{le="+Inf"}} {100 * answers}\n'
     ...             f'sglang:time_to_first_token_seconds_sum {0.1 * answers}\n'
     ...             f'sglang:time_to_first_token_seconds_bucket{{le="+Inf"}} {answers}\n')
-    >>> found = sp.explain([metrics(10), metrics(60)], k=4)
-    >>> depth = found.explanation.depth
+    >>> explained = sp.explain([metrics(10), metrics(60)], k=4)
+    >>> depth = explained.explanation.depth
     >>> depth.best.low <= depth.best.value <= depth.best.high
     True
 
@@ -127,15 +127,15 @@ def explain(
     sources : the server's URL, which is then read for ``seconds``, or at least two readings in order of time: files,
         or their text.
     baseline : metrics of the same server without speculation or with another k, at the same load: a reading since its
-        start, or two with a comma between their names; or a file that ``vllm bench serve`` wrote of it. Or several.
+        start, or two with a comma between their names; or a result file of ``vllm bench serve``. Or several.
     seconds : how long to read a live server, [1, 86400].
-    k : tokens drafted per round, where the server does not tell.
-    chunk : its ``--max-num-batched-tokens``.
-    target, draft, eagle, gpu, tp : names of models and their GPUs: the costs of a round are modelled from them.
-    profile, method : say what moved from the predictions of this profile, of this token-level method.
-    plan : of a gateway: the plan that it was started with.
-    false_alarm : probability of saying that something moved while everything is as predicted.
-    seed : of the draws behind intervals.
+    k : tokens drafted per round, where the server does not report it.
+    chunk : the server's ``--max-num-batched-tokens``.
+    target, draft, eagle, gpu, tp : names of models and their GPUs, from which the times of a round are modelled.
+    profile, method : report what moved from the predictions of this profile for this token-level method.
+    plan : the plan that a gateway was started with.
+    false_alarm : probability of reporting a move while everything is as predicted.
+    seed : seed of the draws behind intervals.
 
     Raises
     ------
@@ -147,26 +147,26 @@ def explain(
     pages = _pages([sources] if isinstance(sources, str) else list(sources), seconds)
     if (behind := _of_gateway(pages, profile, plan, false_alarm)) is not None:
         return Explained(explanation=None, drift=behind)
-    found = [_reading(page) for page in pages]
+    readings = [_reading(page) for page in pages]
     points, plain_cache = _baselines(baseline, chunk)
-    told = explained(
-        found,
+    explanation = explained(
+        readings,
         baselines=points,
-        named=_named(found, target, draft, eagle, gpu, tp),
+        named=_named(readings, target, draft, eagle, gpu, tp),
         plain_cache=plain_cache,
         k=k,
         chunk=chunk,
         seed=seed,
     )
-    return Explained(explanation=told, drift=_of_server(found, profile, method, false_alarm))
+    return Explained(explanation=explanation, drift=_of_server(readings, profile, method, false_alarm))
 
 
 def _pages(sources: Sequence[Metrics], seconds: float) -> list[_Page]:
     live = [source for source in sources if "://" in str(source) and not _is_text(source)]
     if live and len(sources) > 1:
-        raise ParameterError("sources", str(live[0]), "must be one URL, or files: not both")
+        raise ParameterError("sources", str(live[0]), "must be a single URL, or files: not both")
     if not live and len(sources) < 2:
-        rule = "must be two files at least, in order of time, or the server's URL"
+        rule = "must be at least two files in order of time, or the server's URL"
         raise ParameterError("sources", len(sources), rule)
     return _watched(str(live[0]), seconds) if live else [_page(source) for source in sources]
 
@@ -190,31 +190,33 @@ def _reading(page: _Page) -> Reading:
 
 
 def _watched(url: str, seconds: float) -> list[_Page]:
-    """Metrics of a live server, several times."""
+    """Read the metrics of a live server several times."""
     from calibrate.engines.http.metrics_page import metrics_url, pages
 
     where = metrics_url(url)
     n = min(_PARTS, max(int(seconds), 1)) + 1
-    with progress(f"watching {where} for {seconds:g} s", n) as told:
-        return [(text, where, moment) for text, moment in pages(url, n, seconds, told=told)]
+    with progress(f"watching {where} for {seconds:g} s", n) as report:
+        return [(text, where, moment) for text, moment in pages(url, n, seconds, on_page=report)]
 
 
 def _of_gateway(
     pages: Sequence[_Page], profile: Profile | str | Path | None, plan: str | Path | None, false_alarm: float
 ) -> Drift | None:
-    """What moved behind a gateway; None where the metrics are of no gateway."""
+    """Drift of a gateway; None where the metrics are not of a gateway."""
     from specplan.live.drift.gateway_reading import read_gateway
 
     readings = [read_gateway(text, source) for text, source, _ in pages]
     known = [one for one in readings if one is not None]
     if not known:
         if plan is not None:
-            raise ParameterError("plan", str(plan), "belongs to the metrics of a gateway: these are of a server")
+            raise ParameterError("plan", str(plan), "is for the metrics of a gateway: these are of a server")
         return None
     if len(known) < len(readings):
-        raise ParameterError("sources", len(readings), "must be of one server: some are of a gateway, some are not")
+        raise ParameterError(
+            "sources", len(readings), "must be of the same server: some are of a gateway, some are not"
+        )
     if profile is None:
-        rule = "is missing: a gateway's metrics are compared with the profile that its plan was made from"
+        rule = "is missing: give the profile that the gateway's plan was made from"
         raise ParameterError("profile", "", rule)
     from sim.configuration import Configuration
     from specplan.live.drift.offline import gateway_drift
@@ -228,17 +230,17 @@ def _of_gateway(
 
 
 def _of_server(
-    found: Sequence[Reading], profile: Profile | str | Path | None, method: str | None, false_alarm: float
+    readings: Sequence[Reading], profile: Profile | str | Path | None, method: str | None, false_alarm: float
 ) -> Drift | None:
-    """What moved on a server that speculates on tokens; None where no profile was given."""
+    """Drift of a server with a token-level method; None where no profile was given."""
     if profile is None:
         if method is not None:
-            raise ParameterError("method", method, "needs a profile: it says which of its records is meant")
+            raise ParameterError("method", method, "needs a profile: it chooses a record of the profile")
         return None
     from specplan.live.drift.offline import token_drift
     from specplan.live.explaining.window import window, windows
 
-    parts = windows(found) or [window(found[0], found[-1])]
+    parts = windows(readings) or [window(readings[0], readings[-1])]
     return token_drift(parts, _known(profile), method=method, false_alarm=false_alarm)
 
 
@@ -247,7 +249,7 @@ def _known(profile: Profile | str | Path) -> Profile:
 
 
 def _baselines(given: Metrics | Sequence[Metrics], chunk: int) -> tuple[list[Point], float]:
-    """The rounds of baselines, and the tokens in the cache of one without speculation; NaN where none is given."""
+    """The rounds of baselines, and the cache tokens of the baseline without speculation; NaN where there is none."""
     from specplan.live.explaining.explanation import point_of
     from specplan.live.explaining.window import since_start, window
 
@@ -259,7 +261,7 @@ def _baselines(given: Metrics | Sequence[Metrics], chunk: int) -> tuple[list[Poi
             raise ParameterError("baseline", str(one), "is given twice: leave one out")
         paths = [one] if _is_text(one) else str(one).split(",")
         if len(paths) > 2 or not all(map(str, paths)):
-            raise ParameterError("baseline", str(one), "must be a file, or two with a comma between them")
+            raise ParameterError("baseline", str(one), "must be a file, or two files with a comma between them")
         if len(paths) == 1 and (point := _benchmark(one)) is not None:
             points.append(point)
             continue
@@ -272,7 +274,7 @@ def _baselines(given: Metrics | Sequence[Metrics], chunk: int) -> tuple[list[Poi
 
 
 def _benchmark(source: Metrics) -> Point | None:
-    """The round of a benchmark's file; None where it is none."""
+    """The round of a benchmark's result file; None where it is not such a file."""
     from specplan.readers.formats import is_benchmark, read_benchmarks
 
     if _is_text(source) or not is_benchmark(Path(source)):
@@ -284,19 +286,19 @@ def _benchmark(source: Metrics) -> Point | None:
 
 
 def _named(
-    found: Sequence[Reading], target: str | None, draft: str | None, eagle: str | None, gpu: str | None, tp: int
+    readings: Sequence[Reading], target: str | None, draft: str | None, eagle: str | None, gpu: str | None, tp: int
 ) -> Named | None:
-    """What names tell; None where none is given."""
+    """The pass model of the round from names; None where no name is given."""
     if target is None and gpu is None:
         for name, value in (("draft", draft), ("eagle", eagle)):
             if value is not None:
                 raise ParameterError(name, value, "needs target and gpu")
         return None
     if target is None or gpu is None:
-        rule = "must be given too: a round's costs are modelled from target and gpu"
+        rule = "must be given too: the times of a round are modelled from target and gpu"
         raise ParameterError("target" if target is None else "gpu", None, rule)
     from specplan.live.explaining.names import named_round
     from specplan.live.explaining.window import window
 
-    whole = window(found[0], found[-1])
-    return named_round(target, draft=draft, eagle=eagle, gpu=gpu, tp=tp, found=whole, engine=found[-1].engine)
+    whole = window(readings[0], readings[-1])
+    return named_round(target, draft=draft, eagle=eagle, gpu=gpu, tp=tp, window=whole, engine=readings[-1].engine)

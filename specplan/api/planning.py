@@ -106,7 +106,7 @@ def plan(
     counts = (concurrency,) if isinstance(concurrency, int) else tuple(concurrency)
     found = planner.plan(timings.profile, request, progress=progress)
     return ProfilePlan(
-        found=found,
+        ranking=found,
         timings=timings,
         at_once=tuple(crowds(timings.profile, found, counts)),
         advice=advise(timings.profile, found.best.prediction.configuration),

@@ -1,4 +1,4 @@
-"""Predict one configuration by simulation."""
+"""Predicts a configuration by simulation."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ __all__ = ["Simulated", "save_timeline", "simulate", "simulate_configuration"]
 
 _SHOWN_STEPS: Final = 20
 _EXPLAINED: Final = 12
-"""Drawn answers of 100 steps simulated to explain why two speedups do not multiply: each is run 32 times."""
+"""Most drawn answers of 100 steps that are simulated to explain why two speedups do not multiply, 32 times each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Simulated(Result):
-    """What one configuration is predicted to do on the models of a profile."""
+    """The prediction of a configuration on the models of a profile."""
 
     predictor: Predictor
     prediction: Prediction
     loss: Overshoot | None
-    """Why the speedups of steps and of tokens do not multiply; None where only one of the two speculates."""
+    """Why the step-level and token-level speedups do not multiply; None where only one level speculates."""
     crowd: AtOnce | None
-    """With answers at once, if that was asked for."""
+    """Prediction with answers at once, if requested."""
 
     @property
     def profile(self) -> str:
@@ -47,11 +47,11 @@ class Simulated(Result):
         return self.predictor.profile.name
 
     def timeline(self, answer: int = 0) -> Timeline:
-        """Return when what happens in one of the simulated answers.
+        """Return the timeline of a simulated answer.
 
         Raises
         ------
-        ParameterError : no answer of that number.
+        ParameterError : there is no answer of that number.
         """
         if not 0 <= answer < self.predictor.n_answers:
             rule = f"must be below {self.predictor.n_answers}, the number of answers"
@@ -59,7 +59,7 @@ class Simulated(Result):
         return self.predictor.timeline(self.prediction.configuration, answer)
 
     def records(self) -> list[dict[str, Any]]:
-        """Return one row: the configuration and what is predicted of it."""
+        """Return a single row: the configuration and its prediction."""
         p = self.prediction
         c = p.configuration
         fields: dict[str, Any] = {"method": c.method, "token": c.token, "k1": c.k1, "k2": c.k2, "speedup": p.speedup}
@@ -70,12 +70,12 @@ class Simulated(Result):
     def plain(self) -> dict[str, Any]:
         """Return what ``specplan simulate --json`` prints."""
         head = {"schema": "specplan.prediction", "schema_version": 1, "profile": self.profile}
-        found: dict[str, Any] = {**head, **self.prediction.plain()}
-        found["at_once"] = None if self.crowd is None else self.crowd.plain()
-        return {**found, "overshoot": None if self.loss is None else {**asdict(self.loss), "total": self.loss.total}}
+        data: dict[str, Any] = {**head, **self.prediction.plain()}
+        data["at_once"] = None if self.crowd is None else self.crowd.plain()
+        return {**data, "overshoot": None if self.loss is None else {**asdict(self.loss), "total": self.loss.total}}
 
     def text(self, *, verbose: bool = False) -> str:
-        """Return what ``specplan simulate`` prints, with ``verbose`` its assumptions too."""
+        """Return the text of ``specplan simulate``, with ``verbose`` that of ``specplan simulate -v``."""
         return _as_text(self.profile, self.prediction, self.loss, self.crowd, verbose=verbose)
 
 
@@ -88,26 +88,26 @@ def simulate(
     corruption: float | None = None,
     places: Mapping[str, str] = MappingProxyType({}),
 ) -> Simulated:
-    """Predict one configuration for the models of a profile, as ``specplan simulate`` does.
+    """Predict a configuration for the models of a profile, as ``specplan simulate`` does.
 
     >>> import specplan as sp
-    >>> found = sp.simulate("lr-deepseek-gsm8k", "lr-async k1=4", n_answers=4)
-    >>> 1.0 < found.prediction.speedup.value < 2.0
+    >>> simulated = sp.simulate("lr-deepseek-gsm8k", "lr-async k1=4", n_answers=4)
+    >>> 1.0 < simulated.prediction.speedup.value < 2.0
     True
 
     Parameters
     ----------
     of : the profile, its name or its file.
-    configuration : as tables name it, e.g. ``lr-async k1=4 rules=eager + prompt-lookup k2=4``; LR's schedule defaults
+    configuration : name as in tables, e.g. ``lr-async k1=4 rules=eager + prompt-lookup k2=4``; LR's schedule defaults
         to released-code for published profiles, else paper.
-    n_answers : to simulate; default all recorded ones, or 40.
-    concurrency : simulate so many answers at once on the same engines as well, in [1, 256].
+    n_answers : answers to simulate; default all recorded ones, or 40.
+    concurrency : also simulate this number of answers at once on the same engines, in [1, 256].
     corruption : share of acceptance lost after a wrong step, in [0, 1]; default as measured.
     places : role to the role on whose processor its engine runs instead, or ``own``; measured profiles only.
 
     Raises
     ------
-    ParameterError : no such configuration, or an argument outside its range.
+    ParameterError : an unknown configuration, or an argument outside its range.
     """
     from sim.configuration import Configuration
     from specplan.planning.planner import Request
@@ -128,7 +128,7 @@ def simulate_configuration(
     corruption: float | None = None,
     places: Mapping[str, str] = MappingProxyType({}),
 ) -> Simulated:
-    """As `simulate`, of a profile and a configuration that are read already."""
+    """As `simulate`, with a given profile and configuration."""
     from specplan.planning.predict import Predictor
 
     if places and not given.engines:
@@ -144,7 +144,7 @@ def simulate_configuration(
 
 
 def _overshoot(predictor: Predictor, configuration: Configuration) -> Overshoot | None:
-    """Why the speedups of steps and of tokens do not multiply; None where only one of the two speculates."""
+    """Why the step-level and token-level speedups do not multiply; None where only one level speculates."""
     from specplan.planning.overshoot import overshoot
 
     if not configuration.is_hybrid:
@@ -155,13 +155,13 @@ def _overshoot(predictor: Predictor, configuration: Configuration) -> Overshoot 
 
 
 def _at_once(trials: Trials, prediction: Prediction, concurrency: int) -> AtOnce:
-    """Simulate answers that share engines, so many at any time, under the method and under plain decoding."""
+    """Simulate concurrent answers on shared engines, with the method and with plain decoding."""
     from specplan.planning.at_once import Crowds
 
     with progress(f"simulating {concurrency} answers at once", 1) as step_done:
-        found = Crowds(trials, [prediction]).of(prediction, concurrency)
+        loaded = Crowds(trials, [prediction]).of(prediction, concurrency)
         step_done()
-    return found
+    return loaded
 
 
 def save_timeline(timeline: Timeline, path: Path, *, until: float | None = None) -> None:
@@ -190,11 +190,11 @@ def _as_text(profile: str, p: Prediction, loss: Overshoot | None, crowd: AtOnce 
     rows = [
         ["speedup over plain decoding", f"{s.value:.3f}", f"95 % interval {s.low:.3f} – {s.high:.3f}"],
         ["seconds per answer", f"{p.seconds_per_answer:.4g}", f"plain decoding {p.baseline_seconds:.4g}"],
-        ["steps written by the draft", f"{100 * p.accepted:.1f} %", ""],
+        ["draft steps in the answer", f"{100 * p.accepted:.1f} %", ""],
         ["target sequences in flight", f"{p.peak_sequences}", "at the peak"],
         ["tokens per target pass", f"{p.tokens_per_pass:.3f}", ""],
-        ["draft tokens in vain", f"{p.wasted_draft:.3f}", "per committed token"],
-        ["target tokens in vain", f"{p.wasted_target:.3f}", "per committed token"],
+        ["discarded draft tokens", f"{p.wasted_draft:.3f}", "per committed token"],
+        ["discarded target tokens", f"{p.wasted_target:.3f}", "per committed token"],
     ]
     rows += [] if crowd is None else _crowd_rows(crowd)
     rows += _accuracy(p)
@@ -207,7 +207,7 @@ def _as_text(profile: str, p: Prediction, loss: Overshoot | None, crowd: AtOnce 
     if verbose:
         lines += [f"- {note}" for note in notes]
     elif notes:
-        lines.append("What it rests on: -v.")
+        lines.append("Assumptions: -v.")
     return "\n".join(lines)
 
 
@@ -234,9 +234,9 @@ def _accuracy(p: Prediction) -> list[list[str]]:
     if p.false_accepts is not None:
         f = p.false_accepts
         rows.append(
-            ["wrong draft steps let stand", f"{f.value:.3f}", f"per answer, {max(f.low, 0.0):.3f} – {f.high:.3f}"]
+            ["accepted wrong draft steps", f"{f.value:.3f}", f"per answer, {max(f.low, 0.0):.3f} – {f.high:.3f}"]
         )
-    for name, a in (("right answers", p.accuracy), ("right answers, target alone", p.baseline_accuracy)):
+    for name, a in (("right answers", p.accuracy), ("right answers, plain decoding", p.baseline_accuracy)):
         if a is not None:
             rows.append([name, f"{a.value:.3f}", f"95 % interval {a.low:.3f} – {a.high:.3f}"])
     return rows

@@ -1,4 +1,4 @@
-"""Configurations run for real beside their predictions, one answer at a time and under load."""
+"""Configurations with predictions and measurements, at concurrency 1 and under load."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from calibrate.measuring.plan import MeasurableModels
     from calibrate.record.profile import Profile
     from sim.configuration import Configuration
-    from specplan.check.validating.asked import Questions
+    from specplan.check.validating.questions import Questions
     from specplan.check.validating.under_load import LoadValidation
     from specplan.check.validating.validation import Validation
     from specplan.planning.advice import Advice
@@ -29,12 +29,12 @@ Configurations: TypeAlias = "str | Configuration | Sequence[str | Configuration]
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Validated(Result):
-    """Configurations, predicted and measured one answer at a time."""
+    """Configurations, predicted and measured at concurrency 1."""
 
-    found: Validation
+    validation: Validation
     profile: Profile
     advice: Advice
-    """Servers and clients to run the one that was measured to be the fastest."""
+    """Servers and clients that run the configuration that was measured fastest."""
 
     def records(self) -> list[dict[str, Any]]:
         """Return a row for each configuration."""
@@ -44,21 +44,21 @@ class Validated(Result):
                 | {"error": row.error, "good": row.good, "at_pace": row.at_pace, "replayed": row.replayed}
                 | {"accuracy_predicted": row.prediction.accuracy, "accuracy_measured": row.measured.accuracy}
             )
-            for row in self.found.rows
+            for row in self.validation.rows
         ]
 
     def plain(self) -> dict[str, Any]:
         """Return what ``specplan validate --json`` prints."""
         from specplan.check.validating.text import plain
 
-        return {**plain(self.found), "advice": self.advice.plain()}
+        return {**plain(self.validation), "advice": self.advice.plain()}
 
     def text(self, *, verbose: bool = False) -> str:
-        """Return what ``specplan validate`` prints, with ``verbose`` what it prints with ``-v``."""
+        """Return the text of ``specplan validate``, with ``verbose`` that of ``specplan validate -v``."""
         from specplan.check.validating.text import as_text, first_screen
 
-        first = first_screen(self.found)
-        return "\n\n".join([first, self.advice.text(), as_text(self.found)]) if verbose else first
+        first = first_screen(self.validation)
+        return "\n\n".join([first, self.advice.text(), as_text(self.validation)]) if verbose else first
 
     def plot(self, path: Path) -> None:
         """Draw predicted against measured speedups into a PNG, SVG or PDF, as ``specplan validate --plot`` does."""
@@ -66,33 +66,33 @@ class Validated(Result):
         from specplan.check.validating.picture import draw_rows
 
         with replacing(path) as temporary:
-            draw_rows(self.found, temporary)
+            draw_rows(self.validation, temporary)
 
     def draw(self, path: Path) -> bool:
-        """Draw an answer of the fastest configuration, simulated above measured; return whether one was run now."""
+        """Draw an answer of the fastest configuration, simulated above measured; return False if none was run now."""
         from calibrate.record.files import replacing
         from specplan.check.validating.validation import draw_timelines
 
-        rows = [row for row in self.found.rows if row.name in self.found.runs.sessions]
+        rows = [row for row in self.validation.rows if row.name in self.validation.runs.sessions]
         if not rows:
             return False
         with replacing(path) as temporary:
             fastest = max(rows, key=lambda row: row.measured.speedup.value)
-            draw_timelines(self.profile, self.found, fastest, temporary)
+            draw_timelines(self.profile, self.validation, fastest, temporary)
         return True
 
     def report(self) -> Report:
         """Return the page that ``--report`` writes."""
         from specplan.show.validations import validation_report
 
-        return validation_report(self.found, self.advice)
+        return validation_report(self.validation, self.advice)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ValidatedUnderLoad(Result):
-    """Configurations, predicted and measured with so many clients at once."""
+    """Configurations, predicted and measured with concurrent clients."""
 
-    found: LoadValidation
+    validation: LoadValidation
 
     def records(self) -> list[dict[str, Any]]:
         """Return a row for each number of clients and configuration."""
@@ -102,27 +102,27 @@ class ValidatedUnderLoad(Result):
                 | {f"{name}_predicted": value for name, value in row.predicted.items()}
                 | {f"{name}_measured": value for name, value in row.measured.items()}
             )
-            for row in self.found.rows
+            for row in self.validation.rows
         ]
 
     def plain(self) -> dict[str, Any]:
         """Return what ``specplan validate --concurrency --json`` prints."""
         from specplan.check.validating.load_text import plain
 
-        return plain(self.found)
+        return plain(self.validation)
 
     def text(self, *, verbose: bool = False) -> str:
         """Return what ``specplan validate --concurrency`` prints."""
         from specplan.check.validating.load_text import as_text, first_screen
 
-        first = first_screen(self.found)
-        return f"{first}\n\n{as_text(self.found)}" if verbose else first
+        first = first_screen(self.validation)
+        return f"{first}\n\n{as_text(self.validation)}" if verbose else first
 
     def report(self) -> Report:
         """Return the page that ``--report`` writes."""
         from specplan.show.validations import load_validation_report
 
-        return load_validation_report(self.found)
+        return load_validation_report(self.validation)
 
 
 def validate(
@@ -136,33 +136,33 @@ def validate(
     seed: int = 1,
     journal: Path | None = None,
 ) -> Validated:
-    """Predict, then run for real, and compare, as ``specplan validate`` does.
+    """Predict configurations, run them on real engines, and compare, as ``specplan validate`` does.
 
     >>> import specplan as sp
     >>> from calibrate.measuring.engine_timings import MeasureOptions
     >>> short = MeasureOptions(rounds=1, batches=(1, 2), contexts=(64,), prefills=(16,))
     >>> known = sp.calibrate("torch", answers=2, max_steps=4, candidates=0, n_token_answers=0, timings=short)
-    >>> found = sp.validate(known, "lr-async k1=2", n_answers=2)
-    >>> found.records()[0]["measured"] > 0.0
+    >>> validated = sp.validate(known, "lr-async k1=2", n_answers=2)
+    >>> validated.records()[0]["measured"] > 0.0
     True
 
     Parameters
     ----------
     of : a measured profile, its name or its file; its models are opened.
-    configurations : as tables name them, e.g. ``lr-async k1=2 + prompt-lookup k2=4``; one or several.
-    n_answers : fresh questions, each run every way, >= 2.
-    n_plain : how often plain decoding answers each, >= 1; default the root of the number of configurations, rounded.
+    configurations : one or several names as in tables, e.g. ``lr-async k1=2 + prompt-lookup k2=4``.
+    n_answers : fresh questions, each answered by every configuration, >= 2.
+    n_plain : answers of plain decoding to each, >= 1; default the root of the number of configurations, rounded.
     prompts : JSONL file of fresh questions; default those of the bundled task, for the bundled pair.
-    servers : those that have another address now than in the profile: address there to address now, ``URL[#model]``.
-    seed : of the questions and the order of runs.
-    journal : file in which finished runs are kept; the same call goes on from there. The caller removes it.
+    servers : new address (``URL[#model]``) by the address in the profile, for servers that moved.
+    seed : seed of the questions and the order of runs.
+    journal : file that keeps finished runs; the same call continues from it. The caller removes it.
 
     Raises
     ------
-    ParameterError : a profile that names no models, no such configuration, or no questions for these models.
+    ParameterError : a profile without models, an unknown configuration, or no questions for these models.
     CalibrationError : an engine failed.
     """
-    from specplan.check.validating.asked import to_ask
+    from specplan.check.validating.questions import to_ask
 
     given = profile_of(of) if isinstance(of, (str, Path)) else of
     chosen = _chosen(configurations)
@@ -182,7 +182,7 @@ def validate_under_load(
     seed: int = 1,
     journal: Path | None = None,
 ) -> ValidatedUnderLoad:
-    """Predict, then run for real with many questions at once, as ``specplan validate --concurrency`` does.
+    """Predict configurations, run them with concurrent clients, and compare: ``specplan validate --concurrency``.
 
     >>> import specplan as sp
     >>> sp.validate_under_load("lr-deepseek-gsm8k", "lr-async k1=2", [1, 2])
@@ -192,14 +192,14 @@ def validate_under_load(
     Parameters
     ----------
     of, configurations, prompts, servers, seed, journal : as for `validate`.
-    concurrency : numbers of clients, each of which takes the next question when its last answer is there.
-    n_answers, n_rounds : fresh questions in all, and rounds into which they are parted, >= 2.
+    concurrency : numbers of clients, each of which sends its next question when it has an answer.
+    n_answers, n_rounds : fresh questions in all, and rounds into which they are divided, >= 2.
 
     Raises
     ------
-    ParameterError, CalibrationError : as `validate`; or too few questions for so many rounds.
+    ParameterError, CalibrationError : as `validate`; or too few questions for the rounds.
     """
-    from specplan.check.validating.asked import to_ask
+    from specplan.check.validating.questions import to_ask
 
     given = profile_of(of) if isinstance(of, (str, Path)) else of
     chosen = _chosen(configurations)
@@ -213,8 +213,8 @@ def _chosen(configurations: Configurations) -> list[Configuration]:
     from sim.configuration import Configuration
 
     several = [configurations] if isinstance(configurations, (str, Configuration)) else configurations
-    found = [Configuration.parse(one) if isinstance(one, str) else one for one in several]
-    return list({one.name: one for one in found}.values())
+    parsed = [Configuration.parse(one) if isinstance(one, str) else one for one in several]
+    return list({one.name: one for one in parsed}.values())
 
 
 def run_validation(
@@ -227,7 +227,7 @@ def run_validation(
     seed: int,
     journal: Path | None,
 ) -> Validated:
-    """As `validate`, of models and questions that are at hand."""
+    """As `validate`, with given models and questions."""
     from calibrate.models.servers import timeouts_as_such
     from specplan.check.validating import validation
     from specplan.planning.advice import advise
@@ -236,7 +236,7 @@ def run_validation(
     n_plain = validation.plain_answers(len(predictions)) if n_plain is None else n_plain
     parts = len(questions.problems) * (len(predictions) + n_plain)
     with progress(f"validating {profile.name}", parts) as step_done, timeouts_as_such():
-        found = finished(
+        result = finished(
             validation.validate(
                 profile,
                 predictions,
@@ -250,8 +250,8 @@ def run_validation(
                 progress=lambda part: step_done(),
             )
         )
-    best = max(found.rows, key=lambda row: row.measured.speedup.value)
-    return Validated(found=found, profile=profile, advice=advise(profile, best.prediction.configuration))
+    best = max(result.rows, key=lambda row: row.measured.speedup.value)
+    return Validated(validation=result, profile=profile, advice=advise(profile, best.prediction.configuration))
 
 
 def run_under_load(
@@ -265,14 +265,14 @@ def run_under_load(
     seed: int,
     journal: Path | None,
 ) -> ValidatedUnderLoad:
-    """As `validate_under_load`, of models and questions that are at hand."""
+    """As `validate_under_load`, with given models and questions."""
     from calibrate.models.servers import timeouts_as_such
     from specplan.check.validating import under_load
 
     under_load.check_rounds(len(questions.problems), n_rounds, loads)
     parts = (len(configurations) + 1) * len(loads) * (n_rounds + 1)
     with progress(f"validating {profile.name}", parts) as step_done, timeouts_as_such():
-        found = finished(
+        result = finished(
             under_load.validate_under_load(
                 profile,
                 configurations,
@@ -287,4 +287,4 @@ def run_under_load(
                 progress=lambda part: step_done(),
             )
         )
-    return ValidatedUnderLoad(found=found)
+    return ValidatedUnderLoad(validation=result)

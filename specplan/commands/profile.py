@@ -33,7 +33,7 @@ __all__ = ["command"]
 
 @click.group()
 def command() -> None:
-    """List, show, check, compare and pool profiles: what is known about a set of models on a machine."""
+    """List, show, check, compare and pool profiles, the measured or published data of models on a machine."""
 
 
 @command.command("list")
@@ -69,8 +69,8 @@ def show(profile: str, as_json: bool, output: Path | None, force: bool) -> None:
     from calibrate.record.library import load
 
     check_output(output, force=force)
-    found = load(profile)
-    deliver(found.to_json().rstrip() if as_json else _described(found), output)
+    loaded = load(profile)
+    deliver(loaded.to_json().rstrip() if as_json else _described(loaded), output)
 
 
 @command.command()
@@ -80,12 +80,12 @@ def check(files: tuple[str, ...], as_json: bool) -> None:
     """Check that each of FILES (names or files) is a valid profile."""
     from calibrate.record.library import load
 
-    found = [load(file) for file in files]
+    loaded = [load(file) for file in files]
     if as_json:
-        valid = [{**_summary(p), "valid": True} for p in found]
+        valid = [{**_summary(p), "valid": True} for p in loaded]
         deliver(to_json({"schema": "specplan.profile-check", "schema_version": 1, "profiles": valid}), None)
         return
-    for file, p in zip(files, found, strict=True):
+    for file, p in zip(files, loaded, strict=True):
         name = "" if p.name == file else f" {p.name!r}"
         deliver(f"{file}: valid profile{name} (schema version {p.schema_version}, {p.source})", None)
 
@@ -104,11 +104,15 @@ def schema(output: Path | None, force: bool) -> None:
 @click.argument("first", type=InputName())
 @click.argument("second", type=InputName())
 @click.option(
-    "--confidence", type=CONFIDENCE, default=0.95, show_default=True, help="1 less the error rate of all tests."
+    "--confidence",
+    type=CONFIDENCE,
+    default=0.95,
+    show_default=True,
+    help="1 minus the error rate of all tests together.",
 )
 @click.option("--plan/--no-plan", "with_plan", default=True, show_default=True, help="Compare planned speedups too.")
-@click.option("--all", "show_all", is_flag=True, help="List what is within noise as well.")
-@click.option("--exit-code", is_flag=True, help="Exit 1 if a measured difference is more than noise.")
+@click.option("--all", "show_all", is_flag=True, help="Also list differences within noise.")
+@click.option("--exit-code", is_flag=True, help="Exit with status 1 if a measured difference exceeds noise.")
 @json_option
 @output_options
 def diff(
@@ -122,10 +126,10 @@ def diff(
     output: Path | None,
     force: bool,
 ) -> None:
-    """Compare the profiles FIRST and SECOND (names or files): what is set otherwise, and what is more than noise.
+    """Compare the profiles FIRST and SECOND (names or files): different settings, and differences beyond noise.
 
-    All tests of a comparison share one error rate (Holm): if only chance differs, the probability that anything is
-    called more than noise is at most 5 % (--confidence).
+    All tests of a comparison share an error rate (Holm): without any true difference, the probability of reporting any
+    is at most 5 % (--confidence).
     """
     from calibrate.record.compare import compare
     from calibrate.record.library import load
@@ -133,14 +137,14 @@ def diff(
     check_output(output, force=force)
     one, two = load(first), load(second)
     speedups = _planned_speedups(one, two) if with_plan else {}
-    found = compare(one, two, speedups=speedups, confidence=confidence)
-    deliver(_comparison_json(found) if as_json else _comparison_text(found, show_all=show_all), output)
-    if exit_code and found.real:
+    comparison = compare(one, two, speedups=speedups, confidence=confidence)
+    deliver(_comparison_json(comparison) if as_json else _comparison_text(comparison, show_all=show_all), output)
+    if exit_code and comparison.real:
         raise click.exceptions.Exit(1)
 
 
 _SAME_MODELS: Final = 0.01
-"""Probability by chance below which a difference in acceptance says that models are others."""
+"""p-value below which a difference in acceptance means that the models differ."""
 
 
 @command.command()
@@ -148,10 +152,10 @@ _SAME_MODELS: Final = 0.01
 @click.argument("others", type=InputName(), nargs=-1, required=True)
 @output_options
 def pool(profile: str, others: tuple[str, ...], output: Path | None, force: bool) -> None:
-    """Add to PROFILE what the same models said when OTHERS were measured; print the profile, or write it.
+    """Add to PROFILE the answers of the same models from the profiles OTHERS; print the profile, or write it.
 
-    What models say does not depend on the engine, and more answers tell more closely how long steps are and how often
-    drafts are accepted. Timings stay those of PROFILE. Measure OTHERS with another --seed: other questions tell more.
+    Answers do not depend on the engine, and more answers narrow the intervals of step lengths and acceptance. Timings
+    stay those of PROFILE. Measure OTHERS with another --seed, so that the questions differ.
     """
     from calibrate.record.compare import compare_acceptance
     from calibrate.record.library import load
@@ -160,22 +164,24 @@ def pool(profile: str, others: tuple[str, ...], output: Path | None, force: bool
     one, more = load(profile), [load(other) for other in others]
     pooled = one.with_answers_of(more)
     for other in more:
-        found = compare_acceptance(one, other)
-        if found is not None and found.p < _SAME_MODELS:
-            rule = f"accepts {found.second:.1%} of drafts, {one.name} {found.first:.1%} (p = {found.p:.1g})"
+        comparison = compare_acceptance(one, other)
+        if comparison is not None and comparison.p < _SAME_MODELS:
+            rule = (
+                f"accepts {comparison.second:.1%} of drafts, {one.name} {comparison.first:.1%} (p = {comparison.p:.1g})"
+            )
             raise ParameterError("others", other.name, rule)
     deliver(pooled.to_json().rstrip(), output)
 
 
 def _planned_speedups(one: Profile, two: Profile) -> dict[str, tuple[Estimate, Estimate]]:
-    """What would be planned with either profile, predicted with both; nothing if one of them has no answers."""
+    """Speedups of either profile's planned configuration, predicted with both; empty if a profile has no answers."""
     from specplan.planning.planned_speedup import planned
     from specplan.planning.predict import Predictor
 
     if not (one.answers and two.answers):
         return {}
     predictors = Predictor(one), Predictor(two)
-    found = {}
+    speedups = {}
     with progress("comparing plans", 4) as step_done:
         configurations = []
         for profile in (one, two):
@@ -183,31 +189,34 @@ def _planned_speedups(one: Profile, two: Profile) -> dict[str, tuple[Estimate, E
             step_done()
         for place, configuration in enumerate(configurations):
             if configuration not in configurations[:place]:
-                with suppress(ParameterError):  # one of them does not know the verifier or the token method
+                with suppress(ParameterError):  # a profile lacks the verifier or the token-level method
                     first, second = (predictor.predict(configuration).speedup for predictor in predictors)
-                    found[configuration.name] = (first, second)
+                    speedups[configuration.name] = (first, second)
             step_done()
-    return found
+    return speedups
 
 
-def _comparison_json(found: Comparison) -> str:
+def _comparison_json(comparison: Comparison) -> str:
     from dataclasses import asdict
 
-    return to_json({"schema": "specplan.profile-diff", "schema_version": 1, **asdict(found)})
+    return to_json({"schema": "specplan.profile-diff", "schema_version": 1, **asdict(comparison)})
 
 
-def _comparison_text(found: Comparison, *, show_all: bool) -> str:
-    lines = [f"{found.first} -> {found.second}"]
-    if found.settings:
-        rows = [[one.name, one.first, one.second] for one in found.settings]
-        lines += ["", "set otherwise:", table(["name", "first", "second"], rows)]
-    shown = found.differences if show_all else found.real
+def _comparison_text(comparison: Comparison, *, show_all: bool) -> str:
+    lines = [f"{comparison.first} -> {comparison.second}"]
+    if comparison.settings:
+        rows = [[one.name, one.first, one.second] for one in comparison.settings]
+        lines += ["", "different settings:", table(["name", "first", "second"], rows)]
+    shown = comparison.differences if show_all else comparison.real
     if shown:
         headings = ["quantity", "first", "second", "change", "interval", "n", "p (Holm)", ""]
         lines += ["", table(headings, [_difference_row(one) for one in shown])]
-    lines += [f"not compared: {text}" for text in found.not_compared if show_all]
-    n, rate = len(found.differences), 1.0 - found.confidence
-    lines += ["", f"{len(found.real)} of {n} measured quantities differ by more than noise (error rate {rate:.3g})"]
+    lines += [f"not compared: {text}" for text in comparison.not_compared if show_all]
+    n, rate = len(comparison.differences), 1.0 - comparison.confidence
+    lines += [
+        "",
+        f"{len(comparison.real)} of {n} measured quantities differ by more than noise (error rate {rate:.3g})",
+    ]
     return "\n".join(lines)
 
 
@@ -258,7 +267,7 @@ def _time_ratio(profile: Profile) -> str:
 
 
 def _iteration_ratio(profile: Profile) -> str:
-    """c1 of timings alone: the fitted iteration times of one sequence, without cached tokens."""
+    """c1 from timings only: the ratio of fitted iteration times with one sequence, without cached tokens."""
     from calibrate.costs.fit import fit_cost
 
     draft, target = (fit_cost(profile.engines[profile.placement[role]]).cost for role in ("draft", "target"))

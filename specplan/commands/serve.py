@@ -28,12 +28,17 @@ __all__ = ["command"]
 
 _LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 _GRACE_S: Final = 10
-"""Answers in flight may take so long to end when the gateway is told to stop, s."""
+"""Longest time that answers in flight may take to end after a signal to stop, s."""
 
 
 @click.command(name="serve")
 @click.option("--plan", "plan_path", type=InputName(), required=True, help="What 'specplan plan ... --json' wrote.")
-@click.option("-p", "--profile", type=InputName(), help="The profile of the models: how they are asked, and for drift.")
+@click.option(
+    "-p",
+    "--profile",
+    type=InputName(),
+    help="The profile of the models: their settings, and the predictions for drift.",
+)
 @click.option("--target", metavar="URL[#MODEL]", help="The target's server. Default the plan's.")
 @click.option("--draft", metavar="URL[#MODEL]", help="The draft's server. Default the plan's.")
 @click.option("--judge", metavar="URL[#MODEL]", help="The server of the model that compares steps. Default the plan's.")
@@ -45,23 +50,33 @@ _GRACE_S: Final = 10
     "--speculative",
     metavar="JSON",
     default="",
-    help="Servers of the target that speculate on tokens, as 'calibrate openai' takes them. Default: the target's "
-    "server speculates as it was started to.",
+    help="Servers of the target with token-level methods, as 'calibrate openai' takes them. Default: the target's "
+    "server speculates as it was started.",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", type=WholeNumber(0, 65_535), default=8080, show_default=True, help="0: any free one.")
-@click.option("--api-key-env", default="", help="Variable with a key for the questions at the start. Clients' keys are "
-    "handed on, and kept nowhere.")  # fmt: skip
-@click.option("--max-in-flight", type=WholeNumber(1, 4096), default=64, show_default=True, help="Answers at once.")
-@click.option("--max-answer-tokens", type=TOKENS, default=16_384, show_default=True, help="Of one answer.")
-@click.option("--max-seconds", type=SECONDS, default=600.0, show_default=True, help="Of one answer, which ends there.")
-@click.option("--max-body", type=WholeNumber(1024, 2**30), default=4 * 2**20, show_default=True, help="Bytes.")
+@click.option("--api-key-env", default="", help="Variable with a key for the requests at the start. Clients' keys are "
+    "forwarded, and kept nowhere.")  # fmt: skip
+@click.option(
+    "--max-in-flight", type=WholeNumber(1, 4096), default=64, show_default=True, help="Most answers in flight."
+)
+@click.option("--max-answer-tokens", type=TOKENS, default=16_384, show_default=True, help="Longest answer, tokens.")
+@click.option(
+    "--max-seconds", type=SECONDS, default=600.0, show_default=True, help="Longest time of an answer, s; it ends there."
+)
+@click.option(
+    "--max-body",
+    type=WholeNumber(1024, 2**30),
+    default=4 * 2**20,
+    show_default=True,
+    help="Largest body of a request, bytes.",
+)
 @click.option(
     "--patience",
     type=SECONDS,
     default=10.0,
     show_default=True,
-    help="Seconds that a draft, judge or scorer may take for one operation; then the answer goes on without it.",
+    help="Seconds that a draft, judge or scorer may take for an operation; then the answer continues without it.",
 )
 @click.option(
     "--false-alarm",
@@ -73,7 +88,7 @@ _GRACE_S: Final = 10
 @click.option(
     "--replan",
     type=OutputFile(),
-    help="At the end write a new profile here, from the answers that were served; needs --profile.",
+    help="Write a new profile from the served answers to this file at the end; needs --profile.",
 )
 @click.option("--force", is_flag=True, help="Overwrite the new profile's file if there is one.")
 @click.option("--timeout", type=SECONDS, default=120.0, show_default=True, help="Longest silence of the target, s.")
@@ -101,15 +116,15 @@ def command(
 ) -> None:
     """Serve a plan: an OpenAI-compatible gateway in front of model servers.
 
-    It runs the plan's method by the generator that was simulated, streams steps as they are committed, and goes on with
-    plain decoding when a draft, judge or scorer fails. With a plan for several loads (plan --concurrency 1,8,32) it
-    changes k1 and method, or switches speculation off, by the answers in flight.
+    It runs the plan's method, streams steps as they are committed, and continues with plain decoding when a draft,
+    judge or scorer fails. With a plan for several loads (plan --concurrency 1,8,32) it changes k1 and method, or
+    switches speculation off, with the number of answers in flight.
     """
     from specplan.live.gateway.plans import read_plan
 
     check_output(replan, force=force)
     if replan is not None and profile is None:
-        raise ParameterError("replan", str(replan), "needs --profile: the one that the plan was made from")
+        raise ParameterError("replan", str(replan), "needs --profile: the profile that the plan was made from")
     plan = read_plan(plan_path)
     _need_extra()
     from calibrate.record.library import load
@@ -117,9 +132,9 @@ def command(
     from specplan.live.gateway.serving import Limits
 
     given = {"target": target, "draft": draft, "judge": judge}
-    urls = {role: plan.asking.endpoints.get(role, "") if url is None else url for role, url in given.items()}
+    urls = {role: plan.defaults.endpoints.get(role, "") if url is None else url for role, url in given.items()}
     if not urls["target"]:
-        raise ParameterError("target", "", "must be named as URL[#model]: the plan names no server")
+        raise ParameterError("target", "", "must be given as URL[#model]: the plan names no server")
     endpoints = Endpoints(
         target=urls["target"],
         draft=urls["draft"],
@@ -154,13 +169,13 @@ def _need_extra() -> None:
 
 
 def _listening(host: str, port: int) -> socket.socket:
-    """A socket on the address, taken before any server is asked."""
+    """Return a socket on the address, bound before any request is sent."""
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         sock = socket.socket(family, kind)
-    except (OSError, UnicodeError) as error:  # the latter of names that no host can have
-        reason = getattr(error, "strerror", None) or "no host has such a name"
-        rule = f"is no address to listen on: {reason}; 127.0.0.1 is this machine, 0.0.0.0 all its networks"
+    except (OSError, UnicodeError) as error:  # UnicodeError: a name that no host can have
+        reason = getattr(error, "strerror", None) or "not a valid host name"
+        rule = f"is not an address to listen on: {reason}; 127.0.0.1 is this machine, 0.0.0.0 all its networks"
         raise ParameterError("host", host, rule) from None
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -169,8 +184,8 @@ def _listening(host: str, port: int) -> socket.socket:
     except OSError as error:
         sock.close()
         if error.errno in (errno.EADDRINUSE, errno.EACCES):
-            why = "is taken by another program" if error.errno == errno.EADDRINUSE else "needs more rights"
-            raise ParameterError("port", port, f"{why}: name another one, or 0 for any that is free") from None
+            why = "is taken by another program" if error.errno == errno.EADDRINUSE else "needs more privileges"
+            raise ParameterError("port", port, f"{why}: give another port, or 0 for any free port") from None
         raise ParameterError("host", host, f"cannot be listened on: {error.strerror}") from None
     return sock
 
@@ -198,19 +213,19 @@ def _run(
             _tell(plan, endpoints, sock)
             server = server_for(serving.app, client_seconds=limits.client_seconds, grace_s=_GRACE_S)
             try:
-                with _told_to_stop(server):
+                with _stopped_by_signals(server):
                     await server.serve(sockets=[sock])
             finally:
                 if replan is not None:
                     serving.new_profile().write(replan)
-                    _say(f"wrote {replan}: plan from it with 'specplan plan --profile {replan}'")
+                    _say(f"wrote {replan}: plan with it by 'specplan plan --profile {replan}'")
 
     asyncio.run(serve())
 
 
 @contextmanager
-def _told_to_stop(server: uvicorn.Server) -> Iterator[None]:
-    """Stop the server by signals, and go on here: uvicorn itself would end the process before a profile is written."""
+def _stopped_by_signals(server: uvicorn.Server) -> Iterator[None]:
+    """Stop the server by signals without ending the process, as uvicorn would, so that a profile can be written."""
     import asyncio
 
     loop = asyncio.get_running_loop()
@@ -229,12 +244,14 @@ def _say(text: str) -> None:
 
 
 def _tell(plan: ServingPlan, endpoints: Endpoints, sock: socket.socket) -> None:
-    """Say on stderr what is served where."""
+    """Print the address, the configurations and warnings on stderr."""
     host, port = sock.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
     rows = "; ".join(f"{configuration.name} (at {load} in flight)" for load, configuration in plan.by_load)
     click.echo(f"specplan: serving http://{shown}:{port}/v1: {rows}", err=True)
     for other in endpoints.in_clear:
-        _say(f"warning: keys of clients go to {other} over plain http, where others can read them: use https")
+        _say(f"warning: clients' keys are sent to {other} over plain http, where others can read them: use https")
     if host not in _LOOPBACK:
-        click.echo(f"specplan: warning: whoever reaches {shown}:{port} can use it: it checks no keys itself", err=True)
+        click.echo(
+            f"specplan: warning: everyone who reaches {shown}:{port} can use it: the gateway checks no keys", err=True
+        )

@@ -1,4 +1,4 @@
-"""``specplan simulate``: predict one configuration, and draw what happens when."""
+"""``specplan simulate``: predict a configuration, and draw a timeline."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ __all__ = ["command"]
 @click.option("--corruption", type=PROBABILITY, help="Acceptance lost after a wrong step, 0 to 1. Default as measured.")
 @click.option("-n", "--answers", type=ANSWERS, help="Answers to simulate. Default all recorded ones, or 40.")
 @click.option(
-    "--concurrency", type=WholeNumber(1, 256), help="Simulate so many answers at once on the same engines as well."
+    "--concurrency", type=WholeNumber(1, 256), help="Also simulate this number of answers at once on the same engines."
 )
 @click.option(
     "--place",
     "places",
     multiple=True,
     metavar="ROLE=ROLE|own",
-    help="What if an engine ran on another one's processor, or one of its own: judge=own, draft=target; repeatable.",
+    help="Move an engine to the processor of another, or to its own: judge=own, draft=target; repeatable.",
 )
 @click.option(
     "--timeline",
@@ -79,7 +79,7 @@ def command(
     output: Path | None,
     force: bool,
 ) -> None:
-    """Predict one configuration by simulation, and draw a timeline of one answer."""
+    """Predict a configuration by simulation, and draw a timeline of an answer."""
     check_output(output, force=force)
     if timeline is None:
         refuse_unused(("answer", "until"), "without --timeline")
@@ -108,8 +108,8 @@ def command(
         token_knobs=parse_knobs(token, token_settings) if token is not None else {},
     )
     if corruption is not None and not configuration.spec.drafts_steps:
-        raise ParameterError("corruption", corruption, f"has no use with {chosen}, which accepts no steps")
-    found = simulate_configuration(
+        raise ParameterError("corruption", corruption, f"does not apply to {chosen}, which has no draft steps")
+    simulated = simulate_configuration(
         known,
         configuration,
         n_answers=answers,
@@ -117,7 +117,7 @@ def command(
         corruption=corruption,
         places=pairs("place", places, "must be ROLE=ROLE or ROLE=own"),
     )
-    drawn = found.timeline(answer) if timeline is not None or answer else None  # which refuses an answer there is not
+    drawn = simulated.timeline(answer) if timeline is not None or answer else None  # refuses a number without an answer
     if timeline is not None and drawn is not None:
         save_timeline(drawn, timeline, until=until)
-    deliver(to_json(found.plain()) if as_json else found.text(verbose=verbose), output)
+    deliver(to_json(simulated.plain()) if as_json else simulated.text(verbose=verbose), output)

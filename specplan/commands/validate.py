@@ -1,4 +1,4 @@
-"""``specplan validate``: run a configuration for real beside its prediction."""
+"""``specplan validate``: predict configurations, run them on real engines, and compare."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from theory.errors import ParameterError
 __all__ = ["command"]
 
 _INSTEAD: Final = ("method", "settings", "k1_list", "token", "token_settings", "k2_list", "rules")
-"""Parameters for which --run stands."""
+"""Parameters that --run replaces."""
 
 _MOVED: Final = "must be OLD=NEW, two addresses, e.g. http://a:8000/v1=http://b:8000/v1"
 
@@ -46,7 +46,7 @@ _MOVED: Final = "must be OLD=NEW, two addresses, e.g. http://a:8000/v1=http://b:
     "runs",
     multiple=True,
     metavar="CONFIGURATION",
-    help="A configuration as the table names it, e.g. 'lr-async k1=2 + prompt-lookup k2=4'; repeatable, and instead of "
+    help="A configuration as named in the table, e.g. 'lr-async k1=2 + prompt-lookup k2=4'; repeatable. Replaces "
     "--method and all its knobs.",
 )
 @click.option("--set", "settings", multiple=True, metavar="KNOB=VALUE", help="A knob of a single method; repeatable.")
@@ -67,12 +67,17 @@ _MOVED: Final = "must be OLD=NEW, two addresses, e.g. http://a:8000/v1=http://b:
 )
 @click.option("--rules", default="paper", show_default=True, help="Schedule: paper, released-code or eager.")
 @click.option(
-    "-n", "--answers", type=ANSWERS, default=40, show_default=True, help="Fresh questions, each run every way."
+    "-n",
+    "--answers",
+    type=ANSWERS,
+    default=40,
+    show_default=True,
+    help="Fresh questions, each answered by every configuration.",
 )
 @click.option(
     "--plain-answers",
     type=WholeNumber(1, 1000),
-    help="How often plain decoding answers each question: its chance is in every speedup. Default: the root of the "
+    help="Answers of plain decoding to each question; their noise enters every speedup. Default: the root of the "
     "number of configurations, rounded.",
 )
 @click.option(
@@ -83,11 +88,13 @@ _MOVED: Final = "must be OLD=NEW, two addresses, e.g. http://a:8000/v1=http://b:
     "servers",
     multiple=True,
     metavar="URL=URL",
-    help="A server that has another address now than in the profile: that one = this one; repeatable.",
+    help="New address of a server that moved: the profile's URL = new URL; repeatable.",
 )
 @click.option("--seed", type=SEED, default=1, show_default=True, help="Of the questions and the order of runs.")
 @click.option(
-    "--timeline", type=OutputFile(".png", ".svg", ".pdf"), help="PNG or SVG: a simulated above a measured answer."
+    "--timeline",
+    type=OutputFile(".png", ".svg", ".pdf"),
+    help="PNG, SVG or PDF: a simulated answer above a measured one.",
 )
 @click.option(
     "--plot", type=OutputFile(".png", ".svg", ".pdf"), help="PNG, SVG or PDF: predicted against measured speedups."
@@ -96,7 +103,7 @@ _MOVED: Final = "must be OLD=NEW, two addresses, e.g. http://a:8000/v1=http://b:
     "--concurrency",
     type=ListOf(WholeNumber(1, 4096)),
     metavar="N,N,...",
-    help="Ask so many questions at once instead, e.g. 1,2,4,8, and compare loads.",
+    help="Run with these numbers of concurrent clients, e.g. 1,2,4,8, and compare loads.",
 )
 @click.option(
     "--rounds", type=WholeNumber(2, 1000), default=4, show_default=True, help="Rounds of questions, with --concurrency."
@@ -132,28 +139,28 @@ def command(
     output: Path | None,
     force: bool,
 ) -> None:
-    """Predict, then run for real, and compare.
+    """Predict configurations, run them on real engines, and compare.
 
     Opens the models that the profile was measured on, predicts each configuration from the profile, then answers fresh
-    questions with plain decoding and with each configuration, interleaved. With -o OUTPUT, what is finished is kept in
-    OUTPUT.part: the same command goes on where an interrupted one stopped.
+    questions with plain decoding and with each configuration, interleaved. With -o OUTPUT, finished runs are kept in
+    OUTPUT.part: the same command continues an interrupted one.
 
-    With --concurrency so many clients each take the next question when their last answer is there, in rounds of ANSWERS
-    / ROUNDS questions; the same rounds are simulated before.
+    With --concurrency, each client sends its next question when it has an answer, in rounds of ANSWERS / ROUNDS
+    questions; the same rounds are simulated first.
     """
     check_output(output, force=force)
     if plain_answers is not None and concurrency is not None:
         raise ParameterError(
-            "plain_answers", plain_answers, "is of one answer at a time: leave it out, or --concurrency"
+            "plain_answers", plain_answers, "is for concurrency 1: leave it out, or leave out --concurrency"
         )
     for name, picture in (("timeline", timeline), ("plot", plot)):
         if picture is not None and concurrency is not None:
-            raise ParameterError(name, str(picture), "is of one answer at a time: leave it out, or --concurrency")
+            raise ParameterError(name, str(picture), "is for concurrency 1: leave it out, or leave out --concurrency")
     if runs and any(context.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in _INSTEAD):
-        raise ParameterError("run", runs[0], "names method and knobs itself: leave --method and its knobs out")
+        raise ParameterError("run", runs[0], "contains method and knobs: leave out --method and its knobs")
     from calibrate.record.library import load
     from specplan.calibrating import resumable, warn_of_clear_key
-    from specplan.check.validating.asked import Below, configurations_of, named, to_ask
+    from specplan.check.validating.questions import Below, configurations_of, named, to_ask
 
     profile = load(profile_path)
     windows = k1_list if k1_list is not None else "1,2,4" if method in ("lr-async", "lr-sync") else ""
@@ -164,25 +171,25 @@ def command(
     journal = None if output is None else journal_of(output)
     from specplan.api.validating import Validated, ValidatedUnderLoad, run_under_load, run_validation
 
-    found: Validated | ValidatedUnderLoad
+    validated: Validated | ValidatedUnderLoad
     with resumable(journal):
         if concurrency is None:
-            found = run_validation(
+            validated = run_validation(
                 *(profile, configurations, models, questions), n_plain=plain_answers, seed=seed, journal=journal
             )
         else:
             loads = sorted(set(_counts("concurrency", concurrency)))
-            found = run_under_load(
+            validated = run_under_load(
                 *(profile, configurations, models, questions, loads, rounds), seed=seed, journal=journal
             )
-    if timeline is not None and isinstance(found, Validated) and not found.draw(timeline):
+    if timeline is not None and isinstance(validated, Validated) and not validated.draw(timeline):
         click.echo(f"specplan: {timeline} is not drawn: all runs were done before the interruption", err=True)
-    if plot is not None and isinstance(found, Validated):
-        found.plot(plot)
-    told = to_json(found.plain()) if as_json else found.text(verbose=verbose or output is not None)
-    deliver(told, output)
+    if plot is not None and isinstance(validated, Validated):
+        validated.plot(plot)
+    text = to_json(validated.plain()) if as_json else validated.text(verbose=verbose or output is not None)
+    deliver(text, output)
     if report is not None:
-        save(report, found.report())
+        save(report, validated.report())
     if journal is not None:
         journal.unlink(missing_ok=True)
 

@@ -1,1 +1,1 @@
-"""Reports: what a command found as one self-contained HTML file, or as Markdown."""
+"""Results of commands as text, self-contained HTML and Markdown."""

@@ -1,8 +1,8 @@
-"""Data for the sliders of a plan's report: closed forms are computed in the page, simulations are a grid made here.
+"""Data for the sliders of a plan's report: the page computes closed forms, this module simulates a grid.
 
-The grid is of worlds like the profile's: its step lengths and costs of a batch, without token-level speculation. A
-point is the speedup of one answer at a time where nothing is shared, times what sharing the target changes, which
-closed loops tell on a coarser grid (with the profile's own time of a verdict) from the same answers.
+The grid varies the profile's acceptance and costs, with its step lengths and costs of a batch, without token-level
+speculation. A point is the speedup at concurrency 1 on engines of its own, times the effect of sharing the target,
+which closed loops give on a coarser grid (with the profile's own time of a verdict) from the same answers.
 """
 
 from __future__ import annotations
@@ -49,26 +49,26 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """What a profile says of its models, in the closed forms' terms; times are in target steps."""
+    """Parameters of a profile in the terms of the closed forms; times are in target steps."""
 
     alpha1: float
     c1: float
     verify: float
     cv: float
     sequence: float
-    """What one more sequence adds to a target iteration, as a share of it."""
+    """Relative increase of a target iteration per additional sequence, [-]."""
 
 
 def figures_of(profile: Profile, trials: Trials) -> Figures | None:
-    """Return the figures; None for profiles without draft steps that were judged."""
+    """Return the parameters; None for profiles without judged draft steps."""
     cost = trials.system.costs[trials.system.placement["target"]]
     one = cost.iteration(1, _CACHED)
     sequence = max(cost.iteration(2, 2.0 * _CACHED) / one - 1.0, 1e-6)
-    told = profile.published
-    if told is not None:
-        verify = 0.0 if told.verify_s is None else told.verify_s.value / told.target_step_s.value
-        cv = 1.2 if told.step_length_cv is None else told.step_length_cv.value
-        return Figures(alpha1=told.alpha1.value, c1=told.c1.value, verify=verify, cv=cv, sequence=sequence)
+    published = profile.published
+    if published is not None:
+        verify = 0.0 if published.verify_s is None else published.verify_s.value / published.target_step_s.value
+        cv = 1.2 if published.step_length_cv is None else published.step_length_cv.value
+        return Figures(alpha1=published.alpha1.value, c1=published.c1.value, verify=verify, cv=cv, sequence=sequence)
     steps = [step for answer in profile.answers for step in answer.steps]
     target_s = sum(step.target.seconds for step in steps)
     if not steps or not target_s > 0.0:
@@ -84,7 +84,7 @@ def figures_of(profile: Profile, trials: Trials) -> Figures | None:
 
 
 def explorer_data(figures: Figures, *, k1_most: int = 12, at_once: int = 1) -> dict[str, Any]:
-    """Return what the page evaluates: sliders that start at the figures, and the grid, simulated now."""
+    """Return the data of the page: sliders that start at the figures, and the simulated grid."""
     axes: list[list[float]] = [
         _around(_ALPHAS, figures.alpha1),
         _around(_C1S, max(figures.c1, 0.01)),
@@ -113,7 +113,7 @@ def explorer_data(figures: Figures, *, k1_most: int = 12, at_once: int = 1) -> d
 
 
 def _around(axis: Sequence[float], value: float) -> list[float]:
-    """The axis, wide enough for a value."""
+    """The axis, extended to contain a value."""
     return sorted({*axis, value}) if not axis[0] <= value <= axis[-1] else list(axis)
 
 
@@ -129,13 +129,13 @@ def _powers(axis: Sequence[float]) -> list[int]:
 
 def _grid(figures: Figures, name: str, axes: Sequence[Sequence[float]], step_done: Any) -> Array:
     """Speedups, shape (k1, alpha1 x c1 x verification x answers at once), the last running fastest."""
-    found = []
+    grid = []
     for k1 in _K1S:
-        alone = [_alone(_world(figures, *at), name, k1) for at in itertools.product(*axes[:3])]
+        ideal = [_ideal(_world(figures, *at), name, k1) for at in itertools.product(*axes[:3])]
         shape = tuple(len(axis) for axis in axes)
         changed = _changes(figures, name, k1, axes, step_done)
-        found.append((np.array(alone).reshape(shape[:3])[..., None] * changed[:, :, None, :]).ravel())
-    return np.asarray(np.round(np.array(found), 3), dtype=np.float64)
+        grid.append((np.array(ideal).reshape(shape[:3])[..., None] * changed[:, :, None, :]).ravel())
+    return np.asarray(np.round(np.array(grid), 3), dtype=np.float64)
 
 
 def _world(figures: Figures, alpha1: float, c1: float, verify: float, sequence: float = 0.0) -> World:
@@ -158,27 +158,27 @@ def _trials(world: World, name: str, k1: int) -> tuple[Trial, Trial]:
     return with_plain(configuration.algorithm(), behaviour, engines, meets=configuration.spec.meets)
 
 
-def _alone(world: World, name: str, k1: int) -> float:
+def _ideal(world: World, name: str, k1: int) -> float:
     trial, plain = _trials(world, name, k1)
     every = range(_ANSWERS)
     return float(trial_seconds(plain, every).sum() / trial_seconds(trial, every).sum())
 
 
 def _changes(figures: Figures, name: str, k1: int, axes: Sequence[Sequence[float]], step_done: Any) -> Array:
-    """What sharing the target makes of a speedup, shape (alpha1, c1, answers at once)."""
+    """Ratio of speedups with and without a shared target, shape (alpha1, c1, answers at once)."""
     from scipy.interpolate import RegularGridInterpolator
 
     coarse = [[axis[0], axis[len(axis) // 2], axis[-1]] for axis in axes[:2]]
-    found = np.empty((3, 3, len(axes[3])))
+    ratios = np.empty((3, 3, len(axes[3])))
     for i, j in itertools.product(range(3), range(3)):
         at = (coarse[0][i], coarse[1][j], figures.verify)
         ideal = _gain(_world(figures, *at), name, k1, 1)
         step_done()
         for place, count in enumerate(axes[3]):
             shared = _world(figures, *at, figures.sequence)
-            found[i, j, place] = _gain(shared, name, k1, int(count)) / ideal
+            ratios[i, j, place] = _gain(shared, name, k1, int(count)) / ideal
             step_done()
-    between = RegularGridInterpolator(coarse, found)
+    between = RegularGridInterpolator(coarse, ratios)
     return np.array([[between((a, c)) for c in axes[1]] for a in axes[0]])
 
 

@@ -1,4 +1,4 @@
-"""What a report is made of: answers for the first screen, then sections of parts; HTML and Markdown show the same."""
+"""Parts of a report: answers for the first screen, then sections; HTML and Markdown show the same content."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ __all__ = [
 _HIDDEN: Final = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
 )
-"""Characters that steer or are not seen: they could make a name look like another one."""
+"""Control and invisible characters, with which a name could look like another name."""
 
 
 def cleaned(text: str) -> str:
-    r"""Return a text in which characters that steer or are not seen are written as their numbers.
+    r"""Return a text in which control and invisible characters are replaced by their code points.
 
     >>> cleaned("a\u202eb")
     'a\\u202eb'
     """
-    return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _HIDDEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """A value with its interval, drawn as a bar beside the others of its column."""
+    """A value with its interval, drawn as a bar on the scale of its column."""
 
     value: float
     low: float
@@ -53,7 +53,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """One of the reader's questions, answered on the first screen."""
+    """A question of the reader with its answer, on the first screen."""
 
     question: str
     answer: str
@@ -78,7 +78,7 @@ class Bullets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Code:
-    """Something to copy: commands, settings."""
+    """Text to copy, such as commands and settings."""
 
     kind: ClassVar[str] = "code"
     text: str
@@ -86,35 +86,35 @@ class Code:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Rows beneath headings; intervals of a column are drawn on one scale."""
+    """Rows below headings; the intervals of a column share a scale."""
 
     kind: ClassVar[str] = "table"
     headings: Sequence[str]
     rows: Sequence[Sequence[str | Interval]]
     reference: float | None = None
-    """A value that the bars mark, such as 1 for speedups."""
+    """A value that is marked on the bars, such as 1 for speedups."""
     strong: int | None = None
-    """Number of the row to stress."""
+    """Number of the row that is emphasized."""
     folded: bool = False
-    """Whether a reader opens it; for long tables."""
+    """Whether the table is folded until the reader opens it."""
     summary: str = ""
-    """What is folded."""
+    """Title of a folded table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """A drawing, as SVG without outside references."""
+    """A drawing as SVG without external references."""
 
     kind: ClassVar[str] = "picture"
     svg: str
     caption: str
     zooms: bool = False
-    """Whether it is a timeline with buttons."""
+    """Whether it is a timeline with buttons to zoom."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Widget:
-    """A part that the page's script brings to life, with the data that it evaluates."""
+    """An interactive part, with the data for the page's script."""
 
     kind: ClassVar[str] = "widget"
     data: Mapping[str, Any]
@@ -126,7 +126,7 @@ Part = Text | Bullets | Code | Table | Picture | Widget
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """Parts beneath a title."""
+    """Parts below a title."""
 
     title: str
     parts: Sequence[Part]
@@ -134,15 +134,15 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What a command found, for a reader who was not there."""
+    """The result of a command as a page."""
 
     title: str
     about: str
-    """What it is about: models, data; a line."""
+    """Models and data that the report is about, in a line."""
     lead: str
     """The result in a sentence or two."""
     answers: Sequence[Answer]
     sections: Sequence[Section]
     made: Sequence[tuple[str, str]] = ()
-    """How the numbers were made: inputs, seeds, schedules."""
+    """Inputs, seeds and schedules behind the numbers."""
     notes: Sequence[str] = field(default=())

@@ -21,29 +21,29 @@ __all__ = ["interval", "plan_report"]
 
 
 def interval(estimate: Estimate, digits: int = 2) -> Interval:
-    """Return an estimate as a cell."""
+    """Return an estimate as a cell of a table."""
     return Interval(value=estimate.value, low=estimate.low, high=estimate.high, digits=digits)
 
 
 def plan_report(plan: ProfilePlan) -> Report:
-    """Return the report of a plan; simulates one answer for its timeline, and a grid for its sliders."""
+    """Return the report of a plan; simulates an answer for its timeline, and a grid for its sliders."""
     from specplan.planning.predict import Predictor
 
-    profile, found = plan.timings.profile, plan.found
+    profile, ranking = plan.timings.profile, plan.ranking
     trials = Predictor(profile, n_answers=2, uncertainty=False).trials
     models = {role: model.name for role, model in profile.models.items()}
     pair = ", ".join(f"{role} {name}" for role, name in models.items())
     sections = [Section(title="All methods", parts=list(_ranking(plan)))]
     if plan.at_once:
-        sections.append(Section(title="By answers at once", parts=list(_loads(plan))))
+        sections.append(Section(title="By concurrency", parts=list(_loads(plan))))
     sections += [*_timeline(plan), *_explorer(plan, trials)]
     sections.append(Section(title="To run it", parts=list(_running(plan))))
     notes = dict.fromkeys(
-        (*plan.timings.lines(), *found.assumptions, *(note for row in found.rows for note in row.prediction.notes))
+        (*plan.timings.lines(), *ranking.assumptions, *(note for row in ranking.rows for note in row.prediction.notes))
     )
-    needs = [f"not evaluated: {', '.join(names)}: needs {what}" for what, names in by_need(found.unknown).items()]
+    needs = [f"not evaluated: {', '.join(names)}: needs {what}" for what, names in by_need(ranking.unknown).items()]
     return Report(
-        title=f"Plan for {found.profile}",
+        title=f"Plan for {ranking.profile}",
         about=pair or "models without names",
         lead=plan.headline(),
         answers=list(_answers(plan)),
@@ -61,7 +61,7 @@ def _answers(plan: ProfilePlan) -> Iterator[Answer]:
     yield Answer(
         question="Which k?",
         answer=", ".join(knobs),
-        detail="k1: target steps in flight; k2: tokens that the target checks in one pass",
+        detail="k1: target steps in flight; k2: tokens that the target verifies in one pass",
     )
     s = p.speedup
     if not c.speculates:
@@ -76,17 +76,17 @@ def _answers(plan: ProfilePlan) -> Iterator[Answer]:
     yield _at_load(plan)
     yield Answer(
         question="At what price?",
-        answer=f"{1.0 + p.wasted_target:.2f} target tokens computed for each that stays",
-        detail=f"{p.peak_sequences} target sequences of {c.k2} tokens a pass at the peak; "
-        f"{p.wasted_draft:.2f} draft tokens in vain. {_device(plan)}",
+        answer=f"{1.0 + p.wasted_target:.2f} target tokens generated per committed token",
+        detail=f"{p.peak_sequences} target sequences of {c.k2} tokens per pass at the peak; "
+        f"{p.wasted_draft:.2f} discarded draft tokens per committed token. {_device(plan)}",
     )
-    if (doubt := widest(plan.found)) is not None:
+    if (doubt := widest(plan.ranking)) is not None:
         yield Answer(question="What to measure next?", answer=doubt.remedy, detail=doubt.what)
 
 
 def _device(plan: ProfilePlan) -> str:
     device = plan.timings.device or plan.timings.profile.provenance.device
-    return f"Timings of: {device}." if device else "The profile does not say on which GPUs it was timed."
+    return f"Timings of: {device}." if device else "The profile does not state the GPUs of its timings."
 
 
 def _at_load(plan: ProfilePlan) -> Answer:
@@ -95,30 +95,30 @@ def _at_load(plan: ProfilePlan) -> Answer:
         return Answer(
             question=question,
             answer="One answer at a time",
-            detail="more at once were not asked for: --concurrency 1,8,32",
+            detail="for more, give --concurrency 1,8,32",
         )
     best: dict[int, AtOnce] = {}
     for crowd in plan.at_once:
         if crowd.answers not in best or crowd.gain.value > best[crowd.answers].gain.value:
             best[crowd.answers] = crowd
-    told = [f"{n} at once: {crowd.gain.value:.2f} times" for n, crowd in sorted(best.items())]
+    gains = [f"{n} at once: {crowd.gain.value:.2f} times" for n, crowd in sorted(best.items())]
     names = dict.fromkeys(crowd.configuration.name for _, crowd in sorted(best.items()))
-    return Answer(question=question, answer="; ".join(told), detail="best: " + "; ".join(names))
+    return Answer(question=question, answer="; ".join(gains), detail="best: " + "; ".join(names))
 
 
 def _ranking(plan: ProfilePlan) -> Iterator[Part]:
-    graded = any(row.prediction.accuracy is not None for row in plan.found.rows)
+    graded = any(row.prediction.accuracy is not None for row in plan.ranking.rows)
     headings = ["method", "k1", "k2", "speedup, 95 % interval", *(("accuracy",) if graded else ())]
     yield Table(
         headings=[*headings, "in flight", "draft waste", "target waste", "why"],
-        rows=[_cells(row, graded) for row in plan.found.rows],
+        rows=[_cells(row, graded) for row in plan.ranking.rows],
         reference=1.0,
         strong=0,
     )
     yield Text(
         text="Speedup: time of plain decoding / time of the method, ratio of totals over answers; the dashed line is "
-        "plain decoding. In flight: target sequences x tokens per pass at the peak. Waste: tokens generated in vain "
-        "per committed token."
+        "plain decoding. In flight: target sequences x tokens per pass at the peak. Waste: discarded tokens per "
+        "committed token."
     )
 
 
@@ -157,8 +157,8 @@ def _loads(plan: ProfilePlan) -> Iterator[Part]:
         picture = lines(drawn, x_name="answers at once", y_name="gain", log=True, reference=1.0)
         yield Picture(
             svg=picture,
-            caption="Tokens per second over those of plain decoding with as many answers at once on the same engines, "
-            "with 95 % intervals.",
+            caption="Tokens per second over those of plain decoding at the same concurrency on the same engines, with "
+            "95 % intervals.",
         )
     yield Table(
         headings=["gain by answers at once", *map(str, counts)],
@@ -187,19 +187,19 @@ def _loads(plan: ProfilePlan) -> Iterator[Part]:
 
 
 def _timeline(plan: ProfilePlan) -> Iterator[Section]:
-    """One answer of the best method that speculates by steps; token-level ones have nothing to draw."""
+    """An answer of the best step-level method; token-level methods have no steps to draw."""
     from specplan.planning.predict import Predictor
     from specplan.show.timeline import draw_timeline
 
-    rows = [row for row in plan.found.rows if row.prediction.configuration.spec.drafts_steps]
+    rows = [row for row in plan.ranking.rows if row.prediction.configuration.spec.drafts_steps]
     if not rows:
         return
     configuration = rows[0].prediction.configuration
     predictor = Predictor(plan.timings.profile, n_answers=2, uncertainty=False)
     picture = Picture(
         svg=draw_timeline(predictor.timeline(configuration, 0)),
-        caption=f"Simulated: {configuration.name}. Numbers are steps of the answer. Buttons, or the wheel with Ctrl, "
-        "zoom; dragging moves.",
+        caption=f"Simulated: {configuration.name}. Numbers are steps of the answer. Zoom with the "
+        "buttons, or with Ctrl and the wheel; drag to move.",
         zooms=True,
     )
     yield Section(title="One answer, step by step", parts=[picture])
@@ -213,11 +213,11 @@ def _explorer(plan: ProfilePlan, trials: Trials) -> Iterator[Section]:
         return
     widget = Widget(
         data=explorer_data(figures),
-        caption="Dashed: the closed forms f_async and f_sync of Lookahead Reasoning, which know neither verification "
-        "nor load nor the lengths of steps. Squares: simulated when this report was made, with this profile's step "
-        "lengths and cost of a batch, and linear between the simulated points. Steps alone, by the paper's schedule: "
-        "token-level speculation, other schedules and the correction from published rows are in the table above, and "
-        "not in these numbers. Chance moves a square by some per cent; how far was not measured.",
+        caption="Dashed: the closed forms f_async and f_sync of Lookahead Reasoning, without the time of verification, "
+        "load, and the spread of step lengths. Squares: simulations with this profile's step lengths and cost of a "
+        "batch, interpolated linearly. They have step-level speculation with the paper's schedule only: token-level "
+        "speculation, other schedules and the correction from published rows are in the table above. The sampling "
+        "error of a square is a few per cent; it was not measured.",
     )
     yield Section(title="What if", parts=[widget])
 
@@ -242,7 +242,7 @@ def _made(plan: ProfilePlan) -> Iterator[tuple[str, str]]:
     if about.citation:
         yield "source", about.citation
     yield "timings", plan.timings.latency or about.device or "the profile's own"
-    yield "schedule", plan.found.rules
-    yield "budget M", f"{plan.found.max_parallel} target positions in flight"
+    yield "schedule", plan.ranking.rules
+    yield "budget M", f"{plan.ranking.max_parallel} target positions in flight"
     yield "answers", f"{best.speedup.n} of the best row"
     yield "seed", "recorded answers" if best.speedup.seed is None else str(best.speedup.seed)

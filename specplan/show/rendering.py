@@ -1,4 +1,4 @@
-"""Reports as text: HTML by templates that escape everything by themselves, and Markdown."""
+"""Reports as HTML, from templates that escape all values, and as Markdown."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SPECIAL: Final = re.compile(r"([\\`*_\[\]|#~!])")
 
 
 def as_html(report: Report, made: Sequence[tuple[str, str]], command: str) -> str:
-    """Return a page that needs nothing else: no script, style or picture from elsewhere, and none may be loaded."""
+    """Return a self-contained page, which neither needs nor may load any other file."""
     style = (_TEMPLATES / "report.css").read_text(encoding="utf-8")
     script = (_TEMPLATES / "report.js").read_text(encoding="utf-8")
     policy = (
@@ -52,14 +52,14 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         finalize=lambda value: cleaned(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
     )
-    made.filters["own"] = Markup  # of specplan's own files and drawings, which have escaped what they say
+    made.filters["own"] = Markup  # for specplan's own files and drawings, which are escaped already
     made.filters["data"] = _clean
     made.globals.update(bars=_bars, is_interval=lambda cell: isinstance(cell, Interval))
     return made
 
 
 def _clean(value: Any) -> Any:
-    """Data for the page's script, its texts cleaned."""
+    """Data for the page's script, with cleaned texts."""
     if isinstance(value, str):
         return cleaned(value)
     if isinstance(value, dict):
@@ -68,8 +68,8 @@ def _clean(value: Any) -> Any:
 
 
 def _bars(table: Table) -> dict[tuple[int, int], str]:
-    """The bars of a table's intervals by row and column, each column on a scale of its own."""
-    found = {}
+    """Bars of a table's intervals by row and column; each column has its own scale."""
+    bars = {}
     for j, heading in enumerate(table.headings):
         column = {i: row[j] for i, row in enumerate(table.rows) if isinstance(row[j], Interval)}
         cells = {i: cell for i, cell in column.items() if isinstance(cell, Interval)}
@@ -77,17 +77,17 @@ def _bars(table: Table) -> dict[tuple[int, int], str]:
         ends += [] if table.reference is None or not ends else [table.reference]
         for i, cell in cells.items():
             if math.isnan(cell.value + cell.low + cell.high) or not ends:
-                continue  # what is not known has no bar
-            found[i, j] = interval_bar(cell, min(ends), max(ends), table.reference, f"{heading}: {cell}")
-    return found
+                continue  # an unknown value has no bar
+            bars[i, j] = interval_bar(cell, min(ends), max(ends), table.reference, f"{heading}: {cell}")
+    return bars
 
 
 def as_markdown(report: Report, made: Sequence[tuple[str, str]], command: str) -> str:
-    """Return the same as Markdown; drawings are named, not shown."""
+    """Return the report as Markdown, with captions in place of drawings."""
     lines = [f"# {_said(report.title)}", "", _said(report.about), "", f"**{_said(report.lead)}**", ""]
-    told = [f"{one.answer} – {one.detail}" if one.detail else one.answer for one in report.answers]
-    asked = [one.question for one in report.answers]
-    lines += _rows(["question", "answer"], [list(pair) for pair in zip(asked, told, strict=True)])
+    answers = [f"{one.answer} – {one.detail}" if one.detail else one.answer for one in report.answers]
+    questions = [one.question for one in report.answers]
+    lines += _rows(["question", "answer"], [list(pair) for pair in zip(questions, answers, strict=True)])
     for section in report.sections:
         lines += ["", f"## {_said(section.title)}"]
         for part in section.parts:
@@ -101,7 +101,7 @@ def as_markdown(report: Report, made: Sequence[tuple[str, str]], command: str) -
 
 
 def _said(text: str) -> str:
-    """Text in which nothing is markup."""
+    """Escape a text so that nothing in it is markup."""
     shown = _SPECIAL.sub(r"\\\1", " ".join(cleaned(text).split()))
     return shown.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 

@@ -1,4 +1,4 @@
-"""Reports of public measurements and of papers' tables beside their predictions."""
+"""Reports of public measurements and of papers' tables, with predictions of both."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 __all__ = ["board_report", "cells_report", "papers_report"]
 
 _MOST_POINTS: Final = 1500
-"""Points of a picture: the file stays below a megabyte."""
+"""Most points of a drawing, so that the file stays below a megabyte."""
 _MOST_ROWS: Final = 400
 _FIGURES: Final = ("published", "predicted", "error", "left_out", "low", "high", "covered", "left_out_error")
-"""Columns of a paper's cells that are no names."""
+"""Columns of a paper's cells that are figures rather than names."""
 
 
 def board_report(board: Board) -> Report:
@@ -45,7 +45,7 @@ def board_report(board: Board) -> Report:
     if board.refused:
         sections.append(Section(title="Not predicted", parts=[_reasons([one.reason for one in board.refused])]))
     return Report(
-        title="Public measurements beside predictions",
+        title="Public measurements and predictions",
         about=", ".join(board.files),
         lead=f"{n} rows are compared; nothing is fitted to them. {len(board.refused)} rows are not predicted.",
         answers=answers,
@@ -73,7 +73,7 @@ def _quantity(name: str, rows: Sequence[Outcome]) -> Iterator[Part]:
     if kept:
         shown = "" if len(thinned) == len(rows) else f" Drawn: {len(thinned)} of {len(rows)} rows."
         picture = scatter(kept, x_name=f"predicted {rows[0].unit}", y_name=f"measured {rows[0].unit}")
-        yield Picture(svg=picture, caption=f"{name}: on the dashed line a prediction is right.{shown}")
+        yield Picture(svg=picture, caption=f"{name}: on the dashed line predicted equals measured.{shown}")
     yield Table(
         headings=["model", "rows", "mean |error|", "median", "p90", "mean error", "in 95 % interval"],
         rows=[
@@ -87,7 +87,7 @@ def _quantity(name: str, rows: Sequence[Outcome]) -> Iterator[Part]:
         headings=["row", "model", "of", "measured", "predicted", "error"],
         rows=[_cells(one) for one in worst],
         folded=True,
-        summary=f"the {len(worst)} rows that are off the most",
+        summary=f"the {len(worst)} rows with the largest errors",
     )
 
 
@@ -105,20 +105,20 @@ def _reasons(every: Sequence[str]) -> Bullets:
 
 
 def cells_report(title: str, lead: str, cells: Sequence[Mapping[str, Any]], reasons: Sequence[str]) -> Report:
-    """Return the report of a paper's table with its summary; cells have ``predicted``, ``published``, perhaps ends."""
-    told = [cell for cell in cells if cell.get("predicted") and cell.get("published")]
-    key = "left_out" if told and "left_out" in told[0] else "predicted"
-    errors = [abs(cell[key] / cell["published"] - 1.0) for cell in told]
+    """Return the report of a paper's table; cells have ``predicted``, ``published``, and an interval if known."""
+    compared = [cell for cell in cells if cell.get("predicted") and cell.get("published")]
+    key = "left_out" if compared and "left_out" in compared[0] else "predicted"
+    errors = [abs(cell[key] / cell["published"] - 1.0) for cell in compared]
     names = [name for name in (cells[0] if cells else {}) if name not in _FIGURES]
     points: dict[str, list[tuple[float, float, str]]] = {}
-    for cell in told:
+    for cell in compared:
         says = " ".join(str(cell[name]) for name in names)
         point = (float(cell[key]), float(cell["published"]), f"{says}: {cell[key]:.2f}, published {cell['published']}")
         points.setdefault(str(cell[names[-1]]) if names else "rows", []).append(point)
     parts: list[Part] = []
-    if told:
+    if compared:
         picture = scatter(points, x_name="predicted", y_name="published")
-        parts.append(Picture(svg=picture, caption="On the dashed line a prediction is right."))
+        parts.append(Picture(svg=picture, caption="On the dashed line predicted equals published."))
     parts.append(
         Table(
             headings=[*names, "predicted", "published", "error"],
@@ -126,30 +126,30 @@ def cells_report(title: str, lead: str, cells: Sequence[Mapping[str, Any]], reas
         )
     )
     mean = f"{100 * fmean(errors):.1f} %" if errors else "–"
-    covered = [bool(cell["covered"]) for cell in told if "covered" in cell]
+    covered = [bool(cell["covered"]) for cell in compared if "covered" in cell]
     answers = [
         Answer(
-            question="How good are all of them?",
+            question="How good are the predictions?",
             answer=f"{mean} mean absolute error",
-            detail=f"of {len(told)} compared, of {len(cells)} published",
+            detail=f"{len(compared)} of {len(cells)} published values are compared",
         )
     ]
     if errors:
-        answers.append(Answer(question="How far off is the worst?", answer=f"{100 * max(errors):.1f} %"))
+        answers.append(Answer(question="How large is the largest error?", answer=f"{100 * max(errors):.1f} %"))
     if covered:
         answers.append(
             Answer(
                 question="How sure?",
                 answer=f"{sum(covered)} of {len(covered)} inside their 95 % interval",
-                detail="with one constant of the other rows" if key == "left_out" else "",
+                detail="with one constant, fitted to the other rows" if key == "left_out" else "",
             )
         )
     return Report(
         title=title,
-        about="published values beside predictions",
+        about="published values and predictions",
         lead=lead,
         answers=answers,
-        sections=[Section(title="Predicted beside published", parts=parts)],
+        sections=[Section(title="Predicted and published", parts=parts)],
         notes=list(reasons),
     )
 
@@ -157,7 +157,7 @@ def cells_report(title: str, lead: str, cells: Sequence[Mapping[str, Any]], reas
 def papers_report(papers: Sequence[Report]) -> Report:
     """Return the reports of several papers as one."""
     return Report(
-        title="Tables of papers beside predictions",
+        title="Tables of papers and predictions",
         about=", ".join(paper.title for paper in papers),
         lead=" ".join(paper.lead for paper in papers),
         answers=[

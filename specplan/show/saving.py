@@ -1,4 +1,4 @@
-"""The option ``--report``, how a report says by what it was made, and the file that it goes to."""
+"""The option ``--report``: the file of a report, and the command and versions that it states."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ F = TypeVar("F", bound=Callable[..., Any])
 _PLACE: Final = re.compile(r"^(\w+://)[^@/]*@")
 """The user and the password of an address."""
 _QUESTION: Final = re.compile(r"^(\w+://[^?#]*)[?#].*")
-"""What follows an address, where keys may stand."""
+"""An address with the query or fragment after it, which may hold keys."""
 
 report_option: Callable[[F], F] = click.option(
     "--report",
     type=OutputFile(".html", ".md"),
-    help="Write a report too: one HTML file that needs nothing else, or Markdown, by the ending.",
+    help="Also write a report: a self-contained HTML file, or Markdown, by the file's ending.",
 )
 
 
 def save(path: Path, report: Report) -> None:
-    """Write a report, all at once, in the form that its ending says."""
+    """Write a report atomically, as Markdown if its name ends in .md, else as HTML."""
     from calibrate.record.files import write_atomically
     from specplan.show.rendering import as_html, as_markdown
 
@@ -42,22 +42,22 @@ def save(path: Path, report: Report) -> None:
 
 
 def versions() -> list[tuple[str, str]]:
-    """What the numbers depend on besides the inputs."""
+    """Return the versions of the software behind the numbers."""
     from importlib.metadata import PackageNotFoundError, version
 
     from specplan.version import __version__
 
-    found = [("specplan", __version__), ("Python", platform.python_version())]
+    rows = [("specplan", __version__), ("Python", platform.python_version())]
     for name in ("numpy", "scipy", "simpy"):
         try:
-            found.append((name, version(name)))
+            rows.append((name, version(name)))
         except PackageNotFoundError:
-            found.append((name, "not installed"))
-    return found
+            rows.append((name, "not installed"))
+    return rows
 
 
 def command_line(context: click.Context | None) -> str:
-    """The command as it was given, to be run again; what an address tells besides the place is left out."""
+    """Return the command as it was given, without users, passwords and queries in addresses."""
     return "" if context is None else shlex.join(_words(context))
 
 

@@ -1,7 +1,7 @@
 """Small drawings as SVG text: interval bars, lines with intervals, points, horizontal bars.
 
-Colours are CSS classes of the page, so that they follow light and dark; nothing refers to anything outside. What an
-element tells when pointed at stands in ``data-tip``.
+Colours are CSS classes of the page, which follow its light or dark theme; there are no external references. The tooltip
+of an element is its attribute ``data-tip``.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 16, 14, 46
 
 
 def element(tag: str, content: str = "", /, **attributes: object) -> str:
-    """Return an element with its attributes escaped; ``content`` is SVG already, or text of `escaped`."""
-    told = "".join(
+    """Return an element with escaped attributes; ``content`` is SVG, or text from `escaped`."""
+    pairs = "".join(
         f' {name.rstrip("_").replace("_", "-")}="{escaped(_number(value))}"'
         for name, value in attributes.items()
         if value is not None
     )
-    return f"<{tag}{told}>{content}</{tag}>"
+    return f"<{tag}{pairs}>{content}</{tag}>"
 
 
 def escaped(text: str) -> str:
-    """Text for SVG and HTML, in contents and in attributes."""
+    """Escape a text for contents and attributes of SVG and HTML."""
     from markupsafe import escape
 
     return str(escape(cleaned(text)))
@@ -40,7 +40,7 @@ def _number(value: object) -> str:
 
 
 def text(x: float, y: float, said: str, *, anchor: str = "middle", class_: str = "label") -> str:
-    """Return a text."""
+    """Return a text element."""
     return element("text", escaped(said), x=float(x), y=float(y), text_anchor=anchor, class_=class_)
 
 
@@ -80,7 +80,7 @@ def interval_bar(interval: Interval, low: float, high: float, reference: float |
 
 
 def ticks(low: float, high: float, about: int = 6) -> list[float]:
-    """Return round numbers between two others, about so many.
+    """Return about ``about`` round numbers from ``low`` to ``high``.
 
     >>> ticks(0.0, 2.2)
     [0.0, 0.5, 1.0, 1.5, 2.0]
@@ -96,12 +96,12 @@ def ticks(low: float, high: float, about: int = 6) -> list[float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """Points of one kind, joined."""
+    """Points joined by a line."""
 
     name: str
     points: Sequence[tuple[float, float]]
     intervals: Sequence[Interval | None] = ()
-    """For each point, if there are any."""
+    """Interval of each point, if any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ def lines(
     reference: float | None = None,
     from_zero: bool = True,
 ) -> str:
-    """Return lines over a common axis, with their intervals as whiskers; a legend stands below."""
+    """Return lines over a common axis, with intervals as whiskers and a legend below."""
     every = [_finite(line) for line in every]
     xs = sorted({x for line in every for x, _ in line.points})
     ends = [end for line in every for one in line.intervals if one is not None for end in (one.low, one.high)]
@@ -160,33 +160,33 @@ def lines(
 
 
 def _finite(line: Line) -> Line:
-    """The line without points that are not known, and without intervals that have no end."""
-    told = [*line.intervals, *[None] * (len(line.points) - len(line.intervals))]
-    kept = [(point, one) for point, one in zip(line.points, told, strict=True) if math.isfinite(point[1])]
+    """The line without unknown points and without infinite intervals."""
+    padded = [*line.intervals, *[None] * (len(line.points) - len(line.intervals))]
+    kept = [(point, one) for point, one in zip(line.points, padded, strict=True) if math.isfinite(point[1])]
     intervals = [one if one is not None and math.isfinite(one.high - one.low) else None for _, one in kept]
     return Line(name=line.name, points=[point for point, _ in kept], intervals=intervals if line.intervals else ())
 
 
 def _shift(place: int, n: int) -> float:
-    """How far right of its place a line stands, px: whiskers of one place stand side by side, a single one on it."""
+    """Horizontal offset of a line, px, so that whiskers of several lines do not overlap."""
     abreast = min(n, 5)
     return 3.0 * (place % abreast - (abreast - 1) / 2)
 
 
 def _drawn(line: Line, place: int, shift: float, frame: _Frame, x_name: str) -> list[str]:
     path = " ".join(f"{frame.x(x) + shift:.1f},{frame.y(y):.1f}" for x, y in line.points)
-    found = [element("polyline", points=path, class_=f"line s{place % 8}")] if len(line.points) > 1 else []
+    shapes = [element("polyline", points=path, class_=f"line s{place % 8}")] if len(line.points) > 1 else []
     for i, (x, y) in enumerate(line.points):
-        told = line.intervals[i] if i < len(line.intervals) else None
+        bar = line.intervals[i] if i < len(line.intervals) else None
         at = frame.x(x) + shift
-        if told is not None:
-            ends = {"y1": frame.y(told.low), "y2": frame.y(told.high)}
-            found.append(element("line", x1=at, x2=at, class_=f"whisker s{place % 8}", **ends))
-        says = f"{line.name}, {x_name} {x:g}: {told if told is not None else f'{y:.3g}'}"
-        found.append(
+        if bar is not None:
+            ends = {"y1": frame.y(bar.low), "y2": frame.y(bar.high)}
+            shapes.append(element("line", x1=at, x2=at, class_=f"whisker s{place % 8}", **ends))
+        says = f"{line.name}, {x_name} {x:g}: {bar if bar is not None else f'{y:.3g}'}"
+        shapes.append(
             element("circle", cx=at, cy=frame.y(y), r=4.5, class_=f"point s{place % 8}", data_tip=says, tabindex=0)
         )
-    return found
+    return shapes
 
 
 def scatter(
@@ -197,9 +197,9 @@ def scatter(
     equal: bool = True,
     intervals: Mapping[str, tuple[Interval, Interval]] | None = None,
 ) -> str:
-    """Return points (x, y, what it says) by group; with ``equal`` a diagonal, both axes logarithmic.
+    """Return a plot of points (x, y, tooltip) by group, with a diagonal if ``equal``; wide ranges are logarithmic.
 
-    ``intervals`` are those of x and of y of the groups that have them, drawn as whiskers.
+    ``intervals`` gives the intervals of x and y of a group, drawn as whiskers.
     """
     bars = {} if intervals is None else intervals
     every = [point for points in groups.values() for point in points]
@@ -239,7 +239,7 @@ def scatter(
 def _cross(
     first: Interval, second: Interval, place: int, x: Callable[[float], float], y: Callable[[float], float]
 ) -> Iterator[str]:
-    """The intervals of a point, across and along; one without an end is left out."""
+    """Whiskers of a point in x and y; an infinite interval is left out."""
     style = f"whisker s{place % 8}"
     if math.isfinite(first.high - first.low):
         level = y(second.value)
@@ -250,7 +250,7 @@ def _cross(
 
 
 def _picture(drawn: Sequence[str], names: Sequence[str], says: str) -> str:
-    """The drawing, and its legend as HTML, which wraps where it is narrow."""
+    """The drawing, with its legend as HTML below."""
     box = f"0 0 {_WIDTH} {_HEIGHT}"
     svg = element("svg", "".join(drawn), viewBox=box, class_="chart", role="img", aria_label=says)
     legend = "".join(f'<span class="key s{i % 8}">{escaped(name)}</span>' for i, name in enumerate(names))

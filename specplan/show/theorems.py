@@ -1,4 +1,4 @@
-"""Reports of the ledger of claims: what holds as printed, what does not, and what holds instead."""
+"""Reports of the ledger of claims: which hold as printed, which do not, and their corrections."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ __all__ = ["theorems_report"]
 
 
 def theorems_report(chosen: Sequence[Claim], results: Mapping[str, Verification]) -> Report:
-    """Return the report of some claims, with what was derived of them now, if it was."""
+    """Return the report of claims, with the verdicts that were derived in this run, if any."""
     wrong = [item for item in chosen if item.needs_correction]
     counts = Counter(item.verdict.value for item in chosen)
     papers = dict.fromkeys(item.paper for item in chosen)
     agreeing = sum(result.agrees for result in results.values())
     derived = (
-        f"{agreeing} of {len(results)} verdicts derived again agree with the record"
+        f"{agreeing} of {len(results)} newly derived verdicts agree with the record"
         if results
         else "as recorded; --verify derives them again"
     )
@@ -38,14 +38,14 @@ def theorems_report(chosen: Sequence[Claim], results: Mapping[str, Verification]
             Answer(
                 question="What holds as printed?",
                 answer=f"{len(chosen) - len(wrong) - counts['open']} of {len(chosen)} claims",
-                detail="proved, verified for the cases that are named, or shown by numbers",
+                detail="proved, verified for the stated cases, or shown numerically",
             ),
             Answer(
                 question="What does not?",
                 answer=f"{len(wrong)} claims",
-                detail="false, or proved only with the fix that stands beside them",
+                detail="false, or proved only with the stated correction",
             ),
-            Answer(question="How sure?", answer=derived, detail="each check has mutants that it must refuse"),
+            Answer(question="How sure?", answer=derived, detail="each check has mutants that it must reject"),
         ],
         sections=sections,
         made=[("verdicts", derived)],

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 __all__ = ["thresholds_report"]
 
 
-def thresholds_report(found: Frontier | Cascade, labelled: LabelledDecisions) -> Report:
-    """Return the report of a search for a threshold, or for the gate of a cascade."""
-    bound = found.bound
-    name = "threshold" if hasattr(found, "points") else "gamma"
-    rows = _rows(found)
-    chosen = None if found.chosen is None else rows[found.chosen]
+def thresholds_report(search: Frontier | Cascade, labelled: LabelledDecisions) -> Report:
+    """Return the report of the search for a threshold, or for the gate of a cascade."""
+    bound = search.bound
+    name = "threshold" if hasattr(search, "points") else "gamma"
+    rows = _rows(search)
+    chosen = None if search.chosen is None else rows[search.chosen]
     unit = f"{labelled.decisions.n} labelled decisions"
     answers = [
         Answer(
@@ -32,52 +32,52 @@ def thresholds_report(found: Frontier | Cascade, labelled: LabelledDecisions) ->
         Answer(
             question="How sure?",
             answer=f"{100 * bound.confidence:g} % that the risk is at most {bound.level:g}",
-            detail=f"risk: {bound.risk}; sampling: {bound.sampling}; on fresh decisions drawn as these were",
+            detail=f"risk: {bound.risk}; sampling: {bound.sampling}; on fresh decisions from the same distribution",
         ),
     ]
     if chosen is not None and isinstance(chosen[1], Interval):
-        answers.append(Answer(question="What does it bring?", answer=f"speedup {chosen[1]}"))
+        answers.append(Answer(question="What is the gain?", answer=f"speedup {chosen[1]}"))
     answers.append(
         Answer(
             question="What to measure next?",
-            answer="nothing: more labels would not do"
-            if found.labels_needed is None
-            else f"{found.labels_needed:,} labelled {bound.unit} in all",
-            detail=found.advice,
+            answer="nothing: more labels would not help"
+            if search.labels_needed is None
+            else f"{search.labels_needed:,} labelled {bound.unit} in all",
+            detail=search.advice,
         )
     )
-    value = "speedup, 95 % interval" if hasattr(found, "points") else "cost"
-    shown = _told_apart(rows, found.chosen)
+    value = "speedup, 95 % interval" if hasattr(search, "points") else "cost"
+    shown = _distinct(rows, search.chosen)
     table = Table(
         headings=[name, "accepted", "failures", "risk, one-sided limits", "p-value", value, "status"],
         rows=[_cells(*rows[i]) for i in shown],
-        strong=None if found.chosen is None else shown.index(found.chosen),
-        reference=bound.level if not hasattr(found, "points") else None,
+        strong=None if search.chosen is None else shown.index(search.chosen),
+        reference=bound.level if not hasattr(search, "points") else None,
     )
     return Report(
         title=f"A {name} with a guarantee",
         about=f"{labelled.source}: {unit}",
-        lead=found.verdict,
+        lead=search.verdict,
         answers=answers,
         sections=[Section(title=f"Every {name}", parts=[*_picture(rows, bound.level, name), table])],
         made=[
             ("decisions", unit),
-            ("answers", str(labelled.decisions.n_answers) if labelled.clustered else "not told"),
+            ("answers", str(labelled.decisions.n_answers) if labelled.clustered else "not stated"),
             ("left out", f"{labelled.n_unscored} without a score, {labelled.n_unlabelled} without a label"),
             ("seed", str(bound.seed)),
         ],
-        notes=["the guarantee is for fresh decisions drawn as these were, by the same models, prompts and temperature"],
+        notes=["the guarantee holds for fresh decisions of the same models, prompts and temperature"],
     )
 
 
-def _rows(found: Frontier | Cascade) -> list[tuple[TestedThreshold, str | Interval]]:
-    if hasattr(found, "points"):
-        return [(point.row, interval(point.speedup)) for point in found.points]
-    return [(row, f"{cost:.4g}") for row, cost in zip(found.rows, found.costs, strict=True)]
+def _rows(search: Frontier | Cascade) -> list[tuple[TestedThreshold, str | Interval]]:
+    if hasattr(search, "points"):
+        return [(point.row, interval(point.speedup)) for point in search.points]
+    return [(row, f"{cost:.4g}") for row, cost in zip(search.rows, search.costs, strict=True)]
 
 
-def _told_apart(rows: list[tuple[TestedThreshold, str | Interval]], chosen: int | None) -> list[int]:
-    """Places of rows, of neighbours that decide alike the last one only, or the one chosen."""
+def _distinct(rows: list[tuple[TestedThreshold, str | Interval]], chosen: int | None) -> list[int]:
+    """Indices of rows; of neighbours with equal decisions only the last, or the chosen one."""
     kept: list[int] = []
     for i, (row, _) in enumerate(rows):
         alike = kept and (rows[kept[-1]][0].accepted, rows[kept[-1]][0].status) == (row.accepted, row.status)
@@ -89,7 +89,7 @@ def _told_apart(rows: list[tuple[TestedThreshold, str | Interval]], chosen: int 
 
 
 def _picture(rows: list[tuple[TestedThreshold, str | Interval]], level: float, name: str) -> list[Part]:
-    kept = [row for row, _ in rows if row.trials and row.risk == row.risk]  # NaN where nothing counts
+    kept = [row for row, _ in rows if row.trials and row.risk == row.risk]  # NaN without trials
     if len(kept) < 2:
         return []
     line = Line(
@@ -98,7 +98,7 @@ def _picture(rows: list[tuple[TestedThreshold, str | Interval]], level: float, n
         intervals=[Interval(value=row.risk, low=row.low, high=row.high, digits=4) for row in kept],
     )
     picture = lines([line], x_name=name, y_name="risk", reference=level)
-    return [Picture(svg=picture, caption=f"The dashed line is the largest risk allowed, {level:g}.")]
+    return [Picture(svg=picture, caption=f"The dashed line is the largest allowed risk, {level:g}.")]
 
 
 def _cells(row: TestedThreshold, worth: str | Interval) -> list[str | Interval]:

@@ -1,4 +1,4 @@
-"""One simulated answer as a drawing that zooms: a lane for each model and parallel sequence."""
+"""A simulated answer as a zoomable drawing, with a lane for each model and parallel sequence."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ __all__ = ["draw_timeline"]
 
 _WIDTH, _LEAST_LEFT, _RIGHT, _LANE, _TOP = 900, 76, 12, 22, 22
 _LETTER: Final = 6.2
-"""Width of a letter of a lane's name."""
+"""Width of a letter in the name of a lane, px."""
 _MOST_SPANS: Final = 1200
-"""Spans that are drawn at most: of an answer of 100 steps all."""
+"""Most spans in a drawing; an answer of 100 steps has fewer."""
 _SHOWN_STEPS: Final = 20
-"""Steps that fill the width at first."""
+"""Steps that fill the initial width."""
 _MEANING: Final = {
     "accepted": "draft accepted (in the answer)",
     "committed": "target step in the answer",
     "reference": "target step used to verify only",
     "rejected": "draft rejected",
     "discarded": "discarded",
-    "escalated": "another verifier asked",
+    "escalated": "passed on to another verifier",
     "pending": "undecided",
 }
 
 
 def draw_timeline(timeline: Timeline) -> str:
-    """Return the drawing; the page's script moves what has ``data-a`` and ``data-b``, its beginning and end in s."""
+    """Return the drawing; the page's script moves elements by ``data-a`` and ``data-b``, their start and end in s."""
     lanes = [("answer", 0)] + [(role, i) for role in timeline.roles for i in range(timeline.n_lanes(role))]
     place = {lane: _TOP + i * _LANE for i, lane in enumerate(lanes)}
     last = min(_SHOWN_STEPS, len(timeline.commits)) - 1

@@ -1,4 +1,4 @@
-"""Reports of validations: what was predicted beside what was measured, one answer at a time and under load."""
+"""Reports of validations: predictions and measurements at concurrency 1 and under load."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["load_validation_report", "validation_report"]
 
 
-def validation_report(found: Validation, advice: Advice) -> Report:
+def validation_report(validation: Validation, advice: Advice) -> Report:
     """Return the report of a validation."""
     from specplan.check.validating.run_record import as_lines
 
@@ -30,56 +30,60 @@ def validation_report(found: Validation, advice: Advice) -> Report:
                 f"{row.name}: predicted {interval(row.prediction.speedup)}, measured {interval(row.measured.speedup)}",
             )
         ]
-        for row in found.rows
+        for row in validation.rows
     }
     sections = [
-        Section(title="Predicted beside measured", parts=list(_rows(found, points))),
+        Section(title="Predicted and measured", parts=list(_rows(validation, points))),
         Section(title="To run the fastest", parts=list(_running(advice))),
     ]
-    if found.effective:
-        sections.append(Section(title="Run with", parts=[Code(text="\n".join(as_lines(found.effective)))]))
-    best = max(found.rows, key=lambda row: row.measured.speedup.value)
+    if validation.effective:
+        sections.append(Section(title="Run with", parts=[Code(text="\n".join(as_lines(validation.effective)))]))
+    best = max(validation.rows, key=lambda row: row.measured.speedup.value)
     return Report(
-        title=f"Validation of {found.profile}",
-        about=f"{found.baseline.n} fresh questions, each answered every way, interleaved with plain decoding",
+        title=f"Validation of {validation.profile}",
+        about=f"{validation.baseline.n} fresh questions, each answered by all configurations and plain decoding",
         lead=f"{best.name} was measured fastest: {best.measured.speedup.value:.2f} times plain decoding "
         f"[{best.measured.speedup.low:.2f}, {best.measured.speedup.high:.2f}], predicted "
         f"{best.prediction.speedup.value:.2f}.",
-        answers=list(_answers(found)),
+        answers=list(_answers(validation)),
         sections=sections,
-        made=[("profile", found.profile), ("questions", str(found.baseline.n))],
-        notes=list(_notes(found)),
+        made=[("profile", validation.profile), ("questions", str(validation.baseline.n))],
+        notes=list(_notes(validation)),
     )
 
 
-def _answers(found: Validation) -> Iterator[Answer]:
-    measured = max(found.rows, key=lambda row: row.measured.speedup.value)
-    chosen = max(found.rows, key=lambda row: row.prediction.speedup.value)
+def _answers(validation: Validation) -> Iterator[Answer]:
+    measured = max(validation.rows, key=lambda row: row.measured.speedup.value)
+    chosen = max(validation.rows, key=lambda row: row.prediction.speedup.value)
     c = measured.prediction.configuration
     yield Answer(question="Which method is fastest?", answer=measured.name, detail=f"k1 = {c.k1}, k2 = {c.k2}")
     lost = measured.measured.speedup.value / chosen.measured.speedup.value - 1.0
-    told = "it is the measured best" if chosen is measured else f"the measured best is {100 * lost:.1f} % faster"
-    yield Answer(question="Was it chosen rightly?", answer=chosen.name, detail=f"predicted to be the fastest; {told}")
-    good = sum(row.good for row in found.rows)
-    errors = [abs(row.error) for row in found.rows]
+    comparison = (
+        "it is also the measured best" if chosen is measured else f"the measured best is {100 * lost:.1f} % faster"
+    )
+    yield Answer(
+        question="Was the choice right?", answer=chosen.name, detail=f"predicted to be the fastest; {comparison}"
+    )
+    good = sum(row.good for row in validation.rows)
+    errors = [abs(row.error) for row in validation.rows]
     yield Answer(
         question="How good are the predictions?",
-        answer=f"{good} of {len(found.rows)} are good",
+        answer=f"{good} of {len(validation.rows)} are good",
         detail=f"mean absolute error {100 * sum(errors) / len(errors):.1f} %, largest {100 * max(errors):.1f} %; good: "
-        "within 10 %, or the measurement inside the interval for it",
+        "error within 10 %, or the measurement inside its predicted interval",
     )
     yield Answer(
         question="At which load?", answer="One answer at a time", detail="under load: specplan validate --concurrency"
     )
-    worst = max(found.rows, key=lambda row: abs(row.error))
+    worst = max(validation.rows, key=lambda row: abs(row.error))
     yield Answer(
         question="What to measure next?",
         answer=f"More of {worst.name}",
-        detail=f"it is off the most, by {100 * worst.error:+.1f} %",
+        detail=f"it has the largest error, {100 * worst.error:+.1f} %",
     )
 
 
-def _rows(found: Validation, points: Mapping[str, Sequence[tuple[float, float, str]]]) -> Iterator[Part]:
+def _rows(validation: Validation, points: Mapping[str, Sequence[tuple[float, float, str]]]) -> Iterator[Part]:
     yield Table(
         headings=["method", "predicted", "next measurement", "measured", "error", "closed form", "verdict"],
         rows=[
@@ -92,18 +96,20 @@ def _rows(found: Validation, points: Mapping[str, Sequence[tuple[float, float, s
                 "–" if row.closed_form is None else f"{row.closed_form:.2f}",
                 "good" if row.good else "off",
             ]
-            for row in found.rows
+            for row in validation.rows
         ],
         reference=1.0,
     )
     yield Text(
         text="Speedup over plain decoding of the same questions, ratio of totals, 95 % intervals. Next measurement: "
-        "where a speedup measured on so many fresh questions was to be."
+        "the predicted interval of a speedup measured on as many fresh questions."
     )
-    if len(found.rows) > 1:
-        bars = {row.name: (interval(row.prediction.speedup), interval(row.measured.speedup)) for row in found.rows}
+    if len(validation.rows) > 1:
+        bars = {row.name: (interval(row.prediction.speedup), interval(row.measured.speedup)) for row in validation.rows}
         picture = scatter(points, x_name="predicted speedup", y_name="measured speedup", intervals=bars)
-        yield Picture(svg=picture, caption="On the dashed line a prediction is right. Bars: 95 % intervals of both.")
+        yield Picture(
+            svg=picture, caption="On the dashed line predicted equals measured. Bars: 95 % intervals of both."
+        )
 
 
 def _running(advice: Advice) -> Iterator[Part]:
@@ -116,20 +122,20 @@ def _running(advice: Advice) -> Iterator[Part]:
         yield Bullets(items=advice.notes)
 
 
-def _notes(found: Validation) -> Iterator[str]:
-    if found.pace:
-        told = ", ".join(f"{name} {value:.2f}" for name, value in found.pace.items())
-        yield f"for their work the engines took, as a multiple of what the profile says: {told}"
-    for row in found.rows:
+def _notes(validation: Validation) -> Iterator[str]:
+    if validation.slowdown:
+        ratios = ", ".join(f"{name} {value:.2f}" for name, value in validation.slowdown.items())
+        yield f"time of the engines over the time that the profile gives for the same work: {ratios}"
+    for row in validation.rows:
         yield from (f"{row.name}: {note}" for note in row.prediction.notes)
 
 
-def load_validation_report(found: LoadValidation) -> Report:
+def load_validation_report(validation: LoadValidation) -> Report:
     """Return the report of a validation under load."""
     from calibrate.running.interleaved import BASELINE
     from specplan.check.validating.run_record import as_lines
 
-    rows = [row for row in found.rows if row.name != BASELINE]
+    rows = [row for row in validation.rows if row.name != BASELINE]
     kinds = dict.fromkeys(row.name for row in rows)
     parts: list[Part] = []
     if len({row.clients for row in rows}) > 1:
@@ -143,7 +149,9 @@ def load_validation_report(found: LoadValidation) -> Report:
             for side in ("predicted", "measured")
         ]
         picture = lines(drawn, x_name="clients", y_name="gain", log=True, reference=1.0)
-        parts.append(Picture(svg=picture, caption="Gain over plain decoding with as many clients, 95 % intervals."))
+        parts.append(
+            Picture(svg=picture, caption="Gain over plain decoding with the same number of clients, 95 % intervals.")
+        )
     parts.append(
         Table(
             headings=["clients", "method", "predicted", "measured", "error"],
@@ -156,24 +164,26 @@ def load_validation_report(found: LoadValidation) -> Report:
         Answer(
             question=f"Which method at {one.clients} clients?",
             answer=one.best,
-            detail=f"measured; predicted: {one.chosen}; choosing that costs {100 * one.regret.value:.1f} %",
+            detail=f"measured; predicted: {one.chosen}, which is {100 * one.regret.value:.1f} % slower",
         )
-        for one in found.verdicts
+        for one in validation.verdicts
     ]
-    sure = Answer(
-        question="How sure?", answer=f"{inside} of {len(rows)} gains are inside their interval", detail="of 95 %"
-    )
-    shown = [Section(title="Predicted beside measured", parts=parts)]
-    if found.effective:
-        shown.append(Section(title="Run with", parts=[Code(text="\n".join(as_lines(found.effective)))]))
-    off = ["at none of these loads" if load is None else f"from {load} clients on" for load in found.off_from]
+    sure = Answer(question="How sure?", answer=f"{inside} of {len(rows)} gains are inside their 95 % interval")
+    shown = [Section(title="Predicted and measured", parts=parts)]
+    if validation.effective:
+        shown.append(Section(title="Run with", parts=[Code(text="\n".join(as_lines(validation.effective)))]))
+    off = ["at none of these loads" if load is None else f"from {load} clients on" for load in validation.off_from]
     return Report(
-        title=f"Validation of {found.profile} under load",
-        about=f"{found.n_questions} fresh questions in {found.n_rounds} rounds",
-        lead=f"Speculation is to be switched off {off[0]} as predicted, {off[1]} as measured.",
+        title=f"Validation of {validation.profile} under load",
+        about=f"{validation.n_questions} fresh questions in {validation.n_rounds} rounds",
+        lead=f"Speculation should be switched off {off[0]} (predicted), {off[1]} (measured).",
         answers=[*answers, sure],
         sections=shown,
-        made=[("profile", found.profile), ("questions", str(found.n_questions)), ("rounds", str(found.n_rounds))],
+        made=[
+            ("profile", validation.profile),
+            ("questions", str(validation.n_questions)),
+            ("rounds", str(validation.n_rounds)),
+        ],
     )
 
 

@@ -20,7 +20,7 @@ from calibrate.pair import draft_path, target_path
 from calibrate.running.embedding import EmbeddingSimilarity
 from sim.configuration import Configuration
 from sim.operations import DRAFT, EMBEDDING, JUDGE, TARGET
-from specplan.live.gateway.plans import Asking, Expected, ServingPlan
+from specplan.live.gateway.plans import Expected, RequestDefaults, ServingPlan
 from specplan.live.gateway.servers import Endpoints, models_of, opened
 from specplan.live.gateway.serving import Limits, Serving
 
@@ -126,7 +126,7 @@ async def gateway(
             stack.push_async_callback(proxies[role].stop)
             urls[role] = proxies[role].url
         endpoints = Endpoints(**urls, embedding=embedding, timeout_s=300.0)
-        plan = ServingPlan(name="pair", by_load=rows, asking=Asking(), expected=expected or {})
+        plan = ServingPlan(name="pair", by_load=rows, defaults=RequestDefaults(), expected=expected or {})
         endpoints.check(plan)
         models = models_of(endpoints, plan, SETTINGS)
         upstream = await stack.enter_async_context(opened(endpoints, models, plan))

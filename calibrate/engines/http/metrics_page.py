@@ -35,7 +35,7 @@ def metrics_url(url: str) -> str:
 
 
 def pages(
-    url: str, n: int, seconds: float, *, told: Callable[[], None], sleep: Callable[[float], None] = time.sleep
+    url: str, n: int, seconds: float, *, on_page: Callable[[], None], sleep: Callable[[float], None] = time.sleep
 ) -> Iterator[tuple[str, float]]:
     """Read a page ``n`` times, spread evenly over ``seconds``; yield each text with its moment, s.
 
@@ -44,7 +44,7 @@ def pages(
     url : of the server.
     n : readings, >= 2.
     seconds : between the first and the last, > 0.
-    told : called after each reading, to show progress.
+    on_page : called after each reading, to show progress.
     sleep : waits.
 
     Raises
@@ -67,7 +67,7 @@ def pages(
             except httpx.HTTPError as error:
                 reason = " ".join(str(error).split()) or type(error).__name__
                 raise CalibrationError(f"{where}: cannot be read: {reason}") from None
-            told()
+            on_page()
             yield text, time.monotonic()
 
 

@@ -1,1 +1,1 @@
-"""Tables of papers, predicted from inputs that are stated, beside what is printed."""
+"""Tables of papers, predicted from stated inputs and compared with the printed values."""

@@ -1,12 +1,13 @@
-"""Predict ConfSpec's Tables 2 and 3 from what is published beside them.
+"""Predict ConfSpec's Tables 2 and 3 from other published values.
 
-Speedups are never inputs. Inputs are the acceptances of Lookahead Reasoning (LR), Tables 1 and 2, on the same models
-and data sets; ConfSpec's latencies (Table 6); and how often its draft is sure, and right, as a verifier (Figure 1, on
-MATH500, taken for all data sets). Where draft and target disagree, the draft is taken to accept what the target
-refuses: a verifier so lenient explains why accuracy falls to that of the draft alone (Table 3, "Draft Verification").
+Speedups are never inputs. Inputs are the acceptance rates of Lookahead Reasoning (LR), Tables 1 and 2, on the same
+models and data sets; ConfSpec's latencies (Table 6); and how often its draft is sure, and right, as a verifier (Figure
+1, on MATH500, taken for all data sets). Where draft and target disagree, the draft is assumed to accept what the target
+rejects: such a lenient verifier explains why the accuracy falls to that of the draft without a target (Table 3, "Draft
+Verification").
 
-`implied_c1` says at which c1 the simulator meets the row LookaheadReasoning of Table 2, for both pairs: no latency is
-published of Qwen3's, see `workshop.make_published`.
+`implied_c1` returns the c1 at which the simulator agrees with the row LookaheadReasoning of Table 2, for both pairs: no
+latency is published for Qwen3's pair, see `workshop.make_published`.
 """
 
 from __future__ import annotations
@@ -50,11 +51,11 @@ __all__ = [
 ]
 
 _DATASETS: Final = {"AIME24": "aime24", "AMC23": "amc23", "GPQA": "gpqa", "HumanEval": "humaneval"}
-"""Benchmarks of ConfSpec of which LR, Table 1, has the acceptance."""
+"""Benchmarks of ConfSpec whose acceptance is in Table 1 of LR."""
 
 BENCHMARKS_PREDICTED: Final = tuple(_DATASETS)
 N_STEPS: Final = 2 * len(_DATASETS)
-"""Pairs times benchmarks."""
+"""Number of pairs times number of benchmarks."""
 
 _IMPLIED_PAIR: Final = "qwen3"
 """Pair without published latencies: its c1 comes from ConfSpec's own speedups (see the notes of its profiles)."""
@@ -62,61 +63,62 @@ _IMPLIED_PAIR: Final = "qwen3"
 _DRAFT_S, _TARGET_S = (float(LATENCY_MS[f"{who} verification"]) / 1e3 for who in ("draft", "target"))
 
 _EMBEDDED: Final = {"0.8": 0.485, "0.9": 0.415}
-"""Acceptance by embeddings on AIME24, on the line through LR, Table 2: .45 at a threshold of .85, .38 at .95."""
+"""Acceptance by embeddings on AIME24, interpolated in Table 2 of LR: .45 at a threshold of .85, .38 at .95."""
 
 REASONS: Final = (
-    "MATH500: LR does not give its acceptance",
-    "ConfSpec at gamma 0.8 and 0.95: how often the draft is as sure as that (Figure 1 has 0.9 only)",
-    "Embedding but on AIME24: acceptance (LR, Table 2, has AIME24 and GSM8K)",
-    "Whether ConfSpec cuts steps is not said; taken as in LR's code, at 100 tokens. Without a cut Table 3 is 7.1 % off",
-    "Qwen3's LookaheadReasoning: c1 was derived from this row; its checks of draft and target: latencies (Table 6 has "
-    "DeepSeek's, taken for both)",
-    "Table 4, widths 2 and 4: what up to 31 and 341 target steps at once cost on their GPUs; with the cost assumed, "
-    "width 2 is simulated 15 to 22 % too fast",
-    "SpecReason: acceptance under ConfSpec's scoring prompt; RSD and SpecCoT: acceptance, and times of their verdicts",
+    "MATH500: LR does not publish its acceptance",
+    "ConfSpec at gamma 0.8 and 0.95: the share of drafts with that confidence (Figure 1 has 0.9 only)",
+    "Embedding on benchmarks other than AIME24: acceptance (LR, Table 2, has AIME24 and GSM8K)",
+    "ConfSpec does not state a limit of step lengths; that of LR's code, 100 tokens, is taken. Without a limit the "
+    "error of Table 3 is 7.1 %",
+    "Qwen3's LookaheadReasoning: c1 was derived from this row; its verifications by draft and target: latencies (Table "
+    "6 has DeepSeek's, taken for both)",
+    "Table 4, widths 2 and 4: the time of up to 31 and 341 concurrent target steps on their GPUs; with an assumed "
+    "time, width 2 is simulated 15 to 22 % too fast",
+    "SpecReason: acceptance with ConfSpec's scoring prompt; RSD and SpecCoT: acceptance, and times of their verdicts",
 )
-"""Rows that are not predicted, or on a borrowed input, and what is missing for them."""
+"""Rows that are not predicted, or use a borrowed input, and the missing values."""
 
 TITLE: Final = "ConfSpec, Tables 2 and 3"
-HEADING: Final = "Not predicted, or on a borrowed input:"
-"""What stands above the reasons."""
-BELOW: Final = "Predicted / published speedups; off: mean error of the row. Its largest: -v."
+HEADING: Final = "Not predicted, or with a borrowed input; missing values:"
+"""Heading of the reasons."""
+BELOW: Final = "Predicted / published speedups; off: mean error of the row. Largest errors: -v."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell(Compared):
-    """One speedup of the paper."""
+    """A speedup of the paper."""
 
     pair: str
     """``deepseek`` or ``qwen3``."""
     table: str
-    """As in `theory.published.confspec.TABLES`."""
+    """Table as in `theory.published.confspec.TABLES`."""
     row: str
-    """Method, as there."""
+    """Method, as in that table."""
     benchmark: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Case:
-    """What to simulate for a row."""
+    """The simulation of a row."""
 
     table: str
     row: str
     configuration: str
     acceptance: float
-    """Share of drafts that the row's verifier lets stand, in [0, 1]."""
+    """Share of drafts that the row's verifier accepts, in [0, 1]."""
     judge_s: float = _TARGET_S
-    """Time of the judge's verdict, s: ConfSpec's is the target."""
+    """Time of the judge's verdict, s; ConfSpec's judge is the target."""
     escalated: float = 0.0
     """Share of drafts on which the gate is not sure, in [0, 1]."""
 
 
 def cells(n_answers: int = 40, step_done: Callable[[], None] = lambda: None) -> list[Cell]:
     """Predict every cell whose inputs are published; ``step_done`` is called after each of `N_STEPS` parts."""
-    found = []
+    results = []
     for pair in ("deepseek", "qwen3"):
         for benchmark in _DATASETS:
-            found += [
+            results += [
                 Cell(
                     pair=pair,
                     table=case.table,
@@ -128,7 +130,7 @@ def cells(n_answers: int = 40, step_done: Callable[[], None] = lambda: None) -> 
                 for case in _cases(pair, benchmark)
             ]
             step_done()
-    return found
+    return results
 
 
 def _cases(pair: str, benchmark: str) -> Iterator[_Case]:
@@ -144,8 +146,8 @@ def _cases(pair: str, benchmark: str) -> Iterator[_Case]:
         yield _Case(table="2 Qwen3", row="ConfSpec", configuration="confspec", acceptance=cascade, escalated=1.0 - sure)
         return
     yield _Case(table="3", row="Target Verification", configuration="confspec verifier=judge", acceptance=alpha)
-    alone = _accepted(alpha, 1.0 - agreement)
-    yield _Case(table="3", row="Draft Verification", configuration="confspec verifier=gate", acceptance=alone)
+    draft_only = _accepted(alpha, 1.0 - agreement)
+    yield _Case(table="3", row="Draft Verification", configuration="confspec verifier=gate", acceptance=draft_only)
     yield _Case(table="3", row="ConfSpec gamma=0.9", configuration="confspec", acceptance=cascade, escalated=1.0 - sure)
     lookahead = "lr-async k1=6 rules=released-code"
     judge_s = figures.verify_s.value
@@ -158,7 +160,7 @@ def _cases(pair: str, benchmark: str) -> Iterator[_Case]:
 
 
 def _of_judged(printed: float, pair: str, benchmark: str) -> float:
-    """Acceptance of the drafts that a verifier saw; LR's printed rate counts those after a cut step as refused."""
+    """Acceptance of the judged drafts; LR's printed rate counts drafts after a cut step as rejected."""
     behaviour = system_of(_profile(pair, benchmark)).behaviour
     assert isinstance(behaviour, SyntheticBehaviour)
     counted = replace(behaviour, acceptance=Acceptance(alpha=printed))
@@ -171,15 +173,15 @@ def _accepted(alpha: float, wrong: float) -> float:
     Parameters
     ----------
     alpha : share that the target accepts, in [0, 1].
-    wrong : share on which the verifier disagrees with it, in [0, 1]: accepts what the target refuses as far as there is
-        as much of that, refuses what it accepts for the rest.
+    wrong : share on which the verifier disagrees with the target, in [0, 1]: it accepts what the target rejects; if
+        there is less of that, it rejects some of what the target accepts.
     """
     too_many = min(wrong, 1.0 - alpha)
     return alpha + too_many - (wrong - too_many)
 
 
 def _speedup(profile: Profile, case: _Case, n_answers: int) -> float:
-    """Verdicts overlap, and take as long as the gate's where embeddings are compared: a model no larger than it."""
+    """Simulated speedup of a row; an embedding takes as long as a verdict of the gate, a model of at least its size."""
     system = system_of(profile)
     assert isinstance(system.behaviour, SyntheticBehaviour)
     acceptance = Acceptance(alpha=case.acceptance, siblings=system.behaviour.acceptance.siblings)
@@ -204,15 +206,15 @@ def _published(name: str, row: str, benchmark: str) -> float:
 
 
 def implied_c1(pair: str, rules: str, n_answers: int = 30) -> list[float]:
-    """Return the c1 at which the simulator meets the row LookaheadReasoning of Table 2, by benchmark; NaN: at none."""
+    """Return the c1 at which the simulation gives the row LookaheadReasoning of Table 2, by benchmark; else NaN."""
     name = "2 DeepSeek" if pair == "deepseek" else "2 Qwen3"
     grid = (0.05, 0.2, 0.3, 0.4, 0.5, 0.6, 0.75, 0.9)
-    found = []
+    implied = []
     for benchmark in _DATASETS:
         simulated = [_lookahead(pair, benchmark, rules, c1, n_answers) for c1 in grid]
         published = _published(name, "LookaheadReasoning", benchmark)
-        found.append(float(np.interp(-published, [-x for x in simulated], grid, left=np.nan, right=np.nan)))
-    return found
+        implied.append(float(np.interp(-published, [-x for x in simulated], grid, left=np.nan, right=np.nan)))
+    return implied
 
 
 @cache
@@ -232,12 +234,12 @@ def _lookahead(pair: str, benchmark: str, rules: str, c1: float, n_answers: int)
     return _speedup(profile.model_copy(update={"published": changed}), case, n_answers)
 
 
-def report(found: list[Cell]) -> str:
-    """The cells, predicted beside published, with the mean error of each row and what is missing for the others."""
-    rows = list(dict.fromkeys((cell.pair, cell.table, cell.row) for cell in found))
+def report(results: list[Cell]) -> str:
+    """Return the cells, predicted and published, with the mean error of each row and the values missing for others."""
+    rows = list(dict.fromkeys((cell.pair, cell.table, cell.row) for cell in results))
     lines = []
     for key in rows:
-        own = {cell.benchmark: cell for cell in found if (cell.pair, cell.table, cell.row) == key}
+        own = {cell.benchmark: cell for cell in results if (cell.pair, cell.table, cell.row) == key}
         shown = [f"{own[b].predicted:.2f} / {own[b].published:.2f}" if b in own else "" for b in _DATASETS]
         errors = [abs(cell.error) for cell in own.values()]
         lines.append([*key, *shown, f"{100 * fmean(errors):.1f} %", f"{100 * max(errors):.1f} %"])
@@ -264,16 +266,16 @@ def _largest(cells: Sequence[Cell]) -> str:
     return f"{100 * max(abs(cell.error) for cell in cells):.1f} %"
 
 
-def short_table(found: Sequence[Cell]) -> str:
+def short_table(results: Sequence[Cell]) -> str:
     """Predicted / published, a row of the paper's tables in each line."""
     lines = []
-    for pair, row in dict.fromkeys((cell.pair, cell.row) for cell in found):
-        own = {cell.benchmark: cell for cell in found if (cell.pair, cell.row) == (pair, row)}
+    for pair, row in dict.fromkeys((cell.pair, cell.row) for cell in results):
+        own = {cell.benchmark: cell for cell in results if (cell.pair, cell.row) == (pair, row)}
         shown = [f"{own[b].predicted:.2f}/{own[b].published:.2f}" if b in own else "–" for b in _DATASETS]
         lines.append([pair, row, *shown, f"{100 * fmean(abs(cell.error) for cell in own.values()):.0f} %"])
     return table(["pair", "row", *_DATASETS, "off"], lines)
 
 
-def as_json(found: Sequence[Cell]) -> list[dict[str, object]]:
-    """Plain values only."""
-    return [{**asdict(cell), "error": cell.error} for cell in found]
+def as_json(results: Sequence[Cell]) -> list[dict[str, object]]:
+    """Return the cells as plain data."""
+    return [{**asdict(cell), "error": cell.error} for cell in results]

@@ -27,18 +27,18 @@ __all__ = [
 ]
 
 REASONS: Final = (
-    "Settings with W and G apart: the equations have one number of sequences, b = W = G, for the n-grams that are made "
-    "and those that are tried.",
-    "Settings with the prompt as reference: how often the prompt has the next n-gram is not published.",
-    "Speedups: what a step costs by its tokens is not published for this GPU and code.",
-    "One setting is balanced, and the constants were fitted to runs of the same kind: agreement is weak evidence.",
+    "Settings with W other than G: the equations have a single number of sequences, b = W = G, for generated and "
+    "verified n-grams.",
+    "Settings with the prompt as reference: how often the prompt contains the next n-gram is not published.",
+    "Speedups: the time of a step by its tokens is not published for this GPU and code.",
+    "Only one setting has W = G, and the constants were fitted to similar runs: its agreement is weak evidence.",
 )
-"""What is not predicted, and what the agreement is worth."""
+"""Settings that are not predicted, and limits of the agreement."""
 
 N_STEPS: Final = 1
 TITLE: Final = "Lookahead Decoding, Table 3"
-HEADING: Final = "What is not modelled, and what the agreement is worth:"
-"""What stands above the reasons."""
+HEADING: Final = "Settings that are not modelled, and limits of the agreement:"
+"""Heading of the reasons."""
 BELOW: Final = f"S: compression, with alpha = {ALPHA} and f = {STEPS_PER_HIT} of Figure 4."
 
 
@@ -47,15 +47,15 @@ class Cell:
     """A row of Table 3."""
 
     tag: int
-    """The paper's number of the row."""
+    """Number of the row in the paper."""
     ngram: int
     """N, tokens of an n-gram."""
     window: int
-    """W."""
+    """W, width of the window."""
     guesses: int
-    """G, n-grams that are tried in a step."""
+    """G, n-grams that a step verifies."""
     prompt: bool
-    """N-grams are taken from the prompt, too."""
+    """Whether n-grams are also taken from the prompt."""
     published: float
     """Compression S, [-]."""
 
@@ -88,15 +88,15 @@ TABLE_3: Final = tuple(
 
 
 def cells(step_done: Callable[[], None] = lambda: None) -> list[Cell]:
-    """All rows, each of which predicts itself; ``step_done`` is called after that."""
+    """Return all rows, whose predictions are properties; ``step_done`` is called once."""
     step_done()
     return list(TABLE_3)
 
 
-def report(found: Sequence[Cell]) -> str:
-    """Compression predicted beside printed."""
+def report(results: Sequence[Cell]) -> str:
+    """Return predicted and printed compression as text."""
     title = f"{TITLE} (compression; alpha = {ALPHA}, f = {STEPS_PER_HIT} of Figure 4)"
-    return "\n".join([title, "", short_table(found), "", *(f"- {reason}" for reason in REASONS)])
+    return "\n".join([title, "", short_table(results), "", *(f"- {reason}" for reason in REASONS)])
 
 
 def summary(cells: Sequence[Cell]) -> str:
@@ -110,8 +110,8 @@ def summary(cells: Sequence[Cell]) -> str:
     )
 
 
-def short_table(found: Sequence[Cell]) -> str:
-    """Every setting, and whether it is modelled."""
+def short_table(results: Sequence[Cell]) -> str:
+    """Return a table of all settings, predicted or not."""
     lines = [
         [
             *(str(cell.tag), f"({cell.ngram}, {cell.window}, {cell.guesses})", "yes" if cell.prompt else "no"),
@@ -119,11 +119,11 @@ def short_table(found: Sequence[Cell]) -> str:
             f"{cell.published:.2f}",
             "not modelled" if cell.error is None else f"{100 * cell.error:+.1f} %",
         ]
-        for cell in found
+        for cell in results
     ]
     return table(["tag", "(N, W, G)", "prompt", "predicted S", "published S", "error"], lines)
 
 
-def as_json(found: Sequence[Cell]) -> list[dict[str, object]]:
-    """Plain values only."""
-    return [{**asdict(cell), "predicted": cell.predicted, "error": cell.error} for cell in found]
+def as_json(results: Sequence[Cell]) -> list[dict[str, object]]:
+    """Return the rows as plain data."""
+    return [{**asdict(cell), "predicted": cell.predicted, "error": cell.error} for cell in results]

@@ -1,7 +1,7 @@
 """Lookahead Reasoning, Tables 1 and 3, predicted from their acceptances and the published profiles of the model pairs.
 
-Each cell is predicted (a) with nothing fitted to the table, and (b) with one constant of its model pair, the slope of
-log(published) over log(simulated) on the *other* data sets; the spread there gives (b) its 95 % interval.
+Each cell is predicted (a) with nothing fitted to the table, and (b) with a constant of its model pair, the slope of
+log(published) over log(simulated) on the *other* data sets, whose spread gives the 95 % interval of (b).
 """
 
 from __future__ import annotations
@@ -50,41 +50,41 @@ N_STEPS: Final = len(PAIRS) * len(DATASETS) + N_TREES
 REASONS: Final = (
     "Qwen3: no latency of this pair is published. Its c1 = 0.57 +/- 0.07 is implied by a row of ConfSpec's Table 2 "
     "(see the notes of its profiles).",
-    "At an acceptance of 0.47 AIME24 has 1.36 and LiveCodeBench 1.21 (DeepSeek): of what tells them apart, lengths of "
-    "steps and contexts, whether rejections come together, nothing is published. No function of the acceptance is "
-    "closer than 6 % to both.",
-    "ConfSpec's Table 2 reports eight of the cells of LR alone again, 4.0 % from these in the mean: near a floor.",
+    "At the same acceptance of 0.47 the speedup is 1.36 on AIME24 and 1.21 on LiveCodeBench (DeepSeek). Lengths of "
+    "steps and contexts and the correlation of rejections, which may explain it, are not published. No function of the "
+    "acceptance is closer than 6 % to both.",
+    "ConfSpec's Table 2 reports eight of the cells of LR again, with a mean difference of 4.0 %: close to the errors.",
 )
-"""What the worst rows have in common, so far as published figures tell."""
+"""Common properties of the rows with the largest errors, as far as they are published."""
 
 TITLE: Final = "Lookahead Reasoning, Tables 1 and 3"
-HEADING: Final = "Why the worst rows are off:"
-"""What stands above the reasons."""
+HEADING: Final = "Reasons of the largest errors:"
+"""Heading of the reasons."""
 BELOW: Final = (
-    "Table 1, predicted with one constant [95 % interval] / published; off: outside of it. Nothing fitted, errors by "
-    "pair, and Table 3: -v."
+    "Table 1, predicted with one constant [95 % interval] / published; off: published is outside. Without a constant, "
+    "errors by pair, and Table 3: -v."
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell(LeftOut):
-    """One speedup of the table."""
+    """A speedup of the table."""
 
     pair: str
     dataset: str
     level: str
-    """``LR``: step-level alone; ``LR+SD``: with token-level speculation; ``W=4, 32B``: trees of Table 3."""
+    """``LR``: step-level only; ``LR+SD``: with token-level speculation; ``W=4, 32B``: trees of Table 3."""
 
 
 def cells(n_answers: int = 60, step_done: Callable[[], None] = lambda: None) -> list[Cell]:
-    """Simulate all rows, and compare both levels."""
-    found: dict[tuple[str, str], Row] = {}
+    """Simulate all rows, and compare them with the published speedups of both levels."""
+    rows: dict[tuple[str, str], Row] = {}
     for pair in PAIRS:
         for dataset in DATASETS:
-            found[pair, dataset] = simulated_row(bundled(f"lr-{pair}-{dataset}"), PUBLISHED_RULES, n_answers)
+            rows[pair, dataset] = simulated_row(bundled(f"lr-{pair}-{dataset}"), PUBLISHED_RULES, n_answers)
             step_done()
     table_1 = [
-        _cell(pair, dataset, found, combined=combined)
+        _cell(pair, dataset, rows, combined=combined)
         for combined in (False, True)
         for pair in PAIRS
         for dataset in DATASETS
@@ -92,11 +92,11 @@ def cells(n_answers: int = 60, step_done: Callable[[], None] = lambda: None) -> 
     return [*table_1, *_tree_cells(list(trees(step_done=step_done)))]
 
 
-def _tree_cells(found: Sequence[Tree]) -> list[Cell]:
-    """Table 3; the constant is that of the other data set."""
+def _tree_cells(results: Sequence[Tree]) -> list[Cell]:
+    """Cells of Table 3, with the constant of the other data set."""
     compared_there = {
-        dataset: [(tree.predicted, tree.published) for tree in found if tree.dataset != dataset]
-        for dataset in {tree.dataset for tree in found}
+        dataset: [(tree.predicted, tree.published) for tree in results if tree.dataset != dataset]
+        for dataset in {tree.dataset for tree in results}
     }
     return [
         _compared_cell(
@@ -104,21 +104,21 @@ def _tree_cells(found: Sequence[Tree]) -> list[Cell]:
             *(tree.predicted, tree.published),
             compared_there[tree.dataset],
         )
-        for tree in found
+        for tree in results
     ]
 
 
-def _cell(pair: str, dataset: str, found: dict[tuple[str, str], Row], *, combined: bool) -> Cell:
-    """Compare one cell; its own published speedup enters neither prediction."""
-    others = [compared(found[pair, other], combined) for other in DATASETS if other != dataset]
-    simulated, published = compared(found[pair, dataset], combined)
+def _cell(pair: str, dataset: str, rows: dict[tuple[str, str], Row], *, combined: bool) -> Cell:
+    """Compare a cell; neither prediction uses its own published speedup."""
+    others = [compared(rows[pair, other], combined) for other in DATASETS if other != dataset]
+    simulated, published = compared(rows[pair, dataset], combined)
     return _compared_cell(pair, dataset, "LR+SD" if combined else "LR", simulated, published, others)
 
 
 def _compared_cell(
     pair: str, dataset: str, level: str, simulated: float, published: float, others: Sequence[tuple[float, float]]
 ) -> Cell:
-    """Compare one cell, with the constant that ``others`` (simulated, published) say."""
+    """Compare a cell, with the constant fitted to ``others`` (simulated, published)."""
     error = fit_error([math.log(x) for x, _ in others], [math.log(y) for _, y in others])
     left_out = error.corrected(simulated)
     return Cell(
@@ -157,8 +157,8 @@ def simulated_row(profile: Profile, rules: str, n_answers: int) -> Row:
     )
 
 
-def report(found: Sequence[Cell]) -> str:
-    """The table, errors and coverage, and why the worst rows are off."""
+def report(results: Sequence[Cell]) -> str:
+    """Return the table, errors and coverage, and reasons of the largest errors."""
     head = ["level", "pair", "data set", "nothing fitted", "error", "one left out", "95 %", "error", "published"]
     lines = [
         [
@@ -166,7 +166,7 @@ def report(found: Sequence[Cell]) -> str:
             *(f"{cell.left_out:.2f}", f"{cell.low:.2f}-{cell.high:.2f}", f"{100 * cell.left_out_error:+.1f} %"),
             f"{cell.published:.2f}" + ("" if cell.covered else " outside"),
         ]
-        for cell in found
+        for cell in results
     ]
     summary = [
         f"{level}, {pair or 'both pairs'}: mean error {_mean([c.error for c in own])} with nothing fitted, "
@@ -174,9 +174,9 @@ def report(found: Sequence[Cell]) -> str:
         f"{sum(c.covered for c in own)} of {len(own)} inside their 95 % interval"
         for level in _LEVELS
         for pair in (*PAIRS, "")
-        if (own := [c for c in found if c.level == level and pair in {"", c.pair}])
+        if (own := [c for c in results if c.level == level and pair in {"", c.pair}])
     ]
-    wide = [cell for cell in found if cell.level.startswith("W")]
+    wide = [cell for cell in results if cell.level.startswith("W")]
     if wide:
         summary.append(
             f"trees (Table 3): mean error {_mean([c.error for c in wide])} with nothing fitted, "
@@ -210,9 +210,9 @@ def _errors(cells: Sequence[Cell], pair: str) -> str:
     )
 
 
-def short_table(found: Sequence[Cell]) -> str:
-    """Both pairs side by side: predicted with the constant of the other data sets, and published."""
-    by_place = {(cell.level, cell.dataset, cell.pair): cell for cell in found}
+def short_table(results: Sequence[Cell]) -> str:
+    """Return a table of both pairs: predicted with the constant of the other data sets, and published."""
+    by_place = {(cell.level, cell.dataset, cell.pair): cell for cell in results}
     rows = [
         [level, dataset, *(_both(by_place[level, dataset, pair]) for pair in PAIRS)]
         for level in _LEVELS
@@ -226,15 +226,15 @@ def _both(cell: Cell) -> str:
     return f"{predicted} / {cell.published:.2f}" + ("" if cell.covered else " off")
 
 
-def as_json(found: Sequence[Cell]) -> list[dict[str, object]]:
-    """Plain values only."""
+def as_json(results: Sequence[Cell]) -> list[dict[str, object]]:
+    """Return the cells as plain data."""
     return [
         {
             **{"pair": cell.pair, "dataset": cell.dataset, "level": cell.level, "published": cell.published},
             **{"predicted": cell.predicted, "left_out": cell.left_out, "low": cell.low, "high": cell.high},
             **{"error": cell.error, "left_out_error": cell.left_out_error, "covered": cell.covered},
         }
-        for cell in found
+        for cell in results
     ]
 
 

@@ -1,7 +1,7 @@
-"""Lookahead Reasoning, Table 3: speedups of trees of depth 2, from the acceptance that is printed beside each.
+"""Lookahead Reasoning, Table 3: speedups of trees of depth 2, from the printed acceptance of each.
 
-Nothing is fitted to a speedup. How alike the verdicts on the drafts of a position are follows from the printed
-acceptance at W drafts and at one; the judge of 32B takes what ConfSpec's Table 6 says of a target of that size.
+Nothing is fitted to a speedup. The correlation of the verdicts on the drafts of a position follows from the printed
+acceptance with W drafts and with one; the time of the 32B judge is that of a target of this size in ConfSpec's Table 6.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Tree:
     judge: str
     """Size of the judge: ``7B`` or ``32B``."""
     width: int
-    """Drafts of a position, W."""
+    """W, drafts per position."""
     predicted: float
     """Speedup, [-]."""
     published: float
@@ -77,7 +77,7 @@ def _speedup(dataset: str, judge: str, width: int, alpha: float, accepted: float
 
 
 def some_accepted(alpha: float, siblings: float, width: int) -> float:
-    """Probability that one of ``width`` drafts of a position is accepted (beta-binomial, see `Acceptance`).
+    """Return the probability that any of ``width`` drafts of a position is accepted (beta-binomial, see `Acceptance`).
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def sibling_correlation(alpha: float, accepted: float, width: int) -> float:
     Parameters
     ----------
     alpha : acceptance of one draft, in (0, 1).
-    accepted : with ``width`` drafts, in [alpha, 1 - (1 - alpha)^width].
+    accepted : share of positions with an accepted draft, in [alpha, 1 - (1 - alpha)^width].
     width : drafts, >= 1.
 
     >>> round(sibling_correlation(0.63, 0.83, 8), 2), sibling_correlation(0.63, 0.63, 1)
@@ -111,7 +111,7 @@ def sibling_correlation(alpha: float, accepted: float, width: int) -> float:
     if width == 1:
         return 0.0
     low, high = 1e-9, 1.0 - 1e-9
-    while high - low > 1e-6:  # fewer are accepted where verdicts are more alike
+    while high - low > 1e-6:  # more correlation, fewer positions with an accepted draft
         middle = (low + high) / 2.0
         low, high = (middle, high) if some_accepted(alpha, middle, width) > accepted else (low, middle)
     return low

@@ -1,13 +1,13 @@
-"""SPECS, Tables 1 and 4: seconds per step and per problem, from those of beam search with either model alone.
+"""SPECS, Tables 1 and 4: seconds per step and per problem, from those of beam search with a single model.
 
 Inputs are the paper's own seconds per step of beam search with the small and with the large model (generation and
 reward together), at the same width; the share of steps that the large model generates; and the number of steps of beam
-search with the large model. No latency of SPECS or RSD is an input. A step of SPECS is one of either kind, as
-`sim.algorithms.specs` schedules it, where the target weighs drafts by their likelihood beside the reward model; a step
-of RSD with several beams is one of the small model's and, where its best draft is refused, one of the large model's.
+search with the large model. No latency of SPECS or RSD is an input. A step of SPECS is a step of either kind, as
+`sim.algorithms.specs` schedules it, where the target weighs drafts by likelihood concurrently with the reward model; a
+step of RSD with several beams is a step of the small model and, if its best draft is rejected, a step of the large one.
 
-Each cell is predicted (a) with nothing fitted, and (b) with one constant of its pair and method, the median ratio of
-print to (a) on the *other* data sets; what is left over there gives (b) its 95 % interval.
+Each cell is predicted (a) with nothing fitted, and (b) with a constant of its pair and method, the median ratio of
+published to (a) on the *other* data sets, whose spread gives the 95 % interval of (b).
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ __all__ = [
 
 N_STEPS: Final = 1
 TITLE: Final = "SPECS, Tables 1 and 4"
-HEADING: Final = "Why rows are off, and what is not predicted:"
-"""What stands above the reasons."""
+HEADING: Final = "Reasons of the largest errors, and rows that are not predicted:"
+"""Heading of the reasons."""
 BELOW: Final = (
     "SPECS: predicted with one constant / published, at widths 4, 8 and 16; RSD and noisy rewards: mean errors at "
     "these widths; off: mean error of the row. Nothing fitted, intervals, all rows: -v."
 )
 REASONS: Final = (
     "MATH500, width 16, Qwen2.5: 1.31 s per step and a share of 45.5 % repeat the row of width 8. A step of SPECS "
-    "holds one of beam search with the small model, 1.57 s there.",
-    "Llama3: 78 to 98 % of the steps are the large model's, yet in 8 of 9 rows a step takes longer than with that "
-    "model alone (up to 1.26 times), and answers have more steps. No mixture of the two predicts that.",
-    "RSD: a refused draft costs a step of either model, which the printed seconds per step are below in most rows.",
-    "Tables 2, 5, 6 and 7: shares of the large model, or how many steps an answer has, are not printed.",
+    "contains a step of beam search with the small model, which takes 1.57 s there.",
+    "Llama3: 78 to 98 % of the steps are the large model's, yet in 8 of 9 rows a step takes longer than with only "
+    "that model (up to 1.26 times), and answers have more steps. No mixture of the two predicts that.",
+    "RSD: a rejected draft costs a step of each model, but the printed seconds per step are lower in most rows.",
+    "Tables 2, 5, 6 and 7: shares of the large model, or the number of steps of an answer, are not printed.",
 )
-"""What the worst rows have in common, so far as published figures tell."""
+"""Common properties of the rows with the largest errors, as far as they are published."""
 
 _STEP: Final = "s/step"
 _PROBLEM: Final = "s/problem"
@@ -65,7 +65,7 @@ _NOISY: Final = "SPECS, noisy rewards"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell(LeftOut):
-    """One latency of the paper, s."""
+    """A latency of the paper, s."""
 
     table: str
     family: str
@@ -79,18 +79,18 @@ class Cell(LeftOut):
 
 
 def specs_step(share: float, small: float, large: float) -> float:
-    """Seconds of a step of SPECS.
+    """Return the seconds of a step of SPECS.
 
     Parameters
     ----------
-    share : of the steps that the large model generates, in [0, 1].
+    share : share of the steps that the large model generates, in [0, 1].
     small, large : seconds of generating and rewarding the candidates of a step with either model, > 0.
     """
     return share * large + (1.0 - share) * small
 
 
 def rsd_step(share: float, small: float, large: float) -> float:
-    """Seconds of a step of RSD with several beams; parameters as in `specs_step`."""
+    """Return the seconds of a step of RSD with several beams; parameters as in `specs_step`."""
     return small + share * large
 
 
@@ -101,11 +101,11 @@ def contradicted(cell: Cell) -> bool:
 
 
 def cells(step_done: Callable[[], None] = lambda: None) -> list[Cell]:
-    """Every latency whose inputs are printed; ``step_done`` is called once at the end."""
-    found = [cell for family in FAMILIES for benchmark in BENCHMARKS for cell in _of_table_1(family, benchmark)]
-    found += [_noisy(benchmark, width) for benchmark in BENCHMARKS for width in WIDTHS]
+    """Return every latency whose inputs are printed; ``step_done`` is called once at the end."""
+    results = [cell for family in FAMILIES for benchmark in BENCHMARKS for cell in _of_table_1(family, benchmark)]
+    results += [_noisy(benchmark, width) for benchmark in BENCHMARKS for width in WIDTHS]
     step_done()
-    return [_with_constant(cell, found) for cell in found]
+    return [_with_constant(cell, results) for cell in results]
 
 
 def _of_table_1(family: str, benchmark: str) -> Iterator[Cell]:
@@ -146,13 +146,15 @@ def _noisy(benchmark: str, width: int) -> Cell:
     )
 
 
-def _with_constant(cell: Cell, found: Sequence[Cell]) -> Cell:
-    """Add what the other data sets say; the cell's own data set never enters."""
+def _with_constant(cell: Cell, results: Sequence[Cell]) -> Cell:
+    """Add the prediction with a constant from the other data sets, never from the cell's own."""
     others = [
-        math.log(c.published / c.predicted) for c in found if _kind(c) == _kind(cell) and c.benchmark != cell.benchmark
+        math.log(c.published / c.predicted)
+        for c in results
+        if _kind(c) == _kind(cell) and c.benchmark != cell.benchmark
     ]
     middle = median(others)
-    # a median and its deviation, since one cell of the table contradicts itself; 1.4826: normal errors
+    # median and median deviation, since a cell of the table contradicts itself; 1.4826: normal errors
     spread = 1.4826 * median(abs(x - middle) for x in others)
     half = student_quantile(0.95, len(others) - 1) * spread * math.sqrt(1.0 + 1.0 / len(others))
     best = cell.predicted * math.exp(middle)
@@ -160,12 +162,12 @@ def _with_constant(cell: Cell, found: Sequence[Cell]) -> Cell:
 
 
 def _kind(cell: Cell) -> tuple[str, str, str]:
-    """Cells that share a constant."""
+    """Key of the cells that share a constant."""
     return cell.family, cell.method, cell.quantity
 
 
-def report(found: Sequence[Cell]) -> str:
-    """The tables, errors and coverage, and why the worst rows are off."""
+def report(results: Sequence[Cell]) -> str:
+    """Return the tables, errors and coverage, and reasons of the largest errors."""
     head = ["table", "pair", "data set", "method", "n", "unit", "nothing fitted", "error", "one left out", "95 %",
             "error", "published"]  # fmt: skip
     lines = [
@@ -175,14 +177,14 @@ def report(found: Sequence[Cell]) -> str:
             *(f"{cell.low:.3g}-{cell.high:.3g}", f"{100 * cell.left_out_error:+.1f} %"),
             f"{cell.published:g}" + ("" if cell.covered else " outside"),
         ]
-        for cell in found
+        for cell in results
     ]
     means = [
         f"{method}, {family}, {quantity}: mean error {_mean([c.error for c in own])} with nothing fitted, "
         f"{_mean([c.left_out_error for c in own])} with one constant of the pair's other data sets; "
         f"{sum(c.covered for c in own)} of {len(own)} inside their 95 % interval"
-        for family, method, quantity in dict.fromkeys(map(_kind, found))
-        if (own := [c for c in found if _kind(c) == (family, method, quantity)])
+        for family, method, quantity in dict.fromkeys(map(_kind, results))
+        if (own := [c for c in results if _kind(c) == (family, method, quantity)])
     ]
     return "\n".join([TITLE, "", table(head, lines), "", *means, "", HEADING, *(f"- {reason}" for reason in REASONS)])
 
@@ -227,11 +229,11 @@ def _mean_of(cells: Sequence[Cell]) -> str:
     return f"{100 * fmean(abs(c.left_out_error) for c in cells):.0f} %"
 
 
-def as_json(found: Sequence[Cell]) -> list[dict[str, object]]:
-    """Plain values only."""
+def as_json(results: Sequence[Cell]) -> list[dict[str, object]]:
+    """Return the cells as plain data."""
     return [
         {**asdict(cell), "error": cell.error, "left_out_error": cell.left_out_error, "covered": cell.covered}
-        for cell in found
+        for cell in results
     ]
 
 

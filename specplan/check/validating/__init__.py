@@ -1,1 +1,1 @@
-"""Predicted against measured."""
+"""Validation: predictions against measurements on real engines."""

@@ -1,11 +1,11 @@
-"""What the papers' closed forms say about a configuration, given the figures of a measured profile: a stand-in.
+"""The papers' closed forms for a configuration, with the parameters of a measured profile: a simpler prediction.
 
-The forms are those that `sim.catalogue` names, with what each has a term for: acceptance, c1 and the time of a verdict
-above the tokens, acceptance of tokens by position and the time of drafting below. They know nothing of lengths that
-vary, of shared iterations, of prompts and of the ends of answers: that is what the simulator adds. Below a step-level
-method a token-level one multiplies its speedup, as in Lookahead Reasoning, Section 3.3.
+The forms are those of `sim.catalogue`, with their parameters: acceptance, c1 and the time of a verdict at the step
+level, acceptance of tokens by position and the time of drafting at the token level. They neglect the spread of lengths,
+shared iterations, prompts and the ends of answers, which the simulator has. A token-level method below a step-level one
+multiplies its speedup, as in Lookahead Reasoning, Section 3.3.
 
-A SPECS form needs both models' share of promising steps and gets the draft's, as `sim.gaps` does.
+A SPECS form needs both models' share of promising steps and gets the draft's, as in `sim.gaps`.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ from theory.token_methods import lookup_tokens, token_speedup, vector_tokens
 __all__ = ["closed_form"]
 
 _BY_BEAMS: Final = {"rsd-beams": "threshold", "specs": "tau"}
-"""Methods whose form has the share of candidates above this knob."""
+"""Methods whose form contains the share of candidates with a reward above this knob."""
 
 
 def closed_form(profile: Profile, configuration: Configuration) -> float | None:
-    """Return the speedup that the closed forms promise; None for methods without one.
+    """Return the speedup by the closed forms; None for methods without one.
 
     Parameters
     ----------
-    profile : measured.
-    configuration : what to predict; variants for comparison only (SPECS without a part) have no form of their own.
+    profile : a measured profile.
+    configuration : configuration to predict; ablations (SPECS without a part) have no form of their own.
     """
     above = 1.0
     if configuration.spec.level != "token":
-        found = _above(profile, configuration)
-        if found is None:
+        step_level = _above(profile, configuration)
+        if step_level is None:
             return None
-        above = found
+        above = step_level
     if configuration.token is None:
         return above
     below = _below(profile, configuration.token, dict(configuration.token_knobs))
@@ -72,16 +72,16 @@ def _above(profile: Profile, configuration: Configuration) -> float | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Verdicts:
-    """How drafts fare with a configuration."""
+    """Verdicts on drafts with a configuration."""
 
     accepted: float
-    """Share, [-]."""
+    """Share of accepted drafts, [-]."""
     asked_twice: float = 0.0
-    """Share on which the draft's own verdict is not sure, [-]."""
+    """Share of drafts on which the gate is not sure, [-]."""
 
 
 def _verdicts(answers: Sequence[RecordedAnswer], configuration: Configuration) -> _Verdicts | None:
-    """None where somebody was not asked."""
+    """Verdicts with a configuration; None where the profile lacks some of them."""
     if configuration.spec.level == "beam":
         return _promising(answers, configuration)
     steps = [step for answer in answers for step in answer.steps]
@@ -91,9 +91,9 @@ def _verdicts(answers: Sequence[RecordedAnswer], configuration: Configuration) -
         scores = [step.draft.scores.get(GATE) for step in steps]
         sure = [None if score is None else max(score, 1.0 - score) >= gamma for score in scores]
         decided = [
-            accepts(step, GATE) if alone else step.verdict.accepted for step, alone in zip(steps, sure, strict=True)
+            accepts(step, GATE) if certain else step.verdict.accepted for step, certain in zip(steps, sure, strict=True)
         ]
-        unsure = _share(None if alone is None else not alone for alone in sure)
+        unsure = _share(None if certain is None else not certain for certain in sure)
     else:
         decided, unsure = [accepts(step, role, threshold) for step in steps], 0.0
     accepted = _share(decided)
@@ -101,7 +101,7 @@ def _verdicts(answers: Sequence[RecordedAnswer], configuration: Configuration) -
 
 
 def _promising(answers: Sequence[RecordedAnswer], configuration: Configuration) -> _Verdicts | None:
-    """Candidates of the draft that the reward lets pass; all where the form does not ask."""
+    """Share of the draft's candidates that the reward accepts; all where the form has no such term."""
     knob = _BY_BEAMS.get(configuration.method)
     if knob is None:
         return _Verdicts(accepted=1.0)
@@ -112,7 +112,7 @@ def _promising(answers: Sequence[RecordedAnswer], configuration: Configuration) 
 
 
 def _world(profile: Profile, verdicts: _Verdicts) -> World:
-    """The profile in target steps, as far as closed forms have terms."""
+    """The profile's parameters of closed forms, in target steps."""
     steps = [step for answer in profile.answers for step in answer.steps]
     step_s = _mean(step.target.seconds for step in steps)
     own = [len(answer.baseline) or len(answer.steps) for answer in profile.all_answers]
@@ -140,7 +140,7 @@ def _below(profile: Profile, name: str, knobs: dict[str, Any]) -> float | None:
 
 
 def _tokens_per_pass(name: str, counts: TokenRecord | NGramRecord, n: int) -> float:
-    """By the form of the method, its acceptances as counted in the first ``n`` positions of drafts."""
+    """Tokens per pass by the form of the method, with the acceptance counted at the first ``n`` positions."""
     drafted, right = counts.drafted_at[:n], counts.accepted_at[:n]
     if not drafted or not drafted[0]:
         return 1.0
@@ -150,14 +150,14 @@ def _tokens_per_pass(name: str, counts: TokenRecord | NGramRecord, n: int) -> fl
         later = sum(right[1:]) / max(sum(tried[1:]), 1)
         return float(lookup_tokens(counts.drafts / counts.passes, right[0] / drafted[0], later, lengths))
     if name == "eagle":
-        return float(vector_tokens([yes / max(asked, 1) for yes, asked in zip(right, tried, strict=True)]))
-    if name == "lookahead-decoding":  # alpha of Equation 5, fitted to these very passes, gives them back
+        return float(vector_tokens([yes / max(attempts, 1) for yes, attempts in zip(right, tried, strict=True)]))
+    if name == "lookahead-decoding":  # alpha of Equation 5, fitted to these passes, reproduces them
         return 1.0 + sum(right) / counts.passes
     return float(expected_tokens(sum(right) / sum(tried), n))
 
 
 def _drafting(profile: Profile, counts: TokenRecord | NGramRecord) -> float:
-    """Time of drafting for a pass in plain passes; 0 where the engine does not tell."""
+    """Drafting time of a pass over the time of a plain pass; 0 where the engine does not report it."""
     answers: Sequence[TokenAnswer] = counts.answers if isinstance(counts, TokenRecord) else ()
     sums = [one for answer in answers for one in answer.decode]
     passes = sum(one.n for one in sums)
@@ -167,16 +167,16 @@ def _drafting(profile: Profile, counts: TokenRecord | NGramRecord) -> float:
 
 
 def _token_ratio(steps: Sequence[StepRecord]) -> float:
-    """c2: seconds of a token of the draft / of the target, in [0, 1]."""
+    """c2: seconds per token of the draft / of the target, in [0, 1]."""
     drafts = sum(step.draft.seconds for step in steps) / sum(step.draft.tokens for step in steps)
     targets = sum(step.target.seconds for step in steps) / sum(step.target.tokens for step in steps)
     return min(drafts / targets, 1.0)
 
 
 def _share(events: Iterable[bool | None]) -> float | None:
-    found = list(events)
-    known = [bool(event) for event in found if event is not None]
-    return sum(known) / len(known) if known and len(known) == len(found) else None
+    every = list(events)
+    known = [bool(event) for event in every if event is not None]
+    return sum(known) / len(known) if known and len(known) == len(every) else None
 
 
 def _mean(values: Iterable[float]) -> float:

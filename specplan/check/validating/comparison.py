@@ -1,4 +1,4 @@
-"""Predictions of a validation beside stand-ins made from the same profile: closed forms, and a constant."""
+"""Compares the predictions of a validation with simpler ones from the same profile: closed forms, and a constant."""
 
 from __future__ import annotations
 
@@ -27,37 +27,37 @@ _CONSTANT: Final = "a constant"
 
 _EXPLAINED: Final = (
     "tau-b, rho: rank correlation of predicted and measured speedups; [...] 95 % bootstrap over questions. pairs "
-    "in order: of those that the measurement tells apart, plain decoding among the rows. regret: how much faster the "
-    "measured best is than what is predicted to be (plain decoding counts, with 1); that best was seen on the same "
-    "questions, and [...] are simultaneous (max-t) limits for it. held out: against what half of the questions find "
-    "best, measured on the other half. error: of predicted / measured, absolute, the largest with its sign. Rows that "
-    "plan allows: those that are predicted to lose no more right answers than its default."
+    "in order: correctly ranked pairs, of the pairs (with plain decoding) that differ measurably. regret: how much "
+    "faster the measured best is than the predicted best (plain decoding counts, with 1); the measured best is chosen "
+    "on the same questions, so [...] are simultaneous (max-t) limits. held out: regret against the best on half of the "
+    "questions, measured on the other half. error: predicted / measured - 1, absolute; the largest with its sign. Rows "
+    "that plan allows: those that are predicted to lose no more right answers than its default."
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """How well predictions tell the rows of a validation apart, beside what stands in for them."""
+    """How well predictions, and simpler ones, rank the rows of a validation."""
 
     names: tuple[str, ...]
     """Names of all rows."""
     skills: Mapping[str, tuple[Skill, tuple[int, ...]]]
-    """By who predicts: how well, and on which rows."""
+    """Skill and row indices by source of the predictions."""
     constant: float
     """The geometric mean of the predicted speedups."""
     in_predicted: Estimate
-    """Share of measured speedups in the predictions' intervals."""
+    """Share of measured speedups inside the predictions' intervals."""
     in_next: Estimate
-    """Share of them in the intervals for the next measurement."""
+    """Share of measured speedups inside the intervals for the next measurement."""
     n_good: tuple[int, int]
-    """Good rows: by that interval, and by the earlier rule, the measurement's own."""
+    """Good rows by the interval for the next measurement, and by the measured interval (the earlier rule)."""
 
     def choice(self, who: str) -> str:
-        """What is predicted to be the fastest, in words."""
-        found, rows = self.skills[who]
-        if len(found.chosen) > 1:
-            return f"any of {len(found.chosen)}"
-        return "plain decoding" if found.chosen[0] == PLAIN else self.names[rows[found.chosen[0]]]
+        """Return the name of the configuration that is predicted to be fastest."""
+        result, rows = self.skills[who]
+        if len(result.chosen) > 1:
+            return f"any of {len(result.chosen)}"
+        return "plain decoding" if result.chosen[0] == PLAIN else self.names[rows[result.chosen[0]]]
 
     @property
     def without_form(self) -> tuple[str, ...]:
@@ -66,56 +66,56 @@ class Comparison:
         return tuple(name for i, name in enumerate(self.names) if i not in known)
 
     def sentences(self) -> list[str]:
-        """What the choice by these predictions costs, and by the closed forms."""
+        """Return the regret of the choice by these predictions, and by the closed forms."""
         ours = self.skills.get(_ALLOWED, self.skills[_OURS])[0]
         who = _ALLOWED if _ALLOWED in self.skills else _OURS
         regret = ours.regret
-        found = [
-            f"What was predicted to be fastest, {self.choice(who)}, was measured {100 * regret.value:.1f} % "
-            f"[{100 * regret.low:.1f}, {100 * regret.high:.1f}] behind the best."
+        sentences = [
+            f"The predicted best, {self.choice(who)}, was measured {100 * regret.value:.1f} % "
+            f"[{100 * regret.low:.1f}, {100 * regret.high:.1f}] slower than the measured best."
         ]
         if _FORMS in self.skills:
             forms = self.skills[_FORMS][0]
-            found.append(
+            sentences.append(
                 f"The papers' closed forms: median error {100 * forms.median_error:.0f} %, "
-                f"{100 * forms.regret.value:.1f} % behind."
+                f"their choice is {100 * forms.regret.value:.1f} % slower."
             )
-        return found
+        return sentences
 
     def lines(self) -> list[str]:
-        """For a reader."""
+        """Return the comparison as lines of text."""
         head = ["predictions by", "rows", "tau-b", "rho", "pairs in order", "choice", "regret", "held out"]
         head += ["error: mean", "median", "largest"]
-        found = [
+        lines = [
             "",
-            f"How well predictions tell the {len(self.names)} rows apart, beside stand-ins from the same profile:",
+            f"How well predictions rank the {len(self.names)} rows, and simpler ones from the same profile:",
             "",
             table(head, [self._cells(who) for who in self.skills]),
             "",
             _EXPLAINED,
         ]
-        found.append(
+        lines.append(
             f"Measured speedups inside the predicted 95 % intervals: {_counted(self.in_predicted)}; inside those for "
             f"the next measurement: {_counted(self.in_next)} (Clopper-Pearson, as if rows were independent). Good: "
-            f"{self.n_good[0]}; {self.n_good[1]} if the prediction had to be in the measured interval, or within 10 %."
+            f"{self.n_good[0]}; {self.n_good[1]} if predictions must be inside the measured interval, or within 10 %."
         )
         if _FORMS not in self.skills:
-            found.append(f"Closed forms: fewer than {LEAST_ROWS} rows have one.")
+            lines.append(f"Closed forms: fewer than {LEAST_ROWS} rows have one.")
         elif self.without_form:
-            found.append(f"Without a closed form: {', '.join(self.without_form)}.")
-        return found
+            lines.append(f"Without a closed form: {', '.join(self.without_form)}.")
+        return lines
 
     def plain(self) -> dict[str, Any]:
-        """As plain data."""
+        """Return the comparison as plain data."""
         return {
             "predictions_by": {
                 who: {
-                    **dataclasses.asdict(found),
+                    **dataclasses.asdict(result),
                     "rows": [self.names[i] for i in rows],
-                    "chosen": [BASELINE if i == PLAIN else self.names[rows[i]] for i in found.chosen],
-                    "best": BASELINE if found.best == PLAIN else self.names[rows[found.best]],
+                    "chosen": [BASELINE if i == PLAIN else self.names[rows[i]] for i in result.chosen],
+                    "best": BASELINE if result.best == PLAIN else self.names[rows[result.best]],
                 }
-                for who, (found, rows) in self.skills.items()
+                for who, (result, rows) in self.skills.items()
             },
             "constant": self.constant,
             "inside_predicted": dataclasses.asdict(self.in_predicted),
@@ -126,39 +126,39 @@ class Comparison:
         }
 
     def _cells(self, who: str) -> list[str]:
-        found, _ = self.skills[who]
-        regret = found.regret
+        result, _ = self.skills[who]
+        regret = result.regret
         return [
             f"{who}, {self.constant:.3f}" if who == _CONSTANT else who,
-            str(found.n_rows),
-            *(_correlation(one) for one in (found.kendall, found.spearman)),
-            f"{found.n_ordered} of {found.n_pairs}",
+            str(result.n_rows),
+            *(_correlation(one) for one in (result.kendall, result.spearman)),
+            f"{result.n_ordered} of {result.n_pairs}",
             self.choice(who),
             f"{100 * regret.value:.1f} % [{100 * regret.low:.1f}, {100 * regret.high:.1f}]",
-            f"{100 * found.regret_held_out:+.1f} %",
-            *(f"{100 * error:.1f} %" for error in (found.mean_error, found.median_error)),
-            f"{100 * found.largest_error:+.1f} %",
+            f"{100 * result.regret_held_out:+.1f} %",
+            *(f"{100 * error:.1f} %" for error in (result.mean_error, result.median_error)),
+            f"{100 * result.largest_error:+.1f} %",
         ]
 
 
-def compare(found: Validation, *, seed: int = 0) -> Comparison | None:
-    """Compare the predictions of a validation with stand-ins; None with fewer than three rows.
+def compare(validation: Validation, *, seed: int = 0) -> Comparison | None:
+    """Compare the predictions of a validation with simpler ones; None with fewer than three rows.
 
     Parameters
     ----------
-    found : its rows were run on the same questions.
-    seed : of the resamples of questions.
+    validation : its rows were run on the same questions.
+    seed : seed of the resamples of questions.
     """
-    if len(found.rows) < LEAST_ROWS:
+    if len(validation.rows) < LEAST_ROWS:
         return None
-    seconds = [[run.seconds for run in found.runs.by_name[row.name]] for row in found.rows]
-    measured = Resampled(seconds, found.runs.plain_seconds, seed=seed)
-    predicted = [row.prediction.speedup.value for row in found.rows]
-    forms = {i: row.closed_form for i, row in enumerate(found.rows) if row.closed_form is not None}
+    seconds = [[run.seconds for run in validation.runs.by_name[row.name]] for row in validation.rows]
+    measured = Resampled(seconds, validation.runs.plain_seconds, seed=seed)
+    predicted = [row.prediction.speedup.value for row in validation.rows]
+    forms = {i: row.closed_form for i, row in enumerate(validation.rows) if row.closed_form is not None}
     known, constant = tuple(forms), float(np.exp(np.mean(np.log(predicted))))
     everything = tuple(range(len(predicted)))
     skills = {_OURS: (skill(predicted, measured), everything)}
-    allowed = tuple(i for i, row in enumerate(found.rows) if _is_allowed(row.prediction))
+    allowed = tuple(i for i, row in enumerate(validation.rows) if _is_allowed(row.prediction))
     if LEAST_ROWS <= len(allowed) < len(everything):
         skills[_ALLOWED] = skill([predicted[i] for i in allowed], measured.only(allowed)), allowed
     if len(known) >= LEAST_ROWS:
@@ -168,12 +168,15 @@ def compare(found: Validation, *, seed: int = 0) -> Comparison | None:
         skills[_FORMS] = skill(list(forms.values()), there), known
     skills[_CONSTANT] = skill([constant] * len(predicted), measured), everything
     return Comparison(
-        names=tuple(row.name for row in found.rows),
+        names=tuple(row.name for row in validation.rows),
         skills=skills,
         constant=constant,
-        in_predicted=_inside([row.prediction.speedup for row in found.rows], measured),
-        in_next=_inside([row.expected for row in found.rows], measured),
-        n_good=(sum(row.good for row in found.rows), sum(row.good_by_measured_interval for row in found.rows)),
+        in_predicted=_inside([row.prediction.speedup for row in validation.rows], measured),
+        in_next=_inside([row.expected for row in validation.rows], measured),
+        n_good=(
+            sum(row.good for row in validation.rows),
+            sum(row.good_by_measured_interval for row in validation.rows),
+        ),
     )
 
 
@@ -186,8 +189,8 @@ def _inside(intervals: Sequence[Estimate], measured: Resampled) -> Estimate:
     return inside([one.low for one in intervals], [one.high for one in intervals], measured.speedups)
 
 
-def _correlation(found: Estimate | None) -> str:
-    return "undefined" if found is None else f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]"
+def _correlation(estimate: Estimate | None) -> str:
+    return "undefined" if estimate is None else f"{estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"
 
 
 def _counted(share: Estimate) -> str:

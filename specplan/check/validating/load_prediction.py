@@ -1,4 +1,4 @@
-"""What rounds under load are expected to show: the same rounds, simulated on the recorded answers, with intervals."""
+"""Predictions of rounds under load: the same rounds, simulated on the recorded answers, with intervals."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from specplan.check.validating.next_measurement import Measurements
 __all__ = ["METRICS", "PERCENTILES", "LoadPredictor", "Metric", "share_beyond", "swept_batches"]
 
 _ROUNDS: Final = 16
-"""Simulated rounds, each of as many recorded answers as a real one has questions."""
+"""Number of simulated rounds, each with as many recorded answers as a real one has questions."""
 
 _VARIANTS: Final = 6
-"""Resampled profiles."""
+"""Number of resampled profiles."""
 
 _VARIANT_ROUNDS: Final = 4
-"""Rounds simulated with each of them: the same ones, so that what is uncertain is the profile alone."""
+"""Rounds simulated with each resampled profile: the same rounds, so that only the profile differs."""
 
 _RESAMPLES: Final = 400
 
 _UNITS: Final = {"gain": "", "answers_per_s": "1/s", "tokens_per_s": "1/s"}
 
 Metric = Callable[[Sequence[Round], Sequence[Round]], float]
-"""Takes the rounds of a configuration and those of plain decoding with the same questions and clients."""
+"""A function of the rounds of a configuration and those of plain decoding with the same questions and clients."""
 
 
 def _answers_per_s(own: Sequence[Round], plain: Sequence[Round]) -> float:
@@ -54,7 +54,7 @@ def _percentile(q: float) -> Metric:
 
 
 PERCENTILES: Final[Mapping[str, float]] = {"p50_s": 50.0, "p90_s": 90.0}
-"""Names of what is told of the times of answers, to the percentile (numpy's, linear between neighbours)."""
+"""Percentiles of the times of answers by metric name (numpy's, linear between neighbours)."""
 
 METRICS: Final[Mapping[str, Metric]] = {
     "gain": _gain,
@@ -62,11 +62,11 @@ METRICS: Final[Mapping[str, Metric]] = {
     "tokens_per_s": _tokens_per_s,
     **{name: _percentile(q) for name, q in PERCENTILES.items()},
 }
-"""What is told of a configuration under a load, by the same estimators of simulated and of measured rounds."""
+"""Metrics of a configuration under load, with the same estimators for simulated and measured rounds."""
 
 
 def swept_batches(profile: Profile) -> dict[str, int]:
-    """Return by role, target and draft, the largest batch whose iterations the profile has timed."""
+    """Return the largest timed batch of target and draft, by role."""
     engines = {role: profile.engines[profile.placement[role]] for role in (TARGET, DRAFT)}
     return {role: max(s.batch for s in record.decode if s.tokens == 1) for role, record in engines.items()}
 
@@ -77,9 +77,9 @@ class LoadPredictor:
 
     Parameters
     ----------
-    trials : of the profile.
-    sizes : questions of each real round.
-    most : sequences that the engine of a role decodes at once; roles left out have no limit.
+    trials : trials of the profile.
+    sizes : number of questions of each real round.
+    most : largest batch of the engine of a role; roles left out have no limit.
     """
 
     trials: Trials
@@ -90,7 +90,7 @@ class LoadPredictor:
     _measurements: Measurements | None = field(default=None, init=False)
 
     def rounds(self, configuration: Configuration, load: int, variant: int | None = None) -> list[Round]:
-        """Return simulated rounds of a configuration with so many clients."""
+        """Return simulated rounds of a configuration with ``load`` clients."""
         key = configuration, load, variant
         if key not in self._known:
             trial = limited(self.trials.trial(configuration, variant=variant), self.most)
@@ -99,18 +99,18 @@ class LoadPredictor:
         return self._known[key]
 
     def _answers(self, number: int) -> list[int]:
-        """The answers of a simulated round: drawn from the recorded ones, each as likely every time."""
+        """The answers of a simulated round, drawn uniformly from the recorded ones with replacement."""
         size = self.sizes[number % len(self.sizes)]
         recorded = len(self.trials.profile.all_answers)
         drawn: list[int] = stream(0, "rounds under load", number).integers(0, recorded, size).tolist()
         return drawn
 
     def expected(self, configuration: Configuration, load: int) -> dict[str, Estimate]:
-        """Return what the next measurement with so many clients is expected to show, by the names of `METRICS`.
+        """Return the prediction of the next measurement with ``load`` clients, by the names of `METRICS`.
 
-        The interval has three parts, in squares on the logarithm: questions (those of the profile and fresh ones are
-        samples of the same; rounds are drawn anew from the simulated ones), the profile's timings, resampled, and of a
-        gain what else a measurement meets: texts that are written anew, and the pace from one answer to the next
+        The interval adds three parts in squares on the logarithm: questions (the profile's and fresh ones are samples
+        of the same distribution; rounds are resampled from the simulated ones), the profile's resampled timings, and
+        for a gain the further noise of a measurement: newly drawn texts, and the variation of speed between answers
         (`specplan.check.validating.next_measurement`).
         """
         if (configuration, load) not in self._expected:
@@ -120,7 +120,7 @@ class LoadPredictor:
     def _expectation(self, configuration: Configuration, load: int) -> dict[str, Estimate]:
         check_clients(load, min(self.sizes))
         own, plain = self.rounds(configuration, load), self.rounds(PLAIN, load)
-        found = {}
+        estimates = {}
         for name, metric in METRICS.items():
             value = metric(own, plain)
             half = math.hypot(
@@ -128,7 +128,7 @@ class LoadPredictor:
                 self._by_profile(metric, configuration, load),
                 self._beyond_questions(configuration) if name == "gain" else 0.0,
             )
-            found[name] = Estimate(
+            estimates[name] = Estimate(
                 value=value,
                 stderr=value * half / 1.96,
                 low=value * math.exp(-half),
@@ -137,12 +137,12 @@ class LoadPredictor:
                 estimator=f"{len(own)} simulated rounds; interval of the next {len(self.sizes)} rounds",
                 unit=_UNITS.get(name, "s"),
             )
-        return found
+        return estimates
 
     def _by_questions(self, metric: Metric, own: Sequence[Round], plain: Sequence[Round]) -> float:
-        """Half-width, on the logarithm, of what other questions would make of it.
+        """Half-width from the choice of questions, on the logarithm.
 
-        Three samples have a part in it: the fresh questions, those of the profile, and the simulated rounds.
+        Three samples contribute: the fresh questions, those of the profile, and the simulated rounds.
         """
         rng = stream(0, "questions under load", 0)
         picks = rng.integers(0, len(own), (_RESAMPLES, len(self.sizes)))
@@ -151,7 +151,7 @@ class LoadPredictor:
         return 1.96 * float(np.std(logs)) * math.sqrt(1.0 + sum(self.sizes) / recorded + len(self.sizes) / len(own))
 
     def _beyond_questions(self, configuration: Configuration) -> float:
-        """Half-width, on the logarithm, of what the next measurement of a gain meets besides; plain decoding's is 1."""
+        """Half-width from the further noise of a measured gain, on the logarithm; 0 for plain decoding."""
         if configuration == PLAIN:
             return 0.0
         if self._measurements is None:
@@ -159,7 +159,7 @@ class LoadPredictor:
         return 1.96 * self._measurements.beyond_questions(configuration) / math.sqrt(sum(self.sizes))
 
     def _by_profile(self, metric: Metric, configuration: Configuration, load: int) -> float:
-        """Half-width, on the logarithm, of what other timings of the same engines would make of it."""
+        """Half-width from the timings of the engines, on the logarithm."""
         logs = [
             math.log(metric(self.rounds(configuration, load, variant), self.rounds(PLAIN, load, variant)))
             for variant in range(_VARIANTS)
@@ -167,22 +167,22 @@ class LoadPredictor:
         return student_quantile(0.95, _VARIANTS - 1) * float(np.std(logs, ddof=1))
 
     def gains_at_pace(
-        self, configurations: Sequence[Configuration], load: int, pace: Mapping[str, float]
+        self, configurations: Sequence[Configuration], load: int, slowdown: Mapping[str, float]
     ) -> list[float | None]:
-        """Return the gains on engines that take a multiple of their time, by name; None if no multiple is known."""
-        if not pace:
+        """Return the gains on engines whose times are multiplied by ``slowdown``, by engine; None without factors."""
+        if not slowdown:
             return [None] * len(configurations)
-        trials = Trials(self.trials.profile, slower=pace)
+        trials = Trials(self.trials.profile, slower=slowdown)
         slower = LoadPredictor(trials, self.sizes, self.most)
         plain = slower.rounds(PLAIN, load)
         return [_gain(slower.rounds(one, load), plain) for one in configurations]
 
     def beyond(self, configuration: Configuration, load: int, swept: Mapping[str, int]) -> dict[str, float]:
-        """Return by role the share of a round's time in which batches are larger than any that was timed."""
+        """Return by role the share of a round's time in which batches exceed the largest timed one."""
         return {role: share_beyond(self.rounds(configuration, load), role, most) for role, most in swept.items()}
 
 
 def share_beyond(rounds: Sequence[Round], role: str, most: int) -> float:
-    """Return the share of the time in which a role was asked for more than so many steps at once, in [0, 1]."""
+    """Return the share of the time in which more than ``most`` steps of a role are in flight, in [0, 1]."""
     beyond = sum(seconds for one in rounds for n, seconds in one.in_flight.get(role, ()) if n > most)
     return beyond / sum(one.makespan for one in rounds)

@@ -1,4 +1,4 @@
-"""Rows and verdicts of a validation under load: what simulated and real rounds say, by the same estimators."""
+"""Rows and verdicts of a validation under load, with the same estimators for simulated and real rounds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from calibrate.costs.fit import CostFit, pace
+from calibrate.costs.fit import CostFit, slowdown_of
 from calibrate.record.engine_records import InUse
 from calibrate.replay.system import use_of
 from calibrate.replay.trials import Trials
@@ -23,7 +23,7 @@ from sim.timeline import acceptance
 from specplan.check.validating.load_prediction import PERCENTILES, LoadPredictor, share_beyond
 from specplan.check.validating.validation import TOLERANCE
 
-__all__ = ["LoadRow", "Verdict", "off_from", "pace_at", "row_of", "verdict_on"]
+__all__ = ["LoadRow", "Verdict", "off_from", "row_of", "slowdown_at", "verdict_on"]
 
 _RESAMPLES: Final = 1000
 
@@ -32,7 +32,7 @@ Side = Literal["predicted", "measured"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadRow:
-    """One configuration at one load."""
+    """A configuration at a load."""
 
     name: str
     clients: int
@@ -40,19 +40,19 @@ class LoadRow:
     """By the names of `METRICS`."""
     measured: Mapping[str, Estimate]
     accuracy: Estimate | None
-    """Share of right answers as measured; None without ground truth."""
+    """Measured share of right answers; None without ground truth."""
     acceptance: float
-    """Share of judged drafts that were accepted as measured, in [0, 1]; NaN if none was judged."""
+    """Measured acceptance rate of judged drafts, in [0, 1]; NaN if none was judged."""
     answers_at_once: tuple[float, float]
-    """Answers in flight, mean over a round, predicted and measured: fewer than clients while a round ends."""
+    """Mean answers in flight over a round, predicted and measured; fewer than clients while a round ends."""
     most_steps: tuple[int, int]
-    """Most target steps asked for at one time, predicted and measured."""
+    """Most target steps in flight, predicted and measured."""
     beyond: Mapping[str, tuple[float, float]]
-    """Role to the share of the time in which more steps were asked for at once than batches were timed, as above."""
+    """By role, the share of the time with more steps in flight than the largest timed batch, predicted and measured."""
     makespans: tuple[float, ...] = ()
     """Durations of the measured rounds, s."""
     at_pace: float | None = None
-    """The predicted gain on engines as fast as they were at this load; None where engines do not tell."""
+    """The gain predicted with the engine times of this load; None where engines do not report them."""
 
     @property
     def error(self) -> float:
@@ -66,13 +66,13 @@ class LoadRow:
 
     @property
     def good(self) -> bool:
-        """Whether the prediction is within the tolerance, or the measured gain inside the interval for it."""
+        """Whether the error is within the tolerance, or the measured gain inside the predicted interval."""
         return self.inside or abs(self.error) <= TOLERANCE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What to choose at one load."""
+    """The choice at a load."""
 
     clients: int
     chosen: str
@@ -80,26 +80,26 @@ class Verdict:
     best: str
     """Configuration with the largest measured gain."""
     regret: Estimate
-    """Measured gain of the best / that of the chosen one - 1, [-], with the interval that the rounds tell."""
+    """Measured gain of the best / of the chosen configuration - 1, [-], with an interval over rounds."""
 
 
 def row_of(
     configuration: Configuration,
     load: int,
     expected: LoadPredictor,
-    found: Loaded,
+    loaded: Loaded,
     swept: Mapping[str, int],
     at_pace: float | None,
 ) -> LoadRow:
-    """Compare what was expected of a configuration at one load with what came."""
-    simulated, real = expected.rounds(configuration, load), found[configuration.name, load]
+    """Compare the prediction of a configuration at a load with the measurement."""
+    simulated, real = expected.rounds(configuration, load), loaded[configuration.name, load]
     seen = _seen(real)
     graded = [one for part in real for one in part.correct or ()]
     return LoadRow(
         name=configuration.name,
         clients=load,
         predicted=expected.expected(configuration, load),
-        measured=_measured(seen, _seen(found[BASELINE, load])),
+        measured=_measured(seen, _seen(loaded[BASELINE, load])),
         accuracy=proportion(sum(graded), len(graded)) if graded else None,
         acceptance=acceptance(one for part in real for one in part.counts),
         answers_at_once=(_at_once(simulated), _at_once(seen)),
@@ -110,18 +110,18 @@ def row_of(
     )
 
 
-def pace_at(trials: Trials, configurations: Sequence[Configuration], found: Loaded, load: int) -> dict[str, float]:
-    """How fast the engines were at one load, by engine."""
+def slowdown_at(trials: Trials, configurations: Sequence[Configuration], loaded: Loaded, load: int) -> dict[str, float]:
+    """Return the measured over the predicted time of the engines' work at a load, by engine."""
     work: dict[str, list[tuple[CostFit, InUse]]] = {}
     for configuration in configurations:
         if configuration.spec.level not in ("baseline", "step") or configuration.token is not None:
             continue
         fits = trials.system.fits.get(use_of(configuration.spec, configuration.knobs), {})
-        for one in found[configuration.name, load]:
+        for one in loaded[configuration.name, load]:
             for engine, did in one.work.items():
                 if engine in fits:
                     work.setdefault(engine, []).append((fits[engine], did))
-    ratios = {engine: pace(done) for engine, done in work.items()}
+    ratios = {engine: slowdown_of(done) for engine, done in work.items()}
     return {engine: ratio for engine, ratio in ratios.items() if ratio is not None}
 
 
@@ -138,23 +138,23 @@ def _most_steps(rounds: Sequence[Round]) -> int:
 
 
 def _measured(own: Sequence[Round], plain: Sequence[Round]) -> dict[str, Estimate]:
-    """What the real rounds say: of paces and gains with Student's interval over rounds, else by resampled answers."""
+    """Metrics of the real rounds: gains and rates with Student's interval over rounds, others by resampled answers."""
     spans = [one.makespan for one in own]
-    paces: dict[str, tuple[Sequence[float], str]] = {
+    totals: dict[str, tuple[Sequence[float], str]] = {
         "gain": ([one.makespan for one in plain], ""),
         "answers_per_s": ([len(one.seconds) for one in own], "1/s"),
         "tokens_per_s": ([sum(one.tokens) for one in own], "1/s"),
     }
-    found = {
+    estimates = {
         name: ratio_of_totals(amounts, spans, estimator="ratio of totals over rounds", unit=unit)
-        for name, (amounts, unit) in paces.items()
+        for name, (amounts, unit) in totals.items()
     }
     seconds = np.array([value for one in own for value in one.seconds])
     picks = stream(0, "resampled answers", 0).integers(0, seconds.size, (_RESAMPLES, seconds.size))
     for name, q in PERCENTILES.items():
         resampled = np.percentile(seconds[picks], q, axis=1)
         low, high = np.percentile(resampled, (2.5, 97.5))
-        found[name] = Estimate(
+        estimates[name] = Estimate(
             value=float(np.percentile(seconds, q)),
             stderr=float(resampled.std(ddof=1)),
             low=float(low),
@@ -163,11 +163,11 @@ def _measured(own: Sequence[Round], plain: Sequence[Round]) -> dict[str, Estimat
             estimator=f"percentile {q:g} of all answers; bootstrap over answers",
             unit="s",
         )
-    return found
+    return estimates
 
 
 def verdict_on(rows: Sequence[LoadRow]) -> Verdict:
-    """What the predictions choose among the rows of one load, and what that costs."""
+    """Return the predicted choice among the rows of a load, and its regret."""
     chosen = max(rows, key=lambda row: row.predicted["gain"].value)
     best = max(rows, key=lambda row: row.measured["gain"].value)
     ratio = ratio_of_totals(chosen.makespans, best.makespans, estimator="ratio of totals over rounds, less 1")
@@ -180,7 +180,7 @@ def verdict_on(rows: Sequence[LoadRow]) -> Verdict:
 
 
 def off_from(rows: Sequence[LoadRow], side: Side) -> int | None:
-    """The least load from which on no configuration gains."""
+    """Return the least load from which no configuration has a gain above 1."""
     gains: dict[int, list[float]] = {}
     for row in rows:
         known = gains.setdefault(row.clients, [])

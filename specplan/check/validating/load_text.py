@@ -1,4 +1,4 @@
-"""A validation under load for a reader, on a first screen of 80 columns and in full, and as plain data."""
+"""A validation under load as text, on a first screen of 80 columns and in full, and as plain data."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ from specplan.output import SCREEN, table
 __all__ = ["as_text", "first_screen", "plain"]
 
 
-def plain(found: LoadValidation) -> dict[str, Any]:
-    """The validation as plain data."""
+def plain(result: LoadValidation) -> dict[str, Any]:
+    """Return the validation as plain data."""
     return {
         "schema": "specplan.load-validation",
         "schema_version": 1,
-        "profile": found.profile,
-        "questions": found.n_questions,
-        "rounds": found.n_rounds,
-        "pace": {load: dict(engines) for load, engines in found.pace.items()},
-        "swept_batches": dict(found.swept),
-        "max_batch": dict(found.most),
-        "off_from": dict(zip(("predicted", "measured"), found.off_from, strict=True)),
-        "verdicts": [asdict(verdict) for verdict in found.verdicts],
-        "rows": [{**asdict(row), "error": row.error, "inside": row.inside} for row in found.rows],
-        "effective": found.effective,
+        "profile": result.profile,
+        "questions": result.n_questions,
+        "rounds": result.n_rounds,
+        "pace": {load: dict(engines) for load, engines in result.slowdown.items()},
+        "swept_batches": dict(result.swept),
+        "max_batch": dict(result.most),
+        "off_from": dict(zip(("predicted", "measured"), result.off_from, strict=True)),
+        "verdicts": [asdict(verdict) for verdict in result.verdicts],
+        "rows": [{**asdict(row), "error": row.error, "inside": row.inside} for row in result.rows],
+        "effective": result.effective,
     }
 
 
-def first_screen(found: LoadValidation) -> str:
-    """Return what fits a terminal of 80 columns: how good the gains were predicted, and what to choose at each load."""
-    rows = [row for row in found.rows if row.name != BASELINE]
+def first_screen(result: LoadValidation) -> str:
+    """Return 80 columns: how good the predicted gains are, and the choice at each load."""
+    rows = [row for row in result.rows if row.name != BASELINE]
     good = sum(row.good for row in rows)
     largest = max((row.error for row in rows), key=abs)
     lead = [
-        f"{good} of {len(rows)} gains predicted from {found.profile} are good, measured on {found.n_questions} fresh "
-        f"questions in {found.n_rounds} rounds; the median error is {100 * median(abs(row.error) for row in rows):.1f} "
-        f"%, the largest {100 * largest:+.1f} %.",
-        *(_choice(one) for one in found.verdicts),
-        *_off(found),
+        f"{good} of {len(rows)} gains predicted from {result.profile} are good, measured on {result.n_questions} fresh "
+        f"questions in {result.n_rounds} rounds. The median error is "
+        f"{100 * median(abs(row.error) for row in rows):.1f} %, the largest {100 * largest:+.1f} %.",
+        *(_choice(one) for one in result.verdicts),
+        *_off(result),
     ]
     cells = [
         [
@@ -62,9 +62,9 @@ def first_screen(found: LoadValidation) -> str:
     left = SCREEN - len("clients") - 2 - sum(2 + max(width, len("predicted")) for width in widths)
     cells = [[clients, textwrap.shorten(name, left, placeholder=" …"), *rest] for clients, name, *rest in cells]
     below = (
-        "gain: seconds of plain decoding / seconds of the method until the last answer, with as many clients, [95 % "
-        "interval]. A prediction is good if the measured gain is inside its interval, or within 10 %. Rates, seconds "
-        "of an answer, right answers, settings, versions: -v, or -o FILE."
+        "gain: seconds of plain decoding / seconds of the method until the last answer, with the same number of "
+        "clients, [95 % interval]. A prediction is good if the measured gain is inside its interval, or within 10 %. "
+        "Rates, seconds of an answer, right answers, settings, versions: -v, or -o FILE."
     )
     return "\n\n".join(
         [
@@ -90,36 +90,37 @@ def _clients(n: int) -> str:
     return f"{n} client{'s' * (n > 1)}"
 
 
-def _off(found: LoadValidation) -> list[str]:
-    """From which load on to switch speculation off, where it is so at any."""
-    if found.off_from == (None, None):
+def _off(result: LoadValidation) -> list[str]:
+    """A sentence about the load from which speculation should be off, if there is such a load."""
+    if result.off_from == (None, None):
         return []
-    predicted, measured = ("never" if load is None else f"from {_clients(load)} on" for load in found.off_from)
-    return [f"Speculation is to be switched off: {predicted} as predicted, {measured} as measured."]
+    predicted, measured = ("never" if load is None else f"from {_clients(load)} on" for load in result.off_from)
+    return [f"Speculation should be switched off: {predicted} (predicted), {measured} (measured)."]
 
 
-def as_text(found: LoadValidation) -> str:
-    """Return predicted beside measured at each load, what to choose there, and all that it was run with."""
-    headings = ["clients", "method", "gain predicted", "measured", "error", "at this pace"]
+def as_text(result: LoadValidation) -> str:
+    """Return predictions and measurements at each load, the choice there, and all parameters of the run."""
+    headings = ["clients", "method", "gain predicted", "measured", "error", "at this speed"]
     headings += ["answers/s", "tokens/s", "p50 s", "p90 s", "in flight", "accuracy"]
     lines = [
-        f"Predicted from {found.profile}, then measured on {found.n_questions} fresh questions in {found.n_rounds} "
-        "rounds, with so many clients at once",
+        f"Predicted from {result.profile}, then measured on {result.n_questions} fresh questions in {result.n_rounds} "
+        "rounds, with concurrent clients",
         "",
-        table(headings, [_cells(row) for row in found.rows]),
+        table(headings, [_cells(row) for row in result.rows]),
         "",
-        "gain: seconds of plain decoding / seconds of the method until the last answer of a round, both with as many "
-        "clients, ratio of totals over the same rounds. Predicted > measured: answers and tokens per second over "
-        "rounds, percentiles of the seconds of an answer, mean answers in flight. Intervals of 95 %: predicted, of the "
-        f"next {found.n_rounds} rounds (other questions, timings resampled); measured, Student's over rounds.",
-        *_inside(found),
-        *_pace(found),
+        "gain: seconds of plain decoding / seconds of the method until the last answer of a round, both with the same "
+        "number of clients, ratio of totals over the same rounds. Predicted > measured: answers and tokens per "
+        "second over rounds, percentiles of the seconds of an answer, mean answers in flight. Intervals of 95 %: "
+        f"predicted, of the next {result.n_rounds} rounds (other questions, timings resampled); measured, Student's "
+        "over rounds.",
+        *_inside(result),
+        *_slowdown(result),
         "",
-        *_choices(found),
-        *_beyond(found),
+        *_choices(result),
+        *_beyond(result),
     ]
-    if found.effective:
-        lines += ["", "Run with:", *as_lines(found.effective)]
+    if result.effective:
+        lines += ["", "Run with:", *as_lines(result.effective)]
     return "\n".join(lines)
 
 
@@ -149,34 +150,34 @@ def _interval(estimate: Estimate) -> str:
     return f"{estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"
 
 
-def _inside(found: LoadValidation) -> list[str]:
-    """How often predicted intervals kept what they promise."""
-    told = []
+def _inside(result: LoadValidation) -> list[str]:
+    """How many measurements are inside their predicted intervals."""
+    counts = []
     for name in METRICS:
-        rows = [row for row in found.rows if name != "gain" or row.name != BASELINE]
+        rows = [row for row in result.rows if name != "gain" or row.name != BASELINE]
         if rows:
             n = sum(row.predicted[name].contains(row.measured[name].value) for row in rows)
-            told.append(f"{name} {n} of {len(rows)}")
-    return [f"Measured figures inside their predicted intervals: {', '.join(told)}."]
+            counts.append(f"{name} {n} of {len(rows)}")
+    return [f"Measured figures inside their predicted intervals: {', '.join(counts)}."]
 
 
-def _pace(found: LoadValidation) -> list[str]:
-    """How fast the engines were at each load."""
-    told = [
+def _slowdown(result: LoadValidation) -> list[str]:
+    """The speed of the engines at each load."""
+    ratios = [
         f"{load} clients " + ", ".join(f"{engine} {value:.2f}" for engine, value in engines.items())
-        for load, engines in found.pace.items()
+        for load, engines in result.slowdown.items()
         if engines
     ]
-    if not told:
+    if not ratios:
         return []
     return [
-        "at this pace: the gain predicted for engines as fast as they were at this load. For their work they took, as "
-        f"a multiple of what the profile says: {'; '.join(told)}."
+        "at this speed: the gain predicted with the engine times of this load. Time of the engines over the time that "
+        f"the profile gives for the same work: {'; '.join(ratios)}."
     ]
 
 
-def _choices(found: LoadValidation) -> list[str]:
-    """What to choose at each load, what that costs, and where nothing gains."""
+def _choices(result: LoadValidation) -> list[str]:
+    """The choice at each load, its regret, and the load from which nothing gains."""
     rows = [
         [
             str(one.clients),
@@ -184,32 +185,32 @@ def _choices(found: LoadValidation) -> list[str]:
             one.best,
             f"{100 * one.regret.value:.1f} % [{100 * one.regret.low:.1f}, {100 * one.regret.high:.1f}]",
         ]
-        for one in found.verdicts
+        for one in result.verdicts
     ]
     predicted, measured = (
-        "at none of these loads" if load is None else f"from {_clients(load)} on" for load in found.off_from
+        "at none of these loads" if load is None else f"from {_clients(load)} on" for load in result.off_from
     )
     return [
-        table(["clients", "chosen as predicted", "fastest as measured", "regret"], rows),
+        table(["clients", "predicted best", "measured best", "regret"], rows),
         "",
-        "regret: measured gain of the fastest / that of the chosen one - 1. Speculation is to be switched off: "
-        f"{predicted} as predicted, {measured} as measured.",
+        "regret: measured gain of the measured best / of the predicted best - 1. Speculation should be switched off: "
+        f"{predicted} (predicted), {measured} (measured).",
     ]
 
 
-def _beyond(found: LoadValidation) -> list[str]:
-    """Predictions that rest on batches that the profile has not timed."""
+def _beyond(result: LoadValidation) -> list[str]:
+    """Predictions that extrapolate beyond the batches that the profile has timed."""
     lines = []
-    for role, swept in found.swept.items():
-        rows = [row for row in found.rows if max(row.beyond[role]) > 0.0]
+    for role, swept in result.swept.items():
+        rows = [row for row in result.rows if max(row.beyond[role]) > 0.0]
         if not rows:
             continue
         worst = max(rows, key=lambda row: max(row.beyond[role]))
-        most = f", of which it decodes {found.most[role]} at once" if role in found.most else ""
+        most = f" (of which it decodes {result.most[role]} in a batch)" if role in result.most else ""
         lines += [
-            f"The {role}'s batches were timed up to {swept}. More steps than that were asked for at once{most} in "
-            f"{len(rows)} rows, at most {100 * worst.beyond[role][0]:.0f} % of the time as predicted and "
-            f"{100 * worst.beyond[role][1]:.0f} % as measured ({worst.clients} clients, {worst.name}): there the costs "
-            "are extended with the slope of the largest batches."
+            f"The {role}'s batches were timed up to {swept}. More steps than that were in flight{most} in "
+            f"{len(rows)} rows, at most {100 * worst.beyond[role][0]:.0f} % of the time in the prediction and "
+            f"{100 * worst.beyond[role][1]:.0f} % in the measurement ({worst.clients} clients, {worst.name}): there "
+            "the costs are extrapolated with the slope of the largest batches."
         ]
     return ["", *lines] if lines else []

@@ -1,17 +1,16 @@
-"""An interval for the next measurement: what a speedup measured on n fresh questions is expected to be.
+"""An interval for the next measurement of a speedup on n fresh questions.
 
-The prediction's own errors (sampling of the profile, profile, model) say where the true speedup lies. A measurement on
-n questions has a sampling error besides, of three parts that the profile tells, as shares of the speedup and per
-question:
+The prediction's own errors (sampling of the profile, profile, model) bound the true speedup. A measurement on n
+questions adds a sampling error with three parts, which the profile gives as shares of the speedup per question:
 
-- which questions, and how they are answered: the spread of the simulated answers' ratio to plain decoding of them;
-- where one text is replayed for both, though the method will write another (a draft model at a temperature above 0):
-  the spread of the tokens of its recorded answers against plain decoding's;
-- the pace of the machine from one answer to the next: recorded over simulated time of plain decoding, of which the
-  differences between neighbours are taken, since a validation runs a question every way before the next. It counts
-  twice, for the method and for plain decoding.
+- the choice of questions and of answers to them: the spread of the simulated ratio of an answer to plain decoding;
+- newly drawn texts, where the same text is simulated for both although the method will generate another (a draft model
+  at a temperature above 0): the spread of the tokens of its recorded answers over those of plain decoding;
+- the variation of the machine's speed between answers: recorded over simulated time of plain decoding, as differences
+  between neighbours, since a validation runs all configurations on a question before the next. It counts twice, for the
+  method and for plain decoding.
 
-All are added in squares, on the logarithm. By the delta method: a bootstrap of the simulated totals gives the same.
+All are added in squares on the logarithm, by the delta method; a bootstrap of the simulated totals agrees.
 """
 
 from __future__ import annotations
@@ -34,32 +33,32 @@ from theory.errors import ParameterError
 __all__ = ["Measurements"]
 
 _LEAST: Final = 3
-"""Fewer answers show no spread."""
+"""Least number of answers from which a spread is estimated."""
 
 
 class Measurements:
-    """What measurements of a profile's models are expected to be.
+    """Predicts measurements of a profile's models.
 
     Parameters
     ----------
-    profile : measured.
+    profile : a measured profile.
 
     Attributes
     ----------
-    pace : spread of an answer's time at a given text, [-]: standard deviation, times what long answers weigh more.
+    time_noise : relative standard deviation of an answer's time at a given text, [-], weighted by the answers' times.
     """
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
-        self.pace = _pace(profile)
+        self.time_noise = _time_noise(profile)
 
     def spread(self, prediction: Prediction) -> float:
         """Return the standard error of a speedup measured on n questions times sqrt(n), as a share of it."""
         return math.hypot(prediction.answer_spread, self.beyond_questions(prediction.configuration))
 
     def beyond_questions(self, configuration: Configuration) -> float:
-        """Return the part of `spread` that is no draw of questions: texts that are written anew, and the pace."""
-        return math.hypot(_redrawn(self._profile, configuration), math.sqrt(2.0) * self.pace)
+        """Return the part of `spread` besides the choice of questions: newly drawn texts, and the machine's speed."""
+        return math.hypot(_redrawn(self._profile, configuration), math.sqrt(2.0) * self.time_noise)
 
     def expected(self, prediction: Prediction, n: int) -> Estimate:
         """Return the predicted speedup with a 95 % interval for its measurement.
@@ -81,8 +80,8 @@ class Measurements:
         return on_logarithm(value, half, n, estimator=estimator, seed=prediction.speedup.seed)
 
 
-def _pace(profile: Profile) -> float:
-    """Noise of the pace between neighbouring answers: a slow drift, which interleaving takes out, does not count."""
+def _time_noise(profile: Profile) -> float:
+    """Noise of the machine's speed between neighbouring answers, without a slow drift, which interleaving cancels."""
     recorded = np.array([sum(step.seconds for step in answer.baseline) for answer in profile.answers])
     known = np.flatnonzero(recorded > 0.0)
     if known.size < _LEAST:
@@ -94,7 +93,7 @@ def _pace(profile: Profile) -> float:
 
 
 def _redrawn(profile: Profile, configuration: Configuration) -> float:
-    """Noise of texts drawn anew by token-level methods, simulated with the text of plain decoding; 0 where equal."""
+    """Noise of texts that a token-level method draws anew, simulated with plain decoding's; 0 for equal texts."""
     if configuration.spec.level != "token":
         return 0.0
     counts = counts_of(profile, configuration.method, configuration.knobs)

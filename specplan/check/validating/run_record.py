@@ -1,4 +1,4 @@
-"""What a validation was run with: every parameter as it was in effect, read off the models, engines and clock."""
+"""Parameters of a validation run: the effective value of each, read from the models, engines and clock."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ _WIDTH: Final = 120
 
 
 def effective(*, stolen: float | None = None, **parts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parts as JSON would give them back, so that what is printed is what is written.
+    """Return the parts as JSON reads them back, so that the printed and the written values agree.
 
     Parameters
     ----------
-    stolen : share of the CPU time wanted during the runs that a hypervisor gave to others, in [0, 1], where known.
-    parts : name and value of the parameters of each part.
+    stolen : share of the requested CPU time that a hypervisor gave to others during the runs, in [0, 1], if known.
+    parts : parameters of each part by name.
     """
     machine = {**_machine(), **({} if stolen is None else {"cpu_time_stolen": round(stolen, 4)})}
-    found: dict[str, Any] = json.loads(json.dumps({**parts, "machine": machine}, default=str))
-    return found
+    record: dict[str, Any] = json.loads(json.dumps({**parts, "machine": machine}, default=str))
+    return record
 
 
 def _machine() -> dict[str, Any]:
-    """Where the command runs; servers may be elsewhere."""
+    """Software and cores of the machine that runs the command; servers may be elsewhere."""
     return {
         "specplan": __version__,
         "python": platform.python_version(),
@@ -52,20 +52,20 @@ def _machine() -> dict[str, Any]:
 
 
 def of_profile(profile: Profile) -> dict[str, Any]:
-    """Where the predictions come from."""
+    """Return the origin of the predictions."""
     made = profile.provenance
-    told = {name: getattr(made, name) for name in ("created", "engine", "engine_version", "device", "cpu", "seed")}
-    return {"name": profile.name, "answers": len(profile.answers), "texts": len(profile.texts), **told}
+    origin = {name: getattr(made, name) for name in ("created", "engine", "engine_version", "device", "cpu", "seed")}
+    return {"name": profile.name, "answers": len(profile.answers), "texts": len(profile.texts), **origin}
 
 
 def of_models(models: MeasurableModels, roles: Mapping[str, Any], clock: WallClock) -> dict[str, Any]:
-    """Models by role, the engines that they run on, and how they are asked.
+    """Return the models by role, their engines and their settings.
 
     Parameters
     ----------
-    models : what was opened.
-    roles : the engine of each role.
-    clock : drives them.
+    models : the opened models.
+    roles : engine by role.
+    clock : clock that runs them.
     """
     engines = {
         engine.name: {name: value for name, value in engine.describe().items() if name != "pid"}
@@ -86,37 +86,37 @@ def of_models(models: MeasurableModels, roles: Mapping[str, Any], clock: WallClo
 
 
 def of_configuration(configuration: Configuration, spec: RealConfiguration) -> dict[str, Any]:
-    """Every knob of a configuration, defaults filled in, and what its requests speculate with, by role."""
-    found: dict[str, Any] = {
+    """Return all knobs of a configuration, defaults included, and its token-level speculation by role."""
+    knobs: dict[str, Any] = {
         "method": configuration.method,
         "k1": configuration.k1,
         "k2": configuration.k2,
         **configuration.knobs,
     }
     if configuration.is_hybrid:
-        found |= {"token": configuration.token, "token_knobs": dict(configuration.token_knobs)}
-    return {**found, "speculation": {role: one.to_message() for role, one in spec.speculation.items()}}
+        knobs |= {"token": configuration.token, "token_knobs": dict(configuration.token_knobs)}
+    return {**knobs, "speculation": {role: one.to_message() for role, one in spec.speculation.items()}}
 
 
 def of_questions(
     problems: Sequence[Problem], source: str, seed: int, confidence: float, n_plain: int = 1
 ) -> dict[str, Any]:
-    """Which questions were answered, in which order, and how sure the intervals are."""
+    """Return the questions, their order, and the confidence of the intervals."""
     texts = "\x00".join(problem.prompt for problem in problems).encode()
     return {
         "source": source,
         "n": len(problems),
         "sha256": hashlib.sha256(texts).hexdigest()[:16],
-        "interleaved": "every question every way before the next one, the ways in an order drawn anew",
+        "interleaved": "all configurations answer a question, in random order, before the next one",
         "plain_answers": n_plain,
         "order_seed": seed,
-        "warm_up": "the first question once every way, not counted",
+        "warm_up": "all configurations answer the first question once, not counted",
         "confidence": confidence,
     }
 
 
 def as_lines(run: Mapping[str, Any]) -> list[str]:
-    """Return the parameters for a reader, ``name=value`` after the name of their part; what is unset is left out."""
+    """Return the parameters as lines of text, ``name=value`` after the name of their part, without unset ones."""
     lines = []
     for part, values in run.items():
         groups = values.items() if all(isinstance(value, dict) for value in values.values()) else [("", values)]

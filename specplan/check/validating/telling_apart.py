@@ -1,17 +1,18 @@
-"""How well predictions tell configurations apart: ranks, the regret of what they choose, errors, coverage.
+"""How well predictions rank configurations: rank correlations, regret of the choice, errors, coverage.
 
-All intervals but those of coverage resample questions, the same for all configurations, since a question is answered
-in every way and its difficulty is common to them. Noise takes away from a correlation, and resamples have it twice, so
-that a percentile interval lies too low. A correlation's interval is that and its mirror image about the value (the
-"basic" one), together. With rows 2 to 10 % apart, each measured to 4.5 % (standard error), it held the correlation
-with the true speedups in 94 to 100 % of 120 worlds, for 6, 12 and 24 rows; but for tau of 24 rows 2 % apart in 81 %.
-The percentile interval alone fell to nothing there, and Efron's BCa to 83 % of 12 rows.
+All intervals but those of coverage resample questions, the same for all configurations, since every configuration
+answers each question and its difficulty is common to them. Noise lowers a correlation, and resamples contain it twice,
+so a percentile interval lies too low. The interval of a correlation is the union of the percentile interval and its
+mirror image about the value (the "basic" interval). With rows 2 to 10 % apart, each measured to 4.5 % (standard error),
+it contained the correlation with the true speedups in 94 to 100 % of 120 simulated cases, for 6, 12 and 24 rows; except
+for tau of 24 rows 2 % apart, in 81 %. The coverage of the percentile interval fell to almost zero there, and that of
+Efron's BCa to 83 % with 12 rows.
 
-Regret is how much faster the best row is than the chosen one. Which row is best was seen on the same questions, so the
-measured regret is too large on average, the more so the nearer the rows are. Its interval is therefore one for the
-maximum: with simultaneous (max-t) limits on the logarithm of every row's speedup over the chosen one's, all hold
-together with 95 % probability, and so do the largest of the lower and the largest of the upper ones. Beside it stands
-the regret against the row that one half of the questions finds best, as the other half measures it.
+Regret is how much faster the best row is than the chosen one. The best row is selected on the same questions, so the
+measured regret is too large on average, the more so the closer the rows are. Its interval is therefore that of a
+maximum: simultaneous (max-t) limits on the logarithm of every row's speedup over the chosen one's hold together with
+95 % probability, and so do the largest lower and the largest upper limit. The held-out regret is against the row that
+is best on one half of the questions, measured on the other half.
 """
 
 from __future__ import annotations
@@ -39,10 +40,10 @@ __all__ = [
 ]
 
 LEAST_ROWS = 3
-"""Fewer rows have no order to speak of."""
+"""Least number of rows that are compared."""
 
 PLAIN = -1
-"""Index of plain decoding among what can be chosen."""
+"""Index of plain decoding among the choices."""
 
 _RESAMPLES = 2000
 _HALVES = 400
@@ -55,20 +56,20 @@ class Resampled:
 
     Parameters
     ----------
-    seconds : of every configuration and question, shape (m, n), m >= 1, n >= 2.
-    baseline : of plain decoding on the same questions, shape (n,).
-    seed : of the resamples.
+    seconds : seconds of every configuration and question, shape (m, n), m >= 1, n >= 2.
+    baseline : seconds of plain decoding on the same questions, shape (n,).
+    seed : seed of the resamples.
 
     Raises
     ------
-    ParameterError : shapes that do not fit, or a time that is not positive and finite.
+    ParameterError : shapes that do not match, or a time that is not positive and finite.
 
     Attributes
     ----------
-    n : questions.
+    n : number of questions.
     speedups : ratios of totals, shape (m,).
-    resamples : the same of questions drawn with replacement, shape (2000, m).
-    halves : the same on either half of the questions, split at random many times, shape (2, 400, m).
+    resamples : speedups on questions drawn with replacement, shape (2000, m).
+    halves : speedups on either half of the questions, for 400 random splits, shape (2, 400, m).
     """
 
     def __init__(self, seconds: ArrayLike, baseline: ArrayLike, *, seed: int = 0) -> None:
@@ -88,36 +89,36 @@ class Resampled:
         self.halves: Floats = np.stack([(part @ plain)[:, None] / (part @ own.T) for part in (first, 1.0 - first)])
 
     def only(self, rows: Sequence[int]) -> Resampled:
-        """Return some of the rows, on the same resamples."""
-        found = object.__new__(Resampled)
-        found.n, found.seed = self.n, self.seed
+        """Return the given rows, on the same resamples."""
+        selection = object.__new__(Resampled)
+        selection.n, selection.seed = self.n, self.seed
         for name in ("speedups", "resamples", "halves"):
-            setattr(found, name, getattr(self, name)[..., list(rows)])
-        return found
+            setattr(selection, name, getattr(self, name)[..., list(rows)])
+        return selection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skill:
-    """How well some predictions tell rows apart."""
+    """How well predictions rank rows."""
 
     n_rows: int
     kendall: Estimate | None
-    """Kendall's tau-b of predicted and measured speedups; None where the predictions are all the same."""
+    """Kendall's tau-b of predicted and measured speedups; None where all predictions are equal."""
     spearman: Estimate | None
     """Spearman's rank correlation, as ``kendall``."""
     n_pairs: int
-    """Pairs of rows, plain decoding among them, which the measurement tells apart: 95 % interval beside 1, each."""
+    """Pairs of rows (with plain decoding) that differ measurably: the 95 % interval of their ratio excludes 1."""
     n_ordered: int
-    """How many of these are predicted in the order measured."""
+    """Pairs of these that are predicted in the measured order."""
     chosen: tuple[int, ...]
-    """What is predicted to be the fastest: indices of rows, `PLAIN` among them; several where predictions are equal."""
+    """Indices of the rows that are predicted to be fastest, or `PLAIN`; several where predictions are equal."""
     best: int
-    """What was measured to be the fastest."""
+    """Index of the row that was measured fastest, or `PLAIN`."""
     regret: Estimate
-    """Measured speedup of the best / of the chosen one (the geometric mean of several) - 1, [-], >= 0."""
+    """Measured speedup of the best row / of the chosen one (geometric mean of several) - 1, [-], >= 0."""
     regret_held_out: float
-    """The same against what half of the questions find best, measured on the other half; negative where that is slower
-    than what was chosen."""
+    """Regret against the best row on half of the questions, measured on the other half; negative where that row is
+    slower than the chosen one."""
     mean_error: float
     """Mean of abs(predicted / measured - 1), [-]."""
     median_error: float
@@ -135,7 +136,7 @@ def skill(predicted: ArrayLike, measured: Resampled) -> Skill:
 
     Raises
     ------
-    ParameterError : too few rows, other than measured, or a speedup that is not positive.
+    ParameterError : too few rows, another number than measured, or a speedup that is not positive.
     """
     x = np.asarray(predicted, dtype=np.float64)
     if x.shape != measured.speedups.shape or x.size < LEAST_ROWS:
@@ -163,10 +164,10 @@ def skill(predicted: ArrayLike, measured: Resampled) -> Skill:
 
 
 def inside(low: ArrayLike, high: ArrayLike, measured: ArrayLike) -> Estimate:
-    """Share of values inside their intervals, with Clopper and Pearson's interval, as if rows were independent.
+    """Return the share of values inside their intervals, with Clopper and Pearson's interval for independent rows.
 
-    >>> found = inside([1.0, 1.0], [2.0, 2.0], [1.5, 3.0])
-    >>> found.value, round(found.low, 3), round(found.high, 3)
+    >>> share = inside([1.0, 1.0], [2.0, 2.0], [1.5, 3.0])
+    >>> share.value, round(share.low, 3), round(share.high, 3)
     (0.5, 0.013, 0.987)
     """
     values = np.asarray(measured, dtype=np.float64)
@@ -235,7 +236,7 @@ def _regret(chosen: NDArray[np.int64], measured: Resampled) -> Estimate:
     noise = _over_chosen(measured.resamples, chosen) - ahead
     spread = noise.std(axis=0, ddof=1)
     t = np.divide(noise, spread, out=np.zeros_like(noise), where=spread > 1e-12)
-    few = student_quantile(0.95, measured.n - 1) / stats.norm.isf(0.025)  # the spread is an estimate, too
+    few = student_quantile(0.95, measured.n - 1) / stats.norm.isf(0.025)  # the spread is estimated as well
     down, up = (few * np.quantile(extreme, 0.975) for extreme in (t.max(axis=1), (-t).max(axis=1)))
     return Estimate(
         value=max(math.expm1(ahead.max()), 0.0),
@@ -256,7 +257,7 @@ def _regret_held_out(chosen: NDArray[np.int64], measured: Resampled) -> float:
 
 
 def _pairs(x: Floats, measured: Resampled) -> tuple[int, int]:
-    """How many pairs the measurement tells apart, and how many of them are predicted in the measured order."""
+    """Number of pairs that differ measurably, and of those that are predicted in the measured order."""
     i, j = np.triu_indices(x.size + 1, 1)
     logs = _with_plain(np.log(measured.resamples))
     low, high = np.quantile(logs[:, i] - logs[:, j], [0.025, 0.975], axis=0)

@@ -1,4 +1,4 @@
-"""A validation, as a reader sees it: a first screen of 80 columns, and all of it."""
+"""A validation as text: a first screen of 80 columns, and in full; and as plain data."""
 
 from __future__ import annotations
 
@@ -20,28 +20,29 @@ if TYPE_CHECKING:
 __all__ = ["as_text", "first_screen", "plain"]
 
 
-def first_screen(found: Validation) -> str:
-    """Return what fits a terminal of 80 columns: how good the predictions were, row by row, and beside stand-ins."""
+def first_screen(result: Validation) -> str:
+    """Return 80 columns: how good the predictions are in all, compared with simpler ones, and by row."""
     from specplan.check.validating.comparison import compare
 
-    errors = sorted(abs(row.error) for row in found.rows)
-    largest = max((row.error for row in found.rows), key=abs)
-    good = sum(row.good for row in found.rows)
+    errors = sorted(abs(row.error) for row in result.rows)
+    largest = max((row.error for row in result.rows), key=abs)
+    good = sum(row.good for row in result.rows)
     sentence = (
-        f"{good} of {len(found.rows)} predictions from {found.profile} are good, measured on {found.baseline.n} fresh "
-        f"questions beside plain decoding; the median error is {100 * median(errors):.1f} %, the largest "
+        f"{good} of {len(result.rows)} predictions from {result.profile} are good, measured on {result.baseline.n} "
+        f"fresh questions. The median error is {100 * median(errors):.1f} %, the largest "
         f"{100 * largest:+.1f} %."
     )
-    compared = compare(found)
+    compared = compare(result)
     sentences = [sentence, *(() if compared is None else compared.sentences())]
     below = [
-        *_slow_machine(found),
-        "speedup: over plain decoding, ratio of totals, [95 % interval]. A prediction is good if the measurement fell "
-        "where the next one was to be, or within 10 %. Right answers, stand-ins, settings, versions: -v, or -o FILE.",
+        *_slow_machine(result),
+        "speedup: over plain decoding, ratio of totals, [95 % interval]. A prediction is good if its interval for the "
+        "next measurement contains the measured speedup, or its error is within 10 %. Right answers, simpler "
+        "predictions, settings, versions: -v, or -o FILE.",
     ]
-    cells = [["plain decoding", "1", f"{1e3 * found.baseline.seconds_per_answer:.0f} ms/answer", "–"]]
+    cells = [["plain decoding", "1", f"{1e3 * result.baseline.seconds_per_answer:.0f} ms/answer", "–"]]
     cells += [
-        [row.name, _short(row.prediction.speedup), _short(row.measured.speedup), _verdict(row)] for row in found.rows
+        [row.name, _short(row.prediction.speedup), _short(row.measured.speedup), _verdict(row)] for row in result.rows
     ]
     widths = [max(len(row[i]) for row in cells) for i in range(1, 4)]
     left = SCREEN - sum(2 + max(width, 9) for width in widths)
@@ -63,72 +64,73 @@ def _short(estimate: Estimate) -> str:
     return f"{estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"
 
 
-def _slow_machine(found: Validation) -> Iterator[str]:
-    """Engines whose pace has moved by more than a twentieth since they were calibrated."""
-    moved = {name: value for name, value in found.pace.items() if abs(value - 1.0) > 0.05}
+def _slow_machine(result: Validation) -> Iterator[str]:
+    """Engines whose speed has changed by more than 5 % since the calibration."""
+    moved = {name: value for name, value in result.slowdown.items() if abs(value - 1.0) > 0.05}
     if moved:
-        told = ", ".join(f"{name} {value:.2f}" for name, value in moved.items())
-        yield f"Engines took other times than in the calibration, as a multiple: {told}."
+        ratios = ", ".join(f"{name} {value:.2f}" for name, value in moved.items())
+        yield f"Time of the engines over their time in the calibration: {ratios}."
 
 
-def as_text(found: Validation) -> str:
-    """Return all of a validation: predicted beside measured, stand-ins, and all that it was run with."""
+def as_text(result: Validation) -> str:
+    """Return all of a validation: predictions and measurements, simpler predictions, and the parameters of the run."""
     from specplan.check.validating.comparison import compare
     from specplan.check.validating.run_record import as_lines
 
-    compared = compare(found)
-    n = found.baseline.n
-    often = "" if found.runs.n_plain == 1 else f", which answered each {found.runs.n_plain} times"
+    compared = compare(result)
+    n = result.baseline.n
+    often = "" if result.runs.n_plain == 1 else f", which answered each {result.runs.n_plain} times"
     lines = [
-        f"Predicted from {found.profile}, then measured on {n} fresh questions, interleaved with plain decoding{often}",
+        f"Predicted from {result.profile}, then measured on {n} fresh questions, interleaved with plain "
+        f"decoding{often}",
         "",
         table(
             [
-                *("method", "predicted", "next measurement", "measured", "error", "at this pace", "replayed"),
+                *("method", "predicted", "next measurement", "measured", "error", "at this speed", "replayed"),
                 *("acceptance", "false accepts", "accuracy", "verdict"),
             ],
-            [_plain_row(found), *(_cells(row) for row in found.rows)],
+            [_plain_row(result), *(_cells(row) for row in result.rows)],
         ),
         "",
         "speedup: seconds of plain decoding / seconds of the method, ratio of totals over the same questions, with "
-        "95 % intervals. Predicted > measured: share of judged drafts that were accepted, wrong drafts let stand per "
-        "answer, and right answers. next measurement: where a speedup measured on so many fresh questions was to be. A "
-        "prediction is good if it was there, or within 10 %.",
-        *_pace(found),
-        *_replays(found),
+        "95 % intervals. Predicted > measured: acceptance of judged drafts, wrong drafts that were accepted per "
+        "answer, and right answers. next measurement: predicted interval of a speedup measured on as many fresh "
+        "questions. A prediction is good if the measurement is inside it, or the error within 10 %.",
+        *_slowdown(result),
+        *_replays(result),
         *(compared.lines() if compared is not None else ()),
     ]
-    if found.effective:
-        lines += ["", "Run with:", *as_lines(found.effective)]
+    if result.effective:
+        lines += ["", "Run with:", *as_lines(result.effective)]
     return "\n".join(lines)
 
 
-def _pace(found: Validation) -> list[str]:
-    """What became of the machine since it was calibrated."""
-    if not found.pace:
+def _slowdown(result: Validation) -> list[str]:
+    """The change of the engines' speed since the calibration."""
+    if not result.slowdown:
         return []
-    told = ", ".join(f"{name} {value:.2f}" for name, value in found.pace.items())
+    ratios = ", ".join(f"{name} {value:.2f}" for name, value in result.slowdown.items())
     return [
-        "at this pace: the speedup predicted for engines as fast as they were in these runs. For their work they took, "
-        f"as a multiple of what the profile says: {told}.",
+        "at this speed: the speedup predicted with the engine times of these runs. Time of the engines over the time "
+        f"that the profile gives for the same work: {ratios}.",
     ]
 
 
-def _replays(found: Validation) -> list[str]:
-    """How much of the errors is left where the texts are those of the runs."""
-    left = [row.replayed / row.measured.speedup.value - 1.0 for row in found.rows if row.replayed is not None]
+def _replays(result: Validation) -> list[str]:
+    """The errors that remain if the texts are those of the runs."""
+    left = [row.replayed / row.measured.speedup.value - 1.0 for row in result.rows if row.replayed is not None]
     if not left:
         return []
     return [
-        "replayed: simulated at this pace from the lengths and verdicts that these runs met, where they tell all of "
+        "replayed: simulated at this speed from the lengths and verdicts of these runs, where they contain all of "
         "them (rounds of token-level methods are the profile's). "
-        f"Errors left, which are no chance of the questions: mean {100 * fmean(map(abs, left)):.1f} %, from "
-        f"{100 * min(left):+.1f} to {100 * max(left):+.1f} %, n = {len(left)}.",
+        f"Remaining errors, which the choice of questions does not explain: mean {100 * fmean(map(abs, left)):.1f} %, "
+        f"from {100 * min(left):+.1f} to {100 * max(left):+.1f} %, n = {len(left)}.",
     ]
 
 
-def _plain_row(found: Validation) -> list[str]:
-    base = found.baseline
+def _plain_row(result: Validation) -> list[str]:
+    base = result.baseline
     time = f"{1e3 * base.seconds_per_answer:.0f} ms/answer"
     return ["autoregressive", "1", "–", f"1 ({time})", "–", "–", "–", "–", "–", _accuracy(base.accuracy), "baseline"]
 
@@ -164,17 +166,17 @@ def _accuracy(estimate: Estimate | None) -> str:
     return "–" if estimate is None else f"{estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"
 
 
-def plain(found: Validation) -> dict[str, Any]:
+def plain(result: Validation) -> dict[str, Any]:
     """Return the validation as plain data."""
     from specplan.check.validating.comparison import compare
 
-    compared = compare(found)
+    compared = compare(result)
     return {
         "schema": "specplan.validation",
         "schema_version": 1,
-        "profile": found.profile,
-        "effective": found.effective,
-        "pace": dict(found.pace),
+        "profile": result.profile,
+        "effective": result.effective,
+        "pace": dict(result.slowdown),
         "rows": [
             {
                 "name": row.name,
@@ -187,14 +189,14 @@ def plain(found: Validation) -> dict[str, Any]:
                 "good_by_measured_interval": row.good_by_measured_interval,
                 "next_measurement": dataclasses.asdict(row.expected),
                 "closed_form": row.closed_form,
-                "seconds": [run.seconds for run in found.runs.by_name[row.name]],
+                "seconds": [run.seconds for run in result.runs.by_name[row.name]],
             }
-            for row in found.rows
+            for row in result.rows
         ],
         "telling_apart": None if compared is None else compared.plain(),
         "baseline": {
-            **dataclasses.asdict(found.baseline),
-            "seconds": found.runs.plain_seconds,
-            "answers_per_question": found.runs.n_plain,
+            **dataclasses.asdict(result.baseline),
+            "seconds": result.runs.plain_seconds,
+            "answers_per_question": result.runs.n_plain,
         },
     }

@@ -1,4 +1,4 @@
-"""Predicted against measured with many questions at once: what to choose at each load, and the regret of that."""
+"""Validation under load: predictions against measurements with many clients, and the regret of the choice."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from calibrate.running.problem import Problem, Truth
 from sim.configuration import Configuration
 from sim.operations import DRAFT, TARGET
 from specplan.check.validating.load_prediction import LoadPredictor, swept_batches
-from specplan.check.validating.load_rows import LoadRow, Verdict, off_from, pace_at, row_of, verdict_on
+from specplan.check.validating.load_rows import LoadRow, Verdict, off_from, row_of, slowdown_at, verdict_on
 from specplan.check.validating.run_record import effective, of_configuration, of_models, of_profile, of_questions
 from specplan.check.validating.validation import real_configuration
 from specplan.planning.predict import Predictor
@@ -31,15 +31,15 @@ __all__ = ["LoadValidation", "check_rounds", "validate_under_load"]
 
 
 _IN_ROUNDS: Final = {
-    "interleaved": "in rounds of questions of their own: every configuration under every load, in an order drawn anew, "
+    "interleaved": "each round has its own questions; every configuration runs at every load, in random order, "
     "before the next round",
-    "warm_up": "questions of the first round every way, with as many clients as ever, not counted",
+    "warm_up": "all configurations answer questions of the first round with the most clients, not counted",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadValidation:
-    """The outcome of a validation under load."""
+    """The result of a validation under load."""
 
     profile: str
     rows: tuple[LoadRow, ...]
@@ -47,16 +47,16 @@ class LoadValidation:
     n_questions: int
     n_rounds: int
     off_from: tuple[int | None, int | None]
-    """The least load from which on nothing gains, predicted and measured; None: something does at the highest."""
-    pace: Mapping[int, Mapping[str, float]]
-    """Clients and engine to what it took for its work there / what the profile says that it takes, [-]: of plain
-    decoding and step-level methods, whose work is all in iterations and prefills."""
+    """The least load from which no method gains, predicted and measured; None: some method gains at the highest."""
+    slowdown: Mapping[int, Mapping[str, float]]
+    """By number of clients and engine, the time of its work / the time that the profile gives for it, [-]; from plain
+    decoding and step-level methods, whose work consists of iterations and prefills."""
     swept: Mapping[str, int]
-    """Role to the largest batch whose iterations the profile has timed."""
+    """The largest timed batch, by role."""
     most: Mapping[str, int]
-    """Role to the sequences that its engine decodes at once; not told by all engines."""
+    """The largest batch of the role's engine, where the engine reports it."""
     effective: Mapping[str, Any] = field(default_factory=dict)
-    """Every parameter of the run by part, as it was in effect; plain data."""
+    """Effective parameters of the run by part, as plain data."""
 
 
 async def validate_under_load(
@@ -77,14 +77,14 @@ async def validate_under_load(
 
     Parameters
     ----------
-    profile : what is predicted from.
-    configurations : to run; plain decoding is added.
-    models : to be opened, and closed again.
-    problems : all rounds have asked them together once.
-    loads : clients.
-    n_rounds : at least 2, for an interval.
-    truth, source, seed, journal : as of `specplan.check.validating.validation.validate`.
-    progress : called once per load and configuration that is predicted, and per round of it that is run.
+    profile : profile that the predictions are made from.
+    configurations : configurations to run; plain decoding is added.
+    models : models, which are opened and closed here.
+    problems : questions; each belongs to a single round.
+    loads : numbers of clients.
+    n_rounds : number of rounds, at least 2, for an interval.
+    truth, source, seed, journal : as in `specplan.check.validating.validation.validate`.
+    progress : called for each prediction of a configuration at a load, and for each round that was run.
 
     Raises
     ------
@@ -96,16 +96,16 @@ async def validate_under_load(
     rounds = rounds_of(problems, n_rounds)
     predictor = Predictor(profile, uncertainty=False)
     methods = {c.name: real_configuration(predictor.predict(c), models) for c in configurations}
-    asked = {
+    options = {
         "profile": digest(profile.model_dump_json()),
         "models": models.identity(),
         "runs": list(methods),
         "questions": digest(*(problem.prompt for problem in problems)),
-        **_loads_asked(loads, n_rounds),
+        **_load_options(loads, n_rounds),
         "seed": seed,
     }
     async with AsyncExitStack() as stack:
-        kept = None if journal is None else stack.enter_context(Journal(journal, asked))
+        kept = None if journal is None else stack.enter_context(Journal(journal, options))
         roles, clock = await stack.enter_async_context(models.open())
         expected = LoadPredictor(predictor.trials, [len(questions) for questions in rounds], _most(roles))
         for configuration, load in product((PLAIN, *configurations), loads):
@@ -113,7 +113,7 @@ async def validate_under_load(
             progress(f"predicted: {load} {configuration.name}")
         before = CpuTimes.now()
         work = partial(work_done, {name: roles[role] for role, name in profile.placement.items() if role in roles})
-        found = await run_under_load(
+        loaded = await run_under_load(
             clock, rounds, methods, loads, truth=truth, seed=seed, work=work, journal=kept, progress=progress
         )
         after = CpuTimes.now()
@@ -122,28 +122,28 @@ async def validate_under_load(
         stolen=None if before is None or after is None else after.stolen_since(before),
         profile=of_profile(profile),
         **opened,
-        questions={**of_questions(problems, source, seed, 0.95), **_loads_asked(loads, n_rounds), **_IN_ROUNDS},
+        questions={**of_questions(problems, source, seed, 0.95), **_load_options(loads, n_rounds), **_IN_ROUNDS},
         methods={c.name: of_configuration(c, methods[c.name]) for c in configurations},
     )
-    return replace(_compared((PLAIN, *configurations), loads, expected, found), effective=record)
+    return replace(_compared((PLAIN, *configurations), loads, expected, loaded), effective=record)
 
 
-def _loads_asked(loads: Sequence[int], n_rounds: int) -> dict[str, Any]:
+def _load_options(loads: Sequence[int], n_rounds: int) -> dict[str, Any]:
     return {"loads": list(loads), "rounds": n_rounds}
 
 
 def _compared(
-    configurations: Sequence[Configuration], loads: Sequence[int], expected: LoadPredictor, found: Loaded
+    configurations: Sequence[Configuration], loads: Sequence[int], expected: LoadPredictor, loaded: Loaded
 ) -> LoadValidation:
-    """What was expected beside what came."""
+    """Compare predictions and measurements."""
     trials = expected.trials
     swept = swept_batches(trials.profile)
-    paces = {load: pace_at(trials, configurations, found, load) for load in loads}
+    slowdowns = {load: slowdown_at(trials, configurations, loaded, load) for load in loads}
     rows = tuple(
-        row_of(configuration, load, expected, found, swept, at_pace)
+        row_of(configuration, load, expected, loaded, swept, at_pace)
         for load in loads
         for configuration, at_pace in zip(
-            configurations, expected.gains_at_pace(configurations, load, paces[load]), strict=True
+            configurations, expected.gains_at_pace(configurations, load, slowdowns[load]), strict=True
         )
     )
     return LoadValidation(
@@ -153,18 +153,18 @@ def _compared(
         n_questions=sum(expected.sizes),
         n_rounds=len(expected.sizes),
         off_from=(off_from(rows, "predicted"), off_from(rows, "measured")),
-        pace=paces,
+        slowdown=slowdowns,
         swept=swept,
         most=expected.most,
     )
 
 
 def check_rounds(n_questions: int, n_rounds: int, loads: Sequence[int]) -> None:
-    """Refuse loads that are none, too few rounds for an interval, and rounds whose clients do not all get a question.
+    """Refuse invalid loads, too few rounds for an interval, and rounds with fewer questions than clients.
 
     Raises
     ------
-    ParameterError : so.
+    ParameterError : any of these.
     """
     if not loads or min(loads) < 1:
         raise ParameterError("concurrency", ",".join(map(str, loads)), "must be integers >= 1, e.g. 1,2,4,8")
@@ -179,11 +179,11 @@ def check_rounds(n_questions: int, n_rounds: int, loads: Sequence[int]) -> None:
 
 
 def _most(roles: Mapping[str, Any]) -> dict[str, int]:
-    """Sequences that engines decode at once, by role, where they say so."""
-    found = {}
+    """The largest batch of the engines by role, where they report it."""
+    limits = {}
     for role in (TARGET, DRAFT):
         about = roles[role].describe()
         most = about.get("max_batch") or about.get("settings", {}).get("max_num_seqs")
         if most:
-            found[role] = int(most)
-    return found
+            limits[role] = int(most)
+    return limits

@@ -1,4 +1,4 @@
-"""Predicted against measured: predictions are made first, then the same configurations run on real engines."""
+"""Validation: configurations are predicted first, and then run on real engines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
-from calibrate.costs.fit import pace
+from calibrate.costs.fit import slowdown_of
 from calibrate.measuring.engine_work import work_done
 from calibrate.measuring.noise import CpuTimes
 from calibrate.measuring.plan import MeasurableModels
@@ -54,28 +54,28 @@ __all__ = [
 ]
 
 TOLERANCE = 0.10
-"""A prediction is good if it is off by at most this share, or the measurement inside the interval for it."""
+"""A prediction is good if its error is at most this share, or the measurement inside its interval."""
 
-_TOLD: Final = frozenset(VERIFIERS) - {RANDOM}
-"""Who decides about drafts in such a way that a run tells all that it met: chance would decide anew."""
+_REPLAYABLE: Final = frozenset(VERIFIERS) - {RANDOM}
+"""Verifiers whose decisions a run records completely; a random one would decide anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One configuration: what was predicted, and what came."""
+    """A configuration with its prediction and its measurement."""
 
     name: str
     prediction: Prediction
     measured: Measured
     expected: Estimate
-    """The prediction, with an interval for a measurement on so many fresh questions."""
+    """The prediction, with the interval of a measurement on as many fresh questions."""
     at_pace: float | None = None
-    """The predicted speedup on engines as fast as they were in the runs; None where engines do not tell."""
+    """The speedup predicted with the engine times of the runs; None where engines do not report them."""
     replayed: float | None = None
-    """The speedup simulated from the very lengths and verdicts that the runs met, on engines as fast as they were then;
-    None where runs leave some of them open."""
+    """The speedup simulated from the lengths and verdicts of the runs, with the engine times of the runs; None where
+    the runs lack some of them."""
     closed_form: float | None = None
-    """What the papers' closed forms promise, from the same profile; None for methods without one."""
+    """The speedup by the papers' closed forms, from the same profile; None for methods without one."""
 
     @property
     def error(self) -> float:
@@ -84,41 +84,42 @@ class Row:
 
     @property
     def good(self) -> bool:
-        """Whether the prediction is within the tolerance, or the measurement inside the interval for it."""
+        """Whether the error is within the tolerance, or the measurement inside the predicted interval."""
         return abs(self.error) <= TOLERANCE or self.expected.contains(self.measured.speedup.value)
 
     @property
     def good_by_measured_interval(self) -> bool:
-        """Whether the prediction is within the tolerance or inside the measured interval, the earlier rule."""
+        """Whether the error is within the tolerance, or the prediction inside the measured interval (earlier rule)."""
         return abs(self.error) <= TOLERANCE or self.measured.speedup.contains(self.prediction.speedup.value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validation:
-    """The outcome of a validation."""
+    """The result of a validation."""
 
     profile: str
     rows: tuple[Row, ...]
     baseline: Measured
     runs: Runs
-    pace: Mapping[str, float] = field(default_factory=dict)
-    """By engine, what it took for its work in these runs / what the profile says that it takes, [-]."""
+    slowdown: Mapping[str, float] = field(default_factory=dict)
+    """By engine, the time of its work in these runs / the time that the profile gives for it, [-]."""
 
     effective: Mapping[str, Any] = field(default_factory=dict)
-    """Every parameter of the run by part, as it was in effect; plain data."""
+    """Effective parameters of the run by part, as plain data."""
 
 
 def plain_answers(n_rows: int) -> int:
-    """How often plain decoding best answers each question that n_rows configurations answer once: sqrt(n_rows) times.
+    """Return how often plain decoding should answer each question that ``n_rows`` configurations answer once.
 
-    All are compared with it, so its noise counts in each speedup; at that share the comparisons are the most precise
-    for the answers given (Dunnett, "A multiple comparison procedure", JASA 50, 1955, section 6).
+    It is sqrt(n_rows): all are compared with plain decoding, whose noise enters each speedup, and this number makes the
+    comparisons most precise for a given number of answers (Dunnett, "A multiple comparison procedure", JASA 50, 1955,
+    section 6).
     """
     return max(1, round(math.sqrt(n_rows)))
 
 
 def predict_all(profile: Profile, configurations: Sequence[Configuration]) -> list[Prediction]:
-    """Predict the configurations from the profile alone."""
+    """Predict the configurations from the profile."""
     predictor = Predictor(profile)
     return [predictor.predict(configuration) for configuration in configurations]
 
@@ -140,16 +141,16 @@ async def validate(
 
     Parameters
     ----------
-    profile : what the predictions were made from.
-    predictions : what to run.
-    models : to be opened, and closed again.
-    problems : at least two.
-    n_plain : how often plain decoding answers each; see `plain_answers`.
+    profile : profile that the predictions were made from.
+    predictions : predictions of the configurations to run.
+    models : models, which are opened and closed here.
+    problems : questions, at least two.
+    n_plain : answers of plain decoding to each question; see `plain_answers`.
     truth : ground truth of the task, if it has one.
-    source : where the problems come from, for the record.
-    seed : of the order of the runs.
-    journal : where every run is kept as it is finished; the same validation goes on from there. The caller removes it.
-    progress : called once per answer.
+    source : source of the problems, for the record.
+    seed : seed of the order of the runs.
+    journal : file that keeps each finished run; the same validation continues from it. The caller removes it.
+    progress : called after each answer.
 
     Raises
     ------
@@ -159,7 +160,7 @@ async def validate(
     """
     by_name = {_name(p.configuration): p for p in predictions}
     methods = {name: real_configuration(p, models) for name, p in by_name.items()}
-    asked = {
+    options = {
         "profile": digest(profile.model_dump_json()),
         "models": models.identity(),
         "runs": list(by_name),
@@ -168,7 +169,7 @@ async def validate(
         "plain": n_plain,
     }
     async with AsyncExitStack() as stack:
-        kept = None if journal is None else stack.enter_context(Journal(journal, asked))
+        kept = None if journal is None else stack.enter_context(Journal(journal, options))
         roles, clock = await stack.enter_async_context(models.open())
         before = CpuTimes.now()
         engines: dict[str, Any] = {name: roles[role] for role, name in profile.placement.items() if role in roles}
@@ -186,13 +187,13 @@ async def validate(
         after = CpuTimes.now()
         opened = of_models(models, roles, clock)
     baseline = measured(runs, BASELINE)
-    found, at_pace = _at_pace(profile, by_name, runs)
+    slowdown, at_pace = _at_pace(profile, by_name, runs)
     return Validation(
         profile=profile.name,
-        rows=_rows(profile, by_name, runs, at_pace, _replayed(profile, by_name, runs, found)),
+        rows=_rows(profile, by_name, runs, at_pace, _replayed(profile, by_name, runs, slowdown)),
         baseline=baseline,
         runs=runs,
-        pace=found,
+        slowdown=slowdown,
         effective=effective(
             stolen=None if before is None or after is None else after.stolen_since(before),
             profile=of_profile(profile),
@@ -228,9 +229,9 @@ def _rows(
 def _at_pace(
     profile: Profile, predictions: Mapping[str, Prediction], runs: Runs
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """How fast the engines were in the runs, by engine, and the speedups that are predicted for engines so fast.
+    """Measured over predicted time of the engines' work, by engine, and the speedups predicted with it.
 
-    Plain decoding and step-level methods show it: what they did is all in iterations and prefills.
+    It comes from plain decoding and step-level methods, whose work consists of iterations and prefills.
     """
     fits = Trials(profile).system.fits
     uses: dict[str, Use] = {BASELINE: "plain"}
@@ -238,22 +239,22 @@ def _at_pace(
         configuration = prediction.configuration
         if configuration.spec.level == "step" and configuration.token is None:
             uses[name] = use_of(configuration.spec, configuration.knobs)
-    found = {}
+    slowdown = {}
     for engine in fits["plain"] if fits else ():
         work = [(fits[use][engine], one) for name, use in uses.items() for one in _done(runs, name, engine)]
-        ratio = pace(work)
+        ratio = slowdown_of(work)
         if ratio is not None:
-            found[engine] = ratio
-    if not found:
+            slowdown[engine] = ratio
+    if not slowdown:
         return {}, {}
-    predictor = Predictor(profile, uncertainty=False, slower=found)
-    return found, {name: predictor.predict(p.configuration).speedup.value for name, p in predictions.items()}
+    predictor = Predictor(profile, uncertainty=False, slower=slowdown)
+    return slowdown, {name: predictor.predict(p.configuration).speedup.value for name, p in predictions.items()}
 
 
 def _replayed(
     profile: Profile, predictions: Mapping[str, Prediction], runs: Runs, slower: Mapping[str, float]
 ) -> dict[str, float]:
-    """The speedups simulated from what the runs met: what is left of an error then is no draw of texts."""
+    """Speedups simulated from the lengths and verdicts of the runs, whose errors are not due to the drawn texts."""
 
     def seconds(configuration: Configuration, answers: Sequence[RealRun]) -> float | None:
         met = [replace(run.met, baseline=run.steps) for run in answers if run.met is not None]
@@ -263,13 +264,13 @@ def _replayed(
         return float(predictor.simulated(configuration, len(met)).seconds.mean())
 
     plain_s = seconds(PLAIN, list(chain.from_iterable(runs.plain)))
-    found = {}
+    speedups = {}
     for name, prediction in predictions.items():
-        if plain_s is not None and prediction.configuration.decider[0] in _TOLD:
+        if plain_s is not None and prediction.configuration.decider[0] in _REPLAYABLE:
             method_s = seconds(prediction.configuration, runs.by_name[name])
             if method_s is not None:
-                found[name] = plain_s / method_s
-    return found
+                speedups[name] = plain_s / method_s
+    return speedups
 
 
 def _done(runs: Runs, name: str, engine: str) -> list[InUse]:
@@ -281,7 +282,7 @@ def _name(configuration: Configuration) -> str:
 
 
 def real_configuration(prediction: Prediction, models: MeasurableModels) -> RealConfiguration:
-    """What to run: the target's requests speculate as the prediction supposes, knobs left open as recorded."""
+    """Return the configuration to run, with the token-level speculation and settings that the prediction assumes."""
     configuration = prediction.configuration
     make, token = configuration.algorithm(), configuration.token
     if token is None:
@@ -292,10 +293,10 @@ def real_configuration(prediction: Prediction, models: MeasurableModels) -> Real
 
 
 def draw_timelines(profile: Profile, validation: Validation, row: Row, path: Path) -> None:
-    """Draw a measured answer, and above it the simulation of the same answer, on the same time axis.
+    """Draw a measured answer below the simulation of the same answer, on the same time axis.
 
-    The simulation replays the lengths and verdicts that the run met. Where a method leaves some of them open (it asks
-    for no target step where it trusts the draft), a recorded answer of the profile is simulated instead.
+    The simulation replays the lengths and verdicts of the run. Where the run lacks some of them (no target step where
+    the method trusts the draft), a recorded answer of the profile is simulated instead.
     """
     from sim.gantt import draw
 

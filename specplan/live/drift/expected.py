@@ -1,9 +1,9 @@
-"""What a profile predicts of single steps, each as an interval for the mean of something in [0, 1] that can be watched.
+"""A profile's predictions of single steps, each an interval for the mean of a quantity in [0, 1].
 
 - Acceptance: whether a judged draft is accepted, by the verifier and threshold of the configuration.
-- Lengths of steps: how many of the recorded steps are shorter, of equal ones half; one half on average.
-- Engine timings: whether a step took more (or less) than was predicted by a margin. At most half of them do unless the
-  median moved, whatever the distribution.
+- Lengths of steps: the rank of a step's length among the recorded ones (ties count half); 1/2 on average.
+- Engine timings: whether a step takes longer (or less long) than predicted by more than a margin. At most half of the
+  steps do unless the median moved, whatever the distribution.
 """
 
 from __future__ import annotations
@@ -24,57 +24,57 @@ from sim.estimate import Estimate, ratio_of_totals
 from sim.operations import DRAFT, JUDGE, OWN_THRESHOLDS, TARGET
 from specplan.live.drift.shares import Record
 
-__all__ = ["PACE_MARGIN", "Band", "Kinds", "Pace", "acceptance", "lengths", "paces"]
+__all__ = ["TIME_MARGIN", "Band", "Kinds", "TokenTime", "acceptance", "lengths", "token_times"]
 
-PACE_MARGIN: Final = 1.25
-"""Factor by which seconds per token may differ from those predicted before it counts as a drift, [-]."""
+TIME_MARGIN: Final = 1.25
+"""Factor between measured and predicted seconds per token above which a step counts as slower or faster, [-]."""
 
 _LEAST: Final = 30
-"""Recorded steps below which nothing is predicted."""
+"""Least number of recorded steps from which a prediction is made."""
 
 _MOST_KINDS: Final = 5
 _LEAST_OF_KIND: Final = 40
-"""Recorded steps of a kind: of fewer its share is hardly known."""
+"""Least number of recorded steps of a kind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kinds:
-    """Shares of draft steps by their length."""
+    """Acceptance rates of draft steps by their length."""
 
     ends: tuple[int, ...]
     """Tokens of the longest step of each kind but the last, ascending."""
     records: tuple[Record, ...]
 
     def of(self, tokens: int) -> int:
-        """The kind of a step of so many tokens."""
+        """Return the kind of a step of ``tokens`` tokens."""
         return bisect_left(self.ends, tokens)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Band:
-    """A mean that was predicted."""
+    """A predicted mean."""
 
     value: float
     low: float
     high: float
-    """Ends of the interval that counts as predicted, in [0, 1]."""
+    """Ends of the predicted interval, in [0, 1]."""
     n: float = math.inf
-    """Observations that a share was taken from; infinite: it is known for certain."""
+    """Number of observations behind a share; infinite: it is exact."""
     alike: float = 1.0
-    """Variance of a recorded share / that of independent observations, >= 1."""
+    """Variance of a recorded share / variance of independent observations, >= 1."""
     kinds: Kinds | None = None
-    """A share by kind of observation, where kinds can be told apart; ``alike`` is given these."""
+    """A share for each kind of observation, where kinds are distinguished; ``alike`` then holds within kinds."""
 
     @property
     def records(self) -> tuple[Record, ...]:
-        """What was recorded of a share, by kind."""
+        """Recorded shares, by kind."""
         return (Record(self.value, self.n),) if self.kinds is None else self.kinds.records
 
     @classmethod
     def of_share(cls, spread: Estimate, n: float) -> Self:
-        """A share of ``n`` recorded observations, with the spread that answers show.
+        """Return the band of a share of ``n`` recorded observations, with the spread between answers.
 
-        The interval is that spread, and no narrower than if the observations were independent.
+        The interval is that spread, but at least as wide as for independent observations.
         """
         p = spread.value
         independent = math.sqrt(p * (1.0 - p) / n)
@@ -85,17 +85,17 @@ class Band:
 
     @classmethod
     def of_half_width(cls, p: float, half: float) -> Self:
-        """A share that is known to be within a half-width, as a 95 % interval is."""
+        """Return the band of a share with the half-width of its 95 % interval."""
         n = max(p * (1.0 - p), 0.01) * (1.96 / half) ** 2
         return cls(value=p, low=max(p - half, 0.0), high=min(p + half, 1.0), n=n)
 
 
 def acceptance(profile: Profile, configuration: Configuration, *, by_length: bool = True) -> Band | None:
-    """Return the share of judged drafts that are accepted; None where the profile has not seen that judge.
+    """Return the acceptance rate of judged drafts; None where the profile has no verdicts of that verifier.
 
     Parameters
     ----------
-    by_length : whether drafts of different lengths are told apart.
+    by_length : whether drafts are distinguished by their length.
     """
     role, threshold = configuration.decider
     least = OWN_THRESHOLDS.get(role) if threshold is None else threshold
@@ -112,7 +112,7 @@ def acceptance(profile: Profile, configuration: Configuration, *, by_length: boo
 
 
 def _by_length(band: Band, answers: Sequence[Sequence[tuple[int, bool]]]) -> Band:
-    """The same share by kinds of equally many steps, as far as there are enough, and how alike answers are then."""
+    """The same share by kinds with equally many steps, where there are enough, and the variance ratio within kinds."""
     lengths = sorted(tokens for answer in answers for tokens, _ in answer)
     n = min(_MOST_KINDS, len(lengths) // _LEAST_OF_KIND)
     ends = sorted({lengths[len(lengths) * i // n - 1] for i in range(1, n)} - {lengths[-1]})
@@ -123,16 +123,16 @@ def _by_length(band: Band, answers: Sequence[Sequence[tuple[int, bool]]]) -> Ban
     for tokens, accepted in chain.from_iterable(answers):
         said[kinds.of(tokens)].append(accepted)
     kinds = replace(kinds, records=tuple(Record(sum(one) / len(one), len(one)) for one in said))
-    # Jeffreys' shares: a kind that was always accepted may be rejected once.
+    # Jeffreys' estimate, which is below 1 for a kind that was always accepted.
     shares = [(sum(one) + 0.5) / (len(one) + 1.0) for one in said]
-    told = [[(float(accepted), shares[kinds.of(tokens)]) for tokens, accepted in answer] for answer in answers]
-    spread = math.fsum(math.fsum(x - p for x, p in answer) ** 2 for answer in told)
-    independent = math.fsum(p * (1.0 - p) for answer in told for _, p in answer)
+    pairs = [[(float(accepted), shares[kinds.of(tokens)]) for tokens, accepted in answer] for answer in answers]
+    spread = math.fsum(math.fsum(x - p for x, p in answer) ** 2 for answer in pairs)
+    independent = math.fsum(p * (1.0 - p) for answer in pairs for _, p in answer)
     return replace(band, kinds=kinds, alike=max(spread / independent, 1.0))
 
 
 def _accepts(step: StepRecord, role: str, least: float | None) -> bool | None:
-    """Whether the verifier accepts a recorded draft; None where it was not asked."""
+    """Whether the verifier accepts a recorded draft; None where it gave no verdict."""
     verdict, scores = step.verdict, step.draft.scores
     score = verdict.score if role == JUDGE else scores.get(role)
     if score is not None and least is not None:
@@ -141,7 +141,7 @@ def _accepts(step: StepRecord, role: str, least: float | None) -> bool | None:
 
 
 def lengths(profile: Profile, role: str) -> tuple[Band, Callable[[int], float]] | None:
-    """Return what is expected of the rank of a step's length among the recorded ones, and what gives a length's rank.
+    """Return the band of the rank of a step's length among the recorded lengths, and the function from length to rank.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def lengths(profile: Profile, role: str) -> tuple[Band, Callable[[int], float]] 
     recorded = sorted(getattr(step, role).tokens for answer in profile.all_answers for step in answer.steps)
     if len(recorded) < _LEAST:
         return None
-    # Twice the standard error of a mean rank, of steps that come alike in answers (a design effect of 2).
+    # Twice the standard error of a mean rank of correlated steps (a design effect of 2).
     half = 2.0 * math.sqrt(2.0 / (12.0 * len(recorded)))
     band = Band(value=0.5, low=0.5 - half, high=0.5 + half)
 
@@ -161,14 +161,14 @@ def lengths(profile: Profile, role: str) -> tuple[Band, Callable[[int], float]] 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
-    """Seconds per token of an engine, by the sequences that it decodes."""
+class TokenTime:
+    """Seconds per token of an engine, by the sequences in its batch."""
 
     by_batch: Mapping[int, float]
-    """Sequences to the median of recorded iterations, s."""
+    """Median time of recorded iterations by sequences in the batch, s."""
 
     def at(self, batch: int) -> float | None:
-        """Return the predicted seconds per token with so many sequences; None beyond what was measured."""
+        """Return the predicted seconds per token with ``batch`` sequences; None beyond the measured batches."""
         sizes = sorted(self.by_batch)
         if not sizes or batch > sizes[-1]:
             return None
@@ -180,14 +180,14 @@ class Pace:
         return (1.0 - share) * self.by_batch[lower] + share * self.by_batch[upper]
 
 
-def paces(profile: Profile) -> dict[str, Pace]:
-    """Return the pace of target and draft, as far as iterations were recorded."""
-    found: dict[str, Pace] = {}
+def token_times(profile: Profile) -> dict[str, TokenTime]:
+    """Return the seconds per token of target and draft, where iterations were recorded."""
+    times: dict[str, TokenTime] = {}
     for role in (TARGET, DRAFT):
         engine = profile.engines.get(profile.placement.get(role, ""))
         if engine is not None and engine.decode:
-            found[role] = Pace(by_batch=_medians(engine))
-    return found
+            times[role] = TokenTime(by_batch=_medians(engine))
+    return times
 
 
 def _medians(engine: EngineRecord) -> dict[int, float]:

@@ -1,4 +1,4 @@
-"""What a gateway's saved metrics say, at one moment or between two."""
+"""Readings of a gateway's metrics, at one moment or between two."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["GatewayReading", "read_gateway"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayReading:
-    """What a gateway's metrics said at one moment, since its start."""
+    """Counts of a gateway's metrics since its start, or between two readings."""
 
     source: str
     steps: Mapping[str, float]
@@ -22,26 +22,26 @@ class GatewayReading:
     committed: Mapping[str, float]
     """Committed steps by role."""
     tokens: Mapping[str, float]
-    """Their tokens by role."""
+    """Committed tokens by role."""
     answers: float
     speedup: float
-    """Against the profile's plain decoding, latest answers; NaN where the gateway has no profile."""
+    """Speedup over the profile's plain decoding, latest answers; NaN where the gateway has no profile."""
 
     def since(self, earlier: GatewayReading) -> GatewayReading:
-        """What happened between an earlier reading and this one.
+        """Return the counts between an earlier reading and this one.
 
         Raises
         ------
-        SchemaError : a counter went back.
+        SchemaError : a counter decreased.
         """
         where = f"{earlier.source}, {self.source}"
 
         def grown(now: Mapping[str, float], before: Mapping[str, float]) -> dict[str, float]:
-            found = {key: value - before.get(key, 0.0) for key, value in now.items()}
-            if any(value < 0.0 for value in found.values()):
-                rule = "a counter went back: the gateway was started anew in between, or the files are swapped"
+            growth = {key: value - before.get(key, 0.0) for key, value in now.items()}
+            if any(value < 0.0 for value in growth.values()):
+                rule = "a counter decreased: the gateway was restarted between the readings, or the files are swapped"
                 raise SchemaError(f"{where}: {rule}")
-            return found
+            return growth
 
         return GatewayReading(
             source=where,
@@ -54,11 +54,11 @@ class GatewayReading:
 
 
 def read_gateway(text: str, source: str) -> GatewayReading | None:
-    """Read a gateway's metrics; None where the text is of something else.
+    """Read a gateway's metrics; None where the text is not of a gateway.
 
     Raises
     ------
-    SchemaError : not Prometheus text, or a count that is none.
+    SchemaError : not Prometheus text, or an invalid count.
     """
     try:
         samples = parse_metrics(text)

@@ -1,13 +1,12 @@
-"""Drift from saved metrics: what was counted between readings against what a profile predicts, by the same bets.
+"""Drift from saved metrics: counts between readings against the predictions of a profile, by the same bets.
 
-Counters tell sums, not single observations. `specplan.live.drift.betting.Bet.take_sum` takes these in without loss
-where observations are 0 or 1, and else as the least that they can be worth, so that the false-alarm rate holds as it
-does live. Each window between two readings is one batch: more readings find later drifts sooner, and say when they
-began.
+Counters give sums, not single observations. `specplan.live.drift.betting.Bet.take_sum` takes these in without loss
+where observations are 0 or 1, and else as a lower bound, so the false-alarm rate holds as it does live. Each window
+between two readings is a batch: more readings detect later drifts sooner, and date them better.
 
-Of a server that speculates on tokens: the share of drafts that are right up to each position, and how many rounds take
-longer or less long than was predicted by a margin, as far as the buckets of the histogram tell for sure. Of a gateway
-(`specplan serve`): the share of judged draft steps that were accepted, and the lengths of committed steps.
+For a server with a token-level method: the share of drafts that are right up to each position, and the number of rounds
+that certainly took longer, or less long, than predicted by a margin, by the buckets of the histogram. For a gateway
+(`specplan serve`): the acceptance rate of judged draft steps, and the lengths of committed steps.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from sim.configuration import Configuration
 from sim.estimate import proportion, ratio_of_totals
 from sim.operations import DRAFT, TARGET
 from specplan.live.drift.betting import MeanBets, TwoWays
-from specplan.live.drift.expected import PACE_MARGIN, Band, acceptance
+from specplan.live.drift.expected import TIME_MARGIN, Band, acceptance
 from specplan.live.drift.gateway_reading import GatewayReading
 from specplan.live.drift.shares import ShareBets
 from specplan.live.drift.watch import FALSE_ALARM, LEAST_DRIFT
@@ -35,14 +34,14 @@ from theory.errors import ParameterError, SchemaError
 __all__ = ["Compared", "Drift", "gateway_drift", "token_drift"]
 
 _LEAST: Final = 30
-"""Recorded steps below which no length is predicted."""
+"""Least number of recorded steps from which a length is predicted."""
 _LONGER: Final = 0.2
-"""Least drift of a mean length worth reporting, as a share of it."""
+"""Least relative drift of a mean length worth reporting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """One mean beside its prediction."""
+    """A mean and its prediction."""
 
     what: str
     predicted: Band
@@ -51,15 +50,15 @@ class Compared:
     n: int
     """Observations."""
     evidence: float
-    """Largest that it was after a window, as a share of what raises the alarm; at 1 the alarm is raised."""
+    """Largest evidence after any window over the evidence that raises the alarm; at 1 the alarm is raised."""
     at: int | None
-    """Window, from 1 on, after which the alarm was raised; None: it was not."""
+    """Window, from 1 on, after which the alarm was raised; None: no alarm."""
     unit: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """What moved from a profile's predictions."""
+    """Comparison of counts with a profile's predictions."""
 
     profile: str
     false_alarm: float
@@ -70,27 +69,27 @@ class Drift:
 
     @property
     def moved(self) -> tuple[Compared, ...]:
-        """What raised the alarm."""
+        """The means that raised the alarm."""
         return tuple(one for one in self.compared if one.at is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class _Batches:
-    """Sums of observations in [0, 1] by window, and what they are compared with."""
+    """Sums of observations in [0, 1] by window, and their prediction."""
 
     what: str
     band: Band
     sums: Sequence[tuple[float, int]]
     is_share: bool = False
-    """Whether each observation is 0 or 1, and the band is of their share."""
+    """Whether each observation is 0 or 1, and the band is that of their share."""
     drift: float = LEAST_DRIFT
     scale: float = 1.0
-    """By which a mean of observations is multiplied to be shown."""
+    """Factor from a mean of observations to the shown unit."""
     unit: str = ""
     shown: Band | None = None
-    """What is shown as the prediction, where it is not the band."""
+    """Shown prediction, where it is not the band."""
     seen: float | None = None
-    """What is shown as seen, where it is not the mean."""
+    """Shown observation, where it is not the mean."""
 
     def _bets(self, false_alarm: float) -> TwoWays:
         band = self.band
@@ -99,7 +98,7 @@ class _Batches:
         return MeanBets(band.low, band.high, drift=self.drift, false_alarm=false_alarm)
 
     def compared(self, false_alarm: float) -> Compared:
-        """Bet on every window in turn."""
+        """Bet on each window in order."""
         bets = self._bets(false_alarm)
         evidence, at = 0.0, None
         for number, (total, n) in enumerate(self.sums, 1):
@@ -123,13 +122,13 @@ class _Batches:
 def token_drift(
     windows: Sequence[Window], profile: Profile, *, method: str | None = None, false_alarm: float = FALSE_ALARM
 ) -> Drift:
-    """Compare a server that speculates on tokens with a profile.
+    """Compare a server with a token-level method with a profile.
 
     Parameters
     ----------
-    windows : between readings, in order of time, at least one.
-    profile : with a record of the method at the server's k.
-    method : which token-level method the server runs, by its name in the catalogue; None: the only one with its k.
+    windows : windows between readings, in order of time, at least one.
+    profile : profile with a record of the method at the server's k.
+    method : name of the server's token-level method in the catalogue; None: the only method with its k.
     false_alarm : probability of any alarm while everything is as predicted, in (0, 1).
 
     Raises
@@ -139,11 +138,13 @@ def token_drift(
     """
     k = windows[0].k
     if not k:
-        raise SchemaError(f"{windows[0].source}: counts no positions, which a profile's acceptance is compared with")
+        raise SchemaError(
+            f"{windows[0].source}: does not count acceptance by position, which is compared with the profile"
+        )
     record = _record(profile, k, method)
     batches = [_position(windows, record, position) for position in range(k)]
-    paced, notes = _paced(windows, record)
-    batches += paced
+    timed, notes = _timed(windows, record)
+    batches += timed
     share = false_alarm / len(batches)
     return Drift(
         profile=profile.name,
@@ -155,15 +156,15 @@ def token_drift(
 
 
 def _record(profile: Profile, k: int, method: str | None) -> TokenRecord:
-    found = [one for one in profile.token if one.k2 == k + 1 and method in (None, one.method)]
+    records = [one for one in profile.token if one.k2 == k + 1 and method in (None, one.method)]
     known = ", ".join(f"{one.method} k2={one.k2}" for one in profile.token) or "none"
-    if not found:
+    if not records:
         rule = f"has no record of {method or 'a token-level method'} with k2={k + 1}, which the server runs (k = {k})"
         raise ParameterError("profile", profile.name, f"{rule}; it has: {known}")
-    if len({one.method for one in found}) > 1:
+    if len({one.method for one in records}) > 1:
         rule = f"has several methods with k2={k + 1}: name the server's with --method; it has: {known}"
         raise ParameterError("profile", profile.name, rule)
-    return found[0]
+    return records[0]
 
 
 def _position(windows: Sequence[Window], record: TokenRecord, position: int) -> _Batches:
@@ -172,7 +173,7 @@ def _position(windows: Sequence[Window], record: TokenRecord, position: int) -> 
 
 
 def _share_right(record: TokenRecord, position: int) -> Band:
-    """Share of recorded drafts that were right so far."""
+    """Share of recorded drafts that were right up to a position."""
     alike = proportion(record.accepted_at[position], record.drafts)
     if len(record.answers) < 2:
         return Band.of_share(alike, record.drafts)
@@ -184,20 +185,20 @@ def _share_right(record: TokenRecord, position: int) -> Band:
     return Band.of_share(replace(ratio_of_totals(right, drafts), value=alike.value), record.drafts)
 
 
-def _paced(windows: Sequence[Window], record: TokenRecord) -> tuple[list[_Batches], tuple[str, ...]]:
-    """Rounds that surely took longer, or less long, than was predicted by a margin: at most half should."""
+def _timed(windows: Sequence[Window], record: TokenRecord) -> tuple[list[_Batches], tuple[str, ...]]:
+    """Counts of rounds that certainly took longer, or less long, than predicted by a margin: at most half should."""
     batch = round(sum(w.batch * w.rounds for w in windows) / sum(w.rounds for w in windows))
     passes = [one for answer in record.answers for one in answer.decode if one.batch == batch and one.n]
     if not passes:
-        return [], (f"seconds of rounds are not compared: the profile has no passes with {batch} sequences",)
+        return [], (f"times of rounds are not compared: the profile has no passes with {batch} sequences",)
     predicted = math.fsum(one.seconds for one in passes) / sum(one.n for one in passes)
     gaps = [window.histograms["gaps"] for window in windows]
     seen = math.fsum(one.total for one in gaps) / math.fsum(one.count for one in gaps)
     half = Band(value=0.5, low=0.0, high=0.5)
-    shown = Band(value=predicted, low=predicted / PACE_MARGIN, high=predicted * PACE_MARGIN)
+    shown = Band(value=predicted, low=predicted / TIME_MARGIN, high=predicted * TIME_MARGIN)
     counts = {
-        "slower rounds": [one.above(PACE_MARGIN * predicted) for one in gaps],
-        "faster rounds": [one.below(predicted / PACE_MARGIN) for one in gaps],
+        "slower rounds": [one.above(TIME_MARGIN * predicted) for one in gaps],
+        "faster rounds": [one.below(predicted / TIME_MARGIN) for one in gaps],
     }
     return [
         _Batches(
@@ -224,35 +225,35 @@ def gateway_drift(
 
     Parameters
     ----------
-    readings : in order of time, at least two.
-    profile : what the plan was made from.
-    configuration : that the gateway runs: who judges, at which threshold.
+    readings : readings in order of time, at least two.
+    profile : profile that the plan was made from.
+    configuration : configuration of the gateway, which gives the verifier and its threshold.
     false_alarm : probability of any alarm while everything is as predicted, in (0, 1).
 
     Raises
     ------
-    SchemaError : a counter went back, or no draft was judged in between.
+    SchemaError : a counter decreased, or no draft was judged between the readings.
     ParameterError : the profile predicts neither acceptance nor lengths.
     """
     windows = [after.since(before) for before, after in pairwise(readings)]
     judged = sum(w.steps.get("accepted", 0.0) + w.steps.get("rejected", 0.0) for w in windows)
     if not judged:
-        raise SchemaError(f"{readings[0].source}, {readings[-1].source}: no draft step was judged in between")
+        raise SchemaError(f"{readings[0].source}, {readings[-1].source}: no draft step was judged between the readings")
     batches = [*_accepted(windows, profile, configuration), *_lengths(windows, profile)]
     if not batches:
-        rule = f"predicts nothing that is counted: it has fewer than {_LEAST} recorded steps"
+        rule = f"predicts none of the counted quantities: it has fewer than {_LEAST} recorded steps"
         raise ParameterError("profile", profile.name, rule)
     return Drift(
         profile=profile.name,
         false_alarm=false_alarm,
         n_windows=len(windows),
         compared=tuple(batch.compared(false_alarm / len(batches)) for batch in batches),
-        notes=("how fast the engines are is not in a gateway's counters: it is watched by the gateway itself",),
+        notes=("a gateway's counters do not contain the times of engines: the gateway itself watches them",),
     )
 
 
 def _accepted(windows: Sequence[GatewayReading], profile: Profile, configuration: Configuration) -> list[_Batches]:
-    band = acceptance(profile, configuration, by_length=False)  # counters tell no lengths
+    band = acceptance(profile, configuration, by_length=False)  # counters do not distinguish lengths
     if band is None:
         return []
     sums = []
@@ -263,13 +264,13 @@ def _accepted(windows: Sequence[GatewayReading], profile: Profile, configuration
 
 
 def _lengths(windows: Sequence[GatewayReading], profile: Profile) -> list[_Batches]:
-    """Mean lengths of committed steps: of drafts that were accepted, and of the target's where they were not."""
+    """Mean lengths of committed steps: of accepted drafts, and of the target's steps where drafts were rejected."""
     limit = float(profile.settings.get("max_step_tokens", 0.0))
     recorded: dict[str, list[list[Generated]]] = {DRAFT: [], TARGET: []}
     for answer in profile.all_answers:
         recorded[DRAFT].append([step.draft for step in answer.steps if step.verdict.accepted])
         recorded[TARGET].append([step.target for step in answer.steps if not step.verdict.accepted])
-    found = []
+    batches = []
     for role, answers in recorded.items():
         n = sum(map(len, answers))
         if n < _LEAST or not limit:
@@ -281,8 +282,10 @@ def _lengths(windows: Sequence[GatewayReading], profile: Profile) -> list[_Batch
         sums = []
         for window in windows:
             steps = round(window.committed.get(role, 0.0))
-            # The last draft of a step may be longer where a server cut it late: no observation is above 1.
+            # A step may be longer than the limit where a server cut it late: no observation is above 1.
             sums.append((min(window.tokens.get(role, 0.0) / limit, float(steps)), steps))
         drift = _LONGER * band.value
-        found.append(_Batches(f"tokens of committed {role} steps", band, sums, drift=drift, scale=limit, unit="tokens"))
-    return found
+        batches.append(
+            _Batches(f"tokens of committed {role} steps", band, sums, drift=drift, scale=limit, unit="tokens")
+        )
+    return batches

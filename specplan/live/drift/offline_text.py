@@ -1,4 +1,4 @@
-"""A drift from saved metrics for a reader, and as plain data."""
+"""A drift from saved metrics as text and as plain data."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from specplan.output import table
 __all__ = ["drift_as_json", "drift_as_text"]
 
 
-def drift_as_json(found: Drift) -> dict[str, Any]:
-    """The comparison as plain data."""
+def drift_as_json(drift: Drift) -> dict[str, Any]:
+    """Return the comparison as plain data."""
     return {
-        "profile": found.profile,
-        "false_alarm": found.false_alarm,
-        "windows": found.n_windows,
-        "moved": [one.what for one in found.moved],
-        "compared": [asdict(one) for one in found.compared],
-        "notes": list(found.notes),
+        "profile": drift.profile,
+        "false_alarm": drift.false_alarm,
+        "windows": drift.n_windows,
+        "moved": [one.what for one in drift.moved],
+        "compared": [asdict(one) for one in drift.compared],
+        "notes": list(drift.notes),
     }
 
 
-def drift_as_text(found: Drift) -> str:
-    """The comparison for a reader: what moved first."""
+def drift_as_text(drift: Drift) -> str:
+    """Return the comparison as text, with the drifts first."""
     rows = [
         [
             one.what,
@@ -33,20 +33,24 @@ def drift_as_text(found: Drift) -> str:
             f"{one.n}",
             f"moved (window {one.at})" if one.at is not None else f"{min(one.evidence, 0.99):.0%} of an alarm",
         ]
-        for one in found.compared
+        for one in drift.compared
     ]
-    moved = ", ".join(one.what for one in found.moved)
-    head = f"Moved from what {found.profile} predicts: {moved}." if moved else f"As {found.profile} predicts: no alarm."
-    told = (
-        f"Over {found.n_windows} {'window' if found.n_windows == 1 else 'windows'}; while all is as predicted an alarm "
-        f"comes with a probability of at most {found.false_alarm:.0%}."
+    moved = ", ".join(one.what for one in drift.moved)
+    head = (
+        f"Moved from the predictions of {drift.profile}: {moved}."
+        if moved
+        else f"As {drift.profile} predicts: no alarm."
     )
-    notes = "".join(f"\n- {note}" for note in found.notes)
-    return f"{head} {told}\n\n{table(['', 'seen', 'predicted', 'of', ''], rows)}{notes}"
+    coverage = (
+        f"Over {drift.n_windows} {'window' if drift.n_windows == 1 else 'windows'}; the probability of any "
+        f"alarm while everything is as predicted is at most {drift.false_alarm:.0%}."
+    )
+    notes = "".join(f"\n- {note}" for note in drift.notes)
+    return f"{head} {coverage}\n\n{table(['', 'seen', 'predicted', 'n', ''], rows)}{notes}"
 
 
 def _shown(value: float, one: Compared) -> str:
-    """A number in the unit of what is compared."""
+    """Format a number in the unit of what is compared."""
     if one.unit == "s":
         return f"{1e3 * value:.2f} ms"
     return f"{value:.1f}" if one.unit else f"{value:.3f}"

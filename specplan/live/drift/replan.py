@@ -1,9 +1,9 @@
-"""A new profile from live traffic: what the gateway saw of acceptance and lengths, on timings at the pace that it saw.
+"""A new profile from live traffic: acceptance and lengths of the served answers, and scaled timings.
 
-A profile holds answers with both models' steps at each position and the verdict between them. Methods that compare
-steps (LR and its kin) write just that while they answer. Positions at which one of the three is missing, because the
-schedule did without, are left out and counted. The target's own answer is not written in live traffic: its steps at the
-same positions stand for it. Timings keep the shape that was calibrated, and are scaled by the pace that was seen.
+A profile holds answers with both models' steps at each position and the verdict on the draft's. Methods that compare
+steps (LR and the like) generate these while they answer. Positions without a draft, a target's step or a verdict are
+left out and counted. Live traffic has no answers of plain decoding: the target's steps at the same positions replace
+them. Timings keep the calibrated dependence on batch and length, and are scaled by the observed time per token.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from theory.errors import CalibrationError
 __all__ = ["LEAST_ANSWERS", "Recorder"]
 
 LEAST_ANSWERS: Final = 8
-"""Answers that a profile needs."""
+"""Least number of answers of a profile."""
 
 _KEPT: Final = 600
-"""Latest answers that are kept: numbers, no texts."""
+"""Latest answers that are kept, as numbers without texts."""
 
 
 class Recorder:
-    """Keeps what the generators did, as a profile has it.
+    """Records the served answers in the form of a profile.
 
     Parameters
     ----------
-    profile : the one that the plan was made from.
+    profile : profile that the plan was made from.
 
     Attributes
     ----------
-    n_left_out : positions at which a draft, the target's step or a verdict was missing.
+    n_left_out : positions without a draft, a target's step or a verdict.
     """
 
     def __init__(self, profile: Profile) -> None:
@@ -49,11 +49,11 @@ class Recorder:
 
     @property
     def n_answers(self) -> int:
-        """Answers that are kept."""
+        """Number of kept answers."""
         return len(self._answers)
 
     def ran(self, session: WallSession) -> None:
-        """Keep what a generator that ran to its answer's end knows of each position."""
+        """Keep the steps and verdicts of a generator that ran to the end of its answer."""
         committed = session.committed
         if not committed or not committed[-1].final:
             return
@@ -82,29 +82,29 @@ class Recorder:
             )
         )
 
-    def profile(self, paces: Mapping[str, float]) -> Profile:
+    def profile(self, time_ratios: Mapping[str, float]) -> Profile:
         """Return the new profile.
 
         Parameters
         ----------
-        paces : role to seconds per token / those that the old profile predicts, [-].
+        time_ratios : seconds per token / seconds per token that the old profile predicts, by role, [-].
 
         Raises
         ------
-        CalibrationError : too few answers were seen.
+        CalibrationError : too few answers were served.
         """
         if len(self._answers) < LEAST_ANSWERS:
-            rule = f"{len(self._answers)} answers were seen with drafts, the target's steps and verdicts of the judge"
+            rule = f"{len(self._answers)} answers had drafts, the target's steps and verdicts of the judge"
             raise CalibrationError(f"no new profile: {rule}, {LEAST_ANSWERS} are needed (a method such as lr-async)")
         old = self._profile
-        scaled = {name: _scaled(record, _pace(old, name, paces)) for name, record in old.engines.items()}
-        said = ", ".join(f"{role} {ratio:.2f}" for role, ratio in sorted(paces.items())) or "none seen"
+        scaled = {name: _scaled(record, _time_ratio(old, name, time_ratios)) for name, record in old.engines.items()}
+        said = ", ".join(f"{role} {ratio:.2f}" for role, ratio in sorted(time_ratios.items())) or "none measured"
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         notes = [
             *old.provenance.notes,
             f"answers from live traffic ({len(self._answers)}), positions left out: {self.n_left_out}; the target's "
             "own answers are its steps at the positions of the committed ones",
-            f"timings of {old.provenance.created}, seconds per token times what was seen: {said}",
+            f"timings of {old.provenance.created}, scaled by the observed time per token: {said}",
         ]
         provenance = old.provenance.model_copy(update={"created": now, "notes": notes, "command": "specplan serve"})
         changed = {
@@ -120,11 +120,11 @@ class Recorder:
 
 def _by_prefix(session: WallSession, role: str) -> dict[int, Generate]:
     """The first finished step of a model after each prefix."""
-    found: dict[int, Generate] = {}
+    steps: dict[int, Generate] = {}
     for one in session.operations:
         if isinstance(one, Generate) and one.role == role and one.result is not None:
-            found.setdefault(id(one.prefix), one)
-    return found
+            steps.setdefault(id(one.prefix), one)
+    return steps
 
 
 def _record(draft: Generate, target: Generate, verdict: Verify) -> StepRecord:
@@ -144,7 +144,7 @@ def _generated(one: Generate) -> Generated:
 
 
 def _ended(steps: list[StepRecord]) -> list[StepRecord]:
-    """The same, whose last position and no other ends the answer."""
+    """The same steps, of which only the last ends the answer."""
     last = len(steps) - 1
     return [
         step.model_copy(
@@ -157,15 +157,15 @@ def _ended(steps: list[StepRecord]) -> list[StepRecord]:
     ]
 
 
-def _pace(profile: Profile, name: str, paces: Mapping[str, float]) -> float:
-    """The pace of an engine, by the roles that are placed on it."""
-    return next((ratio for role, ratio in paces.items() if profile.placement.get(role) == name), 1.0)
+def _time_ratio(profile: Profile, name: str, time_ratios: Mapping[str, float]) -> float:
+    """The time ratio of an engine, from the roles that are placed on it."""
+    return next((ratio for role, ratio in time_ratios.items() if profile.placement.get(role) == name), 1.0)
 
 
 def _scaled(record: EngineRecord, ratio: float) -> EngineRecord:
-    """An engine that takes so many times as long for all its work."""
+    """The record of an engine with all times multiplied by ``ratio``."""
     decode = [sample.model_copy(update={"seconds": sample.seconds * ratio}) for sample in record.decode]
     prefill = [sample.model_copy(update={"seconds": sample.seconds * ratio}) for sample in record.prefill]
-    # What was measured in use belongs to the answers that are gone; the sweep says the rest.
+    # Measurements in use belong to the old answers; those of the sweep remain.
     emptied: dict[str, list[Any]] = {"in_use": [], "plain_in_use": [], "beam_in_use": [], "sentinels": []}
     return record.model_copy(update={"decode": decode, "prefill": prefill, **emptied})

@@ -1,24 +1,24 @@
-r"""Testing by betting whether a share stays what it was, where a finite record says what it was.
+r"""Testing by betting whether a share stays at the value that a finite record gives.
 
 The record of n observations leaves the share p uncertain. The prediction of the next observation is the posterior mean
-of p (Jeffreys' prior: half an observation of either kind), which goes on learning from what is seen:
+of p (Jeffreys' prior: half an observation of either kind), which is updated with each observation:
 
 .. math:: m_t = (n p + 1/2 + s_{t-1}) / (n + 1 + t - 1)
 
-with s the ones seen so far. Against it is bet that the odds of a 1 are others, so that the share q differs by d from
-what was recorded: a stake becomes :math:`q / m_t` or :math:`(1 - q) / (1 - m_t)` times as much. With p drawn from the
-posterior, :math:`m_t` is the probability of a 1 given all that went before, so that nobody gains in expectation, and by
-Ville's inequality (`specplan.live.drift.betting`) an alarm is ever raised with the stated probability at most: on
-average over what the record leaves open. Bets against an interval (`specplan.live.drift.betting.MeanBets`) hold for the
-worst p in it instead, and pay for that: a share at the middle of the interval that moves by d leaves it by less.
+with s the number of ones so far. The bet is on other odds of a 1, such that the share q differs by d from the recorded
+one: a stake is multiplied by :math:`q / m_t` or :math:`(1 - q) / (1 - m_t)`. With p drawn from the posterior,
+:math:`m_t` is the probability of a 1 given all earlier observations, so the expected money does not grow, and by
+Ville's inequality (`specplan.live.drift.betting`) the probability of ever raising an alarm is at most the stated one,
+on average over the posterior of p. Bets against an interval (`specplan.live.drift.betting.MeanBets`) hold for the worst
+p in it instead, at a price: a share at the middle of the interval that moves by d leaves it by less.
 
-What can be told of an observation beforehand, its *kind* (of a draft step its length: long ones are rejected more
-often), has a share of its own, and bets on the kinds together know what a bet on their mean does not. Often it is also
-why observations of one answer resemble each other.
+A property that is known before the observation, its *kind* (for a draft step its length: long ones are rejected more
+often), has a share of its own; bets that distinguish kinds are stronger than a bet on the mean over kinds. Kinds often
+also explain the correlation of observations within an answer.
 
-What resemblance is left makes their sum vary by a factor more than of independent ones ("design effect", Kish 1965).
-The logarithm of a stake's factor is divided by it, as quasi-likelihood does; by Jensen's inequality what was fair
-before is so after. `benchmarks.drift_delays` measures how often this is wrong, and how soon it is right.
+The remaining correlation increases the variance of their sum by a factor over independent observations ("design
+effect", Kish 1965). The logarithm of a stake's factor is divided by it, as in quasi-likelihood; by Jensen's inequality
+a fair bet stays fair. `benchmarks.drift_delays` measures the rate of false alarms and the delay until an alarm.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ __all__ = ["Record", "ShareBets"]
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A share that was recorded."""
+    """A recorded share."""
 
     value: float
     """In [0, 1]."""
     n: float = math.inf
-    """Observations that it was taken from, > 0; infinite: it is known for certain."""
+    """Number of observations, > 0; infinite: the share is exact."""
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.value <= 1.0:
@@ -53,18 +53,18 @@ class Record:
 
 
 class _Known:
-    """What is known of the shares: the records, and what was seen since."""
+    """Knowledge of the shares: the records and the observations since."""
 
     def __init__(self, records: Sequence[Record]) -> None:
         self.kind = 0
-        """Which record the next observations are of."""
+        """Index of the record that the next observations belong to."""
         self._records = records
         self._ones: list[Any] = [0.0] * len(records)
         self._seen = [0] * len(records)
 
     @property
     def mean(self) -> Any:
-        """Probability of a 1 next."""
+        """Probability that the next observation is 1."""
         record = self._records[self.kind]
         if math.isinf(record.n):
             return record.value
@@ -76,40 +76,40 @@ class _Known:
 
     @property
     def counts(self) -> tuple[float, float]:
-        """Parameters of the posterior, a beta distribution; infinite where the share is known for certain."""
+        """Parameters of the posterior, a beta distribution; infinite where the share is exact."""
         return self._whole * float(self.mean), self._whole * (1.0 - float(self.mean))
 
     def learn(self, ones: Any, n: int) -> None:
-        """Take in observations."""
+        """Update with ``n`` observations, of which ``ones`` are 1."""
         self._ones[self.kind] = self._ones[self.kind] + ones
         self._seen[self.kind] += n
 
 
 class _ShareBet(Stakes):
-    """A bet that the odds of a 1 have become so many times as great."""
+    """A bet that the odds of a 1 have changed by the factor ``times``."""
 
     def __init__(self, known: _Known, times: float, alike: float) -> None:
         super().__init__()
         self._known, self._times, self._alike = known, times, alike
 
     def factor(self, observed: Any) -> Any:
-        """By what a stake is multiplied; of mean at most 1 while the prediction holds, and never negative."""
+        """Return the factor of a stake, >= 0; its mean is at most 1 while the prediction holds."""
         mean, sought, open_ = self._odds()
         ratio = observed * sought / mean + (1.0 - observed) * (1.0 - sought) / (1.0 - mean)
         return np.where(open_, ratio, 1.0) ** (1.0 / self._alike)
 
     def _odds(self) -> tuple[Any, Any, Any]:
-        """The predicted share, the one that is bet on, and whether there is a bet: none where nothing is beyond."""
-        told = self._known.mean
-        mean = np.clip(told, EDGE, 1.0 - EDGE)
-        return mean, _moved(mean, self._times), told <= 1.0 - EDGE if self._times > 1.0 else told >= EDGE
+        """The predicted share, the share that is bet on, and whether there is a bet: not at the end of [0, 1]."""
+        predicted = self._known.mean
+        mean = np.clip(predicted, EDGE, 1.0 - EDGE)
+        return mean, _moved(mean, self._times), predicted <= 1.0 - EDGE if self._times > 1.0 else predicted >= EDGE
 
     def take(self, observed: Any) -> None:
-        """Take in an observation, 0 or 1, before the prediction learns of it."""
+        """Take in an observation, 0 or 1, before the prediction is updated with it."""
         self.multiply(self.factor(observed))
 
     def take_sum(self, total: float, n: int) -> None:
-        """Take in the sum of ``n`` observations that are 0 or 1: the worth of a stake is that of their whole number."""
+        """Take in the sum of ``n`` observations that are 0 or 1."""
         if not n:
             return
         mean, sought, open_ = self._odds()
@@ -126,14 +126,14 @@ class _ShareBet(Stakes):
 
 
 class ShareBets(TwoWays):
-    """Bets both ways on a share that records of finite length predict.
+    """Bets in both directions on a share that finite records predict.
 
     Parameters
     ----------
-    records : one; or one for each kind of observation that can be told beforehand.
-    alike : variance of what was recorded / that of independent observations with these shares, >= 1.
-    drift : least one worth reporting of the share over all kinds, in (0, 1); the odds of each kind move alike.
-    false_alarm : probability of ever raising an alarm while the shares are what was recorded, in (0, 1).
+    records : a single record, or a record for each kind of observation that is known beforehand.
+    alike : variance of the recorded sum / variance of independent observations with these shares, >= 1.
+    drift : least drift worth reporting of the share over all kinds, in (0, 1); one factor moves the odds of all kinds.
+    false_alarm : probability of ever raising an alarm while the shares are the recorded ones, in (0, 1).
     """
 
     def __init__(self, records: Sequence[Record], *, alike: float = 1.0, drift: float, false_alarm: float) -> None:
@@ -146,11 +146,11 @@ class ShareBets(TwoWays):
         super().__init__((up, down), false_alarm)
 
     def of_kind(self, kind: int) -> None:
-        """Say which kind the next observations are of, from 0 on."""
+        """Set the kind of the next observations, from 0 on."""
         self._known.kind = kind
 
     def take(self, observed: Any) -> None:
-        """Take in an observation, 0 or 1, or one of each stream, shape (streams,)."""
+        """Take in an observation, 0 or 1, or an array with that of each stream, shape (streams,)."""
         super().take(observed)
         self._known.learn(observed, 1)
 
@@ -161,12 +161,12 @@ class ShareBets(TwoWays):
 
 
 def _moved(p: Any, times: float) -> Any:
-    """The share whose odds are so many times those of ``p``."""
+    """The share whose odds are ``times`` those of ``p``."""
     return times * p / (1.0 + (times - 1.0) * p)
 
 
 def _times_odds(records: Sequence[Record], shift: float) -> float:
-    """By what the odds of all kinds are multiplied when the share over all of them moves by ``shift``."""
+    """The factor on the odds of all kinds that moves the share over all of them by ``shift``."""
     weights = np.array([1.0 if math.isinf(record.n) else record.n for record in records], dtype=float)
     weights /= weights.sum()
     shares = np.clip([record.value for record in records], EDGE, 1.0 - EDGE)

@@ -1,4 +1,4 @@
-"""Watches what is seen against what was predicted, and says what moved."""
+"""Watches observations against predictions, and reports what moved."""
 
 from __future__ import annotations
 
@@ -9,40 +9,40 @@ from dataclasses import dataclass
 from typing import Final
 
 from specplan.live.drift.betting import MeanBets, TwoWays
-from specplan.live.drift.expected import PACE_MARGIN, Band, Pace
+from specplan.live.drift.expected import TIME_MARGIN, Band, TokenTime
 from specplan.live.drift.shares import ShareBets
 from theory.errors import ParameterError
 
 __all__ = ["FALSE_ALARM", "LEAST_DRIFT", "DriftWatch", "Finding"]
 
 FALSE_ALARM: Final = 0.05
-"""Probability that a gateway ever raises an alarm, of any kind, while everything is as predicted."""
+"""Probability that a gateway ever raises any alarm while everything is as predicted."""
 
 LEAST_DRIFT: Final = 0.1
-"""Least drift of a share worth reporting, [-]; of lengths and timings beyond the predicted interval."""
+"""Least drift of a share worth reporting, [-]; for lengths and timings, beyond the predicted interval."""
 
 _LATEST: Final = 200
 _ACCEPTANCE: Final = "acceptance"
 _SHARE_OF_ACCEPTANCE: Final = 0.6
-"""Share of the false-alarm rate that acceptance has: it decides what a method gains."""
+"""Share of the false-alarm rate given to acceptance, which matters most for the gain of a method."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """Something that moved."""
+    """A quantity that moved from its prediction."""
 
     what: str
-    """``acceptance``, ``target length``, ``draft pace``, ..."""
+    """``acceptance``, ``target length``, ``draft slower``, ..."""
     at: int
     """Observation at which the alarm was raised."""
     since: int
-    """Observation from which on it seems to be different: where the evidence begins."""
+    """Observation from which the evidence begins."""
     text: str
-    """What was predicted and what is seen, in a line."""
+    """Observation and prediction, in a line."""
 
 
 class _Watched:
-    """One mean under watch."""
+    """A watched mean."""
 
     def __init__(self, what: str, band: Band, bets: TwoWays) -> None:
         self.what = what
@@ -57,7 +57,7 @@ class _Watched:
     def take(self, observed: float, tell: Callable[[float, int], str]) -> Finding | None:
         """Take in an observation; return the finding when it raises the alarm."""
         if self.finding is not None:
-            return None  # said once; a new profile begins anew
+            return None  # reported once per profile
         self.n += 1
         self.latest.append(observed)
         for i, bet in enumerate(self.bets.bets):
@@ -80,9 +80,9 @@ class DriftWatch:
 
     Parameters
     ----------
-    accepted : predicted share of accepted drafts; None: not known.
-    lengths : by role, what is expected of the rank of a step's length, and what gives a length's rank.
-    paces : by role, predicted seconds per token.
+    accepted : predicted acceptance rate; None: unknown.
+    lengths : by role, the band of the rank of a step's length, and the function from length to rank.
+    token_times : by role, predicted seconds per token.
     false_alarm : probability of ever raising an alarm while everything is as predicted, in (0, 1).
     drift : least drift of a share worth reporting.
     """
@@ -92,17 +92,17 @@ class DriftWatch:
         *,
         accepted: Band | None = None,
         lengths: Mapping[str, tuple[Band, Callable[[int], float]]] | None = None,
-        paces: Mapping[str, Pace] | None = None,
+        token_times: Mapping[str, TokenTime] | None = None,
         false_alarm: float = FALSE_ALARM,
         drift: float = LEAST_DRIFT,
     ) -> None:
         if not 0.0 < false_alarm < 1.0:
             raise ParameterError("false_alarm", false_alarm, "must be in (0, 1)")
         self._lengths = dict(lengths or {})
-        self._paces = dict(paces or {})
+        self._token_times = dict(token_times or {})
         half = Band(value=0.5, low=0.0, high=0.5)
         bands = {f"{role} length": band for role, (band, _) in self._lengths.items()}
-        bands |= {f"{role} {how}": half for role in self._paces for how in ("slower", "faster")}
+        bands |= {f"{role} {how}": half for role in self._token_times for how in ("slower", "faster")}
         share = false_alarm * (_SHARE_OF_ACCEPTANCE if bands else 1.0)
         rest = false_alarm - share if accepted is not None else false_alarm
         self._watched: dict[str, _Watched] = {}
@@ -113,20 +113,20 @@ class DriftWatch:
             margin = drift if what.endswith("length") else 2.0 * drift
             means = MeanBets(band.low, band.high, drift=margin, false_alarm=rest / len(bands))
             self._watched[what] = _Watched(what, band, means)
-        self._ratios: dict[str, deque[float]] = {role: deque(maxlen=_LATEST) for role in self._paces}
+        self._ratios: dict[str, deque[float]] = {role: deque(maxlen=_LATEST) for role in self._token_times}
 
     @property
     def watched(self) -> tuple[str, ...]:
-        """What is watched."""
+        """Names of the watched means."""
         return tuple(self._watched)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What moved, so far."""
+        """What has moved so far."""
         return tuple(one.finding for one in self._watched.values() if one.finding is not None)
 
     def evidence(self, what: str) -> float:
-        """Evidence that something moved, as a share of what raises the alarm, on a scale of logarithms, in [0, 1]."""
+        """Return the evidence of a move over the evidence that raises the alarm, on a log scale, in [0, 1]."""
         watched = self._watched[what]
         if watched.finding is not None:
             return 1.0
@@ -134,7 +134,7 @@ class DriftWatch:
         return min(gained / math.log(watched.bets.wanted), 1.0)
 
     def judged(self, accepted: bool, tokens: int = 0) -> Finding | None:
-        """A draft of so many tokens was judged; their number has a use where the prediction is by length."""
+        """Take in the verdict on a draft of ``tokens`` tokens, which matter where the prediction is by length."""
         watched = self._watched.get(_ACCEPTANCE)
         if watched is None:
             return None
@@ -151,7 +151,7 @@ class DriftWatch:
         return watched.take(float(accepted), tell)
 
     def wrote(self, role: str, tokens: int) -> Finding | None:
-        """A step of so many tokens was written."""
+        """Take in the length of a step, tokens."""
         if role not in self._lengths:
             return None
 
@@ -165,22 +165,22 @@ class DriftWatch:
         return self._watched[f"{role} length"].take(self._lengths[role][1](tokens), tell)
 
     def timed(self, role: str, batch: int, seconds_per_token: float) -> Finding | None:
-        """A step was decoded at a pace, beside so many sequences in all."""
-        predicted = self._paces[role].at(batch) if role in self._paces else None
+        """Take in the seconds per token of a step that was decoded in a batch of ``batch`` sequences."""
+        predicted = self._token_times[role].at(batch) if role in self._token_times else None
         if predicted is None or not predicted > 0.0:
             return None
         ratio = seconds_per_token / predicted
         self._ratios[role].append(ratio)
 
         def tell(seen: float, n: int) -> str:
-            usual = self.pace(role)
+            usual = self.time_ratio(role)
             return f"the {role} takes {usual:.2f} times the predicted seconds per token (median of the latest steps)"
 
-        slower = self._watched[f"{role} slower"].take(float(ratio > PACE_MARGIN), tell)
-        faster = self._watched[f"{role} faster"].take(float(ratio < 1.0 / PACE_MARGIN), tell)
+        slower = self._watched[f"{role} slower"].take(float(ratio > TIME_MARGIN), tell)
+        faster = self._watched[f"{role} faster"].take(float(ratio < 1.0 / TIME_MARGIN), tell)
         return slower or faster
 
-    def pace(self, role: str) -> float:
-        """Median of the latest seconds per token / those predicted, [-]; 1 before there was one."""
+    def time_ratio(self, role: str) -> float:
+        """Return the median of the latest seconds per token / predicted seconds per token, [-]; 1 without any."""
         ratios = sorted(self._ratios.get(role, ()))
         return ratios[len(ratios) // 2] if ratios else 1.0

@@ -1,1 +1,1 @@
-"""Why a server that speculates is slow: from its counters to causes, a better k and flags."""
+"""Why a speculating server is slow: causes, the best k and the flags to set, from its counters."""

@@ -1,4 +1,4 @@
-"""Causes of slowness, each with the share of an answer's time that its cure would save, and the flags that cure it."""
+"""Causes of slowness: the share of an answer's time that removing each would save, and the flags that remove it."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ __all__ = ["NAMES", "AnswerTime", "Cause", "answer_time", "causes", "flags_of"]
 
 NAMES: Final = ("k too large", "k too small", "slow draft", "full cache", "heavy prefills", "too few places")
 _LEAST: Final = 0.03
-"""Share of an answer's time from which a cause is named, [-]: less is within what the model is off by."""
+"""Least share of an answer's time at which a cause is named, [-]: a smaller one is within the model's error."""
 _SURE: Final = 0.99
-"""Least that another k must gain at the lower end of its interval to be a cause for sure, [-]."""
+"""A cause is sure if the lower end of the interval of its gain is at least this, [-]."""
 _FULL: Final = 0.9
-"""Share of the cache in use from which a queue waits for the cache, [-]."""
+"""Least share of the cache in use at which waiting requests are counted as waiting for cache, [-]."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerTime:
-    """Seconds of an answer, mean over those that ended; NaN where the server does not tell."""
+    """Mean seconds of the answers that ended; NaN where the server does not report a part."""
 
     queue: float
     prefill: float
@@ -34,25 +34,25 @@ class AnswerTime:
 
     @property
     def whole(self) -> float:
-        """All that is known of it."""
+        """Sum of the reported parts, s."""
         return math.fsum(value for value in (self.queue, self.prefill, self.decode) if math.isfinite(value))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """One cause."""
+    """One cause of slowness."""
 
     name: str
     saves: Estimate
-    """Share of an answer's time that its cure saves, in [0, 1]."""
+    """Share of an answer's time that removing the cause saves, in [0, 1]."""
     why: str
     flags: tuple[str, ...]
     sure: bool = True
-    """Whether the whole interval says so; if not, a measurement should come first."""
+    """Whether the whole interval supports the cause; if not, measure before changing a flag."""
 
 
 def answer_time(window: Window) -> AnswerTime:
-    """Return how long answers took, from the window's histograms of requests; decoding else from its rounds."""
+    """Return the time of answers from the window's request histograms; without one for decoding, from its rounds."""
     decode = window.mean("decode")
     if not decode > 0.0:
         answers = max(window.answers, 1.0)
@@ -67,21 +67,22 @@ def causes(
 
     Parameters
     ----------
-    window, acceptance, time, depth : what was found out.
-    split : whether the split of a round is more than bounded, so that a draft can be called slow.
-    cache_lost : share of the cache that speculation takes, in [0, 1]; NaN: not known.
+    window, acceptance, time, depth : measured and fitted parts of the explanation.
+    split : whether a round's split into drafting and verification is estimated rather than only bounded; a draft is
+        called slow only then.
+    cache_lost : share of the cache that speculation takes, in [0, 1]; NaN: unknown.
     """
     answer = answer_time(window)
     decoding = answer.decode / answer.whole if answer.whole > 0.0 else 1.0
-    found = [_cache(window, time, answer, cache_lost), _prefills(window, time, decoding), _places(window, answer)]
+    parts = [_cache(window, time, answer, cache_lost), _prefills(window, time, decoding), _places(window, answer)]
     if depth is not None:
-        found += _rounds(window, acceptance, depth, decoding * time.work.value / time.whole.value, split)
-    named = [cause for cause in found if cause is not None and cause.saves.value >= _LEAST]
+        parts += _rounds(window, acceptance, depth, decoding * time.work.value / time.whole.value, split)
+    named = [cause for cause in parts if cause is not None and cause.saves.value >= _LEAST]
     return tuple(sorted(named, key=lambda cause: (not cause.sure, -cause.saves.value)))
 
 
 def flags_of(window: Window, k: int) -> tuple[str, ...]:
-    """Return the flags that set k."""
+    """Return the server flags that set k."""
     if window.engine == "sglang":
         if k == 0:
             return ("without --speculative-algorithm",)
@@ -92,14 +93,14 @@ def flags_of(window: Window, k: int) -> tuple[str, ...]:
 
 
 def _rounds(window: Window, acceptance: Acceptance, depth: Depth, share: float, split: bool) -> list[Cause | None]:
-    """What another k would save, and what a faster draft would save on top."""
+    """Savings of the best k, and of a faster draft at that k."""
     best, now = round(depth.best.value), depth.now
-    found: list[Cause | None] = []
+    parts: list[Cause | None] = []
     if best != now:
         name = "k too large" if best < now else "k too small"
         rate = acceptance.by_position[min(now, acceptance.k) - 1].value if acceptance.k else math.nan
         why = f"k = {now}; the last position is accepted in {rate:.0%} of the rounds; k = {best} is best"
-        found.append(
+        parts.append(
             Cause(
                 name=name,
                 saves=_saved(depth.gain, share),
@@ -118,12 +119,12 @@ def _rounds(window: Window, acceptance: Acceptance, depth: Depth, share: float, 
             else f"--speculative-algorithm EAGLE3 or NGRAM ({cures})"
         )
         left = share / depth.gain.value if depth.gain.value > 1.0 else share
-        found.append(Cause(name="slow draft", saves=_saved(depth.cheap, left), why=dear, flags=(flags,)))
-    return found
+        parts.append(Cause(name="slow draft", saves=_saved(depth.cheap, left), why=dear, flags=(flags,)))
+    return parts
 
 
 def _saved(gain: Estimate, share: float) -> Estimate:
-    """What a gain in pace on a share of the time saves of all of it."""
+    """Share of the whole time that is saved if a part, ``share`` of it, becomes ``gain`` times as fast."""
     low, value, high = (max(share * (1.0 - 1.0 / max(g, 1e-9)), -1.0) for g in (gain.low, gain.value, gain.high))
     return Estimate(
         value=value,
@@ -144,7 +145,7 @@ def _part(seconds: Estimate, whole: float, share: float) -> Estimate:
 
 
 def _cache(window: Window, time: RoundTime, answer: AnswerTime, cache_lost: float) -> Cause | None:
-    """Places lost for want of cache, and waiting for room in it."""
+    """Preempted requests and requests that wait for cache."""
     full = window.cache_usage >= _FULL
     if not window.preempted and not full:
         return None
@@ -157,7 +158,7 @@ def _cache(window: Window, time: RoundTime, answer: AnswerTime, cache_lost: floa
         low=lost.low,
         high=min(lost.high + waits, 1.0),
         n=round(window.preempted),
-        estimator="lost places by the longest gaps, and waiting for a place",
+        estimator="preemptions from the longest gaps, plus time in the queue",
     )
     usage = f", {window.cache_usage:.0%} of the cache in use" if math.isfinite(window.cache_usage) else ""
     each = window.preempted / max(window.answers, 1.0)
@@ -177,7 +178,7 @@ def _cache(window: Window, time: RoundTime, answer: AnswerTime, cache_lost: floa
 
 
 def _places_that_fit(window: Window) -> str:
-    """Answers that fit into the cache at their full length."""
+    """Number of answers of full length that fit into the cache, as text."""
     each = window.prompt_tokens + window.answer_tokens
     if not (math.isfinite(window.cache_tokens) and each > 0.0):
         return "lower"
@@ -185,10 +186,10 @@ def _places_that_fit(window: Window) -> str:
 
 
 def _prefills(window: Window, time: RoundTime, decoding: float) -> Cause | None:
-    """Prompts that are read in the passes that decode."""
+    """Prompts that are prefilled in the passes that decode."""
     saves = _part(time.prefill, time.whole.value, decoding)
     per_round = window.read_tokens * window.answers / window.rounds
-    why = f"{window.read_tokens:.0f} tokens of prompts are read per answer, {per_round:.1f} for each round"
+    why = f"{window.read_tokens:.0f} prompt tokens are prefilled per answer, {per_round:.1f} per round"
     flags = (
         ("--max-num-batched-tokens lower (2048)", "--enable-prefix-caching", "prefill on other GPUs")
         if window.engine == "vllm"
@@ -198,7 +199,7 @@ def _prefills(window: Window, time: RoundTime, decoding: float) -> Cause | None:
 
 
 def _places(window: Window, answer: AnswerTime) -> Cause | None:
-    """Answers that wait although there is cache: too few places, or too few servers."""
+    """Answers that wait although cache is free: too few batch slots, or too few servers."""
     if not answer.queue > 0.0 or window.preempted or window.cache_usage >= _FULL:
         return None
     waits = answer.queue / answer.whole
@@ -208,7 +209,7 @@ def _places(window: Window, answer: AnswerTime) -> Cause | None:
         low=0.0,
         high=waits,
         n=round(window.answers),
-        estimator="waiting over an answer's time; more places slow each round, by how much is not counted",
+        estimator="queueing time over an answer's time; that more slots slow each round is not counted",
     )
     flags = ("--max-num-seqs higher" if window.engine == "vllm" else "--max-running-requests higher", "more servers")
     why = f"answers wait {answer.queue:.3g} s for a place, {window.waiting:.0f} were waiting"

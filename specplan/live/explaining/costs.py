@@ -1,10 +1,9 @@
-"""What a round would take with another k: from what is known besides the counters, as draws.
+"""Time of a round at each k, as random draws that cover its uncertainty.
 
-Four ways, the more is known the narrower: (1) the window alone: the share of a round that grows with its tokens may be
-anything; (2) baselines, servers without speculation or with another k at the same load: straight in k, from one
-measured point to the next, with a fixed part that is not known; (3) names of models and a GPU: the pass model's shape
-over k, scaled to the measured round; (4) both: verification scaled to the baseline, drafting to what is left of the
-round.
+Four sources, each narrower than the one before: (1) the window only: any share of a round may grow with its tokens;
+(2) baselines, i.e. servers without speculation or with another k at the same load: linear in k between the measured
+points, with an unknown fixed part; (3) names of models and a GPU: the pass model's shape over k, scaled to the measured
+round; (4) both: verification scaled to the baseline, drafting to the remaining time of the round.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ if TYPE_CHECKING:
 __all__ = ["Costs", "Named", "Point", "costs"]
 
 _FIXED: Final = 0.25
-"""Most of what speculation adds to a round that does not grow with k, as a share of it: an assumption."""
+"""Largest share of the time added by speculation that does not grow with k: an assumption."""
 _WIDE: Final = 128
-"""Rows of a pass up to which GPUs are bound by memory, so that verifying them costs little more than one: an
-assumption that only a baseline without names needs; it moves the split, not the sum."""
+"""Rows of a pass up to which a GPU is bound by memory, so that verifying them costs little more than one row. Used only
+with a baseline and no names: an assumption that changes the split of a round, not its sum."""
 _WIDENING: Final = {True: 0.2, False: 1.0}
-"""Most of what speculation adds that may be verification, as a share, by whether a pass has few rows."""
+"""Largest share of the added time that may be verification, by whether a pass has few rows."""
 _ALIKE: Final = 0.2
-"""Batches of a baseline and of the window may differ so much before it is said."""
+"""Relative difference in batch size between a baseline and the window above which a note is written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,12 +45,12 @@ class Point:
     batch: float
     source: str
     spec: SpecDecode | None = None
-    """What it counted of speculation; None: nothing, or it does not tell."""
+    """Its counters of speculation; None if it has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """What the names of models and a GPU tell: a pass model of the round."""
+    """Pass model of the round, made from the names of the models and the GPU."""
 
     rounds: Round
     batch: float
@@ -66,7 +65,7 @@ class Named:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Costs:
-    """Seconds of a round by k, drawn, and how a round splits at the k that runs."""
+    """Draws of the seconds of a round by k, and of the split of a round at the current k."""
 
     seconds: NDArray[np.float64]
     """Shape (n, most + 1)."""
@@ -82,16 +81,17 @@ class Costs:
 def costs(
     k: int, work: Estimate, batch: float, points: Sequence[Point], named: Named | None, most: int, n: int, seed: int
 ) -> Costs:
-    """Return what rounds cost at k = 0 ... ``most``.
+    """Return the time of rounds at k = 0 ... ``most``.
 
     Parameters
     ----------
-    k : what runs, >= 1.
-    work : seconds of an undisturbed round with it.
-    batch : sequences in it.
-    points : baselines; one with ``k`` 0 is worth most.
-    named : what names tell; None without any.
-    n, seed : draws.
+    k : tokens drafted per round now, >= 1.
+    work : seconds of an undisturbed round at this k.
+    batch : sequences in a round.
+    points : baselines; the most informative one has ``k`` 0.
+    named : pass model made from names; None without any.
+    most : largest k.
+    n, seed : number of draws and their seed.
 
     Raises
     ------
@@ -101,7 +101,7 @@ def costs(
     for point in points:
         if point.k == k:
             raise ParameterError(
-                "baseline", point.source, f"drafts {k} tokens as the window does: it tells nothing new"
+                "baseline", point.source, f"drafts {k} tokens, the same k as the window: give one with another k"
             )
     now = _drawn(work, n, rng)
     measured = {point.k: _drawn(point.seconds, n, rng) for point in points}
@@ -113,7 +113,7 @@ def costs(
         return _by_points(k, now, measured, batch, ks, rng, notes)
     share = rng.uniform(0.0, 1.0, n)
     seconds = now[:, None] * ((1.0 - share)[:, None] + share[:, None] * (ks + 1.0) / (k + 1.0))
-    notes.append("what of a round grows with k is not counted; any share of it is taken as equally likely")
+    notes.append("the share of a round that grows with k is not measured; every share is taken as equally likely")
     return Costs(
         seconds=seconds,
         drafting=rng.uniform(0.0, 1.0, n) * share * now / (k + 1.0),
@@ -124,7 +124,7 @@ def costs(
 
 
 def _drawn(estimate: Estimate, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Draws of a positive number, its interval read as normal."""
+    """Draws of a positive quantity, its interval read as that of a normal distribution."""
     sigma = max(estimate.stderr, 0.0) if math.isfinite(estimate.stderr) else estimate.value
     drawn = np.clip(rng.normal(estimate.value, sigma, n), estimate.low, estimate.high)
     floor = 0.05 * estimate.value if estimate.value > 0.0 else 1e-9
@@ -140,30 +140,30 @@ def _by_points(
     rng: np.random.Generator,
     notes: list[str],
 ) -> Costs:
-    """Straight in k from point to point, with a fixed part: drawn where two points leave it open."""
+    """Linear in k between points, with a fixed part, which is drawn where only two points are measured."""
     n = now.size
     known = {**measured, k: now}
     drafted = sorted(other for other in known if other)
     if len(drafted) > 1:
         drafts = _through({other: known[other] for other in drafted}, ks)
         plain = measured.get(0)
-        if plain is None:  # between nothing and a round that drafts, without what each token adds
+        if plain is None:  # between zero and a drafting round less the time that its tokens add
             plain = rng.uniform(0.0, 1.0, n) * np.maximum(drafts[:, 0], 0.0)
-            notes.append("without a baseline that does not speculate, its round is only bounded")
+            notes.append("without a baseline that does not speculate, the time of a plain round is only bounded")
     else:
         plain = measured[0]
         added = np.maximum(now - plain, 0.0)
         fixed = rng.uniform(0.0, _FIXED, n) * added
         drafts = (plain + fixed)[:, None] + ((added - fixed) / k)[:, None] * ks
-        notes.append(f"up to {_FIXED:.0%} of what speculation adds to a round is taken as fixed: a --baseline with")
-        notes[-1] += " another k would tell it"
+        notes.append(f"up to {_FIXED:.0%} of the time that speculation adds to a round is taken as fixed: a --baseline")
+        notes[-1] += " with another k would measure it"
     few = bool(batch * (k + 1.0) <= _WIDE)
     widening = rng.uniform(0.0, _WIDENING[few], n)
     seconds = np.where(ks > 0.0, drafts, plain[:, None])
     per_token = np.maximum(now - plain, 0.0) / k
     notes.append(
-        f"how much of what speculation adds is drafting is not measured: with {'few' if few else 'many'} rows in a pass"
-        f" at least {1.0 - _WIDENING[few]:.0%} is taken to be; names (--target, --draft, --gpu) would tell"
+        f"the drafting part of the time that speculation adds is not measured: with {'few' if few else 'many'} rows in"
+        f" a pass at least {1.0 - _WIDENING[few]:.0%} is assumed; names (--target, --draft, --gpu) narrow it"
     )
     return Costs(
         seconds=np.maximum(seconds, 1e-9),
@@ -175,7 +175,7 @@ def _by_points(
 
 
 def _through(measured: Mapping[int, NDArray[np.float64]], ks: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Seconds by k, shape (n, ks): straight between neighbouring points, and on beyond the first and the last two."""
+    """Seconds by k, shape (n, ks): linear between neighbouring points, and extrapolated from the outermost two."""
     at = sorted(measured)
     columns = []
     for k in ks:
@@ -194,7 +194,7 @@ def _by_names(
     rng: np.random.Generator,
     notes: list[str],
 ) -> Costs:
-    """The pass model's shape, scaled to what was measured; its error grows with the distance in k."""
+    """The pass model's shape, scaled to the measured round; its error grows with the distance in k."""
     parts = [named.parts(int(other)) for other in ks]
     verification = np.array([p.verification for p in parts])
     besides = np.array([p.drafting + p.engine for p in parts])
@@ -225,5 +225,5 @@ def _by_names(
 
 
 def _unlike(point: Point, batch: float) -> str:
-    told = f"{point.batch:.1f} sequences in a pass, the window {batch:.1f}"
-    return f"{point.source}: the baseline had {told}: measure it at the same load"
+    sizes = f"{point.batch:.1f} sequences in a pass, the window {batch:.1f}"
+    return f"{point.source}: the baseline had {sizes}: measure it at the same load"

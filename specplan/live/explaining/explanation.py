@@ -1,4 +1,4 @@
-"""From readings to an explanation: what a round costs and commits, where time goes, which k, what to change."""
+"""An explanation from readings: time and tokens of a round, where an answer's time goes, the best k, what to change."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from theory.errors import ParameterError, SchemaError
 __all__ = ["Explanation", "explained", "point_of"]
 
 _BEYOND: Final = 2
-"""Times the positions that were counted, up to which a k may be run next."""
+"""The next k to run is at most this many times the counted positions."""
 _LEAST_BEYOND: Final = 8
 _MOST: Final = 64
-"""Largest k that is considered, unless more is drafted."""
+"""Largest k that is considered, unless the server drafts more."""
 _PRECISE: Final = 0.02
-"""Half-width of the tokens of a round over them, which tells neighbouring k apart: their errors are mostly common."""
+"""Relative half-width of the tokens of a round that distinguishes neighbouring k: their errors are mostly common."""
 _LEAST_REQUESTS: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """What counters tell of a server that speculates."""
+    """What the counters of a speculating server show."""
 
     window: Window
     k: int
@@ -43,19 +43,19 @@ class Explanation:
     time: RoundTime
     answer: AnswerTime
     verification: Estimate | None
-    """Seconds of a round; None: not even bounded."""
+    """Seconds of a round; None if not even a bound is known."""
     drafting: Estimate | None
     depth: Depth | None
-    """None where acceptance by position is not known."""
+    """None where acceptance by position is unknown."""
     way: str
-    """What the costs of other k rest on: ``window``, ``baseline``, ``names``, ``both``; ``none``."""
+    """Source of the times at other k: ``window``, ``baseline``, ``names``, ``both`` or ``none``."""
     causes: tuple[Cause, ...]
     cache_lost: float
-    """Share of the baseline's cache that speculation took, in [0, 1]; NaN without a baseline that tells."""
+    """Share of the baseline's cache that speculation took, in [0, 1]; NaN without a baseline that reports its cache."""
     requests: int
-    """Answers that a further measurement needs, so that tokens of a round are known to `_PRECISE`."""
+    """Answers that a further measurement needs to know the tokens of a round to `_PRECISE`."""
     missing: tuple[str, ...]
-    """Measurements that would tell more."""
+    """Measurements that would narrow the intervals."""
     notes: tuple[str, ...]
 
 
@@ -73,13 +73,13 @@ def explained(
 
     Parameters
     ----------
-    readings : at least two, in order; more tell errors by their spread.
+    readings : at least two, in order of time; with six or more, errors come from the spread between windows.
     baselines : rounds of servers without speculation or with another k, at the same load.
-    named : what names of models and a GPU tell.
-    plain_cache : tokens in the cache of a server without speculation; NaN: not known.
-    k : tokens drafted per round, for servers that do not tell.
-    chunk : tokens of prompts in a pass at most.
-    seed : of the draws behind intervals.
+    named : pass model of the round, made from names of models and a GPU.
+    plain_cache : tokens in the cache of a server without speculation; NaN: unknown.
+    k : tokens drafted per round, for servers that do not report it.
+    chunk : most prompt tokens in a pass.
+    seed : seed of the draws behind intervals.
 
     Raises
     ------
@@ -87,11 +87,13 @@ def explained(
     ParameterError : fewer than two readings, or a k that contradicts the counters.
     """
     if len(readings) < 2:
-        raise ParameterError("readings", len(readings), "must be two at least: counters since two moments are compared")
+        raise ParameterError(
+            "readings", len(readings), "must be at least two: counters are compared between two moments"
+        )
     whole = window(readings[0], readings[-1])
     _check_speculates(readings[-1], whole)
     now = _depth_of(whole, k)
-    parts = windows(readings)  # the whole one was checked
+    parts = windows(readings)  # the window of all readings was checked
     accepted = acceptance(whole, parts, now, [point.spec for point in baselines if point.spec is not None])
     time = round_time(whole, chunk)
     depth, cost = _best(whole, now, accepted, time, baselines, named, seed)
@@ -124,27 +126,25 @@ def explained(
     )
 
 
-def point_of(found: Window, chunk: int = CHUNK) -> Point:
-    """Return the round of a baseline."""
-    work = round_time(found, chunk).work
-    return Point(k=found.k, seconds=work, batch=found.batch, source=found.source, spec=found.spec)
+def point_of(baseline: Window, chunk: int = CHUNK) -> Point:
+    """Return the measured round of a baseline's window."""
+    work = round_time(baseline, chunk).work
+    return Point(k=baseline.k, seconds=work, batch=baseline.batch, source=baseline.source, spec=baseline.spec)
 
 
 def _check_speculates(reading: Reading, whole: Window) -> None:
     if not reading.speculates:
-        rule = "no speculation in it: give the metrics of a server that drafts, and this one as --baseline"
+        rule = "it does not speculate: give the metrics of a server that drafts, and this one as --baseline"
         raise SchemaError(f"{reading.source}: {rule}")
     if whole.spec is not None and whole.spec.drafts == 0:
-        raise SchemaError(
-            f"{whole.source}: nothing was drafted in between, although the server could: is it switched off?"
-        )
+        raise SchemaError(f"{whole.source}: nothing was drafted between the readings: is speculation switched off?")
 
 
 def _depth_of(whole: Window, k: int | None) -> int:
     if k is not None and not 1 <= k <= _MOST:
         raise ParameterError("k", k, f"must be an integer in [1, {_MOST}]")
     if whole.k and k is not None and k != whole.k:
-        raise ParameterError("k", k, f"must be {whole.k}, as the server counts positions, or be left out")
+        raise ParameterError("k", k, f"must be {whole.k}, the positions that the server counts, or be left out")
     return whole.k or k or 0
 
 
@@ -159,8 +159,8 @@ def _best(
 ) -> tuple[Depth | None, Costs | None]:
     if not (now and accepted.k):
         return None, None
-    farthest = max(_BEYOND * accepted.known, accepted.known + _LEAST_BEYOND)  # that may be run next
-    most = max(min(2 * farthest, _MOST), accepted.known)  # what lies beyond a step counts as missed by it
+    farthest = max(_BEYOND * accepted.known, accepted.known + _LEAST_BEYOND)  # largest k that may be run next
+    most = max(min(2 * farthest, _MOST), accepted.known)  # a better k beyond it counts as missed
     cost = costs(now, time.work, whole.batch, baselines, named, most, DRAWS, seed)
     committed = accepted.draws(DRAWS, most, np.random.default_rng([seed, 1]))
     return best_depth(now, committed, cost, seed, known=accepted.known, farthest=farthest), cost
@@ -174,7 +174,7 @@ def _split(cost: Costs | None, now: int, time: RoundTime, seed: int) -> tuple[Es
 
 
 def _committed(whole: Window, parts: Sequence[Window], accepted: Acceptance, now: int) -> Estimate:
-    """Tokens of a round, with the error of its positions' sum."""
+    """Tokens that a round commits, with the error of the sum over positions."""
     value = whole.committed
     rounds = max(whole.rounds, 1.0)
     u = np.array([1.0, *(estimate.value for estimate in accepted.by_position)])
@@ -193,34 +193,34 @@ def _committed(whole: Window, parts: Sequence[Window], accepted: Acceptance, now
 
 
 def _requests(whole: Window, committed: Estimate) -> int:
-    """Answers that make the tokens of a round known to `_PRECISE`."""
+    """Answers needed to know the tokens of a round to `_PRECISE`."""
     wider = committed.relative_half_width / _PRECISE
     return max(math.ceil(whole.answers * wider**2), _LEAST_REQUESTS)
 
 
 def _notes(accepted: Acceptance, time: RoundTime, depth: Depth | None, cost: Costs | None) -> tuple[str, ...]:
-    """What was assumed, each once."""
+    """Assumptions, each once."""
     notes = [*accepted.notes, *time.notes]
     if depth is not None and depth.best.value > accepted.known:
-        notes.append(f"acceptance beyond position {accepted.known} is extrapolated from those before")
+        notes.append(f"acceptance beyond position {accepted.known} is extrapolated from the positions before it")
     return tuple(dict.fromkeys(notes if cost is None else [*notes, *cost.notes]))
 
 
 def _missing(whole: Window, cost: Costs | None, readings: Sequence[Reading]) -> tuple[str, ...]:
-    """What to measure, the most telling first."""
-    found = []
+    """What to measure, the most informative first."""
+    wanted = []
     if cost is None and whole.engine == "sglang":
-        found.append("k: SGLang does not tell it; give --k (its --speculative-num-steps)")
+        wanted.append("--k: tokens drafted per round (its --speculative-num-steps), which SGLang does not report")
     if cost is not None and cost.way in ("window", "names"):
-        found.append(
+        wanted.append(
             "--baseline: the metrics of the same server without speculation, at the same load: the plain round"
         )
     if cost is not None and cost.way in ("window", "baseline"):
-        found.append("--target, --draft or --eagle, and --gpu: how a round splits into verification and drafting")
+        wanted.append("--target, --draft or --eagle, and --gpu: the split of a round into verification and drafting")
     if cost is not None and cost.way == "baseline" and "another k" in " ".join(cost.notes):
-        found.append("a second --baseline with another k: what of a round grows with k")
+        wanted.append("a second --baseline with another k: the part of a round that grows with k")
     if len(readings) < 6 and whole.spec is not None:
-        found.append(
-            "more readings (six files, or the server's URL): the spread between answers, instead of an assumption"
+        wanted.append(
+            "more readings (six files, or the server's URL): the spread between answers instead of an assumed one"
         )
-    return tuple(found)
+    return tuple(wanted)

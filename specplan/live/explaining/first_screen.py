@@ -1,4 +1,4 @@
-"""An explanation in the 80 columns of a terminal: why it is slow, which k, and what to set."""
+"""An explanation in 80 columns: why the server is slow, the best k, and which flags to set."""
 
 from __future__ import annotations
 
@@ -15,53 +15,53 @@ from specplan.output import SCREEN, table
 __all__ = ["first_screen", "summary"]
 
 
-def summary(found: Explanation) -> str:
-    """Return two sentences: what makes it slow, and which k would be best, with how sure."""
-    return f"{_why(found)} {_which_k(found)}"
+def summary(explanation: Explanation) -> str:
+    """Return two sentences: why the server is slow, and the best k with its interval."""
+    return f"{_why(explanation)} {_which_k(explanation)}"
 
 
-def first_screen(found: Explanation) -> str:
-    """Return what fits a terminal of 80 columns; `specplan.live.explaining.text` has the rest."""
-    window = found.window
+def first_screen(explanation: Explanation) -> str:
+    """Return the explanation in 80 columns; `specplan.live.explaining.text` has all of it."""
+    window = explanation.window
     about = (
-        f"{window.engine}, {f'k = {found.k}' if found.k else 'k not told'}, {window.rounds:.0f} rounds of "
+        f"{window.engine}, {f'k = {explanation.k}' if explanation.k else 'k unknown'}, {window.rounds:.0f} rounds of "
         f"{window.answers:.0f} answers, {window.batch:.1f} sequences in a pass"
     )
-    blocks = [_filled(summary(found)), _filled(f"{about}:" if found.depth is not None else f"{about}.")]
-    if found.depth is not None:
-        blocks.append(_paces(found.depth))
-    if found.causes:
-        blocks.append("\n".join(line for cause in found.causes for line in _reason(cause)))
-    blocks.append("\n".join(_filled(line) for line in _below(found)))
+    blocks = [_filled(summary(explanation)), _filled(f"{about}:" if explanation.depth is not None else f"{about}.")]
+    if explanation.depth is not None:
+        blocks.append(_throughputs(explanation.depth))
+    if explanation.causes:
+        blocks.append("\n".join(line for cause in explanation.causes for line in _reason(cause)))
+    blocks.append("\n".join(_filled(line) for line in _below(explanation)))
     return "\n\n".join(blocks)
 
 
-def _why(found: Explanation) -> str:
-    if not found.causes:
-        return "Nothing stands out: no cure of what counters show would save 3 % of an answer's time."
-    cause = found.causes[0]
-    saved = f"a cure would save {_share(cause.saves)} of an answer's time"
+def _why(explanation: Explanation) -> str:
+    if not explanation.causes:
+        return "No cause stands out: removing any single one would save less than 3 % of an answer's time."
+    cause = explanation.causes[0]
+    saved = f"fixing it would save {_share(cause.saves)} of an answer's time"
     return (
         f"Why it is slow: {cause.name}; {saved}." if cause.sure else f"It may be {cause.name}: {saved}; measure first."
     )
 
 
-def _which_k(found: Explanation) -> str:
-    depth = found.depth
+def _which_k(explanation: Explanation) -> str:
+    depth = explanation.depth
     if depth is None:
-        return "Which k would be best cannot be told from these readings."
+        return "These readings do not show which k is best."
     best, gain = depth.best, depth.gain
-    told = (
-        f"The k of now, {depth.now}, is the best at this load [{best.low:.0f}, {best.high:.0f}]."
+    verdict = (
+        f"The current k, {depth.now}, is the best at this load [{best.low:.0f}, {best.high:.0f}]."
         if round(best.value) == depth.now
         else f"Best k at this load: {best.value:.0f} [{best.low:.0f}, {best.high:.0f}], {gain.value:.2f} times the "
-        f"pace of now [{gain.low:.2f}, {gain.high:.2f}]."
+        f"current throughput [{gain.low:.2f}, {gain.high:.2f}]."
     )
-    return f"{told} {next_step(found)}".rstrip()
+    return f"{verdict} {next_step(explanation)}".rstrip()
 
 
-def _paces(depth: Depth) -> str:
-    """The best k and its neighbours, the one that runs, and plain decoding."""
+def _throughputs(depth: Depth) -> str:
+    """Throughput of the best k and its neighbours, the current k, and plain decoding."""
     best = round(depth.best.value)
     near = {0, depth.now, best - 1, best, best + 1, round(depth.best.low), round(depth.best.high)}
     marks = {depth.now: "now", best: "best" if best != depth.now else "now, best"}
@@ -71,12 +71,12 @@ def _paces(depth: Depth) -> str:
         rows.append(
             [str(k), f"{gain.value:.2f}", f"{gain.low:.2f} – {gain.high:.2f}", marks.get(k, "" if k else "plain")]
         )
-    return table(["k", "pace / now", "95 % interval", ""], rows)
+    return table(["k", "throughput / now", "95 % interval", ""], rows)
 
 
 def _reason(cause: Cause) -> Iterator[str]:
-    """A cause with its reason, and what to set."""
-    doubt = "" if cause.sure else "it may be, measure first: "
+    """A cause with its reason, and the flags to set."""
+    doubt = "" if cause.sure else "possibly (measure first): "
     yield _filled(f"- {doubt}{cause.name}, {_share(cause.saves)} of an answer's time: {cause.why}.")
     for flag in cause.flags:
         yield textwrap.fill(
@@ -89,10 +89,10 @@ def _reason(cause: Cause) -> Iterator[str]:
         )
 
 
-def _below(found: Explanation) -> Iterator[str]:
-    if found.missing:
-        yield f"To know more, measure {found.missing[0]}."
-    yield "What a round and an answer take, acceptance by position, all k, what it rests on: -v."
+def _below(explanation: Explanation) -> Iterator[str]:
+    if explanation.missing:
+        yield f"To know more, give {explanation.missing[0]}."
+    yield "Time of a round and an answer, acceptance by position, all k, assumptions: -v."
 
 
 def _share(saves: Estimate) -> str:

@@ -1,4 +1,4 @@
-"""Histograms of Prometheus: how many observations lie below each bound, and their exact sum."""
+"""Prometheus histograms: counts of observations by bucket, and their exact sum."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["Histogram"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Histogram:
-    """Observations by bucket; all engines of a server together."""
+    """Observations by bucket, summed over all engines of a server."""
 
     bounds: tuple[float, ...]
-    """Upper ends of the buckets, rising, the last one infinite."""
+    """Upper ends of the buckets, ascending, the last one infinite."""
     counts: tuple[float, ...]
     """Observations in each bucket (not cumulative), >= 0."""
     total: float
@@ -27,7 +27,7 @@ class Histogram:
 
     @classmethod
     def read(cls, samples: Iterable[Sample], name: str) -> Self | None:
-        """Find a histogram among samples; None where there is none of that name.
+        """Read the histogram ``name`` from samples; None where there is none.
 
         Raises
         ------
@@ -64,7 +64,7 @@ class Histogram:
 
     @property
     def deviation(self) -> float:
-        """Standard deviation with observations even in their buckets: rough, rather too large, for error bars only."""
+        """Standard deviation if observations are uniform within buckets: rough, biased upwards, for error bars only."""
         if not self.count:
             return math.nan
         middles = [self._middle(i) for i in range(len(self.bounds))]
@@ -74,22 +74,22 @@ class Histogram:
         return math.sqrt(math.fsum(c * ((x - mean) ** 2 + inside) for c, x, inside in spread) / self.count)
 
     def since(self, earlier: Histogram) -> Histogram:
-        """What was observed between an earlier reading and this one; counts below 0 show that it is none."""
+        """Return the observations since an earlier reading; counts below 0 show that it was not earlier."""
         before = dict(zip(earlier.bounds, earlier.counts, strict=True))
         counts = tuple(c - before.get(bound, 0.0) for bound, c in zip(self.bounds, self.counts, strict=True))
         return Histogram(bounds=self.bounds, counts=counts, total=self.total - earlier.total)
 
     def above(self, bound: float) -> float:
-        """Observations that are surely greater than ``bound``."""
+        """Return the count of buckets that lie wholly above ``bound``."""
         lows = (0.0, *self.bounds)
         return math.fsum(c for low, c in zip(lows, self.counts, strict=False) if low >= bound)
 
     def below(self, bound: float) -> float:
-        """Observations that are surely at most ``bound``."""
+        """Return the count of buckets that lie wholly at or below ``bound``."""
         return math.fsum(c for high, c in zip(self.bounds, self.counts, strict=True) if high <= bound)
 
     def largest(self, n: float) -> tuple[float, float]:
-        """Between what and what the sum of the ``n`` largest observations lies: by the bounds, the sum and the mean."""
+        """Return bounds on the sum of the ``n`` largest observations, from buckets, sum and mean."""
         n = min(n, self.count)
         if n <= 0.0:
             return 0.0, 0.0
@@ -105,7 +105,7 @@ class Histogram:
         return max(low, least), min(high, self.total - self._least_of_others(n))
 
     def _least_of_others(self, n: float) -> float:
-        """The least that all but the ``n`` largest sum up to."""
+        """Lower bound on the sum of all but the ``n`` largest observations."""
         left, least = self.count - n, 0.0
         for lower, count in zip((0.0, *self.bounds), self.counts, strict=False):
             taken = min(count, left)

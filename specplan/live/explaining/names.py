@@ -1,4 +1,4 @@
-"""What the names of models and a GPU tell about a round: the pass model of `theory.hardware`."""
+"""Pass model of a round, made from the names of models and a GPU (`theory.hardware`)."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from theory.hardware.work import Parallel, Work
 __all__ = ["named_round"]
 
 _CONTEXT: Final = 2048.0
-"""Cached tokens of a sequence where the window does not tell."""
+"""Cached tokens of a sequence where the window does not show them."""
 
 
 def named_round(
-    target: str, *, draft: str | None, eagle: str | None, gpu: str, tp: int, found: Window, engine: str
+    target: str, *, draft: str | None, eagle: str | None, gpu: str, tp: int, window: Window, engine: str
 ) -> Named:
     """Return the pass model of a round at the window's batch and context.
 
@@ -33,8 +33,8 @@ def named_round(
     target : name of the target model.
     draft : name of the model that drafts; None: a head, or the text (prompt lookup).
     eagle : name of an EAGLE head, or ``trained`` for one of the usual size; None without any.
-    gpu, tp : GPU by name, and how many share the target, >= 1.
-    found : the window that is explained.
+    gpu, tp : name of the GPU, and tensor-parallel GPUs of the target, >= 1.
+    window : the window that is explained.
     engine : ``vllm`` or ``sglang``, with a version after a colon if it matters.
 
     Raises
@@ -54,13 +54,13 @@ def named_round(
         parallel=Parallel(tp=tp),
         engine=engine_named(name, version or None),
     )
-    prompt, answer = found.prompt_tokens, found.answer_tokens
+    prompt, answer = window.prompt_tokens, window.answer_tokens
     context = prompt + answer / 2.0
     return Named(
         rounds=_round(passes, facts, draft, eagle),
-        batch=found.batch,
+        batch=window.batch,
         context=context if math.isfinite(context) else _CONTEXT,
-        half_width=half_width(GAIN, passes, Work(sequences=found.batch)),
+        half_width=half_width(GAIN, passes, Work(sequences=window.batch)),
     )
 
 

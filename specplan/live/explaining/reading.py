@@ -1,4 +1,4 @@
-"""One reading of a server's metrics under names of our own, whichever engine wrote them.
+"""One reading of a server's metrics, with the same names for vLLM and SGLang.
 
 vLLM (V1) and SGLang differ in more than names. vLLM's inter-token latency has one observation per *round* of each
 sequence, however many tokens the round committed; SGLang's has one per *token*, the round's time divided by its tokens.
@@ -55,7 +55,7 @@ _USAGE: Final = {"vllm": "vllm:kv_cache_usage_perc", "sglang": "sglang:token_usa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What a server's metrics said at one moment, since its start."""
+    """Counts of a server's metrics at one moment, since its start."""
 
     source: str
     """File or address, for messages."""
@@ -63,21 +63,21 @@ class Reading:
     """``vllm`` or ``sglang``."""
     models: frozenset[str]
     started: float
-    """When its process started, s since 1970; NaN where it does not tell."""
+    """When its process started, s since 1970; NaN where the server does not report it."""
     counters: Mapping[str, float]
-    """Keys of `COUNTERS`; absent ones are left out."""
+    """Values by key of `COUNTERS`; absent ones are left out."""
     histograms: Mapping[str, Histogram]
     """``gaps``, ``iterations``, ``first``, ``queue``, ``prefill``, ``decode``, ``whole``, as far as there are any."""
     spec: SpecDecode | None
-    """vLLM's counters of speculation; None: it does not speculate, or is no vLLM."""
+    """vLLM's counters of speculation; None if it does not speculate, or is not vLLM."""
     accept_length: float
-    """SGLang's mean acceptance length with the bonus token; NaN where it does not tell."""
+    """SGLang's mean acceptance length with the bonus token; NaN where it is not reported."""
     running: int
     waiting: int
     cache_usage: float
-    """Share of the KV cache in use, in [0, 1]; NaN where it does not tell."""
+    """Share of the KV cache in use, in [0, 1]; NaN where it is not reported."""
     cache_tokens: float
-    """Tokens that fit into the KV cache; NaN where it does not tell."""
+    """Tokens that fit into the KV cache; NaN where it is not reported."""
     moment: float = field(default=math.nan)
     """When it was read, s on a clock that does not go back; NaN for files."""
 
@@ -97,7 +97,7 @@ def read_metrics(text: str, source: str, moment: float = math.nan) -> Reading:
     try:
         samples = parse_metrics(text)
         engine = _engine(samples)
-        found = {key: Histogram.read(samples, name) for key, name in _HISTOGRAMS[engine].items()}
+        histograms = {key: Histogram.read(samples, name) for key, name in _HISTOGRAMS[engine].items()}
         spec = SpecDecode.read(samples) if engine == "vllm" else None
         sums = _sums(samples, {*COUNTERS[engine].values(), _STARTED})
     except (SchemaError, ValueError, KeyError) as error:
@@ -109,7 +109,7 @@ def read_metrics(text: str, source: str, moment: float = math.nan) -> Reading:
         models=frozenset(s.labels["model_name"] for s in samples if "model_name" in s.labels),
         started=sums.get(_STARTED, math.nan),
         counters={key: sums[name] for key, name in COUNTERS[engine].items() if name in sums},
-        histograms={key: histogram for key, histogram in found.items() if histogram is not None},
+        histograms={key: histogram for key, histogram in histograms.items() if histogram is not None},
         spec=spec,
         accept_length=_mean(samples, "sglang:spec_accept_length"),
         running=requests.running if requests else 0,
@@ -121,7 +121,7 @@ def read_metrics(text: str, source: str, moment: float = math.nan) -> Reading:
 
 
 def _sums(samples: Sequence[Sample], names: Set[str]) -> dict[str, float]:
-    """What was counted under each name, all engines of the server together."""
+    """Sum of each counter over all engines of the server."""
     sums: dict[str, float] = {}
     for sample in samples:
         if sample.name in names:
@@ -134,10 +134,10 @@ def _engine(samples: Sequence[Sample]) -> str:
         if any(sample.name == COUNTERS[engine]["generated"] for sample in samples):
             return engine
     if any(sample.name.startswith(("vllm:", "sglang:")) for sample in samples):
-        raise SchemaError("no count of generated tokens: take the metrics of a server that has answered something")
+        raise SchemaError("no count of generated tokens: take the metrics of a server that has answered a request")
     other = sorted({sample.name for sample in samples})[:2]
-    told = f" (found {', '.join(other)}, ...)" if other else " (the file has no samples)"
-    raise SchemaError(f"no metrics of vLLM or SGLang{told}: save what GET /metrics of the server says")
+    names = f" (it has {', '.join(other)}, ...)" if other else " (the file has no samples)"
+    raise SchemaError(f"no metrics of vLLM or SGLang{names}: save what the server returns for GET /metrics")
 
 
 def _mean(samples: Sequence[Sample], name: str) -> float:

@@ -1,14 +1,14 @@
-r"""Where the time of a round goes: its own work, prompts that others had read meanwhile, and places lost in the cache.
+r"""Where the time of a round goes: its own work, prefills of other requests, and preemptions.
 
-A preempted request waits and is read again before its next token: of :math:`P` preemptions the :math:`P` longest gaps
-between rounds are the trace. Prompts are read in passes that also decode. With :math:`x` seconds of prefill per second
-of work, passes that read prompts take a share :math:`s = 1 - e^{-x}` of it (prompts that arrive at random may be read
-together), each :math:`\pi / c` long: a prefill over the passes that it is cut into. What all rounds would take without
+A preempted request waits and is prefilled again before its next token, so :math:`P` preemptions cause the :math:`P`
+longest gaps between rounds. Prompts are prefilled in passes that also decode. With :math:`x` seconds of prefill per
+second of work, passes that prefill take a share :math:`s = 1 - e^{-x}` of it (prompts that arrive at random may share a
+pass), each :math:`\pi / c` long: the time of a prefill over the passes that it is cut into. The time of rounds without
 prompts, :math:`\tau_0`, follows from their mean :math:`\tau_1`:
 
 .. math:: \tau_0 = \tau_1\,\frac{1 - s}{1 - s\,c\,\tau_1 / \pi}
 
-and prompts cost a round :math:`\tau_1 - \tau_0`. Neither s nor c is counted, so the interval spans what they can be.
+and prompts add :math:`\tau_1 - \tau_0` to a round. Servers count neither s nor c, so the interval spans their ranges.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from specplan.live.explaining.window import Window
 __all__ = ["CHUNK", "RoundTime", "round_time"]
 
 CHUNK: Final = 8192
-"""Tokens of prompts in a pass at most, where nobody says: vLLM's default on large GPUs is this or twice it."""
+"""Default of the most prompt tokens in a pass: vLLM's default on large GPUs is this or twice it."""
 _Z: Final = 1.959964
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundTime:
-    """Seconds of a round, mean over rounds, by what takes them."""
+    """Mean seconds of a round, by cause."""
 
     whole: Estimate
     work: Estimate
     """Drafting and verification, undisturbed."""
     prefill: Estimate
-    """Added by prompts that are read in the same passes."""
+    """Added by prompts that are prefilled in the same passes."""
     preempted: Estimate
-    """Added by lost places: waiting for a new one and reading again."""
+    """Added by preemptions: waiting for a slot and prefilling again."""
     notes: tuple[str, ...] = ()
 
 
@@ -48,7 +48,7 @@ def round_time(window: Window, chunk: int = CHUNK) -> RoundTime:
     Parameters
     ----------
     window : readings with latencies between rounds.
-    chunk : tokens of prompts that a pass reads at most, >= 1.
+    chunk : most prompt tokens in a pass, >= 1.
     """
     gaps = window.histograms["gaps"]
     whole = _whole(window, gaps)
@@ -62,14 +62,21 @@ def round_time(window: Window, chunk: int = CHUNK) -> RoundTime:
     return RoundTime(
         whole=whole,
         work=_span(work, max(middle - added[2] - (lost[2] - lost[1]), 0.0), middle - added[0], rough, window, "work"),
-        prefill=_span(added[1], added[0], added[2], 0.0, window, "from prefill times, overlap and passes unknown"),
+        prefill=_span(
+            added[1],
+            added[0],
+            added[2],
+            0.0,
+            window,
+            "from prefill times; their overlap and number of passes are unknown",
+        ),
         preempted=_span(lost[1], lost[0], lost[2], 0.0, window, "the longest gaps of the histogram, by its buckets"),
         notes=notes,
     )
 
 
 def _whole(window: Window, gaps: Histogram) -> Estimate:
-    """The mean gap; sequences of one pass are alike, so passes are what is counted."""
+    """The mean gap; sequences of a pass have the same gap, so the error is that of the number of passes."""
     scale = window.round_s / gaps.mean
     passes = window.iterations if math.isfinite(window.iterations) else window.rounds / window.batch
     stderr = scale * gaps.deviation / math.sqrt(max(passes, 1.0))
@@ -86,10 +93,10 @@ def _whole(window: Window, gaps: Histogram) -> Estimate:
 
 
 def _added(window: Window, round_s: float, chunk: int) -> tuple[tuple[float, float, float], tuple[str, ...]]:
-    """Seconds that prompts add to a round: at least, most likely, at most."""
+    """Seconds that prompts add to a round: lower bound, most likely value, upper bound."""
     prefill_s = window.mean("prefill")
     if not (math.isfinite(window.iterations) and prefill_s > 0.0 and window.answers):
-        why = "times of prefills or passes are not counted: what prompts cost a round is only bounded"
+        why = "the server does not report prefill times or passes: the time that prompts add to a round is only bounded"
         return (0.0, 0.0, round_s if window.answers else 0.0), (why,)
     worked = window.iterations * round_s
     load = window.answers * prefill_s / worked
@@ -97,8 +104,8 @@ def _added(window: Window, round_s: float, chunk: int) -> tuple[tuple[float, flo
     passes = max(math.ceil(window.read_tokens / chunk), 1)
     large = window.histograms["iterations"].above(_most_decoded(window)) / window.iterations
     shares = (min(large, likely), likely, min(load, (1.0 + likely) / 2.0))
-    found = sorted(_cost(share, prefill_s / passes, round_s) for share in shares)
-    return (found[0], _cost(likely, prefill_s / passes, round_s), found[-1]), ()
+    added_s = sorted(_cost(share, prefill_s / passes, round_s) for share in shares)
+    return (added_s[0], _cost(likely, prefill_s / passes, round_s), added_s[-1]), ()
 
 
 def _most_decoded(window: Window) -> float:
@@ -107,11 +114,11 @@ def _most_decoded(window: Window) -> float:
 
 
 def _cost(share: float, pass_s: float, round_s: float) -> float:
-    """Seconds that passes with prompts, so long and of such a share, add to the mean round."""
+    """Seconds that passes with prompts, ``pass_s`` long and a share ``share`` of the time, add to the mean round."""
     if pass_s <= round_s * share or share >= 1.0:
         return 0.0
-    alone = round_s * (1.0 - share) / (1.0 - share * round_s / pass_s)
-    return max(round_s - alone, 0.0)
+    undisturbed = round_s * (1.0 - share) / (1.0 - share * round_s / pass_s)
+    return max(round_s - undisturbed, 0.0)
 
 
 def _span(value: float, low: float, high: float, stderr: float, window: Window, how: str) -> Estimate:

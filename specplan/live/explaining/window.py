@@ -1,4 +1,4 @@
-"""What a server did between two readings of its metrics."""
+"""Work of a server between two readings of its metrics."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from theory.errors import ParameterError, SchemaError
 __all__ = ["Window", "since_start", "window", "windows"]
 
 _LEAST_ROUNDS = 30
-"""Rounds without which nothing can be said."""
+"""Least number of rounds in a window."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class Window:
     source: str
     engine: str
     k: int
-    """Tokens that a round drafts, as configured, >= 0; 0: no speculation, or not told (SGLang)."""
+    """Tokens that a round drafts, as configured, >= 0; 0: no speculation, or not reported (SGLang)."""
     spec: SpecDecode | None
     accept_length: float
     counters: Mapping[str, float]
@@ -34,10 +34,10 @@ class Window:
     """Requests in the batch, mean of both readings."""
     waiting: float
     cache_usage: float
-    """The larger of both readings, in [0, 1]; NaN where it is not told."""
+    """The larger of both readings, in [0, 1]; NaN where it is not reported."""
     cache_tokens: float
     seconds: float
-    """Between the readings; NaN for files."""
+    """Seconds between the readings; NaN for files."""
 
     @property
     def generated(self) -> float:
@@ -46,7 +46,7 @@ class Window:
 
     @property
     def preempted(self) -> float:
-        """Requests that lost their place in the cache."""
+        """Requests that were preempted."""
         return self.counters.get("preempted", 0.0)
 
     @property
@@ -57,65 +57,65 @@ class Window:
 
     @property
     def rounds(self) -> float:
-        """Rounds of all sequences together: passes of the target after the prompt, each counted once per sequence."""
+        """Rounds of all sequences: passes of the target after prefill, each counted once per sequence."""
         gaps = self.histograms["gaps"]
         return gaps.count if self.engine == "vllm" else gaps.count / self.committed
 
     @property
     def committed(self) -> float:
-        """Tokens that a round commits to a sequence, mean, >= 1."""
+        """Mean tokens that a round commits to a sequence, >= 1."""
         if self.engine != "vllm":
             return self.accept_length if self.accept_length >= 1.0 else 1.0
         return max((self.generated - self.answers) / self.histograms["gaps"].count, 1.0)
 
     @property
     def round_s(self) -> float:
-        """Seconds from one round of a sequence to the next, mean."""
+        """Mean seconds from one round of a sequence to the next."""
         return self.histograms["gaps"].total / self.rounds
 
     @property
     def iterations(self) -> float:
-        """Passes of the engine, each for a whole batch; NaN where they are not counted."""
-        found = self.histograms.get("iterations")
-        return found.count if found and found.count else math.nan
+        """Passes of the engine, each over a whole batch; NaN where they are not counted."""
+        passes = self.histograms.get("iterations")
+        return passes.count if passes and passes.count else math.nan
 
     @property
     def batch(self) -> float:
-        """Sequences in a round, mean: rounds over passes where passes are counted, else what was running."""
+        """Mean sequences in a round: rounds over passes where passes are counted, else running requests."""
         if math.isfinite(self.iterations):
             return max(self.rounds / self.iterations, 1.0)
         return max(self.running, 1.0)
 
     def mean(self, name: str) -> float:
-        """Mean of a histogram; NaN where there is none, or it is empty."""
-        found = self.histograms.get(name)
-        return found.mean if found else math.nan
+        """Return the mean of a histogram; NaN where there is none, or it is empty."""
+        histogram = self.histograms.get(name)
+        return histogram.mean if histogram else math.nan
 
     @property
     def prompt_tokens(self) -> float:
-        """Tokens of a prompt, mean; NaN without an answer."""
+        """Mean tokens of a prompt; NaN without an answer."""
         return self.counters.get("prompt", math.nan) / self.answers if self.answers else math.nan
 
     @property
     def read_tokens(self) -> float:
-        """Tokens of a prompt that had to be computed, mean: those found in the prefix cache left out."""
+        """Mean tokens of a prompt that were prefilled, without those in the prefix cache."""
         if not self.answers:
             return math.nan
         return max(self.counters.get("prompt", math.nan) - self.counters.get("cached", 0.0), 0.0) / self.answers
 
     @property
     def answer_tokens(self) -> float:
-        """Tokens of an answer, mean; NaN without any."""
+        """Mean tokens of an answer; NaN without any."""
         return self.generated / self.answers if self.answers else math.nan
 
 
 def window(before: Reading, after: Reading) -> Window:
-    """Return what happened between two readings.
+    """Return the work between two readings.
 
     Raises
     ------
-    SchemaError : they are of different servers, in the wrong order, or with a restart between them; nothing happened;
-        or too little to say anything.
+    SchemaError : they are of different servers, in the wrong order, or with a restart between them; or there are too
+        few rounds between them.
     """
     where = f"{before.source}, {after.source}"
     _check_same(before, after, where)
@@ -134,8 +134,8 @@ def window(before: Reading, after: Reading) -> Window:
             accept_length=_accept_length(before, after),
             counters={key: value - before.counters.get(key, 0.0) for key, value in after.counters.items()},
             histograms={
-                key: found.since(before.histograms[key]) if key in before.histograms else found
-                for key, found in after.histograms.items()
+                key: histogram.since(before.histograms[key]) if key in before.histograms else histogram
+                for key, histogram in after.histograms.items()
             },
             running=(before.running + after.running) / 2.0,
             waiting=(before.waiting + after.waiting) / 2.0,
@@ -147,22 +147,22 @@ def window(before: Reading, after: Reading) -> Window:
 
 
 def windows(readings: Sequence[Reading]) -> list[Window]:
-    """Return what happened between neighbouring readings, as far as enough did to say something."""
-    found = []
+    """Return the work between neighbouring readings; windows with too few rounds are left out."""
+    usable = []
     for before, after in pairwise(readings):
         try:
-            found.append(window(before, after))
+            usable.append(window(before, after))
         except SchemaError:
-            continue  # idle for a while
-    return found
+            continue  # the server was idle
+    return usable
 
 
 def since_start(reading: Reading) -> Window:
-    """Return what happened since the server's start, warm-up included.
+    """Return the work since the server's start, warm-up included.
 
     Raises
     ------
-    SchemaError : too little to say anything.
+    SchemaError : there were too few rounds.
     """
     return _checked(
         Window(
@@ -182,42 +182,44 @@ def since_start(reading: Reading) -> Window:
     )
 
 
-_BACK = "a counter went back: the server was started anew in between; read it twice within one run"
+_BACK = "a counter decreased: the server was restarted between the readings; read it twice within one run"
 
 
 def _check_same(before: Reading, after: Reading, where: str) -> None:
     if before.engine != after.engine:
-        raise SchemaError(f"{where}: one is of {before.engine}, the other of {after.engine}: give two of one server")
+        raise SchemaError(
+            f"{where}: the first is of {before.engine}, the second of {after.engine}: give two readings of one server"
+        )
     if before.models and after.models and before.models != after.models:
-        told = f"{', '.join(sorted(before.models))} and {', '.join(sorted(after.models))}"
-        raise SchemaError(f"{where}: of different models ({told}): give two readings of one server")
+        names = f"{', '.join(sorted(before.models))} and {', '.join(sorted(after.models))}"
+        raise SchemaError(f"{where}: of different models ({names}): give two readings of one server")
     if before.started != after.started and not (math.isnan(before.started) or math.isnan(after.started)):
-        raise SchemaError(f"{where}: of two runs of the server (it was started anew in between): read one run twice")
+        raise SchemaError(f"{where}: of two runs of the server (it was restarted between them): read one run twice")
     values = [(before.counters.get(key, 0.0), value) for key, value in after.counters.items()]
-    for key, found in after.histograms.items():
+    for key, histogram in after.histograms.items():
         if key in before.histograms:
-            values += [(before.histograms[key].count, found.count), (before.histograms[key].total, found.total)]
+            values += [(before.histograms[key].count, histogram.count), (before.histograms[key].total, histogram.total)]
     fallen = sum(new < old for old, new in values)
     if fallen and not any(new > old for old, new in values):
-        raise SchemaError(f"{where}: every counter goes back: the files are swapped; give the earlier one first")
+        raise SchemaError(f"{where}: every counter decreases: the files are swapped; give the earlier one first")
     if fallen:
         raise SchemaError(f"{where}: {_BACK}")
 
 
-def _checked(found: Window) -> Window:
-    gaps = found.histograms.get("gaps")
+def _checked(result: Window) -> Window:
+    gaps = result.histograms.get("gaps")
     if gaps is None:
-        raise SchemaError(f"{found.source}: no inter-token latencies: start the server with its metrics on")
-    if found.generated <= 0.0 or gaps.count <= 0.0:
-        raise SchemaError(f"{found.source}: no token was generated in between: read it while it answers")
-    if found.rounds < _LEAST_ROUNDS:
-        rule = f"only {found.rounds:.0f} rounds in between, {_LEAST_ROUNDS} are needed: wait longer"
-        raise SchemaError(f"{found.source}: {rule}")
-    return found
+        raise SchemaError(f"{result.source}: no inter-token latencies: start the server with metrics enabled")
+    if result.generated <= 0.0 or gaps.count <= 0.0:
+        raise SchemaError(f"{result.source}: no token was generated between the readings: read it while it answers")
+    if result.rounds < _LEAST_ROUNDS:
+        rule = f"only {result.rounds:.0f} rounds between the readings, {_LEAST_ROUNDS} are needed: wait longer"
+        raise SchemaError(f"{result.source}: {rule}")
+    return result
 
 
 def _accept_length(before: Reading, after: Reading) -> float:
-    """SGLang shows the mean of its last batches only: the mean of both readings."""
+    """Mean of both readings: SGLang reports the mean of its last batches only."""
     known: Sequence[float] = [r.accept_length for r in (before, after) if r.accept_length >= 1.0]
     return math.fsum(known) / len(known) if known else math.nan
 

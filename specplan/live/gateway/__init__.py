@@ -1,1 +1,1 @@
-"""The gateway: an OpenAI-compatible server that runs a plan's method by the generator that was simulated."""
+"""The gateway: an OpenAI-compatible server that runs a plan's method with the simulator's generator."""

@@ -1,7 +1,7 @@
-"""One answer: the plan's generator on the servers, step by step, and plain decoding where a helper fails.
+"""One answer: the plan's generator runs on the servers step by step; plain decoding replaces it if a helper fails.
 
-The generators are those that are simulated and validated, and `calibrate.running.session.Drive` drives them, as it does
-in a validation. What is committed is final, so that whatever goes wrong, the answer goes on from its last step.
+The generators are those of the simulation, and `calibrate.running.session.Drive` runs them as in a validation.
+Committed steps are final, so after any failure the answer continues from its last step.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from calibrate.running.session import Drive, Reply, WallSession
 from calibrate.running.wall_clock import WallClock
 from sim.configuration import Configuration
 from sim.operations import TARGET, Algorithm, Commit, Generate, Operation, Step, singly
-from specplan.live.gateway.asked import Asked
 from specplan.live.gateway.control import Control
 from specplan.live.gateway.plans import PLAIN
+from specplan.live.gateway.requests import AnswerRequest
 from specplan.live.gateway.servers import Servers
 from theory.errors import CalibrationError
 
 __all__ = ["Answer", "Answering", "HelperError", "Observer"]
 
 _ATTEMPTS: Final = 3
-"""Times that a step of the target is asked for, where its server breaks off."""
+"""Attempts at a step of the target when its server breaks the connection."""
 
 Finish = Literal["stop", "length"]
 
@@ -40,8 +40,8 @@ class HelperError(CalibrationError):
 
     Parameters
     ----------
-    role : whose work it was.
-    reason : ``failed``, ``late``, or ``refused``: this answer's requests only, such as for its key or its length.
+    role : the helper's role.
+    reason : ``failed``; ``late``; or ``refused``: its server rejects this answer's requests, e.g. for their key.
     """
 
     def __init__(self, message: str, *, role: str, reason: Literal["failed", "late", "refused"]) -> None:
@@ -51,37 +51,37 @@ class HelperError(CalibrationError):
 
 
 class Observer(Protocol):
-    """Is told what happens."""
+    """Receives the events of answers."""
 
     def ran(self, configuration: Configuration, session: WallSession, in_flight: int) -> None:
-        """A generator ended, or was left: what it did, and how many answers were in flight when it began."""
+        """Handle a generator that ended or was stopped; ``in_flight`` answers were in flight when it began."""
 
     def timed(self, role: str, in_flight: int, generation: Generation) -> None:
-        """A step was written, with so many of its role's requests in flight when it began, itself included."""
+        """Handle a generated step; ``in_flight`` requests of its role, itself included, were in flight at its start."""
 
     def fell_back(self, error: HelperError) -> None:
-        """An answer goes on with plain decoding."""
+        """Handle an answer that continues with plain decoding."""
 
     def ended(self, answer: Answer) -> None:
-        """An answer has come to its end."""
+        """Handle the end of an answer."""
 
 
 @dataclass(slots=True)
 class Answer:
     """An answer in progress."""
 
-    asked: Asked
+    request: AnswerRequest
     root: Step
     last: Step
-    """The step that was committed last; the prompt before there is one."""
+    """The step that was committed last; the prompt at first."""
     began: float
-    """s on the monotonic clock."""
+    """Start, s on the monotonic clock."""
     in_flight: int
     """Answers in flight when it began, itself included."""
     finish: Finish = "length"
     seconds: float = 0.0
     methods: tuple[str, ...] = ()
-    """Names of the configurations that wrote it, in turn."""
+    """Names of the configurations that generated it, in order."""
 
     @property
     def n_tokens(self) -> int:
@@ -90,15 +90,15 @@ class Answer:
 
 
 class Answering:
-    """Answers requests, many at once in one event loop.
+    """Answers requests concurrently in one event loop.
 
     Parameters
     ----------
     servers : the engines.
-    control : says which configuration runs.
-    patience_s : a draft, judge or scorer may take so long for one operation, s; then it counts as having failed.
-    most_seconds : an answer may take, s; it ends there as if its tokens were used up.
-    observer : is told what happens.
+    control : decides which configuration runs.
+    patience_s : longest time of one operation of a draft, judge or scorer, s; a longer one counts as failed.
+    most_seconds : longest time of an answer, s; it ends there as if it had reached its token limit.
+    observer : receives the events of answers.
     """
 
     def __init__(
@@ -112,16 +112,16 @@ class Answering:
         self._running: Counter[str] = Counter()
 
     @asynccontextmanager
-    async def answer(self, asked: Asked, prompt: str) -> AsyncIterator[tuple[Answer, AsyncIterator[Step]]]:
-        """Yield the answer and its steps as they are committed; leaving early aborts every request of it.
+    async def answer(self, request: AnswerRequest, prompt: str) -> AsyncIterator[tuple[Answer, AsyncIterator[Step]]]:
+        """Yield the answer and its steps as they are committed; leaving early aborts all its requests.
 
         Raises
         ------
         CalibrationError : the target failed.
         """
-        clock = self.servers.clock(asked)
+        clock = self.servers.clock(request)
         root = await clock.root(prompt)
-        answer = Answer(asked, root, root, time.monotonic(), self.control.in_flight)
+        answer = Answer(request, root, root, time.monotonic(), self.control.in_flight)
         async with aclosing(self._steps(answer, clock)) as steps:
             yield answer, steps
         self._observer.ended(answer)
@@ -139,7 +139,7 @@ class Answering:
             await asyncio.wait((writing,))
 
     async def _write(self, answer: Answer, clock: WallClock, commit: Callable[[Step], None]) -> None:
-        """Have the answer written to its end, by one configuration after the other where they change."""
+        """Generate the answer to its end, switching configurations when `Control` does."""
 
         def committed(step: Step) -> None:
             answer.last = step
@@ -174,10 +174,10 @@ class Answering:
     async def _run(
         self, answer: Answer, clock: WallClock, configuration: Configuration, commit: Callable[[Step], None]
     ) -> None:
-        """One generator from the last committed step on, until it ends, fails, or another one is wanted."""
+        """Run a generator from the last committed step until it ends, fails, or another configuration is wanted."""
         speculation: Mapping[str, Speculation] = self.servers.speculation(configuration)
-        session, in_flight = WallSession(answer.asked.name, speculation), self.control.in_flight
-        algorithm = _told(
+        session, in_flight = WallSession(answer.request.name, speculation), self.control.in_flight
+        algorithm = _observed(
             configuration.algorithm()(answer.last), commit, lambda: self.control.wanted() == configuration
         )
         drive = Drive(_Bounded(clock, self._patience_s, self._running, self._observer).perform, session)
@@ -185,26 +185,26 @@ class Answering:
             await drive.follow(algorithm)
         finally:
             algorithm.close()
-            await drive.abort()  # also what a schedule leaves running at an answer's end: nobody wants it here
+            await drive.abort()  # also operations that a schedule leaves running at the end of an answer
             self._observer.ran(configuration, session, in_flight)
 
 
 @dataclass(frozen=True, slots=True)
 class _Bounded:
-    """Has operations done by a wall clock, those of helpers within a time."""
+    """Performs operations on a wall clock, those of helpers with a time limit."""
 
     clock: WallClock
     patience_s: float
     running: Counter[str]
-    """Requests of each role in flight, of all answers."""
+    """Requests in flight by role, over all answers."""
     observer: Observer
 
     async def perform(self, operation: Operation, session: WallSession, progress: Progress) -> Reply[Any, Any]:
-        """As `WallClock.perform`.
+        """Perform an operation, as `WallClock.perform` does.
 
         Raises
         ------
-        HelperError : whoever helps the target failed, or took too long.
+        HelperError : a helper failed or took too long.
         """
         role = operation.role
         self.running[role] += 1
@@ -232,8 +232,8 @@ class _Bounded:
             raise HelperError(str(error), role=operation.role, reason="refused" if own else "failed") from error
 
 
-def _told(algorithm: Algorithm, commit: Callable[[Step], None], wanted: Callable[[], bool]) -> Algorithm:
-    """The same algorithm, which tells of every commit, and ends at one when it is no longer wanted."""
+def _observed(algorithm: Algorithm, commit: Callable[[Step], None], wanted: Callable[[], bool]) -> Algorithm:
+    """The same algorithm, which reports every commit, and ends at a commit when ``wanted`` is false."""
     message: Operation | None = None
     actions = singly(algorithm)
     try:

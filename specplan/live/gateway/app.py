@@ -1,4 +1,4 @@
-"""The gateway as an ASGI application: routes, bounds, clients that leave, and errors as JSON."""
+"""The gateway as an ASGI application: routes, bounds, disconnects and errors as JSON."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from starlette.types import Receive, Scope, Send
 from calibrate.engines.http.wire import CLIENT_KEY, RefusedError
 from sim.operations import TARGET
 from specplan.live.gateway.answering import Answering
-from specplan.live.gateway.asked import Asked, Kind, parse_body
 from specplan.live.gateway.chat import ChatTemplate
 from specplan.live.gateway.forwarding import Forwarding
-from specplan.live.gateway.plans import Asking
+from specplan.live.gateway.plans import RequestDefaults
 from specplan.live.gateway.refusals import Refusal, too_large, too_slow, upstream_failed
 from specplan.live.gateway.replies import Reply, StopCutter, event
+from specplan.live.gateway.requests import AnswerRequest, Kind, parse_body
 from theory.errors import SpecplanError
 
 __all__ = ["Bounds", "Metrics", "application"]
@@ -30,37 +30,37 @@ __all__ = ["Bounds", "Metrics", "application"]
 _METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 Metrics = Callable[[], bytes]
-"""Returns the page of metrics."""
+"""Returns the metrics page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """What one request may ask for at most."""
+    """Limits of one request."""
 
     body_bytes: int = 4 * 2**20
     body_seconds: float = 60.0
-    """A body may take so long to come, s."""
+    """Longest time in which a body arrives, s."""
     answer_tokens: int = 16_384
     answer_seconds: float = 600.0
-    """Longest time of an answer that the target's server writes by itself, s; others end there with what they have."""
+    """Longest time of an answer, s. A forwarded request fails there; other answers end with the tokens so far."""
     timeout_s: float = 120.0
     """Longest silence of the target's server, s."""
 
 
 class _Gateway:
-    """What the routes share."""
+    """State and methods that the routes share."""
 
     def __init__(
         self,
         answering: Answering,
-        asking: Asking,
+        defaults: RequestDefaults,
         bounds: Bounds,
         forwarding: Forwarding,
         refused: Callable[[int], None],
         forwarded: Callable[[Sequence[str]], None],
     ) -> None:
         self.answering = answering
-        self.asking = asking
+        self.defaults = defaults
         self.bounds = bounds
         self.forwarding = forwarding
         self.refused = refused
@@ -69,7 +69,7 @@ class _Gateway:
         self.model = answering.servers.target.model
 
     async def body(self, request: Request) -> bytes:
-        """The body of a request, of bounded size, in bounded time."""
+        """Return the body of a request; refuse it if it is too large or too slow."""
         data = bytearray()
         try:
             async with asyncio.timeout(self.bounds.body_seconds):
@@ -82,11 +82,13 @@ class _Gateway:
         return bytes(data)
 
     async def serve(self, request: Request, kind: Kind) -> Response:
-        """Answer a request; the work is done when the response is sent."""
+        """Check a request, and return a response that generates the answer while it is sent."""
         stack = ExitStack()
         try:
             data = await self.body(request)
-            asked = parse_body(data, kind, model=self.model, asking=self.asking, max_tokens=self.bounds.answer_tokens)
+            parsed = parse_body(
+                data, kind, model=self.model, defaults=self.defaults, max_tokens=self.bounds.answer_tokens
+            )
             stack.enter_context(self.answering.control.admitted())
         except ClientDisconnect:
             return Response(status_code=400)
@@ -94,45 +96,45 @@ class _Gateway:
             self.refused(refusal.status)
             return _refused(refusal)
         key = _key(request.headers.get("authorization", ""))
-        return _Live(stack, lambda send: self._answer(asked, key, send))
+        return _Live(stack, lambda send: self._answer(parsed, key, send))
 
-    async def _answer(self, asked: Asked, key: str, send: Send) -> None:
-        CLIENT_KEY.set(key)  # of this request's task, and of those that it makes
+    async def _answer(self, request: AnswerRequest, key: str, send: Send) -> None:
+        CLIENT_KEY.set(key)  # for this task and those that it starts
         sender = _Sender(send)
         try:
-            await self._written(asked, sender)
+            await self._written(request, sender)
         except SpecplanError as error:
-            refusal = error if isinstance(error, Refusal) else _of(error)
+            refusal = error if isinstance(error, Refusal) else _refusal_of(error)
             self.refused(refusal.status)
             await sender.fail(refusal)
 
-    async def _written(self, asked: Asked, sender: _Sender) -> None:
-        prompt: str | None = asked.prompt
-        if not asked.whole and asked.kind == "chat":
-            prompt = await self.template.prompt(asked.messages, asked.template_kwargs)
-        if asked.whole or prompt is None:
-            self.forwarded(asked.whole or ("messages",))
+    async def _written(self, request: AnswerRequest, sender: _Sender) -> None:
+        prompt: str | None = request.prompt
+        if not request.whole and request.kind == "chat":
+            prompt = await self.template.prompt(request.messages, request.template_kwargs)
+        if request.whole or prompt is None:
+            self.forwarded(request.whole or ("messages",))
             try:
                 async with asyncio.timeout(self.bounds.answer_seconds):
-                    await self.forwarding.forward(asked, sender.raw)
+                    await self.forwarding.forward(request, sender.raw)
             except TimeoutError:
                 rule = f"the target's server took longer than {self.bounds.answer_seconds:g} s (--max-seconds)"
                 raise upstream_failed(rule) from None
             return
-        reply, cutter, texts = Reply(asked, self.model), StopCutter(asked.stop), list[str]()
-        async with self.answering.answer(asked, prompt) as (answer, steps):
-            if asked.stream:
+        reply, cutter, texts = Reply(request, self.model), StopCutter(request.stop), list[str]()
+        async with self.answering.answer(request, prompt) as (answer, steps):
+            if request.stream:
                 await sender.begin()
                 await sender.part(reply.begin())
             async for step in steps:
                 texts.append(cutter.take(step.payload.text))
-                if asked.stream and texts[-1]:
+                if request.stream and texts[-1]:
                     await sender.part(reply.part(texts[-1]))
                 if cutter.stopped:
                     break
         finish = "stop" if cutter.stopped else answer.finish
         texts.append(cutter.rest())
-        if not asked.stream:
+        if not request.stream:
             whole = reply.whole("".join(texts), finish, answer.root.n_tokens, answer.n_tokens)
             await sender.whole(whole, answer.methods)
             return
@@ -143,14 +145,14 @@ class _Gateway:
 
 
 class _Sender:
-    """Sends an answer, and knows whether it has begun."""
+    """Sends an answer, and records whether it has begun."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
         self._begun = self._streams = False
 
     async def raw(self, message: Any) -> None:
-        """Send a message that somebody else made."""
+        """Send an ASGI message as it is."""
         self._begun = True
         self._streams = self._streams or any(b"event-stream" in v for _, v in message.get("headers", ()))
         await self._send(message)
@@ -175,7 +177,7 @@ class _Sender:
         await response({"type": "http"}, _nothing, self._send)
 
     async def fail(self, refusal: Refusal) -> None:
-        """Tell an error: as the answer, or in the stream that has begun."""
+        """Send an error: as the response, or as an event of a stream that has begun."""
         if not self._begun:
             await _refused(refusal)({"type": "http"}, _nothing, self._send)
             return
@@ -185,7 +187,7 @@ class _Sender:
 
 
 class _Live(Response):
-    """A response whose work is cancelled when the client leaves."""
+    """A response whose work is cancelled when the client disconnects."""
 
     def __init__(self, stack: ExitStack, work: Callable[[Send], Awaitable[None]]) -> None:
         super().__init__()
@@ -193,19 +195,19 @@ class _Live(Response):
         self._work = work
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Do the work, or as much of it as the client waits for."""
+        """Do the work until it is complete or the client disconnects."""
         with self._stack:
             work = asyncio.ensure_future(self._work(send))
             gone = asyncio.ensure_future(_left(receive))
             try:
                 await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
             finally:
-                work.cancel()  # does nothing to one that is done
+                work.cancel()  # has no effect on a task that is done
                 gone.cancel()
                 await asyncio.wait((work, gone))
         if not work.cancelled():
             error = work.exception()
-            if error is not None and not isinstance(error, OSError):  # the client left between two pieces
+            if error is not None and not isinstance(error, OSError):  # the client disconnected between two pieces
                 raise error
 
 
@@ -220,14 +222,14 @@ async def _nothing() -> Any:
 
 
 def _key(header: str) -> str:
-    """The key of an Authorization header; empty where there is none, or where it could not be sent on."""
+    """The key of an Authorization header; empty if it has none, or one that cannot be forwarded."""
     scheme, _, key = header.partition(" ")
     key = key.strip()
     return key if scheme.lower() == "bearer" and key.isascii() and key.isprintable() else ""
 
 
-def _of(error: SpecplanError) -> Refusal:
-    """An error of the servers as one of the gateway's."""
+def _refusal_of(error: SpecplanError) -> Refusal:
+    """Turn an error of a server into a refusal of the gateway."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, RefusedError):
         cause = cause.__cause__
@@ -248,7 +250,7 @@ def _refused(refusal: Refusal) -> Response:
 def application(
     answering: Answering,
     *,
-    asking: Asking,
+    defaults: RequestDefaults,
     bounds: Bounds,
     metrics: Metrics,
     drift: Callable[[], list[str]] = list,
@@ -260,16 +262,16 @@ def application(
     Parameters
     ----------
     answering : runs the generators.
-    asking : what holds where a request does not say.
-    bounds : of requests.
-    metrics : makes the page of metrics.
-    drift : says what moved from what was predicted, a line each.
-    refused : is told the status of every request that was refused.
-    forwarded : is told the fields for which a request was handed on to the target's server as it came.
+    defaults : values of fields that a request leaves out.
+    bounds : limits of requests.
+    metrics : returns the metrics page.
+    drift : returns a line for each quantity that moved from its prediction.
+    refused : called with the status of every refused request.
+    forwarded : called with the fields because of which a request was forwarded to the target's server.
     """
     engine = answering.servers.target
     forwarding = Forwarding(engine, bounds.timeout_s)
-    gateway = _Gateway(answering, asking, bounds, forwarding, refused, forwarded)
+    gateway = _Gateway(answering, defaults, bounds, forwarding, refused, forwarded)
 
     async def chat(request: Request) -> Response:
         return await gateway.serve(request, "chat")

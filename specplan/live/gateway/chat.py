@@ -1,6 +1,6 @@
-"""Chats as the text that the target continues, where its server renders them (`calibrate.engines.http.chat`).
+"""Renders chats into the text that the target continues, on its server (`calibrate.engines.http.chat`).
 
-Servers that do not (OpenAI's own, older SGLang, llama.cpp) get the chat as it is, and decode it plainly.
+Chats for servers that cannot render (OpenAI's own, older SGLang, llama.cpp) are forwarded and decoded plainly.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from typing import Any
 from calibrate.engines.http.chat import rendered
 from calibrate.engines.http.engine import OpenAIEngine
 from calibrate.engines.http.wire import RefusedError
-from specplan.live.gateway.asked import Message
 from specplan.live.gateway.refusals import Refusal
+from specplan.live.gateway.requests import Message
 
 __all__ = ["ChatTemplate"]
 
 
 class ChatTemplate:
-    """The chat template of a target, as far as its server tells it.
+    """The chat template of a target, applied by its server.
 
     Parameters
     ----------
-    engine : the target's.
+    engine : engine of the target.
 
     Attributes
     ----------
-    known : whether the server renders chats; None: it was not asked yet.
+    known : whether the server renders chats; None before the first request.
     """
 
     def __init__(self, engine: OpenAIEngine) -> None:
@@ -34,12 +34,12 @@ class ChatTemplate:
         self.known: bool | None = None
 
     async def prompt(self, messages: Sequence[Message], settings: Mapping[str, Any]) -> str | None:
-        """Return the text that the chat's answer continues; None where the server cannot tell it.
+        """Return the text that the chat's answer continues; None where the server cannot render it.
 
         Parameters
         ----------
-        messages : of the chat.
-        settings : of the template, such as ``enable_thinking``.
+        messages : the chat.
+        settings : arguments of the template, such as ``enable_thinking``.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Which configuration runs now: by the answers in flight, as the plan has it, and by whether the helpers work."""
+"""Chooses the configuration that runs now, from the plan, the answers in flight and the state of the helpers."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from specplan.live.gateway.refusals import too_busy
 __all__ = ["Control"]
 
 _HOLD_S: Final = 2.0
-"""How long a smaller load must last before more is speculated again, s: more load is heeded at once."""
+"""Seconds that a smaller load must last before the configuration follows it; a larger load takes effect at once."""
 
 _PAUSE_S, _LONGEST_PAUSE_S = 2.0, 60.0
-"""How long speculation is off after a failure of a helper, doubled with each one that follows, s."""
+"""Seconds without speculation after a failure of a helper; doubled with each further failure, up to the second."""
 
 
 class Control:
-    """Counts answers in flight, and says which configuration is wanted.
+    """Counts answers in flight, and chooses the configuration.
 
     Parameters
     ----------
-    plan : what is best at which load.
-    most : answers in flight at most.
-    clock : s on a clock that never goes back.
+    plan : best configuration at each load.
+    most : most answers in flight.
+    clock : returns seconds on a monotonic clock.
 
     Attributes
     ----------
     in_flight : answers in flight.
-    n_switches : how often the wanted configuration changed with the load.
+    n_switches : number of times that the configuration changed with the load.
     """
 
     def __init__(self, plan: ServingPlan, most: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -54,7 +54,7 @@ class Control:
 
         Raises
         ------
-        Refusal : as many are in flight as are taken.
+        Refusal : the most answers are already in flight.
         """
         if self.in_flight >= self._most:
             raise too_busy(self._most)
@@ -65,7 +65,7 @@ class Control:
             self.in_flight -= 1
 
     def wanted(self) -> Configuration:
-        """Return the configuration that answers are to be written by from here on."""
+        """Return the configuration that generates answers from now on."""
         planned = self._by_in_flight()
         if self._clock() < self._off_until and helpers_of(planned):
             return PLAIN
@@ -75,7 +75,7 @@ class Control:
         """Switch speculation off for a while: a helper failed."""
         now = self._clock()
         if now < self._off_until:
-            return  # answers that were in flight with it found out as well
+            return  # other answers in flight met the same failure
         recent = now < self._off_until + self._pause_s
         self._pause_s = min(2.0 * self._pause_s, _LONGEST_PAUSE_S) if recent else _PAUSE_S
         self._off_until = now + self._pause_s
@@ -86,7 +86,7 @@ class Control:
         return self._clock() < self._off_until
 
     def _by_in_flight(self) -> Configuration:
-        """The plan's word on the load, which a moment's rest does not change."""
+        """The plan's configuration at the load; it follows a smaller load only after `_HOLD_S`."""
         load = max(self.in_flight, 1)
         if load >= self._at:
             self._less_since = None

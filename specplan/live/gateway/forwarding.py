@@ -1,4 +1,4 @@
-"""Requests that steps cannot serve: sent to the target's server as they came, and its answer handed on as it comes."""
+"""Forwards requests that step-level methods cannot serve to the target's server, and streams its answer back."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from calibrate.engines.http.engine import OpenAIEngine
 from calibrate.engines.http.wire import CLIENT_KEY
-from specplan.live.gateway.asked import Asked
 from specplan.live.gateway.refusals import Refusal, upstream_failed
+from specplan.live.gateway.requests import AnswerRequest
 
 if TYPE_CHECKING:
     from starlette.types import Send
@@ -20,11 +20,11 @@ _MOST_BYTES: Final = 512 * 2**20
 
 
 class Forwarding:
-    """Hands requests on to a server.
+    """Forwards requests to a server.
 
     Parameters
     ----------
-    engine : whose server it is.
+    engine : engine whose server answers.
     timeout_s : longest silence of the server, s.
     """
 
@@ -44,8 +44,8 @@ class Forwarding:
         """Close all connections."""
         await self._client.aclose()
 
-    async def forward(self, asked: Asked, send: Send) -> None:
-        """Send a request, and its answer to the client; cancelling closes the connection to the server.
+    async def forward(self, request: AnswerRequest, send: Send) -> None:
+        """Forward a request, and send its answer to the client; cancelling closes the connection to the server.
 
         Raises
         ------
@@ -53,10 +53,10 @@ class Forwarding:
         """
         key = CLIENT_KEY.get()
         headers = {"Authorization": f"Bearer {key}"} if key else {}
-        url = f"{self._engine.wire.api}/{_PATHS[asked.kind]}"
-        body: dict[str, Any] = {**asked.body, "model": self._engine.model}
+        url = f"{self._engine.wire.api}/{_PATHS[request.kind]}"
+        body: dict[str, Any] = {**request.body, "model": self._engine.model}
         if not {"max_tokens", "max_completion_tokens"} & body.keys():
-            body["max_tokens"] = asked.max_tokens
+            body["max_tokens"] = request.max_tokens
         begun = False
         try:
             async with self._client.stream("POST", url, json=body, headers=headers) as response:

@@ -1,4 +1,4 @@
-"""What the gateway does, in numbers, as Prometheus reads them."""
+"""Prometheus metrics of the gateway."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from sim.configuration import Configuration
 from sim.operations import DRAFT, Generate, Operation, Outcome
 from specplan.live.drift.watch import DriftWatch
 from specplan.live.gateway.answering import Answer
-from specplan.live.gateway.asked import FIELDS
 from specplan.live.gateway.control import Control
+from specplan.live.gateway.requests import FIELDS
 
 __all__ = ["GatewayMetrics", "fate"]
 
 _LATENCIES: Final = (0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 5.0, 10.0)
 _RECENT: Final = 256
-"""Answers whose speedup is shown."""
+"""Latest answers over which the speedup is computed."""
 
 
 def fate(operation: Operation) -> str | None:
-    """What became of a draft step: accepted, rejected, late or in vain; None: it is no draft step.
+    """Return the outcome of a draft step: accepted, rejected, late or in_vain; None for other operations.
 
-    Late ones were still being written when nobody wanted them any more; those in vain were whole, and then thrown away.
+    A late step was cancelled while it was generated; a step in vain was complete and then discarded.
     """
     if not isinstance(operation, Generate) or operation.role != DRAFT:
         return None
@@ -41,33 +41,35 @@ class GatewayMetrics:
 
     Parameters
     ----------
-    control : says what is in flight.
-    seconds_per_token : of plain decoding, one answer at a time, by the profile; None: not known.
-    watch : says what moved.
+    control : counts the answers in flight.
+    seconds_per_token : the profile's seconds per token of plain decoding at concurrency 1; None: unknown.
+    watch : reports drift.
     """
 
     def __init__(self, control: Control, seconds_per_token: float | None, watch: DriftWatch) -> None:
         self.registry = CollectorRegistry()
         self._seconds_per_token = seconds_per_token
         self._recent: deque[tuple[float, float]] = deque(maxlen=_RECENT)
-        self._answers = self._counter("answers", "Answers that came to their end, by reason.", "finish")
-        self._refused = self._counter("requests_refused", "Requests that were refused, by status.", "status")
+        self._answers = self._counter("answers", "Answers that ended, by reason.", "finish")
+        self._refused = self._counter("requests_refused", "Refused requests, by status.", "status")
         self._steps = self._counter(
             "draft_steps",
-            "Draft steps by what became of them: accepted, rejected, late (no longer wanted before they were whole), "
-            "in_vain (whole, and thrown away).",
+            "Draft steps by outcome: accepted, rejected, late (cancelled before they were complete), "
+            "in_vain (complete, then discarded).",
             "outcome",
         )
         self._forwarded = self._counter(
             "requests_forwarded",
-            "Requests that were handed on to the target's server as they came, by the field that steps cannot serve.",
+            "Requests forwarded to the target's server, by the field that step-level methods cannot serve.",
             "field",
         )
-        self._committed = self._counter("committed_steps", "Steps of answers, by who wrote them.", "role")
-        self._tokens = self._counter("committed_tokens", "Tokens of answers, by who wrote them.", "role")
-        self._generated = self._counter("generated_tokens", "Tokens drawn, by model, wasted ones too.", "role")
+        self._committed = self._counter("committed_steps", "Committed steps, by the model that generated them.", "role")
+        self._tokens = self._counter("committed_tokens", "Committed tokens, by the model that generated them.", "role")
+        self._generated = self._counter(
+            "generated_tokens", "Generated tokens by model, discarded ones included.", "role"
+        )
         self._fallbacks = self._counter(
-            "fallbacks", "Answers that went on with plain decoding, by role and reason.", "role", "reason"
+            "fallbacks", "Answers that continued with plain decoding, by role and reason.", "role", "reason"
         )
         self._verified = Histogram(
             "specplan_verification_seconds",
@@ -83,18 +85,18 @@ class GatewayMetrics:
             registry=self.registry,
         )
         self._gauge("in_flight", "Answers in flight.", lambda: control.in_flight)
-        self._gauge("speculating", "1 if new steps are speculated on, 0 if not.", lambda: control.wanted().speculates)
-        self._gauge("switches", "How often the configuration changed with the load.", lambda: control.n_switches)
+        self._gauge("speculating", "1 if new steps are drafted, 0 if not.", lambda: control.wanted().speculates)
+        self._gauge("switches", "Changes of the configuration with the load.", lambda: control.n_switches)
         drift = Gauge(
             "specplan_drift_evidence",
-            "Evidence that something moved from what was predicted, of what raises the alarm, in logarithms; 1: alarm.",
+            "Evidence of drift from the prediction / evidence that raises the alarm, on a log scale; 1: alarm.",
             ["what"],
             registry=self.registry,
         )
         for what in watch.watched:
             drift.labels(what).set_function(partial(watch.evidence, what))
         if seconds_per_token is not None:
-            about = "Seconds of plain decoding, one answer at a time, by the profile / seconds, latest answers."
+            about = "Seconds of plain decoding at concurrency 1 by the profile / seconds, latest answers."
             self._gauge("speedup", about, self._speedup)
 
     def _counter(self, name: str, about: str, *labels: str) -> Counter:
@@ -104,23 +106,23 @@ class GatewayMetrics:
         Gauge(f"specplan_{name}", about, registry=self.registry).set_function(lambda: float(value()))
 
     def page(self) -> bytes:
-        """The page of metrics."""
+        """Return the metrics page."""
         return generate_latest(self.registry)
 
     def refused(self, status: int) -> None:
-        """A request was refused."""
+        """Count a refused request."""
         self._refused.labels(str(status)).inc()
 
     def forwarded(self, fields: Sequence[str]) -> None:
-        """A request was handed on to the target's server; names that no API has count as ``other``."""
+        """Count a forwarded request by its first known field, else as ``other``."""
         self._forwarded.labels(next((field for field in fields if field in FIELDS), "other")).inc()
 
     def fell_back(self, role: str, reason: str) -> None:
-        """An answer goes on with plain decoding."""
+        """Count an answer that continues with plain decoding."""
         self._fallbacks.labels(role, reason).inc()
 
     def ran(self, configuration: Configuration, session: WallSession) -> None:
-        """A generator ended."""
+        """Count the operations and commits of a generator that ended."""
         for operation in session.operations:
             outcome = fate(operation)
             if outcome is not None:
@@ -135,7 +137,7 @@ class GatewayMetrics:
             self._tokens.labels(step.role).inc(step.n_tokens)
 
     def ended(self, answer: Answer) -> None:
-        """An answer has come to its end."""
+        """Count an answer that ended."""
         self._answers.labels(answer.finish).inc()
         self._took.observe(answer.seconds)
         if self._seconds_per_token is not None and answer.n_tokens:

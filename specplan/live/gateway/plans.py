@@ -1,4 +1,4 @@
-"""A plan as the gateway runs it: which configuration with how many answers in flight, and how models are asked."""
+"""A plan as the gateway runs it: a configuration for each number of answers in flight, and defaults of requests."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from sim.configuration import Configuration
 from sim.operations import CHOOSER, DRAFT, EMBEDDING, JUDGE, LIKELIHOOD, REWARD, SCORER
 from theory.errors import ParameterError, SchemaError, shown
 
-__all__ = ["PLAIN", "Asking", "Expected", "ServingPlan", "helpers_of", "read_plan"]
+__all__ = ["PLAIN", "Expected", "RequestDefaults", "ServingPlan", "helpers_of", "read_plan"]
 
 PLAIN: Final = Configuration(method="autoregressive")
-"""What is left when speculation is off."""
+"""Configuration that runs when speculation is off."""
 
 _MOST_BYTES: Final = 64 * 2**20
 _SCHEMAS: Final = ("specplan.plan", "specplan.load-plan")
@@ -26,81 +26,81 @@ _CASCADE: Final = "cascade"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asking:
-    """How the plan asks the models, where a request does not say."""
+class RequestDefaults:
+    """The plan's values of fields that a request leaves out, and its settings of the models."""
 
     temperature: float = 0.6
     top_p: float = 0.95
     max_step_tokens: int = 100
-    """A step is cut there, tokens."""
+    """Longest step, tokens."""
     threshold: float = 0.5
-    """Least probability of yes at which the judge accepts, in [0, 1]."""
+    """Least probability of "yes" at which the judge accepts, in [0, 1]."""
     endpoints: Mapping[str, str] = field(default_factory=dict)
-    """Role to URL, as far as the plan names them."""
+    """URL by role, as far as the plan names them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """What the plan expects of a configuration."""
+    """The plan's prediction for a configuration."""
 
     acceptance: float | None
     """Share of judged drafts that were accepted, in [0, 1]; None if none was judged."""
     speedup: float
     """Seconds of plain decoding / seconds of the method, [-]."""
     token_settings: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of the token-level method that the prediction rests on."""
+    """Settings of the token-level method that the prediction assumes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingPlan:
-    """Which configuration runs at which load."""
+    """The configuration for each load."""
 
     name: str
-    """Name of the profile or the target that was planned for."""
+    """Name of the planned profile or target."""
     by_load: tuple[tuple[int, Configuration], ...]
-    """Answers in flight, ascending, and what is best there; one entry: the same at every load."""
-    asking: Asking = field(default_factory=Asking)
+    """Answers in flight, ascending, with the best configuration; a single entry holds at every load."""
+    defaults: RequestDefaults = field(default_factory=RequestDefaults)
     expected: Mapping[Configuration, Expected] = field(default_factory=dict)
-    """What the plan expects, of the configurations that it describes for one answer at a time."""
+    """Predictions of the configurations that the plan describes at concurrency 1."""
     baseline_seconds: float | None = None
-    """Mean time of an answer by plain decoding, one at a time, s; None where the plan does not say."""
+    """Mean time of an answer by plain decoding at concurrency 1, s; None where the plan has none."""
 
     def at(self, in_flight: int) -> Configuration:
-        """Return the configuration for so many answers in flight: that of the planned load nearest by ratio."""
+        """Return the configuration of the planned load whose ratio to ``in_flight`` is nearest to 1."""
         return min(self.by_load, key=lambda row: abs(math.log(max(in_flight, 1) / row[0])))[1]
 
     @property
     def configurations(self) -> tuple[Configuration, ...]:
-        """All that may run, each once, in the order of loads."""
+        """The configurations that may run, each once, in the order of loads."""
         return tuple(dict.fromkeys(configuration for _, configuration in self.by_load))
 
 
 def helpers_of(configuration: Configuration) -> set[str]:
-    """Whom a configuration asks besides the target: ``draft``, ``judge``, ``scorer``, ``embedding``.
+    """Return the roles that a configuration needs next to the target: ``draft``, ``judge``, ``scorer``, ``embedding``.
 
     Raises
     ------
-    ParameterError : it asks somebody whom servers cannot stand for.
+    ParameterError : it needs a role that no server can have.
     """
-    found: set[str] = set()
+    helpers: set[str] = set()
     verifier = str(configuration.knobs.get("verifier", JUDGE))
     for role in configuration.spec.roles:
         if role == DRAFT:
-            found.add(DRAFT)
+            helpers.add(DRAFT)
         elif role == JUDGE and verifier in (JUDGE, _CASCADE):
-            found.add(JUDGE)
+            helpers.add(JUDGE)
         elif role in (SCORER, REWARD, CHOOSER):
-            found.add(SCORER)
+            helpers.add(SCORER)
         elif role == LIKELIHOOD:
-            rule = "cannot be served: it asks how likely a given text is, which servers do not tell at a temperature"
-            raise ParameterError("method", configuration.method, f"{rule}; plan with --methods and others")
+            rule = "cannot be served: servers do not report the likelihood of a given text at a temperature"
+            raise ParameterError("method", configuration.method, f"{rule}; plan with --methods that leave it out")
     if JUDGE in configuration.spec.roles and verifier == EMBEDDING:
-        found.add(EMBEDDING)
-    return found
+        helpers.add(EMBEDDING)
+    return helpers
 
 
 class _Foreign(BaseModel):
-    """Part of a plan; what the gateway has no use for is passed over."""
+    """Part of a plan's file; fields that the gateway does not use are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -120,10 +120,10 @@ class _Configuration(_Foreign):
     token_knobs: dict[str, Any] = {}
 
     def configuration(self) -> Configuration:
-        found = Configuration(method=self.method, knobs=self.knobs)
+        plain = Configuration(method=self.method, knobs=self.knobs)
         if self.token is None or self.token == self.method:
-            return found
-        return found.with_token(self.token, self.token_knobs)
+            return plain
+        return plain.with_token(self.token, self.token_knobs)
 
 
 class _Row(_Foreign):
@@ -177,19 +177,21 @@ class _LoadPlan(_Foreign):
 
 
 def read_plan(path: str) -> ServingPlan:
-    """Read what ``specplan plan --json`` wrote, from a profile or from names.
+    """Read a plan that ``specplan plan --json`` wrote, from a profile or from names.
 
     Raises
     ------
-    SchemaError : the file cannot be read, or is no plan.
-    ParameterError : a method or knob in it that this version does not know.
+    SchemaError : the file cannot be read, or is not a plan.
+    ParameterError : it has a method or knob that this version does not know.
     """
     text = read_text(path, "a plan", most_bytes=_MOST_BYTES)
     data = parse_json(text, path)
     schema = data.get("schema") if isinstance(data, dict) else None
     if schema not in _SCHEMAS:
         what = f"schema={shown(repr(schema))}" if isinstance(data, dict) else "no object"
-        raise SchemaError(f"{shown(path)}: is no plan ({what}); write one: specplan plan ... --json -o {shown(path)}")
+        raise SchemaError(
+            f"{shown(path)}: is not a plan ({what}); write one: specplan plan ... --json -o {shown(path)}"
+        )
     check_version(data, 1, path, "plan again with this version")
     try:
         if schema == _SCHEMAS[0]:
@@ -206,12 +208,12 @@ def _of_profile(plan: _Plan) -> ServingPlan:
     by_load = _table([(one.answers, one.configuration, one.gain.value) for one in plan.at_once]) or ((1, best),)
     client = plan.advice.client or _Client()
     given = {"target": client.target, "draft": client.draft, "judge": client.judge}
-    # A knob of the method goes before the judge's own threshold; only the latter is a probability of yes.
+    # The client's threshold may be a knob of the method; only the judge's own is a probability of "yes".
     threshold = client.threshold if client.threshold is not None and 0.0 <= client.threshold <= 1.0 else 0.5
     return ServingPlan(
         name=plan.profile,
         by_load=by_load,
-        asking=Asking(
+        defaults=RequestDefaults(
             temperature=client.temperature,
             top_p=client.top_p,
             max_step_tokens=client.max_step_tokens,
@@ -233,17 +235,17 @@ def _of_names(plan: _LoadPlan) -> ServingPlan:
     for load in plan.loads:
         answers = load.load.split()[0]
         if not answers.isdigit() or int(answers) < 1:
-            rule = "is of arrivals, not of answers in flight: plan with --concurrency, e.g. 1,8,32"
+            rule = "is a rate of arrivals, not a number of answers in flight: plan with --concurrency, e.g. 1,8,32"
             raise SchemaError(f"load {shown(load.load)!r} {rule}")
         rows += [(int(answers), row.configuration, row.gain.value) for row in load.rows]
     return ServingPlan(name=plan.target, by_load=_table(rows))
 
 
 def _table(rows: Sequence[tuple[int, str, float]]) -> tuple[tuple[int, Configuration], ...]:
-    """The best configuration at each load: plain decoding where nothing gains."""
+    """The best configuration at each load: plain decoding where no method has a gain above 1."""
     best: dict[int, tuple[float, Configuration]] = {}
     for answers, name, gain in rows:
-        found = Configuration.parse(name)
+        configuration = Configuration.parse(name)
         if gain > best.setdefault(answers, (1.0, PLAIN))[0]:
-            best[answers] = gain, found
+            best[answers] = gain, configuration
     return tuple((answers, best[answers][1]) for answers in sorted(best))

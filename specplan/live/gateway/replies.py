@@ -1,4 +1,4 @@
-"""Answers as OpenAI's API has them: whole, and as events of a stream."""
+"""Answers in the form of OpenAI's API: whole, and as events of a stream."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
-from specplan.live.gateway.asked import Asked
+from specplan.live.gateway.requests import AnswerRequest
 
 __all__ = ["DONE", "Reply", "StopCutter", "event"]
 
@@ -16,22 +16,22 @@ DONE: Final = b"data: [DONE]\n\n"
 
 
 def event(data: Any) -> bytes:
-    """One event of a stream."""
+    """Return an event of a stream."""
     return b"data: " + json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode() + b"\n\n"
 
 
 class Reply:
-    """Makes the objects of one answer.
+    """Makes the objects of an answer.
 
     Parameters
     ----------
-    asked : the request.
-    model : name that is shown.
+    request : the request that is answered.
+    model : name of the model that the answer states.
     """
 
-    def __init__(self, asked: Asked, model: str) -> None:
-        self._asked = asked
-        self._chat = asked.kind == "chat"
+    def __init__(self, request: AnswerRequest, model: str) -> None:
+        self._request = request
+        self._chat = request.kind == "chat"
         self._head = {
             "id": f"{'chatcmpl' if self._chat else 'cmpl'}-{secrets.token_hex(12)}",
             "created": int(time.time()),
@@ -39,23 +39,23 @@ class Reply:
         }
 
     def begin(self) -> bytes:
-        """What a stream begins with: of a chat, whose turn it is."""
+        """Return the first event of a stream: the role in a chat, else nothing."""
         return self._chunk({"role": "assistant", "content": ""}, None) if self._chat else b""
 
     def part(self, text: str) -> bytes:
-        """A piece of the answer."""
+        """Return an event with a piece of the answer."""
         return self._chunk({"content": text} if self._chat else text, None)
 
     def end(self, finish: str, prompt_tokens: int, completion_tokens: int) -> bytes:
-        """What a stream ends with: the reason, what was used if that was asked for, and the end mark."""
+        """Return the last events of a stream: the finish reason, the usage if requested, and the end mark."""
         last = self._chunk({} if self._chat else "", finish)
-        if self._asked.include_usage:
+        if self._request.include_usage:
             usage = {**self._head, "object": self._object(True), "choices": []}
             last += event({**usage, "usage": _usage(prompt_tokens, completion_tokens)})
         return last + DONE
 
     def whole(self, text: str, finish: str, prompt_tokens: int, completion_tokens: int) -> dict[str, Any]:
-        """The answer in one object."""
+        """Return the answer as one object."""
         said = {"message": {"role": "assistant", "content": text}} if self._chat else {"text": text}
         choice = {"index": 0, **said, "logprobs": None, "finish_reason": finish}
         usage = _usage(prompt_tokens, completion_tokens)
@@ -78,7 +78,7 @@ def _usage(prompt_tokens: int, completion_tokens: int) -> dict[str, int]:
 
 
 class StopCutter:
-    """Ends a text before the first stop string of the client, which may come in pieces.
+    """Cuts a text before the client's first stop string, which may arrive in pieces.
 
     >>> cutter = StopCutter(("END",))
     >>> cutter.take("one E"), cutter.take("ND two"), cutter.stopped
@@ -91,7 +91,7 @@ class StopCutter:
         self.stopped = False
 
     def take(self, text: str) -> str:
-        """Return what is certain to stand before any stop string."""
+        """Take a piece of text; return the text that certainly precedes any stop string."""
         held = self._held + text
         ends = [held.index(stop) for stop in self._stops if stop in held]
         if ends:
@@ -102,11 +102,11 @@ class StopCutter:
         return held[: len(held) - keep]
 
     def rest(self) -> str:
-        """Return what was held back, at the end of the text."""
+        """Return the text that was held back, at the end of the answer."""
         held, self._held = self._held, ""
         return held
 
 
 def _overlap(text: str, stop: str) -> int:
-    """Length of the longest end of a text with which a stop string begins."""
+    """Length of the longest suffix of ``text`` that is a proper prefix of ``stop``."""
     return next((n for n in range(min(len(stop) - 1, len(text)), 0, -1) if stop.startswith(text[-n:])), 0)

@@ -1,4 +1,4 @@
-"""The servers behind the gateway: which engine has which role, and how they are asked for one request."""
+"""The servers behind the gateway: the engine of each role, and the clock of a request."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from calibrate.models.vllm_settings import setting_of, speculation_of
 from calibrate.running.wall_clock import StepLimits, WallClock
 from sim.configuration import Configuration
 from sim.operations import CHOOSER, DRAFT, EMBEDDING, GATE, JUDGE, REWARD, SCORER, TARGET
-from specplan.live.gateway.asked import Asked
-from specplan.live.gateway.plans import Asking, ServingPlan, helpers_of
+from specplan.live.gateway.plans import RequestDefaults, ServingPlan, helpers_of
+from specplan.live.gateway.requests import AnswerRequest
 from theory.errors import ParameterError
 
 __all__ = ["Endpoints", "Servers", "models_of", "opened"]
 
 _HELPER_RETRIES: Final = 1
-"""Retries of a request to a draft, judge or scorer: plain decoding is a better answer to a failure than waiting."""
+"""Retries of a request to a draft, judge or scorer; few, since plain decoding can replace it."""
 
 _SCORING: Final = (SCORER, REWARD, CHOOSER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoints:
-    """Where the servers are, each as ``URL[#model]``; empty: there is none."""
+    """Addresses of the servers, each as ``URL[#model]``; empty: there is none."""
 
     target: str
     draft: str = ""
@@ -43,44 +43,44 @@ class Endpoints:
     embedding: str = ""
     """Server of the sentence embeddings by which steps are compared."""
     speculative: str = ""
-    """Servers of the target that speculate on tokens, as ``calibrate openai --speculative`` takes them."""
+    """Servers of the target with token-level methods, as ``calibrate openai --speculative`` takes them."""
     api_key_env: str = ""
-    """Variable with the key for the gateway's own questions at its start; clients' requests go with their keys."""
+    """Variable with the key of the gateway's own requests at its start; clients' requests use the clients' keys."""
     timeout_s: float = 120.0
     """Longest silence of the target's server, s."""
 
     @property
     def in_clear(self) -> tuple[str, ...]:
-        """Other machines to which clients' keys go over plain http: host and port."""
+        """Other machines, as host and port, to which clients' keys are sent over plain http."""
         named = (self.target, self.draft, self.judge, self.scorer, self.embedding)
         addresses = [urlsplit(split_endpoint(url)[0]) for url in named if url]
         return tuple(dict.fromkeys(one.netloc for one in addresses if one.scheme == "http" and not is_local(one)))
 
     def check(self, plan: ServingPlan) -> None:
-        """Refuse a plan that asks for a server which is not named.
+        """Refuse a plan that needs a server without an address.
 
         Raises
         ------
-        ParameterError : so, or the plan's method cannot be served at all.
+        ParameterError : such a plan, or a method of the plan cannot be served.
         """
         for configuration in plan.configurations:
             for role in sorted(helpers_of(configuration) - {SCORER}):
                 if not getattr(self, role):
-                    hint = f"; the target's own will do: --judge {self.target}" if role == JUDGE else ""
-                    rule = f"must be named as URL[#model]: {configuration.method} of the plan asks a {role}{hint}"
+                    hint = f"; the target can judge: --judge {self.target}" if role == JUDGE else ""
+                    rule = f"must be given as URL[#model]: {configuration.method} of the plan needs a {role}{hint}"
                     raise ParameterError(role, "", rule)
 
 
 class Servers:
-    """Engines by role, running.
+    """Running engines by role.
 
     Parameters
     ----------
-    endpoints : where they are.
-    models : how they are asked: prompts, thresholds, lengths of steps.
-    roles : role to engine.
-    plan : says how tokens are speculated on.
-    encoder : compares steps by their embeddings; None where the plan does not ask for it.
+    endpoints : addresses of the servers.
+    models : prompts, thresholds and lengths of steps.
+    roles : engine by role.
+    plan : settings of token-level methods.
+    encoder : embeds steps to compare them; None where the plan does not need it.
     """
 
     def __init__(
@@ -103,25 +103,27 @@ class Servers:
         return self.roles[TARGET]
 
     @property
-    def asking(self) -> Asking:
-        """How the models are asked where a request does not say."""
-        return replace(self._plan.asking, temperature=self._models.temperature, top_p=self._models.top_p)
+    def defaults(self) -> RequestDefaults:
+        """Values of fields that a request leaves out."""
+        return replace(self._plan.defaults, temperature=self._models.temperature, top_p=self._models.top_p)
 
-    def clock(self, asked: Asked) -> WallClock:
-        """Return a wall clock as a validation of these models has it, with the sampling and seed of one request."""
-        models = replace(self._models, temperature=asked.temperature, top_p=asked.top_p, seed=asked.seed)
+    def clock(self, request: AnswerRequest) -> WallClock:
+        """Return a wall clock as in a validation of these models, with the sampling and seed of a request."""
+        models = replace(self._models, temperature=request.temperature, top_p=request.top_p, seed=request.seed)
         clock = models.clock(self.roles, self._encoder)
         clock.limits = StepLimits(
-            max_step_tokens=models.max_step_tokens, max_steps=asked.max_tokens + 1, max_answer_tokens=asked.max_tokens
+            max_step_tokens=models.max_step_tokens,
+            max_steps=request.max_tokens + 1,
+            max_answer_tokens=request.max_tokens,
         )
         return clock
 
     def speculation(self, configuration: Configuration) -> dict[str, Speculation]:
-        """Return how the target's requests speculate; without servers for it, as the target's own server does.
+        """Return the token-level speculation of each role; empty: the servers speculate as they were started.
 
         Raises
         ------
-        ParameterError : servers were named, and none speculates so.
+        ParameterError : no server was started with this speculation.
         """
         token = configuration.token
         if token is None or not self._token_level:
@@ -134,12 +136,12 @@ class Servers:
 
 @asynccontextmanager
 async def opened(endpoints: Endpoints, models: RemoteModels, plan: ServingPlan) -> AsyncIterator[Servers]:
-    """Reach the servers that the plan asks, and close the connections at the end.
+    """Connect to the servers that the plan needs, and close the connections at the end.
 
     Raises
     ------
-    CalibrationError : unreachable, no such model, or without the log-probabilities that a judge needs.
-    ParameterError : no server speculates on tokens as the plan says.
+    CalibrationError : a server is unreachable, lacks the model, or gives no log-probabilities though it judges.
+    ParameterError : no server has the plan's token-level method.
     """
     engines: list[OpenAIEngine] = []
     encoder: EmbeddingServer | None = None
@@ -183,33 +185,33 @@ async def opened(endpoints: Endpoints, models: RemoteModels, plan: ServingPlan) 
 
 
 async def _check_logprobs(roles: Mapping[str, OpenAIEngine], needed: Iterable[str], plan: ServingPlan) -> None:
-    """See that those who judge and grade give log-probabilities."""
-    asked = [roles.get(role, roles[TARGET]) for role in needed if role not in (DRAFT, EMBEDDING)]
+    """Check that the engines that judge or score give log-probabilities."""
+    engines = [roles.get(role, roles[TARGET]) for role in needed if role not in (DRAFT, EMBEDDING)]
     if any(GATE in one.spec.roles or one.knobs.get("verifier") == "cascade" for one in plan.configurations):
-        asked.append(roles[DRAFT])
-    for engine in {id(engine): engine for engine in asked}.values():
+        engines.append(roles[DRAFT])
+    for engine in {id(engine): engine for engine in engines}.values():
         await engine.check_logprobs()
 
 
 def models_of(endpoints: Endpoints, plan: ServingPlan, settings: Mapping[str, Any]) -> RemoteModels:
-    """Return how the servers are asked: as the profile's models were, or as the plan says.
+    """Return the models on the servers, with the settings of the profile, else those of the plan.
 
     Parameters
     ----------
-    endpoints : of the servers.
-    plan : what it says of sampling and steps holds where the profile has nothing else to say.
-    settings : of the profile; empty without one.
+    endpoints : addresses of the servers.
+    plan : its sampling and step length hold where the profile has none.
+    settings : settings of the profile; empty without one.
     """
-    asking = plan.asking
+    defaults = plan.defaults
     bundled = "bundled" in (settings.get("task"), settings.get("target"))
     return RemoteModels(
         target=endpoints.target,
         draft=endpoints.draft or endpoints.target,
         judge=endpoints.judge,
-        temperature=float(settings.get("temperature", asking.temperature)),
-        top_p=float(settings.get("top_p", asking.top_p)),
-        max_step_tokens=int(settings.get("max_step_tokens", asking.max_step_tokens)),
-        judge_threshold=float(settings.get("judge_threshold", asking.threshold)),
+        temperature=float(settings.get("temperature", defaults.temperature)),
+        top_p=float(settings.get("top_p", defaults.top_p)),
+        max_step_tokens=int(settings.get("max_step_tokens", defaults.max_step_tokens)),
+        judge_threshold=float(settings.get("judge_threshold", defaults.threshold)),
         task="bundled" if bundled else "general",
         speculative=endpoints.speculative,
         api_key_env=endpoints.api_key_env,

@@ -1,4 +1,4 @@
-"""The gateway put together: control, answering, metrics and the application."""
+"""The assembled gateway: control, answering, metrics and application."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from calibrate.record.profile import Profile
 from calibrate.running.session import WallSession
 from sim.configuration import Configuration
 from sim.operations import DRAFT, TARGET, Generate, Outcome, Score, Verify
-from specplan.live.drift.expected import Band, acceptance, lengths, paces
+from specplan.live.drift.expected import Band, acceptance, lengths, token_times
 from specplan.live.drift.replan import Recorder
 from specplan.live.drift.watch import FALSE_ALARM, DriftWatch, Finding
 from specplan.live.gateway.answering import Answer, Answering, HelperError
@@ -27,21 +27,21 @@ __all__ = ["Limits", "Serving", "drift_watch"]
 _DECIDED: Final = (Outcome.ACCEPTED, Outcome.REJECTED)
 
 _PLANNED: Final = 0.05
-"""Half-width that is given to the planned share of accepted drafts where no profile says how well it is known."""
+"""Assumed half-width of the planned acceptance rate where no profile gives its error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Bounds of the gateway."""
+    """Limits of the gateway."""
 
     in_flight: int = 64
-    """Answers at once."""
+    """Most answers in flight."""
     answer_tokens: int = 16_384
     answer_seconds: float = 600.0
-    """An answer ends there as if its tokens were used up."""
+    """Longest time of an answer, s; it ends there as if it had reached its token limit."""
     body_bytes: int = 4 * 2**20
     client_seconds: float = 60.0
-    """A client may take so long to send a head, to send a body, or to make room for more of its answer, s."""
+    """Longest time in which a client sends a head, sends a body, or reads more of its answer, s."""
     patience_s: float = 10.0
     """Longest time of one operation of a draft, judge or scorer, s."""
     timeout_s: float = 120.0
@@ -53,17 +53,17 @@ class Serving:
 
     Parameters
     ----------
-    servers : running.
-    plan : what is run.
-    limits : of requests.
-    profile : what the plan was made from; without it lengths of steps and timings are not watched.
+    servers : running servers.
+    plan : configurations by load.
+    limits : limits of requests.
+    profile : profile that the plan was made from; without it lengths of steps and timings are not watched.
     false_alarm : probability of ever reporting a drift while everything is as predicted, in (0, 1).
-    tell : is told of a drift, in a line.
+    tell : called with a line for each drift.
 
     Attributes
     ----------
     app : the ASGI application.
-    recorder : keeps what a new profile is made of; None without a profile.
+    recorder : records answers for a new profile; None without a profile.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Serving:
         )
         self.app = application(
             self.answering,
-            asking=servers.asking,
+            defaults=servers.defaults,
             bounds=bounds,
             metrics=self.metrics.page,
             drift=lambda: [finding.text for finding in self.watch.findings],
@@ -108,17 +108,17 @@ class Serving:
         )
 
     def new_profile(self) -> Profile:
-        """Return a profile of what was seen.
+        """Return a profile of the served answers.
 
         Raises
         ------
-        CalibrationError : too few answers were seen.
+        CalibrationError : too few answers were served.
         """
         assert self.recorder is not None
-        return self.recorder.profile({role: self.watch.pace(role) for role in (TARGET, DRAFT)})
+        return self.recorder.profile({role: self.watch.time_ratio(role) for role in (TARGET, DRAFT)})
 
     def ran(self, configuration: Configuration, session: WallSession, in_flight: int) -> None:
-        """Count what a generator did, and compare it with what was predicted."""
+        """Count the operations of a generator, and compare them with the predictions."""
         self.metrics.ran(configuration, session)
         if self.recorder is not None:
             self.recorder.ran(session)
@@ -136,13 +136,13 @@ class Serving:
                 self._said(self.watch.judged(one.outcome is Outcome.ACCEPTED, tokens))
 
     def timed(self, role: str, in_flight: int, generation: Generation) -> None:
-        """Compare the pace of a step with what was predicted."""
+        """Compare the time per token of a step with its prediction."""
         times, n = generation.times, generation.n_generated - 1
         if n >= 1 and times.end > times.first_token:
             self._said(self.watch.timed(role, in_flight, (times.end - times.first_token) / n))
 
     def fell_back(self, error: HelperError) -> None:
-        """Count an answer that goes on with plain decoding."""
+        """Count an answer that continues with plain decoding."""
         self.metrics.fell_back(error.role, error.reason)
 
     def ended(self, answer: Answer) -> None:
@@ -155,7 +155,7 @@ class Serving:
 
 
 def drift_watch(plan: ServingPlan, profile: Profile | None, false_alarm: float) -> DriftWatch:
-    """Return what is watched for a plan: all that the profile predicts, or else the plan's share of accepted drafts."""
+    """Return the watch of a plan: on all that the profile predicts, else on the plan's acceptance rate."""
     first = next((one for one in plan.configurations if one.spec.drafts_steps), None)
     if first is None:
         return DriftWatch(false_alarm=false_alarm)
@@ -168,13 +168,13 @@ def drift_watch(plan: ServingPlan, profile: Profile | None, false_alarm: float) 
     return DriftWatch(
         accepted=acceptance(profile, first),
         lengths={role: known for role, known in ranks.items() if known is not None},
-        paces=paces(profile),
+        token_times=token_times(profile),
         false_alarm=false_alarm,
     )
 
 
 def _seconds_per_token(profile: Profile | None) -> float | None:
-    """Seconds per token of the target's recorded answers by itself; None where there are none."""
+    """Seconds per token of the recorded answers of plain decoding; None where there are none."""
     answers = [] if profile is None else [answer.baseline for answer in profile.answers if answer.baseline]
     if not answers:
         return None

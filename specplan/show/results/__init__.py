@@ -1,1 +1,1 @@
-"""What analyses return: results with a text, JSON, rows, and a page of a notebook."""
+"""Results of analyses, with text, JSON, rows and HTML for notebooks."""

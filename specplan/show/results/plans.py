@@ -22,32 +22,32 @@ __all__ = ["LoadsPlan", "ProfilePlan"]
 class ProfilePlan(Result):
     """The best configuration of each method for the models of a profile."""
 
-    found: Plan
+    ranking: Plan
     timings: Timed
     at_once: tuple[AtOnce, ...]
-    """For answers at once: the best of each kind of configuration at each number asked for."""
+    """The best of each kind of configuration at each requested number of answers at once."""
     advice: Advice
-    """Servers and clients to run the best row."""
+    """Servers and clients that run the best row."""
 
     @property
     def best(self) -> Row:
         """The row to choose."""
-        return self.found.best
+        return self.ranking.best
 
     @property
     def speedup(self) -> Estimate:
-        """Speedup of the best row over plain decoding, one answer at a time."""
+        """Speedup of the best row over plain decoding at concurrency 1."""
         return self.best.prediction.speedup
 
     def headline(self) -> str:
-        """Return what to do, what it brings and what it costs, in two sentences."""
+        """Return the recommendation, its gain and its cost in two sentences."""
         from specplan.show.texts.plan import summary
 
-        return summary(self.found)
+        return summary(self.ranking)
 
     def records(self) -> list[dict[str, Any]]:
-        """Return a row for each method, best first; with answers at once, one for each number of them too."""
-        rows = [_record(row) for row in self.found.rows]
+        """Return a row for each method, best first, then a row for each number of answers at once."""
+        rows = [_record(row) for row in self.ranking.rows]
         for crowd in self.at_once:
             c = crowd.configuration
             fields = {"method": c.method, "token": c.token, "k1": c.k1, "k2": c.k2, "speedup": crowd.gain}
@@ -61,25 +61,25 @@ class ProfilePlan(Result):
         return {
             "schema": "specplan.plan",
             "schema_version": 1,
-            "profile": self.found.profile,
-            "max_parallel": self.found.max_parallel,
-            "rules": self.found.rules,
-            "verdict": self.found.verdict,
-            "assumptions": list(self.found.assumptions),
-            "unknown": {name: list(lacking) for name, lacking in self.found.unknown.items()},
+            "profile": self.ranking.profile,
+            "max_parallel": self.ranking.max_parallel,
+            "rules": self.ranking.rules,
+            "verdict": self.ranking.verdict,
+            "assumptions": list(self.ranking.assumptions),
+            "unknown": {name: list(lacking) for name, lacking in self.ranking.unknown.items()},
             "latency": self.timings.plain(),
-            "rows": [{"label": row.label, "why": row.why, **row.prediction.plain()} for row in self.found.rows],
+            "rows": [{"label": row.label, "why": row.why, **row.prediction.plain()} for row in self.ranking.rows],
             "at_once": crowds_as_json(list(self.at_once)),
             "advice": self.advice.plain(),
         }
 
     def text(self, *, verbose: bool = False) -> str:
-        """Return what ``specplan plan`` prints, with ``verbose`` what it prints with ``-v``."""
+        """Return the text of ``specplan plan``, with ``verbose`` that of ``specplan plan -v``."""
         from specplan.show.texts.plan import first_screen, plan_as_text
 
         if verbose:
-            return plan_as_text(self.found, self.timings, self.at_once, self.advice)
-        return first_screen(self.found, self.timings, self.at_once)
+            return plan_as_text(self.ranking, self.timings, self.at_once, self.advice)
+        return first_screen(self.ranking, self.timings, self.at_once)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -1,4 +1,4 @@
-"""A result: as the command's text, as its JSON, as rows, as a data frame, and in a notebook."""
+"""A result as text, JSON, rows, data frame and HTML for notebooks."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ __all__ = ["Result", "flat"]
 
 
 class Result(ABC):
-    """What an analysis found."""
+    """The result of an analysis."""
 
     @abstractmethod
     def text(self, *, verbose: bool = False) -> str:
-        """Return what the command prints, with ``verbose`` what it prints with ``-v``."""
+        """Return the text of the command, with ``verbose`` that of its ``-v``."""
 
     @abstractmethod
     def plain(self) -> dict[str, Any]:
-        """Return what the command prints with ``--json``, as plain data."""
+        """Return the output of the command with ``--json`` as plain data."""
 
     @abstractmethod
     def records(self) -> list[dict[str, Any]]:
         """Return the rows of the result; an estimate is three fields: its value, ``_low`` and ``_high``."""
 
     def headline(self) -> str:
-        """Return what to do, in a sentence or two; empty where there is nothing to do."""
+        """Return the recommendation in a sentence or two; empty where there is none."""
         return ""
 
     def to_frame(self) -> pd.DataFrame:
@@ -54,7 +54,7 @@ class Result(ABC):
         return self.text()
 
     def _repr_html_(self) -> str:
-        """As notebooks show it: the headline above the rows, and the rest folded."""
+        """Return HTML for notebooks: headline and rows, with the full text folded."""
         rows = self.records()
         names = list(dict.fromkeys(name for row in rows for name in row))
         head = "".join(f"<th>{html.escape(name.replace('_', ' '))}</th>" for name in names)
@@ -64,20 +64,20 @@ class Result(ABC):
         )
         headline = f"<p><b>{html.escape(self.headline())}</b></p>" if self.headline() else ""
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        rest = f"<details><summary>all of it</summary><pre>{html.escape(self.text(verbose=True))}</pre></details>"
+        rest = f"<details><summary>full text</summary><pre>{html.escape(self.text(verbose=True))}</pre></details>"
         return headline + table + rest
 
 
 def flat(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return fields with each estimate (an object or a mapping with value, low, high) as three fields."""
-    found: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     for name, value in fields.items():
         ends = value if isinstance(value, Mapping) else {k: getattr(value, k, None) for k in ("value", "low", "high")}
         if {"value", "low", "high"} <= ends.keys() and ends["low"] is not None:
-            found |= {name: ends["value"], f"{name}_low": ends["low"], f"{name}_high": ends["high"]}
+            columns |= {name: ends["value"], f"{name}_low": ends["low"], f"{name}_high": ends["high"]}
         else:
-            found[name] = value
-    return found
+            columns[name] = value
+    return columns
 
 
 def _shown(value: Any) -> str:

@@ -1,1 +1,1 @@
-"""Results as a reader sees them: first screens of 80 columns, and all of it."""
+"""Results as text: first screens of 80 columns, and full texts."""

@@ -1,4 +1,4 @@
-"""Claims and verdicts as a reader sees them: a first screen of 80 columns, all columns, and one claim in full."""
+"""Claims and verdicts as text: a first screen of 80 columns, all columns, and a single claim in full."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["all_columns", "first_screen", "one_claim", "summary"]
 
 _WIDE: Final = 200
-"""Columns of a page that is not for a terminal, with all columns."""
+"""Characters of a line with all columns, where the output is not a terminal."""
 _STYLES: Final = {
     "proved": "green",
     "proved with fix": "yellow",
@@ -30,14 +30,14 @@ _STYLES: Final = {
 
 
 def summary(chosen: Sequence[Claim], results: Mapping[str, Verification]) -> str:
-    """Return how many claims hold as printed, and whether what was derived agrees."""
+    """Return how many claims hold as printed, and whether the derived verdicts agree."""
     counts = Counter(item.verdict.value for item in chosen)
-    told = ", ".join(f"{n} {name}" for name, n in counts.most_common())
+    verdicts = ", ".join(f"{n} {name}" for name, n in counts.most_common())
     wrong = sum(item.needs_correction for item in chosen)
     unknown = counts["open"]
     text = f"{len(chosen) - wrong - unknown} of {len(chosen)} claims hold as printed, {wrong} do not"
     text += f", {unknown} are open" if unknown else ""
-    text += f": {told}." if told else "."
+    text += f": {verdicts}." if verdicts else "."
     return f"{text} {_agreement(results)}." if results else text
 
 
@@ -48,13 +48,13 @@ def _agreement(results: Mapping[str, Verification]) -> str:
 
 
 def first_screen(chosen: Sequence[Claim], results: Mapping[str, Verification], *, coloured: bool) -> str:
-    """Return the verdicts in 80 columns: how many hold, by paper, and each claim."""
+    """Return the verdicts in 80 columns: totals, totals by paper, and each claim."""
     blocks = [textwrap.fill(summary(chosen, results), SCREEN)]
     if len({item.paper for item in chosen}) > 1:
         blocks.append(_by_paper(chosen))
     if chosen:
         blocks += [_list(chosen, results, coloured=coloured)]
-        blocks.append("One in full, with what holds instead: specplan theorems ID. Where it stands: -v.")
+        blocks.append("A claim in full, with its correction: specplan theorems ID. Sources: -v.")
     return "\n\n".join(blocks)
 
 
@@ -101,7 +101,7 @@ def all_columns(chosen: Sequence[Claim], results: Mapping[str, Verification], *,
 
 
 def _totals(chosen: Sequence[Claim], results: Mapping[str, Verification]) -> str:
-    """Counts of verdicts, and what the derivation found."""
+    """Counts of verdicts, and the agreement of derived ones."""
     counts = Counter(item.verdict.value for item in chosen)
     text = f"\n{len(chosen)} claims: " + ", ".join(f"{count} {name}" for name, count in counts.items())
     return f"{text}\n{_agreement(results)}" if results else text
@@ -140,7 +140,7 @@ def one_claim(item: Claim, result: Verification, *, coloured: bool) -> str:
 
 
 def _formula_rows(name: str, formula: Testable | None) -> list[tuple[str, str]]:
-    """What a machine tries, and where."""
+    """The checked formula and its domain."""
     return [] if formula is None else [(f"{name}formula", formula.text), (f"{name}domain", formula.where)]
 
 
@@ -163,7 +163,7 @@ def _verdict(value: str) -> Any:
 
 
 def _rendered(content: RenderableType, *, coloured: bool, width: int) -> str:
-    """Text of a rich renderable: colours on a terminal, which has its own width, else plain."""
+    """Text of a rich renderable: coloured and of the terminal's width on a terminal, else plain."""
     from rich.console import Console
 
     console = Console(

@@ -1,4 +1,4 @@
-"""Thresholds as a reader sees them: a first screen of 80 columns, and all of them."""
+"""Thresholds as text: a first screen of 80 columns, and the full table."""
 
 from __future__ import annotations
 
@@ -16,43 +16,43 @@ if TYPE_CHECKING:
 __all__ = ["as_text", "first_screen"]
 
 _MOST_ROWS: Final = 12
-"""Thresholds on the first screen."""
+"""Most thresholds on the first screen."""
 _BEYOND: Final = 3
-"""Thresholds on the first screen behind the chosen one."""
+"""Thresholds after the chosen one on the first screen."""
 
 _Row = tuple["TestedThreshold", str, str, bool]
-"""A threshold, what it brings, the interval of that, and whether it is the chosen one."""
+"""A threshold, its speedup or cost, the interval of that, and whether it is chosen."""
 
 _SAMPLING_NOTES: Final = {
-    "independent": "decisions taken as independent of each other (right if each answer gave one)",
-    "one-per-answer": "answers independent, one decision of each drawn with the seed; answers weigh the same",
-    "per-answer-mean": "answers independent, mean loss of each answer, betting p-values; answers weigh the same",
+    "independent": "decisions are assumed independent (true if each answer has one decision)",
+    "one-per-answer": "answers are independent; one decision of each is drawn with the seed; answers have equal weight",
+    "per-answer-mean": "answers are independent; mean loss of each answer, betting p-values; answers have equal weight",
 }
 
 
-def first_screen(found: Frontier | Cascade, labelled: LabelledDecisions, speedup_from: str) -> str:
-    """Return what fits a terminal of 80 columns: what to choose, and the thresholds around it.
+def first_screen(search: Frontier | Cascade, labelled: LabelledDecisions, speedup_from: str) -> str:
+    """Return the choice and the thresholds around it in 80 columns.
 
     Parameters
     ----------
-    found : all thresholds.
-    labelled : the decisions.
-    speedup_from : what the speedups rest on; empty for a gate.
+    search : all tested thresholds.
+    labelled : the labelled decisions.
+    speedup_from : source of the speedups; empty for a gate.
     """
-    rows = _told_apart(_rows(found))
+    rows = _distinct(_rows(search))
     shown = _around_the_chosen(rows)
-    unit = found.bound.unit
+    unit = search.bound.unit
     first, value, kept = ("threshold", "speedup", "accepted") if speedup_from else ("gamma", "cost", "kept")
     needed = any(row.units_needed is not None for row, *_ in shown)
     headings = [first, kept, "risk", "at most", value, *(["needed"] if needed else []), "status"]
     below = [
-        *([f"{len(rows) - len(shown)} more that decide otherwise are not shown."] if len(rows) > len(shown) else []),
-        f"risk: observed; at most: its upper limit, for this {first} alone"
-        f"{f'; needed: labelled {unit} to certify it' if needed else ''}. All of them, and what it rests on: -v.",
+        *([f"{len(rows) - len(shown)} more with other decisions are not shown."] if len(rows) > len(shown) else []),
+        f"risk: observed; at most: its upper limit for this single {first}"
+        f"{f'; needed: labelled {unit} to certify it' if needed else ''}. All rows and assumptions: -v.",
     ]
     return "\n\n".join(
         [
-            textwrap.fill(f"{found.verdict} {found.advice}", SCREEN, break_on_hyphens=False),
+            textwrap.fill(f"{search.verdict} {search.advice}", SCREEN, break_on_hyphens=False),
             textwrap.fill(f"{_about(labelled)}:", SCREEN),
             table(headings, [_short_cells(row, needed=needed) for row in shown]),
             "\n".join(textwrap.fill(line, SCREEN, subsequent_indent="  ") for line in below),
@@ -60,13 +60,13 @@ def first_screen(found: Frontier | Cascade, labelled: LabelledDecisions, speedup
     )
 
 
-def as_text(found: Frontier | Cascade, labelled: LabelledDecisions, speedup_from: str) -> str:
-    """Return all of it: every threshold that decides otherwise than its neighbour, and what the guarantee rests on."""
+def as_text(search: Frontier | Cascade, labelled: LabelledDecisions, speedup_from: str) -> str:
+    """Return every threshold whose decisions differ from its neighbour's, and the assumptions of the guarantee."""
     first, value, kept = ("threshold", "speedup", "accepted") if speedup_from else ("gamma", "cost", "kept")
     headings = [first, kept, "failures", "risk", "one-sided limits", "p-value", value, "95 %"]
-    headings += [f"{found.bound.unit} needed", "status"]
-    lines = [_about(labelled), "", table(headings, [_cells(row) for row in _told_apart(_rows(found))])]
-    return "\n".join([*lines, "", found.verdict, found.advice, "", *_notes(found.bound, speedup_from)])
+    headings += [f"{search.bound.unit} needed", "status"]
+    lines = [_about(labelled), "", table(headings, [_cells(row) for row in _distinct(_rows(search))])]
+    return "\n".join([*lines, "", search.verdict, search.advice, "", *_notes(search.bound, speedup_from)])
 
 
 def _about(labelled: LabelledDecisions) -> str:
@@ -78,18 +78,18 @@ def _about(labelled: LabelledDecisions) -> str:
     return known
 
 
-def _rows(found: Frontier | Cascade) -> list[_Row]:
-    if hasattr(found, "points"):
+def _rows(search: Frontier | Cascade) -> list[_Row]:
+    if hasattr(search, "points"):
         return [
-            (p.row, f"{p.speedup.value:.2f}", f"{p.speedup.low:.2f} – {p.speedup.high:.2f}", i == found.chosen)
-            for i, p in enumerate(found.points)
+            (p.row, f"{p.speedup.value:.2f}", f"{p.speedup.low:.2f} – {p.speedup.high:.2f}", i == search.chosen)
+            for i, p in enumerate(search.points)
         ]
-    both = zip(found.rows, found.costs, strict=True)
-    return [(row, f"{cost:.4g}", "", i == found.chosen) for i, (row, cost) in enumerate(both)]
+    both = zip(search.rows, search.costs, strict=True)
+    return [(row, f"{cost:.4g}", "", i == search.chosen) for i, (row, cost) in enumerate(both)]
 
 
-def _told_apart(rows: Sequence[_Row]) -> list[_Row]:
-    """Neighbouring thresholds that decide alike are one line: the lowest of them, or the one chosen."""
+def _distinct(rows: Sequence[_Row]) -> list[_Row]:
+    """Merge neighbouring thresholds with equal decisions: keep the last of them, or the chosen one."""
     kept: list[_Row] = []
     for item in rows:
         row, *_, chosen = item
@@ -102,7 +102,7 @@ def _told_apart(rows: Sequence[_Row]) -> list[_Row]:
 
 
 def _around_the_chosen(rows: Sequence[_Row]) -> Sequence[_Row]:
-    """The chosen one, a few behind it, and those before it; where none is chosen, those that the walks came to."""
+    """Rows around the chosen threshold; without a choice, those that were tested last."""
     tested = [i for i, (row, *_) in enumerate(rows) if row.status in ("certified", "failed")]
     middle = next((i for i, row in enumerate(rows) if row[-1]), tested[-1] if tested else len(rows) - 1)
     end = min(max(middle + 1 + _BEYOND, _MOST_ROWS), len(rows))
@@ -150,11 +150,11 @@ def _cells(item: _Row) -> list[str]:
 
 def _notes(bound: Bound, speedup_from: str) -> Iterator[str]:
     yield f"- sampling: {_SAMPLING_NOTES[bound.sampling]}"
-    yield "- the guarantee is for fresh decisions drawn as these were, by the same models, prompts and temperature"
+    yield "- the guarantee holds for fresh decisions of the same models, prompts and temperature"
     if bound.risk == "wrong-given-accepted":
         yield (
-            "- two walks, each with half of the failure probability, start where enough is accepted to be certified; "
-            "exact if P(wrong | score) does not rise with the score"
+            "- two searches, each with half of the failure probability, start where enough decisions are accepted; "
+            "exact if P(wrong | score) does not increase with the score"
         )
     if bound.risk == "accuracy-loss":
         way = (

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from calibrate.costs.fit import fit_cost, pace
+from calibrate.costs.fit import fit_cost, slowdown_of
 from calibrate.costs.resampling import resampled_answers
 from calibrate.costs.sweep import fit_passes
 from calibrate.record.engine_records import DecodeSample, EngineRecord, InUse, PrefillSample, PrefillSums, Work
@@ -85,7 +85,7 @@ def test_what_prefills_beside_decoding_save_comes_back() -> None:
     counted, blind = (fit_cost(timed.model_copy(update={"in_use": [one]}), use="steps") for one in in_use)
     assert (counted.factors.prefill, counted.shared_s) == pytest.approx((2.0, 2.0 * saved_s))
     assert (blind.factors.prefill, blind.shared_s) == pytest.approx((seconds / (10 * PLANTED.prefill(20)), 0.0))
-    assert pace([(counted, in_use[0])]) == pytest.approx(1.0)
+    assert slowdown_of([(counted, in_use[0])]) == pytest.approx(1.0)
     assert fit_cost(timed.model_copy(update={"prefill": alone}), use="plain").shared_s == 0.0
 
 
@@ -163,7 +163,7 @@ def test_what_waking_costs_is_told_apart() -> None:
         fit = fit_cost(record(0.0, 3).model_copy(update={"in_use": [one]}))
         assert fit.waking_s == pytest.approx(0.006, rel=1e-9)
         assert fit.factors.prefill == pytest.approx(2.0, rel=1e-9)
-        assert pace([(fit, one)]) == pytest.approx(1.0, rel=1e-9)
+        assert slowdown_of([(fit, one)]) == pytest.approx(1.0, rel=1e-9)
 
 
 def test_what_an_engine_never_did_alone_it_takes_as_in_an_answer_of_its_own() -> None:
@@ -202,7 +202,7 @@ def test_company_for_a_part_of_the_time_slows_that_part(share: float) -> None:
     assert fit.factors.decode == pytest.approx(1.5, rel=1e-9)
     assert fit.factors.prefill == pytest.approx(2.0, rel=1e-9)
     assert fit.factors.beside == pytest.approx(1.3, rel=1e-9)
-    assert pace([(fit, one)]) == pytest.approx(1.0, rel=1e-9)
+    assert slowdown_of([(fit, one)]) == pytest.approx(1.0, rel=1e-9)
 
 
 def test_a_slowing_that_company_cannot_explain_has_a_limit() -> None:
@@ -285,15 +285,15 @@ def test_context_costs_passes_what_it_costs_iterations_where_their_texts_are_of_
         assert tables[4].iteration(b, 45 * b) == pytest.approx(1.5 * PLANTED.iteration(b, 0) + 0.001 * b, rel=0.02)
 
 
-def test_the_pace_of_an_engine_is_what_its_work_took_longer() -> None:
-    assert pace([]) is None
+def test_the_slowdown_of_an_engine_is_what_its_work_took_longer() -> None:
+    assert slowdown_of([]) is None
     fit = fit_cost(record(0.0, 3))
     prefill_s = 3 * PLANTED.prefill_s + 60 * PLANTED.prefill_token_s
     done = InUse(decode=[(1, 60, 12_000, 1.25 * 60 * PLANTED.iteration(1, 200))], prefill=(3, 60, 1.25 * prefill_s))
-    assert pace([(fit, done)] * 2) == pytest.approx(1.25)
+    assert slowdown_of([(fit, done)] * 2) == pytest.approx(1.25)
     slowed = replace(fit, factors=replace(fit.factors, beside=1.25))
     shared = done.model_copy(update={"beside": Work(decode=done.decode, prefill=done.prefill)})
-    assert pace([(slowed, shared)]) == pytest.approx(1.0)
+    assert slowdown_of([(slowed, shared)]) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 100])

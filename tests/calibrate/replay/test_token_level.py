@@ -29,7 +29,7 @@ from sim.catalogue import method
 from sim.configuration import METHOD_NAMES, TOKEN_METHOD_NAMES, Configuration
 from sim.operations import DRAFT, TARGET, Step, prompt
 from specplan.check.validating import validation
-from specplan.check.validating.asked import Below, configurations_of, named
+from specplan.check.validating.questions import Below, configurations_of, named
 from specplan.cli import cli
 from specplan.planning.overshoot import EFFECTS, overshoot
 from specplan.planning.planner import Request, kind, label, plan

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from measured_profiles import STEP_TOKENS, measured, speculated, with_engine
 
-from calibrate.costs.fit import pace
+from calibrate.costs.fit import slowdown_of
 from calibrate.costs.sweep import fit_passes
 from calibrate.record.engine_records import DecodeSample, InUse, PrefillSample
 from calibrate.record.profile import Profile
@@ -88,7 +88,7 @@ def test_what_is_read_again_in_every_prefill_counts() -> None:
     assert system.fits["plain"][target].reread == pytest.approx(20.0)
     session = session_of(system.trial(autoregressive, "plain"), 0)
     assert session.finished == pytest.approx(0.8128, rel=1e-6)
-    assert pace([(system.fits["plain"][target], alone)]) == pytest.approx(1.0, rel=1e-9)
+    assert slowdown_of([(system.fits["plain"][target], alone)]) == pytest.approx(1.0, rel=1e-9)
     decoding = found(blocks, "draft-model", 3)
     assert decoding.cost.prefill(8) + 3 * decoding.cost.prefill(0) == pytest.approx(0.0248, rel=1e-9)
 

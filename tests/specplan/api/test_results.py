@@ -66,11 +66,11 @@ def test_a_plan_of_models_is_what_the_command_prints(run_main: Main) -> None:
 def test_a_row_for_each_method_and_each_number_of_answers(plan: ProfilePlan) -> None:
     records = plan.records()
     assert [r["method"] for r in records if "answers_at_once" not in r] == [
-        row.prediction.configuration.method for row in plan.found.rows
+        row.prediction.configuration.method for row in plan.ranking.rows
     ]
     assert {r["answers_at_once"] for r in records if "answers_at_once" in r} == {2}
     assert records[0]["speedup"] == plan.speedup.value
-    assert plan.headline().startswith(plan.found.verdict)
+    assert plan.headline().startswith(plan.ranking.verdict)
 
 
 def test_a_first_screen_fits_80_columns_and_says_the_rest_with_v(plan: ProfilePlan, run_main: Main) -> None:
@@ -91,7 +91,7 @@ def test_a_first_screen_fits_80_columns_and_says_the_rest_with_v(plan: ProfilePl
     whole = run_main(*words, "--concurrency", "2", "-v")[1]
     assert whole.rstrip("\n") == plan.text(verbose=True)
     assert "vllm serve" in whole
-    assert all(note in whole for note in plan.found.assumptions)
+    assert all(note in whole for note in plan.ranking.assumptions)
 
 
 def test_columns_that_say_nothing_are_dropped() -> None:

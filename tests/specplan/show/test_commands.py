@@ -48,7 +48,7 @@ def test_explain(tmp_path: Path) -> None:
 
 def test_a_table_of_a_paper(tmp_path: Path) -> None:
     text = reported(tmp_path, "reproduce", "lookahead-decoding")
-    assert "Predicted beside published" in text
+    assert "Predicted and published" in text
 
 
 def test_a_report_is_not_overwritten(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_a_validation_under_load() -> None:
         n_questions=12,
         n_rounds=4,
         off_from=(8, None),
-        pace={},
+        slowdown={},
         swept={},
         most={},
     )

@@ -115,7 +115,7 @@ def test_a_row_is_good_within_ten_percent_or_inside_the_interval_for_it(found: V
 
 def test_text_and_data_say_the_same(found: Validation, compared: Comparison) -> None:
     text, data = as_text(found), json.loads(to_json(plain(found)))
-    assert "How well predictions tell the 4 rows apart" in text
+    assert "How well predictions rank the 4 rows" in text
     assert "next measurement" in text
     by = data["telling_apart"]["predictions_by"]
     assert list(by) == sorted(compared.skills)

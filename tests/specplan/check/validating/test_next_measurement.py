@@ -36,15 +36,15 @@ def paced(profile: Profile, paces: list[float], tokens: int | None = None) -> Pr
 
 
 def test_a_machine_of_one_pace_and_one_that_drifts_slowly_add_nothing() -> None:
-    assert Measurements(paced(measured(ALL), [1.0] * 10)).pace == 0.0
-    assert Measurements(paced(measured(ALL), [1.3] * 10)).pace == pytest.approx(0.0)
-    drift = Measurements(paced(measured(ALL), list(np.exp(np.linspace(0.0, 1.0, 101))))).pace
+    assert Measurements(paced(measured(ALL), [1.0] * 10)).time_noise == 0.0
+    assert Measurements(paced(measured(ALL), [1.3] * 10)).time_noise == pytest.approx(0.0)
+    drift = Measurements(paced(measured(ALL), list(np.exp(np.linspace(0.0, 1.0, 101))))).time_noise
     assert drift == pytest.approx(0.01 / math.sqrt(2.0))
 
 
 def test_noise_of_the_pace_is_found() -> None:
     noise = np.random.default_rng(1).lognormal(0.0, 0.2, 1500)
-    found = Measurements(paced(measured([True] * 2), list(noise))).pace
+    found = Measurements(paced(measured([True] * 2), list(noise))).time_noise
     assert found == pytest.approx(0.2, rel=0.1)  # standard error 2.2 %: false alarms below 1e-4
 
 

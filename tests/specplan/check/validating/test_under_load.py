@@ -139,9 +139,9 @@ def test_the_table_says_what_to_choose_and_what_its_figures_are(run: Any) -> Non
     assert out.startswith(screen.rstrip("\n"))
     for words in (
         "12 fresh questions in 3 rounds",
-        "chosen as predicted",
+        "predicted best",
         "regret: ",
-        "from 4 clients on as measured",
+        "from 4 clients on (measured)",
         "Student's over rounds",
         "Run with:",
     ):
@@ -161,7 +161,7 @@ def test_the_table_says_what_to_choose_and_what_its_figures_are(run: Any) -> Non
             "answers=12 must be at least 32: 4 rounds, each with a question for every",
         ),
         (("--concurrency", "1", "--rounds", "1"), "--rounds=1 must be an integer in [2, 1000]"),
-        (("--concurrency", "1", "--timeline", "a.png"), "timeline='a.png' is of one answer at a time"),
+        (("--concurrency", "1", "--timeline", "a.png"), "timeline='a.png' is for concurrency 1"),
     ],
 )
 def test_bad_input_is_one_line(run: Any, words: tuple[str, ...], said: str) -> None:
@@ -227,7 +227,7 @@ def test_the_interval_of_a_gain_has_the_noise_that_one_of_single_answers_has() -
     uneven = even.model_copy(update={"answers": [even.answers[0], slow, even.answers[2]]})
     before, after = (LoadPredictor(Trials(one), [8, 8], {}).expected(LR, 4) for one in (even, uneven))
     halves = [math.log(one["gain"].high / one["gain"].value) for one in (before, after)]
-    noise = 1.96 * math.sqrt(2.0) * Measurements(uneven).pace / math.sqrt(16)
+    noise = 1.96 * math.sqrt(2.0) * Measurements(uneven).time_noise / math.sqrt(16)
     assert noise > 0.1
     assert halves[1] == pytest.approx(math.hypot(halves[0], noise), rel=1e-9)
     assert after["gain"].value == before["gain"].value

@@ -88,7 +88,7 @@ def test_the_command_says_what_moved(run_main: Main, tmp_path: Path) -> None:
         Path(sources[-1]).write_text(exposition(replace(SERVER, conditional=0.6), n))
     code, out, err = run_main("explain", *sources, "--profile", str(known))
     assert (code, err) == (0, "")
-    assert "Moved from what measured-test predicts: drafts right up to position 1" in out
+    assert "Moved from the predictions of measured-test: drafts right up to position 1" in out
     code, out, _ = run_main("explain", *sources, "--profile", str(known), "--json")
     assert json.loads(out)["drift"]["moved"][0] == "drafts right up to position 1"
     code, _, err = run_main("explain", *sources, "--profile", str(known), "--method", "eagle")
@@ -137,7 +137,7 @@ def test_steps_behind_a_gateway_are_compared() -> None:
     assert [one.what for one in fewer.moved] == names[:1]
     longer = behind(page(0, 0), page(400, 200, target=40))
     assert [one.what for one in longer.moved] == names[2:]
-    with pytest.raises(SchemaError, match="went back"):
+    with pytest.raises(SchemaError, match="decreased"):
         behind(page(300, 300), page(150, 150))
     with pytest.raises(SchemaError, match="judged"):
         behind(page(3, 3), page(3, 3))

@@ -10,7 +10,7 @@ from measured_profiles import STEP_TOKENS, measured
 from calibrate.record.library import load
 from calibrate.record.profile import Profile
 from sim.configuration import Configuration
-from specplan.live.drift.expected import Band, Pace, acceptance, lengths, paces
+from specplan.live.drift.expected import Band, TokenTime, acceptance, lengths, token_times
 from specplan.live.drift.watch import DriftWatch
 
 BAND = Band(value=0.8, low=0.78, high=0.82)
@@ -24,7 +24,7 @@ def watch() -> DriftWatch:
     return DriftWatch(
         accepted=BAND,
         lengths={"target": (Band(value=0.5, low=0.47, high=0.53), rank)},
-        paces={"target": Pace(by_batch={1: 0.01, 4: 0.013})},
+        token_times={"target": TokenTime(by_batch={1: 0.01, 4: 0.013})},
     )
 
 
@@ -73,7 +73,7 @@ def test_a_pace_beyond_what_was_measured_is_not_judged() -> None:
     for _ in range(1_000):
         found.timed("target", 9, 1.0)
     assert found.findings == ()
-    assert Pace(by_batch={1: 0.01, 4: 0.013}).at(2) == pytest.approx(0.011)
+    assert TokenTime(by_batch={1: 0.01, 4: 0.013}).at(2) == pytest.approx(0.011)
 
 
 def test_a_measured_profile_says_what_to_expect() -> None:
@@ -89,14 +89,14 @@ def test_a_measured_profile_says_what_to_expect() -> None:
     band, rank_of = known
     assert (rank_of(STEP_TOKENS - 1), rank_of(STEP_TOKENS), rank_of(STEP_TOKENS + 1)) == (0.0, 0.5, 1.0)
     assert band.low < 0.5 < band.high
-    assert paces(profile)["target"].at(3) == pytest.approx(0.010)
+    assert token_times(profile)["target"].at(3) == pytest.approx(0.010)
 
 
 def test_a_published_profile_has_nothing_to_watch_single_steps_by() -> None:
     profile = load("lr-deepseek-gsm8k")
     assert acceptance(profile, Configuration.parse("lr-async k1=2")) is None
     assert lengths(profile, "target") is None
-    assert paces(profile) == {}
+    assert token_times(profile) == {}
 
 
 def by_length(seed: int, *, n_answers: int = 30) -> Profile:

@@ -18,9 +18,9 @@ from starlette.routing import Route
 
 from calibrate.engines.http.engine import OpenAIEngine
 from calibrate.engines.http.wire import HttpConfig
-from specplan.live.gateway.asked import Message
 from specplan.live.gateway.chat import ChatTemplate
 from specplan.live.gateway.refusals import Refusal
+from specplan.live.gateway.requests import Message
 from theory.errors import CalibrationError
 
 BEGIN = "<s>"

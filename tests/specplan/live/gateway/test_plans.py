@@ -45,7 +45,7 @@ def test_a_plan_by_load_has_the_best_of_each(written: dict[str, Any], tmp_path: 
         gains = best["gain"]["value"] > 1.0
         assert configuration == (Configuration.parse(best["configuration"]) if gains else PLAIN)
     assert [load for load, _ in plan.by_load] == [1, 64]
-    assert plan.asking.temperature == written["advice"]["client"]["temperature"]
+    assert plan.defaults.temperature == written["advice"]["client"]["temperature"]
     assert plan.expected[plan.by_load[0][1]].acceptance == written["rows"][0]["acceptance"]
 
 
@@ -58,7 +58,7 @@ def test_without_loads_it_is_the_first_row(written: dict[str, Any], tmp_path: Pa
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"schema": "specplan.validation"}, "is no plan"),
+        ({"schema": "specplan.validation"}, "is not a plan"),
         ({"schema_version": 2}, "schema_version"),
         ({"rows": []}, "rows"),
         ({"rows": None}, "rows"),

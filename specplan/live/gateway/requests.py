@@ -1,4 +1,4 @@
-"""What a client asks for: the bodies of OpenAI's API, checked, and which of them steps cannot serve."""
+"""Requests in OpenAI's API: checks of their bodies, and which fields the step-level methods cannot serve."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, ValidationError
 
 from calibrate.record.json_text import parse_json
-from specplan.live.gateway.plans import Asking
+from specplan.live.gateway.plans import RequestDefaults
 from specplan.live.gateway.refusals import Refusal, bad_request, unknown_model
 from theory.errors import SchemaError, shown
 
-__all__ = ["FIELDS", "Asked", "Kind", "Message", "parse_body"]
+__all__ = ["FIELDS", "AnswerRequest", "Kind", "Message", "parse_body"]
 
 Kind = Literal["chat", "completion"]
 
 _LEGACY_TOKENS: Final = 16
-"""Length of a completion that names none, as in OpenAI's API."""
+"""Default of ``max_tokens`` of a completion, as in OpenAI's API."""
 
 _NEUTRAL: Final[Mapping[str, tuple[Any, ...]]] = {
     "n": (1,),
@@ -45,13 +45,13 @@ _NEUTRAL: Final[Mapping[str, tuple[Any, ...]]] = {
     "add_special_tokens": (True,),
     "suffix": ("",),
 }
-"""Fields that change nothing at these values; at others steps cannot serve them."""
+"""Fields with the values at which they change nothing; step-level methods cannot serve other values."""
 
 FIELDS: Final = frozenset({*_NEUTRAL, "messages", "prompt"})
-"""Fields that steps cannot serve, as far as they have names."""
+"""Known fields because of which a request may be forwarded."""
 
 _IGNORED: Final = frozenset({"user", "store", "service_tier", "prompt_cache_key", "safety_identifier"})
-"""Fields that change no text. (``echo`` and the like are not here: they do.)"""
+"""Fields that do not change the answer's text."""
 
 
 class _StreamOptions(BaseModel):
@@ -61,7 +61,7 @@ class _StreamOptions(BaseModel):
 
 
 class Message(BaseModel):
-    """One message of a chat; whatever it holds besides goes to the template as it came."""
+    """A message of a chat; its other fields go to the chat template unchanged."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -70,7 +70,7 @@ class Message(BaseModel):
 
     @property
     def is_text(self) -> bool:
-        """Whether it holds nothing but text."""
+        """Whether all its parts are text."""
         parts = self.content if isinstance(self.content, list) else ()
         return all(part.get("type") == "text" for part in parts)
 
@@ -103,17 +103,17 @@ class _Chat(_Body):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """One request, checked."""
+class AnswerRequest:
+    """A checked request."""
 
     kind: Kind
     body: Mapping[str, Any]
-    """As it came."""
+    """The body as the client sent it."""
     prompt: str
-    """The text to continue; empty for a chat, whose template makes it."""
+    """Text to continue; empty for a chat, whose template renders it."""
     messages: tuple[Message, ...]
     template_kwargs: Mapping[str, Any]
-    """For the chat template, such as ``enable_thinking``."""
+    """Arguments of the chat template, such as ``enable_thinking``."""
     stream: bool
     include_usage: bool
     max_tokens: int
@@ -122,69 +122,70 @@ class Asked:
     top_p: float
     seed: int
     name: str
-    """Goes into the seeds of all requests, as the name of a question does in a validation."""
+    """Part of the seeds of all its requests, as the name of a question is in a validation."""
     stop: tuple[str, ...]
     whole: tuple[str, ...]
-    """Fields that steps cannot serve: the request goes to the target's server as it is, and is decoded plainly."""
+    """Fields that step-level methods cannot serve: if any, the request is forwarded to the target's server."""
 
 
 def _parsed(data: bytes) -> Any:
-    """What a body says."""
+    """Parse the JSON of a body."""
     try:
         body = parse_json(data.decode("utf-8"), "the body")
         json.dumps(body, allow_nan=False)  # NaN is no JSON, but Python reads it
     except (SchemaError, ValueError) as error:
         rule = str(error) if isinstance(error, SchemaError) else "the body is not JSON"
-        raise Refusal(f"{rule}: send an object as OpenAI's API has it") from None
+        raise Refusal(f"{rule}: send a JSON object in the form of OpenAI's API") from None
     return body
 
 
-def parse_body(data: bytes, kind: Kind, *, model: str, asking: Asking, max_tokens: int) -> Asked:
+def parse_body(data: bytes, kind: Kind, *, model: str, defaults: RequestDefaults, max_tokens: int) -> AnswerRequest:
     """Check a body.
 
     Parameters
     ----------
     data : JSON text.
-    model : that is offered.
-    asking : what holds where the body does not say.
-    max_tokens : an answer may have at most.
+    kind : ``chat`` or ``completion``.
+    model : name of the served model.
+    defaults : values of fields that the body leaves out.
+    max_tokens : longest answer, tokens.
 
     Raises
     ------
-    Refusal : no JSON, a field outside its domain, another model, or a longer answer.
+    Refusal : not JSON, a field outside its domain, another model, or a longer answer.
     """
     body = _parsed(data)
     if not isinstance(body, dict):
-        raise Refusal("the body is no JSON object: send one as OpenAI's API has it")
+        raise Refusal("the body is not a JSON object: send one in the form of OpenAI's API")
     form: type[_Chat | _Completion] = _Chat if kind == "chat" else _Completion
     try:
-        found = form.model_validate(body)
+        fields = form.model_validate(body)
     except ValidationError as error:
         raise _invalid(error) from None
-    if found.model not in ("", model):
-        raise unknown_model(found.model, model)
-    asked_tokens = found.max_completion_tokens or found.max_tokens
-    if asked_tokens is not None and asked_tokens > max_tokens:
+    if fields.model not in ("", model):
+        raise unknown_model(fields.model, model)
+    requested = fields.max_completion_tokens or fields.max_tokens
+    if requested is not None and requested > max_tokens:
         raise bad_request(
-            "max_tokens", asked_tokens, f"must be at most {max_tokens} here (--max-answer-tokens of the gateway)"
+            "max_tokens", requested, f"must be at most {max_tokens} here (--max-answer-tokens of the gateway)"
         )
-    stop = (found.stop,) if isinstance(found.stop, str) else tuple(found.stop or ())
-    chat, prompt = isinstance(found, _Chat), _prompt(found)
-    return Asked(
+    stop = (fields.stop,) if isinstance(fields.stop, str) else tuple(fields.stop or ())
+    chat, prompt = isinstance(fields, _Chat), _prompt(fields)
+    return AnswerRequest(
         kind=kind,
         body=body,
         prompt=prompt or "",
-        messages=tuple(found.messages) if isinstance(found, _Chat) else (),
-        template_kwargs=dict(found.chat_template_kwargs or {}) if isinstance(found, _Chat) else {},
-        stream=found.stream,
-        include_usage=found.stream_options is not None and found.stream_options.include_usage,
-        max_tokens=asked_tokens or (max_tokens if chat else min(_LEGACY_TOKENS, max_tokens)),
-        temperature=asking.temperature if found.temperature is None else found.temperature,
-        top_p=asking.top_p if found.top_p is None else found.top_p,
-        seed=secrets.randbits(62) if found.seed is None else found.seed,
-        name=(found.metadata or {}).get("stream", ""),
+        messages=tuple(fields.messages) if isinstance(fields, _Chat) else (),
+        template_kwargs=dict(fields.chat_template_kwargs or {}) if isinstance(fields, _Chat) else {},
+        stream=fields.stream,
+        include_usage=fields.stream_options is not None and fields.stream_options.include_usage,
+        max_tokens=requested or (max_tokens if chat else min(_LEGACY_TOKENS, max_tokens)),
+        temperature=defaults.temperature if fields.temperature is None else fields.temperature,
+        top_p=defaults.top_p if fields.top_p is None else fields.top_p,
+        seed=secrets.randbits(62) if fields.seed is None else fields.seed,
+        name=(fields.metadata or {}).get("stream", ""),
         stop=stop,
-        whole=_not_by_steps(found, prompt),
+        whole=_not_by_steps(fields, prompt),
     )
 
 
@@ -195,25 +196,25 @@ def _invalid(error: ValidationError) -> Refusal:
     return Refusal(f"{place}: {first['msg'].lower()}{got}", param=place)
 
 
-def _prompt(found: _Chat | _Completion) -> str | None:
-    """The text to continue; None where the request has none, or several."""
-    if isinstance(found, _Chat):
+def _prompt(fields: _Chat | _Completion) -> str | None:
+    """The text to continue; None where the request is a chat, or has several prompts or token ids."""
+    if isinstance(fields, _Chat):
         return None
-    one = found.prompt
-    if isinstance(one, list) and len(one) == 1 and isinstance(one[0], str):
-        one = one[0]
-    if one == "":
-        raise bad_request("prompt", one, "must not be empty")
-    return one if isinstance(one, str) else None
+    text = fields.prompt
+    if isinstance(text, list) and len(text) == 1 and isinstance(text[0], str):
+        text = text[0]
+    if text == "":
+        raise bad_request("prompt", text, "must not be empty")
+    return text if isinstance(text, str) else None
 
 
-def _not_by_steps(found: _Chat | _Completion, prompt: str | None) -> tuple[str, ...]:
-    """Fields that steps cannot serve."""
+def _not_by_steps(fields: _Chat | _Completion, prompt: str | None) -> tuple[str, ...]:
+    """Fields that step-level methods cannot serve."""
     names = [
         name
-        for name, value in (found.model_extra or {}).items()
+        for name, value in (fields.model_extra or {}).items()
         if value is not None and name not in _IGNORED and value not in _NEUTRAL.get(name, ())
     ]
-    if isinstance(found, _Chat):
-        return tuple(names + ["messages"] * (not all(message.is_text for message in found.messages)))
+    if isinstance(fields, _Chat):
+        return tuple(names + ["messages"] * (not all(message.is_text for message in fields.messages)))
     return tuple(names + ["prompt"] * (prompt is None))

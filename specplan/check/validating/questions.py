@@ -1,4 +1,4 @@
-"""What a validation was asked to run: configurations, models, and fresh questions."""
+"""Inputs of a validation: configurations, models and fresh questions."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ __all__ = ["Below", "Questions", "configurations_of", "named", "to_ask"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Questions:
-    """Fresh questions, and what is known about them."""
+    """Fresh questions, with their source and ground truth."""
 
     problems: Sequence[Problem]
     source: str
-    """Where they come from."""
+    """Source, for the record."""
     truth: Truth | None
 
 
 def to_ask(
     profile: Profile, answers: int, prompts: Path | None, seed: int, servers: Mapping[str, str]
 ) -> tuple[MeasurableModels, Questions]:
-    """Return the models of a profile, and so many fresh questions for them.
+    """Return the models of a profile, and ``answers`` fresh questions for them.
 
     Parameters
     ----------
-    servers : those that have another address now than in the profile: address there to address now.
+    servers : new address by the address in the profile, for servers that moved.
 
     Raises
     ------
-    ParameterError : a profile that names no models, or no such server; too few answers; no questions for these models.
+    ParameterError : a profile without models, an unknown server, too few answers, or no questions for these models.
     """
     if profile.source != "measured":
-        raise ParameterError("profile", profile.name, "must be a measured one: a published one names no models to run")
+        raise ParameterError("profile", profile.name, "must be a measured one: a published one has no models to run")
     if answers < 2:
         raise ParameterError("answers", answers, "must be an integer >= 2")
     models = models_of(dict(profile.settings))
@@ -66,14 +66,14 @@ def to_ask(
 
 @dataclass(frozen=True, slots=True)
 class Below:
-    """The token level as it was asked for."""
+    """Options of the token level below a step-level method."""
 
     token: str | None
     settings: tuple[str, ...]
     k2_list: list[int]
 
     def fields(self) -> dict[str, Any]:
-        """Fields of a configuration for a step-level method."""
+        """Return the fields of a step-level method's configuration."""
         if self.token is None:
             if self.settings:
                 raise ParameterError("token-set", self.settings, "needs --token")
@@ -83,28 +83,28 @@ class Below:
 
 
 def named(runs: tuple[str, ...]) -> list[Configuration]:
-    """Configurations by their names, each once."""
-    found = [Configuration.parse(text) for text in runs]
-    return list({one.name: one for one in found}.values())
+    """Return the configurations of these names, each once."""
+    configurations = [Configuration.parse(text) for text in runs]
+    return list({one.name: one for one in configurations}.values())
 
 
 def configurations_of(
     method: str, settings: tuple[str, ...], k1_list: list[int], rules: str, below: Below
 ) -> list[Configuration]:
-    """Every method asked for with every window and depth asked for, or with its own."""
+    """Return each given method with each given window and depth, or with its defaults."""
     names = [choice("method", name.strip(), METHOD_NAMES) for name in method.split(",")]
     if settings and len(names) > 1:
         raise ParameterError("set", settings, "needs a single method")
-    found = []
+    configurations = []
     for name in names:
         knobs = parse_knobs(name, settings)
         schedule = None if "rules" in knobs else rules
-        windows: list[int | None] = [*dict.fromkeys(k1_list)] or [None]  # None: the method's own
+        windows: list[int | None] = [*dict.fromkeys(k1_list)] or [None]  # None: the method's default
         depths: list[int | None] = [*dict.fromkeys(below.k2_list)] or [None]
         under = {} if name in TOKEN_METHOD_NAMES else below.fields()
-        found += [
+        configurations += [
             Configuration(method=name, k1=k1, k2=k2, rules=schedule, knobs=knobs, **under)
             for k1 in windows
             for k2 in depths
         ]
-    return found
+    return configurations

@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from specplan.live.gateway.asked import Asked, Kind, parse_body
-from specplan.live.gateway.plans import Asking
+from specplan.live.gateway.plans import RequestDefaults
 from specplan.live.gateway.refusals import Refusal
+from specplan.live.gateway.requests import AnswerRequest, Kind, parse_body
 
-ASKING = Asking(temperature=0.7, top_p=0.9)
+DEFAULTS = RequestDefaults(temperature=0.7, top_p=0.9)
 TEXT = {"prompt": "one"}
 CHAT = {"messages": [{"role": "user", "content": "one"}]}
 
 
-def parsed(body: Any) -> Asked:
+def parsed(body: Any) -> AnswerRequest:
     kind: Kind = "chat" if isinstance(body, dict) and "messages" in body else "completion"
-    return parse_body(json.dumps(body).encode(), kind, model="m", asking=ASKING, max_tokens=500)
+    return parse_body(json.dumps(body).encode(), kind, model="m", defaults=DEFAULTS, max_tokens=500)
 
 
 def test_what_a_request_does_not_say_is_the_plans() -> None:
@@ -95,4 +95,4 @@ def test_what_is_wrong_is_said_in_one_line(body: Any, status: int, param: str | 
 @pytest.mark.parametrize("data", [b"", b"{", b"\xff", b"[" * 100_000, b'{"prompt": NaN}', b"1e999"])
 def test_what_is_no_json_is_refused(data: bytes) -> None:
     with pytest.raises(Refusal):
-        parse_body(data, "completion", model="m", asking=ASKING, max_tokens=500)
+        parse_body(data, "completion", model="m", defaults=DEFAULTS, max_tokens=500)
