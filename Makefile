@@ -9,13 +9,15 @@ VLLM_STAMP := $(VLLM_VENV)/.specplan-setup
 PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 python3.11,$(shell \
 	$(name) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && command -v $(name))))
 
-.PHONY: help setup setup-vllm demo test test-all test-vllm check docs format figures bench clean
+.PHONY: help setup setup-vllm demo test test-slow test-all test-vllm check docs format figures bench clean
 .DELETE_ON_ERROR:
+unexport PYTHONDONTWRITEBYTECODE  # without byte code, each worker compiles all tests again in each run
 
 help:
 	@echo "make demo      measure the bundled pair of models, plan, simulate, validate (under 5 minutes)"
 	@echo "make test      the tests that every change must pass"
-	@echo "make test-all  those marked slow as well"
+	@echo "make test-slow those that take more than 5 seconds each, but for the longest"
+	@echo "make test-all  all of these, and the longest"
 	@echo "make test-vllm those that need vLLM, on its CPU build, in an environment of their own"
 	@echo "make check     formatting, lint and strict types"
 	@echo "make docs      build the documentation into build/docs, and run what its tutorials show"
@@ -40,6 +42,9 @@ demo: setup
 
 test: setup
 	$(BIN)/python -m pytest -n $(WORKERS)
+
+test-slow: setup
+	$(BIN)/python -m pytest -n $(WORKERS) -m "slow and not long and not gpu and not vllm and not benchmark"
 
 test-all: setup
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not gpu and not vllm and not benchmark"

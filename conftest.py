@@ -1,16 +1,44 @@
-"""What doctests share with tests: examples that run real models are slow."""
+"""What doctests share with tests: those that take more than five seconds are marked slow, or fail."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Generator
+
 import pytest
 
-SLOW = ("specplan.api.calibrating.calibrate", "specplan.api.validating.validate")
-"""Examples that start engines, tens of seconds each."""
+pytest_plugins = ("pytester",)
+
+SLOW_EXAMPLES = ("specplan.api.calibrating.calibrate", "specplan.api.validating.validate")
+"""Doctests that start engines, tens of seconds each."""
+
+SLOW_S = 5.0
+"""What a test without a mark may take, s: the smaller of wall and CPU time, so that other work on the machine does not
+count."""
+
+UNTIMED = ("slow", "gpu", "vllm", "benchmark", "docs")
+"""Marks of tests that may take longer."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark them, before tests are chosen by their marks."""
+    """Mark examples, before tests are chosen by their marks."""
     for item in items:
-        if isinstance(item, pytest.DoctestItem) and item.name in SLOW:
+        if isinstance(item, pytest.DoctestItem) and item.name in SLOW_EXAMPLES:
             item.add_marker(pytest.mark.slow)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """Fail a test that is slow without saying so. Fixtures are not counted: which test sets them up is by chance."""
+    began = _clocks()
+    yield
+    seconds = min(after - before for before, after in zip(began, _clocks(), strict=True))
+    if seconds > SLOW_S and not any(item.get_closest_marker(mark) for mark in UNTIMED):
+        pytest.fail(f"took {seconds:.1f} s of at most {SLOW_S:g}: shorten it, or mark it slow", pytrace=False)
+
+
+def _clocks() -> tuple[float, float]:
+    """Wall time and CPU time, that of finished children included, s."""
+    *cpu, wall = os.times()
+    return wall, sum(cpu)

@@ -11,7 +11,7 @@ W and N were measured.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ from theory.lookahead_decoding.speedup import MAX_DRAFT, lookahead_compression
 if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult
 
-__all__ = ["LookaheadFit", "fit_lookahead", "held_out_errors"]
+__all__ = ["LookaheadFit", "fit_lookahead"]
 
 _STARTS = tuple((alpha, f) for alpha in (0.3, 0.8) for f in (1.2, 3.0))
 _EDGE = 1e-9
@@ -111,36 +111,6 @@ def fit_lookahead(
         stderr_steps_per_hit=bands[1],
         residuals=np.asarray(residuals(best.x) * error),
     )
-
-
-def held_out_errors(
-    window: ArrayLike, ngram: ArrayLike, compression: ArrayLike, groups: Sequence[int], *, stderr: ArrayLike = 1.0
-) -> FloatArray:
-    """Measured minus predicted compression, each setting predicted by a fit to the other groups.
-
-    Parameters
-    ----------
-    window, ngram, compression, stderr : as in `fit_lookahead`.
-    groups : the group of each setting; a group is left out as a whole.
-
-    Returns
-    -------
-    Errors, [-], (n,).
-
-    Raises
-    ------
-    ParameterError : as in `fit_lookahead`, or not one group per setting.
-    """
-    w, n, s, error = _settings(window, ngram, compression, stderr)
-    group = np.asarray(groups)
-    if group.shape != s.shape:
-        raise ParameterError("groups", groups, f"must name a group for each of the {s.size} settings")
-    found = np.empty_like(s)
-    for one in np.unique(group):
-        out = group == one
-        fit = fit_lookahead(w[~out], n[~out], s[~out], stderr=error[~out])
-        found[out] = s[out] - fit.compression(w[out], n[out])
-    return found
 
 
 def _settings(

@@ -33,7 +33,7 @@ from sim.trial import run_answer
 from specplan.planning.predict import Predictor
 from theory.errors import ParameterError, SchemaError
 
-N_TEXTS = 2
+N_TEXTS = 1
 OPTIONS = MeasureOptions(batches=(1, 2), contexts=(8,), iterations=4, prefills=(4, 32), repeats=2, rounds=2)
 
 
@@ -43,7 +43,7 @@ TOKENS = (
 )
 
 
-def plan(n: int = 3) -> CalibrationPlan:
+def plan(n: int = 2) -> CalibrationPlan:
     return CalibrationPlan(
         models=BundledPair.models,
         problems=tuple(brief_problems(n, 5, "calibration")),
@@ -51,7 +51,7 @@ def plan(n: int = 3) -> CalibrationPlan:
         truth=bundled_truth(),
         engine=OPTIONS,
         token=TOKENS,
-        n_token_answers=2,
+        n_token_answers=1,
         warm_up_s=0.05,
         name="small",
     )
@@ -146,7 +146,7 @@ def test_answers_with_token_level_methods_are_spread_evenly() -> None:
         return [index for index in range(len(one.problems)) if one.takes_token_answer(index)]
 
     assert taken(replace(plan(10), n_token_answers=4)) == [2, 4, 7, 9]
-    assert taken(replace(plan(3), n_token_answers=40)) == [0, 1, 2]
+    assert taken(replace(plan(2), n_token_answers=40)) == [0, 1]
     settings = [TokenSetting(method="draft-model", knobs={"k2": k2}) for k2 in range(2, 14)]
     for n_settings, n_taken in ((2, 100), (6, 80), (12, 40)):
         assert len(taken(replace(plan(100), n_token_answers=None, token=tuple(settings[:n_settings])))) == n_taken
@@ -214,7 +214,7 @@ def test_an_interrupted_measurement_goes_on_where_it_stopped(
 def test_a_journal_of_another_measurement_is_refused(measurement: tuple[Profile, list[str], Path]) -> None:
     _, _, journal = measurement
     with pytest.raises(SchemaError, match="problems_sha256"):
-        asyncio.run(calibrate_models(plan(2), journal))
+        asyncio.run(calibrate_models(plan(3), journal))
 
 
 def test_the_summary_is_recomputed_by_hand(measurement: tuple[Profile, list[str], Path]) -> None:
@@ -224,7 +224,7 @@ def test_the_summary_is_recomputed_by_hand(measurement: tuple[Profile, list[str]
     ratio = sum(s.draft.seconds for s in steps) / sum(s.target.seconds for s in steps)
     assert cost_ratio(profile.answers).value == pytest.approx(ratio)
     assert set(replay_error(profile)) == {"baseline", "target", "draft"}
-    assert summarise(profile)[0].startswith("small: 3 answers")
+    assert summarise(profile)[0].startswith("small: 2 answers")
 
 
 def test_the_system_replays_the_recorded_answers(measurement: tuple[Profile, list[str], Path]) -> None:

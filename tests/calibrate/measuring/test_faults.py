@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import re
 import socket
 from collections.abc import Callable
 from contextlib import suppress
@@ -26,19 +27,19 @@ from calibrate.running.problem import Problem
 from theory.errors import CalibrationError
 
 OPTIONS = MeasureOptions(batches=(1, 2), contexts=(8,), iterations=6, prefills=(4,), repeats=2, rounds=2)
-FAST_S = 0.0005
-
+N_ANSWERS = 2
+FAST = Planted(iteration_s=0.0005, steps=3, step_tokens=(2, 5))
 FAULTS = {
     "delay": {"delay:0.03": 0.2},
-    "reset": {"reset": 0.1},
-    "500": {"500": 0.1},
-    "429": {"429:0.01": 0.1},
-    "truncate": {"truncate:2": 0.04},
-    "short": {"short:0": 0.01, "short:1": 0.01, "short:5": 0.01},
-    "cut": {"cut:2": 0.04},
+    "reset": {"reset": 0.15},
+    "500": {"500": 0.15},
+    "429": {"429:0.01": 0.15},
+    "truncate": {"truncate:1": 0.04},
+    "short": {"short:0": 0.01, "short:1": 0.01, "short:3": 0.02},
+    "cut": {"cut:1": 0.03},
     "cut before the first event": {"cut:0": 0.03},
-    "die and return": {"die:0.2": 0.02},
-    "all": {"delay:0.02": 0.05, "reset": 0.02, "503": 0.02, "429:0.01": 0.02, "truncate:1": 0.01, "cut:3": 0.01},
+    "die and return": {"die:0.1": 0.03},
+    "all": {"delay:0.02": 0.1, "reset": 0.04, "503": 0.04, "429:0.01": 0.04, "truncate:1": 0.01, "cut:2": 0.01},
 }
 
 
@@ -50,10 +51,10 @@ def _quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("calibrate.measuring.calibration.LONGEST_WAIT_S", 0.1)
 
 
-def plan(target: str, draft: str, *, n: int = 5, patience_s: float = 300.0) -> CalibrationPlan:
+def plan(target: str, draft: str, *, patience_s: float = 300.0) -> CalibrationPlan:
     return CalibrationPlan(
         models=RemoteModels(target=target, draft=draft, timeout_s=120.0),
-        problems=tuple(Problem(name=f"q{i}", prompt=f"Question {i} is?") for i in range(n)),
+        problems=tuple(Problem(name=f"q{i}", prompt=f"Question {i} is?") for i in range(N_ANSWERS)),
         engine=OPTIONS,
         warm_up_s=0.02,
         patience_s=patience_s,
@@ -93,7 +94,7 @@ def counts(profile: Profile) -> list[Any]:
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Profile:
-    with serving(Planted(iteration_s=FAST_S)) as target, serving(Planted(iteration_s=FAST_S)) as draft:
+    with serving(FAST) as target, serving(FAST) as draft:
         return carry_out(plan(target.url, draft.url), tmp_path_factory.mktemp("calm") / "j")
 
 
@@ -102,8 +103,8 @@ def test_no_fault_changes_what_is_recorded(name: str, undisturbed: Profile, tmp_
     """The same texts, verdicts and token counts, as many samples, every part once in the journal."""
     journal = tmp_path / "j"
     with (
-        serving(Planted(iteration_s=FAST_S)) as target,
-        serving(Planted(iteration_s=FAST_S)) as draft,
+        serving(FAST) as target,
+        serving(FAST) as draft,
         proxied(target.url, random_faults(FAULTS[name], seed=3)) as first,
         proxied(draft.url, random_faults(FAULTS[name], seed=4)) as second,
     ):
@@ -112,12 +113,12 @@ def test_no_fault_changes_what_is_recorded(name: str, undisturbed: Profile, tmp_
     assert said(profile) == said(undisturbed)
     assert [one[2:] for one in counts(profile)] == [one[2:] for one in counts(undisturbed)]
     keys = [json.loads(line).get("key") for line in journal.read_bytes().splitlines()]
-    assert len(keys) == len(set(keys)) == 1 + 2 * OPTIONS.rounds + 5
+    assert len(keys) == len(set(keys)) == 1 + 2 * OPTIONS.rounds + N_ANSWERS
 
 
 def test_a_part_that_was_broken_off_is_noted(tmp_path: Path) -> None:
     with (
-        serving(Planted(iteration_s=FAST_S)) as server,
+        serving(FAST) as server,
         proxied(server.url) as proxy,
     ):
         # How many requests the warm-up takes is a matter of time, and what it loses is not measured again.
@@ -137,9 +138,13 @@ def gives_up(planned: CalibrationPlan, journal: Path) -> str:
     return text
 
 
-def at_answers(fault: str) -> Callable[[int, str], str]:
-    """A fault in all completions once the answers have begun."""
-    return lambda number, path: fault if number > 50 and path == "/v1/completions" else ""
+def after_an_answer(fault: str, journal: Path) -> Callable[[int, str], str]:
+    """A fault in all completions once an answer is finished."""
+
+    def finished() -> bool:
+        return journal.exists() and b'"answer:' in journal.read_bytes()
+
+    return lambda _, path: fault if path == "/v1/completions" and finished() else ""
 
 
 @pytest.mark.parametrize(
@@ -156,18 +161,17 @@ def at_answers(fault: str) -> Callable[[int, str], str]:
 def test_a_fault_that_stays_is_told_in_one_line_and_what_was_finished_is_kept(
     fault: str, message: str, undisturbed: Profile, tmp_path: Path
 ) -> None:
-    import re
-
     journal = tmp_path / "j"
     with (
-        serving(Planted(iteration_s=FAST_S)) as target,
-        serving(Planted(iteration_s=FAST_S)) as draft,
-        proxied(target.url, at_answers(fault)) as proxy,
+        serving(FAST) as target,
+        serving(FAST) as draft,
+        proxied(target.url, after_an_answer(fault, journal)) as proxy,
     ):
         text = gives_up(plan(proxy.url, draft.url, patience_s=0.1), journal)
         assert re.search(message, text)
         assert f"target at {proxy.url}" in text
         kept = journal.read_bytes()
+        assert b'"answer:' in kept
         proxy.plan = lambda number, path: ""
         profile = carry_out(plan(proxy.url, draft.url), journal)
     assert journal.read_bytes().startswith(kept)
@@ -175,7 +179,7 @@ def test_a_fault_that_stays_is_told_in_one_line_and_what_was_finished_is_kept(
 
 
 def test_a_server_that_stays_away_is_unreachable(tmp_path: Path) -> None:
-    with serving(Planted(iteration_s=FAST_S)) as server:
+    with serving(FAST) as server:
         with proxied(server.url) as proxy:
             gone = proxy.url
         text = gives_up(plan(gone, server.url), tmp_path / "j")

@@ -47,6 +47,7 @@ def test_configuration_suits_common_engines(name: str) -> None:
     assert config["max_position_embeddings"] >= 1024
 
 
+@pytest.mark.slow
 def test_greedy_answers_are_right(target: LanguageModel) -> None:
     """At the card's greedy accuracy of 0.95, 24 or fewer of 30 come by chance once in 300 draws; half-trained: 0.43."""
     asked = pair.problems(30, 1)

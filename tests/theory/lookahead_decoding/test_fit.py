@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from theory.errors import ParameterError
-from theory.lookahead_decoding.fit import fit_lookahead, held_out_errors
+from theory.lookahead_decoding.fit import fit_lookahead
 from theory.lookahead_decoding.speedup import lookahead_compression
 
 GRID_W, GRID_N = (array.ravel() for array in np.meshgrid([1, 2, 4, 8, 16, 32], [2, 3, 4, 5, 6]))
@@ -49,16 +49,6 @@ def test_weights() -> None:
     assert fit.alpha2 == pytest.approx(0.5, abs=1e-3)
 
 
-def test_held_out_errors_do_not_see_what_they_predict() -> None:
-    s = np.array(lookahead_compression(0.5, 1.5, window=GRID_W, ngram=GRID_N))
-    spoilt = s.copy()
-    out = GRID_N == 4
-    spoilt[out] += 0.5
-    errors = held_out_errors(GRID_W, GRID_N, spoilt, GRID_N.tolist())
-    assert errors[out] == pytest.approx(0.5, abs=1e-6)
-    assert held_out_errors(GRID_W, GRID_N, s, GRID_W.tolist()) == pytest.approx(0.0, abs=1e-6)
-
-
 @pytest.mark.parametrize(
     ("wrong", "name"),
     [
@@ -73,8 +63,3 @@ def test_refuses(wrong: dict[str, object], name: str) -> None:
     good = {"window": [4, 8], "ngram": [3, 3], "compression": [1.3, 1.5]}
     with pytest.raises(ParameterError, match=name):
         fit_lookahead(**{**good, **wrong})
-
-
-def test_refuses_groups_of_another_size() -> None:
-    with pytest.raises(ParameterError, match="groups"):
-        held_out_errors([4, 8, 2], [3, 3, 3], [1.3, 1.5, 1.1], [0, 1])

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from bundled_pair import brief_problems
 
 from calibrate.engines.torch.token_methods.eagle_head import build_head, read_head
 from calibrate.pair import head_path, problems, target_path
@@ -24,7 +25,7 @@ def target() -> LanguageModel:
 
 @pytest.fixture(scope="module")
 def texts(target: LanguageModel) -> list[Text]:
-    return read_texts(target, written_texts(target, problems(16, 3, "training"), 3))
+    return read_texts(target, written_texts(target, brief_problems(3, 3, "training"), 3))
 
 
 @pytest.fixture(scope="module")
@@ -71,8 +72,10 @@ def test_only_drafted_tokens_of_the_answer_count(target: LanguageModel, texts: l
         assert torch.allclose(one.wanted[0, places], true[there], atol=1e-3)
 
 
-def test_training_makes_drafts_come_true(target: LanguageModel, texts: list[Text]) -> None:
+@pytest.mark.slow
+def test_training_makes_drafts_come_true(target: LanguageModel) -> None:
     """Untrained, a head and the target have next to nothing in common; 40 steps on 16 texts change that."""
+    texts = read_texts(target, written_texts(target, problems(16, 3, "training"), 3))
     recipe = Recipe(n_steps=40, rows=8, depth=2, warm_up=10)
     untrained = build_head(json.loads((head_path() / "config.json").read_text()))
     before = acceptance(untrained, target.network, texts, 2, 0.6)
@@ -82,6 +85,7 @@ def test_training_makes_drafts_come_true(target: LanguageModel, texts: list[Text
     assert after[0].n == len(texts)
 
 
+@pytest.mark.slow
 def test_the_head_of_the_repository_drafts_well(target: LanguageModel, head: Any) -> None:
     """On held-out questions; the card says how well, and the interval of so few is within it or overlaps."""
     card = json.loads((head_path().parent / "card.json").read_text())["eagle"]

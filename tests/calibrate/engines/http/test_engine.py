@@ -451,11 +451,16 @@ def test_planted_latencies_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
 Pair = tuple[OpenAIServer, OpenAIServer]
 
 
-def plan(servers: Pair, n: int = 3, **options: object) -> CalibrationPlan:
-    models = RemoteModels(target=servers[0].url, draft=f"{servers[1].url}#small", **options)  # type: ignore[arg-type]
-    problems = tuple(Problem(name=f"q{i}", prompt=f"Question {i} is?") for i in range(n))
+def plan(servers: Pair, n: int = 3, n_texts: int = 0, **options: object) -> CalibrationPlan:
+    problems = tuple(Problem(name=f"q{i}", prompt=f"Question {i} is?") for i in range(n + n_texts))
     return CalibrationPlan(
-        models=models, problems=problems, engine=OPTIONS, warm_up_s=0.02, patience_s=0.0, name="remote"
+        models=RemoteModels(target=servers[0].url, draft=f"{servers[1].url}#small", **options),  # type: ignore[arg-type]
+        problems=problems[:n],
+        texts=problems[n:],
+        engine=OPTIONS,
+        warm_up_s=0.02,
+        patience_s=0.0,
+        name="remote",
     )
 
 
@@ -467,25 +472,24 @@ def carry_out(planned: CalibrationPlan, journal: Path) -> tuple[Profile, int]:
 def test_planted_steps_and_acceptance_come_back(finished: tuple[Pair, bytes, Profile], tmp_path: Path) -> None:
     """Within intervals at which a right result fails once in 10,000 draws; the planted randomness is seeded."""
     servers = finished[0]
-    planned = plan(servers, 12)
+    planned = plan(servers, 2, n_texts=10)
     profile, n_parts = carry_out(planned, tmp_path / "j")
     assert n_parts == planned.n_parts
     assert Profile.parse(profile.to_json()) == profile
     z = stats.norm.isf(1e-4 / 2)
-    steps = [step for answer in profile.answers for step in answer.steps]
-    alpha = acceptance(profile.answers).alpha1
+    answers = profile.all_answers
+    steps = [step for answer in answers for step in answer.steps]
+    alpha = acceptance(answers).alpha1
     assert abs(alpha.value - 0.7) <= z * np.sqrt(0.21 / len(steps)) < 0.3
     for lengths, mean, n_lengths in (
         ([step.target.tokens for step in steps], 8.0, 9),
         ([step.draft.tokens for step in steps], 6.0, 7),
-        ([step.tokens for answer in profile.answers for step in answer.baseline], 8.0, 9),
+        ([step.tokens for answer in answers for step in answer.baseline], 8.0, 9),
     ):
         margin = z * np.sqrt((n_lengths**2 - 1) / 12 / len(lengths))
         assert abs(np.mean(lengths) - mean) <= margin < 1.6
-    assert {len(answer.baseline) for answer in profile.answers} == {4}
-    assert [record.tokens for record in profile.ngram] == [
-        sum(s.tokens for a in profile.answers for s in a.baseline) - 12
-    ] * 3
+    assert {len(answer.baseline) for answer in answers} == {4}
+    assert [record.tokens for record in profile.ngram] == [sum(s.tokens for a in answers for s in a.baseline) - 12] * 3
     assert profile.provenance.engine_version == "1.2.3"
     assert profile.engines["target"].device == servers[0].url.removeprefix("http://")
     assert models_of(dict(profile.settings)) == planned.models

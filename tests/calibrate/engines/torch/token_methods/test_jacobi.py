@@ -24,16 +24,6 @@ LIMITS = Limits(max_batch=4, n_idle=4, max_context=512)
 IDS = count(1)
 
 
-@pytest.fixture(scope="module")
-def target():
-    torch.set_num_threads(1)
-    folder = pair.target_path()
-    tokenizer = load_tokenizer(folder)
-    model = load_model(folder, dtype=torch.float32, device=torch.device("cpu"))
-    questions = [tokenizer.encode(p.prompt).ids for p in bundled_problems(3, 12, "validation")]
-    return Decoder(model, LIMITS.max_context + SPARE), tokenizer, questions
-
-
 def answers(target, window, **options):
     """The jobs of all questions, decoded together; ``window`` None is plain decoding."""
     engine = ContinuousBatch(target[0], target[1], frozenset([0]), LIMITS)

@@ -370,7 +370,11 @@ def pair():
 def test_greedy_answers_of_the_bundled_pair_are_lossless(pair):
     make_engine, tokenizer, _ = pair
     asked = [tokenizer.encode(problem.prompt).ids for problem in problems(3, 7, "validation")]
-    methods = [None, *(at(s, k2) for s in (DRAFT, EAGLE, NGRAM) for k2 in (2, 4, 8))]
+    guessing = [
+        Speculation(method="lookahead", k2=4, window=7, ngram=4, guesses=5),
+        Speculation(method="jacobi", k2=5, window=4),
+    ]
+    methods = [None, *(at(s, k2) for s in (DRAFT, EAGLE, NGRAM) for k2 in (2, 4, 8)), *guessing]
     jobs = [
         job(prompt, 70, ignore_eos=False, speculation=speculation, stop=stop)
         for prompt, speculation, stop in product(asked[:2], methods, [()])
