@@ -1,8 +1,8 @@
-"""Operators as NVIDIA's package aiconfigurator-core measured them, engine by engine, as a source of a pass's seconds.
+"""Operators that NVIDIA measured on 9 GPUs, kernel by kernel of an engine: the second source of a pass's seconds.
 
-The package (Apache-2.0, extra ``silicon``) ships tables of single operators and interpolates in them. Only its
-evaluation of operators is used: what a pass is made of stays with `theory.hardware.passes`, and what an engine takes
-beside operators is fitted again for this source (`_ENGINES`), since its sums lack what ours absorb.
+The package ``aiconfigurator-core`` (Apache-2.0; extra ``silicon``) ships tables of single operators and interpolates in
+them. Only that is used here: what a pass is made of and what an engine spends besides stays with
+`theory.hardware.passes`. `with_operators` says which source serves; docs/reference/league.md has the numbers behind it.
 """
 
 from __future__ import annotations
@@ -10,90 +10,244 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Final
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Final, Literal
 
-from theory.hardware.engines import EngineConstants
-from theory.hardware.formats import Format
-from theory.hardware.shapes import Experts, LatentAttention
 from theory.errors import ParameterError
+from theory.hardware.formats import Format
+from theory.hardware.gpu_records import Gpu
+from theory.hardware.passes import PassModel
+from theory.hardware.shapes import Experts, LatentAttention
+from theory.hardware.sources import FittedOperators
+from theory.hardware.work import Work
 
-_SYSTEMS: Final = {
-    "NVIDIA A100 SXM": "a100_sxm", "NVIDIA H100 SXM": "h100_sxm", "NVIDIA H200 SXM": "h200_sxm",
+__all__ = ["OPERATORS", "MeasuredOperators", "Operators", "with_operators"]
+
+Operators = Literal["auto", "fitted", "measured"]
+OPERATORS: Final = ("auto", "fitted", "measured")
+"""Whose operators: the constants of the GPU, the package's tables, or whichever is known to be nearer."""
+
+_PACKAGE: Final = "aiconfigurator-core"
+_SERIES: Final = "0.12."
+"""Versions whose interface and tables are known."""
+_SYSTEMS: Final[Mapping[str, str]] = {
+    "NVIDIA A100 SXM": "a100_sxm", "NVIDIA L40S": "l40s", "NVIDIA H100 SXM": "h100_sxm", "NVIDIA H200 SXM": "h200_sxm",
     "NVIDIA B200 SXM": "b200_sxm", "NVIDIA B300 SXM": "b300_sxm", "NVIDIA GB200": "gb200", "NVIDIA GB300": "gb300",
-    "NVIDIA L40S": "l40s", "NVIDIA RTX PRO 6000": "rtx_pro_6000_server",
+    "NVIDIA RTX PRO 6000": "rtx_pro_6000_server",
 }  # fmt: skip
-_PRODUCTS: Final = {"bf16": "bfloat16", "fp8": "fp8", "fp8-block": "fp8_block", "int4": "int4_wo", "nvfp4": "nvfp4"}
-_EXPERTS: Final = {**_PRODUCTS, "mxfp4": "w4a16_mxfp4", "int4-group32": "int4_wo"}
-_ROUTING: Final = "power_law_1.2"
+_FORMATS: Final[Mapping[str, str]] = {"bf16": "bfloat16", "fp8": "fp8", "int4": "int4_wo", "nvfp4": "nvfp4"}
+"""Block-wise fp8 is left out: products of the tables take 1.5 to 4 times what servers show, also on the H100."""
+_EXPERT_FORMATS: Final[Mapping[str, str]] = {"bf16": "bfloat16", "mxfp4": "w4a16_mxfp4", "nvfp4": "nvfp4"}
+_PLAIN_PRODUCT: Final = {"scale_num_tokens": 1, "low_precision_input": False, "seq_split": 1, "below_grid_sol": False}
+_PLAIN_ATTENTION: Final = {"fmha_quant_mode": "bfloat16", "use_qk_norm": False, "cp_size": 1}
+_PLAIN_EXPERTS: Final = {
+    "attention_dp_size": 1, "workload_distribution": "power_law_1.2", "moe_backend": None, "enable_eplb": False,
+    "is_context": True,
+}  # fmt: skip
+"""Fields that all operators share, as version 0.12 spells them; experts are loaded as unevenly as in servers."""
+_KINDS: Final = ("generation", "context")
+_TRIALS: Final = (Work(sequences=1.0, context=1000.0), Work(sequences=64.0, context=1000.0, prefill_tokens=1024.0))
+"""Iterations of which all operators must be in the tables."""
 
 
-class MeasuredOperators:
-    def __init__(self, handle: Any, lanes: dict[str, list[str]]) -> None:
-        self._handle = handle
-        self._lanes = lanes
-        self._known: dict[tuple[str, ...], float] = {}
+def with_operators(passes: PassModel, wanted: Operators = "auto") -> tuple[PassModel, str | None]:
+    """Return a pass model with the operators that serve it, and what to say about them, or None.
 
-    def product(self, rows: float, outputs: float, inputs: float, weights: Format) -> float:
-        spec = {
-            "Gemm": {
-                "n": round(outputs), "k": round(inputs), "quant_mode": _PRODUCTS[weights.name], "scale_num_tokens": 1,
-                "low_precision_input": False, "seq_split": 1, "below_grid_sol": False,
-            }
-        }  # fmt: skip
-        return self._between(rows, lambda n: self._ask(spec, x=n))
+    ``auto`` takes measured operators where the GPU's own constants are only scaled by data sheets and the model is
+    dense: there they halve the interval. Elsewhere the fitted constants are as near or nearer to served iterations.
 
-    def attention(self, *, sequences, tokens, context, heads, kv_heads, head_dim, cache_bytes, window=math.inf):
-        cache = "fp8" if cache_bytes == 1.0 else "bfloat16"
-        shape = {
-            "n": round(heads), "n_kv": round(kv_heads), "head_size": head_dim,
-            "window_size": 0 if math.isinf(window) else int(window), "kv_cache_dtype": cache,
-        }
-        one = {"GenerationAttention": {**shape, "lane_order": self._lanes["generation"]}}
-        decode = self._between(sequences, lambda n: self._ask(one, batch_size=n, s=max(1, round(context + 1))))
-        if tokens <= 1.0:
-            return decode
-        many = {"ContextAttention": {**shape, "fmha_quant_mode": "bfloat16", "use_qk_norm": False, "cp_size": 1, "lane_order": self._lanes["context"]}}
-        wide = self._between(sequences, lambda n: self._ask(many, is_context=True, batch_size=n, s=max(1, round(tokens)), prefix=round(context)))
-        return max(wide, decode) if context else wide
+    Raises
+    ------
+    ParameterError : ``wanted`` is not one of `OPERATORS`.
+    """
+    if wanted not in OPERATORS:
+        raise ParameterError("operators", wanted, f"must be one of {', '.join(OPERATORS)}")
+    prefers = not passes.gpu.fitted and not passes.shape.has_experts
+    if wanted == "fitted" or (wanted == "auto" and not prefers):
+        return passes, None
+    try:
+        source = MeasuredOperators(_tables(passes.gpu.name, passes.engine.name), passes.gpu)
+    except _MissingError as missing:
+        return passes, f"operators by constants of {passes.gpu.name}, not measured ones: {missing}"
+    engine = replace(passes.engine, untuned=0.0, untuned_small=0.0, padding=0.0)  # the tables hold them
+    found = replace(passes, measured=source, engine=engine)
+    for work in _TRIALS:
+        found.seconds(work)
+    if source.misses:
+        lacking = ", ".join(sorted(source.misses))
+        return passes, f"operators by constants of {passes.gpu.name}: measured ones lack {lacking}"
+    return found, f"operators measured: {source.tables.text}"
 
-    def latent(self, attention, *, hidden, tp, sequences, tokens, context, weights, cache_bytes):
-        raise ParameterError("attention", "latent", "not measured")
 
-    def experts(self, experts, *, hidden, tokens, asking, ep, expert_tp, weights, padding=0.0):
-        spec = {"Moe": {"hidden_size": hidden, "inter_size": experts.intermediate, "topk": experts.per_token, "num_experts": experts.count,
-            "moe_tp_size": expert_tp, "moe_ep_size": ep, "attention_dp_size": 1, "quant_mode": _EXPERTS[weights.name],
-            "workload_distribution": _ROUTING, "is_gated": experts.gated, "moe_backend": None, "enable_eplb": False, "is_context": True}}
-        return self._between(tokens, lambda n: self._ask(spec, x=n))
+class _MissingError(Exception):
+    """There are no tables for what is asked."""
 
-    def sums(self, n_gpus: int, size: float) -> float:
-        if n_gpus == 1:
-            return 0.0
-        spec = {"CustomAllReduce": {"hidden_size": 1, "tp_size": n_gpus, "quant": "half", "seq_split": 1}}
-        return self._ask(spec, x=max(1, round(size / 2)))
 
-    def _ask(self, spec, *, is_context=False, batch_size=1, s=1, prefix=0, x=None) -> float:
-        (kind, fields), = spec.items()
-        ops = json.dumps([{kind: {"name": "op", "scale_factor": 1.0, **fields}}])
-        key = (ops, is_context, batch_size, s, prefix, x)
-        if key not in self._known:
-            ((_, ms, *_),) = self._handle.evaluate_ops_json(ops, is_context=is_context, batch_size=batch_size, s=s, prefix=prefix, x=x)
-            self._known[key] = 1e-3 * ms
-        return self._known[key]
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    """The tables of an engine on a GPU."""
 
-    def _between(self, amount: float, seconds: Callable[[int], float]) -> float:
-        low = max(1, math.floor(amount))
-        share = min(max(amount - low, 0.0), 1.0)
-        return seconds(low) if share == 0 else (1-share)*seconds(low) + share*seconds(low+1)
+    handle: Any
+    """The package's evaluator of operators."""
+    lanes: Mapping[str, list[str]]
+    """Kernels of attention in order of preference, for decoding (``generation``) and for several tokens."""
+    text: str
 
 
 @cache
-def measured(gpu: str, engine: str, mode="SILICON") -> MeasuredOperators:
+def _tables(gpu: str, engine: str) -> _Tables:
+    """The tables of an engine on a GPU, read once; it takes 2 to 3 s.
+
+    Raises
+    ------
+    _MissingError : the package or its tables are not there.
+    """
+    try:
+        installed = version(_PACKAGE)
+    except PackageNotFoundError:
+        raise _MissingError(f"{_PACKAGE} is not installed (pip install 'specplan[silicon]')") from None
+    if not installed.startswith(_SERIES):
+        raise _MissingError(f"{_PACKAGE} {installed} is installed, {_SERIES}x is needed")
+    if gpu not in _SYSTEMS:
+        raise _MissingError(f"{_PACKAGE} has no tables of it")
     from aiconfigurator_core.sdk import perf_database
     from aiconfigurator_core.sdk.engine import EngineHandle
     from aiconfigurator_core.sdk.operations.attention import resolved_lane_order_for_op
-    version = perf_database.resolve_query_version(_SYSTEMS[gpu], engine, "current")
-    db = perf_database.get_database_view(_SYSTEMS[gpu], engine, version, database_mode=mode)
-    lanes = {k: resolved_lane_order_for_op(db, f"_{k}_attention_data") for k in ("generation","context")}
-    return MeasuredOperators(EngineHandle.for_database(db), lanes)
+
+    logging.getLogger("aiconfigurator_core").setLevel(logging.ERROR)  # it warns of every table that it fills up
+    system = _SYSTEMS[gpu]
+    try:
+        current = perf_database.resolve_query_version(system, engine, "current")
+        database = perf_database.get_database_view(system, engine, current, database_mode="SILICON")
+        lanes = {kind: resolved_lane_order_for_op(database, f"_{kind}_attention_data") for kind in _KINDS}
+        handle = EngineHandle.for_database(database)
+    except (RuntimeError, ValueError, AttributeError) as error:  # AttributeError: there is no such database
+        raise _MissingError(f"{_PACKAGE} has no tables of {engine} on it ({type(error).__name__})") from None
+    return _Tables(handle, lanes, f"{_PACKAGE} {installed}, {engine} {current} on {gpu}")
+
+
+class MeasuredOperators:
+    """Interpolated times of measured operators of an engine on a GPU.
+
+    What the tables do not hold (latent attention, formats and shapes that nobody timed) is answered by the GPU's fitted
+    constants, and named in ``misses``. Amounts that are not whole are interpolated between whole ones.
+    """
+
+    def __init__(self, tables: _Tables, gpu: Gpu) -> None:
+        self.tables = tables
+        self.misses: set[str] = set()
+        """Operators that the fitted constants answered for."""
+        self._fitted = FittedOperators(gpu)
+        self._known: dict[tuple[object, ...], float] = {}
+
+    def product(self, rows: float, outputs: float, inputs: float, weights: Format) -> float:
+        """Return the time of a product, s."""
+        spec = {"n": round(outputs), "k": round(inputs), "quant_mode": _FORMATS.get(weights.name), **_PLAIN_PRODUCT}
+        return self._or(
+            f"products in {weights.name}",
+            lambda: self._between(rows, lambda n: self._ask("Gemm", spec, x=n)),
+            lambda: self._fitted.product(rows, outputs, inputs, weights),
+        )
+
+    def attention(
+        self,
+        *,
+        sequences: float,
+        tokens: float,
+        context: float,
+        heads: float,
+        kv_heads: float,
+        head_dim: int,
+        cache_bytes: float,
+        window: float = math.inf,
+    ) -> float:
+        """Return the time of attention, s; of several tokens on a cache no less than reading that cache takes."""
+        window_size = 0 if math.isinf(window) else round(window)
+        cache = "fp8" if cache_bytes == 1.0 else "bfloat16"
+        shape = {"n": round(heads), "n_kv": round(kv_heads), "head_size": head_dim, "window_size": window_size}
+        decoding = {**shape, "kv_cache_dtype": cache, "lane_order": self.tables.lanes["generation"]}
+        reading = {**shape, "kv_cache_dtype": cache, **_PLAIN_ATTENTION, "lane_order": self.tables.lanes["context"]}
+
+        def one(n: int) -> float:
+            return self._ask("GenerationAttention", decoding, batch_size=n, s=max(1, round(context + 1.0)))
+
+        def many(n: int) -> float:
+            sizes = {"batch_size": n, "s": max(1, round(tokens)), "prefix": round(context)}
+            return self._ask("ContextAttention", reading, is_context=True, **sizes)
+
+        def seconds() -> float:
+            least = self._between(sequences, one) if context or tokens <= 1.0 else 0.0
+            return least if tokens <= 1.0 else max(least, self._between(sequences, many))
+
+        given = {"sequences": sequences, "tokens": tokens, "context": context, "heads": heads, "kv_heads": kv_heads}
+        return self._or(
+            f"attention of {heads:g} heads of {head_dim} over {kv_heads:g}",
+            seconds,
+            lambda: self._fitted.attention(**given, head_dim=head_dim, cache_bytes=cache_bytes, window=window),
+        )
+
+    def experts(
+        self,
+        experts: Experts,
+        *,
+        hidden: int,
+        tokens: float,
+        asking: float,
+        ep: int,
+        expert_tp: int,
+        weights: Format,
+        padding: float = 0.0,
+    ) -> float:
+        """Return the time of one layer's routed experts, s; the tables do not know how alike tokens choose."""
+        spec = {
+            "hidden_size": hidden, "inter_size": experts.intermediate, "topk": experts.per_token,
+            "num_experts": experts.count, "moe_tp_size": expert_tp, "moe_ep_size": ep, "is_gated": experts.gated,
+            "quant_mode": _EXPERT_FORMATS.get(weights.name), **_PLAIN_EXPERTS,
+        }  # fmt: skip
+        given = {"hidden": hidden, "ep": ep, "expert_tp": expert_tp, "weights": weights, "padding": padding}
+        return self._or(
+            f"{experts.count} experts of {hidden} x {experts.intermediate} in {weights.name}",
+            lambda: self._between(tokens, lambda n: self._ask("Moe", spec, x=n)),
+            lambda: self._fitted.experts(experts, tokens=tokens, asking=asking, **given),
+        )
+
+    def sums(self, n_gpus: int, size: float) -> float:
+        """Return the time to sum ``size`` bytes over the GPUs of a machine, s."""
+        if n_gpus == 1:
+            return 0.0
+        spec = {"hidden_size": 1, "tp_size": n_gpus, "quant": "half", "seq_split": 1}
+        return self._or(
+            f"sums over {n_gpus} GPUs",
+            lambda: self._ask("CustomAllReduce", spec, x=max(1, round(size / 2.0))),
+            lambda: self._fitted.sums(n_gpus, size),
+        )
+
+    def latent(self, attention: LatentAttention, **given: Any) -> float:
+        """Return the fitted constants' time: the tables time parts of it whose borders differ by engine."""
+        self.misses.add("latent attention with its projections")
+        return self._fitted.latent(attention, **given)
+
+    def _or(self, what: str, mine: Callable[[], float], theirs: Callable[[], float]) -> float:
+        try:
+            return mine()
+        except (RuntimeError, ValueError):  # the package's: no row, no neighbour, no such format
+            self.misses.add(what)
+            return theirs()
+
+    def _ask(self, kind: str, fields: Mapping[str, Any], *, is_context: bool = False, **sizes: int) -> float:
+        operator = json.dumps([{kind: {"name": kind, "scale_factor": 1.0, **fields}}])
+        key = operator, *sizes.items()
+        if key not in self._known:
+            given = {"batch_size": 1, "s": 1, **sizes}
+            ((_, milliseconds, *_),) = self.tables.handle.evaluate_ops_json(operator, is_context=is_context, **given)
+            self._known[key] = 1e-3 * milliseconds
+        return self._known[key]
+
+    @staticmethod
+    def _between(amount: float, seconds: Callable[[int], float]) -> float:
+        low = max(1, math.floor(amount))
+        share = max(0.0, amount - low)
+        return seconds(low) if share == 0.0 else (1.0 - share) * seconds(low) + share * seconds(low + 1)
