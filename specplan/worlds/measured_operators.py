@@ -11,7 +11,7 @@ import json
 import logging
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final, Literal
@@ -92,9 +92,11 @@ class _Tables:
 
     handle: Any
     """The package's evaluator of operators."""
-    lanes: Mapping[str, list[str]]
+    lanes: Mapping[str, tuple[str, ...]]
     """Kernels of attention in order of preference, for decoding (``generation``) and for several tokens."""
     text: str
+    known: dict[tuple[object, ...], float] = field(default_factory=dict)
+    """Seconds of operators that were asked for."""
 
 
 @cache
@@ -122,7 +124,7 @@ def _tables(gpu: str, engine: str) -> _Tables:
     try:
         current = perf_database.resolve_query_version(system, engine, "current")
         database = perf_database.get_database_view(system, engine, current, database_mode="SILICON")
-        lanes = {kind: resolved_lane_order_for_op(database, f"_{kind}_attention_data") for kind in _KINDS}
+        lanes = {kind: tuple(resolved_lane_order_for_op(database, f"_{kind}_attention_data")) for kind in _KINDS}
         handle = EngineHandle.for_database(database)
     except (RuntimeError, ValueError, AttributeError) as error:  # AttributeError: there is no such database
         raise _MissingError(f"{_PACKAGE} has no tables of {engine} on it ({type(error).__name__})") from None
@@ -141,7 +143,6 @@ class MeasuredOperators:
         self.misses: set[str] = set()
         """Operators that the fitted constants answered for."""
         self._fitted = FittedOperators(gpu)
-        self._known: dict[tuple[object, ...], float] = {}
 
     def product(self, rows: float, outputs: float, inputs: float, weights: Format) -> float:
         """Return the time of a product, s."""
@@ -238,13 +239,13 @@ class MeasuredOperators:
             return theirs()
 
     def _ask(self, kind: str, fields: Mapping[str, Any], *, is_context: bool = False, **sizes: int) -> float:
-        operator = json.dumps([{kind: {"name": kind, "scale_factor": 1.0, **fields}}])
-        key = operator, *sizes.items()
-        if key not in self._known:
+        key, known = (kind, *fields.values(), *sizes.items()), self.tables.known
+        if key not in known:
+            operator = json.dumps([{kind: {"name": kind, "scale_factor": 1.0, **fields}}])
             given = {"batch_size": 1, "s": 1, **sizes}
             ((_, milliseconds, *_),) = self.tables.handle.evaluate_ops_json(operator, is_context=is_context, **given)
-            self._known[key] = 1e-3 * milliseconds
-        return self._known[key]
+            known[key] = 1e-3 * milliseconds
+        return known[key]
 
     @staticmethod
     def _between(amount: float, seconds: Callable[[int], float]) -> float:
