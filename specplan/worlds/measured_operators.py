@@ -24,7 +24,7 @@ from theory.hardware.shapes import Experts, LatentAttention
 from theory.hardware.sources import FittedOperators
 from theory.hardware.work import Work
 
-__all__ = ["OPERATORS", "MeasuredOperators", "Operators", "with_operators"]
+__all__ = ["OPERATORS", "SYSTEMS", "MeasuredOperators", "Operators", "with_operators"]
 
 Operators = Literal["auto", "fitted", "measured"]
 OPERATORS: Final = ("auto", "fitted", "measured")
@@ -33,11 +33,12 @@ OPERATORS: Final = ("auto", "fitted", "measured")
 _PACKAGE: Final = "aiconfigurator-core"
 _SERIES: Final = "0.12."
 """Versions whose interface and tables are known."""
-_SYSTEMS: Final[Mapping[str, str]] = {
+SYSTEMS: Final[Mapping[str, str]] = {
     "NVIDIA A100 SXM": "a100_sxm", "NVIDIA L40S": "l40s", "NVIDIA H100 SXM": "h100_sxm", "NVIDIA H200 SXM": "h200_sxm",
     "NVIDIA B200 SXM": "b200_sxm", "NVIDIA B300 SXM": "b300_sxm", "NVIDIA GB200": "gb200", "NVIDIA GB300": "gb300",
     "NVIDIA RTX PRO 6000": "rtx_pro_6000_server",
 }  # fmt: skip
+"""GPUs of which the package has tables, and its names of them."""
 _FORMATS: Final[Mapping[str, str]] = {"bf16": "bfloat16", "fp8": "fp8", "int4": "int4_wo", "nvfp4": "nvfp4"}
 """Block-wise fp8 is left out: products of the tables take 1.5 to 4 times what servers show, also on the H100."""
 _EXPERT_FORMATS: Final[Mapping[str, str]] = {"bf16": "bfloat16", "mxfp4": "w4a16_mxfp4", "nvfp4": "nvfp4"}
@@ -113,14 +114,14 @@ def _tables(gpu: str, engine: str) -> _Tables:
         raise _MissingError(f"{_PACKAGE} is not installed (pip install 'specplan[silicon]')") from None
     if not installed.startswith(_SERIES):
         raise _MissingError(f"{_PACKAGE} {installed} is installed, {_SERIES}x is needed")
-    if gpu not in _SYSTEMS:
+    if gpu not in SYSTEMS:
         raise _MissingError(f"{_PACKAGE} has no tables of it")
     from aiconfigurator_core.sdk import perf_database
     from aiconfigurator_core.sdk.engine import EngineHandle
     from aiconfigurator_core.sdk.operations.attention import resolved_lane_order_for_op
 
     logging.getLogger("aiconfigurator_core").setLevel(logging.ERROR)  # it warns of every table that it fills up
-    system = _SYSTEMS[gpu]
+    system = SYSTEMS[gpu]
     try:
         current = perf_database.resolve_query_version(system, engine, "current")
         database = perf_database.get_database_view(system, engine, current, database_mode="SILICON")
