@@ -1,19 +1,20 @@
 """What the package aiconfigurator-core estimates by itself for a deployment: its own model, formats and composition.
 
 Beside `specplan.worlds.measured_operators`, which takes single operators from its tables, this is the package as its
-users run it: iterations by its compiled engine, load by its ``run_agg``, drafts as its multi-token prediction.
+users run it: iterations by its compiled engine, load by its ``run_agg``, drafts as its multi-token prediction. Where it
+has several kernels for a format of weights, tables do not say which ran: the fastest counts.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from itertools import product
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from specplan.worlds.measured_operators import SYSTEMS
 from specplan.worlds.model_files import ModelFacts, facts_of_config
@@ -24,7 +25,9 @@ from theory.hardware.passes import PassModel
 from theory.hardware.shapes import Shape
 from theory.hardware.work import Parallel
 
-__all__ = ["Peer", "Priced", "peers_of"]
+__all__ = ["Peer", "Priced", "fastest_iteration", "fastest_load"]
+
+Estimate = TypeVar("Estimate")
 
 _KERNELS: Final[Mapping[str, tuple[str, ...]]] = {
     "bf16": ("bfloat16",),
@@ -61,13 +64,8 @@ class Peer:
         from aiconfigurator_core.sdk.rust_engine_step import estimate_decode_step_latency_with_rust
 
         n, tokens = max(1, round(sequences)), max(1, round(context))
-        try:
-            milliseconds = estimate_decode_step_latency_with_rust(
-                self.model, self.database, gen_tokens=n, isl=tokens, osl=2
-            )
-        except (RuntimeError, ValueError) as error:
-            raise _refused(error) from None
-        return 1e-3 * float(milliseconds)
+        found = estimate_decode_step_latency_with_rust(self.model, self.database, gen_tokens=n, isl=tokens, osl=2)
+        return 1e-3 * float(found)
 
     def load(self, loop: ClosedLoop, copies: int, tokens_per_round: float = 1.0) -> Priced:
         """Return a closed loop on ``copies`` of the attention.
@@ -86,25 +84,57 @@ class Peer:
             if best and tokens > prompt * (batch - 1):
                 break  # one request at least decodes
             backend = get_backend(self.backend)  # a fresh one: it remembers results without the model
-            try:
-                summary = backend.run_agg(
-                    self.model, self.database, asked, ctx_tokens=tokens, decode_tokens_per_iteration=tokens_per_round
-                )
-            except (RuntimeError, ValueError) as error:
-                raise _refused(error) from None
+            summary = backend.run_agg(
+                self.model, self.database, asked, ctx_tokens=tokens, decode_tokens_per_iteration=tokens_per_round
+            )
             best = max(best, summary.get_result_dict(), key=lambda one: one.get("tokens/s", 0.0))
         return Priced(1e-3 * best["tpot"], 1e-3 * best["ttft"], best["tokens/s"])
 
 
-def peers_of(name: str, facts: ModelFacts, passes: PassModel, drafted: int = 0) -> list[Peer]:
-    """Return the package's views of a deployment, ``drafted`` tokens by its multi-token prediction per iteration.
+def fastest_iteration(
+    name: str, facts: ModelFacts, passes: PassModel, sequences: float, context: float, drafted: int = 0
+) -> float:
+    """Return the time of a decoding iteration of ``sequences`` in each copy of the attention, s.
 
-    There are several where it has several kernels for a format; an engine takes the fastest.
+    Parameters
+    ----------
+    name, facts, passes : the model by the name that a table gives, and what was deployed.
+    sequences, context : that decode, and cached tokens of each, mean.
+    drafted : tokens by its multi-token prediction, verified in the same iteration.
 
     Raises
     ------
     ParameterError : a model, GPU, format or engine that it has no estimate of.
     """
+    return min(_estimates(name, facts, passes, drafted, lambda peer: peer.iteration(sequences, context)))
+
+
+def fastest_load(
+    name: str, facts: ModelFacts, passes: PassModel, loop: ClosedLoop, drafted: int = 0, tokens_per_round: float = 1.0
+) -> Priced:
+    """Return a closed loop; arguments and errors as `fastest_iteration`, of rounds that commit so many tokens."""
+    copies = passes.parallel.dp
+    found = _estimates(name, facts, passes, drafted, lambda peer: peer.load(loop, copies, tokens_per_round))
+    return min(found, key=lambda one: one.per_token_s)
+
+
+def _estimates(
+    name: str, facts: ModelFacts, passes: PassModel, drafted: int, ask: Callable[[Peer], Estimate]
+) -> list[Estimate]:
+    """What each of the package's kernels comes to."""
+    found, reason = [], "it has no kernels of these formats"
+    for peer in _peers(name, facts, passes, drafted):
+        try:
+            found.append(ask(peer))
+        except (RuntimeError, ValueError) as error:
+            reason = str(error).partition("\n")[0][:100]
+    if not found:
+        raise ParameterError("aiconfigurator-core", name, f"has no estimate: {reason}")
+    return found
+
+
+def _peers(name: str, facts: ModelFacts, passes: PassModel, drafted: int) -> Iterator[Peer]:
+    """The package's views of a deployment, one for each of its kernels."""
     if passes.gpu.name not in SYSTEMS:
         raise ParameterError("gpu", passes.gpu.name, "has no tables in aiconfigurator-core")
     published = _bundled().get(facts.shape)
@@ -113,7 +143,10 @@ def peers_of(name: str, facts: ModelFacts, passes: PassModel, drafted: int = 0) 
         raise ParameterError("model", name, "is none of those that aiconfigurator-core ships")
     cache = "fp8" if passes.precision.cache == "fp8" else "bfloat16"
     key = path, passes.gpu.name, passes.engine.name, passes.parallel
-    return [peer for kernels in _kernels(facts, passes.precision) if (peer := _built(*key, *kernels, cache, drafted))]
+    for kernels in _kernels(facts, passes.precision):
+        peer = _built(*key, *kernels, cache, drafted)
+        if peer is not None:
+            yield peer
 
 
 def _kernels(facts: ModelFacts, precision: Precision) -> Iterator[tuple[str, str | None]]:
@@ -177,8 +210,3 @@ def _bundled() -> dict[Shape, str]:
             continue
         found.setdefault(shape, name)
     return found
-
-
-def _refused(error: BaseException) -> ParameterError:
-    reason = str(error).partition("\n")[0][:100]
-    return ParameterError("aiconfigurator-core", type(error).__name__, f"has no estimate: {reason}")

@@ -189,7 +189,7 @@ class PassModel:
         else:
             spent["products"] += self._dense(rows, forward.intermediate / tp, forward.gated)
         spent["sums"] = 2.0 * self.operators.sums(min(self.parallel.gpus, 8), 2.0 * rows * hidden)
-        return found
+        return spent
 
     def _untuned(self, experts: Experts, tokens: float) -> float:
         """What the engine's general kernel takes more than a tuned one, as a share, [-]."""
