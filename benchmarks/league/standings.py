@@ -20,7 +20,7 @@ from theory.errors import ParameterError, SpecplanError
 
 __all__ = ["GAINS", "Entry", "Gains", "Standing", "gains", "played", "standings"]
 
-_KINDS: Final = ("served", "steady", "loaded", "speculated", "driven", "acceptance")
+_KINDS: Final = ("served", "steady", "loaded", "positioned", "speculated", "driven", "acceptance")
 GAINS: Final = ("speedup", "gain under load")
 """Quantities that say whether to speculate."""
 _GROUPS: Final = ("family", "GPU", "engine")

@@ -29,7 +29,7 @@ _PROMPT_TOKENS: Final = {"gsm8k": 600.0, "humaneval": 190.0}
 to 650 tokens on A100)."""
 _OTHER_PROMPT: Final = 200.0
 _HEADS: Final = ("eagle3", "eagle", "mtp")
-_GOAL: Final = "drafts or none, acceptance lengths known,"
+_GOAL: Final = "how many drafts or none, acceptance lengths known,"
 
 
 def prompt_tokens(row: Driven) -> float:
@@ -145,10 +145,16 @@ def _outcome(
 
 
 def _choices(row: Driven, measured: float, gain: float) -> tuple[Choice, ...]:
-    """Drafting and plain decoding as a choice."""
+    """Drafting so many tokens and plain decoding as a choice."""
     alike = tuple(map(str, _server(row)))
     return (
-        Choice(goal=_GOAL, alike=alike, option=row.method, measured=measured, predicted=gain),
+        Choice(
+            goal=_GOAL,
+            alike=alike,
+            option=f"{row.method} k={row.num_speculative_tokens}",
+            measured=measured,
+            predicted=gain,
+        ),
         Choice(goal=_GOAL, alike=alike, option="none", measured=1.0, predicted=1.0),
     )
 

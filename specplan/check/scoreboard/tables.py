@@ -140,7 +140,8 @@ def _rows(path: Path, kind: str) -> Iterator[Measured | Refused]:
     form = TABLES[kind][0]
     heads, rows = rows_of(io.StringIO(_text(path), newline=""), path)
     columns = [name.strip() for name in heads]
-    missing = [name for name in form.model_fields if name not in (*columns, *_NOT_COLUMNS)]
+    needed = (name for name, field in form.model_fields.items() if field.is_required())
+    missing = [name for name in needed if name not in (*columns, *_NOT_COLUMNS)]
     if missing:
         raise SchemaError(f"{path.name}: lacks the column {missing[0]!r} of a table of {kind} rows")
     for line, cells in rows:
@@ -149,7 +150,7 @@ def _rows(path: Path, kind: str) -> Iterator[Measured | Refused]:
             yield _defect(where, cells, f"has another number of cells than the {len(columns)} columns")
             continue
         try:
-            yield form.model_validate({**{name.strip(): cell for name, cell in cells.items()}, "where": where})
+            yield form.model_validate({**{name.strip(): cell for name, cell in cells.items()}, "where": where}).read()
         except ValidationError as error:
             first = error.errors()[0]
             column = str(first["loc"][0]) if first["loc"] else "?"
