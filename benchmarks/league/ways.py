@@ -7,7 +7,7 @@ Every way is asked for the same quantities of the same deployment, by the functi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from benchmarks.league.aiconfigurator import fastest_iteration, fastest_load
 from benchmarks.league.data_sheet import at_data_sheet
@@ -17,6 +17,7 @@ from specplan.check.scoreboard.rows import Driven, Loaded, Measured, Served, Spe
 from specplan.worlds.measured_operators import with_operators
 from specplan.worlds.model_files import ModelFacts
 from theory.errors import ParameterError
+from theory.hardware.gpus import unmeasured
 from theory.hardware.loads import closed_loop
 from theory.hardware.passes import PassModel
 from theory.hardware.rounds import head_round
@@ -114,6 +115,10 @@ def _same(passes: PassModel) -> PassModel:
     return passes
 
 
+def _unfitted(passes: PassModel) -> PassModel:
+    return replace(passes, gpu=unmeasured(passes.gpu))
+
+
 def _by_tables(passes: PassModel) -> PassModel:
     found, said = with_operators(passes, "measured")
     if found.measured is None:
@@ -168,6 +173,12 @@ WAYS = (
         "specplan",
         "`plan --target`'s passes and rounds, with the constants of the GPU and the engine.",
         _by_passes(_same),
+    ),
+    Way(
+        "GPU left out",
+        "The same with the GPU's constants scaled from another one's by the data sheets, as if nobody had measured it: "
+        "the H100's, for the H100 the H200's.",
+        _by_passes(_unfitted),
     ),
     Way(
         "measured operators",

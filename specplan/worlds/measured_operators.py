@@ -42,6 +42,8 @@ SYSTEMS: Final[Mapping[str, str]] = {
 _FORMATS: Final[Mapping[str, str]] = {"bf16": "bfloat16", "fp8": "fp8", "int4": "int4_wo", "nvfp4": "nvfp4"}
 """Block-wise fp8 is left out: products of the tables take 1.5 to 4 times what servers show, also on the H100."""
 _EXPERT_FORMATS: Final[Mapping[str, str]] = {"bf16": "bfloat16", "mxfp4": "w4a16_mxfp4", "nvfp4": "nvfp4"}
+_WITH_FP4: Final[Mapping[str, str]] = {**_EXPERT_FORMATS, "mxfp4": "w4a8_mxfp4_mxfp8"}
+"""On GPUs that multiply in fp4, where no engine widens to bf16."""
 _PLAIN_PRODUCT: Final = {"scale_num_tokens": 1, "low_precision_input": False, "seq_split": 1, "below_grid_sol": False}
 _PLAIN_ATTENTION: Final = {"fmha_quant_mode": "bfloat16", "use_qk_norm": False, "cp_size": 1}
 _PLAIN_EXPERTS: Final = {
@@ -144,6 +146,7 @@ class MeasuredOperators:
         self.misses: set[str] = set()
         """Operators that the fitted constants answered for."""
         self._fitted = FittedOperators(gpu)
+        self._fp4 = gpu.sheet.fp4
 
     def product(self, rows: float, outputs: float, inputs: float, weights: Format) -> float:
         """Return the time of a product, s."""
@@ -204,10 +207,11 @@ class MeasuredOperators:
         padding: float = 0.0,
     ) -> float:
         """Return the time of one layer's routed experts, s; the tables do not know how alike tokens choose."""
+        formats = _EXPERT_FORMATS if self._fp4 is None else _WITH_FP4
         spec = {
             "hidden_size": hidden, "inter_size": experts.intermediate, "topk": experts.per_token,
             "num_experts": experts.count, "moe_tp_size": expert_tp, "moe_ep_size": ep, "is_gated": experts.gated,
-            "quant_mode": _EXPERT_FORMATS.get(weights.name), **_PLAIN_EXPERTS,
+            "quant_mode": formats.get(weights.name), **_PLAIN_EXPERTS,
         }  # fmt: skip
         given = {"hidden": hidden, "ep": ep, "expert_tp": expert_tp, "weights": weights, "padding": padding}
         return self._or(
