@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from benchmarks.league.standings import gains, played, standings
+from benchmarks.league.standings import played
 from benchmarks.league.tables import as_markdown, as_text
 from calibrate.record.files import replacing
 from specplan.output import progress
@@ -36,11 +36,10 @@ def main() -> int:
     except SpecplanError as error:
         print(f"league: error: {error}", file=sys.stderr)
         return 1
-    found = standings(entries), gains(entries), boards
-    print(as_text(*found))
+    print(as_text(entries, boards))
     if asked.markdown is not None:
         with replacing(asked.markdown) as temporary:
-            temporary.write_text(as_markdown(*found), encoding="utf-8")
+            temporary.write_text(as_markdown(entries, boards), encoding="utf-8")
     return 0
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from benchmarks.league.ways import WAYS, deployment_of, family_of
+from benchmarks.league.ways import LEFT_OUT, TABLES, WAYS, deployment_of, family_of
 from specplan.check.scoreboard.board import Board, hardware_board, speculation_board
 from specplan.check.scoreboard.driven import plain_rows
 from specplan.check.scoreboard.outcomes import Outcome
@@ -18,7 +18,7 @@ from specplan.check.scoreboard.score import Score, regrets, score
 from specplan.check.scoreboard.tables import read_folder
 from theory.errors import ParameterError, SpecplanError
 
-__all__ = ["GAINS", "Entry", "Gains", "Standing", "gains", "played", "standings"]
+__all__ = ["GAINS", "Entry", "Gains", "Standing", "gains", "played", "standings", "unfitted"]
 
 _KINDS: Final = ("served", "steady", "loaded", "positioned", "speculated", "driven", "acceptance")
 GAINS: Final = ("speedup", "gain under load")
@@ -156,6 +156,21 @@ def _standings(entries: Sequence[Entry]) -> Iterator[Standing]:
             group = [entry for entry in entries if entry.groups[label] == value]
             if len(group) >= _FEW:
                 yield from _by_way(f"{label} {value}", group)
+
+
+def unfitted(entries: Iterable[Entry]) -> list[tuple[str, str, Score, Score]]:
+    """Return which operators are nearer where a GPU is not fitted: quantity, family, `LEFT_OUT` and `TABLES`.
+
+    The rows are those that both ways have an estimate of.
+    """
+    groups: dict[tuple[str, str], list[Entry]] = {}
+    for entry in entries:
+        if entry.own.counts and {LEFT_OUT, TABLES} <= entry.outcomes.keys():
+            groups.setdefault((entry.own.quantity, entry.groups["family"]), []).append(entry)
+    return [
+        (*group, *(score([entry.outcomes[way] for entry in found]) for way in (LEFT_OUT, TABLES)))
+        for group, found in groups.items()
+    ]
 
 
 def _by_way(group: str, entries: Sequence[Entry]) -> Iterator[Standing]:

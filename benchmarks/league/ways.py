@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 from benchmarks.league.aiconfigurator import fastest_iteration, fastest_load
 from benchmarks.league.data_sheet import at_data_sheet
@@ -23,11 +24,11 @@ from theory.hardware.passes import PassModel
 from theory.hardware.rounds import head_round
 from theory.hardware.shapes import LatentAttention, Shape
 
-__all__ = ["WAYS", "Way", "deployment_of", "family_of"]
+__all__ = ["LEFT_OUT", "TABLES", "WAYS", "Way", "deployment_of", "family_of"]
 
 Predictions = Mapping[str, float]
 """Quantity of the scoreboard to its value, in its unit."""
-_SMALL = 4e9  # parameters of a dense model
+_SMALL: Final = 4e9  # parameters of a dense model
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,20 +169,22 @@ def _driven_by_peer(row: Driven, plain: Driven | None, facts: ModelFacts, passes
     return found
 
 
-WAYS = (
+LEFT_OUT: Final = "GPU left out"
+TABLES: Final = "measured operators"
+WAYS: Final = (
     Way(
         "specplan",
         "`plan --target`'s passes and rounds, with the constants of the GPU and the engine.",
         _by_passes(_same),
     ),
     Way(
-        "GPU left out",
+        LEFT_OUT,
         "The same with the GPU's constants scaled from another one's by the data sheets, as if nobody had measured it: "
         "the H100's, for the H100 the H200's.",
         _by_passes(_unfitted),
     ),
     Way(
-        "measured operators",
+        TABLES,
         "The same with operators from the tables of `aiconfigurator-core` 0.12.0 (`--operators measured`), where these "
         "hold all of a model's.",
         _by_passes(_by_tables),

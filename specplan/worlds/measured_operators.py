@@ -1,7 +1,7 @@
-"""Operators that NVIDIA measured on 9 GPUs, kernel by kernel of an engine: the second source of a pass's seconds.
+"""Operators that NVIDIA measured on nine GPUs: the second source of a pass's seconds.
 
-The package ``aiconfigurator-core`` (Apache-2.0; extra ``silicon``) ships tables of single operators and interpolates in
-them. Only that is used here: what a pass is made of and what an engine spends besides stays with
+The package ``aiconfigurator-core`` (Apache-2.0; extra ``silicon``) ships tables of an engine's operators, timed one by
+one, and interpolates in them. What a pass is made of, and what an engine spends besides, stays with
 `theory.hardware.passes`. `with_operators` says which source serves; docs/reference/league.md has the numbers behind it.
 """
 
@@ -28,7 +28,7 @@ __all__ = ["OPERATORS", "SYSTEMS", "MeasuredOperators", "Operators", "with_opera
 
 Operators = Literal["auto", "fitted", "measured"]
 OPERATORS: Final = ("auto", "fitted", "measured")
-"""Whose operators: the constants of the GPU, the package's tables, or whichever is known to be nearer."""
+"""Constants of the GPU, the package's tables, or whichever is known to be nearer."""
 
 _PACKAGE: Final = "aiconfigurator-core"
 _SERIES: Final = "0.12."
@@ -41,8 +41,8 @@ SYSTEMS: Final[Mapping[str, str]] = {
 """GPUs of which the package has tables, and its names of them."""
 _FORMATS: Final[Mapping[str, str]] = {"bf16": "bfloat16", "fp8": "fp8", "int4": "int4_wo", "nvfp4": "nvfp4"}
 """Block-wise fp8 is left out: products of the tables take 1.5 to 4 times what servers show, also on the H100."""
-_EXPERT_FORMATS: Final[Mapping[str, str]] = {"bf16": "bfloat16", "mxfp4": "w4a16_mxfp4", "nvfp4": "nvfp4"}
-_WITH_FP4: Final[Mapping[str, str]] = {**_EXPERT_FORMATS, "mxfp4": "w4a8_mxfp4_mxfp8"}
+_EXPERTS: Final[Mapping[str, str]] = {"bf16": "bfloat16", "mxfp4": "w4a16_mxfp4", "nvfp4": "nvfp4"}
+_WITH_FP4: Final[Mapping[str, str]] = {**_EXPERTS, "mxfp4": "w4a8_mxfp4_mxfp8"}
 """On GPUs that multiply in fp4, where no engine widens to bf16."""
 _PLAIN_PRODUCT: Final = {"scale_num_tokens": 1, "low_precision_input": False, "seq_split": 1, "below_grid_sol": False}
 _PLAIN_ATTENTION: Final = {"fmha_quant_mode": "bfloat16", "use_qk_norm": False, "cp_size": 1}
@@ -59,8 +59,8 @@ _TRIALS: Final = (Work(sequences=1.0, context=1000.0), Work(sequences=64.0, cont
 def with_operators(passes: PassModel, wanted: Operators = "auto") -> tuple[PassModel, str | None]:
     """Return a pass model with the operators that serve it, and what to say about them, or None.
 
-    ``auto`` takes measured operators where the GPU's own constants are only scaled by data sheets and the model is
-    dense: there they halve the interval. Elsewhere the fitted constants are as near or nearer to served iterations.
+    ``auto`` takes measured operators where the GPU's own constants are only scaled by data sheets: there they are nearer
+    to served iterations and loads. Elsewhere the fitted constants are as near or nearer.
 
     Raises
     ------
@@ -68,15 +68,13 @@ def with_operators(passes: PassModel, wanted: Operators = "auto") -> tuple[PassM
     """
     if wanted not in OPERATORS:
         raise ParameterError("operators", wanted, f"must be one of {', '.join(OPERATORS)}")
-    prefers = not passes.gpu.fitted and not passes.shape.has_experts
-    if wanted == "fitted" or (wanted == "auto" and not prefers):
+    if wanted == "fitted" or (wanted == "auto" and passes.gpu.fitted):
         return passes, None
     try:
         source = MeasuredOperators(_tables(passes.gpu.name, passes.engine.name), passes.gpu)
     except _MissingError as missing:
         return passes, f"operators by constants of {passes.gpu.name}, not measured ones: {missing}"
-    engine = replace(passes.engine, untuned=0.0, untuned_small=0.0, padding=0.0)  # the tables hold them
-    found = replace(passes, measured=source, engine=engine)
+    found = replace(passes, measured=source)
     for work in _TRIALS:
         found.seconds(work)
     if source.misses:
@@ -206,30 +204,36 @@ class MeasuredOperators:
         weights: Format,
         padding: float = 0.0,
     ) -> float:
-        """Return the time of one layer's routed experts, s; the tables do not know how alike tokens choose."""
-        formats = _EXPERT_FORMATS if self._fp4 is None else _WITH_FP4
+        """Return the time of one layer's routed experts, s.
+
+        The tables have tokens of different texts. Where some choose alike, the rows that ask for experts are priced by
+        them, and what further rows add by the fitted constants.
+        """
+        formats = _EXPERTS if self._fp4 is None else _WITH_FP4
         spec = {
             "hidden_size": hidden, "inter_size": experts.intermediate, "topk": experts.per_token,
             "num_experts": experts.count, "moe_tp_size": expert_tp, "moe_ep_size": ep, "is_gated": experts.gated,
             "quant_mode": formats.get(weights.name), **_PLAIN_EXPERTS,
         }  # fmt: skip
         given = {"hidden": hidden, "ep": ep, "expert_tp": expert_tp, "weights": weights, "padding": padding}
+
+        def seconds(rows: float) -> float:
+            return self._fitted.experts(experts, tokens=rows, asking=asking, **given)
+
         return self._or(
             f"{experts.count} experts of {hidden} x {experts.intermediate} in {weights.name}",
-            lambda: self._between(tokens, lambda n: self._ask("Moe", spec, x=n)),
-            lambda: self._fitted.experts(experts, tokens=tokens, asking=asking, **given),
+            lambda: self._between(asking, lambda n: self._ask("Moe", spec, x=n)) * seconds(tokens) / seconds(asking),
+            lambda: seconds(tokens),
         )
 
     def sums(self, n_gpus: int, size: float) -> float:
         """Return the time to sum ``size`` bytes over the GPUs of a machine, s."""
-        if n_gpus == 1:
-            return 0.0
         spec = {"hidden_size": 1, "tp_size": n_gpus, "quant": "half", "seq_split": 1}
-        return self._or(
+        return 0.0 if n_gpus == 1 else self._or(
             f"sums over {n_gpus} GPUs",
             lambda: self._ask("CustomAllReduce", spec, x=max(1, round(size / 2.0))),
             lambda: self._fitted.sums(n_gpus, size),
-        )
+        )  # fmt: skip
 
     def latent(self, attention: LatentAttention, **given: Any) -> float:
         """Return the fitted constants' time: the tables time parts of it whose borders differ by engine."""
