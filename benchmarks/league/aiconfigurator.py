@@ -16,7 +16,7 @@ from importlib.resources import files
 from itertools import product
 from typing import Any, Final, TypeVar
 
-from specplan.worlds.measured_operators import SYSTEMS
+from specplan.worlds.measured_operators import SYSTEMS, package_version
 from specplan.worlds.model_files import ModelFacts, facts_of_config
 from theory.errors import ParameterError, SpecplanError
 from theory.hardware.formats import Precision
@@ -104,7 +104,7 @@ def fastest_iteration(
 
     Raises
     ------
-    ParameterError : a model, GPU, format or engine that it has no estimate of.
+    SpecplanError : the package is not installed, or has no estimate of this model, GPU, format or engine.
     """
     return min(_estimates(name, facts, passes, drafted, lambda peer: peer.iteration(sequences, context)))
 
@@ -135,6 +135,7 @@ def _estimates(
 
 def _peers(name: str, facts: ModelFacts, passes: PassModel, drafted: int) -> Iterator[Peer]:
     """The package's views of a deployment, one for each of its kernels."""
+    package_version()
     if passes.gpu.name not in SYSTEMS:
         raise ParameterError("gpu", passes.gpu.name, "has no tables in aiconfigurator-core")
     published = _bundled().get(facts.shape)

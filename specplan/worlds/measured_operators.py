@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
-from theory.errors import ParameterError
+from theory.errors import ParameterError, SpecplanError
 from theory.hardware.formats import Format
 from theory.hardware.gpu_records import Gpu
 from theory.hardware.passes import PassModel
@@ -24,11 +24,10 @@ from theory.hardware.shapes import Experts, LatentAttention
 from theory.hardware.sources import FittedOperators
 from theory.hardware.work import Work
 
-__all__ = ["OPERATORS", "SYSTEMS", "MeasuredOperators", "Operators", "with_operators"]
+__all__ = ["SYSTEMS", "Operators", "TablesMissingError", "package_version", "with_operators"]
 
 Operators = Literal["auto", "fitted", "measured"]
-OPERATORS: Final = ("auto", "fitted", "measured")
-"""Constants of the GPU, the package's tables, or whichever is known to be nearer."""
+"""Whichever is known to be nearer, constants of the GPU, or the package's tables."""
 
 _PACKAGE: Final = "aiconfigurator-core"
 _SERIES: Final = "0.12."
@@ -51,7 +50,6 @@ _PLAIN_EXPERTS: Final = {
     "is_context": True,
 }  # fmt: skip
 """Fields that all operators share, as version 0.12 spells them; experts are loaded as unevenly as in servers."""
-_KINDS: Final = ("generation", "context")
 _TRIALS: Final = (Work(sequences=1.0, context=1000.0), Work(sequences=64.0, context=1000.0, prefill_tokens=1024.0))
 """Iterations of which all operators must be in the tables."""
 
@@ -59,20 +57,20 @@ _TRIALS: Final = (Work(sequences=1.0, context=1000.0), Work(sequences=64.0, cont
 def with_operators(passes: PassModel, wanted: Operators = "auto") -> tuple[PassModel, str | None]:
     """Return a pass model with the operators that serve it, and what to say about them, or None.
 
-    ``auto`` takes measured operators where the GPU's own constants are only scaled by data sheets: there they are nearer
-    to served iterations and loads. Elsewhere the fitted constants are as near or nearer.
+    ``auto`` takes measured operators where the GPU's own constants are only scaled by data sheets: there they are
+    nearer to served iterations and loads. Elsewhere the fitted constants are as near or nearer.
 
     Raises
     ------
-    ParameterError : ``wanted`` is not one of `OPERATORS`.
+    ParameterError : ``wanted`` is none of `Operators`.
     """
-    if wanted not in OPERATORS:
-        raise ParameterError("operators", wanted, f"must be one of {', '.join(OPERATORS)}")
+    if wanted not in get_args(Operators):
+        raise ParameterError("operators", wanted, f"must be one of {', '.join(get_args(Operators))}")
     if wanted == "fitted" or (wanted == "auto" and passes.gpu.fitted):
         return passes, None
     try:
         source = MeasuredOperators(_tables(passes.gpu.name, passes.engine.name), passes.gpu)
-    except _MissingError as missing:
+    except TablesMissingError as missing:
         return passes, f"operators by constants of {passes.gpu.name}, not measured ones: {missing}"
     found = replace(passes, measured=source)
     for work in _TRIALS:
@@ -83,8 +81,19 @@ def with_operators(passes: PassModel, wanted: Operators = "auto") -> tuple[PassM
     return found, f"operators measured: {source.tables.text}"
 
 
-class _MissingError(Exception):
-    """There are no tables for what is asked."""
+class TablesMissingError(SpecplanError):
+    """The package or the tables of what is asked are not there."""
+
+
+def package_version() -> str:
+    """Return the installed version of the package; raise `TablesMissingError` without one whose interface is known."""
+    try:
+        installed = version(_PACKAGE)
+    except PackageNotFoundError:
+        raise TablesMissingError(f"{_PACKAGE} is not installed (pip install 'specplan[silicon]')") from None
+    if not installed.startswith(_SERIES):
+        raise TablesMissingError(f"{_PACKAGE} {installed} is installed, {_SERIES}x is needed")
+    return installed
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,20 +111,10 @@ class _Tables:
 
 @cache
 def _tables(gpu: str, engine: str) -> _Tables:
-    """The tables of an engine on a GPU, read once; it takes 2 to 3 s.
-
-    Raises
-    ------
-    _MissingError : the package or its tables are not there.
-    """
-    try:
-        installed = version(_PACKAGE)
-    except PackageNotFoundError:
-        raise _MissingError(f"{_PACKAGE} is not installed (pip install 'specplan[silicon]')") from None
-    if not installed.startswith(_SERIES):
-        raise _MissingError(f"{_PACKAGE} {installed} is installed, {_SERIES}x is needed")
+    """The tables of an engine on a GPU, read once; it takes 2 to 3 s."""
+    installed = package_version()
     if gpu not in SYSTEMS:
-        raise _MissingError(f"{_PACKAGE} has no tables of it")
+        raise TablesMissingError(f"{_PACKAGE} has no tables of it")
     from aiconfigurator_core.sdk import perf_database
     from aiconfigurator_core.sdk.engine import EngineHandle
     from aiconfigurator_core.sdk.operations.attention import resolved_lane_order_for_op
@@ -125,10 +124,11 @@ def _tables(gpu: str, engine: str) -> _Tables:
     try:
         current = perf_database.resolve_query_version(system, engine, "current")
         database = perf_database.get_database_view(system, engine, current, database_mode="SILICON")
-        lanes = {kind: tuple(resolved_lane_order_for_op(database, f"_{kind}_attention_data")) for kind in _KINDS}
+        names = {kind: f"_{kind}_attention_data" for kind in ("generation", "context")}
+        lanes = {kind: tuple(resolved_lane_order_for_op(database, name)) for kind, name in names.items()}
         handle = EngineHandle.for_database(database)
     except (RuntimeError, ValueError, AttributeError) as error:  # AttributeError: there is no such database
-        raise _MissingError(f"{_PACKAGE} has no tables of {engine} on it ({type(error).__name__})") from None
+        raise TablesMissingError(f"{_PACKAGE} has no tables of {engine} on it ({type(error).__name__})") from None
     return _Tables(handle, lanes, f"{_PACKAGE} {installed}, {engine} {current} on {gpu}")
 
 
@@ -168,27 +168,26 @@ class MeasuredOperators:
         window: float = math.inf,
     ) -> float:
         """Return the time of attention, s; of several tokens on a cache no less than reading that cache takes."""
-        window_size = 0 if math.isinf(window) else round(window)
-        cache = "fp8" if cache_bytes == 1.0 else "bfloat16"
-        shape = {"n": round(heads), "n_kv": round(kv_heads), "head_size": head_dim, "window_size": window_size}
-        decoding = {**shape, "kv_cache_dtype": cache, "lane_order": self.tables.lanes["generation"]}
-        reading = {**shape, "kv_cache_dtype": cache, **_PLAIN_ATTENTION, "lane_order": self.tables.lanes["context"]}
+        shape = {
+            "n": round(heads), "n_kv": round(kv_heads), "head_size": head_dim,
+            "window_size": 0 if math.isinf(window) else round(window),
+            "kv_cache_dtype": "fp8" if cache_bytes == 1.0 else "bfloat16",
+        }  # fmt: skip
+        decoding = {**shape, "lane_order": self.tables.lanes["generation"]}
+        reading = {**shape, "lane_order": self.tables.lanes["context"], **_PLAIN_ATTENTION}
+        step = {"s": max(1, round(context + 1.0))}
+        chunk = {"s": max(1, round(tokens)), "prefix": round(context), "is_context": True}
 
-        def one(n: int) -> float:
-            return self._ask("GenerationAttention", decoding, batch_size=n, s=max(1, round(context + 1.0)))
-
-        def many(n: int) -> float:
-            sizes = {"batch_size": n, "s": max(1, round(tokens)), "prefix": round(context)}
-            return self._ask("ContextAttention", reading, is_context=True, **sizes)
-
-        def seconds() -> float:
-            least = self._between(sequences, one) if context or tokens <= 1.0 else 0.0
-            return least if tokens <= 1.0 else max(least, self._between(sequences, many))
+        def seconds(n: int) -> float:
+            least = (
+                self._ask("GenerationAttention", decoding, batch_size=n, **step) if context or tokens <= 1.0 else 0.0
+            )
+            return least if tokens <= 1.0 else max(least, self._ask("ContextAttention", reading, batch_size=n, **chunk))
 
         given = {"sequences": sequences, "tokens": tokens, "context": context, "heads": heads, "kv_heads": kv_heads}
         return self._or(
             f"attention of {heads:g} heads of {head_dim} over {kv_heads:g}",
-            seconds,
+            lambda: self._between(sequences, seconds),
             lambda: self._fitted.attention(**given, head_dim=head_dim, cache_bytes=cache_bytes, window=window),
         )
 
@@ -204,11 +203,7 @@ class MeasuredOperators:
         weights: Format,
         padding: float = 0.0,
     ) -> float:
-        """Return the time of one layer's routed experts, s.
-
-        The tables have tokens of different texts. Where some choose alike, the rows that ask for experts are priced by
-        them, and what further rows add by the fitted constants.
-        """
+        """Return the time of one layer's routed experts, s; what tokens that choose alike add is by the constants."""
         formats = _EXPERTS if self._fp4 is None else _WITH_FP4
         spec = {
             "hidden_size": hidden, "inter_size": experts.intermediate, "topk": experts.per_token,
@@ -247,12 +242,12 @@ class MeasuredOperators:
             self.misses.add(what)
             return theirs()
 
-    def _ask(self, kind: str, fields: Mapping[str, Any], *, is_context: bool = False, **sizes: int) -> float:
+    def _ask(self, kind: str, fields: Mapping[str, Any], **sizes: int) -> float:
         key, known = (kind, *fields.values(), *sizes.items()), self.tables.known
         if key not in known:
             operator = json.dumps([{kind: {"name": kind, "scale_factor": 1.0, **fields}}])
-            given = {"batch_size": 1, "s": 1, **sizes}
-            ((_, milliseconds, *_),) = self.tables.handle.evaluate_ops_json(operator, is_context=is_context, **given)
+            given = {"is_context": False, "batch_size": 1, "s": 1, **sizes}
+            ((_, milliseconds, *_),) = self.tables.handle.evaluate_ops_json(operator, **given)
             known[key] = 1e-3 * milliseconds
         return known[key]
 
