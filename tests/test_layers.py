@@ -15,6 +15,7 @@ ROOT = Path(__file__).parent.parent
 LAYERS = ("theory", "ledger", "sim", "calibrate", "specplan")
 THEORY_MAY_IMPORT = {"numpy", "scipy", "sympy", "flint", "joblib"}  # joblib: the ledger's parallel runner
 HEAVY = {
+    "aiconfigurator_core",
     "torch",
     "sentence_transformers",
     "transformers",

@@ -11,6 +11,7 @@ from theory.hardware.formats import Precision
 
 if TYPE_CHECKING:
     from sim.serving.arrivals import Arrivals
+    from specplan.worlds.measured_operators import Operators
     from specplan.worlds.model_files import ModelFacts
     from theory.hardware.engines import EngineConstants
     from theory.hardware.gpu_records import Gpu
@@ -123,6 +124,8 @@ class Deployment:
     """GPUs that share the target in speculative arrangements; None: whatever is best."""
     placement: Placement = "any"
     engine: EngineConstants
+    operators: Operators = "auto"
+    """Whose operators passes are made of, see `specplan.worlds.measured_operators`."""
     context: int
     """Tokens of prompt and answer together."""
     answer_tokens: int

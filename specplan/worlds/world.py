@@ -27,6 +27,7 @@ from sim.serving.limits import ServingLimits
 from sim.trial import Trial
 from specplan.worlds.beliefs import STEP_ACCEPTANCE, STEP_LENGTHS, TOKEN_ACCEPTANCE, Beliefs
 from specplan.worlds.costs import Contexts, ModelCost, RoundCost
+from specplan.worlds.measured_operators import with_operators
 from theory.hardware.passes import PassModel
 from theory.hardware.rounds import Round, head_round
 from theory.hardware.work import Parallel
@@ -39,11 +40,23 @@ if TYPE_CHECKING:
     from specplan.worlds.arrangements import Arrangement
     from specplan.worlds.request import Deployment, ServedModel
 
-__all__ = ["World"]
+__all__ = ["World", "passes_of"]
 
 _SEED: Final = 0
 _JUDGE_TOKENS: Final = 100
 """Tokens of the instructions that a judge reads with two steps: those of LR's prompt."""
+
+
+def passes_of(deployment: Deployment, model: ServedModel, tp: int) -> tuple[PassModel, str | None]:
+    """Return the passes of a model on ``tp`` GPUs, and what to say about whose operators they are made of, or None."""
+    passes = PassModel(
+        gpu=deployment.gpu,
+        shape=model.facts.shape,
+        precision=model.precision,
+        parallel=Parallel(tp=tp),
+        engine=deployment.engine,
+    )
+    return with_operators(passes, deployment.operators)
 
 
 class World:
@@ -130,13 +143,7 @@ class World:
         key = model.name, tp, rows
         if key not in self._costs:
             deployment = self.deployment
-            passes = PassModel(
-                gpu=deployment.gpu,
-                shape=model.facts.shape,
-                precision=model.precision,
-                parallel=Parallel(tp=tp),
-                engine=deployment.engine,
-            )
+            passes, _ = passes_of(deployment, model, tp)
             contexts = Contexts(first=float(deployment.prompt_tokens), last=float(deployment.context))
             self._costs[key] = ModelCost(passes, contexts, rows=float(rows))
         return self._costs[key]

@@ -15,7 +15,7 @@ from typing import Final
 from theory.errors import ParameterError
 from theory.hardware.gpu_records import AttentionRates, DataSheet, ExpertRates, Gpu, LatentRates, ProductRates, SumRates
 
-__all__ = ["GPUS", "gpu_named"]
+__all__ = ["GPUS", "gpu_named", "unmeasured"]
 
 _MIB: Final = 2.0**20
 _T: Final = 1e12
@@ -182,10 +182,19 @@ _LIKE: Final[Mapping[str, str]] = {
 """GPU to the fitted one that is built most like it; the H100 for all others."""
 
 
-def _gpu(name: str) -> Gpu:
+def unmeasured(gpu: Gpu) -> Gpu:
+    """Return a GPU as it would be known had nobody measured it: by the one most like it, scaled by the data sheets.
+
+    >>> unmeasured(GPUS["NVIDIA H200 SXM"]).fitted
+    False
+    """
+    return _gpu(gpu.name, "NVIDIA H200 SXM" if gpu.name == "NVIDIA H100 SXM" else "NVIDIA H100 SXM")
+
+
+def _gpu(name: str, like: str | None = None) -> Gpu:
     """A GPU, its fitted constants or those of the one most like it, scaled by the data sheets."""
     sheet = _SHEETS[name]
-    like = name if name in _PRODUCTS else _LIKE.get(name, "NVIDIA H100 SXM")
+    like = like or (name if name in _PRODUCTS else _LIKE.get(name, "NVIDIA H100 SXM"))
     known = _SHEETS[like]
     memory = sheet.bandwidth / known.bandwidth
 

@@ -85,7 +85,7 @@ def half_width(quantity: str, model: PassModel, work: Work | None = None) -> flo
     work : an iteration, where its load matters (an iteration, a gain); None: under any load.
     """
     known = HALF_WIDTHS[quantity, regime(quantity, model, work)]
-    if not model.gpu.fitted:
+    if not model.gpu.fitted and model.measured is None:
         return max(known, _UNFITTED) if quantity != GAIN else 2.0 * known
     return known if model.gpu.name in _SERVED else _UNSERVED * known
 

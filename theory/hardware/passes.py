@@ -19,9 +19,9 @@ from typing import Final, Literal
 from theory.hardware.engines import BLACKWELL, EngineConstants, engine_named
 from theory.hardware.formats import FORMATS, Precision
 from theory.hardware.gpu_records import Gpu
-from theory.hardware.operators import attention_seconds, experts_seconds, latent_seconds, product_seconds
 from theory.hardware.shapes import Attention, Experts, Layers, Shape
 from theory.hardware.sharding import check_split
+from theory.hardware.sources import FittedOperators, OperatorSource
 from theory.hardware.work import Parallel, Work
 
 __all__ = ["Limit", "PassModel", "PassParts"]
@@ -32,8 +32,9 @@ _WIDENING: Final = 2.0
 """Time of attention over a cache whose format the GPU cannot multiply, over that of attention alike, [-]: its numbers
 are widened in registers. From plain decoding of an 8B model with an fp8 cache on A100 (vLLM 0.24): 1.6 to 2.7."""
 _SHORT_PROMPT: Final = 128.0
-"""Prompt tokens of an iteration below which it takes less time outside graphs, in proportion: a step of Qwen3-32B on two
-H100, which reads a few tens of new tokens, takes no more than 6 ms besides its tokens. Prompts of 190 take all of it."""
+"""Prompt tokens of an iteration below which it takes less time outside graphs, in proportion: a step of Qwen3-32B on
+two H100, which reads a few tens of new tokens, takes no more than 6 ms besides its tokens. Prompts of 190 take all of
+it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,9 +77,16 @@ class PassModel:
     precision: Precision = field(default_factory=Precision)
     parallel: Parallel = field(default_factory=Parallel)
     engine: EngineConstants = field(default_factory=lambda: engine_named("vllm"))
+    measured: OperatorSource | None = None
+    """Operators measured one by one, whose seconds are added up; None: those of the GPU's fitted constants."""
 
     def __post_init__(self) -> None:
         check_split(self.shape, self.parallel)
+
+    @property
+    def operators(self) -> OperatorSource:
+        """Whose seconds are added up."""
+        return self.measured or FittedOperators(self.gpu)
 
     def seconds(self, work: Work) -> float:
         """Return the time of an iteration, s."""
@@ -95,7 +103,7 @@ class PassModel:
         scored = shared.sequences * shared.tokens + (1.0 if shared.prefill_tokens else 0.0)
         return PassParts(
             **totals,
-            head=product_seconds(self.gpu, scored, self.shape.vocab / self.parallel.tp, self.shape.hidden, _BF16),
+            head=self.operators.product(scored, self.shape.vocab / self.parallel.tp, self.shape.hidden, _BF16),
             layers=self._between(),
             sequences=self.engine.sequence_s * read + self.engine.verified_s * shared.sequences * (shared.tokens - 1.0),
             ungraphed=self.engine.ungraphed_s * self._outside_graphs(shared),
@@ -156,16 +164,15 @@ class PassModel:
         if isinstance(attention, Attention):
             heads, kv_heads = attention.heads / tp, max(attention.kv_heads / tp, 1.0)
             size = attention.head_dim
-            spent["products"] += product_seconds(
-                self.gpu, rows, (heads + 2.0 * kv_heads) * size, hidden, attention_format
-            ) + product_seconds(self.gpu, rows, hidden, heads * size, attention_format)
+            spent["products"] += self.operators.product(
+                rows, (heads + 2.0 * kv_heads) * size, hidden, attention_format
+            ) + self.operators.product(rows, hidden, heads * size, attention_format)
         spent["attention"] = sum(self._attention(attention, *part) for part in _attending(work))
         spent["attention"] *= _WIDENING if self._widened else 1.0
         forward = group.feed_forward
         if isinstance(forward, Experts):
             in_blocks = self.precision.expert_format.name == "fp8-block"
-            spent["experts"] = experts_seconds(
-                self.gpu,
+            spent["experts"] = self.operators.experts(
                 forward,
                 hidden=hidden,
                 tokens=rows * self.parallel.dp,
@@ -177,12 +184,12 @@ class PassModel:
             )
             if not in_blocks and self.precision.expert_format.arithmetic != "fp4":  # those have kernels of their own
                 spent["experts"] *= 1.0 + self._untuned(forward, rows * self.parallel.dp)
-            spent["products"] += product_seconds(self.gpu, rows, forward.count, hidden, _BF16)
+            spent["products"] += self.operators.product(rows, forward.count, hidden, _BF16)
             if forward.shared:
                 spent["products"] += self._dense(rows, forward.shared / tp, forward.gated)
         else:
             spent["products"] += self._dense(rows, forward.intermediate / tp, forward.gated)
-        spent["sums"] = 2.0 * self.gpu.sum_seconds(min(self.parallel.gpus, 8), 2.0 * rows * hidden)
+        spent["sums"] = 2.0 * self.operators.sums(min(self.parallel.gpus, 8), 2.0 * rows * hidden)
         return spent
 
     def _untuned(self, experts: Experts, tokens: float) -> float:
@@ -194,15 +201,14 @@ class PassModel:
 
     def _dense(self, rows: float, intermediate: float, gated: bool) -> float:
         hidden, weights = self.shape.hidden, self.precision.weight_format
-        up = product_seconds(self.gpu, rows, (2.0 if gated else 1.0) * intermediate, hidden, weights)
-        return up + product_seconds(self.gpu, rows, hidden, intermediate, weights)
+        up = self.operators.product(rows, (2.0 if gated else 1.0) * intermediate, hidden, weights)
+        return up + self.operators.product(rows, hidden, intermediate, weights)
 
     def _attention(self, attention: object, sequences: float, tokens: float, context: float) -> float:
         tp = self.parallel.tp
         cache_bytes = FORMATS["bf16"].bytes_per_number if tokens > 1.0 and self._widened else self.precision.cache_bytes
         if isinstance(attention, Attention):
-            return attention_seconds(
-                self.gpu,
+            return self.operators.attention(
                 sequences=sequences,
                 tokens=tokens,
                 context=context,
@@ -212,8 +218,7 @@ class PassModel:
                 cache_bytes=cache_bytes,
                 window=math.inf if attention.window is None else float(attention.window),
             )
-        return latent_seconds(
-            self.gpu,
+        return self.operators.latent(
             attention,  # type: ignore[arg-type]  # the other kind
             hidden=self.shape.hidden,
             tp=tp,

@@ -14,7 +14,7 @@ __all__ = ["Board", "hardware_board", "speculation_board"]
 
 Step = Callable[[], None]
 
-_HARDWARE: Final = ("served", "steady", "loaded")
+_HARDWARE: Final = ("served", "steady", "loaded", "positioned")
 _SPECULATION: Final = ("speculated", "driven", "acceptance")
 
 

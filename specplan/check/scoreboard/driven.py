@@ -22,14 +22,14 @@ from theory.hardware.passes import PassModel
 from theory.hardware.rounds import head_round
 from theory.hardware.work import Work
 
-__all__ = ["DrivenRows", "deployed", "loop_times", "prompt_tokens"]
+__all__ = ["DrivenRows", "deployed", "loop_of", "loop_times", "plain_rows", "prompt_tokens", "throughput"]
 
 _PROMPT_TOKENS: Final = {"gsm8k": 600.0, "humaneval": 190.0}
 """Mean prompt by workload, where tables do not say it: of gsm8k with few shots, from what prompts take of decoding (450
 to 650 tokens on A100)."""
 _OTHER_PROMPT: Final = 200.0
 _HEADS: Final = ("eagle3", "eagle", "mtp")
-_GOAL: Final = "drafts or none, acceptance lengths known,"
+_GOAL: Final = "how many drafts or none, acceptance lengths known,"
 
 
 def prompt_tokens(row: Driven) -> float:
@@ -54,6 +54,13 @@ def deployed(row: Driven) -> tuple[ModelFacts, PassModel]:
     )  # fmt: skip
 
 
+def loop_of(row: Driven) -> ClosedLoop:
+    """Return the requests of a row."""
+    return ClosedLoop(
+        concurrency=row.concurrency, prompt_tokens=prompt_tokens(row), answer_tokens=max(row.answer_tokens, 1.0)
+    )
+
+
 def loop_times(row: Driven, facts: ModelFacts, model: PassModel) -> LoopTimes:
     """Return the mean times of a row's requests, acceptance known.
 
@@ -61,9 +68,7 @@ def loop_times(row: Driven, facts: ModelFacts, model: PassModel) -> LoopTimes:
     ------
     ParameterError : drafts by a method that is not a head.
     """
-    loop = ClosedLoop(
-        concurrency=row.concurrency, prompt_tokens=prompt_tokens(row), answer_tokens=max(row.answer_tokens, 1.0)
-    )
+    loop = loop_of(row)
     if not row.drafts:
         return closed_loop(model, loop)
     method = row.method.lower().replace("-", "")
@@ -74,11 +79,18 @@ def loop_times(row: Driven, facts: ModelFacts, model: PassModel) -> LoopTimes:
     return closed_loop(model, loop, Drafted(rounds=rounds, k=k, tokens=min(row.acceptance_length, k)))
 
 
+def plain_rows(rows: Iterable[Driven]) -> dict[str, Driven]:
+    """Return ``where`` of each speculating row -> the plain row of the same server under the same load."""
+    rows = tuple(rows)
+    plain = {_server(row): row for row in rows if not row.drafts}
+    return {row.where: plain[_server(row)] for row in rows if row.drafts and _server(row) in plain}
+
+
 class DrivenRows:
     """All rows by concurrency of a folder: speculating ones are compared with the plain ones that are like them."""
 
     def __init__(self, rows: Iterable[Driven]) -> None:
-        self._plain = {_server(row): row for row in rows if not row.drafts}
+        self._plain = plain_rows(rows)
 
     def outcomes(self, row: Driven) -> list[Outcome | Refused]:
         """Predict a row: throughput, median time between outputs, and the gain where a plain row is like it."""
@@ -91,23 +103,23 @@ class DrivenRows:
     def _predicted(self, row: Driven) -> list[Outcome]:
         facts, model = deployed(row)
         times = loop_times(row, facts, model)
-        speed = _throughput(row, times)
+        speed = throughput(row, times)
         between = 1e3 * times.decoding * row.acceptance_length
         outcomes = [
             _outcome(row, model, "throughput under load", "tokens/s", row.throughput_tok_s, speed, THROUGHPUT),
             _outcome(row, model, "time between outputs", "ms", row.itl_p50_ms, between, ROUND),
         ]
-        plain = self._plain.get(_server(row))
-        if not row.drafts or plain is None:
+        plain = self._plain.get(row.where)
+        if plain is None:
             return outcomes
         measured = row.throughput_tok_s / plain.throughput_tok_s
-        gain = speed / _throughput(plain, loop_times(plain, facts, model))
+        gain = speed / throughput(plain, loop_times(plain, facts, model))
         one = _outcome(row, model, "gain under load", "", measured, gain, GAIN)
         return [*outcomes, replace(one, choices=_choices(row, measured, gain))]
 
 
-def _throughput(row: Driven, times: LoopTimes) -> float:
-    """Requests in flight over the mean time of an answer, in tokens: tokens/s."""
+def throughput(row: Driven, times: LoopTimes) -> float:
+    """Return requests in flight over the mean time of an answer, in tokens: tokens/s."""
     return row.concurrency * row.answer_tokens / times.answer(row.answer_tokens)
 
 
@@ -133,10 +145,16 @@ def _outcome(
 
 
 def _choices(row: Driven, measured: float, gain: float) -> tuple[Choice, ...]:
-    """Drafting and plain decoding as a choice."""
+    """Drafting so many tokens and plain decoding as a choice."""
     alike = tuple(map(str, _server(row)))
     return (
-        Choice(goal=_GOAL, alike=alike, option=row.method, measured=measured, predicted=gain),
+        Choice(
+            goal=_GOAL,
+            alike=alike,
+            option=f"{row.method} k={row.num_speculative_tokens}",
+            measured=measured,
+            predicted=gain,
+        ),
         Choice(goal=_GOAL, alike=alike, option="none", measured=1.0, predicted=1.0),
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -70,6 +70,15 @@ class Outcome:
         """Whether the interval holds the measured value."""
         low, high = self.interval
         return low <= self.measured <= high
+
+    def as_predicted(self, value: float) -> Outcome:
+        """Return the same row beside another prediction, which has no interval.
+
+        Choices that do not follow from the prediction are left out; doing nothing is worth 1 to everyone.
+        """
+        worth = {1.0: 1.0, self.predicted: value, 1.0 / self.predicted: 1.0 / value}
+        choices = tuple(replace(one, predicted=worth[one.predicted]) for one in self.choices if one.predicted in worth)
+        return replace(self, predicted=value, interval=(math.nan, math.nan), choices=choices)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

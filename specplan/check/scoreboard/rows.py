@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-__all__ = ["TABLES", "Acceptance", "Driven", "Loaded", "Measured", "Served", "Speculated", "Steady"]
+__all__ = ["TABLES", "Acceptance", "Driven", "Loaded", "Measured", "Positioned", "Served", "Speculated", "Steady"]
 
 
 def _blank(value: Any) -> Any:
@@ -35,6 +35,10 @@ class _Row(BaseModel):
 
     where: str
     """File and line, as ``serving_load.csv:12``."""
+
+    def read(self) -> Measured:
+        """Return the row as the kind that is predicted."""
+        return self  # type: ignore[return-value]  # every kind but those that override this is one of them
 
 
 class Served(_Row):
@@ -78,6 +82,49 @@ class Loaded(_Row):
     moe_ep_size: One
     ttft_ms: Positive
     tpot_ms: Positive
+
+
+class Positioned(_Row):
+    """The same by the positions that tokens have (InferenceX's experiment), read as a row under load."""
+
+    kind: Literal["positioned"] = "positioned"
+    model: Name
+    engine: Name
+    gpu: Name = "H200"
+    """The table does not state it; its authors do."""
+    parallel: Annotated[str, Field(pattern=r"^(tp|tep|dep)[1-9]\d*$")]
+    """Tensor parallel, the same with experts dealt out, or copies of the attention with experts dealt out."""
+    prompt_tokens: Positive
+    answer_tokens: Positive
+    concurrency: Positive
+    """Requests in flight over all copies."""
+    median_tpot_ms: Positive
+    median_ttft_s: Positive
+
+    def read(self) -> Loaded:
+        """Return the row as one of a server under load."""
+        split = self.parallel.rstrip("0123456789")
+        gpus = int(self.parallel.removeprefix(split))
+        copies = gpus if split == "dep" else 1
+        return Loaded(
+            where=self.where,
+            backend=self.engine,
+            backend_version="",
+            model_path=self.model,
+            system=self.gpu,
+            precision="",
+            isl=self.prompt_tokens,
+            osl=self.answer_tokens,
+            gemm_quant_mode="",
+            moe_quant_mode="",
+            concurrency=self.concurrency / copies,
+            tp_size=gpus // copies,
+            attention_dp_size=copies,
+            moe_tp_size=gpus if split == "tp" else 1,
+            moe_ep_size=1 if split == "tp" else gpus,
+            ttft_ms=1e3 * self.median_ttft_s,
+            tpot_ms=self.median_tpot_ms,
+        )
 
 
 class Speculated(_Row):
@@ -156,10 +203,11 @@ class Acceptance(_Row):
 
 Measured: TypeAlias = Served | Steady | Loaded | Speculated | Driven | Acceptance
 
-TABLES: Final[Mapping[str, tuple[type[Measured], frozenset[str]]]] = {
+TABLES: Final[Mapping[str, tuple[type[_Row], frozenset[str]]]] = {
     "served": (Served, frozenset({"model_id", "median_itl_ms"})),
     "steady": (Steady, frozenset({"sequences", "context_tokens", "iteration_ms"})),
     "loaded": (Loaded, frozenset({"model_path", "tpot_ms"})),
+    "positioned": (Positioned, frozenset({"parallel", "median_tpot_ms", "median_ttft_s"})),
     "speculated": (Speculated, frozenset({"target", "accept_length"})),
     "driven": (Driven, frozenset({"kv_cache", "concurrency", "throughput_tok_s"})),
     "acceptance": (Acceptance, frozenset({"num_speculative_tokens", "acceptance_length"})),

@@ -43,7 +43,7 @@ def read_folder(path: Path, kinds: Sequence[str]) -> Folder:
     Raises
     ------
     ParameterError : there is no such folder, or no such table in it.
-    SchemaError : a table lacks a column, cannot be read, or no row is as its table asks for; the text names the file.
+    SchemaError : no row of any table can be read; the text says what is wrong with the first.
     """
     files = table_files(path)
     rows: list[Measured] = []
@@ -54,11 +54,9 @@ def read_folder(path: Path, kinds: Sequence[str]) -> Folder:
         if kind is None:
             passed_over.append(file.name)
         elif kind in kinds:
-            for row in _rows(file, kind):
-                if isinstance(row, Refused):
-                    defects.append(row)
-                else:
-                    rows.append(row)
+            found, broken = _read(file, kind)
+            rows += found
+            defects += broken
             read.append(file.name)
     if not rows and defects:
         raise SchemaError(defects[0].reason)
@@ -136,11 +134,27 @@ def _kind(path: Path) -> str | None:
     return next((kind for kind, (_, known_by) in TABLES.items() if known_by <= columns), None)
 
 
+def _read(path: Path, kind: str) -> tuple[list[Measured], list[Refused]]:
+    """Rows of a table and its defects; a table that cannot be read is one."""
+    rows: list[Measured] = []
+    defects: list[Refused] = []
+    try:
+        for row in _rows(path, kind):
+            if isinstance(row, Refused):
+                defects.append(row)
+            else:
+                rows.append(row)
+    except SchemaError as error:
+        defects.append(Refused(where=path.name, model="?", reason=f"{error}; the rest of the table is skipped"))
+    return rows, defects
+
+
 def _rows(path: Path, kind: str) -> Iterator[Measured | Refused]:
     form = TABLES[kind][0]
     heads, rows = rows_of(io.StringIO(_text(path), newline=""), path)
     columns = [name.strip() for name in heads]
-    missing = [name for name in form.model_fields if name not in (*columns, *_NOT_COLUMNS)]
+    needed = (name for name, field in form.model_fields.items() if field.is_required())
+    missing = [name for name in needed if name not in (*columns, *_NOT_COLUMNS)]
     if missing:
         raise SchemaError(f"{path.name}: lacks the column {missing[0]!r} of a table of {kind} rows")
     for line, cells in rows:
@@ -149,7 +163,7 @@ def _rows(path: Path, kind: str) -> Iterator[Measured | Refused]:
             yield _defect(where, cells, f"has another number of cells than the {len(columns)} columns")
             continue
         try:
-            yield form.model_validate({**{name.strip(): cell for name, cell in cells.items()}, "where": where})
+            yield form.model_validate({**{name.strip(): cell for name, cell in cells.items()}, "where": where}).read()
         except ValidationError as error:
             first = error.errors()[0]
             column = str(first["loc"][0]) if first["loc"] else "?"

@@ -8,6 +8,7 @@ from typing import Final
 
 from specplan.live.explaining.costs import Named
 from specplan.live.explaining.window import Window
+from specplan.worlds.measured_operators import with_operators
 from specplan.worlds.model_files import ModelFacts, draft_head, shape_of
 from theory.errors import ParameterError
 from theory.hardware.engines import engine_named
@@ -47,13 +48,14 @@ def named_round(
     if tp < 1 or any(layer.attention.heads % tp for layer in facts.shape.layers):
         raise ParameterError("tp", tp, f"must divide the attention heads of {target}")
     name, _, version = engine.partition(":")
-    passes = PassModel(
+    fitted = PassModel(
         gpu=gpu_named(gpu),
         shape=facts.shape,
         precision=facts.precision,
         parallel=Parallel(tp=tp),
         engine=engine_named(name, version or None),
     )
+    passes, _ = with_operators(fitted)
     prompt, answer = window.prompt_tokens, window.answer_tokens
     context = prompt + answer / 2.0
     return Named(

@@ -87,6 +87,7 @@ def _with_sizes(asked: Mapping[str, Any], load: Load) -> Mapping[str, Any]:
 
 def _deployment(asked: Mapping[str, Any]) -> Deployment:
     from sim.catalogue import choice
+    from specplan.worlds.measured_operators import Operators
     from specplan.worlds.request import Deployment, Placement
     from theory.hardware.engines import engine_named
     from theory.hardware.gpus import gpu_named
@@ -107,6 +108,7 @@ def _deployment(asked: Mapping[str, Any]) -> Deployment:
         tp=asked["tp"],
         placement=choice("placement", asked["placement"] or "any", get_args(Placement)),
         engine=engine_named(name, version or None),
+        operators=choice("operators", asked["operators"] or "auto", get_args(Operators)),
         context=_given(asked, "context", _CONTEXT),
         answer_tokens=_given(asked, "answer_tokens", _ANSWER_TOKENS),
         task=_task(asked["task"]),

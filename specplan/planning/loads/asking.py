@@ -52,6 +52,10 @@ DEPLOYMENT: Final = {
     "precision": click.option("--precision", help="Weights: bf16, fp8, int4, mxfp4, ... Default as published."),
     "cache": click.option("--cache", help="Keys and values: bf16 or fp8. Default bf16."),
     "engine": click.option("--engine", help="Serving engine, e.g. vllm or vllm:0.11.1. Default vllm."),
+    "operators": click.option(
+        "--operators",
+        help="Costs of operators: 'fitted' constants, 'measured' tables (extra silicon), or 'auto'. Default auto.",
+    ),
     "context": click.option("--context", type=TOKENS, help="Tokens of prompt and answer together. Default 8192."),
     "answer_tokens": click.option("--answer-tokens", type=TOKENS, help="Mean tokens of an answer. Default 4096."),
     "task": click.option("--task", help="What is asked, e.g. gsm8k: narrows what is assumed of acceptance."),

@@ -11,6 +11,7 @@ from specplan.output import SCREEN, table
 from specplan.planning.loads.text import median_and_90th, switch_off, title, verdict
 from specplan.planning.planner import label
 from specplan.worlds.beliefs import MEASURE
+from specplan.worlds.world import passes_of
 
 if TYPE_CHECKING:
     from specplan.planning.loads.load_plan import LoadPlan, LoadRow
@@ -66,6 +67,9 @@ def _below(plan: LoadPlan) -> Iterator[str]:
         name = max(widest, key=lambda one: widest[one])
         how = f" To narrow it: {MEASURE[name]}." if name in MEASURE else ""
         yield f"Most of the interval, ±{100 * widest[name]:.0f} %, is {name}.{how}"
+    _, whose = passes_of(plan.deployment, plan.deployment.target, 1)
+    if whose is not None:
+        yield f"{whose[0].upper()}{whose[1:]}."
     if plan.unknown:
         yield f"Not evaluated, for lack of measurements: {', '.join(plan.unknown)}."
     yield (

@@ -10,6 +10,7 @@ from calibrate.replay.trials import PLAIN
 from specplan.output import by_need, table
 from specplan.planning.planner import label
 from specplan.worlds.beliefs import MEASURE
+from specplan.worlds.world import passes_of
 
 if TYPE_CHECKING:
     from specplan.planning.loads.load_plan import Curve, LoadPlan, LoadRow
@@ -220,6 +221,9 @@ def _notes(plan: LoadPlan) -> Iterator[str]:
             else "on a GPU known by its data sheet"
         )
         yield f"the cost of passes moves the gain by ±{100 * widest['cost of passes']:.0f} %, {how}"
+    _, whose = passes_of(plan.deployment, plan.deployment.target, 1)
+    if whose is not None:
+        yield whose
     for what, names in by_need(plan.unknown).items():
         yield f"not evaluated: {', '.join(names)}: needs {what}"
     for model in (plan.deployment.target, plan.deployment.draft, plan.deployment.judge, plan.deployment.head):
@@ -258,6 +262,7 @@ def plan_as_json(plan: LoadPlan, settings: Sequence[Settings]) -> dict[str, Any]
         "gpu": deployment.gpu.name,
         "gpus": deployment.gpus,
         "engine": f"{deployment.engine.name} {deployment.engine.version}",
+        "operators": passes_of(deployment, deployment.target, 1)[1],
         "prompt_tokens": deployment.prompt_tokens,
         "answer_tokens": deployment.answer_tokens,
         "loads": [

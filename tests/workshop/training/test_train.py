@@ -32,9 +32,7 @@ TINY = Recipe(
     name="tiny",
     shape=replace(SMALL, layers=1),
     phases=(
-        Phase(
-            layers=1, n_steps=8, peak_rate=1e-2, n_answers=4, n_pairs=14, n_drills=1, n_recalls=1, keep_long=0.0
-        ),
+        Phase(layers=1, n_steps=8, peak_rate=1e-2, n_answers=4, n_pairs=14, n_drills=1, n_recalls=1, keep_long=0.0),
         Phase(layers=2, n_steps=4, peak_rate=1e-2, n_answers=4, n_pairs=14, keep_long=0.0),
     ),
     warm_up=4,

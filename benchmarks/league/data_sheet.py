@@ -1,0 +1,98 @@
+"""Operators at the rates of a data sheet: the larger of bytes over bandwidth and operations over arithmetic."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields, replace
+from typing import Final
+
+from theory.hardware.engines import EngineConstants
+from theory.hardware.formats import Format
+from theory.hardware.gpu_records import DataSheet
+from theory.hardware.passes import PassModel
+from theory.hardware.shapes import Experts, LatentAttention
+
+__all__ = ["DataSheetOperators", "at_data_sheet"]
+
+_ACTIVATION: Final = 2.0
+"""Bytes of an activation, B."""
+
+
+def at_data_sheet(passes: PassModel) -> PassModel:
+    """Return the passes by the data sheet of their GPU, under an engine that takes no time."""
+    free = {one.name: 0.0 for one in fields(EngineConstants) if isinstance(getattr(passes.engine, one.name), float)}
+    return replace(passes, measured=DataSheetOperators(passes.gpu.sheet), engine=replace(passes.engine, **free))
+
+
+@dataclass(frozen=True, slots=True)
+class DataSheetOperators:
+    """The roofline of each operator, s; arguments as `theory.hardware.sources.OperatorSource` has them."""
+
+    sheet: DataSheet
+
+    def product(self, rows: float, outputs: float, inputs: float, weights: Format) -> float:
+        """Return the roofline of a product."""
+        size = weights.bytes_per_number * outputs * inputs + _ACTIVATION * rows * (inputs + outputs)
+        return self._roofline(size, 2.0 * rows * outputs * inputs, weights.arithmetic)
+
+    def attention(
+        self,
+        *,
+        sequences: float,
+        tokens: float,
+        context: float,
+        heads: float,
+        kv_heads: float,
+        head_dim: int,
+        cache_bytes: float,
+        window: float = math.inf,
+    ) -> float:
+        """Return the roofline of attention: its cache is read once."""
+        seen = min(context, window) + tokens
+        size = 2.0 * cache_bytes * sequences * kv_heads * head_dim * seen
+        return self._roofline(size, 4.0 * sequences * heads * head_dim * tokens * (seen - (tokens - 1.0) / 2.0), "bf16")
+
+    def latent(
+        self,
+        attention: LatentAttention,
+        *,
+        hidden: int,
+        tp: int,
+        sequences: float,
+        tokens: float,
+        context: float,
+        weights: Format,
+        cache_bytes: float,
+    ) -> float:
+        """Return the roofline of latent attention with its projections."""
+        rows, seen = sequences * tokens, context + tokens
+        projections = self.product(rows, attention.parameters(hidden) / tp / hidden, hidden, weights)
+        size = sequences * seen * attention.cached * cache_bytes
+        operations = 2.0 * rows * attention.heads / tp * seen * (attention.cached + attention.cache_rank)
+        return projections + self._roofline(size, operations, "bf16")
+
+    def experts(
+        self,
+        experts: Experts,
+        *,
+        hidden: int,
+        tokens: float,
+        asking: float,
+        ep: int,
+        expert_tp: int,
+        weights: Format,
+        padding: float = 0.0,
+    ) -> float:
+        """Return the roofline of routed experts, evenly asked for."""
+        asked = -experts.count * math.expm1(asking * math.log1p(-experts.per_token / (experts.count + 1e-9)))
+        touched = min(float(experts.count), max(asked, 1.0)) / ep
+        matrix = experts.matrices * hidden * experts.intermediate / expert_tp
+        size = touched * matrix * weights.bytes_per_number
+        return self._roofline(size, 2.0 * matrix * tokens * experts.per_token / ep, weights.arithmetic)
+
+    def sums(self, n_gpus: int, size: float) -> float:
+        """Return what a ring takes: each GPU sends and receives twice the share of the others."""
+        return 0.0 if n_gpus == 1 else 2.0 * (n_gpus - 1) / n_gpus * size / (self.sheet.link / 2.0)
+
+    def _roofline(self, size: float, operations: float, arithmetic: str) -> float:
+        return max(size / self.sheet.bandwidth, operations / self.sheet.rate(arithmetic))

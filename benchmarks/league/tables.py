@@ -1,0 +1,108 @@
+"""The league as text for a terminal, and as a page of Markdown."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from benchmarks.league.standings import Entry, Gains, Standing, gains, standings, unfitted
+from benchmarks.league.ways import LEFT_OUT, TABLES, WAYS
+from specplan.check.scoreboard.board import Board
+from specplan.output import table
+
+__all__ = ["as_markdown", "as_text"]
+
+Lines = Sequence[Sequence[str]]
+
+_SCORES: Final = ("rows of", "way", "n", "error", "median", "p90", "bias", "inside", "specplan there")
+_ADVICE: Final = ("way", "n", "wrong signs", "losses", "promised gains", "choices", "regret", "p95", "max")
+_UNFITTED: Final = ("quantity", "family", "n", LEFT_OUT, "bias", TABLES, "bias ")
+_LEGEND: Final = (
+    "error: mean of |predicted / measured - 1|, then its median and 90th percentile; bias: mean of predicted / "
+    "measured - 1; inside: share of rows in the stated 95 % interval; specplan there: its error on the same rows.",
+    "wrong signs: gains predicted as losses, and the reverse; losses: measured speedups of at most 0.95; promised "
+    "gains: those of them for which more than 1.02 was predicted; regret: what the option that a way chooses loses "
+    "against the best measured one, mean, 95th percentile and largest.",
+)
+_PAGE: Final = """# League
+
+Public measurements, each predicted in {ways} ways; `python -m benchmarks.league FOLDER --markdown FILE` writes this
+page. The tables are not part of the project: [the scoreboard](../scoreboard.md) names their sources and licences. Rows
+that its rules do not trust, whatever is predicted, count nowhere.
+
+specplan's constants are fitted to most of these rows, so that its errors here are those of a fit; its errors on models,
+versions and targets that were left out of the fit are on the scoreboard. The other ways are blind, except that
+*{left_out}* and *{tables}* share specplan's constants of engines.
+"""
+
+
+def as_text(entries: Sequence[Entry], boards: Sequence[Board]) -> str:
+    """Return all tables in plain text, what was assumed, and the rows that were not predicted."""
+    parts = [f"{title}:\n\n{table(heads, lines)}" for title, heads, lines in _tables(entries)]
+    refused = "\n".join(["not predicted:", *_refused(boards)])
+    return "\n\n".join([*parts, *_LEGEND, *_assumed(boards), refused])
+
+
+def as_markdown(entries: Sequence[Entry], boards: Sequence[Board]) -> str:
+    """Return the page for the documentation."""
+    parts = [_PAGE.format(ways=len(WAYS), left_out=LEFT_OUT, tables=TABLES), "## How each was run\n"]
+    parts.append("\n".join(f"- *{way.name}*: {way.how}" for way in WAYS) + "\n")
+    for title, heads, lines in _tables(entries):
+        parts.append(f"## {title[0].upper()}{title[1:]}\n\n{_pipes(heads, lines)}\n")
+    parts += [f"{one}\n" for one in (*_LEGEND, *_assumed(boards))]
+    parts.append("## Rows that are not predicted\n\n" + "\n".join(f"- {one.strip()}" for one in _refused(boards)))
+    return "\n".join(parts) + "\n"
+
+
+def _tables(entries: Sequence[Entry]) -> Iterator[tuple[str, Sequence[str], Lines]]:
+    advice = gains(entries)
+    for quantity, found in standings(entries).items():
+        yield quantity, _SCORES, [_standing(one) for one in found]
+        if quantity in advice:
+            yield f"{quantity} as advice", _ADVICE, [line for one in advice[quantity] for line in _gain(one)]
+    both = [
+        [quantity, family, str(left_out.n), *(f"{one:.1%}" for one in (left_out.mean, left_out.signed)),
+         *(f"{one:.1%}" for one in (tables.mean, tables.signed))]
+        for quantity, family, left_out, tables in unfitted(entries)
+    ]  # fmt: skip
+    if both:
+        yield "which operators are nearer on a GPU that is not fitted", _UNFITTED, both
+
+
+def _standing(one: Standing) -> list[str]:
+    found = one.score
+    return [
+        one.group, one.way, str(found.n), f"{found.mean:.1%}", f"{found.median:.1%}", f"{found.p90:.1%}",
+        f"{found.signed:+.1%}", f"{found.coverage:.0%}" if one.intervals else "-", f"{one.own.mean:.1%}",
+    ]  # fmt: skip
+
+
+def _gain(one: Gains) -> Iterator[list[str]]:
+    head = [one.way, str(one.n), str(one.wrong), str(one.losses), str(one.promised)]
+    if not one.regret:
+        yield [*head, "-", "-", "-", "-"]
+    for goal, (n, mean, high, largest) in one.regret.items():
+        yield [*head, f"{n} of {goal.rstrip(',')}", f"{mean:.1%}", f"{high:.1%}", f"{largest:.1%}"]
+        head = [""] * len(head)
+
+
+def _assumed(boards: Sequence[Board]) -> list[str]:
+    """What was assumed in reading the rows."""
+    return [f"assumed: {note}" for note in dict.fromkeys(note for board in boards for note in board.notes)]
+
+
+def _refused(boards: Sequence[Board]) -> list[str]:
+    """Lines about rows without prediction, by reason; a reason that stands once names its row."""
+    refused = [one for board in boards for one in board.refused]
+    reasons = Counter(one.reason for one in refused)
+    named = {one.reason: one.where for one in refused}
+    return [
+        f"{n:>5}  {reason}" if n > 1 or reason.startswith(named[reason]) else f"{n:>5}  {named[reason]}: {reason}"
+        for reason, n in reasons.most_common()
+    ] or ["    none"]
+
+
+def _pipes(heads: Sequence[str], lines: Lines) -> str:
+    rule = ["---", "---", *("---:" for _ in heads[2:])]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in (heads, rule, *lines))

@@ -1,0 +1,168 @@
+"""Which operators serve, what is said about it, and laws of the package's tables where it is installed."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError
+from itertools import pairwise
+
+import pytest
+
+from specplan.worlds import measured_operators as measured
+from specplan.worlds.measured_operators import with_operators
+from specplan.worlds.model_files import draft_head, shape_of
+from theory.errors import ParameterError
+from theory.hardware.engines import engine_named
+from theory.hardware.gpus import gpu_named
+from theory.hardware.half_widths import ITERATION, half_width
+from theory.hardware.passes import PassModel
+from theory.hardware.rounds import head_round
+from theory.hardware.work import Parallel, Work
+
+
+def installed(test: Callable[..., None]) -> Callable[..., None]:
+    """Reading an engine's tables takes 2 to 3 s of a silent core."""
+    absent = importlib.util.find_spec("aiconfigurator_core") is None
+    skip = pytest.mark.skipif(absent, reason="needs the extra silicon (aiconfigurator-core)")
+    return pytest.mark.slow(skip(test))
+
+
+def passes(model: str = "Qwen/Qwen3-8B", gpu: str = "B300", engine: str = "vllm", tp: int = 1) -> PassModel:
+    facts = shape_of(model)
+    return PassModel(
+        gpu=gpu_named(gpu),
+        shape=facts.shape,
+        precision=facts.precision,
+        parallel=Parallel(tp=tp),
+        engine=replace(engine_named("vllm"), name=engine),
+    )
+
+
+@pytest.fixture
+def fresh_tables() -> Iterator[None]:
+    measured._tables.cache_clear()
+    yield
+    measured._tables.cache_clear()
+
+
+def test_fitted_gpus_keep_their_constants_and_nothing_is_said() -> None:
+    for gpu in ("H100", "H200", "B200", "A100", "L40S"):
+        asked = passes(gpu=gpu)
+        assert with_operators(asked) == (asked, None)
+    scaled = passes(gpu="B300")
+    assert with_operators(scaled, "fitted") == (scaled, None)
+
+
+def test_an_unknown_source_is_refused() -> None:
+    with pytest.raises(ParameterError, match=r"^operators='silicon' must be one of auto, fitted, measured$"):
+        with_operators(passes(), "silicon")  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("fresh_tables")
+def test_without_the_package_constants_serve_and_the_note_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(_: str) -> str:
+        raise PackageNotFoundError
+
+    monkeypatch.setattr(measured, "version", absent)
+    asked = passes()
+    found, said = with_operators(asked)
+    assert found is asked
+    assert said == (
+        "operators by constants of NVIDIA B300 SXM, not measured ones: aiconfigurator-core is not installed "
+        "(pip install 'specplan[silicon]')"
+    )
+
+
+@pytest.mark.usefixtures("fresh_tables")
+@pytest.mark.parametrize("version", ["0.11.4", "0.13.0", "1.0"])
+def test_another_version_does_not_serve(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
+    monkeypatch.setattr(measured, "version", lambda _: version)
+    asked = passes()
+    found, said = with_operators(asked)
+    assert found is asked
+    assert said is not None
+    assert said.endswith(f"aiconfigurator-core {version} is installed, 0.12.x is needed")
+
+
+@installed
+def test_a_gpu_or_an_engine_without_tables_keeps_constants() -> None:
+    for asked, lacking in (
+        (passes(gpu="L4"), "aiconfigurator-core has no tables of it"),
+        (passes(gpu="A100", engine="nobody"), "aiconfigurator-core has no tables of nobody on it (ValueError)"),
+    ):
+        found, said = with_operators(asked, "measured")
+        assert found is asked
+        assert said is not None
+        assert said.endswith(lacking)
+
+
+@installed
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])
+def test_tables_serve_a_gpu_that_is_not_fitted_and_are_near_its_constants(engine: str) -> None:
+    asked = passes(engine=engine)
+    found, said = with_operators(asked)
+    assert found.measured is not None
+    assert said is not None
+    assert said.startswith("operators measured: aiconfigurator-core 0.12.")
+    for work in (Work(sequences=1.0, context=500.0), Work(sequences=96.0, context=3000.0, prefill_tokens=2048.0)):
+        # two independent ways to a time: constants scaled from the B200's, and the B300's own operators
+        assert abs(math.log(found.seconds(work) / asked.seconds(work))) < 0.4
+        assert half_width(ITERATION, found, work) < half_width(ITERATION, asked, work)
+
+
+@installed
+def test_what_tables_do_not_hold_is_named_and_constants_serve() -> None:
+    for model, lacking in (
+        ("deepseek-ai/DeepSeek-R1", "latent attention with its projections"),
+        ("Qwen/Qwen3-30B-A3B-FP8", "products in fp8-block"),
+    ):
+        asked = passes(model, "H200")
+        found, said = with_operators(asked, "measured")
+        assert found is asked
+        assert said is not None
+        assert lacking in said
+
+
+@installed
+def test_more_work_takes_no_less_time_and_amounts_between_whole_ones_lie_between() -> None:
+    found, _ = with_operators(passes("openai/gpt-oss-20b", "H100"), "measured")
+    assert found.measured is not None
+
+    def seconds(**changes: float) -> float:
+        given: dict[str, float] = {"sequences": 8.0, "context": 1000.0, **changes}
+        return found.seconds(Work(**given))
+
+    for name, values in (
+        ("sequences", (1.0, 8.0, 64.0, 256.0)),
+        ("tokens", (1.0, 4.0, 8.0)),
+        ("context", (0.0, 1000.0, 8000.0)),
+        ("prefill_tokens", (0.0, 512.0, 4096.0)),
+    ):
+        times = [seconds(**{name: value}) for value in values]
+        # measured tables have noise: a doubling of little work may be a few per cent faster
+        assert all(later > 0.95 * earlier for earlier, later in pairwise(times)), (name, times)
+        assert times[-1] > times[0]
+    assert min(seconds(), seconds(sequences=9.0)) <= seconds(sequences=8.5) <= max(seconds(), seconds(sequences=9.0))
+
+
+@installed
+def test_verifying_reads_the_cache_once_and_experts_of_alike_tokens_cost_less() -> None:
+    found, _ = with_operators(passes("openai/gpt-oss-120b", "H100"), "measured")
+    plain, wide = (found.parts(Work(sequences=16.0, tokens=n, context=4000.0)) for n in (1.0, 4.0))
+    assert plain.attention <= wide.attention < 4.0 * plain.attention
+    apart = found.parts(Work(sequences=64.0, context=4000.0))
+    assert plain.experts < wide.experts < apart.experts  # 64 tokens either way, in 16 texts or in 64
+
+
+@installed
+def test_a_head_drafts_on_tables_too() -> None:
+    facts = shape_of("Qwen/Qwen3-8B")
+    target, _ = with_operators(passes(), "measured")
+    head = draft_head(facts, "eagle3").shape
+    fitted = head_round(passes(), head).parts(8.0, 4.0, 1000.0)
+    tables = head_round(target, head).parts(8.0, 4.0, 1000.0)
+    assert abs(math.log(tables.drafting / fitted.drafting)) < 0.7
+    assert tables.engine == fitted.engine

@@ -1,0 +1,84 @@
+"""Where the seconds of operators come from: one protocol, of which the fitted constants of a GPU are one source.
+
+`theory.hardware.passes.PassModel` adds operators up, whatever their source. Another source answers from operators that
+were measured one by one (`specplan.worlds.measured_operators`).
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Protocol
+
+from theory.hardware import operators
+from theory.hardware.formats import Format
+from theory.hardware.gpu_records import Gpu
+from theory.hardware.shapes import Experts, LatentAttention
+
+__all__ = ["FittedOperators", "OperatorSource"]
+
+
+class OperatorSource(Protocol):
+    """Seconds of the operators of a pass on one GPU; arguments as in `theory.hardware.operators`.
+
+    Every method returns seconds, > 0 and growing with the work; ``sums`` is 0 on one GPU.
+    """
+
+    def product(self, rows: float, outputs: float, inputs: float, weights: Format) -> float:
+        """Return the time of a product of (rows, inputs) with weights (inputs, outputs), s."""
+
+    def attention(
+        self,
+        *,
+        sequences: float,
+        tokens: float,
+        context: float,
+        heads: float,
+        kv_heads: float,
+        head_dim: int,
+        cache_bytes: float,
+        window: float = math.inf,
+    ) -> float:
+        """Return the time of one layer's attention of new tokens to cached ones and to themselves, s."""
+
+    def latent(
+        self,
+        attention: LatentAttention,
+        *,
+        hidden: int,
+        tp: int,
+        sequences: float,
+        tokens: float,
+        context: float,
+        weights: Format,
+        cache_bytes: float,
+    ) -> float:
+        """Return the time of one layer's latent attention with its projections on one of ``tp`` GPUs, s."""
+
+    def experts(
+        self,
+        experts: Experts,
+        *,
+        hidden: int,
+        tokens: float,
+        asking: float,
+        ep: int,
+        expert_tp: int,
+        weights: Format,
+        padding: float = 0.0,
+    ) -> float:
+        """Return the time of one layer's routed experts on the fullest GPU, s."""
+
+    def sums(self, n_gpus: int, size: float) -> float:
+        """Return the time to sum ``size`` bytes over the GPUs of a machine, s."""
+
+
+class FittedOperators:
+    """The source that serves every GPU: a few constants, fitted to measured operators or scaled by data sheets."""
+
+    def __init__(self, gpu: Gpu) -> None:
+        self.product = partial(operators.product_seconds, gpu)
+        self.attention = partial(operators.attention_seconds, gpu)
+        self.latent = partial(operators.latent_seconds, gpu)
+        self.experts = partial(operators.experts_seconds, gpu)
+        self.sums = gpu.sum_seconds
