@@ -6,17 +6,12 @@ from functools import cache
 from itertools import count
 
 import pytest
-import torch
 
-from calibrate import pair
 from calibrate.engines.protocol import GREEDY, Sampling
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.torch.batch import ContinuousBatch
-from calibrate.engines.torch.decoder import Decoder
-from calibrate.engines.torch.job import SPARE, Job, Limits
-from calibrate.engines.torch.model import load_model, load_tokenizer
+from calibrate.engines.torch.job import Job, Limits
 from calibrate.engines.torch.token_methods.jacobi import JacobiBlock
-from calibrate.models.asking import bundled_problems
 from ledger.lookahead_decoding import exact
 from theory.errors import ParameterError
 

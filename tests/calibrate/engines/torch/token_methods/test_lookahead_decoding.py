@@ -11,20 +11,16 @@ import pytest
 import torch
 from scipy import stats
 
-from calibrate import pair
 from calibrate.engines.protocol import GREEDY, Request, Sampling
 from calibrate.engines.sampling import distribution
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.torch.batch import ContinuousBatch
-from calibrate.engines.torch.decoder import Decoder
 from calibrate.engines.torch.job import SPARE, Job, Limits
 from calibrate.engines.torch.kv_cache import KvCache
-from calibrate.engines.torch.model import load_model, load_tokenizer
 from calibrate.engines.torch.token_methods.lookahead_batch import DrawnChance, LookaheadDecoding, Shelf
 from calibrate.engines.torch.token_methods.lookahead_decoding import LookaheadSequence, LookaheadSettings, pass_layout
 from calibrate.engines.torch.token_methods.protocol import Rows
 from calibrate.engines.torch.token_pass import forward_rows
-from calibrate.models.asking import bundled_problems
 from theory.errors import ParameterError
 
 LIMITS = Limits(max_batch=4, n_idle=4, max_context=1024)
