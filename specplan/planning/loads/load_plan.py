@@ -232,7 +232,7 @@ class _Planner:
         if not configuration.speculates:
             return {}
         beliefs = self.simulator.world.beliefs
-        names = beliefs.moves(steps=configuration.spec.drafts_steps, tokens=configuration.token is not None)
+        names = beliefs.moves(steps=configuration.spec.drafts_steps, token=configuration.token)
         found = {}
         for name in names:
             ends = [self.simulator.speed(option, answers, {name: z}) for z in (-_Z, _Z)]
