@@ -46,11 +46,7 @@ def parse_metrics(text: str) -> list[Sample]:
     >>> parse_metrics('a_total{x="1"} 2.0')
     [Sample(name='a_total', labels={'x': '1'}, value=2.0)]
     """
-    samples = [
-        Sample(name, labels, value)
-        for name, labels, value in _samples(text)
-        if not name.endswith("_created")
-    ]
+    samples = [Sample(name, labels, value) for name, labels, value in _samples(text) if not name.endswith("_created")]
     seen: set[tuple[str, frozenset[tuple[str, str]]]] = set()
     for sample in samples:
         key = sample.name, frozenset(sample.labels.items())

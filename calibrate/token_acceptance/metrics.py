@@ -69,9 +69,7 @@ def _by_position(counted: SpecDecode) -> AcceptanceCurve:
     if not counted.accepted_at:
         k = max(round(counted.drafted / counted.drafts), 1)
         length = 1.0 + counted.accepted / counted.drafts
-        return AcceptanceCurve(
-            unconditional=AcceptanceCurve.from_length(length, k).unconditional, hit_rate=hit_rate
-        )
+        return AcceptanceCurve(unconditional=AcceptanceCurve.from_length(length, k).unconditional, hit_rate=hit_rate)
     rates: list[float] = []
     for accepted in counted.accepted_at:  # read while requests end, a position may be ahead of the one before
         rates.append(min(accepted / counted.drafts, rates[-1] if rates else 1.0))

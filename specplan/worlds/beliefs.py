@@ -80,9 +80,7 @@ class Beliefs:
         known = self._known(token)
         if known is not None:
             return known.source
-        curves = token_curves(self._prior(token), self._task)
-        of = "rows" if token == "prompt-lookup" else "models"
-        return f"prior of {curves.n} published {of}"
+        return f"prior: {token_curves(self._prior(token), self._task).source}"
 
     def alpha1(self, z: float = 0.0) -> float:
         """Probability that a draft step is accepted, [-]."""

@@ -126,6 +126,10 @@ class Deployment:
     """GPUs that share the target in speculative arrangements; None: whatever is best."""
     placement: Placement = "any"
     engine: EngineConstants
+    engine_version: str = ""
+    """As the user said it; that of ``engine`` where nothing was said."""
+    passed_over: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), hash=False)
+    """What exists to draft tokens and is not considered, by the engines' name of the method, and why."""
     context: int
     """Tokens of prompt and answer together."""
     answer_tokens: int
@@ -140,6 +144,8 @@ class Deployment:
     """Dollars per GPU and hour."""
 
     def __post_init__(self) -> None:
+        if not self.engine_version:
+            object.__setattr__(self, "engine_version", self.engine.version)
         for name, value, most in (
             ("gpus", self.gpus, _MOST_GPUS),
             ("context", self.context, _MOST_TOKENS),

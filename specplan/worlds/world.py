@@ -25,6 +25,7 @@ from sim.operations import DRAFT, JUDGE, TARGET
 from sim.serving.engine import ServingEngine
 from sim.serving.limits import ServingLimits
 from sim.trial import Trial
+from specplan.worlds.arrangements import parallel_of
 from specplan.worlds.beliefs import STEP_ACCEPTANCE, STEP_LENGTHS, TOKEN_ACCEPTANCE, Beliefs
 from specplan.worlds.costs import Contexts, ModelCost, RoundCost
 from theory.hardware.passes import PassModel
@@ -134,7 +135,7 @@ class World:
                 gpu=deployment.gpu,
                 shape=model.facts.shape,
                 precision=model.precision,
-                parallel=Parallel(tp=tp),
+                parallel=parallel_of(model, tp),
                 engine=deployment.engine,
             )
             contexts = Contexts(first=float(deployment.prompt_tokens), last=float(deployment.context))

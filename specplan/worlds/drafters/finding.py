@@ -1,4 +1,4 @@
-"""What exists to draft for a target that a user named alone: its own MTP layers, published heads, models of its family."""
+"""What exists to draft for a target: its own MTP layers, published heads, smaller models of its family."""
 
 from __future__ import annotations
 

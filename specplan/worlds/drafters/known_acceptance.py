@@ -19,7 +19,9 @@ from theory.errors import ParameterError
 
 __all__ = ["KnownAcceptance", "known_acceptances"]
 
-_VALUE: Final = re.compile(r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+|nan|inf)(?:e[+-]?\d+)?)(?P<round>/round)?(?:@(?P<k>\d+))?")
+_VALUE: Final = re.compile(
+    r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+|nan|inf)(?:e[+-]?\d+)?)(?P<round>/round)?(?:@(?P<k>\d+))?"
+)
 _FILES: Final = re.compile(r"(?P<files>.+?)(?:@(?P<k>\d{1,3}))?")
 _USUAL_K: Final = 3
 """Tokens drafted per round where tokens per round come without them: what engines' documents show."""

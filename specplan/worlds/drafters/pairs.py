@@ -50,7 +50,9 @@ def check_head(target: ModelFacts, head: ModelFacts) -> None:
     ParameterError : it has as many layers as a model, or reads states or tokens of another size.
     """
     if head.shape.n_layers > _MOST_LAYERS:
-        rule = f"is no head: num_hidden_layers {head.shape.n_layers}, heads have at most {_MOST_LAYERS}; models: --draft"
+        rule = (
+            f"is no head: num_hidden_layers {head.shape.n_layers}, heads have at most {_MOST_LAYERS}; models: --draft"
+        )
         raise ParameterError("eagle", head.name, rule)
     for field, own, wanted in (
         ("hidden_size" if head.reads_hidden == head.shape.hidden else "target_hidden_size",

@@ -175,6 +175,6 @@ def test_a_trace_is_planned_with_its_own_sizes(run_main: Main, tmp_path: Path) -
 
 
 def _nothing() -> object:
-    from specplan.worlds.settings import Settings
+    from specplan.worlds.running.settings import Settings
 
     return Settings(commands=(), schedule=None, adaptive=None, client=None, notes=())

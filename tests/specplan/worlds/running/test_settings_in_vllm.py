@@ -17,7 +17,7 @@ from specplan.live.explaining.explanation import explained, point_of
 from specplan.live.explaining.reading import read_metrics
 from specplan.live.explaining.window import since_start
 from specplan.worlds.arrangements import Arrangement
-from specplan.worlds.settings import settings_of
+from specplan.worlds.running.settings import settings_of
 
 pytest.importorskip("vllm")
 pytestmark = [

@@ -13,7 +13,7 @@ from calibrate.token_acceptance.schedule import BatchRange, Schedule
 from sim.configuration import Configuration
 from specplan.worlds.arrangements import Arrangement, Drafting
 from specplan.worlds.request import Deployment
-from specplan.worlds.settings import Settings, settings_of, sglang_adaptive
+from specplan.worlds.running.settings import Settings, settings_of, sglang_adaptive
 
 SCHEDULE = Schedule((BatchRange(1, 15, 3), BatchRange(16, 63, 1), BatchRange(64, 1024, 0)))
 AHEAD = Configuration.parse("lr-async k1=2")
