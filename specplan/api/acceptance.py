@@ -219,7 +219,7 @@ def _form_of(source: str) -> str:
         return "profile"
     text = read_text(source, "a profile, a curve of acceptance or a dump of /metrics")
     if text.lstrip().startswith("{"):
-        return "curve" if f'"{SCHEMA}"' in text[:200] else "profile"
+        return "curve" if f'"{SCHEMA}"' in text else "profile"
     return "metrics"
 
 
