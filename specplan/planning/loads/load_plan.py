@@ -18,11 +18,10 @@ from sim.operations import DRAFT, TARGET
 from sim.serving.answers import ServedLoad
 from sim.serving.arrivals import bursty_times
 from specplan.planning.loads.limits import Limit, runs_out
-from specplan.planning.loads.options import Considered, Option, considered
+from specplan.planning.loads.options import Considered, Option, considered, rank
 from specplan.planning.loads.schedule import Depths
 from specplan.planning.loads.search import Best, best_of_each_kind
 from specplan.planning.loads.simulating import Simulator, shares_of
-from specplan.planning.loads.statements import rank
 from theory.errors import ParameterError
 from theory.hardware.rounds import GAIN_HALF_WIDTHS
 
@@ -201,7 +200,7 @@ class _Planner:
         ranked = sorted(best.values(), key=lambda pair: -pair[1])
         shown = ranked[:_SHOWN] + ([] if plain in ranked[:_SHOWN] else [plain])
         found = [self._row(option, rate / plain[1], n) for option, rate in shown]
-        return tuple(sorted(found, key=rank))
+        return tuple(sorted(found, key=_place))
 
     def _row(self, option: Option, gain: float, answers: int) -> LoadRow:
         shares = shares_of(answers, option.arrangement.replicas)
@@ -299,6 +298,12 @@ class _Planner:
         )
 
 
+def _place(row: LoadRow) -> tuple[bool, float, float]:
+    """The place of a row in its table."""
+    seconds = row.served.mean("seconds")
+    return rank(row.option.configuration, meets=row.meets, gain=row.gain.value, seconds=seconds)
+
+
 class _Arriving:
     """Rows for answers that arrive, at random or as in a trace."""
 
@@ -329,7 +334,7 @@ class _Arriving:
                 raise ParameterError("trace", arrivals, f"all arrive at one moment; the rate {rule}")
             raise _BeyondError("rate", f"{self.rate:g}", rule)
         found = [self._row(option, one, plain) for option, one in served.items()]
-        return tuple(sorted(found, key=rank))
+        return tuple(sorted(found, key=_place))
 
     def _capacity(self, option: Option) -> float:
         """Answers per second that an option finishes, however many wait."""

@@ -21,7 +21,10 @@ from theory.hardware.work import Parallel
 if TYPE_CHECKING:
     from specplan.worlds.request import Deployment
 
-__all__ = ["DEPTHS", "Considered", "Option", "considered", "room_of"]
+__all__ = ["DEPTHS", "Considered", "Option", "considered", "pays", "rank", "room_of"]
+
+_LEAST: Final = 0.01
+"""Share by which a gain must exceed 1 to be one: simulations do not tell smaller ones from none."""
 
 DEPTHS: Final = (2, 3, 4, 6, 8)
 """Values of k1 to try: the gain is flat around its best."""
@@ -104,6 +107,20 @@ def considered(deployment: Deployment, names: Sequence[str]) -> Considered:
             found.steps += _fitting(deployment, example, drafting, tp=deployment.tp)
     _say_what_has_no_room(found)
     return found
+
+
+def pays(gain: float) -> bool:
+    """Whether a gain over plain decoding is one."""
+    return gain > 1.0 + _LEAST
+
+
+def rank(configuration: Configuration, *, meets: bool, gain: float, seconds: float) -> tuple[bool, float, float]:
+    """Return the place of a row: what meets the bounds first, then by gain; plain decoding before what is no gain.
+
+    >>> rank(PLAIN, meets=True, gain=1.0, seconds=2.0) < rank(Configuration("eagle"), meets=True, gain=1.01, seconds=1.0)
+    True
+    """
+    return not meets, -(1.0 + _LEAST if configuration == PLAIN else gain), seconds
 
 
 def _drafts_on(deployment: Deployment, tp: int) -> bool:

@@ -1,12 +1,13 @@
-"""At which loads speculation pays: the one place where a gain is a gain, so that no two statements contradict."""
+"""At which loads speculation pays: the one place where statements about loads are made of gains."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from calibrate.replay.trials import PLAIN
+from specplan.planning.loads.options import pays
 
 if TYPE_CHECKING:
     from calibrate.token_acceptance.schedule import Schedule
@@ -14,21 +15,7 @@ if TYPE_CHECKING:
     from specplan.planning.loads.options import Option
     from specplan.planning.loads.schedule import FixedK
 
-__all__ = ["Pays", "fixed_k", "gains_by_load", "pays", "rank", "schedule_of"]
-
-_LEAST: Final = 0.01
-"""Share by which a gain must exceed 1 to be one: simulations do not tell smaller ones from none."""
-
-
-def pays(gain: float) -> bool:
-    """Whether a gain over plain decoding is one."""
-    return gain > 1.0 + _LEAST
-
-
-def rank(row: LoadRow) -> tuple[bool, float, float]:
-    """Return the place of a row: what meets the bounds first, then by gain; plain decoding before what is no gain."""
-    gain = 1.0 + _LEAST if row.option.configuration == PLAIN else row.gain.value
-    return not row.meets, -gain, row.served.mean("seconds")
+__all__ = ["Pays", "fixed_k", "gains_by_load", "schedule_of"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 from calibrate.replay.trials import PLAIN
 from specplan.output import SCREEN, by_need, table
 from specplan.planning.loads.assumed import assumed, assumed_by_plan
-from specplan.planning.loads.statements import Pays, fixed_k, gains_by_load, pays
+from specplan.planning.loads.options import pays
+from specplan.planning.loads.statements import Pays, fixed_k, gains_by_load
 from specplan.worlds.beliefs import MEASURE
 from specplan.worlds.drafters.naming import drafter_name
 

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from calibrate.replay.trials import PLAIN
 from sim.configuration import Configuration
 from specplan.planning.loads.limits import LIMITS, runs_out
+from specplan.planning.loads.options import pays
 from specplan.planning.loads.schedule import NOISE, Depths, smoothed
-from specplan.planning.loads.statements import Pays, pays
+from specplan.planning.loads.statements import Pays
 from specplan.worlds.world import World
 
 GAINS = st.dictionaries(st.sampled_from([2**i for i in range(9)]), st.floats(0.5, 3.0), min_size=1)
