@@ -117,7 +117,8 @@ def pays(gain: float) -> bool:
 def rank(configuration: Configuration, *, meets: bool, gain: float, seconds: float) -> tuple[bool, float, float]:
     """Return the place of a row: what meets the bounds first, then by gain; plain decoding before what is no gain.
 
-    >>> rank(PLAIN, meets=True, gain=1.0, seconds=2.0) < rank(Configuration("eagle"), meets=True, gain=1.01, seconds=1.0)
+    >>> lookup = Configuration(method="prompt-lookup")
+    >>> rank(PLAIN, meets=True, gain=1.0, seconds=2.0) < rank(lookup, meets=True, gain=1.01, seconds=1.0)
     True
     """
     return not meets, -(1.0 + _LEAST if configuration == PLAIN else gain), seconds

@@ -17,10 +17,10 @@ from calibrate.replay.trials import PLAIN
 from specplan.output import SCREEN
 from specplan.planning.loads.limits import LIMITS
 from specplan.planning.loads.load_plan import LoadPlan, LoadRow, plan_loads
-from specplan.planning.loads.options import considered
+from specplan.planning.loads.options import considered, pays, rank
 from specplan.planning.loads.picture import draw_loads
 from specplan.planning.loads.schedule import Depths
-from specplan.planning.loads.statements import pays, rank, schedule_of
+from specplan.planning.loads.statements import schedule_of
 from specplan.planning.loads.text import plan_as_text
 from specplan.worlds.drafters.known_acceptance import known_acceptances
 from specplan.worlds.request import Limits, Load
@@ -44,6 +44,11 @@ def rows(found: LoadPlan, place: int) -> dict[str, LoadRow]:
     return {row.option.kind: row for row in found.loads[place][1]}
 
 
+def place(row: LoadRow) -> tuple[bool, float, float]:
+    seconds = row.served.mean("seconds")
+    return rank(row.option.configuration, meets=row.meets, gain=row.gain.value, seconds=seconds)
+
+
 def test_plain_decoding_is_the_measure_and_intervals_hold_the_gains(found: LoadPlan) -> None:
     for load, all_rows in found.loads:
         plain = next(row for row in all_rows if row.option.configuration == PLAIN)
@@ -53,7 +58,7 @@ def test_plain_decoding_is_the_measure_and_intervals_hold_the_gains(found: LoadP
             assert 0.0 <= row.prior_share <= 1.0
             assert row.limit in LIMITS
             assert row.option.arrangement.gpus <= WANTED.gpus
-        assert list(all_rows) == sorted(all_rows, key=rank)
+        assert list(all_rows) == sorted(all_rows, key=place)
         assert all(earlier.gain.value >= later.gain.value - 0.01 for earlier, later in pairwise(all_rows))
         assert load.text
 
@@ -81,9 +86,8 @@ def test_what_the_user_knows_narrows_the_interval() -> None:
         return row.gain.high / row.gain.low
 
     assert width(acceptance=known_acceptances(["ngram=0.6"])) < 0.8 * width()
-    assert width(acceptance=known_acceptances(["mtp=0.6"])) == width(), (
-        "what is known of one method is used for no other"
-    )
+    of_another = known_acceptances(["mtp=0.6"])
+    assert width(acceptance=of_another) == width(), "what is known of one method is used for no other"
 
 
 def test_what_misses_a_bound_is_ranked_last() -> None:

@@ -15,6 +15,8 @@ from specplan.worlds.model_files import shape_of
 from specplan.worlds.request import ServedModel
 from theory.errors import ParameterError
 
+LLAMA, LMSYS = "meta-llama/Llama", "lmsys/SGLang-EAGLE3-Llama"
+
 
 @pytest.mark.parametrize(
     ("target", "head", "draft"),
@@ -78,7 +80,7 @@ def test_what_is_passed_over_has_a_reason() -> None:
 @pytest.mark.parametrize(
     ("target", "head", "message"),
     [
-        ("Qwen/Qwen3-32B", "lmsys/SGLang-EAGLE3-Llama-3.3-70B-Instruct-Specforge", "hidden_size 8192, not 5120"),
+        ("Qwen/Qwen3-32B", f"{LMSYS}-3.3-70B-Instruct-Specforge", "hidden_size 8192, not 5120"),
         ("Qwen/Qwen3-32B", "yuhuili/EAGLE3-LLaMA3.3-Instruct-70B", "target_hidden_size 8192, not 5120"),
         (
             "Qwen/Qwen3-14B",

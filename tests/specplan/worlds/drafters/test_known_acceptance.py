@@ -95,7 +95,7 @@ def test_a_file_of_no_method_is_of_none(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="does not tell of which method it is: say mtp=FILE"):
         known_acceptances([str(path)])
     path.write_text(json.dumps({"schema": "specplan.plan"}), encoding="utf-8")
-    with pytest.raises(SpecplanError, match="schema: must be specplan.acceptance"):
+    with pytest.raises(SpecplanError, match=r"schema: must be specplan\.acceptance"):
         known_acceptances([f"mtp={path}"])
     with pytest.raises(ParameterError, match="must give mtp once"):
         known_acceptances(["mtp=0.7", "nextn=0.8"])
