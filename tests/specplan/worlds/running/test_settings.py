@@ -9,14 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from deployments import deployment, head_of, model
+from deployments import deployment, head_of, model, own_layers
 
 from calibrate.token_acceptance.schedule import BatchRange, Schedule
 from sim.configuration import Configuration
 from specplan.worlds.arrangements import Arrangement, Drafting
 from specplan.worlds.known_models import known_config
-from specplan.worlds.model_files import draft_head
-from specplan.worlds.request import Deployment, ServedModel
+from specplan.worlds.request import Deployment
 from specplan.worlds.running.settings import Settings, settings_of, sglang_adaptive
 from theory.hardware.formats import Precision
 
@@ -87,9 +86,7 @@ def test_versions_without_a_table_by_batch_size_draft_the_k_of_the_load() -> Non
 
 
 def test_layers_for_further_tokens_are_named_as_vllm_does() -> None:
-    target = model("zai-org/GLM-4.5-Air")
-    facts = draft_head(target.facts, "mtp")
-    wanted = deployment(target=target, head=ServedModel(facts=facts, precision=facts.precision), gpus=4)
+    wanted = deployment(target="zai-org/GLM-4.5-Air", head=own_layers("zai-org/GLM-4.5-Air"), gpus=4)
     found = made(wanted, Configuration.parse("eagle k2=3"), Arrangement(tp=4, replicas=1))
     (command,) = found.commands
     assert json.loads(options(command)[1]["--speculative-config"]) == {"method": "mtp", "num_speculative_tokens": 2}
