@@ -31,13 +31,27 @@ if TYPE_CHECKING:
     from specplan.api.thresholds import thresholds as thresholds
     from specplan.api.validating import validate as validate
     from specplan.api.validating import validate_under_load as validate_under_load
+    from theory.budget import best_hybrid as best_hybrid
+    from theory.optimum import f_sync_argmax as f_sync_argmax
+    from theory.optimum import g_argmax as g_argmax
+    from theory.speedup import f_async as f_async
+    from theory.speedup import f_sync as f_sync
+    from theory.speedup import g as g
+    from theory.speedup import h as h
 
 __all__ = [
     "__version__",
     "acceptance",
+    "best_hybrid",
     "calibrate",
     "explain",
+    "f_async",
+    "f_sync",
+    "f_sync_argmax",
+    "g",
+    "g_argmax",
     "gaps",
+    "h",
     "methods",
     "plan",
     "plan_models",
@@ -69,6 +83,9 @@ _HOMES = {
     "thresholds": "specplan.api.thresholds",
     "validate": "specplan.api.validating",
     "validate_under_load": "specplan.api.validating",
+    **dict.fromkeys(("f_async", "f_sync", "g", "h"), "theory.speedup"),
+    **dict.fromkeys(("f_sync_argmax", "g_argmax"), "theory.optimum"),
+    "best_hybrid": "theory.budget",
 }
 """Public function to the module that has it."""
 

@@ -8,8 +8,7 @@ without a draft, so drafts are not passes, and tokens per target pass is N / (N 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Self
 
@@ -17,14 +16,13 @@ from theory.errors import ParameterError, SchemaError, shown
 
 __all__ = ["Load", "Sample", "SpecDecode", "counted", "load", "parse_metrics"]
 
-_LINE: Final = re.compile(r"([A-Za-z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+-?\d+)?")
-_LABEL: Final = re.compile(r'\s*([A-Za-z_]\w*)="((?:[^"\\]|\\.)*)"\s*(?:,|$)')
-_ESCAPE: Final = re.compile(r"\\(.)")
 _RUNNING: Final = ("vllm:num_requests_running", "sglang:num_running_reqs", "tgi_batch_current_size")
 _WAITING: Final = ("vllm:num_requests_waiting", "sglang:num_queue_reqs", "tgi_queue_size")
-_SPEC: Final = "vllm:spec_decode_num_"
-_PER_POSITION: Final = f"{_SPEC}accepted_tokens_per_pos_total"
-_GENERATED: Final = "vllm:generation_tokens_total"
+_SPEC: Final = "spec_decode_num_"
+_PER_POSITION: Final = f"{_SPEC}accepted_tokens_per_pos"
+_GENERATED: Final = "tokens generated"
+_COUNTED: Final = {"vllm": "vllm:generation_tokens", "llamacpp": "llamacpp:tokens_predicted"}
+"""Engines whose counters of speculation have vLLM's names after their own prefix, and how they count all tokens."""
 _MOST: Final = 1e15
 """Largest count that is believed: 30 years of a million tokens per second; exact in a float."""
 
@@ -48,17 +46,39 @@ def parse_metrics(text: str) -> list[Sample]:
     >>> parse_metrics('a_total{x="1"} 2.0')
     [Sample(name='a_total', labels={'x': '1'}, value=2.0)]
     """
-    samples = []
-    for number, line in enumerate(text.split("\n"), 1):
-        stripped = line.strip()
-        if not stripped or stripped.startswith("#"):
-            continue
-        sample = _sample(stripped)
-        if sample is None:
-            raise SchemaError(f"metrics: line {number} is no sample: {stripped[:60]!r}")
-        if not sample.name.endswith("_created"):
-            samples.append(sample)
+    samples = [Sample(name, labels, value) for name, labels, value in _samples(text) if not name.endswith("_created")]
+    seen: set[tuple[str, frozenset[tuple[str, str]]]] = set()
+    for sample in samples:
+        key = sample.name, frozenset(sample.labels.items())
+        if key in seen:
+            raise SchemaError(f"metrics: {shown(sample.name)} comes twice with the same labels: one reading per file")
+        seen.add(key)
     return samples
+
+
+def _samples(text: str) -> Iterator[tuple[str, dict[str, str], float]]:
+    from prometheus_client.parser import text_string_to_metric_families
+
+    try:
+        families = list(text_string_to_metric_families(text))
+    except (ValueError, IndexError, KeyError):
+        number, line = next(_unreadable(text))
+        raise SchemaError(f"metrics: line {number} is no sample: {line[:60]!r}") from None
+    for family in families:
+        for sample in family.samples:
+            yield sample.name, dict(sample.labels), float(sample.value)
+
+
+def _unreadable(text: str) -> Iterator[tuple[int, str]]:
+    """Lines that cannot be read by themselves, with their numbers; the whole text where each of them can."""
+    from prometheus_client.parser import text_string_to_metric_families
+
+    for number, line in enumerate(text.split("\n"), 1):
+        try:
+            list(text_string_to_metric_families(line))
+        except (ValueError, IndexError, KeyError):
+            yield number, line.strip()
+    yield 1, text
 
 
 def counted(sample: Sample) -> float:
@@ -81,22 +101,12 @@ def _position(sample: Sample) -> int:
     return int(label)
 
 
-def _sample(line: str) -> Sample | None:
-    match = _LINE.fullmatch(line)
-    if match is None:
-        return None
-    labels: dict[str, str] = {}
-    rest, position = match[2] or "", 0
-    while position < len(rest):
-        label = _LABEL.match(rest, position)
-        if label is None:
-            return None
-        labels[label[1]] = _ESCAPE.sub(lambda found: "\n" if found[1] == "n" else found[1], label[2])
-        position = label.end()
-    try:
-        return Sample(match[1], labels, float(match[3]))
-    except ValueError:
-        return None
+def _counter(name: str) -> str:
+    """The common name of a counter of tokens, without prefix and ``_total``; empty: it is none of them."""
+    prefix, _, rest = name.removesuffix("_total").partition(":")
+    if prefix not in _COUNTED:
+        return ""
+    return _GENERATED if _COUNTED[prefix] == f"{prefix}:{rest}" else rest if rest.startswith(_SPEC) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +133,7 @@ def load(samples: Iterable[Sample]) -> Load | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecDecode:
-    """vLLM's counters of speculative decoding, since the server's start or between two readings."""
+    """Counters of speculative decoding of vLLM or llama.cpp, since the server's start or between two readings."""
 
     tokens: int
     """Tokens generated in all, N."""
@@ -149,20 +159,21 @@ class SpecDecode:
         sums: dict[str, float] = {}
         positions: dict[int, float] = {}
         for sample in samples:
-            if sample.name == _PER_POSITION:
+            name = _counter(sample.name)
+            if name == _PER_POSITION:
                 position = _position(sample)
                 positions[position] = positions.get(position, 0.0) + counted(sample)
-            elif sample.name.startswith(_SPEC) or sample.name == _GENERATED:
-                sums[sample.name] = sums.get(sample.name, 0.0) + counted(sample)
-        if f"{_SPEC}drafts_total" not in sums:
+            elif name:
+                sums[name] = sums.get(name, 0.0) + counted(sample)
+        if f"{_SPEC}drafts" not in sums:
             return None
         if sorted(positions) != list(range(len(positions))):
             raise SchemaError(f"metrics: {_PER_POSITION}: positions must be 0, 1, 2, ..., none left out")
         return cls(
             tokens=int(sums.get(_GENERATED, 0.0)),
-            drafts=int(sums[f"{_SPEC}drafts_total"]),
-            drafted=int(sums.get(f"{_SPEC}draft_tokens_total", 0.0)),
-            accepted=int(sums.get(f"{_SPEC}accepted_tokens_total", 0.0)),
+            drafts=int(sums[f"{_SPEC}drafts"]),
+            drafted=int(sums.get(f"{_SPEC}draft_tokens", 0.0)),
+            accepted=int(sums.get(f"{_SPEC}accepted_tokens", 0.0)),
             accepted_at=tuple(int(positions[p]) for p in sorted(positions)),
         )
 

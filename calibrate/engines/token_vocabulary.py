@@ -7,16 +7,21 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from calibrate.record.json_text import parse_json
+from sim.catalogue import choice
 from theory.errors import ParameterError, SchemaError
 
 __all__ = [
     "OF_CATALOGUE",
+    "OF_ENGINES",
     "OF_REQUEST",
     "OF_VLLM",
+    "UNPLANNED",
     "VLLM_KNOBS",
     "VOCABULARY",
     "Terms",
     "TokenMethodName",
+    "catalogue_name",
+    "engines_name",
     "parsed_settings",
 ]
 
@@ -92,6 +97,67 @@ OF_CATALOGUE: Final[Mapping[str, Terms]] = {
     terms.catalogue: terms for terms in VOCABULARY if terms.catalogue and terms.torch
 }
 """Catalogue name to its terms; of the two kinds of EAGLE heads, the first, which all engines have."""
+
+OF_ENGINES: Final[Mapping[str, str]] = {
+    "ngram": "prompt-lookup",
+    "draft_model": "draft-model",
+    "eagle": "eagle",
+    "eagle3": "eagle",
+    "mtp": "eagle",
+}
+"""Methods of the token level as engines call them, to their names in the catalogue: heads draft alike there."""
+
+_NO_CURVE: Final = "no acceptance by position has been published that a prior could be fitted to"
+UNPLANNED: Final[Mapping[str, str]] = {
+    "suffix": "its acceptance depends on what earlier answers had in common; " + _NO_CURVE,
+    "dflash": "drafts a block in one pass; " + _NO_CURVE,
+    "dspark": "drafts blocks whose cost is not modelled",
+    "medusa": "trees of independent heads are not modelled",
+    "mlp_speculator": _NO_CURVE,
+}
+"""Methods that engines have and plans from names do not consider, and why."""
+
+
+def engines_name(typed: str) -> str:
+    """Return how engines call a method of the token level, whichever common spelling was typed.
+
+    Raises
+    ------
+    ParameterError : an unknown name, or a method that is not planned, with the reason.
+
+    >>> engines_name("draft-model"), engines_name("prompt-lookup"), engines_name("EAGLE3"), engines_name("nextn")
+    ('draft_model', 'ngram', 'eagle3', 'mtp')
+    """
+    plain = typed.strip().lower().replace("-", "_")
+    plain = _SPELLINGS.get(plain, plain)
+    if plain in UNPLANNED:
+        raise ParameterError("method", typed, f"is not planned: {UNPLANNED[plain]}")
+    return choice("method", plain, tuple(OF_ENGINES))
+
+
+def catalogue_name(typed: str) -> str:
+    """Return the name in the catalogue of what engines may call otherwise; other names as they are.
+
+    Raises
+    ------
+    ParameterError : a method that engines have and plans do not consider, with the reason.
+
+    >>> catalogue_name("mtp"), catalogue_name("lr-async")
+    ('eagle', 'lr-async')
+    """
+    plain = typed.strip().lower().replace("-", "_")
+    known = {*OF_ENGINES, *_SPELLINGS, *UNPLANNED}
+    return OF_ENGINES[engines_name(typed)] if plain in known else typed
+
+
+_SPELLINGS: Final[Mapping[str, str]] = {
+    "prompt_lookup": "ngram",
+    "draft": "draft_model",
+    "standalone": "draft_model",
+    "eagle_3": "eagle3",
+    "nextn": "mtp",
+    "deepseek_mtp": "mtp",
+}
 
 
 def parsed_settings(text: str) -> list[dict[str, Any]]:

@@ -20,6 +20,7 @@ from calibrate.costs.sweep import fit_passes
 from calibrate.record.profile import Profile
 from calibrate.replay.system import System
 from calibrate.replay.token_passes import TokenDecoding, known_settings, token_decoding
+from calibrate.token_acceptance.curves import fitted_alpha2
 from sim.catalogue import KnobValue, method
 from sim.configuration import DEFAULT_TOKEN_METHOD, Configuration
 from sim.engines.costs import TableCost
@@ -27,7 +28,7 @@ from sim.engines.protocol import Cost
 from sim.operations import DRAFT, TARGET
 from theory.errors import ParameterError
 
-__all__ = ["AveragedCost", "TokenLevel", "TokenModel", "fitted_alpha2", "with_token_speculation"]
+__all__ = ["AveragedCost", "TokenLevel", "TokenModel", "with_token_speculation"]
 
 _SEED = 0x746F6B65
 _ROW_COST: Final = 0.0012
@@ -189,21 +190,6 @@ class TokenLevel:
     def _timed_methods(self) -> frozenset[str]:
         """Methods whose own passes were timed."""
         return frozenset(sample.by for sample in self.profile.engines[self.profile.placement[TARGET]].decode)
-
-
-def fitted_alpha2(speedup: float, k2: int) -> float:
-    """The acceptance probability for which g(alpha2, 0, k2) is ``speedup``; 0 where speculation brought nothing.
-
-    >>> round(fitted_alpha2(1.875, 4), 12)
-    0.5
-    """
-    if speedup <= 1.0:
-        return 0.0
-    if speedup >= k2:
-        return 1.0
-    # g(alpha, 0, k2) is 1 + alpha + ... + alpha^(k2 - 1), which grows with alpha: one root lies between 0 and 1.
-    roots = np.roots([*np.ones(k2 - 1), 1.0 - speedup])
-    return float(next(root.real for root in roots if abs(root.imag) < 1e-9 and root.real >= 0.0))
 
 
 def with_token_speculation(

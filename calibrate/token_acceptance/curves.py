@@ -25,10 +25,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Self, get_args
 
+import numpy as np
+
 from calibrate.record.token_records import NGramRecord
 from theory.errors import ParameterError
 
-__all__ = ["CONVENTIONS", "FIGURES", "AcceptanceCurve", "Convention", "Figure"]
+__all__ = ["CONVENTIONS", "FIGURES", "AcceptanceCurve", "Convention", "Figure", "fitted_alpha2"]
 
 Convention = Literal["unconditional", "conditional"]
 CONVENTIONS: Final[tuple[Convention, ...]] = get_args(Convention)
@@ -99,6 +101,28 @@ class AcceptanceCurve:
         return cls.of(rates, "unconditional")
 
     @classmethod
+    def from_length(cls, length: float, k: int) -> Self:
+        """Build the curve of drafts of ``k`` tokens, each accepted at one rate, from their mean acceptance length.
+
+        Parameters
+        ----------
+        length : tokens per round with the bonus token, in [1, k + 1].
+        k : tokens drafted per round, >= 1.
+
+        Raises
+        ------
+        ParameterError : a length that no draft of ``k`` tokens has.
+
+        >>> AcceptanceCurve.from_length(1.75, 2).unconditional
+        (0.5, 0.25)
+        """
+        if not 1.0 <= length <= k + 1.0:
+            rule = f"must be in [1, {k + 1}] tokens per round with k = {k} drafted: those accepted, and one more"
+            raise ParameterError("acceptance", length, rule)
+        rate = round(fitted_alpha2(length, k + 1), 12)
+        return cls.of([rate] * k, "conditional")
+
+    @classmethod
     def from_histogram(cls, histogram: Sequence[int]) -> Self:
         """Build a curve from how many drafts had exactly 0, 1, ... k tokens accepted.
 
@@ -157,6 +181,21 @@ class AcceptanceCurve:
         if self.hit_rate is None:
             raise ParameterError("hit_rate", None, "must be known for tokens per pass: passes without a draft count")
         return 1.0 + self.hit_rate * self.figure("length-without-bonus", k)
+
+
+def fitted_alpha2(speedup: float, k2: int) -> float:
+    """The acceptance probability for which g(alpha2, 0, k2) is ``speedup``; 0 where speculation brought nothing.
+
+    >>> round(fitted_alpha2(1.875, 4), 12)
+    0.5
+    """
+    if speedup <= 1.0:
+        return 0.0
+    if speedup >= k2:
+        return 1.0
+    # g(alpha, 0, k2) is 1 + alpha + ... + alpha^(k2 - 1), which grows with alpha: one root lies between 0 and 1.
+    roots = np.roots([*np.ones(k2 - 1), 1.0 - speedup])
+    return float(next(root.real for root in roots if abs(root.imag) < 1e-9 and root.real >= 0.0))
 
 
 def _to(accepted: float, name: Figure, k: int) -> float:

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMS", "WRITABLE", "Acceptance", "acceptance"]
 
-FORMS: Final = ("profile", "vllm-dynamic", "vllm-requests", "lengths")
-"""Formats that are read."""
-WRITABLE: Final = ("vllm-dynamic", "vllm-schedule", "lengths")
+FORMS: Final = ("auto", "profile", "curve", "metrics", "vllm-dynamic", "vllm-requests", "lengths")
+"""Formats that are read; ``auto`` tells profiles, curves and metrics apart by what is in the file."""
+WRITABLE: Final = ("csv", "vllm-dynamic", "vllm-schedule", "lengths")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -31,6 +31,8 @@ class Acceptance(Result):
     """Acceptance per position of a draft, and where known what passes take."""
 
     curve: AcceptanceCurve
+    method: str = ""
+    """Whose acceptance it is, as engines call the method; empty: not said."""
     stats: DynamicStats | None = None
     """Seconds of passes by batch size and K; None where the source has none."""
     readings: LiveReadings | None = None
@@ -69,6 +71,7 @@ class Acceptance(Result):
         told: dict[str, Any] = {
             "schema": "specplan.acceptance",
             "schema_version": 1,
+            "method": self.method or None,
             "unconditional": list(curve.unconditional),
             "conditional": list(curve.conditional()),
             **{name: [curve.figure(name, k) for k in every] for name in FIGURES},
@@ -111,7 +114,7 @@ class Acceptance(Result):
         return lines
 
     def written(self, form: str, *, model: str = "model", mode: str = "default", max_batch: int | None = None) -> str:
-        """Return it in another format: vllm-dynamic, vllm-schedule or lengths.
+        """Return it in another format: csv, vllm-dynamic, vllm-schedule or lengths.
 
         Parameters
         ----------
@@ -126,6 +129,10 @@ class Acceptance(Result):
         from sim.catalogue import choice
 
         wanted = choice("to", form, WRITABLE)
+        if wanted == "csv":
+            from calibrate.token_acceptance.curve_files import curve_as_csv
+
+            return curve_as_csv(self.curve)
         if wanted == "lengths":
             from calibrate.token_acceptance.lengths import LengthTable
 
@@ -139,11 +146,13 @@ class Acceptance(Result):
 
 
 def acceptance(
-    of: Profile | str | Path | Sequence[float],
+    of: Profile | str | Path | Sequence[float] | Sequence[str | Path],
     *,
-    form: str = "profile",
+    form: str = "auto",
     model: str | None = None,
     mode: str | None = None,
+    method: str | None = None,
+    k: int | None = None,
 ) -> Acceptance:
     """Return token acceptance in every convention, as ``specplan acceptance`` does.
 
@@ -154,29 +163,64 @@ def acceptance(
 
     Parameters
     ----------
-    of : a profile, its name or its file; a file of another format; or the share of drafts that are accepted up to
-        each position (unconditional), not rising.
-    form : format of a file: profile, vllm-dynamic, vllm-requests or lengths.
+    of : a profile, its name or its file; a file of another format; two dumps of ``/metrics``, the earlier one first; or
+        the share of drafts that are accepted up to each position (unconditional), not rising.
+    form : format of a file: auto, profile, curve, metrics, vllm-dynamic, vllm-requests or lengths.
     model, mode : which row of a file of lengths.
+    method : whose acceptance it is, as engines call it: mtp, eagle3, ngram, draft_model, ...
+    k : tokens drafted per round, where metrics do not tell (SGLang).
 
     Raises
     ------
-    ParameterError : no such format, or rates that no draft has.
+    ParameterError : no such format or method, or rates that no draft has.
     SchemaError : a file that cannot be read.
     """
+    from dataclasses import replace
+
+    from calibrate.engines.token_vocabulary import engines_name
+
+    found = _found(of, form, model, mode, k)
+    return found if method is None else replace(found, method=engines_name(method))
+
+
+def _found(of: Any, form: str, model: str | None, mode: str | None, k: int | None) -> Acceptance:
     from sim.catalogue import choice
 
-    if isinstance(of, Sequence) and not isinstance(of, str):
+    known = choice("form", form, FORMS)
+    several = isinstance(of, Sequence) and not isinstance(of, str)
+    if several and not all(isinstance(one, (str, Path)) for one in of):
         from calibrate.token_acceptance.curves import AcceptanceCurve
 
         return Acceptance(curve=AcceptanceCurve.of(of, "unconditional"))
-    known = choice("from", form, FORMS)
-    if known == "profile" or not isinstance(of, (str, Path)):
+    sources = [str(one) for one in of] if several else [str(of)] if isinstance(of, (str, Path)) else []
+    if len(sources) > 1 and known not in ("auto", "metrics"):
+        raise ParameterError("sources", ", ".join(sources), f"must be one file of the format {known}")
+    if known == "auto":
+        known = "metrics" if len(sources) > 1 else _form_of(sources[0]) if sources else "profile"
+    if known == "profile":
         from calibrate.token_acceptance.measured import curve_of, dynamic_stats_of
 
-        given = profile(of) if isinstance(of, (str, Path)) else of
+        given = profile(sources[0]) if sources else of
         return Acceptance(curve=curve_of(given), stats=dynamic_stats_of(given))
-    return _read(str(of), known, model, mode)
+    if known in ("curve", "metrics"):
+        from calibrate.token_acceptance.curve_files import curve_in
+
+        named = curve_in([Path(source) for source in sources], k)
+        return Acceptance(curve=named.curve, method=named.method)
+    return _read(sources[0], known, model, mode)
+
+
+def _form_of(source: str) -> str:
+    """Profile, curve or metrics, by what is in the file; a name that is no file is a profile's."""
+    from calibrate.record.files import read_text
+    from calibrate.token_acceptance.curve_files import SCHEMA
+
+    if source != "-" and not Path(source).is_file():
+        return "profile"
+    text = read_text(source, "a profile, a curve of acceptance or a dump of /metrics")
+    if text.lstrip().startswith("{"):
+        return "curve" if f'"{SCHEMA}"' in text else "profile"
+    return "metrics"
 
 
 def _read(source: str, known: str, model: str | None, mode: str | None) -> Acceptance:

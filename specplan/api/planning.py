@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from specplan.show.results.plans import LoadsPlan, ProfilePlan
 if TYPE_CHECKING:
     from calibrate.record.profile import Profile
 
-__all__ = ["LoadsPlan", "ProfilePlan", "choose_methods", "plan", "plan_models", "profile", "profiles"]
+__all__ = ["LoadsPlan", "ProfilePlan", "plan", "plan_models", "profile", "profiles"]
 
 
 def profiles() -> list[str]:
@@ -96,7 +96,7 @@ def plan(
     timings = timed(given, latency=latency, gpu=gpu, folder=latency_folder)
     request = planner.Request(
         max_parallel=max_parallel,
-        methods=choose_methods(methods),
+        methods=planner.methods_named(methods),
         k1_max=k1_max,
         k2_max=k2_max,
         rules=None if rules is None else choice("rules", rules, RULE_NAMES),
@@ -137,7 +137,7 @@ def plan_models(
     concurrency : answers in flight, one load each.
     methods, max_accuracy_loss : as for `plan`.
     deployment : further options of ``specplan plan --target``, as their names with underscores: draft, judge, eagle,
-        gpus, tp, context, answer_tokens, alpha1 and so on.
+        gpus, tp, context, answer_tokens, alpha1 and so on; acceptance as ``["mtp=0.85"]`` or ``{"mtp": 0.85}``.
 
     Raises
     ------
@@ -151,20 +151,8 @@ def plan_models(
     for name, value in deployment.items():
         if name not in options:
             raise ParameterError(name, value, f"is no option of a deployment: {', '.join(options)}")
+    if isinstance(deployment.get("acceptance"), Mapping):
+        deployment["acceptance"] = [f"{method}={value}" for method, value in deployment["acceptance"].items()]
     counts = (concurrency,) if isinstance(concurrency, int) else tuple(concurrency)
     asked = {**options, **deployment, "target": target, "gpu": gpu, "concurrency": ",".join(map(str, counts))}
-    return LoadsPlan(asked=deployment_plan(asked, choose_methods(methods), max_accuracy_loss))
-
-
-def choose_methods(names: Sequence[str]) -> tuple[Any, ...]:
-    """Return the methods of these names; all but ablations if there are none.
-
-    Raises
-    ------
-    ParameterError : no method of that name.
-    """
-    from sim.catalogue import choice
-    from specplan.planning.planner import PROPOSED
-    from specplan.planning.predict import METHODS
-
-    return tuple(choice("methods", name, METHODS) for name in names) if names else PROPOSED
+    return LoadsPlan(asked=deployment_plan(asked, methods, max_accuracy_loss))

@@ -13,19 +13,21 @@ import click
 from specplan.commands.calibration.acceptance_live import LIVE, live_options
 from specplan.commands.calibration.options import json_object
 from specplan.output import InputName, check_output, deliver, json_option, output_options, to_json, verbose_option
-from specplan.ranges import PARALLEL
+from specplan.ranges import PARALLEL, WholeNumber
 from theory.errors import ParameterError
 
 __all__ = ["command"]
 
-READABLE = ("profile", "vllm-dynamic", "vllm-requests", "lengths", LIVE)
-WRITABLE = ("vllm-dynamic", "vllm-schedule", "lengths")
+READABLE = ("auto", "profile", "curve", "metrics", "vllm-dynamic", "vllm-requests", "lengths", LIVE)
+WRITABLE = ("csv", "vllm-dynamic", "vllm-schedule", "lengths")
 
 
 @click.command(name="acceptance")
-@click.argument("source", type=InputName())
-@click.option("--from", "source_format", default="profile", show_default=True, help=f"One of {', '.join(READABLE)}.")
+@click.argument("sources", type=InputName(), nargs=-1, required=True, metavar="SOURCE...")
+@click.option("--from", "source_format", default="auto", show_default=True, help=f"One of {', '.join(READABLE)}.")
 @click.option("--to", "target_format", help=f"Write one of {', '.join(WRITABLE)} instead of a table.")
+@click.option("--method", help="Whose acceptance it is: mtp, eagle3, ngram, draft_model. Written to --json.")
+@click.option("--k", type=WholeNumber(1, 64), help="Tokens drafted per round, where metrics do not tell (SGLang).")
 @click.option("--model", help="Of a file of lengths: which model; of one to be written: its name.")
 @click.option("--mode", help="Of a file of lengths: which mode; of one to be written: its name.")
 @click.option("--max-batch", type=PARALLEL, help="Where vllm-schedule ends. Default the largest measured batch size.")
@@ -34,9 +36,11 @@ WRITABLE = ("vllm-dynamic", "vllm-schedule", "lengths")
 @json_option
 @output_options
 def command(
-    source: str,
+    sources: tuple[str, ...],
     source_format: str,
     target_format: str | None,
+    method: str | None,
+    k: int | None,
     model: str | None,
     mode: str | None,
     max_batch: int | None,
@@ -48,7 +52,9 @@ def command(
 ) -> None:
     """Read token acceptance from SOURCE, show it in every convention, or write it in another format.
 
-    profile: a profile with counts per position. vllm-dynamic: JSON with acceptance_rate_per_pos (unconditional) and
+    auto: a profile with counts per position, what --json or --to csv wrote, or what GET /metrics of vLLM, llama.cpp or
+    SGLang says, saved to a file; two such files, the earlier one first, tell of the time in between. The result of
+    --json goes to 'specplan plan --acceptance'. vllm-dynamic: JSON with acceptance_rate_per_pos (unconditional) and
     batch_stats. vllm-requests: responses of a server started with --per-request-spec-decode-metrics, one or one to a
     line. lengths: YAML of mean acceptance lengths with the bonus token, {model: {mode: {K: length}}}.
     vllm-schedule: num_speculative_tokens_per_batch_size. vllm-live: SOURCE is the folder of a model (or 'bundled') that
@@ -67,12 +73,14 @@ def command(
     if known == LIVE:
         text = live.pop("speculative")
         speculative = None if text is None else json_object("speculative-config", text)
-        readings = live_readings(source, speculative=speculative, **live)
+        if len(sources) > 1:
+            raise ParameterError("source", ", ".join(sources), "must be one folder with --from vllm-live")
+        readings = live_readings(sources[0], speculative=speculative, **live)
         found = Acceptance(curve=readings.curve(), readings=readings)
     else:
-        found = acceptance(source, form=known, model=model, mode=mode)
+        found = acceptance(sources, form=known, model=model, mode=mode, method=method, k=k)
     if target_format is not None:
-        told = found.written(target_format, model=model or source, mode=mode or "default", max_batch=max_batch)
+        told = found.written(target_format, model=model or sources[0], mode=mode or "default", max_batch=max_batch)
         deliver(told, output)
         return
     deliver(to_json(found.plain()) if as_json else found.text(verbose=verbose), output)

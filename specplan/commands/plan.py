@@ -45,7 +45,11 @@ __all__ = ["command"]
     show_default=True,
     help="Budget M: target sequences in flight times tokens per pass, at most.",
 )
-@click.option("--methods", default="", help="Comma-separated names, see 'specplan methods'. Default all but ablations.")
+@click.option(
+    "--methods",
+    default="",
+    help="Comma-separated names of 'specplan methods', or mtp, eagle3, ngram, ... Default all but ablations.",
+)
 @click.option(
     "--k1-max",
     type=WholeNumber(1, 64),
@@ -106,11 +110,10 @@ def command(
     _check_kind(profile, asked)
     names = [name.strip() for name in methods.split(",")] if methods.strip() else []
     if asked["target"] is not None:
-        from specplan.api.planning import choose_methods
         from specplan.planning.loads.asked import deployment_plan
         from specplan.show.results.plans import LoadsPlan
 
-        for_loads = LoadsPlan(asked=deployment_plan({**asked, "gpu": gpu}, choose_methods(names), max_accuracy_loss))
+        for_loads = LoadsPlan(asked=deployment_plan({**asked, "gpu": gpu}, names, max_accuracy_loss))
         deliver(to_json(for_loads.plain()) if as_json else for_loads.text(verbose=verbose), output)
         if report is not None:
             from specplan.show.load_plans import load_plan_report

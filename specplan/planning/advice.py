@@ -8,6 +8,7 @@ into ``--max-num-seqs`` of the target's server, not into the speculative config.
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from calibrate.engines.token_vocabulary import OF_CATALOGUE, OF_VLLM, Terms, par
 from calibrate.token_acceptance.measured import best_ngram, dynamic_stats_of
 from calibrate.token_acceptance.speculative_config import speculative_config
 from sim.operations import DRAFT, JUDGE, TARGET
+from specplan.worlds.known_models import base_name
 
 if TYPE_CHECKING:
     from calibrate.record.profile import ModelRecord, Profile
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["Advice", "Server", "advise", "batch_schedule"]
 
 _PORTS: Final = {"target": 8000, "draft": 8001, "judge": 8002}
+_ON: Final = re.compile(r"(target|draft|judge) on (\d)\b")
+"""In what a published profile says of its machine: ``target on 2, draft on 1``."""
 _STOP: Final = "\n\n"
 """Steps end at a blank line, in LR's code and in ours."""
 
@@ -43,15 +47,20 @@ class Server:
     max_num_seqs: int
     """Sequences in flight at most, for one answer at a time."""
     port: int
+    gpus: range = range(0)
+    """GPUs of its own, as published; empty: not known."""
 
     @property
     def command(self) -> str:
         """The command line, quoted for a POSIX shell."""
         parts = ["vllm", "serve", self.model, "--port", str(self.port), "--enable-prefix-caching"]
         parts += ["--max-num-seqs", str(self.max_num_seqs)]
+        if len(self.gpus) > 1:
+            parts += ["--tensor-parallel-size", str(len(self.gpus))]
         if self.speculative_config is not None:
             parts += ["--speculative-config", json.dumps(self.speculative_config)]
-        return shlex.join(parts)
+        visible = f"CUDA_VISIBLE_DEVICES={','.join(map(str, self.gpus))} " if self.gpus else ""
+        return visible + shlex.join(parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +146,7 @@ def advise(profile: Profile, configuration: Configuration, *, threshold: float |
             f"k1 = {configuration.k1}: each target step in flight is a request of its own; --max-num-seqs is for one "
             "answer at a time, multiply it by the answers served at once"
         )
-    if _is_unknown(profile.models["target"]):
+    if _is_unknown(profile.models["target"]) and any("/" not in server.model for server in servers):
         notes.append("model names are those of the profile: put the path or the hub's name in their place")
     elif profile.models["target"].location == "bundled":
         where = "python -c 'import calibrate, pathlib; print(pathlib.Path(calibrate.__file__).parents[1])'"
@@ -190,7 +199,7 @@ def _model(profile: Profile, role: str) -> str:
 
         own = next((known for known in (TARGET, DRAFT) if profile.models.get(known) == record), role)
         return pair.model_path(own).relative_to(_installation()).as_posix()
-    return record.name if _is_unknown(record) else record.location
+    return base_name(record.name) if _is_unknown(record) else record.location
 
 
 def _is_unknown(record: ModelRecord) -> bool:
@@ -218,8 +227,19 @@ def _head(profile: Profile) -> str:
     return pair.head_path().relative_to(_installation()).as_posix()
 
 
+def _gpus(profile: Profile) -> dict[str, range]:
+    """The GPUs of each server, where a published profile tells how many each has: one after the other."""
+    found: dict[str, range] = {}
+    first = 0
+    for role, count in _ON.findall(profile.provenance.device) if profile.published is not None else ():
+        found[role] = range(first, first + int(count))
+        first += int(count)
+    return found
+
+
 def _server(profile: Profile, role: str, config: dict[str, Any] | None, sequences: int) -> Server:
     return Server(
+        gpus=_gpus(profile).get(role, range(0)),
         role=role,
         model=_model(profile, role),
         speculative_config=config,

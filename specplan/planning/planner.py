@@ -7,19 +7,31 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
+from calibrate.engines.token_vocabulary import catalogue_name
 from calibrate.record.profile import Profile
 from calibrate.replay.trials import PLAIN, Trials
-from sim.catalogue import method
+from sim.catalogue import choice, method
 from sim.operations import DRAFT
 from specplan.planning.candidates import Candidates, candidates, knobs_in_words
 from specplan.planning.predict import METHODS, Configuration, Prediction, Predictor
 from specplan.planning.race import fastest
 from theory.errors import ParameterError
 
-__all__ = ["PROPOSED", "Plan", "Request", "Row", "plan"]
+__all__ = ["PROPOSED", "Plan", "Request", "Row", "methods_named", "plan"]
 
 PROPOSED = tuple(name for name in METHODS if not method(name).ablation)
 """Methods to consider unless others are named: all but variants that exist for comparison only."""
+
+
+def methods_named(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the methods of these names, in the catalogue or as engines call them; all but ablations if there are none.
+
+    Raises
+    ------
+    ParameterError : no method of that name.
+    """
+    return tuple(dict.fromkeys(choice("methods", catalogue_name(name), METHODS) for name in names)) or PROPOSED
+
 
 _FINALISTS = 5
 """Configurations of the best kinds that are simulated on all answers; the others on ``_ROUGH_ANSWERS`` at least."""

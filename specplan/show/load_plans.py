@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from specplan.output import by_need
-from specplan.planning.loads.text import at_load, named
-from specplan.planning.planner import label
+from specplan.planning.loads.assumed import assumed_by_plan
+from specplan.planning.loads.text import at_load, dollars_each, method_name, named, not_considered, switch_off
 from specplan.show.page import Answer, Bullets, Code, Interval, Part, Picture, Report, Section, Table
 from specplan.show.svg import Line, lines
 
@@ -23,10 +22,11 @@ def load_plan_report(found: LoadsPlan) -> Report:
     """Return the report of a plan from names."""
     data, plan = found.plain(), found.asked.plan
     about = f"{data['target']}" + "".join(f", {role} {data[role]}" for role in ("draft", "judge") if data[role])
-    tables = [_table(at_load(load), rows, plan.deployment.gpus) for load, rows in plan.loads]
+    tables = [_table(plan, at_load(load), rows) for load, rows in plan.loads]
     sections = [Section(title="By load", parts=[*_curve(plan), *tables])]
     sections.append(Section(title="To run it", parts=list(_running(data))))
-    needs = [f"not planned: {', '.join(names)}: needs {what}" for what, names in by_need(data["unknown"]).items()]
+    needs = [f"assumed: {one.text}" for one in assumed_by_plan(plan)]
+    needs += [f"not considered: {one}" for one in not_considered(plan)]
     return Report(
         title=f"Plan for {data['target']}",
         about=f"{about}; {data['gpus']} {data['gpu']}, {data['engine']}",
@@ -53,7 +53,7 @@ def _answers(data: Mapping[str, Any], plan: LoadPlan) -> Iterator[Answer]:
         best = rows[0]
         yield Answer(
             question=f"Which method, which k, at {at_load(load)}?",
-            answer=named(best.option),
+            answer=named(plan.deployment, best.option),
             detail=f"gain {_interval(best.gain)}; {best.option.arrangement.text}; runs out first: {best.limit}",
         )
     load, (best, *_) = plan.loads[0]
@@ -63,11 +63,7 @@ def _answers(data: Mapping[str, Any], plan: LoadPlan) -> Iterator[Answer]:
         answer=f"{best.tokens_per_s / data['gpus']:.0f} tokens/s for each GPU",
         detail=f"{data['gpus'] / best.answers_per_s:.3g} GPU seconds for an answer, at {at_load(load)}",
     )
-    off = data["switch_off_from"]
-    yield Answer(
-        question="At which load to switch it off?",
-        answer="at none that was tried" if off is None else f"from {off} answers at once on",
-    )
+    yield Answer(question="At which loads does it pay?", answer=switch_off(plan) or "no load was compared")
     largest = max(row["errors"], key=row["errors"].__getitem__) if row["errors"] else ""
     if largest:
         yield Answer(
@@ -82,7 +78,8 @@ def _curve(plan: LoadPlan) -> Iterator[Part]:
     for kind, gains in plan.curve.gains.items():
         points = [(float(n), gain) for n, gain in zip(plan.curve.answers, gains, strict=True) if gain is not None]
         first = next((option for option in plan.curve.options[kind] if option is not None), None)
-        drawn.append(Line(name=kind if first is None else label(first.configuration), points=points))
+        name = kind if first is None else method_name(plan.deployment, first.configuration)
+        drawn.append(Line(name=name, points=points))
     kept = [line for line in drawn if line.points]
     if kept:
         picture = lines(kept, x_name="answers at once", y_name="gain", log=True, reference=1.0)
@@ -91,17 +88,21 @@ def _curve(plan: LoadPlan) -> Iterator[Part]:
         )
 
 
-def _table(load: str, rows: Sequence[LoadRow], gpus: int) -> Table:
+def _table(plan: LoadPlan, load: str, rows: Sequence[LoadRow]) -> Table:
+    deployment = plan.deployment
+    priced = deployment.gpu_price is not None
+    headings = [load, "GPUs", "gain, 95 % interval", "tokens/s", "GPU s per answer", "runs out first"]
     return Table(
-        headings=[load, "GPUs", "gain, 95 % interval", "tokens/s", "GPU s per answer", "runs out first"],
+        headings=[*headings, *(["$/M tokens", "$/answer"] if priced else [])],
         rows=[
             [
-                named(row.option),
+                named(deployment, row.option),
                 row.option.arrangement.text,
                 _interval(row.gain),
                 f"{row.tokens_per_s:.0f}",
-                f"{gpus / row.answers_per_s:.3g}",
+                f"{deployment.gpus / row.answers_per_s:.3g}",
                 row.limit,
+                *(dollars_each(deployment, row) if priced else ()),
             ]
             for row in rows
         ],

@@ -6,20 +6,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
+from theory.errors import ParameterError
 from theory.hardware.shapes import Experts
+from theory.hardware.sharding import check_split
 from theory.hardware.work import Parallel
 
 if TYPE_CHECKING:
-    from specplan.worlds.request import Deployment
-    from theory.hardware.shapes import Shape
+    from specplan.worlds.request import Deployment, ServedModel
 
-__all__ = ["MOST_TP", "Arrangement", "Drafting", "arrangements", "splits"]
+__all__ = ["MOST_TP", "Arrangement", "Drafting", "arrangements", "parallel_of", "splits"]
 
 Drafting = Literal["none", "shared", "own"]
 """Nobody drafts steps; draft and judge run on the target's GPUs; they have GPUs of their own."""
 
 MOST_TP: Final = 8
 """GPUs that share a layer: those of one machine."""
+
+_BLOCK: Final = 128
+"""Columns of a block of fp8 weights with one scale: engines refuse parts of other widths (vllm-project/vllm#17569)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,11 +42,6 @@ class Arrangement:
     def gpus(self) -> int:
         """GPUs in use."""
         return self.replicas * (self.tp + self.own_gpus)
-
-    @property
-    def parallel(self) -> Parallel:
-        """How the target is split."""
-        return Parallel(tp=self.tp)
 
     @property
     def text(self) -> str:
@@ -65,35 +64,61 @@ def arrangements(deployment: Deployment, drafting: Drafting, *, tp: int | None =
     tp : GPUs that share the target; None: every power of two that its heads allow.
     """
     own = _own_gpus(deployment) if drafting == "own" else (0,)
-    for width in (tp,) if tp else splits(deployment.target.facts.shape, deployment.gpus):
+    for width in (tp,) if tp else splits(deployment.target, deployment.gpus):
         for gpus in own:
             replicas = deployment.gpus // (width + gpus)
             if replicas:
                 yield Arrangement(tp=width, replicas=replicas, drafting=drafting, own_gpus=gpus)
 
 
-def splits(shape: Shape, gpus: int) -> list[int]:
-    """Return the tensor parallelisms that a model allows on so many GPUs: powers of two that divide all it splits."""
-    found = []
-    tp = 1
-    while tp <= min(gpus, MOST_TP):
-        if all(_divides(tp, shape_part) for shape_part in _parts(shape)):
-            found.append(tp)
-        tp *= 2
-    return found
+def splits(model: ServedModel, gpus: int) -> list[int]:
+    """Return the tensor parallelisms that engines allow for a model on so many GPUs: powers of two.
+
+    They divide its heads, its heads of keys and values (or are a multiple of them) and its feed-forward widths, into
+    whole blocks where the weights are scaled by blocks; experts of which they do not are dealt out whole.
+    """
+    widths = [2**i for i in range(MOST_TP.bit_length()) if 2**i <= min(gpus, MOST_TP)]
+    return [tp for tp in widths if _allowed(model, tp)]
 
 
-def _parts(shape: Shape) -> Iterator[int]:
-    for group in shape.layers:
-        yield group.attention.heads
+def parallel_of(model: ServedModel, tp: int) -> Parallel:
+    """Return how so many GPUs share a model: each layer, or whole experts where their parts would break blocks.
+
+    >>> from specplan.worlds.model_files import shape_of
+    >>> from specplan.worlds.request import ServedModel
+    >>> facts = shape_of("Qwen/Qwen3-235B-A22B-FP8")  # experts of 1536 columns: 192 on each of 8 GPUs
+    >>> model = ServedModel(facts=facts, precision=facts.precision)
+    >>> parallel_of(model, 4), parallel_of(model, 8)
+    (Parallel(tp=4, dp=1, ep=1), Parallel(tp=8, dp=1, ep=8))
+    """
+    experts = [group.feed_forward for group in model.facts.shape.layers if isinstance(group.feed_forward, Experts)]
+    broken = model.precision.expert_format.name == "fp8-block" and any(
+        one.intermediate % (_BLOCK * tp) for one in experts
+    )
+    return Parallel(tp=tp, ep=tp if broken else 1)
+
+
+def _allowed(model: ServedModel, tp: int) -> bool:
+    parallel = parallel_of(model, tp)
+    try:
+        check_split(model.facts.shape, parallel)
+    except ParameterError:
+        return False
+    unit = _BLOCK if model.precision.weight_format.name == "fp8-block" else 1
+    return tp == 1 or all(size % (tp * unit) == 0 for size in _widths(model, whole_experts=parallel.ep > 1))
+
+
+def _widths(model: ServedModel, *, whole_experts: bool) -> Iterator[int]:
+    """Columns of feed-forward layers that the GPUs share."""
+    for group in model.facts.shape.layers:
         forward = group.feed_forward
-        yield forward.intermediate
-        if isinstance(forward, Experts) and forward.shared:
+        if not isinstance(forward, Experts):
+            yield forward.intermediate
+            continue
+        if not whole_experts:
+            yield forward.intermediate
+        if forward.shared:
             yield forward.shared
-
-
-def _divides(tp: int, size: int) -> bool:
-    return size % tp == 0
 
 
 def _own_gpus(deployment: Deployment) -> tuple[int, ...]:

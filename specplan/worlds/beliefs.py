@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from specplan.worlds.drafters.naming import drafter_name
 from specplan.worlds.priors import step_length_prior, step_prior, token_curves
 
 if TYPE_CHECKING:
+    from specplan.worlds.drafters.known_acceptance import KnownAcceptance
     from specplan.worlds.request import Deployment
 
 __all__ = ["MEASURE", "STEP_ACCEPTANCE", "STEP_LENGTHS", "TOKEN_ACCEPTANCE", "Beliefs"]
-
-_HEADS: Final = ("eagle", "eagle3", "mtp")
 
 STEP_ACCEPTANCE: Final = "step acceptance"
 TOKEN_ACCEPTANCE: Final = "token acceptance"
@@ -28,7 +28,7 @@ STEP_LENGTHS: Final = "step lengths"
 
 MEASURE: Final = {
     STEP_ACCEPTANCE: "specplan calibrate on questions of yours, then --alpha1",
-    TOKEN_ACCEPTANCE: "specplan acceptance on a server's metrics, then --alpha2",
+    TOKEN_ACCEPTANCE: "--acceptance METHOD=after.prom with a server's /metrics",
     STEP_LENGTHS: "specplan calibrate on questions of yours",
 }
 """Name of a belief to what narrows it."""
@@ -51,17 +51,36 @@ class Beliefs:
     """Beliefs about a deployment."""
 
     def __init__(self, deployment: Deployment) -> None:
+        self._deployment = deployment
         self._alpha1 = deployment.alpha1
-        self._alpha2 = deployment.alpha2
         self._task = deployment.task
-        head = deployment.head
-        self._head = head.facts.architecture if head is not None and head.facts.architecture in _HEADS else "eagle3"
 
-    def moves(self, *, steps: bool, tokens: bool) -> tuple[str, ...]:
-        """Names of the beliefs that matter to a method, without those that the user knows."""
+    def moves(self, *, steps: bool, token: str | None) -> tuple[str, ...]:
+        """Names of the beliefs that matter to a method, without those that the user knows.
+
+        Parameters
+        ----------
+        steps : whether it drafts steps.
+        token : the token-level method that it is or has below; None: none.
+        """
         names = [STEP_ACCEPTANCE] if steps and self._alpha1 is None else []
         names += [STEP_LENGTHS] if steps else []
-        return (*names, TOKEN_ACCEPTANCE) if tokens and self._alpha2 is None else tuple(names)
+        return (*names, TOKEN_ACCEPTANCE) if token is not None and self._known(token) is None else tuple(names)
+
+    def _known(self, token: str) -> KnownAcceptance | None:
+        """What the user knows of this method, and of no other."""
+        return self._deployment.acceptance.get(drafter_name(self._deployment, token))
+
+    def _prior(self, token: str) -> str:
+        """The method's name among the priors."""
+        return drafter_name(self._deployment, token) if token == "eagle" else token
+
+    def source(self, token: str) -> str:
+        """Where the acceptance of a token-level method is from, in words."""
+        known = self._known(token)
+        if known is not None:
+            return known.source
+        return f"prior: {token_curves(self._prior(token), self._task).source}"
 
     def alpha1(self, z: float = 0.0) -> float:
         """Probability that a draft step is accepted, [-]."""
@@ -75,9 +94,10 @@ class Beliefs:
 
     def accepted(self, method: str, k2: int, z: float = 0.0) -> tuple[float, ...]:
         """Probability that each of the k2 - 1 drafted tokens is right if those before it were, [-]."""
-        if self._alpha2 is not None:
-            return (self._alpha2,) * (k2 - 1)
-        ranked = _ranked(self._head if method == "eagle" else method, self._task)
+        known = self._known(method)
+        if known is not None:
+            return known.first(k2 - 1)
+        ranked = _ranked(self._prior(method), self._task)
         u, n = NormalDist().cdf(z), len(ranked)
         first, last = max(int((u - _NEAR) * n), 0), min(int((u + _NEAR) * n), n)
         return tuple(float(right) for right in ranked[first:last, : k2 - 1].mean(axis=0))

@@ -18,7 +18,7 @@ from pydantic import Field
 from calibrate.record.fields import AtLeastOne, Record
 from theory.errors import ParameterError
 
-__all__ = ["KnownModel", "known_config", "known_models"]
+__all__ = ["KnownModel", "base_name", "known_config", "known_models"]
 
 _SUFFIXES: Final[Mapping[str, Mapping[str, Any]]] = {
     "-fp8": {"quant_method": "modelopt", "quant_algo": "FP8"},
@@ -98,6 +98,20 @@ def known_config(name: str) -> tuple[str, dict[str, Any]]:
     hint = f"; did you mean {' or '.join(suggested)}?" if suggested else ""
     rule = f"must be a config.json, a folder with one, or one of {len(known_models())} known models"
     raise ParameterError("model", name, rule + hint)
+
+
+def base_name(name: str) -> str:
+    """Return the name of the model that a quantised copy is of, with its organisation if the model is known.
+
+    >>> base_name("qwen3-32b-fp8"), base_name("Qwen/Qwen3-32B")
+    ('Qwen/Qwen3-32B', 'Qwen/Qwen3-32B')
+    """
+    asked = name.strip().lower()
+    for ending in ("", *_SUFFIXES):
+        found = _found(asked.removesuffix(ending)) if asked.endswith(ending) else None
+        if found is not None:
+            return found[0]
+    return name
 
 
 def _found(asked: str) -> tuple[str, dict[str, Any]] | None:

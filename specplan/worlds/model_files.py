@@ -42,6 +42,10 @@ class ModelFacts:
     """The configuration's ``model_type``."""
     source: str
     """The file, or ``table of known models``."""
+    reads_hidden: int = 0
+    """Of a head: size of the target's states that it reads; 0: as the target has them."""
+    reads_vocab: int = 0
+    """Of a head: tokens of the target's vocabulary; 0: as the target has them."""
     next_token_layers: int = 0
     """Layers published for predicting further tokens (MTP), not counted in the shape."""
     notes: tuple[str, ...] = ()
@@ -128,6 +132,8 @@ def facts_of_config(config: Mapping[str, Any], *, name: str, where: str) -> Mode
         max_context=_max_context(fields, family),
         architecture=model_type,
         source=where,
+        reads_hidden=fields.target_hidden_size or fields.hidden_size,
+        reads_vocab=fields.vocab_size,
         next_token_layers=fields.num_nextn_predict_layers or 0,
         notes=tuple(notes),
     )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal
 
 from theory.errors import ParameterError
@@ -11,6 +13,7 @@ from theory.hardware.formats import Precision
 
 if TYPE_CHECKING:
     from sim.serving.arrivals import Arrivals
+    from specplan.worlds.drafters.known_acceptance import KnownAcceptance
     from specplan.worlds.measured_operators import Operators
     from specplan.worlds.model_files import ModelFacts
     from theory.hardware.engines import EngineConstants
@@ -126,6 +129,10 @@ class Deployment:
     engine: EngineConstants
     operators: Operators = "auto"
     """Whose operators passes are made of, see `specplan.worlds.measured_operators`."""
+    engine_version: str = ""
+    """As the user said it; that of ``engine`` where nothing was said."""
+    passed_over: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), hash=False)
+    """What exists to draft tokens and is not considered, by the engines' name of the method, and why."""
     context: int
     """Tokens of prompt and answer together."""
     answer_tokens: int
@@ -134,12 +141,14 @@ class Deployment:
     """What is answered, for priors of acceptance; None: anything."""
     alpha1: float | None = None
     """Step acceptance, if it is known, in [0, 1]."""
-    alpha2: float | None = None
-    """Token acceptance per position, if it is known, in [0, 1]."""
+    acceptance: Mapping[str, KnownAcceptance] = field(default_factory=lambda: MappingProxyType({}), hash=False)
+    """Token acceptance where it is known, by method as engines call it; it holds for that method alone."""
     gpu_price: float | None = None
     """Dollars per GPU and hour."""
 
     def __post_init__(self) -> None:
+        if not self.engine_version:
+            object.__setattr__(self, "engine_version", self.engine.version)
         for name, value, most in (
             ("gpus", self.gpus, _MOST_GPUS),
             ("context", self.context, _MOST_TOKENS),
@@ -150,10 +159,8 @@ class Deployment:
         if self.context <= self.answer_tokens:
             rule = f"must be greater than answer_tokens={self.answer_tokens}: it holds prompt and answer"
             raise ParameterError("context", self.context, rule)
-        for name in ("alpha1", "alpha2"):
-            value = getattr(self, name)
-            if value is not None and not 0.0 <= value <= 1.0:
-                raise ParameterError(name, value, "must be in [0, 1]")
+        if self.alpha1 is not None and not 0.0 <= self.alpha1 <= 1.0:
+            raise ParameterError("alpha1", self.alpha1, "must be in [0, 1]")
         if self.gpu_price is not None and not (math.isfinite(self.gpu_price) and self.gpu_price >= 0.0):
             raise ParameterError("gpu_price", self.gpu_price, "must be finite and >= 0 dollars per hour")
         self._check_contexts()

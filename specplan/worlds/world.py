@@ -25,6 +25,7 @@ from sim.operations import DRAFT, JUDGE, TARGET
 from sim.serving.engine import ServingEngine
 from sim.serving.limits import ServingLimits
 from sim.trial import Trial
+from specplan.worlds.arrangements import parallel_of
 from specplan.worlds.beliefs import STEP_ACCEPTANCE, STEP_LENGTHS, TOKEN_ACCEPTANCE, Beliefs
 from specplan.worlds.costs import Contexts, ModelCost, RoundCost
 from specplan.worlds.measured_operators import with_operators
@@ -53,7 +54,7 @@ def passes_of(deployment: Deployment, model: ServedModel, tp: int) -> tuple[Pass
         gpu=deployment.gpu,
         shape=model.facts.shape,
         precision=model.precision,
-        parallel=Parallel(tp=tp),
+        parallel=parallel_of(model, tp),
         engine=deployment.engine,
     )
     return with_operators(passes, deployment.operators)

@@ -12,7 +12,7 @@ from specplan.worlds.request import Deployment, Load, ServedModel
 from theory.hardware.engines import engine_named
 from theory.hardware.gpus import gpu_named
 
-__all__ = ["arrangement_of", "closed", "deployment", "head_of", "model", "option"]
+__all__ = ["arrangement_of", "closed", "deployment", "head_of", "model", "option", "own_layers"]
 
 
 @cache
@@ -26,6 +26,13 @@ def model(name: str) -> ServedModel:
 def head_of(name: str) -> ServedModel:
     """An EAGLE head of the usual size for a model."""
     facts = draft_head(model(name).facts, "eagle3")
+    return ServedModel(facts=facts, precision=facts.precision)
+
+
+@cache
+def own_layers(name: str) -> ServedModel:
+    """The layers for further tokens of a model that has them."""
+    facts = draft_head(model(name).facts, "mtp")
     return ServedModel(facts=facts, precision=facts.precision)
 
 

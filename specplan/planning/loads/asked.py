@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from specplan.planning.loads.load_plan import LoadPlan
     from specplan.planning.loads.options import Option
     from specplan.worlds.request import Deployment, Load, ServedModel
-    from specplan.worlds.settings import Settings
+    from specplan.worlds.running.settings import Settings
+    from theory.hardware.gpu_records import Gpu
 
 __all__ = ["AskedPlan", "deployment_plan", "numbers"]
 
@@ -37,13 +38,13 @@ class AskedPlan:
     """Settings of the best option at each load, in their order."""
 
 
-def deployment_plan(asked: Mapping[str, Any], methods: Sequence[str], max_accuracy_loss: float) -> AskedPlan:
+def deployment_plan(asked: Mapping[str, Any], names: Sequence[str], max_accuracy_loss: float) -> AskedPlan:
     """Return the plan.
 
     Parameters
     ----------
     asked : the options of `specplan.planning.loads.asking`, and ``gpu``.
-    methods : to consider.
+    names : of methods to consider, in the catalogue or as engines call them; all that are proposed if there are none.
     max_accuracy_loss : share of right answers that a method may cost.
 
     Raises
@@ -54,13 +55,15 @@ def deployment_plan(asked: Mapping[str, Any], methods: Sequence[str], max_accura
     from specplan.output import progress
     from specplan.planning.loads.load_plan import plan_loads
     from specplan.planning.loads.picture import check_picture, draw_loads
+    from specplan.planning.planner import methods_named
     from specplan.worlds.request import Limits
 
     picture: Path | None = asked["picture"]
     if picture is not None:
         check_picture(picture)
     loads = _loads(asked)
-    deployment = _deployment(_with_sizes(asked, loads[0]))
+    methods = methods_named(names)
+    deployment = _deployment(_with_sizes(asked, loads[0]), methods, _heads_named(names))
     limits = Limits(
         ttft_s=_seconds("slo-ttft", asked["slo_ttft"]),
         tpot_s=_seconds("slo-tpot", asked["slo_tpot"]),
@@ -85,8 +88,15 @@ def _with_sizes(asked: Mapping[str, Any], load: Load) -> Mapping[str, Any]:
     return {**asked, "answer_tokens": answer, "context": prompt + answer}
 
 
-def _deployment(asked: Mapping[str, Any]) -> Deployment:
+def _heads_named(names: Sequence[str]) -> list[str]:
+    """The kinds of heads among methods that were named; none: any."""
+    return [name.strip().lower() for name in names if name.strip().lower() in ("mtp", "eagle3")]
+
+
+def _deployment(asked: Mapping[str, Any], methods: Sequence[str], heads: Sequence[str]) -> Deployment:
     from sim.catalogue import choice
+    from specplan.worlds.drafters.known_acceptance import known_acceptances
+    from specplan.worlds.drafters.pairs import check_draft
     from specplan.worlds.measured_operators import Operators
     from specplan.worlds.request import Deployment, Placement
     from theory.hardware.engines import engine_named
@@ -96,29 +106,88 @@ def _deployment(asked: Mapping[str, Any]) -> Deployment:
         if asked[lonely] is not None and not asked["draft"]:
             raise ParameterError(lonely, asked[lonely], "needs --draft, whose steps it is about")
     target = _model(asked["target"], asked["precision"], asked["cache"])
+    draft = _model(asked["draft"], None, asked["cache"]) if asked["draft"] else None
+    if draft is not None:
+        check_draft(target.facts, draft.facts, tokens="draft-model" in methods)
     gpu = gpu_named(asked["gpu"] or "H100")
     name, _, version = (asked["engine"] or "vllm").partition(":")
     made = Deployment(
         target=target,
-        draft=_model(asked["draft"], None, asked["cache"]) if asked["draft"] else None,
+        draft=draft,
         judge=_model(asked["judge"], None, asked["cache"]) if asked["judge"] else None,
-        head=_head(asked["eagle"], target, asked["cache"]) if asked["eagle"] else None,
         gpu=gpu,
         gpus=_given(asked, "gpus", 1),
         tp=asked["tp"],
         placement=choice("placement", asked["placement"] or "any", get_args(Placement)),
         engine=engine_named(name, version or None),
         operators=choice("operators", asked["operators"] or "auto", get_args(Operators)),
+        engine_version=version,
         context=_given(asked, "context", _CONTEXT),
         answer_tokens=_given(asked, "answer_tokens", _ANSWER_TOKENS),
         task=_task(asked["task"]),
         alpha1=asked["alpha1"],
-        alpha2=asked["alpha2"],
-        gpu_price=asked["gpu_price"],
+        acceptance=known_acceptances(asked["acceptance"] or ()),
+        gpu_price=_price(asked["gpu_price"], gpu),
     )
     if asked["tp"] is not None:
         _check_tp(made, asked["tp"])
-    return made if asked["gpus"] is not None else _fewest(made)
+    sized = made if asked["gpus"] is not None else _fewest(made)
+    return _with_drafters(sized, asked, methods, heads)
+
+
+def _with_drafters(
+    made: Deployment, asked: Mapping[str, Any], methods: Sequence[str], heads: Sequence[str]
+) -> Deployment:
+    """The deployment with the head and the draft that were named, else with those that exist for the target."""
+    from specplan.worlds.drafters.finding import family_draft, find_head
+    from specplan.worlds.drafters.naming import drafters, head_kind
+    from specplan.worlds.drafters.pairs import check_head
+    from specplan.worlds.request import ServedModel
+
+    target = made.target
+    found = find_head(target.facts, heads)
+    head = None
+    if asked["eagle"]:
+        head = _head(asked["eagle"], target, asked["cache"])
+        check_head(target.facts, head.facts)
+    elif "eagle" in methods and found.facts is not None:
+        head = ServedModel(facts=found.facts, precision=found.facts.precision)
+    if heads and (head is None or head_kind(head) not in heads):
+        have = "no layers for further tokens (num_nextn_predict_layers)" if heads == ["mtp"] else "no such head known"
+        raise ParameterError("methods", ",".join(heads), f"cannot run: {target.name} has {have}; name one: --eagle")
+    draft = made.draft
+    if draft is None and {"draft-model", "lr-async", "lr-sync"} & set(methods):
+        name = family_draft(target.facts)
+        draft = None if name is None else _model(name, None, asked["cache"])
+    passed_over = {name: why for name, why in found.passed_over.items() if head is None or name != head_kind(head)}
+    whole = replace(made, head=head, draft=draft, passed_over=passed_over)
+    for method in made.acceptance:
+        if method not in drafters(whole):
+            rule = f"is given for a method that cannot draft here; {', '.join(drafters(whole))} can (--draft, --eagle)"
+            raise ParameterError("acceptance", method, rule)
+    return whole
+
+
+def _price(text: str | float | None, gpu: Gpu) -> float | None:
+    """Dollars per hour of the plan's GPU, of a list of prices by GPU or one price."""
+    from specplan.ranges import PRICE
+    from theory.hardware.gpus import gpu_named
+
+    if text is None:
+        return None
+    prices: dict[str, float] = {}
+    for part in str(text).split(","):
+        name, equals, dollars = part.rpartition("=")
+        of = gpu_named(name.strip()).name if equals else gpu.name
+        if of in prices:
+            raise ParameterError("gpu-price", str(text), f"must give the price of {of} once")
+        try:
+            prices[of] = PRICE.convert(dollars.strip(), None, None)
+        except ParameterError as error:
+            raise ParameterError("gpu-price", str(text), f"{error.rule} dollars, such as H100=2.5") from None
+    if gpu.name not in prices:
+        raise ParameterError("gpu-price", str(text), f"has no price of {gpu.name}, the GPU of the plan (--gpu)")
+    return prices[gpu.name]
 
 
 def _model(name: str, precision: str | None, cache: str | None) -> ServedModel:
@@ -162,7 +231,7 @@ def _head(name: str, target: ServedModel, cache: str | None) -> ServedModel:
 def _check_tp(deployment: Deployment, tp: int) -> None:
     from specplan.worlds.arrangements import splits
 
-    allowed = splits(deployment.target.facts.shape, _MOST_GPUS)
+    allowed = splits(deployment.target, _MOST_GPUS)
     if tp not in allowed:
         rule = f"must be one of {', '.join(map(str, allowed))}, over which {deployment.target.name} can be split"
         raise ParameterError("tp", tp, rule)
@@ -225,9 +294,9 @@ def _seconds(name: str, milliseconds: float | None) -> float | None:
 
 def _settings(plan: LoadPlan, option: Option) -> Settings:
     """What to paste for an option, for the largest load at which it is best."""
-    from specplan.planning.loads.schedule import best_schedule
     from specplan.planning.loads.simulating import sequences_for, shares_of
-    from specplan.worlds.settings import settings_of
+    from specplan.planning.loads.statements import schedule_of
+    from specplan.worlds.running.settings import settings_of
 
     copies, configuration = option.arrangement.replicas, option.configuration
     answers = 1
@@ -240,5 +309,5 @@ def _settings(plan: LoadPlan, option: Option) -> Settings:
         configuration,
         option.arrangement,
         sequences=sequences_for(configuration, answers),
-        schedule=best_schedule(plan.deployment, configuration, option.arrangement.tp),
+        schedule=schedule_of(plan, option),
     )

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from specplan.output import InputName, OutputFile
-from specplan.ranges import GPUS, MILLISECONDS, PRICE, PROBABILITY, RATE, TOKENS, ListOf, Number, WholeNumber
+from specplan.ranges import GPUS, MILLISECONDS, PROBABILITY, RATE, TOKENS, ListOf, Number, WholeNumber
 
 __all__ = ["DEPLOYMENT", "LOADS", "deployment_options"]
 
@@ -37,12 +37,17 @@ DEPLOYMENT: Final = {
     "target": click.option(
         "--target", type=InputName(), metavar="MODEL", help=f"Plan from names: the target, by {_WHAT}."
     ),
-    "draft": click.option("--draft", type=InputName(), metavar="MODEL", help="The draft model, likewise."),
+    "draft": click.option(
+        "--draft", type=InputName(), metavar="MODEL", help="The draft. Default one of the target's family."
+    ),
     "judge": click.option(
         "--judge", type=InputName(), metavar="MODEL", help="Compares steps. Default the target itself."
     ),
     "eagle": click.option(
-        "--eagle", type=InputName(), metavar="MODEL", help="EAGLE head; 'trained': one to be; 'mtp': its own."
+        "--eagle",
+        type=InputName(),
+        metavar="MODEL",
+        help="Head; 'mtp': the target's own; 'trained': one to be. Default what exists for the target.",
     ),
     "gpus": click.option("--gpus", type=GPUS, help="GPUs in all. Default the fewest that hold the models."),
     "tp": click.option("--tp", type=GPUS, help="GPUs that share the target. Default whatever is best."),
@@ -60,14 +65,23 @@ DEPLOYMENT: Final = {
     "answer_tokens": click.option("--answer-tokens", type=TOKENS, help="Mean tokens of an answer. Default 4096."),
     "task": click.option("--task", help="What is asked, e.g. gsm8k: narrows what is assumed of acceptance."),
     "alpha1": click.option("--alpha1", type=PROBABILITY, help="Step acceptance, where you know it."),
-    "alpha2": click.option("--alpha2", type=PROBABILITY, help="Token acceptance per position, where you know it."),
+    "acceptance": click.option(
+        "--acceptance",
+        multiple=True,
+        callback=lambda _context, _option, given: given or None,
+        metavar="METHOD=VALUE",
+        help="Token acceptance that you know, of one method: mtp=0.85 (per token), eagle3=2.6/round@3 (tokens per "
+        "round, k = 3), ngram=FILE (of 'specplan acceptance', or /metrics). Repeatable.",
+    ),
     "slo_ttft": click.option(
         "--slo-ttft", type=MILLISECONDS, metavar="MS", help="Bound on the time to first token (p90)."
     ),
     "slo_tpot": click.option(
         "--slo-tpot", type=MILLISECONDS, metavar="MS", help="Bound on the time per output token (p90)."
     ),
-    "gpu_price": click.option("--gpu-price", type=PRICE, metavar="DOLLARS", help="Of a GPU and hour."),
+    "gpu_price": click.option(
+        "--gpu-price", metavar="[GPU=]DOLLARS", help="Of a GPU and hour: H100=2.5, or 2.5 for the GPU of the plan."
+    ),
     "burstiness": click.option(
         "--burstiness",
         type=Number(0.0, 100.0, ends="(]"),

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from calibrate.replay.trials import PLAIN
 from specplan.output import SCREEN, table
-from specplan.planning.loads.text import median_and_90th, switch_off, title, verdict
-from specplan.planning.planner import label
+from specplan.planning.loads.assumed import assumed_by_plan
+from specplan.planning.loads.text import (
+    dollars_each,
+    median_and_90th,
+    method_name,
+    one_k,
+    switch_off,
+    title,
+    verdict,
+)
 from specplan.worlds.beliefs import MEASURE
 from specplan.worlds.world import passes_of
 
@@ -18,41 +26,61 @@ if TYPE_CHECKING:
 
 __all__ = ["first_screen"]
 
+_NONE: Final = "–"
+_LEAST_ROOM: Final = 8
+"""Columns of a method's name at least."""
+
 
 def first_screen(plan: LoadPlan) -> str:
     """Return what fits a terminal of 80 columns: what to do at each load, what it brings, what to measure next."""
-    sentences = [verdict(*plan.loads[0])]
+    deployment = plan.deployment
+    sentences = [verdict(deployment, *plan.loads[0])]
     if len(plan.loads) > 1:
-        sentences.append(verdict(*plan.loads[-1]))
+        sentences.append(verdict(deployment, *plan.loads[-1]))
     if plan.curve.gains:
-        sentences.append(switch_off(plan.curve))
+        sentences.append(switch_off(plan))
     below = [*(f"Not planned: {why}." for why in plan.beyond), *_below(plan)]
     return "\n\n".join(
         [
             "\n".join(textwrap.fill(sentence, SCREEN) for sentence in sentences),
-            textwrap.fill(title(plan.deployment) + ":", SCREEN),
+            textwrap.fill(title(deployment) + ":", SCREEN),
             _by_load(plan),
-            "\n".join(textwrap.fill(line, SCREEN, subsequent_indent="  ") for line in below),
+            "\n".join(_filled(line) for line in below),
         ]
     )
 
 
+def _filled(line: str) -> str:
+    return textwrap.fill(line, SCREEN, subsequent_indent="  ", break_on_hyphens=False)
+
+
 def _by_load(plan: LoadPlan) -> str:
     """A row for each load; depths only where something has them."""
+    deployment = plan.deployment
     found = [(load.text, rows[0]) for load, rows in plan.loads]
+    priced = [dollars_each(deployment, row) for _, row in found] if deployment.gpu_price is not None else []
     columns = [
-        ("k1", [str(row.option.configuration.k1) for _, row in found]),
-        ("k2", [str(row.option.configuration.k2) for _, row in found]),
+        ("k1", [_depth(row.option.configuration.k1) for _, row in found]),
+        ("k", [_depth(row.option.configuration.k2, 1) for _, row in found]),
         ("gain", [_gain(row) for _, row in found]),
         ("tokens/s", [f"{row.tokens_per_s:.0f}" for _, row in found]),
         ("answer s", [median_and_90th(row, "seconds", 1.0) for _, row in found]),
+        *zip(("$/M tokens", "$/answer"), zip(*priced, strict=True), strict=False),
     ]
-    kept = [(name, cells) for name, cells in columns if set(cells) != {"1"}]
+    kept = [(name, cells) for name, cells in columns if set(cells) != {_NONE}]
     loads = [load for load, _ in found]
     used = sum(2 + max(len(name), *map(len, cells)) for name, cells in (("load", loads), *kept))
-    best = [textwrap.shorten(label(row.option.configuration), SCREEN - used, placeholder=" …") for _, row in found]
+    room = max(SCREEN - used, _LEAST_ROOM)
+    best = [
+        textwrap.shorten(method_name(deployment, row.option.configuration), room, placeholder=" …") for _, row in found
+    ]
     rows = zip(loads, best, *(cells for _, cells in kept), strict=True)
     return table(["load", "best", *(name for name, _ in kept)], [list(row) for row in rows])
+
+
+def _depth(depth: int, own: int = 0) -> str:
+    """A depth without what is not drafted; a dash where nothing is."""
+    return str(depth - own) if depth > 1 else _NONE
 
 
 def _gain(row: LoadRow) -> str:
@@ -62,6 +90,10 @@ def _gain(row: LoadRow) -> str:
 
 
 def _below(plan: LoadPlan) -> Iterator[str]:
+    yield from (f"Assumed: {one.text}." for one in assumed_by_plan(plan))
+    simpler = one_k(plan)
+    if simpler:
+        yield simpler
     widest = {name: part for _, rows in plan.loads for name, part in rows[0].errors.items() if part > 0.0}
     if widest:
         name = max(widest, key=lambda one: widest[one])
@@ -70,9 +102,22 @@ def _below(plan: LoadPlan) -> Iterator[str]:
     _, whose = passes_of(plan.deployment, plan.deployment.target, 1)
     if whose is not None:
         yield f"{whose[0].upper()}{whose[1:]}."
-    if plan.unknown:
-        yield f"Not evaluated, for lack of measurements: {', '.join(plan.unknown)}."
+    names = [*plan.unknown, *plan.deployment.passed_over]
+    if names:
+        yield f"Not considered (why: -v): {', '.join(names)}."
+    yield from _legend(plan)
+
+
+def _legend(plan: LoadPlan) -> Iterator[str]:
+    """What the columns mean, as far as they are there."""
+    best = [rows[0].option.configuration for _, rows in plan.loads]
+    if any(configuration.k1 > 1 for configuration in best):
+        yield (
+            "k1: reasoning steps in flight at once; the draft writes whole steps ahead and the target judges them, so "
+            "answers may differ from the target's own."
+        )
+    k = "k: tokens drafted per round (num_speculative_tokens); " if any(one.k2 > 1 for one in best) else ""
     yield (
-        "gain: tokens per second over plain decoding on as many GPUs, [95 % interval]; answer s: median / 90th "
-        "percentile. Each load's other methods, GPUs, what runs out, assumptions and commands to run it: -v."
+        f"{k}gain: tokens per second over plain decoding on as many GPUs, [95 % interval]; answer s: median / 90th "
+        "percentile. Other methods, GPUs, what runs out and the commands to run it: -v."
     )

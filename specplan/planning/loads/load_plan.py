@@ -17,7 +17,9 @@ from sim.estimate import Estimate, on_logarithm
 from sim.operations import DRAFT, TARGET
 from sim.serving.answers import ServedLoad
 from sim.serving.arrivals import bursty_times
-from specplan.planning.loads.options import Considered, Option, considered
+from specplan.planning.loads.limits import Limit, runs_out
+from specplan.planning.loads.options import Considered, Option, considered, rank
+from specplan.planning.loads.schedule import Depths
 from specplan.planning.loads.search import Best, best_of_each_kind
 from specplan.planning.loads.simulating import Simulator, shares_of
 from theory.errors import ParameterError
@@ -32,8 +34,6 @@ __all__ = ["Curve", "LoadPlan", "LoadRow", "plan_loads"]
 _SHOWN: Final = 4
 """Kinds of options that are simulated at length at each load."""
 _Z: Final = 1.96
-_CLOSE: Final = 0.01
-"""Gains nearer to 1 than this share are none: short simulations do not tell them from it."""
 _STEP_HALF_WIDTH: Final = 0.22
 """95 % half-width of the logarithm of a step-level gain, acceptance known: Lookahead Reasoning's Table 1 from the names
 of its models, 14 rows (`python -m workshop.names_table`)."""
@@ -76,8 +76,8 @@ class LoadRow:
     in_vain: Mapping[str, float]
     """Role (draft, target) to what it writes or checks in vain per token that stands, [-]: tokens of steps, and
     positions of passes."""
-    limit: str
-    """What runs out first: bandwidth (of weights), compute, cache reads, cache full, draft, or overhead."""
+    limit: Limit
+    """What runs out first."""
     meets: bool
     """Whether 90 % of the answers meet the bounds."""
     goodput: float
@@ -100,14 +100,6 @@ class Curve:
     """Kind to its gain at each number of answers; None where it was given up before."""
     options: Mapping[str, tuple[Option | None, ...]]
 
-    def off_from(self) -> int | None:
-        """Return the answers at once from which on nothing beats plain decoding; None if something always does."""
-        for i in range(len(self.answers)):
-            later = [g[j] for g in self.gains.values() for j in range(i, len(self.answers))]
-            if all(gain is None or gain <= 1.0 + _CLOSE for gain in later):
-                return self.answers[i]
-        return None
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadPlan:
@@ -120,6 +112,8 @@ class LoadPlan:
     beyond: tuple[str, ...]
     """Why the other loads were not planned: more arrives than the GPUs finish."""
     curve: Curve
+    depths: Depths = field(repr=False)
+    """How many tokens each method drafts per round, by batch."""
     unknown: Mapping[str, tuple[str, ...]]
     """Name of a method that could not be evaluated to what is missing."""
 
@@ -169,6 +163,7 @@ def plan_loads(
         loads=tuple(found),
         beyond=tuple(beyond),
         curve=planner.curve(grid),
+        depths=planner.depths,
         unknown=planner.found.unknown,
     )
 
@@ -185,6 +180,7 @@ class _Planner:
         self.limits = limits
         self.found = found
         self.simulator = Simulator(deployment)
+        self.depths = Depths(self.simulator.world)
         self._best: dict[int, Best] = {}
 
     def best_at(self, answers: int) -> Best:
@@ -192,7 +188,7 @@ class _Planner:
         if answers not in self._best:
             fewer = [n for n in self._best if n < answers]
             before = self._best[max(fewer)] if fewer else {}
-            self._best[answers] = best_of_each_kind(self.found, self.simulator.speed, answers, before)
+            self._best[answers] = best_of_each_kind(self.found, self.simulator.speed, self.depths.k, answers, before)
         return self._best[answers]
 
     def rows(self, load: Load) -> tuple[LoadRow, ...]:
@@ -205,7 +201,7 @@ class _Planner:
         ranked = sorted(best.values(), key=lambda pair: -pair[1])
         shown = ranked[:_SHOWN] + ([] if plain in ranked[:_SHOWN] else [plain])
         found = [self._row(option, rate / plain[1], n) for option, rate in shown]
-        return tuple(sorted(found, key=lambda row: (not row.meets, -row.gain.value)))
+        return tuple(sorted(found, key=_place))
 
     def _row(self, option: Option, gain: float, answers: int) -> LoadRow:
         shares = shares_of(answers, option.arrangement.replicas)
@@ -232,7 +228,7 @@ class _Planner:
         if not configuration.speculates:
             return {}
         beliefs = self.simulator.world.beliefs
-        names = beliefs.moves(steps=configuration.spec.drafts_steps, tokens=configuration.token is not None)
+        names = beliefs.moves(steps=configuration.spec.drafts_steps, token=configuration.token)
         found = {}
         for name in names:
             ends = [self.simulator.speed(option, answers, {name: z}) for z in (-_Z, _Z)]
@@ -262,20 +258,16 @@ class _Planner:
             TARGET: served.in_vain(TARGET) + unused,
         }
 
-    def limit(self, option: Option, answers: int, served: ServedLoad) -> str:
+    def limit(self, option: Option, answers: int, served: ServedLoad) -> Limit:
         """What runs out first."""
         if served.preempted or served.waited_s > _WAITING * served.seconds * max(served.in_flight, 1.0):
             return "cache full"
         busy = served.busy
         if option.arrangement.own_gpus and busy.get(DRAFT, 0.0) > max(busy[TARGET], 0.9):
             return "draft"
-        world = self.simulator.world
-        model = world.cost(self.deployment.target, option.arrangement.tp).model
-        rows = option.configuration.k2
         context = self.deployment.prompt_tokens + self.deployment.answer_tokens / 2.0
         sequences = answers * max(option.configuration.k1, 1)
-        found = model.limit(Work(sequences=sequences, tokens=rows, context=context))
-        return "cache reads" if found == "cache" else found
+        return runs_out(self.simulator.world, option.configuration, option.arrangement.tp, sequences, context)
 
     def meets(self, served: ServedLoad) -> bool:
         """Whether enough answers meet the bounds."""
@@ -308,6 +300,12 @@ class _Planner:
         )
 
 
+def _place(row: LoadRow) -> tuple[bool, float, float]:
+    """The place of a row in its table."""
+    seconds = row.served.mean("seconds")
+    return rank(row.option.configuration, meets=row.meets, gain=row.gain.value, seconds=seconds)
+
+
 class _Arriving:
     """Rows for answers that arrive, at random or as in a trace."""
 
@@ -338,7 +336,7 @@ class _Arriving:
                 raise ParameterError("trace", arrivals, f"all arrive at one moment; the rate {rule}")
             raise _BeyondError("rate", f"{self.rate:g}", rule)
         found = [self._row(option, one, plain) for option, one in served.items()]
-        return tuple(sorted(found, key=lambda row: (not row.meets, row.served.mean("seconds"))))
+        return tuple(sorted(found, key=_place))
 
     def _capacity(self, option: Option) -> float:
         """Answers per second that an option finishes, however many wait."""

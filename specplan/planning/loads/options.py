@@ -11,24 +11,30 @@ from sim.catalogue import Method, method
 from sim.configuration import Configuration
 from sim.operations import DRAFT, JUDGE, SCORER
 from specplan.planning.planner import kind
-from specplan.worlds.arrangements import MOST_TP, Arrangement, Drafting, arrangements
+from specplan.worlds.arrangements import MOST_TP, Arrangement, Drafting, arrangements, parallel_of, splits
+from specplan.worlds.drafters.pairs import same_tokens
 from specplan.worlds.memory import MemoryPlan, Served, memory_plan
+from specplan.worlds.running.flags import first_with, has
 from theory.errors import ParameterError
 from theory.hardware.work import Parallel
 
 if TYPE_CHECKING:
     from specplan.worlds.request import Deployment
 
-__all__ = ["DEPTHS", "Considered", "Option", "considered", "room_of"]
+__all__ = ["DEPTHS", "Considered", "Option", "considered", "pays", "rank", "room_of"]
+
+_LEAST: Final = 0.01
+"""Share by which a gain must exceed 1 to be one: simulations do not tell smaller ones from none."""
 
 DEPTHS: Final = (2, 3, 4, 6, 8)
-"""Values of k1 and k2 to try: the gain is flat around its best."""
+"""Values of k1 to try: the gain is flat around its best."""
 
+_DRAFT: Final = "a draft model; none of the target's family and vocabulary is small enough (--draft)"
 _NEEDS: Final[Mapping[str, tuple[str, str]]] = {
-    "draft-model": ("draft", "a draft model (--draft)"),
-    "eagle": ("head", "an EAGLE head (--eagle)"),
-    "lr-async": ("draft", "a draft model (--draft)"),
-    "lr-sync": ("draft", "a draft model (--draft)"),
+    "draft-model": ("draft", _DRAFT),
+    "eagle": ("head", "a head; the target has no MTP layers, and no head for it is in the table (--eagle)"),
+    "lr-async": ("draft", _DRAFT),
+    "lr-sync": ("draft", _DRAFT),
 }
 """Method to the model that it needs, and how to name it."""
 
@@ -90,7 +96,8 @@ def considered(deployment: Deployment, names: Sequence[str]) -> Considered:
         if lacking:
             found.unknown[name] = lacking
         elif spec.level == "token":
-            found.tokens[name] = _fitting(deployment, Configuration(method=name), "none", tp=deployment.tp)
+            fitting = _fitting(deployment, Configuration(method=name), "none", tp=deployment.tp)
+            found.tokens[name] = [one for one in fitting if name != "draft-model" or _drafts_on(deployment, one.tp)]
         elif spec.level == "step":
             found.step_methods.append(name)
     if found.step_methods:
@@ -100,6 +107,26 @@ def considered(deployment: Deployment, names: Sequence[str]) -> Considered:
             found.steps += _fitting(deployment, example, drafting, tp=deployment.tp)
     _say_what_has_no_room(found)
     return found
+
+
+def pays(gain: float) -> bool:
+    """Whether a gain over plain decoding is one."""
+    return gain > 1.0 + _LEAST
+
+
+def rank(configuration: Configuration, *, meets: bool, gain: float, seconds: float) -> tuple[bool, float, float]:
+    """Return the place of a row: what meets the bounds first, then by gain; plain decoding before what is no gain.
+
+    >>> lookup = Configuration(method="prompt-lookup")
+    >>> rank(PLAIN, meets=True, gain=1.0, seconds=2.0) < rank(lookup, meets=True, gain=1.01, seconds=1.0)
+    True
+    """
+    return not meets, -(1.0 + _LEAST if configuration == PLAIN else gain), seconds
+
+
+def _drafts_on(deployment: Deployment, tp: int) -> bool:
+    """Whether the draft can be split as the target is: vLLM has it so."""
+    return deployment.draft is not None and tp in splits(deployment.draft, tp)
 
 
 def _say_what_has_no_room(found: Considered) -> None:
@@ -129,7 +156,7 @@ def room_of(deployment: Deployment, configuration: Configuration, arrangement: A
 
 
 def _models(deployment: Deployment, configuration: Configuration, arrangement: Arrangement) -> Iterator[Served]:
-    target, tp = deployment.target, arrangement.parallel
+    target, tp = deployment.target, parallel_of(deployment.target, arrangement.tp)
     yield Served(role="target", name=target.name, shape=target.facts.shape, precision=target.precision, parallel=tp)
     beside = {"draft-model": deployment.draft, "eagle": deployment.head}.get(configuration.token or "")
     if beside is not None:
@@ -174,11 +201,23 @@ def _fitting(
     return found
 
 
+def _unserved(deployment: Deployment) -> Iterator[str]:
+    """Why no engine serves the draft as a drafter of tokens."""
+    target, draft = deployment.target.facts, deployment.draft
+    if draft is not None and not same_tokens(target, draft.facts):
+        yield f"a draft with the target's vocab_size {target.shape.vocab}: {draft.name} has {draft.facts.shape.vocab}"
+    engine, version = deployment.engine.name, deployment.engine_version
+    if not has(engine, version, "draft_model"):
+        yield f"{engine} {first_with(engine, 'draft_model')} or later: {version} has no draft models"
+
+
 def _lacking(deployment: Deployment, spec: Method) -> tuple[str, ...]:
     """What a method needs that names do not tell."""
     if spec.name in _NEEDS:
         role, words = _NEEDS[spec.name]
-        return () if getattr(deployment, role) is not None else (words,)
+        if getattr(deployment, role) is None:
+            return (words,)
+        return tuple(_unserved(deployment)) if spec.name == "draft-model" else ()
     if spec.name in _KNOWN:
         return ()
     if spec.level == "token":

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from specplan.planning.loads.text import method_name
 from specplan.planning.planner import kind, label
 from theory.errors import ParameterError
 
@@ -56,7 +57,7 @@ def draw_loads(plan: LoadPlan, path: Path) -> None:
     for one, gains in plan.curve.gains.items():
         points = [(n, gain) for n, gain in zip(plan.curve.answers, gains, strict=True) if gain is not None]
         first = next(option for option in plan.curve.options[one] if option is not None)
-        curves[one] = _Curve(name=label(first.configuration), points=points)
+        curves[one] = _Curve(name=method_name(plan.deployment, first.configuration), points=points)
     for load, rows in plan.loads:
         for row in rows:
             if load.concurrency and row.option.kind in curves:

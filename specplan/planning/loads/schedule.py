@@ -1,42 +1,125 @@
-"""How many tokens to draft at each batch size, by the pass model and what is expected of acceptance."""
+"""How many tokens to draft per round (k) by sequences in the batch: one optimum for plans, tables and schedules.
+
+The rate of a batch is tokens per pass over seconds per round, by the pass model and what is expected of acceptance; it
+is flat around its best. Among all schedules that lose at most `NOISE` of the best rate at each batch size the one is
+taken whose k rises least often with the batch, then the one that changes least often.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
 
 from calibrate.token_acceptance.schedule import Schedule
 from sim.configuration import Configuration
 from specplan.worlds.world import World
 
-if TYPE_CHECKING:
-    from specplan.worlds.request import Deployment
+__all__ = ["NOISE", "Depths", "FixedK", "smoothed"]
 
-__all__ = ["best_schedule"]
+NOISE: Final = 0.02
+"""Share of the best rate that a k may lose to count as well as the best, [-]: the pass model is no better."""
+_SIZES: Final = tuple(2**i for i in range(11))
+_MOST_K: Final = 7
+_LAST: Final = _SIZES[-1]
 
-_SIZES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
-_MOST_K2: Final = 8
-_LAST: Final = 1024
+
+@dataclass(frozen=True, slots=True)
+class FixedK:
+    """The k that loses least if all loads share it."""
+
+    k: int
+    loss: float
+    """Share of the rate with the schedule that it loses at the load where it loses most, in [0, 1]."""
 
 
-def best_schedule(deployment: Deployment, configuration: Configuration, tp: int) -> Schedule | None:
-    """Return the drafted tokens that commit most tokens per second, by batch size; None where none are drafted.
+class Depths:
+    """The best k of a deployment's methods that draft tokens.
 
     Parameters
     ----------
-    deployment : models, GPUs, sizes.
-    configuration : whose token level it is.
-    tp : GPUs that share the target.
+    world : what passes cost and what is accepted.
     """
-    if configuration.token is None:
-        return None
-    world = World(deployment)
-    context = deployment.prompt_tokens + deployment.answer_tokens / 2.0
-    plain = world.cost(deployment.target, tp)
-    rounds = {k2: Configuration(method=configuration.token, k2=k2) for k2 in range(2, _MOST_K2 + 1)}
-    best = {}
-    for size in _SIZES:
-        pace = {0: 1.0 / plain.iteration(size, size * context)}
-        for k2, one in rounds.items():
-            pace[k2 - 1] = world.tokens_per_pass(one) / world.round_cost(one, tp).iteration(size, size * context)
-        best[size] = max(pace, key=lambda k: (pace[k], -k))
-    return Schedule.of(best, _LAST)
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        deployment = world.deployment
+        self._context = deployment.prompt_tokens + deployment.answer_tokens / 2.0
+        self._rates: dict[tuple[str, int], list[list[float]]] = {}
+        self._schedules: dict[tuple[str, int], Schedule] = {}
+
+    def k(self, token: str, tp: int, sequences: int) -> int:
+        """Return the tokens to draft per round, >= 1, with so many sequences in the batch of one target."""
+        return self._speculating(token, tp).at(max(sequences, 1))
+
+    def schedule(self, token: str, tp: int, off_from: int | None) -> Schedule:
+        """Return k by batch size, 0 from ``off_from`` on; None: speculation pays at all sizes that were looked at."""
+        found = {entry.first: entry.k for entry in self._speculating(token, tp).ranges}
+        if off_from is not None:
+            found = {first: k for first, k in found.items() if first < off_from} | {max(off_from, 1): 0}
+        return Schedule.of(found, max(_LAST, off_from or 0))
+
+    def fixed(self, token: str, tp: int, most: int) -> FixedK:
+        """Return the one k for all batch sizes up to ``most``, and what it loses."""
+        schedule = self._speculating(token, tp)
+        used = [
+            (rates, schedule.at(size))
+            for size, rates in zip(_SIZES, self._table(token, tp), strict=True)
+            if size <= max(most, 1)
+        ]
+        losses = {k: max(1.0 - rates[k - 1] / rates[at - 1] for rates, at in used) for k in range(1, _MOST_K + 1)}
+        best = min(losses, key=lambda k: (round(losses[k], 3), k))
+        return FixedK(best, max(losses[best], 0.0))
+
+    def _speculating(self, token: str, tp: int) -> Schedule:
+        key = token, tp
+        if key not in self._schedules:
+            chosen = smoothed(self._table(token, tp), NOISE)
+            best = {size: place + 1 for size, place in zip(_SIZES, chosen, strict=True)}
+            self._schedules[key] = Schedule.of(best, _LAST)
+        return self._schedules[key]
+
+    def _table(self, token: str, tp: int) -> list[list[float]]:
+        """Tokens per second by batch size, then by k from 1 on."""
+        key = token, tp
+        if key not in self._rates:
+            rounds = [Configuration(method=token, k2=k + 1) for k in range(1, _MOST_K + 1)]
+            self._rates[key] = [[self._rate(one, tp, size) for one in rounds] for size in _SIZES]
+        return self._rates[key]
+
+    def _rate(self, configuration: Configuration, tp: int, size: int) -> float:
+        seconds = self._world.round_cost(configuration, tp).iteration(size, size * self._context)
+        return size * self._world.tokens_per_pass(configuration) / seconds
+
+
+def smoothed(rates: Sequence[Sequence[float]], noise: float) -> list[int]:
+    """Return a choice for each row whose rate is within ``noise`` of the row's best, with the fewest rises and changes.
+
+    Parameters
+    ----------
+    rates : rows of rates > 0, all equally long.
+    noise : share of the best rate that a choice may lose, in [0, 1).
+
+    >>> smoothed([[1.0, 1.01, 0.9], [1.0, 0.995, 1.01], [1.0, 0.9, 0.8]], 0.02)
+    [0, 0, 0]
+    >>> smoothed([[1.0, 1.5], [1.0, 0.9], [1.0, 1.5]], 0.02)
+    [1, 0, 1]
+    """
+    paths: dict[int, tuple[tuple[int, int, float], list[int]]] = {}
+    for row in rates:
+        best = max(row)
+        near = {place: 1.0 - rate / best for place, rate in enumerate(row) if rate >= best * (1.0 - noise)}
+        paths = {place: min(_extended(paths, place, loss)) for place, loss in near.items()}
+    return min(paths.values())[1]
+
+
+def _extended(
+    paths: dict[int, tuple[tuple[int, int, float], list[int]]], place: int, loss: float
+) -> list[tuple[tuple[int, int, float], list[int]]]:
+    """The paths so far, each with one more choice: rises, changes and losses, and the choices."""
+    if not paths:
+        return [((0, 0, loss), [place])]
+    return [
+        ((rises + (place > last), changes + (place != last), lost + loss), [*path, place])
+        for last, ((rises, changes, lost), path) in paths.items()
+    ]

@@ -1,7 +1,8 @@
 """The best option of each kind at a load, by short simulations: arrangements first, then knobs, then what is below.
 
 Options of a kind are compared by the tokens per second of all GPUs with so many answers in flight. The order of the
-search follows what matters most: where the models run decides more than k1, k1 more than the token level below it.
+search follows what matters most: where the models run decides more than k1, k1 more than the token level below it. How
+many tokens are drafted is not searched: it is the schedule's for the batch of the fullest copy.
 """
 
 from __future__ import annotations
@@ -13,13 +14,17 @@ from typing import Final
 from calibrate.replay.trials import PLAIN
 from sim.configuration import Configuration
 from specplan.planning.loads.options import DEPTHS, Considered, Option
+from specplan.worlds.arrangements import Arrangement
 
-__all__ = ["Best", "Speed", "best_of_each_kind"]
+__all__ = ["Best", "Depth", "Speed", "best_of_each_kind"]
 
 _NOTHING: Final[Mapping[str, tuple[Option, float]]] = MappingProxyType({})
 
 Speed = Callable[[Option, int], float]
 """Tokens per second of a whole deployment with so many answers in flight, by a short simulation."""
+
+Depth = Callable[[str, int, int], int]
+"""Tokens to draft per round, by method, GPUs that share the target, and sequences in the batch of a copy."""
 
 _FIRST_DEPTH: Final = 4
 """At which arrangements are compared."""
@@ -36,13 +41,14 @@ Best = Mapping[str, tuple[Option, float]]
 """Kind to its best option and the tokens per second of that."""
 
 
-def best_of_each_kind(found: Considered, speed: Speed, answers: int, before: Best = _NOTHING) -> Best:
+def best_of_each_kind(found: Considered, speed: Speed, depth: Depth, answers: int, before: Best = _NOTHING) -> Best:
     """Return by kind the best option and its tokens per second; plain decoding among them.
 
     Parameters
     ----------
     found : what can be evaluated.
     speed : how fast an option is.
+    depth : how many tokens a method drafts per round.
     answers : in flight at any time.
     before : the best at fewer answers: kinds that were far behind plain decoding there are left out, and knobs are
         looked for near those of then.
@@ -56,7 +62,11 @@ def best_of_each_kind(found: Considered, speed: Speed, answers: int, before: Bes
         close = [pair for pair in known if pair[1] >= most * (1.0 - _CLOSE)]
         return min(close, key=lambda pair: _drafted(pair[0].configuration))
 
-    search = _Search(found, fastest, before)
+    def at_depth(name: str, arrangement: Arrangement) -> Option:
+        fullest = -(-answers // arrangement.replicas)
+        return Option(Configuration(method=name, k2=depth(name, arrangement.tp, fullest) + 1), arrangement)
+
+    search = _Search(found, fastest, at_depth, before)
     return {option.kind: (option, rate) for option, rate in search.kinds()}
 
 
@@ -66,9 +76,12 @@ Fastest = Callable[[Iterable[Option]], tuple[Option, float] | None]
 class _Search:
     """One search, kind by kind."""
 
-    def __init__(self, found: Considered, fastest: Fastest, before: Best) -> None:
+    def __init__(
+        self, found: Considered, fastest: Fastest, at_depth: Callable[[str, Arrangement], Option], before: Best
+    ) -> None:
         self.found = found
         self.fastest = fastest
+        self.at_depth = at_depth
         self.before = before
         self.plain = before[PLAIN.method][1] if before else 0.0
 
@@ -81,13 +94,9 @@ class _Search:
         for name, arrangements in self.found.tokens.items():
             if self._is_lost(name):
                 continue
-            first = self._depth(name, "k2")
-            placed = self.fastest(Option(Configuration(method=name, k2=first), a) for a in arrangements)
-            if placed is None:
+            best = self.fastest(self.at_depth(name, arrangement) for arrangement in arrangements)
+            if best is None:
                 continue
-            where = placed[0].arrangement
-            best = self.fastest(Option(Configuration(method=name, k2=k2), where) for k2 in self._near(name, "k2"))
-            assert best is not None
             below.append(best[0].configuration)
             yield best
         for name in self.found.step_methods:
@@ -100,11 +109,11 @@ class _Search:
         def at(k1: int) -> Configuration:
             return Configuration(method=name, k1=k1, rules=_RULES)
 
-        placed = self.fastest(Option(at(self._depth(name, "k1")), where) for where in self.found.steps)
+        placed = self.fastest(Option(at(self._depth(name)), where) for where in self.found.steps)
         if placed is None:
             return
         where = placed[0].arrangement
-        alone = self.fastest(Option(at(k1), where) for k1 in self._near(name, "k1"))
+        alone = self.fastest(Option(at(k1), where) for k1 in self._near(name))
         assert alone is not None
         yield alone
         for token in below:
@@ -120,15 +129,15 @@ class _Search:
         """Whether a kind was so far behind plain decoding at fewer answers that it does not come back."""
         return bool(self.before) and (kind not in self.before or self.before[kind][1] < _LOST * self.plain)
 
-    def _depth(self, kind: str, knob: str) -> int:
-        """The depth at fewer answers."""
-        return getattr(self.before[kind][0].configuration, knob) if kind in self.before else _FIRST_DEPTH
+    def _depth(self, kind: str) -> int:
+        """The k1 at fewer answers."""
+        return self.before[kind][0].configuration.k1 if kind in self.before else _FIRST_DEPTH
 
-    def _near(self, kind: str, knob: str) -> Sequence[int]:
-        """Depths to try: all, or those beside the best at fewer answers."""
+    def _near(self, kind: str) -> Sequence[int]:
+        """Values of k1 to try: all, or those next to the best at fewer answers."""
         if kind not in self.before:
             return DEPTHS
-        at = DEPTHS.index(self._depth(kind, knob))
+        at = DEPTHS.index(self._depth(kind))
         return DEPTHS[max(at - 1, 0) : at + 2]
 
 

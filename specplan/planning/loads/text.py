@@ -3,22 +3,40 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from calibrate.replay.trials import PLAIN
-from specplan.output import by_need, table
-from specplan.planning.planner import label
+from specplan.output import SCREEN, by_need, table
+from specplan.planning.loads.assumed import assumed, assumed_by_plan
+from specplan.planning.loads.options import pays
+from specplan.planning.loads.statements import Pays, fixed_k, gains_by_load
 from specplan.worlds.beliefs import MEASURE
+from specplan.worlds.drafters.naming import drafter_name
 from specplan.worlds.world import passes_of
 
 if TYPE_CHECKING:
-    from specplan.planning.loads.load_plan import Curve, LoadPlan, LoadRow
+    from sim.configuration import Configuration
+    from specplan.planning.loads.load_plan import LoadPlan, LoadRow
     from specplan.planning.loads.options import Option
     from specplan.worlds.request import Deployment, Load
-    from specplan.worlds.settings import Settings
+    from specplan.worlds.running.settings import Settings
 
-__all__ = ["at_load", "median_and_90th", "named", "plan_as_json", "plan_as_text", "switch_off", "title", "verdict"]
+__all__ = [
+    "at_load",
+    "dollars_each",
+    "median_and_90th",
+    "method_name",
+    "named",
+    "not_considered",
+    "one_k",
+    "plan_as_json",
+    "plan_as_text",
+    "switch_off",
+    "title",
+    "verdict",
+]
 
 _MILLION: Final = 1e6
 _HOUR: Final = 3600.0
@@ -32,15 +50,16 @@ def plan_as_text(plan: LoadPlan, settings: Sequence[Settings]) -> str:
     plan : what was found.
     settings : of the best option at each load, in their order.
     """
-    lines = [title(plan.deployment), "", _by_load(plan), ""]
-    lines += [verdict(load, rows) for load, rows in plan.loads]
-    lines += [f"Not planned: {why}." for why in plan.beyond]
+    deployment = plan.deployment
+    lines = [textwrap.fill(title(deployment), SCREEN), "", _by_load(plan), ""]
+    lines += _wrapped(verdict(deployment, load, rows) for load, rows in plan.loads)
+    lines += _wrapped(f"Not planned: {why}." for why in plan.beyond)
     if plan.curve.gains:
-        lines += ["", "Gain over plain decoding on the same GPUs, by answers at once (in brackets k1, k2):", ""]
-        lines += [_curve(plan.curve), "", switch_off(plan.curve)]
+        lines += ["", "Gain over plain decoding on the same GPUs, by answers at once (in brackets k1, k):", ""]
+        lines += [_curve(plan), "", switch_off(plan)]
     lines += [""]
     lines += _methods(plan)
-    lines += [f"- {note}" for note in _notes(plan)]
+    lines += _wrapped(f"- {note}" for note in _notes(plan))
     together: dict[Settings, list[str]] = {}
     for (load, _), one in zip(plan.loads, settings, strict=True):
         together.setdefault(one, []).append(_at(load))
@@ -49,58 +68,64 @@ def plan_as_text(plan: LoadPlan, settings: Sequence[Settings]) -> str:
     return "\n".join(lines)
 
 
+def _wrapped(lines: Iterable[str]) -> Iterator[str]:
+    yield from (textwrap.fill(line, SCREEN, subsequent_indent="  ", break_on_hyphens=False) for line in lines)
+
+
 def title(deployment: Deployment) -> str:
     """Return what is planned: models, GPUs, engine and sizes."""
     formats = deployment.target.precision
     stored = formats.weights if formats.experts in (None, formats.weights) else f"{formats.weights}, {formats.experts}"
     models = [f"{deployment.target.name} ({stored})"]
-    for words, model in (("drafted by", deployment.draft), ("judged by", deployment.judge)):
+    for words, model in (
+        ("draft", deployment.draft),
+        (drafter_name(deployment, "eagle"), deployment.head),
+        ("judge", deployment.judge),
+    ):
         if model is not None:
-            models.append(f"{words} {model.name}")
+            models.append(f"{words} {'in the checkpoint' if model.facts.architecture == 'mtp' else model.name}")
     n = f"{deployment.gpus} x " if deployment.gpus > 1 else ""
     return (
-        f"Plan for {', '.join(models)} on {n}{deployment.gpu.name}, {deployment.engine.name} "
-        f"{deployment.engine.version}: prompts of {deployment.prompt_tokens} tokens, answers of "
-        f"{deployment.answer_tokens}"
+        f"Plan for {', '.join(models)} on {n}{deployment.gpu.name}, {_engine(deployment)}: prompts of "
+        f"{deployment.prompt_tokens} tokens, answers of {deployment.answer_tokens}"
     )
 
 
+def _engine(deployment: Deployment) -> str:
+    """The engine with the version that was said, and with the one whose costs are taken for it."""
+    engine, said = deployment.engine, deployment.engine_version
+    priced = "" if said == engine.version else f" (costs of {engine.version})"
+    return f"{engine.name} {said}{priced}"
+
+
 def _by_load(plan: LoadPlan) -> str:
-    headings = ["load", "best", "GPUs", "gain", "95 % interval", "tokens/s", "TTFT s", "TPOT ms", "answer s"]
-    headings += ["runs out first"]
-    priced = plan.deployment.gpu_price is not None
-    headings += ["$/M tokens"] if priced else []
-    headings += ["goodput/s"] if plan.limits.binding else []
-
-    def more(row: LoadRow) -> list[str]:
-        dollars = [_dollars(plan.deployment, row)] if priced else []
-        return dollars + ([f"{row.goodput:.3g}"] if plan.limits.binding else [])
-
-    rows = []
+    """Two tables that fit a terminal: what is best where, and what users see of it; plain decoding below each."""
+    deployment = plan.deployment
+    priced, bound = deployment.gpu_price is not None, plan.limits.binding
+    best = ["load", "best", "GPUs", "gain", "95 % interval", "runs out first"]
+    best += ["$/M tokens", "$/answer"] if priced else []
+    seen = ["load", "method", "tokens/s", "TTFT s", "TPOT ms", "answer s", *(["goodput/s"] if bound else [])]
+    upper, lower = [], []
     for load, found in plan.loads:
-        best = found[0]
-        rows.append([load.text, *_cells(best), *more(best)])
-        if best.option.configuration != PLAIN:
-            plain = next((row for row in found if row.option.configuration == PLAIN), None)
-            if plain is not None:
-                rows.append(["", *_cells(plain), *more(plain)])
-    return table(headings, rows)
+        plain = [row for row in found[1:] if row.option.configuration == PLAIN]
+        for name, row in zip((load.text, ""), [found[0], *plain], strict=False):
+            dollars = dollars_each(deployment, row) if priced else ()
+            upper.append([name, named(deployment, row.option), *_gain_cells(row), *dollars])
+            goodput = [f"{row.goodput:.3g}"] if bound else []
+            lower.append([name, method_name(deployment, row.option.configuration), *_times(row), *goodput])
+    return f"{table(best, upper)}\n\n{table(seen, lower)}"
 
 
-def _cells(row: LoadRow) -> list[str]:
+def _gain_cells(row: LoadRow) -> list[str]:
     plain = row.option.configuration == PLAIN
     spread = "–" if plain else f"{row.gain.low:.2f} – {row.gain.high:.2f}"
-    return [
-        named(row.option),
-        row.option.arrangement.text,
-        f"{row.gain.value:.2f}",
-        spread,
-        f"{row.tokens_per_s:.0f}",
-        median_and_90th(row, "ttft_s", 1.0),
-        median_and_90th(row, "tpot_s", 1e3),
-        median_and_90th(row, "seconds", 1.0),
-        row.limit if row.meets else f"{row.limit}; misses the bounds",
-    ]
+    limit = row.limit if row.meets else f"{row.limit}; misses the bounds"
+    return [row.option.arrangement.text, f"{row.gain.value:.2f}", spread, limit]
+
+
+def _times(row: LoadRow) -> list[str]:
+    times = [median_and_90th(row, name, unit) for name, unit in (("ttft_s", 1.0), ("tpot_s", 1e3), ("seconds", 1.0))]
+    return [f"{row.tokens_per_s:.0f}", *times]
 
 
 def median_and_90th(row: LoadRow, name: str, unit: float) -> str:
@@ -109,16 +134,27 @@ def median_and_90th(row: LoadRow, name: str, unit: float) -> str:
     return "–" if math.isnan(found[50]) else f"{unit * found[50]:.3g} / {unit * found[90]:.3g}"
 
 
-def named(option: Option) -> str:
+def method_name(deployment: Deployment, configuration: Configuration) -> str:
+    """Return a method as engines call it (mtp, eagle3, ngram, draft_model); others by their title."""
+    token = configuration.token
+    if configuration.spec.level == "token" and token is not None:
+        return drafter_name(deployment, token)
+    below = f" + {drafter_name(deployment, token)}" if token is not None else ""
+    return configuration.spec.title + below
+
+
+def named(deployment: Deployment, option: Option) -> str:
     """Return the name of a configuration for a reader, with its depths."""
     configuration = option.configuration
-    depths = [f"{name} = {value}" for name, value in (("k1", configuration.k1), ("k2", configuration.k2)) if value > 1]
-    return ", ".join([label(configuration), *depths])
+    depths = [f"k1 = {configuration.k1}"] if configuration.k1 > 1 else []
+    depths += [f"k = {configuration.k2 - 1}"] if configuration.k2 > 1 else []
+    return ", ".join([method_name(deployment, configuration), *depths])
 
 
-def _dollars(deployment: Deployment, row: LoadRow) -> str:
-    assert deployment.gpu_price is not None
-    return f"{deployment.gpu_price * deployment.gpus / _HOUR / row.tokens_per_s * _MILLION:.3g}"
+def dollars_each(deployment: Deployment, row: LoadRow) -> tuple[str, str]:
+    """Return dollars per million tokens and per answer, for all GPUs of the plan."""
+    per_second = (deployment.gpu_price or 0.0) * deployment.gpus / _HOUR
+    return f"{per_second / row.tokens_per_s * _MILLION:.3g}", f"{per_second / row.answers_per_s:.2g}"
 
 
 def at_load(load: Load) -> str:
@@ -126,26 +162,32 @@ def at_load(load: Load) -> str:
     return f"{load.text} answer{'s' if load.concurrency > 1 else ''} at once" if load.concurrency else load.text
 
 
-def verdict(load: Load, rows: Sequence[LoadRow]) -> str:
+def verdict(deployment: Deployment, load: Load, rows: Sequence[LoadRow]) -> str:
     """Return what to do at a load, what it brings and how sure that is."""
     at = f"At {at_load(load)}"
     best = rows[0]
     if len(rows) == 1 and best.option.configuration == PLAIN:
         return f"{at}: nothing was compared with plain decoding."
     if math.isinf(best.gain.value):
-        return f"{at}: {named(best.option)} on {best.option.arrangement.text}; plain decoding cannot keep up."
+        return (
+            f"{at}: {named(deployment, best.option)} on {best.option.arrangement.text}; plain decoding cannot keep up."
+        )
     if best.option.configuration == PLAIN:
-        return f"{at}: switch speculation off; nothing is expected to be faster than plain decoding."
-    text = f"{at}: {named(best.option)} on {best.option.arrangement.text}, {best.gain.value:.2f} times plain decoding"
-    text += f", between {best.gain.low:.2f} and {best.gain.high:.2f} with 95 % confidence"
-    if best.gain.low < 1.0:
+        return f"{at}: leave speculation off; nothing is expected to be faster than plain decoding."
+    text = f"{at}: {named(deployment, best.option)} on {best.option.arrangement.text}"
+    text += f", {best.gain.value:.2f} times plain decoding, between {best.gain.low:.2f} and {best.gain.high:.2f}"
+    text += " with 95 % confidence"
+    if not pays(best.gain.value):
+        text += "; no faster than plain decoding, which misses the bounds"
+    elif best.gain.low < 1.0:
         text += "; it may lose"
     if not best.meets:
         text += "; nothing meets the bounds"
     return text + "."
 
 
-def _curve(curve: Curve) -> str:
+def _curve(plan: LoadPlan) -> str:
+    curve = plan.curve
     rows = []
     for kind, gains in curve.gains.items():
         first = next(option for option in curve.options[kind] if option is not None)
@@ -153,29 +195,44 @@ def _curve(curve: Curve) -> str:
             "–" if gain is None or option is None else f"{gain:.2f} ({_depths(option)})"
             for gain, option in zip(gains, curve.options[kind], strict=True)
         ]
-        rows.append([label(first.configuration), *cells])
+        rows.append([method_name(plan.deployment, first.configuration), *cells])
     return table(["method", *(str(n) for n in curve.answers)], rows)
 
 
 def _depths(option: Option) -> str:
     configuration = option.configuration
-    return ", ".join(str(depth) for depth in (configuration.k1, configuration.k2) if depth > 1)
+    depths = [configuration.k1] if configuration.k1 > 1 else []
+    return ", ".join(str(depth) for depth in [*depths, *([configuration.k2 - 1] if configuration.k2 > 1 else [])])
 
 
-def switch_off(curve: Curve) -> str:
-    """Return from how many answers at once on speculation no longer pays."""
-    off = curve.off_from()
-    if off is None:
-        return f"Something is faster than plain decoding up to {curve.answers[-1]} answers at once."
-    if off == curve.answers[0]:
-        return "Plain decoding is fastest at every number of answers at once: leave speculation off."
-    return f"Switch speculation off from {off} answers at once."
+def switch_off(plan: LoadPlan) -> str:
+    """Return at which loads speculation pays."""
+    return Pays.of(gains_by_load(plan)).sentence()
+
+
+def one_k(plan: LoadPlan) -> str:
+    """Return what one k for all loads would lose; empty where no tokens are drafted at two loads or more."""
+    drafting = [rows[0].option.configuration.k2 for _, rows in plan.loads if rows[0].option.configuration.k2 > 1]
+    fixed = fixed_k(plan)
+    if fixed is None or len(drafting) < 2:
+        return ""
+    return f"Simpler: one k = {fixed.k} for all these loads loses at most {100.0 * fixed.loss:.0f} % of k by load."
+
+
+def not_considered(plan: LoadPlan) -> Iterator[str]:
+    """Yield what was not considered, with the reason, methods with one reason together."""
+    for what, names in by_need(plan.unknown).items():
+        yield f"{', '.join(names)}: needs {what}"
+    alike: dict[str, list[str]] = {}
+    for name, why in plan.deployment.passed_over.items():
+        alike.setdefault(why, []).append(name)
+    yield from (f"{', '.join(names)}: {why}" for why, names in alike.items())
 
 
 def _methods(plan: LoadPlan) -> Iterator[str]:
     """What else was simulated at length, load by load."""
     headings = [
-        "answers at once",
+        "load",
         "method",
         "GPUs",
         "gain",
@@ -188,7 +245,7 @@ def _methods(plan: LoadPlan) -> Iterator[str]:
     for load, found in plan.loads:
         for row in found:
             if row.option.configuration != PLAIN:
-                cells = [named(row.option), row.option.arrangement.text, f"{row.gain.value:.2f}"]
+                cells = [named(plan.deployment, row.option), row.option.arrangement.text, f"{row.gain.value:.2f}"]
                 cells += [f"{row.gain.low:.2f} – {row.gain.high:.2f}"]
                 cells += [f"{row.in_vain[role]:.2f}" for role in ("draft", "target")]
                 rows.append([load.text, *cells, f"{100.0 * row.prior_share:.0f} %"])
@@ -224,8 +281,11 @@ def _notes(plan: LoadPlan) -> Iterator[str]:
     _, whose = passes_of(plan.deployment, plan.deployment.target, 1)
     if whose is not None:
         yield whose
-    for what, names in by_need(plan.unknown).items():
-        yield f"not evaluated: {', '.join(names)}: needs {what}"
+    yield from (f"assumed: {one.text}" for one in assumed_by_plan(plan))
+    simpler = one_k(plan)
+    if simpler:
+        yield simpler
+    yield from (f"not considered: {one}" for one in not_considered(plan))
     for model in (plan.deployment.target, plan.deployment.draft, plan.deployment.judge, plan.deployment.head):
         for note in model.facts.notes if model is not None else ():
             yield f"{model.name}: {note}" if model is not None else note
@@ -247,7 +307,7 @@ def _settings(loads: Sequence[str], settings: Settings) -> Iterator[str]:
         import json
 
         yield f"  step-level client: {json.dumps(settings.client, sort_keys=True)}"
-    yield from (f"- {note}" for note in settings.notes)
+    yield from _wrapped(f"- {note}" for note in settings.notes)
 
 
 def plan_as_json(plan: LoadPlan, settings: Sequence[Settings]) -> dict[str, Any]:
@@ -259,9 +319,10 @@ def plan_as_json(plan: LoadPlan, settings: Sequence[Settings]) -> dict[str, Any]
         "target": deployment.target.name,
         "draft": None if deployment.draft is None else deployment.draft.name,
         "judge": None if deployment.judge is None else deployment.judge.name,
+        "head": None if deployment.head is None else deployment.head.name,
         "gpu": deployment.gpu.name,
         "gpus": deployment.gpus,
-        "engine": f"{deployment.engine.name} {deployment.engine.version}",
+        "engine": _engine(deployment),
         "operators": passes_of(deployment, deployment.target, 1)[1],
         "prompt_tokens": deployment.prompt_tokens,
         "answer_tokens": deployment.answer_tokens,
@@ -270,16 +331,28 @@ def plan_as_json(plan: LoadPlan, settings: Sequence[Settings]) -> dict[str, Any]
             for (load, rows), one in zip(plan.loads, settings, strict=True)
         ],
         "curve": {"answers": list(plan.curve.answers), "gains": {k: list(v) for k, v in plan.curve.gains.items()}},
-        "switch_off_from": plan.curve.off_from(),
+        "switch_off_from": Pays.of(gains_by_load(plan)).off_from,
+        "speculation_pays": [list(ends) for ends in Pays.of(gains_by_load(plan)).ranges()],
+        "one_k": _one_k_as_json(plan),
         "not_planned": list(plan.beyond),
         "unknown": {name: list(lacking) for name, lacking in plan.unknown.items()},
+        "not_considered": dict(deployment.passed_over),
     }
+
+
+def _one_k_as_json(plan: LoadPlan) -> dict[str, Any] | None:
+    fixed = fixed_k(plan)
+    return None if fixed is None else {"k": fixed.k, "loss": fixed.loss}
 
 
 def _row_as_json(deployment: Deployment, row: LoadRow) -> dict[str, Any]:
     served, price = row.served, deployment.gpu_price
+    dollars = None if price is None else price * deployment.gpus / _HOUR
     return {
         "configuration": row.option.configuration.name,
+        "method": method_name(deployment, row.option.configuration),
+        "k": row.option.configuration.k2 - 1,
+        "assumed": [one.plain() for one in assumed(deployment, row.option.configuration)],
         "arrangement": {
             "tp": row.option.arrangement.tp,
             "replicas": row.option.arrangement.replicas,
@@ -292,7 +365,8 @@ def _row_as_json(deployment: Deployment, row: LoadRow) -> dict[str, Any]:
         "tokens_per_s": row.tokens_per_s,
         "answers_per_s": row.answers_per_s,
         "gpu_s_per_answer": deployment.gpus / row.answers_per_s,
-        "dollars_per_million_tokens": None if price is None else float(_dollars(deployment, row)),
+        "dollars_per_million_tokens": None if dollars is None else 1e6 * dollars / row.tokens_per_s,
+        "dollars_per_answer": None if dollars is None else dollars / row.answers_per_s,
         **{name: served.percentiles(name) for name in ("ttft_s", "tpot_s", "seconds")},
         "in_flight_per_copy": served.in_flight,
         "busy": served.busy,

@@ -92,7 +92,7 @@ class LoadsPlan(Result):
         """Return what to do at the first of the loads."""
         from specplan.planning.loads.text import verdict
 
-        return verdict(*self.asked.plan.loads[0])
+        return verdict(self.asked.plan.deployment, *self.asked.plan.loads[0])
 
     def text(self, *, verbose: bool = False) -> str:
         """Return what ``specplan plan --target`` prints, with ``verbose`` what it prints with ``-v``."""
@@ -109,7 +109,7 @@ class LoadsPlan(Result):
 
     def records(self) -> list[dict[str, Any]]:
         """Return the configurations of each load, best first."""
-        kept = ("configuration", "gain", "tokens_per_s", "answers_per_s", "gpu_s_per_answer", "limit")
+        kept = ("configuration", "method", "k", "gain", "tokens_per_s", "answers_per_s", "gpu_s_per_answer", "limit")
         return [
             {"load": load["load"], **flat({name: row[name] for name in kept})}
             for load in self.plain()["loads"]

@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def flags(command: str) -> dict[str, str]:
-    words = shlex.split(command)
+    words = [word for word in shlex.split(command) if not word.startswith("CUDA_VISIBLE_DEVICES=")]
     assert words[:2] == ["vllm", "serve"]
     return {word: words[i + 1] for i, word in enumerate(words[:-1]) if word.startswith("--")}
 
@@ -87,6 +87,14 @@ def test_lookahead_reasoning_with_lookup_as_published() -> None:
     assert "--speculative-config" not in judge
     assert int(target["--max-num-seqs"]) == configuration.most_sequences
     assert len({target["--port"], draft["--port"], judge["--port"]}) == 3
+    assert [server.model for server in advice.servers] == [
+        "deepseek-ai/DeepSeek-R1-Distill-Qwen-32B",
+        "deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B",
+        "Qwen/Qwen2.5-7B-Instruct",
+    ]
+    assert [server.command.partition(" ")[0].partition("=")[2] for server in advice.servers] == ["0,1", "2", "3"]
+    assert target["--tensor-parallel-size"] == "2"
+    assert "--tensor-parallel-size" not in draft
     assert advice.client["stop"] == "\n\n"
     assert {name: advice.client[name] for name in ("k1", "width", "rules", "max_step_tokens", "threshold")} == {
         "k1": 4,

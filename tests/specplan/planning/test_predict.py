@@ -13,7 +13,8 @@ from measured_profiles import measured
 from calibrate.record.library import bundled
 from calibrate.record.profile import Profile
 from calibrate.replay.system import system_of
-from calibrate.replay.token_level import TokenLevel, TokenModel, fitted_alpha2
+from calibrate.replay.token_level import TokenLevel, TokenModel
+from calibrate.token_acceptance.curves import fitted_alpha2
 from sim.configuration import RULE_NAMES
 from specplan.planning import model_error as published
 from specplan.planning.measured_error import measured_error

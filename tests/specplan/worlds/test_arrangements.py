@@ -7,7 +7,7 @@ from deployments import arrangement_of, deployment, model
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specplan.worlds.arrangements import Drafting, arrangements, splits
+from specplan.worlds.arrangements import Drafting, arrangements, parallel_of, splits
 
 TARGETS = ("Qwen/Qwen3-8B", "Qwen/Qwen3-30B-A3B", "openai/gpt-oss-120b", "deepseek-ai/DeepSeek-R1")
 DRAFTINGS: tuple[Drafting, ...] = ("none", "shared", "own")
@@ -22,9 +22,9 @@ def test_no_arrangement_uses_more_gpus_than_there_are_nor_leaves_room_for_a_copy
     found = list(arrangements(wanted, drafting))
     for one in found:
         assert one.gpus <= gpus < one.gpus + one.tp + one.own_gpus
-        assert one.tp in splits(wanted.target.facts.shape, gpus)
+        assert one.tp in splits(wanted.target, gpus)
         assert one.drafting == drafting
-        assert one.parallel.tp == one.tp
+        assert parallel_of(wanted.target, one.tp).tp == one.tp
     assert len(set(found)) == len(found)
     own = {one.own_gpus for one in found}
     assert own <= ({0} if drafting != "own" else {1, 2} if judged else {1})
@@ -32,12 +32,13 @@ def test_no_arrangement_uses_more_gpus_than_there_are_nor_leaves_room_for_a_copy
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_split_divides_all_that_it_splits_and_more_gpus_never_take_one_away(target: str) -> None:
-    shape = model(target).facts.shape
+    one = model(target)
+    shape = one.facts.shape
     for gpus in range(1, 33):
-        found = splits(shape, gpus)
+        found = splits(one, gpus)
         assert found[0] == 1
         assert max(found) <= min(gpus, 8)
-        assert set(found) <= set(splits(shape, gpus + 1))
+        assert set(found) <= set(splits(one, gpus + 1))
         for tp in found:
             assert all(
                 group.attention.heads % tp == 0 == group.feed_forward.intermediate % tp for group in shape.layers
@@ -45,7 +46,35 @@ def test_a_split_divides_all_that_it_splits_and_more_gpus_never_take_one_away(ta
 
 
 def test_qwen2_5_7b_has_28_heads_and_so_no_eight_parts() -> None:
-    assert splits(model("Qwen/Qwen2.5-7B-Instruct").facts.shape, 8) == [1, 2, 4]
+    assert splits(model("Qwen/Qwen2.5-7B-Instruct"), 8) == [1, 2, 4]
+
+
+@pytest.mark.parametrize(
+    ("name", "whole", "parts"),
+    [
+        ("Qwen/Qwen3-235B-A22B-FP8", [8], [1, 2, 4]),  # 1536 columns of an expert: 192 on each of 8 GPUs
+        ("Qwen/Qwen3-30B-A3B-FP8", [4, 8], [1, 2]),  # 768: 192 on each of 4
+        ("Qwen/Qwen3-Coder-480B-A35B-Instruct-FP8", [8], [1, 2, 4]),  # 2560: 320 on each of 8
+        ("deepseek-ai/DeepSeek-R1", [], [1, 2, 4, 8]),  # 2048: 256 on each of 8
+        ("Qwen/Qwen3-235B-A22B", [], [1, 2, 4, 8]),  # in bf16 there are no blocks
+    ],
+)
+def test_experts_in_blocks_of_128_are_dealt_out_whole_where_parts_would_break_blocks(
+    name: str, whole: list[int], parts: list[int]
+) -> None:
+    """vllm-project/vllm#17569: "not divisible by weight quantization block_n = 128"."""
+    one = model(name)
+    assert splits(one, 8) == sorted(whole + parts)
+    assert [tp for tp in splits(one, 8) if parallel_of(one, tp).ep > 1] == whole
+    assert all(parallel_of(one, tp).ep == tp for tp in whole)
+
+
+def test_dense_layers_in_blocks_are_split_into_whole_blocks() -> None:
+    assert splits(model("Qwen/Qwen3-4B-FP8"), 8) == [1, 2, 4], "9728 columns are 76 blocks"
+
+
+def test_heads_of_keys_and_values_are_dealt_out_or_copied_whole() -> None:
+    assert splits(model("Qwen/Qwen2.5-Coder-0.5B"), 8) == [1, 2], "14 heads, 2 of keys and values"
 
 
 def test_one_tp_gives_one_arrangement_for_each_number_of_own_gpus() -> None:

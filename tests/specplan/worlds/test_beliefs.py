@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specplan.worlds.beliefs import MEASURE, STEP_ACCEPTANCE, STEP_LENGTHS, TOKEN_ACCEPTANCE, Beliefs
+from specplan.worlds.drafters.known_acceptance import known_acceptances
 
 METHODS = st.sampled_from(("draft-model", "eagle", "prompt-lookup"))
 SCORES = st.floats(-3.0, 3.0)
@@ -43,23 +44,26 @@ def test_deeper_drafts_begin_as_shallow_ones(method: str, k2: int, z: float) -> 
 
 @given(alpha=st.floats(0.0, 1.0), k2=DEPTHS, z=SCORES)
 def test_what_the_user_knows_is_taken_as_it_is(alpha: float, k2: int, z: float) -> None:
-    known = Beliefs(deployment(alpha1=alpha, alpha2=alpha))
+    known = Beliefs(deployment(alpha1=alpha, acceptance=known_acceptances([f"eagle3={alpha:.17f}"])))
     assert known.alpha1(z) == alpha
-    assert known.accepted("eagle", k2, z) == (alpha,) * (k2 - 1)
+    assert known.accepted("eagle", k2, z) == pytest.approx((alpha,) * (k2 - 1), abs=1e-15)
     assert known.tokens_per_pass("eagle", k2, z) == pytest.approx(sum(alpha**i for i in range(k2)))
+    for other in ("draft-model", "prompt-lookup"):
+        assert known.accepted(other, k2, z) == BELIEFS.accepted(other, k2, z), "known of one method, used for no other"
 
 
 def test_what_is_known_does_not_move() -> None:
-    assert BELIEFS.moves(steps=True, tokens=True) == (STEP_ACCEPTANCE, STEP_LENGTHS, TOKEN_ACCEPTANCE)
-    assert BELIEFS.moves(steps=False, tokens=True) == (TOKEN_ACCEPTANCE,)
-    assert BELIEFS.moves(steps=False, tokens=False) == ()
-    known = Beliefs(deployment(alpha1=0.7, alpha2=0.8))
-    assert known.moves(steps=True, tokens=True) == (STEP_LENGTHS,)
-    assert known.moves(steps=False, tokens=True) == ()
+    assert BELIEFS.moves(steps=True, token="prompt-lookup") == (STEP_ACCEPTANCE, STEP_LENGTHS, TOKEN_ACCEPTANCE)
+    assert BELIEFS.moves(steps=False, token="eagle") == (TOKEN_ACCEPTANCE,)
+    assert BELIEFS.moves(steps=False, token=None) == ()
+    known = Beliefs(deployment(alpha1=0.7, acceptance=known_acceptances(["ngram=0.8"])))
+    assert known.moves(steps=True, token="prompt-lookup") == (STEP_LENGTHS,)
+    assert known.moves(steps=False, token="prompt-lookup") == ()
+    assert known.moves(steps=False, token="eagle") == (TOKEN_ACCEPTANCE,)
 
 
 def test_every_belief_has_something_that_narrows_it() -> None:
-    assert set(MEASURE) == set(BELIEFS.moves(steps=True, tokens=True))
+    assert set(MEASURE) == set(BELIEFS.moves(steps=True, token="eagle"))
 
 
 def test_a_task_and_a_head_are_heard() -> None:

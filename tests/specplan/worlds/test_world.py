@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from deployments import arrangement_of, deployment
@@ -12,6 +14,7 @@ from sim.serving.limits import ServingLimits
 from sim.serving.run import arriving, closed_loop
 from sim.trial import run_trial
 from specplan.worlds.arrangements import Arrangement
+from specplan.worlds.drafters.known_acceptance import known_acceptances
 from specplan.worlds.world import World
 
 WANTED = deployment(draft="Qwen/Qwen3-0.6B", judge="Qwen/Qwen3-1.7B", gpus=4, context=700, answer_tokens=300)
@@ -52,13 +55,14 @@ def test_answers_of_a_trace_have_its_sizes() -> None:
 def test_moved_beliefs_move_the_world_and_known_ones_do_not() -> None:
     lookup = Configuration.parse("prompt-lookup k2=4")
 
-    def pace(z: float, **known: float) -> float:
+    def pace(z: float, **known: Any) -> float:
         world = World(deployment(gpus=1, context=700, answer_tokens=300, **known), {"token acceptance": z})
         trial = world.trial(lookup, arrangement_of(), ServingLimits())
         return closed_loop(trial, concurrency=1, tokens=3_000).tokens_per_s
 
     assert pace(-1.96) < pace(0.0) < pace(1.96)
-    assert pace(-1.96, alpha2=0.4) == pace(1.96, alpha2=0.4)
+    known = known_acceptances(["ngram=0.4"])
+    assert pace(-1.96, acceptance=known) == pace(1.96, acceptance=known)
 
 
 def test_step_answers_are_as_long_on_average_as_whole_ones() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specplan.planning.loads.load_plan import Curve, with_errors
+from specplan.planning.loads.load_plan import with_errors
 from specplan.planning.loads.options import DEPTHS, Considered, Option
 from specplan.planning.loads.search import best_of_each_kind
 from specplan.planning.loads.simulating import shares_of
@@ -31,8 +31,13 @@ def made_up(option: Option, answers: int) -> float:
     return pace
 
 
+def two(method: str, tp: int, sequences: int) -> int:
+    """Two drafted tokens per round, whatever the batch."""
+    return 2
+
+
 def test_it_finds_the_best_of_each_kind() -> None:
-    best = best_of_each_kind(FOUND, made_up, 2)
+    best = best_of_each_kind(FOUND, made_up, two, 2)
     assert set(best) == {"autoregressive", "prompt-lookup", "lr-async", "lr-async+prompt-lookup"}
     assert best["autoregressive"][0].arrangement == MANY
     lookup, ahead = best["prompt-lookup"][0], best["lr-async"][0]
@@ -43,19 +48,32 @@ def test_it_finds_the_best_of_each_kind() -> None:
 
 
 def test_kinds_that_were_far_behind_are_given_up_and_depths_looked_for_nearby() -> None:
-    few = best_of_each_kind(FOUND, made_up, 2)
-    many = best_of_each_kind(FOUND, made_up, 8, few)
+    few = best_of_each_kind(FOUND, made_up, two, 2)
+    many = best_of_each_kind(FOUND, made_up, two, 8, few)
     assert many["lr-async"][1] < 0.8 * many["autoregressive"][1]
+    more = best_of_each_kind(FOUND, made_up, two, 16, many)
+    assert "lr-async" not in more
     asked: list[Option] = []
 
     def asking(option: Option, answers: int) -> float:
         asked.append(option)
         return made_up(option, answers)
 
-    more = best_of_each_kind(FOUND, asking, 16, many)
-    assert "lr-async" not in more
-    assert {one.configuration.k2 for one in asked if one.kind == "prompt-lookup"} == {2, 3, 4}
-    assert set(DEPTHS) > {2, 3, 4}
+    best_of_each_kind(FOUND, asking, two, 3, few)
+    assert {one.configuration.k1 for one in asked if one.kind == "lr-async"} == {4, 6, 8}
+    assert set(DEPTHS) > {4, 6, 8}
+
+
+def test_tokens_are_drafted_as_the_schedule_says_for_the_fullest_copy() -> None:
+    asked = set()
+
+    def depth(method: str, tp: int, sequences: int) -> int:
+        asked.add((method, tp, sequences))
+        return 2 if sequences > 2 else 5
+
+    best = best_of_each_kind(FOUND, made_up, depth, 9)
+    assert asked == {("prompt-lookup", 4, 9), ("prompt-lookup", 1, 3)}
+    assert best["prompt-lookup"][0].configuration.k2 == 3
 
 
 def test_answers_are_dealt_out_evenly() -> None:
@@ -65,16 +83,6 @@ def test_answers_are_dealt_out_evenly() -> None:
             assert sum(n * many for n, many in shares.items()) == answers
             assert sum(shares.values()) == copies
             assert max(shares) - min(shares) <= 1
-
-
-def test_speculation_is_off_from_the_load_beyond_which_nothing_gains() -> None:
-    def curve(*gains: float | None) -> Curve:
-        answers = tuple(2**i for i in range(len(gains)))
-        return Curve(answers=answers, gains={"prompt-lookup": gains}, options={"prompt-lookup": (None,) * len(gains)})
-
-    assert curve(1.4, 1.1, 0.9, 0.8).off_from() == 4
-    assert curve(1.4, 0.9, 1.1).off_from() is None
-    assert curve(0.9, None, None).off_from() == 1
 
 
 def test_errors_add_in_squares_on_the_logarithm() -> None:

@@ -8,7 +8,7 @@ import shlex
 from typing import Any
 
 import pytest
-from deployments import deployment, head_of
+from deployments import deployment, head_of, own_layers
 from planted_metrics import Planted, exposition
 
 from calibrate.token_acceptance.schedule import BatchRange, Schedule
@@ -17,7 +17,7 @@ from specplan.live.explaining.explanation import explained, point_of
 from specplan.live.explaining.reading import read_metrics
 from specplan.live.explaining.window import since_start
 from specplan.worlds.arrangements import Arrangement
-from specplan.worlds.settings import settings_of
+from specplan.worlds.running.settings import settings_of
 
 pytest.importorskip("vllm")
 pytestmark = [
@@ -56,6 +56,9 @@ def test_vllm_drafts_as_many_tokens_at_each_batch_size(schedule: Schedule) -> No
         ("prompt-lookup k2=4", {}, 1, "none", 0),
         ("draft-model k2=3", {"draft": "Qwen/Qwen3-0.6B"}, 1, "none", 0),
         ("eagle k2=4", {"head": head_of("Qwen/Qwen3-8B")}, 1, "none", 0),
+        ("eagle k2=4", {"target": "Qwen/Qwen3-235B-A22B-FP8", "head": head_of("Qwen/Qwen3-235B-A22B")}, 1, "none", 0),
+        ("eagle k2=3", {"target": "zai-org/GLM-4.5-Air", "head": own_layers("zai-org/GLM-4.5-Air")}, 1, "none", 0),
+        ("draft-model k2=3", {"draft": "Qwen/Qwen3-0.6B", "engine_version": "0.18.0"}, 1, "none", 0),
         ("lr-async k1=2", {"draft": "Qwen/Qwen3-0.6B", "judge": "Qwen/Qwen3-1.7B"}, 1, "own", 1),
         ("lr-async k1=2 + prompt-lookup k2=4", {"draft": "Qwen/Qwen3-0.6B"}, 1, "shared", 0),
     ],
@@ -65,9 +68,9 @@ def test_every_command_is_one_that_vllm_takes(
 ) -> None:
     configuration = Configuration.parse(name)
     found = settings_of(
-        deployment(gpus=8, **models),
+        deployment(gpus=8, **{"engine_version": "0.32.0", **models}),
         configuration,
-        Arrangement(tp=2, replicas=replicas, drafting=drafting, own_gpus=own),
+        Arrangement(tp=8 if "target" in models else 2, replicas=replicas, drafting=drafting, own_gpus=own),
         sequences=16,
         schedule=WHOLE if configuration.token else None,
     )

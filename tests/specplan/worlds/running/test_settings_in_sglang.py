@@ -18,7 +18,7 @@ from deployments import deployment, head_of
 from calibrate.token_acceptance.schedule import BatchRange, Schedule
 from sim.configuration import Configuration
 from specplan.worlds.arrangements import Arrangement
-from specplan.worlds.settings import settings_of
+from specplan.worlds.running.settings import settings_of
 
 pytestmark = pytest.mark.slow
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import shlex
 from collections import defaultdict
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from deployments import deployment, head_of
+from deployments import deployment, head_of, model, own_layers
 
 from calibrate.token_acceptance.schedule import BatchRange, Schedule
 from sim.configuration import Configuration
 from specplan.worlds.arrangements import Arrangement, Drafting
+from specplan.worlds.known_models import known_config
 from specplan.worlds.request import Deployment
-from specplan.worlds.settings import Settings, settings_of, sglang_adaptive
+from specplan.worlds.running.settings import Settings, settings_of, sglang_adaptive
+from theory.hardware.formats import Precision
 
 SCHEDULE = Schedule((BatchRange(1, 15, 3), BatchRange(16, 63, 1), BatchRange(64, 1024, 0)))
 AHEAD = Configuration.parse("lr-async k1=2")
@@ -60,6 +64,7 @@ def test_servers_have_ports_of_their_own_and_no_gpu_is_promised_twice(
 
 def test_tokens_are_drafted_by_batch_size() -> None:
     wanted = deployment(draft="Qwen/Qwen3-0.6B", gpus=2)
+    wanted = replace(wanted, engine_version="0.24.0")
     found = made(wanted, Configuration.parse("draft-model k2=3"), Arrangement(tp=1, replicas=2))
     for command in found.commands:
         config = json.loads(options(command)[1]["--speculative-config"])
@@ -70,6 +75,28 @@ def test_tokens_are_drafted_by_batch_size() -> None:
     assert any("2 copies" in note for note in found.notes)
     assert found.client is None
     assert json.loads(json.dumps(found.plain()))["commands"] == list(found.commands)
+
+
+def test_versions_without_a_table_by_batch_size_draft_the_k_of_the_load() -> None:
+    wanted = replace(deployment(draft="Qwen/Qwen3-0.6B", gpus=2), engine_version="0.18.0")
+    found = made(wanted, Configuration.parse("draft-model k2=3"), Arrangement(tp=1, replicas=2))
+    config = json.loads(options(found.commands[0])[1]["--speculative-config"])
+    assert config == {"method": "draft_model", "model": "Qwen/Qwen3-0.6B", "num_speculative_tokens": 2}
+    assert any("from vLLM 0.24 on" in note and json.dumps(SCHEDULE.plain()) in note for note in found.notes)
+
+
+def test_layers_for_further_tokens_are_named_as_vllm_does() -> None:
+    wanted = deployment(target="zai-org/GLM-4.5-Air", head=own_layers("zai-org/GLM-4.5-Air"), gpus=4)
+    found = made(wanted, Configuration.parse("eagle k2=3"), Arrangement(tp=4, replicas=1))
+    (command,) = found.commands
+    assert json.loads(options(command)[1]["--speculative-config"]) == {"method": "mtp", "num_speculative_tokens": 2}
+
+
+def test_experts_in_blocks_are_served_whole_where_parts_would_break_blocks() -> None:
+    wanted = deployment(target="Qwen/Qwen3-235B-A22B-FP8", gpus=8)
+    for tp, whole in ((4, False), (8, True)):
+        (command,) = made(wanted, Configuration(method="autoregressive"), Arrangement(tp=tp, replicas=1)).commands
+        assert ("--enable-expert-parallel" in command) == whole
 
 
 def test_heads_are_served_by_either_engine() -> None:
@@ -90,11 +117,33 @@ def test_the_adaptive_table_of_sglang_drafts_nothing_where_the_schedule_does() -
 
 
 def test_other_formats_than_published_are_asked_for() -> None:
-    from dataclasses import replace
-
-    from theory.hardware.formats import Precision
-
     wanted = deployment()
     fp8 = replace(wanted, target=replace(wanted.target, precision=Precision(weights="fp8", cache="fp8")))
     values = options(made(fp8, Configuration(method="autoregressive"), Arrangement(tp=1, replicas=1)).commands[0])[1]
     assert (values["--quantization"], values["--kv-cache-dtype"]) == ("fp8", "fp8")
+
+
+@pytest.mark.parametrize(
+    ("name", "weights", "served"),
+    [
+        ("Qwen/Qwen3-8B", "nvfp4", "<Qwen/Qwen3-8B in nvfp4>"),
+        ("Qwen/Qwen3-8B", "int4", "<Qwen/Qwen3-8B in int4>"),
+        ("Qwen/Qwen3-8B-AWQ", "nvfp4", "<Qwen/Qwen3-8B-AWQ in nvfp4>"),
+        ("Qwen/Qwen3-8B-AWQ", "int4", "Qwen/Qwen3-8B-AWQ"),
+    ],
+)
+def test_weights_that_the_engine_cannot_make_are_no_published_ones(name: str, weights: str, served: str) -> None:
+    wanted = deployment(target=name)
+    other = replace(wanted, target=replace(wanted.target, precision=Precision(weights=weights)))
+    found = made(other, Configuration(method="autoregressive"), Arrangement(tp=1, replicas=1))
+    words = shlex.split(found.commands[0])
+    assert words[3] == served
+    assert "--quantization" not in words
+    assert any("is published in" in note for note in found.notes) == served.startswith("<")
+
+
+def test_a_model_from_a_folder_is_served_from_it(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(known_config("Qwen/Qwen3-8B")[1]), encoding="utf-8")
+    wanted = deployment(target=model(str(tmp_path)))
+    (command,) = made(wanted, Configuration(method="autoregressive"), Arrangement(tp=1, replicas=1)).commands
+    assert shlex.split(command)[3] == str(tmp_path)

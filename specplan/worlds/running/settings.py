@@ -16,7 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 from calibrate.engines.token_vocabulary import OF_CATALOGUE
 from calibrate.token_acceptance.schedule import Schedule
 from calibrate.token_acceptance.speculative_config import speculative_config
+from specplan.worlds.arrangements import parallel_of
+from specplan.worlds.drafters.naming import head_kind
 from specplan.worlds.memory import ENGINE_SHARE
+from specplan.worlds.running.flags import first_with, has
 
 if TYPE_CHECKING:
     from sim.configuration import Configuration
@@ -29,7 +32,7 @@ _FIRST_PORT: Final = 8000
 _NGRAM: Final = 3
 _HELPER_CACHE: Final = 4e9
 """Room for the cache and the working memory of a draft or a judge that shares its GPU, B."""
-_QUANTISED: Final = {"fp8": "fp8", "int4": "awq_marlin"}
+_TABLE: Final = "num_speculative_tokens_per_batch_size"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +42,7 @@ class Settings:
     commands: tuple[str, ...]
     """One per server."""
     schedule: Schedule | None
-    """Drafted tokens by batch size; None where no tokens are drafted."""
+    """Tokens drafted per round by batch size; None where no tokens are drafted."""
     adaptive: Mapping[str, Any] | None = field(hash=False)
     """SGLang's adaptive configuration; None but for EAGLE heads."""
     client: Mapping[str, Any] | None = field(hash=False)
@@ -73,23 +76,24 @@ def settings_of(
     sequences : of one copy of the target in flight at most.
     schedule : drafted tokens by batch size, for methods that draft tokens.
     """
-    config, notes = _speculation(deployment, configuration, schedule)
+    config, notes = _speculation(deployment, configuration, arrangement, schedule)
     steps = configuration.spec.drafts_steps
     commands = [
         _vllm(deployment, server, port, sequences, config if server.model is deployment.target else None, cached=steps)
         for port, server in enumerate(_servers(deployment, arrangement, steps=steps), _FIRST_PORT)
     ]
+    notes += [_how_to_get(model) for model in _models(deployment, steps=steps) if _is_elsewhere(model)]
     if deployment.engine.name != "vllm":
         notes.append(f"planned with what {deployment.engine.name} takes; the commands start vLLM")
     if arrangement.replicas > 1:
         notes.append(f"{arrangement.replicas} copies: deal the answers out evenly to their ports")
-    is_eagle = (
-        configuration.token == "eagle" and deployment.head is not None and deployment.head.facts.architecture != "mtp"
-    )
+    is_eagle = configuration.token == "eagle" and deployment.head is not None and head_kind(deployment.head) != "mtp"
     adaptive = sglang_adaptive(schedule) if schedule is not None and is_eagle else None
     if adaptive is not None:
         commands.append(_sglang(deployment, schedule, arrangement))
-        notes.append("SGLang instead of vLLM: the last command; adaptive.json holds the table below it")
+        notes.append(
+            "SGLang (0.5.23 or later) instead of vLLM: the last command; adaptive.json holds the table below it"
+        )
     client = _client(deployment, configuration) if steps else None
     return Settings(commands=tuple(commands), schedule=schedule, adaptive=adaptive, client=client, notes=tuple(notes))
 
@@ -105,38 +109,73 @@ def sglang_adaptive(schedule: Schedule) -> dict[str, Any]:
 
 
 def _speculation(
-    deployment: Deployment, configuration: Configuration, schedule: Schedule | None
+    deployment: Deployment, configuration: Configuration, arrangement: Arrangement, schedule: Schedule | None
 ) -> tuple[dict[str, Any] | None, list[str]]:
-    """VLLM's speculative configuration, and what to know about it."""
+    """Return vLLM's speculative configuration, and what to know about it."""
     if configuration.k2 < 2 or configuration.token is None:
         return None, []
-    terms = OF_CATALOGUE[configuration.token]
-    assert terms.vllm is not None
-    model = {"draft-model": deployment.draft, "eagle": deployment.head}.get(configuration.token)
-    k2 = configuration.k2
-    if schedule is not None:
-        k2 = max(k2, schedule.most + 1)
-    if model is not None and model.facts.architecture == "mtp":
-        found: dict[str, Any] = {"method": "mtp", "num_speculative_tokens": k2 - 1}
-        if schedule is not None:
-            found["num_speculative_tokens_per_batch_size"] = schedule.plain()
-        return found, ["the target's own layer for further tokens drafts (MTP)"]
-    config = speculative_config(
-        "eagle3" if terms.vllm == "eagle" else terms.vllm,
-        k2,
+    version = deployment.engine_version if deployment.engine.name == "vllm" else ""
+    by_batch = schedule if schedule is not None and has("vllm", version, _TABLE) else None
+    k = configuration.k2 - 1 if by_batch is None else max(configuration.k2 - 1, by_batch.most)
+    config = _method(deployment, configuration.token, k)
+    if by_batch is not None:
+        return {**config, _TABLE: by_batch.plain()}, ["vLLM drafts by batch size as the table says"]
+    if schedule is None or len(schedule.ranges) == 1:
+        return config, []
+    table = json.dumps({_TABLE: schedule.plain()})
+    return config, [f"from vLLM {first_with('vllm', _TABLE)} on the speculative configuration also takes {table}"]
+
+
+def _method(deployment: Deployment, token: str, k: int) -> dict[str, Any]:
+    """Return the configuration of a method that drafts so many tokens per round."""
+    model = {"draft-model": deployment.draft, "eagle": deployment.head}.get(token)
+    if token == "eagle" and head_kind(deployment.head) == "mtp":
+        return {"method": "mtp", "num_speculative_tokens": k}
+    terms = OF_CATALOGUE[token]
+    return speculative_config(
+        head_kind(deployment.head) if terms.vllm == "eagle" else terms.vllm,
+        k + 1,
         model=None if model is None else _served_name(model),
         max_ngram=None if model is not None else _NGRAM,
-        schedule=schedule,
     )
-    notes = [f"planned with k2 = {configuration.k2}: k2 - 1 tokens are drafted; by batch size as the table says"]
-    return config, notes
+
+
+def _models(deployment: Deployment, *, steps: bool) -> Iterator[ServedModel]:
+    yield deployment.target
+    yield from (model for model in (deployment.draft, deployment.judge) if steps and model is not None)
 
 
 def _served_name(model: ServedModel) -> str:
-    """What to serve; of a head that is still to be trained a name to put in its place."""
-    return (
-        "<EAGLE-3 head>" if model.facts.architecture == "eagle3" and "usual size" in model.facts.source else model.name
-    )
+    """Return what to serve: a name on the hub, a folder; in angle brackets what the reader has to put in its place."""
+    facts = model.facts
+    if facts.architecture == "eagle3" and "usual size" in facts.source:
+        return "<EAGLE-3 head>"
+    if _is_elsewhere(model):
+        return f"<{model.name} in {model.precision.weights}>"
+    folder, is_file, _ = facts.source.rpartition("/config.json")
+    return folder if is_file and folder else model.name
+
+
+def _quantises(model: ServedModel) -> bool:
+    """Whether the engine makes the wanted format when it loads the weights: fp8 of bf16."""
+    published = model.facts.precision
+    plain = published.weights == published.expert_format.name == "bf16"
+    return plain and model.precision.weights == model.precision.expert_format.name == "fp8"
+
+
+def _is_elsewhere(model: ServedModel) -> bool:
+    """Whether the wanted weights are neither the published ones nor made of them by the engine."""
+    wanted, published = model.precision, model.facts.precision
+    formats = [(one.weight_format, one.attention_format, one.expert_format) for one in (wanted, published)]
+    has_experts = model.facts.shape.has_experts
+    alike = formats[0] == formats[1] if has_experts else formats[0][:2] == formats[1][:2]
+    return not alike and not _quantises(model)
+
+
+def _how_to_get(model: ServedModel) -> str:
+    wanted, published = model.precision.weights, model.facts.precision
+    formats = " and ".join(dict.fromkeys((published.weights, published.expert_format.name)))
+    return f"{model.name} is published in {formats}: put a checkpoint in {wanted} in the place of <...>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,13 +221,14 @@ def _vllm(
     cached: bool,
 ) -> str:
     model, devices = server.model, server.devices
-    words = ["vllm", "serve", model.name, "--port", str(port)]
+    words = ["vllm", "serve", _served_name(model), "--port", str(port)]
     if len(devices) > 1:
         words += ["--tensor-parallel-size", str(len(devices))]
+    if parallel_of(model, len(devices)).ep > 1:
+        words += ["--enable-expert-parallel"]
     words += ["--max-model-len", str(deployment.context), "--max-num-seqs", str(sequences)]
-    quantised = _QUANTISED.get(model.precision.weights)
-    if quantised and model.precision.weights != model.facts.precision.weights:
-        words += ["--quantization", quantised]
+    if _quantises(model):
+        words += ["--quantization", "fp8"]
     if model.precision.cache != "bf16":
         words += ["--kv-cache-dtype", model.precision.cache]
     if server.share is not None:
@@ -205,7 +245,7 @@ def _sglang(deployment: Deployment, schedule: Schedule | None, arrangement: Arra
     assert deployment.head is not None
     assert schedule is not None
     steps = max(schedule.most, 1)
-    words = ["python", "-m", "sglang.launch_server", "--model-path", deployment.target.name]
+    words = ["python", "-m", "sglang.launch_server", "--model-path", _served_name(deployment.target)]
     words += ["--tp", str(arrangement.tp), "--context-length", str(deployment.context)]
     words += ["--speculative-algorithm", "EAGLE3", "--speculative-draft-model-path", _served_name(deployment.head)]
     words += ["--speculative-num-steps", str(steps), "--speculative-eagle-topk", "1"]

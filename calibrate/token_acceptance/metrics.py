@@ -1,0 +1,95 @@
+"""Token acceptance from ``/metrics``: by position from vLLM and llama.cpp, as a mean length from SGLang.
+
+vLLM and llama.cpp count, per position, the drafts that were accepted up to it, and the passes that had a draft. SGLang
+shows the mean acceptance length of its last batches and no position: with the tokens drafted per round (k) it gives one
+rate for all positions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from calibrate.engines.prometheus import Sample, SpecDecode, parse_metrics
+from calibrate.token_acceptance.curves import AcceptanceCurve
+from theory.errors import ParameterError, SchemaError, shown
+
+__all__ = ["curve_of_metrics"]
+
+_LENGTH: Final = "sglang:spec_accept_length"
+_NEEDED: Final = (
+    "no counts of speculative decoding: needed are those of vLLM (vllm:spec_decode_num_drafts_total), llama.cpp "
+    "(llamacpp:spec_decode_num_drafts) or SGLang (sglang:spec_accept_length) after some answers"
+)
+
+
+def curve_of_metrics(dumps: Sequence[tuple[str, str]], k: int | None = None) -> AcceptanceCurve:
+    """Return the acceptance that one dump of ``/metrics`` tells, or what was counted between two.
+
+    Parameters
+    ----------
+    dumps : source and text of one dump, or of two of the same server, the earlier one first.
+    k : tokens drafted per round, >= 1: for dumps that do not tell (SGLang's), and to take the first positions only.
+
+    Raises
+    ------
+    SchemaError : no metrics, none of speculative decoding, or of more than one model.
+    ParameterError : two dumps that were swapped or have nothing between them, or ``k`` missing or out of range.
+    """
+    if not 1 <= len(dumps) <= 2:
+        raise ParameterError("metrics", len(dumps), "must be one dump, or two of the same server")
+    read = [_samples(text, source) for source, text in dumps]
+    source = dumps[-1][0]
+    counts = [SpecDecode.read(samples) for samples in read]
+    latest, earlier = counts[-1], counts[0]
+    if latest is None or earlier is None:
+        return _by_length(read[-1], source, k)
+    counted = latest.since(earlier) if len(dumps) == 2 else latest
+    if not counted.drafts:
+        raise SchemaError(f"{source}: nothing was drafted{' between the dumps' if len(dumps) == 2 else ''}")
+    return _first(_by_position(counted), k)
+
+
+def _samples(text: str, source: str) -> list[Sample]:
+    try:
+        samples = parse_metrics(text)
+    except SchemaError as error:
+        raise SchemaError(f"{source}: {error}") from None
+    models = sorted({sample.labels["model_name"] for sample in samples if "model_name" in sample.labels})
+    if len(models) > 1:
+        raise SchemaError(f"{source}: has metrics of several models ({shown(', '.join(models))}): save those of one")
+    return samples
+
+
+def _by_position(counted: SpecDecode) -> AcceptanceCurve:
+    """The curve of counters; without counts by position, one rate from accepted over drafts."""
+    passes = counted.tokens - counted.accepted
+    hit_rate = min(counted.drafts / passes, 1.0) if passes > 0 else None
+    if not counted.accepted_at:
+        k = max(round(counted.drafted / counted.drafts), 1)
+        length = 1.0 + counted.accepted / counted.drafts
+        return AcceptanceCurve(unconditional=AcceptanceCurve.from_length(length, k).unconditional, hit_rate=hit_rate)
+    rates: list[float] = []
+    for accepted in counted.accepted_at:  # read while requests end, a position may be ahead of the one before
+        rates.append(min(accepted / counted.drafts, rates[-1] if rates else 1.0))
+    return AcceptanceCurve(unconditional=tuple(rates), hit_rate=hit_rate)
+
+
+def _first(curve: AcceptanceCurve, k: int | None) -> AcceptanceCurve:
+    if k is None or k == curve.k:
+        return curve
+    if not 1 <= k < curve.k:
+        raise ParameterError("k", k, f"must be in [1, {curve.k}], the positions that the metrics count")
+    return AcceptanceCurve(unconditional=curve.unconditional[:k], hit_rate=curve.hit_rate)
+
+
+def _by_length(samples: Sequence[Sample], source: str, k: int | None) -> AcceptanceCurve:
+    lengths = [sample.value for sample in samples if sample.name == _LENGTH and sample.value > 0.0]
+    if not lengths:
+        raise SchemaError(f"{source}: {_NEEDED}")
+    if k is None:
+        length = math.fsum(lengths) / len(lengths)
+        rule = f"must be said, since SGLang's metrics tell a mean length ({length:.3g}) only: tokens drafted per round"
+        raise ParameterError("k", None, rule)
+    return AcceptanceCurve.from_length(math.fsum(lengths) / len(lengths), k)

@@ -1,0 +1,83 @@
+"""What a round spends most of its time on, so that a reader knows what more of would help."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal, get_args
+
+from specplan.worlds.costs import RoundCost
+from theory.hardware.operators import distinct_experts, fullest_share
+from theory.hardware.shapes import Experts
+from theory.hardware.sharding import weight_bytes_per_gpu
+from theory.hardware.work import Work
+
+if TYPE_CHECKING:
+    from sim.configuration import Configuration
+    from specplan.worlds.world import World
+    from theory.hardware.passes import PassModel
+
+__all__ = ["LIMITS", "Limit", "runs_out"]
+
+Limit = Literal["bandwidth", "arithmetic", "kernels", "cache reads", "cache full", "links", "host", "draft"]
+LIMITS: Final[tuple[Limit, ...]] = get_args(Limit)
+"""``bandwidth``: reading weights; ``arithmetic``; ``kernels``: neither, products too small to fill the GPU; ``cache
+reads``: attention over cached tokens; ``cache full``: answers wait for a place; ``links``: sums over GPUs; ``host``:
+what the engine takes between kernels and per sequence; ``draft``: drafting, or a draft's GPU that is busier."""
+
+_BF16_BYTES: Final = 2.0
+
+
+def runs_out(world: World, configuration: Configuration, tp: int, sequences: float, context: float) -> Limit:
+    """Return what takes most of a round's time.
+
+    Parameters
+    ----------
+    world : what passes cost.
+    configuration : its k2 tokens of each sequence are verified.
+    tp : GPUs that share the target.
+    sequences : in the batch, > 0.
+    context : cached tokens of each, mean.
+    """
+    model = world.cost(world.deployment.target, tp).model
+    work = Work(sequences=sequences, tokens=configuration.k2, context=context)
+    parts = model.parts(work)
+    found: dict[Limit, float] = {
+        _of_products(model, work): parts.products + parts.experts + parts.head,
+        "cache reads": parts.attention,
+        "links": parts.sums,
+        "host": parts.layers + parts.sequences,
+    }
+    cost = world.round_cost(configuration, tp)
+    if isinstance(cost, RoundCost):
+        besides = cost.rounds.parts(sequences, configuration.k2, context)
+        found["draft"] = besides.drafting
+        found["host"] += besides.engine
+    return max(found, key=found.__getitem__)
+
+
+def _of_products(model: PassModel, work: Work) -> Limit:
+    """What most of the matrix products' time is: reading weights, arithmetic, or neither."""
+    parts = model.parts(work)
+    busy = parts.products + parts.experts + parts.head
+    reading = _weights_read(model, work) / model.gpu.sheet.bandwidth
+    flops = 2.0 * model.shape.active_parameters * work.rows / model.parallel.gpus
+    weights = model.precision.expert_format if model.shape.has_experts else model.precision.weight_format
+    arithmetic = flops / model.gpu.sheet.rate(weights.arithmetic)
+    if max(reading, arithmetic) < 0.5 * busy:
+        return "kernels"
+    return "bandwidth" if reading >= arithmetic else "arithmetic"
+
+
+def _weights_read(model: PassModel, work: Work) -> float:
+    """Bytes of weights that the fullest GPU reads in a pass, B: of experts those that the tokens choose."""
+    shape, parallel = model.shape, model.parallel
+    total = weight_bytes_per_gpu(shape, model.precision, parallel)
+    if not shape.tied:
+        total -= _BF16_BYTES * shape.hidden * shape.vocab / parallel.tp  # embeddings are looked up, not multiplied
+    for group in shape.layers:
+        forward = group.feed_forward
+        if isinstance(forward, Experts):
+            touched = distinct_experts(forward.count, forward.per_token, work.asking_rows)
+            unread = forward.count / parallel.ep - fullest_share(forward.count, touched, parallel.ep)
+            size = forward.matrices * shape.hidden * forward.intermediate / parallel.expert_tp
+            total -= group.count * unread * size * model.precision.expert_format.bytes_per_number
+    return total

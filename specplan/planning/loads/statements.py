@@ -1,0 +1,118 @@
+"""At which loads speculation pays: the one place where statements about loads are made of gains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from calibrate.replay.trials import PLAIN
+from specplan.planning.loads.options import pays
+
+if TYPE_CHECKING:
+    from calibrate.token_acceptance.schedule import Schedule
+    from specplan.planning.loads.load_plan import LoadPlan, LoadRow
+    from specplan.planning.loads.options import Option
+    from specplan.planning.loads.schedule import FixedK
+
+__all__ = ["Pays", "fixed_k", "gains_by_load", "schedule_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pays:
+    """Loads, and whether anything beats plain decoding there."""
+
+    loads: tuple[tuple[int, bool], ...]
+    """Answers at once, rising, and whether speculation pays."""
+
+    @classmethod
+    def of(cls, gains: Mapping[int, float]) -> Pays:
+        """Return them from the best gain at each number of answers at once."""
+        return cls(tuple((n, pays(gain)) for n, gain in sorted(gains.items())))
+
+    @property
+    def off_from(self) -> int | None:
+        """Answers at once from which on plain decoding is at least as fast; None: speculation pays at the last load."""
+        later = [n for n, on in self.loads if on]
+        if not later:
+            return self.loads[0][0] if self.loads else None
+        return next((n for n, _ in self.loads if n > later[-1]), None)
+
+    def ranges(self) -> list[tuple[int, int]]:
+        """Return the ranges of loads at which it pays, ends included."""
+        found: list[tuple[int, int]] = []
+        before = False
+        for n, on in self.loads:
+            if on:
+                found = [*found[:-1], (found[-1][0], n)] if before else [*found, (n, n)]
+            before = on
+        return found
+
+    def sentence(self) -> str:
+        """Return it as an advice; empty where no load was looked at."""
+        ranges = self.ranges()
+        if not self.loads:
+            return ""
+        first, last = self.loads[0][0], self.loads[-1][0]
+        if not ranges:
+            return f"Leave speculation off: plain decoding is fastest from {first} to {last} answers at once."
+        if ranges == [(first, last)]:
+            return f"Speculation pays at all loads from {first} to {last} answers at once."
+        if len(ranges) == 1 and ranges[0][0] == first:
+            return f"Switch speculation off from {self.off_from} answers at once."
+        if len(ranges) == 1 and ranges[0][1] == last:
+            return f"Speculation pays from {ranges[0][0]} answers at once on, not below."
+        shown = " and ".join(str(low) if low == high else f"{low} to {high}" for low, high in ranges)
+        return f"Speculation pays at {shown} answers at once, not at other loads."
+
+
+def gains_by_load(plan: LoadPlan) -> dict[int, float]:
+    """Return the best gain at each number of answers at once: that of the table's row, else of the curve."""
+    found: dict[int, float] = {}
+    for i, n in enumerate(plan.curve.answers):
+        found[n] = _best(gains[i] for gains in plan.curve.gains.values())
+    for load, rows in plan.loads:
+        if load.concurrency is not None:
+            found[load.concurrency] = _best_row(rows)
+    return found
+
+
+def schedule_of(plan: LoadPlan, option: Option) -> Schedule | None:
+    """Return k by batch size of one target's server for an option; None where no tokens are drafted.
+
+    It drafts as the table says at each load, and nothing from the load on at which the plan switches speculation off.
+    """
+    token = option.configuration.token
+    if token is None or option.configuration.spec.drafts_steps:
+        return None
+    off = Pays.of(gains_by_load(plan)).off_from
+    per_copy = None if off is None else -(-off // option.arrangement.replicas)
+    return plan.depths.schedule(token, option.arrangement.tp, per_copy)
+
+
+def fixed_k(plan: LoadPlan) -> FixedK | None:
+    """Return the one k that loses least over the loads at which tokens are drafted, and what it loses; None: none are.
+
+    For the method and arrangement that is best at the first such load.
+    """
+    found = [
+        (load.concurrency or 1, rows[0].option)
+        for load, rows in plan.loads
+        if rows[0].option.configuration.spec.level == "token" and rows[0].option.configuration.speculates
+    ]
+    if not found:
+        return None
+    option = found[0][1]
+    token = option.configuration.token
+    assert token is not None
+    alike = [n for n, one in found if one.configuration.token == token]
+    return plan.depths.fixed(token, option.arrangement.tp, -(-max(alike) // option.arrangement.replicas))
+
+
+def _best(gains: Iterable[float | None]) -> float:
+    return max((gain for gain in gains if gain is not None), default=0.0)
+
+
+def _best_row(rows: Sequence[LoadRow]) -> float:
+    """The gain of the row that a table shows as best; 0 where that is plain decoding."""
+    return 0.0 if rows[0].option.configuration == PLAIN else rows[0].gain.value

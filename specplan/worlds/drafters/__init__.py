@@ -1,0 +1,1 @@
+"""What drafts tokens for a target: which drafters exist, whether they fit, how they are called, what they accept."""

@@ -1,0 +1,90 @@
+"""What exists to draft for a target: its own MTP layers, published heads, smaller models of its family."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from calibrate.engines.token_vocabulary import UNPLANNED
+from specplan.worlds.configs.published_formats import published_precision
+from specplan.worlds.drafters.published import PublishedHead, published_heads
+from specplan.worlds.known_models import base_name, known_models
+from specplan.worlds.model_files import ModelFacts, draft_head, shape_of
+from theory.errors import ParameterError
+
+__all__ = ["HeadFound", "family_draft", "find_head"]
+
+_SMALLER: Final = 5.0
+"""Active parameters of a target over those of a draft of its family, at least: nearer ones take too long to draft."""
+_FAMILY: Final = re.compile(r"(?:meta-)?([a-z]+-?\d+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadFound:
+    """The head that is planned with, and what else there is."""
+
+    facts: ModelFacts | None
+    passed_over: dict[str, str]
+    """What exists and is not considered, by how engines call it, and why."""
+
+
+def find_head(target: ModelFacts, wanted: Sequence[str] = ()) -> HeadFound:
+    """Return the head of a target: its own MTP layer, which is in the same checkpoint, before a published head.
+
+    Parameters
+    ----------
+    target : the model.
+    wanted : methods as engines call them, if only some are to be considered.
+    """
+    published = published_heads(target.name)
+    chains = [one for one in published if one.drafts == "chain" and (not wanted or one.method in wanted)]
+    passed_over = dict(UNPLANNED) | {
+        one.method: f"{UNPLANNED[one.method]} (published: {one.head})" for one in published if one.drafts == "block"
+    }
+    if target.next_token_layers and (not wanted or "mtp" in wanted):
+        for one in chains:
+            passed_over[one.method] = f"the checkpoint has MTP layers; --eagle {one.head} plans with this head instead"
+        return HeadFound(facts=draft_head(target, "mtp"), passed_over=passed_over)
+    if not chains:
+        return HeadFound(facts=None, passed_over=passed_over)
+    return HeadFound(facts=_facts(chains[0], target), passed_over=passed_over)
+
+
+def _facts(head: PublishedHead, target: ModelFacts) -> ModelFacts:
+    """Sizes of a head from the table of known models; else those of a usual head."""
+    known = {name.lower() for model in known_models() for name in model.names}
+    if head.head.lower() in known:
+        return shape_of(head.head)
+    source = "published; its sizes are not in the table of known models, so those of a usual head"
+    return replace(draft_head(target, head.method), name=head.head, source=source)
+
+
+def family_draft(target: ModelFacts) -> str | None:
+    """Return the smallest model of the target's family and vocabulary; None where none is small enough.
+
+    >>> family_draft(shape_of("Qwen/Qwen3-32B")), family_draft(shape_of("deepseek-ai/DeepSeek-R1"))
+    ('Qwen/Qwen3-0.6B', None)
+    """
+    organisation, family = _family(base_name(target.name))
+    if not family:
+        return None
+    most = target.shape.active_parameters / _SMALLER
+    sizes: dict[str, int] = {}
+    for model in known_models():
+        name = model.names[0]
+        vocabulary = model.config.get("vocab_size") == target.shape.vocab
+        if vocabulary and _family(name) == (organisation, family) and not published_precision(model.config).experts:
+            try:
+                sizes[name] = shape_of(name).shape.active_parameters
+            except ParameterError:  # pragma: no cover - every modelled entry of the table is read by its tests
+                continue
+    return min((name for name, n in sizes.items() if n <= most), key=sizes.__getitem__, default=None)
+
+
+def _family(name: str) -> tuple[str, str]:
+    """Organisation and the family with its generation, such as qwen3 or llama-3; empty where the name tells none."""
+    organisation, _, rest = name.lower().rpartition("/")
+    match = _FAMILY.match(rest)
+    return organisation, match.group(1) if match else ""

@@ -1,0 +1,63 @@
+"""Whether a draft or a head belongs to a target: the fields of their configurations that must agree."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from theory.errors import ParameterError
+
+if TYPE_CHECKING:
+    from specplan.worlds.model_files import ModelFacts
+
+__all__ = ["check_draft", "check_head", "same_tokens"]
+
+_PADDING: Final = 512
+"""Embeddings are padded to multiples of 64 to 512: sizes nearer than that can be of one tokenizer."""
+_MOST_LAYERS: Final = 8
+"""Of a head; published ones have 1 to 5."""
+
+
+def same_tokens(target: ModelFacts, draft: ModelFacts) -> bool:
+    """Whether a draft's tokens can be verified as they are: engines ask for vocabularies of one size."""
+    return target.shape.vocab == draft.shape.vocab
+
+
+def check_draft(target: ModelFacts, draft: ModelFacts, *, tokens: bool) -> None:
+    """Refuse a draft of another vocabulary where it is to draft tokens.
+
+    Parameters
+    ----------
+    target, draft : the models.
+    tokens : whether it is to draft tokens; steps are text, and may be of any vocabulary.
+
+    Raises
+    ------
+    ParameterError : the vocabularies differ by more than padding.
+    """
+    if tokens and abs(target.shape.vocab - draft.shape.vocab) >= _PADDING:
+        rule = (
+            f"has another vocabulary than {target.name}: vocab_size {draft.shape.vocab}, not {target.shape.vocab}; "
+            "take a draft of the target's family, or --methods lr-async, whose steps are text"
+        )
+        raise ParameterError("draft", draft.name, rule)
+
+
+def check_head(target: ModelFacts, head: ModelFacts) -> None:
+    """Refuse what is no head, or one of another target.
+
+    Raises
+    ------
+    ParameterError : it has as many layers as a model, or reads states or tokens of another size.
+    """
+    if head.shape.n_layers > _MOST_LAYERS:
+        rule = (
+            f"is no head: num_hidden_layers {head.shape.n_layers}, heads have at most {_MOST_LAYERS}; models: --draft"
+        )
+        raise ParameterError("eagle", head.name, rule)
+    for field, own, wanted in (
+        ("hidden_size" if head.reads_hidden == head.shape.hidden else "target_hidden_size",
+         head.reads_hidden, target.shape.hidden),
+        ("vocab_size", head.reads_vocab, target.shape.vocab),
+    ):  # fmt: skip
+        if own and own != wanted:
+            raise ParameterError("eagle", head.name, f"is no head of {target.name}: {field} {own}, not {wanted}")

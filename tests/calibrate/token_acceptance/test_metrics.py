@@ -1,0 +1,77 @@
+"""``/metrics`` of vLLM, llama.cpp and SGLang, as curves of acceptance."""
+
+from __future__ import annotations
+
+import pytest
+
+from calibrate.token_acceptance.metrics import curve_of_metrics
+from theory.errors import ParameterError, SchemaError
+
+LLAMA = """\
+# TYPE llamacpp:tokens_predicted_total counter
+llamacpp:tokens_predicted_total 500
+# TYPE llamacpp:spec_decode_num_drafts counter
+llamacpp:spec_decode_num_drafts 200
+# TYPE llamacpp:spec_decode_num_draft_tokens counter
+llamacpp:spec_decode_num_draft_tokens 400
+# TYPE llamacpp:spec_decode_num_accepted_tokens counter
+llamacpp:spec_decode_num_accepted_tokens 240
+# TYPE llamacpp:spec_decode_num_accepted_tokens_per_pos counter
+llamacpp:spec_decode_num_accepted_tokens_per_pos{position="0"} 150
+llamacpp:spec_decode_num_accepted_tokens_per_pos{position="1"} 90
+"""
+SGLANG = 'sglang:generation_tokens_total{model_name="m"} 900\nsglang:spec_accept_length{model_name="m"} 2.5\n'
+BARE = """\
+vllm:generation_tokens_total{model_name="m"} 350
+vllm:spec_decode_num_drafts_total{model_name="m"} 200
+vllm:spec_decode_num_draft_tokens_total{model_name="m"} 400
+vllm:spec_decode_num_accepted_tokens_total{model_name="m"} 150
+"""
+
+
+def test_llama_counts_as_vllm_does() -> None:
+    curve = curve_of_metrics([("a.prom", LLAMA)])
+    assert curve.unconditional == (150 / 200, 90 / 200)
+    assert curve.hit_rate == 200 / 260
+    assert curve_of_metrics([("a.prom", LLAMA)], k=1).unconditional == (150 / 200,)
+    vllm = LLAMA.replace("llamacpp:tokens_predicted", "vllm:generation_tokens").replace("llamacpp:", "vllm:")
+    assert curve_of_metrics([("a.prom", vllm)]) == curve
+
+
+def test_sglang_tells_a_length_and_needs_k() -> None:
+    curve = curve_of_metrics([("a.prom", SGLANG)], k=3)
+    assert curve.figure("length-with-bonus") == pytest.approx(2.5)
+    assert curve.k == 3
+    with pytest.raises(ParameterError, match="k=None must be said, since SGLang's metrics tell a mean length"):
+        curve_of_metrics([("a.prom", SGLANG)])
+    with pytest.raises(ParameterError, match=r"acceptance=2.5 must be in \[1, 2\] tokens per round with k = 1"):
+        curve_of_metrics([("a.prom", SGLANG)], k=1)
+
+
+def test_counters_without_positions_give_one_rate() -> None:
+    curve = curve_of_metrics([("a.prom", BARE)])
+    assert curve.figure("length-without-bonus") == pytest.approx(150 / 200)
+    assert curve.k == 2
+
+
+def test_a_position_that_is_ahead_of_the_one_before_counts_as_much() -> None:
+    ahead = LLAMA.replace('position="1"} 90', 'position="1"} 151')
+    assert curve_of_metrics([("a.prom", ahead)]).unconditional == (150 / 200, 150 / 200)
+
+
+@pytest.mark.parametrize(
+    ("dumps", "message"),
+    [
+        ([SGLANG.replace("spec_accept", "other")], "a0.prom: no counts of speculative decoding"),
+        ([LLAMA, LLAMA], "a1.prom: nothing was drafted between the dumps"),
+        ([LLAMA.replace("drafts 200", "drafts 0")], "a0.prom: nothing was drafted"),
+        ([LLAMA.replace(" 500", " 900"), LLAMA], "must be an earlier reading"),
+        ([BARE + BARE.replace('"m"', '"other"')], "a0.prom: has metrics of several models"),
+        ([BARE + BARE], "a0.prom: metrics: vllm:generation_tokens_total comes twice"),
+        (["<html>"], "a0.prom: metrics: line 1 is no sample"),
+        ([BARE] * 3, "must be one dump, or two of the same server"),
+    ],
+)
+def test_what_is_no_acceptance_is_one_line(dumps: list[str], message: str) -> None:
+    with pytest.raises((ParameterError, SchemaError), match=message):
+        curve_of_metrics([(f"a{i}.prom", text) for i, text in enumerate(dumps)])

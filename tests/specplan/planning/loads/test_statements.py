@@ -1,0 +1,110 @@
+"""Statements about loads, on random tables: each says what the table says, and no two contradict."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from deployments import arrangement_of, deployment
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibrate.replay.trials import PLAIN
+from sim.configuration import Configuration
+from specplan.planning.loads.limits import LIMITS, runs_out
+from specplan.planning.loads.options import pays
+from specplan.planning.loads.schedule import NOISE, Depths, smoothed
+from specplan.planning.loads.statements import Pays
+from specplan.worlds.world import World
+
+GAINS = st.dictionaries(st.sampled_from([2**i for i in range(9)]), st.floats(0.5, 3.0), min_size=1)
+
+
+@given(gains=GAINS)
+def test_the_sentence_says_of_every_load_what_its_gain_says(gains: dict[int, float]) -> None:
+    found = Pays.of(gains)
+    sentence = found.sentence()
+    for n, gain in gains.items():
+        assert pays(gain) == any(low <= n <= high for low, high in found.ranges())
+        assert pays(gain) == _said(sentence, n)
+    off = found.off_from
+    assert not any(pays(gain) for n, gain in gains.items() if off is not None and n >= off)
+    assert off is not None or pays(gains[max(gains)])
+    earlier = [n for n in gains if off is not None and n < off]
+    assert not earlier or pays(gains[max(earlier)])
+
+
+def _said(sentence: str, n: int) -> bool:
+    """Whether a reader would take it that speculation pays at a load."""
+    numbers = [int(number) for number in re.findall(r"\d+", sentence)]
+    if sentence.startswith("Leave"):
+        return False
+    if sentence.startswith("Switch speculation off from"):
+        return n < numbers[0]
+    if "answers at once on, not below" in sentence:
+        return n >= numbers[0]
+    ranges = re.findall(r"(\d+)(?: to (\d+))?", sentence)
+    return any(int(low) <= n <= int(high or low) for low, high in ranges)
+
+
+def test_sentences_word_for_word() -> None:
+    assert Pays.of({1: 1.4, 2: 1.1, 4: 0.9, 8: 0.8}).sentence() == "Switch speculation off from 4 answers at once."
+    assert Pays.of({1: 1.4, 2: 0.9, 4: 1.1}).sentence() == (
+        "Speculation pays at 1 and 4 answers at once, not at other loads."
+    )
+    assert Pays.of({1: 0.9, 128: 1.2}).sentence() == "Speculation pays from 128 answers at once on, not below."
+    assert Pays.of({1: 1.005}).sentence().startswith("Leave speculation off")
+    assert Pays.of({}).sentence() == ""
+
+
+@given(
+    rates=st.lists(st.lists(st.floats(0.5, 2.0), min_size=3, max_size=3), min_size=1, max_size=6),
+    noise=st.floats(0.0, 0.3),
+)
+def test_a_smoothed_choice_loses_at_most_the_noise_and_rises_as_seldom_as_can_be(
+    rates: list[list[float]], noise: float
+) -> None:
+    chosen = smoothed(rates, noise)
+    assert all(row[place] >= max(row) * (1.0 - noise) for row, place in zip(rates, chosen, strict=True))
+    near = [[p for p, rate in enumerate(row) if rate >= max(row) * (1.0 - noise)] for row in rates]
+    level = max(near[0])  # the greedy path: as high as it may begin, down no further than it must
+    for allowed in near[1:]:
+        below = [p for p in allowed if p <= level]
+        if not below:
+            return
+        level = max(below)
+    assert chosen == sorted(chosen, reverse=True), "it can fall throughout, so it does"
+
+
+@pytest.mark.parametrize("token", ["prompt-lookup", "draft-model"])
+def test_depths_lose_at_most_the_noise(token: str) -> None:
+    depths = Depths(World(deployment(draft="Qwen/Qwen3-0.6B", gpus=2, context=900, answer_tokens=400)))
+    for size in (1, 8, 64, 512):
+        best = max(depths._rate(Configuration(method=token, k2=k + 1), 1, size) for k in range(1, 8))
+        mine = depths._rate(Configuration(method=token, k2=depths.k(token, 1, size) + 1), 1, size)
+        assert mine >= best * (1.0 - NOISE)
+    fixed = depths.fixed(token, 1, 64)
+    assert 1 <= fixed.k <= 7
+    assert 0.0 <= fixed.loss < 1.0
+    alone = depths.fixed(token, 1, 1)
+    assert alone.loss <= NOISE + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("target", "gpu_count", "sequences", "context", "limit"),
+    [
+        ("Qwen/Qwen3-32B", 1, 1, 100.0, "bandwidth"),
+        ("Qwen/Qwen3-32B", 1, 1000, 100.0, "arithmetic"),
+        ("Qwen/Qwen3-8B", 1, 64, 30_000.0, "cache reads"),
+        ("Qwen/Qwen3-0.6B", 1, 1, 100.0, "host"),
+    ],
+)
+def test_what_runs_out_first(target: str, gpu_count: int, sequences: int, context: float, limit: str) -> None:
+    world = World(deployment(target=target, gpus=gpu_count))
+    assert runs_out(world, PLAIN, arrangement_of().tp, sequences, context) == limit
+    assert limit in LIMITS
+
+
+def test_a_large_draft_is_what_runs_out() -> None:
+    world = World(deployment(target="Qwen/Qwen3-8B", draft="Qwen/Qwen3-4B", gpus=1))
+    assert runs_out(world, Configuration.parse("draft-model k2=8"), 1, 1, 100.0) == "draft"

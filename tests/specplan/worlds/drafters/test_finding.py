@@ -1,0 +1,105 @@
+"""What exists for a target, and which pairs are none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from specplan.worlds.drafters.finding import family_draft, find_head
+from specplan.worlds.drafters.naming import head_kind
+from specplan.worlds.drafters.pairs import check_draft, check_head, same_tokens
+from specplan.worlds.drafters.published import _table, published_heads
+from specplan.worlds.known_models import known_models
+from specplan.worlds.model_files import shape_of
+from specplan.worlds.request import ServedModel
+from theory.errors import ParameterError
+
+LLAMA, LMSYS = "meta-llama/Llama", "lmsys/SGLang-EAGLE3-Llama"
+
+
+@pytest.mark.parametrize(
+    ("target", "head", "draft"),
+    [
+        ("deepseek-ai/DeepSeek-R1", "mtp", None),
+        ("zai-org/GLM-4.5-Air", "mtp", None),
+        ("Qwen/Qwen3-32B", "RedHatAI/Qwen3-32B-speculator.eagle3", "Qwen/Qwen3-0.6B"),
+        ("Qwen/Qwen3-32B-FP8", "RedHatAI/Qwen3-32B-speculator.eagle3", "Qwen/Qwen3-0.6B"),
+        (
+            "meta-llama/Llama-3.3-70B-Instruct",
+            "yuhuili/EAGLE3-LLaMA3.3-Instruct-70B",
+            "meta-llama/Llama-3.2-1B-Instruct",
+        ),
+        ("openai/gpt-oss-120b", "nvidia/gpt-oss-120b-Eagle3-v2", None),
+        ("Qwen/Qwen2.5-72B-Instruct", None, "Qwen/Qwen2.5-7B-Instruct"),  # smaller ones have another vocab_size
+        ("Qwen/Qwen3-0.6B", None, None),
+        ("microsoft/phi-4", None, None),
+    ],
+)
+def test_what_exists_for_well_known_targets(target: str, head: str | None, draft: str | None) -> None:
+    facts = shape_of(target)
+    found = find_head(facts).facts
+    assert (None if found is None else "mtp" if found.architecture == "mtp" else found.name) == head
+    assert family_draft(facts) == draft
+    if found is not None:
+        check_head(facts, found)
+    if draft is not None:
+        check_draft(facts, shape_of(draft), tokens=True)
+        assert same_tokens(facts, shape_of(draft))
+
+
+def test_every_published_head_is_of_a_known_target_and_fits_it() -> None:
+    known = {name for model in known_models() for name in model.names}
+    for one in _table():
+        for target in one.targets:
+            assert target in known
+            if one.drafts == "chain":
+                found = find_head(shape_of(target), [one.method]).facts
+                assert found is not None
+                assert found.name == one.head or one not in published_heads(target)[:1]
+                check_head(shape_of(target), found)
+                assert head_kind(ServedModel(facts=found, precision=found.precision)) == one.method
+            else:
+                assert one.head in find_head(shape_of(target)).passed_over[one.method]
+
+
+def test_what_is_passed_over_has_a_reason() -> None:
+    found = find_head(shape_of("Qwen/Qwen3-8B"))
+    assert "z-lab/Qwen3-8B-DFlash-b16" in found.passed_over["dflash"]
+    assert {"suffix", "medusa"} <= set(found.passed_over)
+    both = replace(shape_of("Qwen/Qwen3-8B"), next_token_layers=1)
+    chosen = find_head(both)
+    assert chosen.facts is not None
+    assert chosen.facts.architecture == "mtp"
+    assert "--eagle RedHatAI/Qwen3-8B-speculator.eagle3" in chosen.passed_over["eagle3"]
+    wanted = find_head(both, ["eagle3"]).facts
+    assert wanted is not None
+    assert wanted.name == "RedHatAI/Qwen3-8B-speculator.eagle3"
+
+
+@pytest.mark.parametrize(
+    ("target", "head", "message"),
+    [
+        ("Qwen/Qwen3-32B", f"{LMSYS}-3.3-70B-Instruct-Specforge", "hidden_size 8192, not 5120"),
+        ("Qwen/Qwen3-32B", "yuhuili/EAGLE3-LLaMA3.3-Instruct-70B", "target_hidden_size 8192, not 5120"),
+        (
+            "Qwen/Qwen3-14B",
+            "lmsys/SGLang-EAGLE3-Llama-4-Scout-17B-16E-Instruct-SpecForge",
+            "vocab_size 202048, not 151936",
+        ),
+        ("Qwen/Qwen3-8B", "Qwen/Qwen3-8B", "num_hidden_layers 36, heads have at most 8"),
+    ],
+)
+def test_heads_of_other_targets_are_refused_by_the_field_that_differs(target: str, head: str, message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        check_head(shape_of(target), shape_of(head))
+
+
+def test_a_draft_of_another_vocabulary_may_draft_steps_but_no_tokens() -> None:
+    target, draft = shape_of("meta-llama/Llama-3.3-70B-Instruct"), shape_of("Qwen/Qwen3-0.6B")
+    with pytest.raises(ParameterError, match="vocab_size 151936, not 128256; take a draft of the target's family"):
+        check_draft(target, draft, tokens=True)
+    check_draft(target, draft, tokens=False)
+    padded = shape_of("deepseek-ai/DeepSeek-R1-Distill-Qwen-32B"), shape_of("deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B")
+    check_draft(*padded, tokens=True)  # one tokenizer, embeddings padded to 152064 and 151936
+    assert not same_tokens(*padded)
