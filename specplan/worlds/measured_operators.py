@@ -210,10 +210,18 @@ class MeasuredOperators:
             "num_experts": experts.count, "moe_tp_size": expert_tp, "moe_ep_size": ep, "is_gated": experts.gated,
             "quant_mode": formats.get(weights.name), **_PLAIN_EXPERTS,
         }  # fmt: skip
-        given = {"hidden": hidden, "ep": ep, "expert_tp": expert_tp, "weights": weights, "padding": padding}
 
         def seconds(rows: float) -> float:
-            return self._fitted.experts(experts, tokens=rows, asking=asking, **given)
+            return self._fitted.experts(
+                experts,
+                hidden=hidden,
+                tokens=rows,
+                asking=asking,
+                ep=ep,
+                expert_tp=expert_tp,
+                weights=weights,
+                padding=padding,
+            )
 
         return self._or(
             f"{experts.count} experts of {hidden} x {experts.intermediate} in {weights.name}",
