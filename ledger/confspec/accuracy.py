@@ -7,8 +7,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Final
 
-from ledger.confspec.formulas import DIFFERING
-from ledger.ledger import Claim, Evidence, statement
+from ledger.ledger import Claim, Evidence
 from ledger.proving.cases import Cases, Predicate, grid, rows, searched, walked
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between
@@ -154,63 +153,32 @@ def _verify_triangle() -> Evidence:
 
 CLAIMS: tuple[Claim, ...] = (
     refuted(
-        id="CS-P1",
-        source="ConfSpec, Equation 4, section 4.2",
-        statement="The cascade preserves the decisions of the target verifier.",
-        assumptions="Figure 1: confident share 61 and 85 %, agreement there 81 and 87 %; values as printed",
+        "CS-P1",
         formula=_preserves(),
-        correction_formula=DIFFERING,
         verify=_verify_preserves,
-        correction="A decision differs with probability share x (1 - agreement), 12 and 11 % here; accuracies then "
-        "differ by at most 1 - (1 - d)^n <= n d over n decisions, each different with probability at most d given the "
-        "past.",
         correction_verify=_verify_bound,
         mutants=(mutant("perfect gate", "agreement 1 among the confident", _verify_preserves, "1"),),
-        notes="At d = 0.116 the bound is void after a few dozen decisions, so the accuracies of Table 2 are not "
-        "implied by the gate.",
     ),
     proved(
-        id="CS-P2",
-        source="ConfSpec, section 4.2, bound derived here",
-        statement="If each of n decisions differs from the target's with probability <= d given the past, accuracy "
-        "changes by at most 1 - (1 - d)^n <= n d.",
-        expression=statement("confspec", "accuracy_loss_bound"),
-        assumptions="both runs share their random numbers; steps after a differing decision may be arbitrary",
-        formula=DIFFERING,
+        "CS-P2",
         verify=_verify_bound,
         mutants=(
             mutant("d", "bound d for any n", _verify_bound, lambda d, _n: d),
             mutant("n - 1", "bound for n - 1 decisions", _verify_bound, lambda d, m: 1 - (1 - d) ** (m - 1)),
         ),
-        notes="Tight: a model whose answer flips with the first differing decision reaches it. With d = 1 a gate that "
-        "is always confident and always accepts turns accuracy 1 into 0 without a single escalation.",
     ),
     verified(
-        id="CS-P3",
-        source="ConfSpec, section 4.2, bound derived here",
-        statement="The accuracy lost at one decision is at most P(false accept) + P(false reject), both against the "
-        "target's decision.",
-        assumptions="nothing is known about which of the two steps is right",
-        reach="laws in quarters",
+        "CS-P3",
         formula=_error_types(*_BOTH_ERRORS),
         verify=lambda: _verify_error_types(*_BOTH_ERRORS),
         mutants=(mutant("accepts only", "false rejects left out", _verify_error_types, ("accept", "reject")),),
-        notes="The bound is linear in the law, so its corners, single cells of mass 1, decide it; they are among the "
-        "runs. False accepts alone bound the loss where a replacement is never worse than the draft step.",
     ),
     refuted(
-        id="CS-P4",
-        source="ConfSpec, section 2.3 and Appendix C",
-        statement="Steps that leave the answer law nearly unchanged can be exchanged throughout a trace with the "
-        "answer law nearly unchanged.",
-        assumptions="'nearly' means total variation at most eps per step; the number of steps is not limited",
+        "CS-P4",
         formula=_drift(),
         correction_formula=_PATHS,
         verify=_verify_drift,
-        correction="The errors add: n exchanges move the answer law by at most n eps, and that much is possible while "
-        "n eps <= 1.",
         correction_verify=_verify_triangle,
         mutants=(mutant("one step", "a single exchange", _verify_drift, steps=1),),
-        notes="Near-equality is not transitive, so it is not an equivalence of steps.",
     ),
 )

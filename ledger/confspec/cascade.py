@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from typing import Any, Final
 
-from ledger.confspec.formulas import BATCH, CHEAPER, MEAN_COST
-from ledger.ledger import Claim, Evidence, statement
+from ledger.ledger import Claim, Evidence
 from ledger.proving.cases import Cases, Predicate, rows, searched, walked
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between
@@ -21,9 +20,6 @@ from theory.published.confspec import CONFIDENT, LATENCY_MS
 __all__ = ["CLAIMS"]
 
 _HALF = Fraction(1, 2)
-_FIGURE = (
-    "agreement 56 and 71 % overall, 81 and 87 % where p_D >= 0.9, which is 61 and 85 % of instances; rounded as printed"
-)
 
 
 def _verify_cost(draft_runs: str = "always") -> Evidence:
@@ -220,8 +216,7 @@ def _verify_largest_share() -> Evidence:
     what = f"share <= {float(100 * largest):.1f} % for Qwen3-1.7B, below the 84.5 % that could round to 85 %"
     good = Fraction(826, 1000) < largest < printed("0.85")[0]
     return all_of(
-        exhaustive(lambda _one: good, {"_one": (1,)}, what=what),
-        lambda: walked(_total(None, ("DeepSeek-1.5B",))),
+        exhaustive(lambda _one: good, {"_one": (1,)}, what=what), lambda: walked(_total(None, ("DeepSeek-1.5B",)))
     )
 
 
@@ -256,47 +251,18 @@ def _verify_inverted() -> Evidence:
 
 CLAIMS: tuple[Claim, ...] = (
     proved(
-        id="CS-V1",
-        source="ConfSpec, section 4.4",
-        statement="A verified step costs c_d + e c_t on average, e the share of decisions passed to the target.",
-        expression=statement("confspec", "expected_verification_cost"),
-        assumptions="0 <= e <= 1, c_d, c_t > 0; costs do not depend on the outcome of the gate",
-        formula=MEAN_COST,
+        "CS-V1",
         verify=_verify_cost,
         mutants=(mutant("either or", "no draft verification on escalation", _verify_cost, "confident"),),
-        notes="The printed O() hides nothing but the units; per verified step, see CS-V1-committed for committed ones.",
     ),
     proved(
-        id="CS-V2",
-        source="ConfSpec, section 4.4 and Appendix B.1",
-        statement="The cascade is cheaper than the target verifier alone exactly when e < 1 - c_d / c_t; it is, at the "
-        "published numbers.",
-        expression=statement("confspec", "break_even_escalation"),
-        assumptions="c_d, c_t > 0; Table 6 and Figure 1 with rounding",
-        formula=CHEAPER,
+        "CS-V2",
         verify=_verify_break_even,
         mutants=(mutant("ratio", "threshold c_d / c_t", _verify_break_even, lambda draft, target: draft / target),),
-        notes="Threshold 0.81 from Table 6. Against 45.9 ms the cascade costs 26.6 ms (DeepSeek, e = 0.39) and 15.6 ms "
-        "(Qwen3, e = 0.15).",
     ),
-    proved(
-        id="CS-V3",
-        source="ConfSpec, sections 4.3 and 4.4, time of a batch derived here",
-        statement="A batch of n >= 2 independent checks takes c_d + (1 - (1 - e)^n) c_t on average: more than the "
-        "c_d + e c_t of one, less than c_d + c_t.",
-        assumptions="checks of one batch run at once; the target is asked as soon as one of them is escalated",
-        formula=BATCH,
-        verify=_verify_batch,
-        mutants=(mutant("one", "c_d + e c_t for n = 2", _verify_batch, 1),),
-        notes="With e = 0.39 and five checks 0.92 of the batches wait for the target, so the saving of section "
-        "4.4 is one of work, not of time, wherever checks run side by side.",
-    ),
+    proved("CS-V3", verify=_verify_batch, mutants=(mutant("one", "c_d + e c_t for n = 2", _verify_batch, 1),)),
     verified(
-        id="CS-G1",
-        source="ConfSpec, section 4.4",
-        statement="A higher threshold escalates no less and agrees with the target verifier no less.",
-        assumptions="a fixed set of instances; agreement counted after the cascade",
-        reach="populations of up to four instances",
+        "CS-G1",
         formula=_gate("escalation", "agreement"),
         verify=lambda: _verify_gate("escalation", "agreement"),
         mutants=(
@@ -307,83 +273,45 @@ CLAIMS: tuple[Claim, ...] = (
                 "confident agreement",
             ),
         ),
-        notes="At equal confidence levels only: a trace with another threshold meets other instances.",
     ),
     refuted(
-        id="CS-G2",
-        source="ConfSpec, sections 3.3, 4.1 and 4.4",
-        statement="Decisions that pass a higher threshold are right at least as often.",
-        assumptions="any verifier; calibration is not assumed",
+        "CS-G2",
         formula=_reliability(),
         correction_formula=_gate("escalation", "agreement"),
         verify=_verify_reliability,
-        correction="True for agreement after the cascade (CS-G1); among the confident it needs agreement to rise with "
-        "confidence.",
         correction_verify=lambda: _verify_gate("escalation", "agreement"),
         mutants=(mutant("after the cascade", "agreement after escalation", _verify_reliability, "agreement"),),
     ),
     refuted(
-        id="CS-G3",
-        source="ConfSpec, sections 1 and 4.1, Figure 1",
-        statement="The draft models are well calibrated as verifiers.",
-        assumptions=_FIGURE,
+        "CS-G3",
         formula=_calibrated(),
         verify=_verify_calibrated,
-        correction="Confidence separates better from worse decisions, but both drafts are overconfident: above 0.9 "
-        "they agree 81 and 87 %.",
         correction_verify=_verify_overconfident,
         mutants=(mutant("0.8", "bin p_D >= 0.8", _verify_calibrated, Fraction(8, 10)),),
-        notes="A calibrated verifier is right with probability E(p_D | p_D >= 0.9) >= 0.9. The gate needs a fitted "
-        "threshold.",
     ),
     refuted(
-        id="CS-G4",
-        source="ConfSpec, section 4.1 and Figure 1",
-        statement="The three percentages given for each draft model describe one set of decisions.",
-        assumptions=_FIGURE,
+        "CS-G4",
         formula=_total(),
         verify=_verify_total,
-        correction="For Qwen3-1.7B the confident share is at most 82.7 % if both accuracies are right; DeepSeek's "
-        "numbers are consistent.",
         correction_verify=_verify_largest_share,
-        mutants=(
-            mutant(
-                "82 %",
-                "82 % of the instances of Qwen3-1.7B are confident",
-                _verify_total,
-                "0.82",
-            ),
-        ),
-        notes="0.87 x 0.85 = 0.74 > 0.71: the confident instances alone would be more often right than all instances.",
+        mutants=(mutant("82 %", "82 % of the instances of Qwen3-1.7B are confident", _verify_total, "0.82"),),
     ),
     refuted(
-        id="CS-G5",
-        source="ConfSpec, sections 1 and 4.1",
-        statement="Low confidence marks ambiguous instances, where the draft does about as well as a coin.",
-        assumptions=_FIGURE + "; read for DeepSeek-1.5B, whose numbers are consistent",
+        "CS-G5",
         formula=_ambiguous(),
         verify=_verify_ambiguous,
-        correction="Its low-confidence decisions agree with the target at most 19.8 % of the time: reversed they would "
-        "be right at least 80 %.",
         correction_verify=_verify_inverted,
         mutants=(mutant("one tenth", "at least 1/10 of the time", _verify_ambiguous, Fraction(1, 10)),),
-        notes="Such a bias (for instance towards 'Yes') can be measured and corrected before any decision is "
-        "escalated.",
     ),
     refuted(
-        id="CS-G6",
-        source="ConfSpec, Equation 3 and section 4.2",
-        statement="The threshold works over all of [0, 1].",
-        assumptions="the decision is the likelier of Yes and No, probabilities normalised over these two",
+        "CS-G6",
         formula=_every_level(),
         verify=_verify_every_level,
-        correction="Only thresholds above 1/2 can escalate anything; at 1/2 and below the draft decides alone.",
         correction_verify=lambda: exhaustive(
             lambda percent: any(max(p, 100 - p) < percent for p in range(101)) == (percent > 50),
             {"percent": range(101)},
             what="some verdict (an even one, p_D = 1/2) is escalated exactly at thresholds above 1/2",
         ),
         mutants=(mutant("above 1/2", "thresholds of at least 51/100", _verify_every_level, Fraction(51, 100)),),
-        notes="With the softmax over the whole vocabulary p_D can be smaller, by the mass of all other tokens.",
     ),
 )

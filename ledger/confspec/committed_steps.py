@@ -6,8 +6,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from ledger.confspec.exact import Fallback
-from ledger.confspec.formulas import COMMITTED, COMMITTED_LESS
-from ledger.ledger import Claim, Evidence, statement
+from ledger.ledger import Claim, Evidence
 from ledger.proving.cases import Cases, Predicate, rows, searched, walked
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between, whole
@@ -154,61 +153,33 @@ def _verify_verifications() -> Evidence:
 
 CLAIMS: tuple[Claim, ...] = (
     refuted(
-        id="CS-A1-text",
-        source="ConfSpec, section 4.2 (Stage 3) against Algorithm 1, lines 16 to 22",
-        statement="After the first rejection the target writes the next step (as the text says of lines 19 to 21).",
-        assumptions="k >= 2",
+        "CS-A1-text",
         formula=_AS_THE_TEXT,
         verify=_verify_text,
-        correction="The lines do so only when no draft was accepted; with 0 < m < k accepted they commit m steps where "
-        "the text commits m + 1. On average they commit sum_{j=1}^{k} a^j + 1 - a, the text sum_{j<k} a^j.",
         correction_verify=_verify_commits,
         mutants=(mutant("k = 1", "one drafted step", _verify_text, depths=(1,)),),
     ),
     proved(
-        id="CS-A1-commits",
-        source="ConfSpec, Algorithm 1, lines 9 to 22, means derived here",
-        statement="An iteration commits sum_{j=1}^{k} a^j + 1 - a steps on average as printed, sum_{j<k} a^j with a "
-        "target step after every rejection.",
-        expression=statement("confspec", "committed_as_printed"),
-        assumptions="each draft is accepted with probability a given that its predecessors were",
-        formula=COMMITTED,
+        "CS-A1-commits",
         verify=_verify_commits,
         mutants=(mutant("one more", "one step more", _verify_commits, extra=1),),
     ),
     verified(
-        id="CS-A1-reuse",
-        source="ConfSpec, Algorithm 1, lines 16 to 22, comparison derived here",
-        statement="Committing the compared target step is never slower than the printed fallback: no fewer steps and "
-        "no second generation.",
-        assumptions="any acceptance pattern; target generation is the only cost of the fallback",
-        reach="k <= 8",
+        "CS-A1-reuse",
         formula=_dominance(),
         verify=_verify_dominance,
         mutants=(mutant("strictly", "always more steps", _verify_dominance, strict=True),),
-        notes="Equal for m = 0 and m = k in steps; for m = 0 one target generation is saved, for 0 < m < k one step is "
-        "gained.",
     ),
     verified(
-        id="CS-A1-progress",
-        source="ConfSpec, Algorithm 1, lines 2 to 23",
-        statement="Every iteration adds between 1 and k steps, so a trace of n steps takes at most n iterations.",
-        assumptions="k >= 1",
-        reach="k <= 8",
+        "CS-A1-progress",
         formula=_progress(),
         verify=_verify_progress,
         mutants=(mutant("no fallback", "lines 19 to 22 left out", _verify_progress, False),),
     ),
     repaired(
-        id="CS-V1-committed",
-        source="ConfSpec, section 4.4 with Algorithm 1",
-        statement="The expected verification cost per step, c_d + e c_t, is per step of the trace.",
-        assumptions="drafts accepted with probability a; k steps drafted",
+        "CS-V1-committed",
         formula=_one_each(),
-        correction_formula=COMMITTED_LESS,
         printed=_verify_per_committed,
-        correction="It is per verified step. As printed an iteration verifies a - a^k more steps than it commits (6/5 "
-        "per committed step at a = 1/2, k = 2); with a target step after every rejection the two are equal.",
         repair=_verify_verifications,
         mutants=(mutant("after the text", "a target step after every rejection", _verify_per_committed, "text"),),
     ),

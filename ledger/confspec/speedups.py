@@ -138,50 +138,29 @@ _verify_ranges = checked(_ranges)
 
 CLAIMS: tuple[Claim, ...] = (
     refuted(
-        id="CS-N5",
-        source="ConfSpec, sections 1, 4.4, 5.2 and Appendix A",
-        statement="Speedups of ConfSpec and of token-level speculation multiply.",
-        assumptions="Tables 2 and 5, rounding as printed",
+        "CS-N5",
         formula=_product()[0],
         correction_formula=_combination_gains()[0],
         verify=_verify_product,
-        correction="Every combined speedup is below the product, the mean by 16 % (DeepSeek + SD), 7 % (Qwen3 + SD) "
-        "and 13 % (Qwen3 + EAGLE-3); with SD it is above either factor in every cell.",
         correction_verify=_verify_combination_gains,
         mutants=(mutant("three quarters", "at least 3/4 of the product", _verify_product, Fraction(3, 4)),),
-        notes="Token-level speculation speeds up the target more than the draft and the checks, so the cost ratio "
-        "changes with it.",
     ),
     corrected(
-        id="CS-N6",
-        source="ConfSpec, section 5.2 (generalization)",
-        statement="The ranking of the methods is the same in all settings.",
-        assumptions="order by speedup over two families and five benchmarks; overlapping cells count as equal",
+        "CS-N6",
         formula=_ranking()[0],
         verify=_verify_ranking,
-        correction="ConfSpec is above LookaheadReasoning in speed in every setting; other pairs change places.",
         holds=mutant(
-            "two methods",
-            "only ConfSpec and LookaheadReasoning",
-            _verify_ranking,
-            ("ConfSpec", "LookaheadReasoning"),
+            "two methods", "only ConfSpec and LookaheadReasoning", _verify_ranking, ("ConfSpec", "LookaheadReasoning")
         ),
     ),
     proved(
-        id="CS-N7",
-        source="ConfSpec, section 5.2 (Pareto frontier)",
-        statement="No other step-level method is as accurate and as fast as ConfSpec in any of the ten settings.",
-        assumptions="Table 2 as printed",
+        "CS-N7",
         formula=_undominated()[0],
         verify=_verify_undominated,
         mutants=(mutant("other method", "SpecCoT in place of ConfSpec", _verify_undominated, "SpecCoT"),),
     ),
     proved(
-        id="CS-N9",
-        source="ConfSpec, abstract and section 5.2",
-        statement="Speedups run from 1.53 to 1.83 (DeepSeek) and 1.18 to 1.42 (Qwen3), 2.24 at most with token-level "
-        "speculation.",
-        assumptions="Table 2 as printed",
+        "CS-N9",
         formula=_ranges()[0],
         verify=_verify_ranges,
         mutants=(mutant("2.12", "2.12 at most", _verify_ranges, best="2.12"),),

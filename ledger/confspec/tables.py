@@ -12,7 +12,7 @@ from fractions import Fraction
 from ledger.confspec.cells import Checked, Failure, checked, over
 from ledger.ledger import Claim, Evidence, Verdict
 from ledger.proving.once import once
-from ledger.proving.records import corrected, mutant, refuted
+from ledger.proving.records import corrected, mutant, record, refuted
 from ledger.proving.rounding import could_round_to, mean, printed, quotient
 from ledger.proving.tools import numeric
 from theory.published.confspec import BENCHMARKS, PROBLEMS, SAMPLES, TABLES, accuracies, speedups
@@ -137,80 +137,46 @@ def _matches_target(method: str = "ConfSpec", threshold: float = 2.81) -> Eviden
 
 CLAIMS: tuple[Claim, ...] = (
     corrected(
-        id="CS-N1",
-        source="ConfSpec, Tables 2 to 5 and 7",
-        statement="The mean column is the mean of the five benchmarks.",
-        assumptions="cells rounded as printed",
+        "CS-N1",
         formula=_means()[0],
         verify=_verify_means,
-        correction="The target's mean for DeepSeek is 82.00 (Table 4), not 81.99 (Table 2), and with 68.46 on AIME24 "
-        "it would be 81.99, not 82.03 (Table 3). All other rows are right.",
         holds=mutant("two rows excepted", "without the two rows named", _verify_means, _WRONG_MEANS),
     ),
     refuted(
-        id="CS-N2",
-        source="ConfSpec, Tables 2, 3 and 4, section 5.2",
-        statement="The DeepSeek target has one AIME24 accuracy throughout.",
-        assumptions="same model, same runs",
+        "CS-N2",
         formula=_one_baseline()[0],
         correction_formula=_counts(_WRONG_COUNTS)[0],
         verify=_verify_one_baseline,
-        correction="68.54 (Tables 2 and 4) is possible with 16 samples of 30 problems; 68.46 (Table 3, section 5.2) is "
-        "not, see CS-N3.",
         correction_verify=lambda: _verify_counts(_WRONG_COUNTS),
         mutants=(mutant("68.54", "68.54 everywhere", _verify_one_baseline, "68.54"),),
     ),
     corrected(
-        id="CS-N3",
-        source="ConfSpec, Tables 2 to 5 and 7, section 5.1",
-        statement="AIME24 accuracies are means over 16 samples of each of 30 problems.",
-        assumptions="each sample is right or wrong; rounding as printed",
+        "CS-N3",
         formula=_counts()[0],
         verify=_verify_counts,
-        correction="True of all AIME24 cells but 68.46 (target, and gamma = 0.95) and 35.89 (draft verification), all "
-        "in Table 3.",
         holds=mutant("cells excepted", "without 68.46 and 35.89", _verify_counts, _WRONG_COUNTS),
-        notes="On HumanEval and GPQA many cells fail the same test, so another number of samples or problems may have "
-        "been used there.",
     ),
     refuted(
-        id="CS-N4",
-        source="ConfSpec, section 5.3 (threshold)",
-        statement="At gamma = 0.9 ConfSpec keeps 99.7 % of the target model's accuracy.",
-        assumptions="mean accuracies of Tables 2, 3 and 4",
+        "CS-N4",
         formula=_retains("99.7", "Target Model")[0],
         correction_formula=_retains("99.4", "Target Model")[0],
         verify=lambda: _retained("99.7", "Target Model"),
-        correction="99.4 % of the target model's (for each of its three printed means); 99.7 % is the ratio to the row "
-        "'Target Verification'.",
         correction_verify=lambda: _retained("99.4", "Target Model"),
         mutants=(mutant("other row", "against 'Target Verification'", _retained, "99.7", "Target Verification"),),
     ),
     corrected(
-        id="CS-N8",
-        source="ConfSpec, captions of Tables 2 and 5",
-        statement="The target model is the upper bound for accuracy.",
-        assumptions="Table 2, rounding as printed",
+        "CS-N8",
         formula=_upper_bound()[0],
         verify=_verify_upper_bound,
-        correction="ConfSpec is above the target in three cells of Table 2, by at most 0.68 points.",
         holds=mutant("0.68 points", "0.68 points of slack", _verify_upper_bound, Fraction(68, 100)),
-        notes="A sampling target is a reference, not a bound; differences of this size are within sampling noise "
-        "(CS-N10).",
     ),
-    Claim(
-        id="CS-N10",
-        source="ConfSpec, abstract, sections 1 and 5.2",
-        statement="ConfSpec matches the accuracy of the target model.",
-        assumptions="Table 2; 16 independent samples per problem; no standard errors are given",
-        no_formula="a test statistic over ten differences",
-        verdict=Verdict.NUMERIC,
+    record(
+        Verdict.NUMERIC,
+        "CS-N10",
         verify=_matches_target,
         mutants=(
             mutant("SpecCoT", "another method", _matches_target, "SpecCoT"),
             mutant("one comparison", "5 % level of a single test", _matches_target, threshold=1.96),
         ),
-        notes="Not refuted, which is weak: on HumanEval (DeepSeek) accuracy falls by 1.8 points, 2.4 standard errors "
-        "or more. The errors used are upper bounds, so a paired test on the raw samples could still find a difference.",
     ),
 )

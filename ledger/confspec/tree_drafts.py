@@ -7,7 +7,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Final
 
-from ledger.ledger import Claim, Evidence, statement
+from ledger.ledger import Claim, Evidence
 from ledger.proving.cases import Cases, Predicate, grid, rows, searched, walked
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between, whole
@@ -217,83 +217,45 @@ def _memory(draft: str = "1.5") -> Cases:
 
 CLAIMS: tuple[Claim, ...] = (
     refuted(
-        id="CS-B1",
-        source="ConfSpec, Algorithm 1 (order of stages) with Tables 3 and 6",
-        statement="Drafting k = 5 steps, then generating and verifying, allows the reported speedups at the reported "
-        "latencies.",
-        assumptions="mean latencies of Table 6; traces of the same number and length of steps as the target's",
+        "CS-B1",
         formula=_schedule(),
         correction_formula=_PIPELINE,
         verify=_verify_schedule,
-        correction="The serial order is limited to 5 t / (5 d + t + c_d) = 2.1; the asynchronous pipeline of Appendix "
-        "B.1 is limited by t / d = 3.6, which all entries obey.",
         correction_verify=_verify_pipeline,
         mutants=(mutant("pipeline", "drafting while the target generates", _verify_schedule, False),),
-        notes="Draft-only verification reports 2.34 on AIME24; wrong accepts may also shorten its traces, which Table "
-        "3 does not show.",
     ),
     repaired(
-        id="CS-B2",
-        source="ConfSpec, Appendix B.1, parallel target generation",
-        statement="Generating k target steps in parallel takes the time of a single step.",
-        assumptions="decoding is bound by memory, so that a batch costs what one sequence does; steps of random length",
+        "CS-B2",
         formula=_UNEVEN,
         correction_formula=_LONGEST,
         printed=_verify_at_once,
-        correction="It takes the time of the longest of the k steps: that of one step where all are equally long, more "
-        "otherwise, and never more than k times the mean.",
         repair=_fix_at_once,
         mutants=(mutant("equal", "steps of one length", _verify_at_once, (2, 2)),),
-        notes="With cumulative contexts the j-th step cannot start before j - 1 drafts are written, either: at "
-        "Table 6's latencies the last of five starts after 452 ms and ends after 861 ms, 2.1 times the time of one.",
     ),
     proved(
-        id="CS-M1",
-        source="ConfSpec, Appendix B.2, memory",
-        statement="The target of 32 billion parameters needs about 70 GB and the draft of 1.5 billion about 5 GB.",
-        assumptions="weights in 16 bits; what is stated may hold more than weights",
+        "CS-M1",
         formula=_memory(),
         verify=_verify_memory,
         mutants=(mutant("1", "a draft of 1 billion parameters", _verify_memory, "1"),),
-        notes="The weights alone are 64 and 3 GB.",
     ),
     proved(
-        id="CS-T1",
-        source="ConfSpec, section 5.3 (tree width)",
-        statement="The number of candidates of a draft tree grows exponentially with depth: sum_{j=1}^{k} W^j.",
-        expression=statement("confspec", "tree_candidates"),
-        assumptions="every node has W children, W >= 1",
+        "CS-T1",
         formula=_tree(),
         verify=_verify_tree,
         mutants=(mutant("beams", "W k candidates", _verify_tree, lambda w, depth: w * depth),),
-        notes="Exponential for W >= 2 only; k for W = 1.",
     ),
     refuted(
-        id="CS-T2",
-        source="ConfSpec, Equation 5, section 4.3",
-        statement="Among accepted candidates the one with the highest confidence is most likely right, whichever model "
-        "gave the confidence.",
-        assumptions="confidence of the draft above 0.9 is right 81 % of the time (Figure 1); that of the target is "
-        "calibrated",
+        "CS-T2",
         formula=_selection(),
         correction_formula=_CALIBRATED,
         verify=_verify_selection,
-        correction="True when both models' confidences are calibrated; otherwise map each to its measured accuracy "
-        "first.",
         correction_verify=_verify_calibrated_selection,
         mutants=(mutant("calibrated draft", "draft right 95 % of the time at 0.95", _verify_selection, "0.95"),),
     ),
     verified(
-        id="CS-T3",
-        source="ConfSpec, section 4.3, consequence derived here",
-        statement="When verification makes no error, all accepted candidates of a node mean the same, and selection "
-        "cannot change the trace.",
-        assumptions="meaning is an equivalence; all candidates are compared with one target step",
-        reach="three candidates of three meanings",
+        "CS-T3",
         formula=_equivalent(),
         verify=_verify_equivalent,
         mutants=(mutant("errors", "one wrong meaning passes too", _verify_equivalent, error=True),),
-        notes="So gains of wider trees come from verification errors or from more accepted steps, not from better "
-        "paths among equals.",
     ),
 )

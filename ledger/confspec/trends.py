@@ -170,45 +170,25 @@ _HEAVIER: Final = ("7", _DRAFTS, speedups, "speedups fall as the draft grows")
 
 CLAIMS: tuple[Claim, ...] = (
     verified(
-        id="CS-E1",
-        source="ConfSpec, Equation 1, section 4.2",
-        statement="Drafting k steps one after the other, each given the committed steps and the drafts before it, "
-        "draws from the joint law of Equation 1.",
-        assumptions="Equation 1 read as the law of the whole draft",
-        reach="k <= 7 on a model that repeats itself",
+        "CS-E1",
         formula=_joint(),
         verify=_verify_joint,
         mutants=(mutant("apart", "each step given the committed ones alone", _verify_joint, seen=False),),
-        notes="Read step by step, Equation 1 leaves the earlier drafts out of the condition; the text's "
-        "'autoregressively' puts them in.",
     ),
     proved(
-        id="CS-E2",
-        source="ConfSpec, Equations 2 and 4, section 4.2",
-        statement="The cascade accepts or rejects every step.",
-        assumptions="both verifiers answer accept or reject, as Equation 2 has it",
+        "CS-E2",
         formula=_decides(),
         verify=_verify_decides,
         mutants=(mutant("neither", "a verifier may answer neither", _verify_decides, 3),),
-        notes="An answer that cannot be read as either needs a rule that the paper does not give.",
     ),
     corrected(
-        id="CS-N11",
-        source="ConfSpec, section 4.4 (threshold) against Table 3",
-        statement="A higher threshold is more reliable: accuracy does not fall on any benchmark.",
-        assumptions="Table 3, thresholds 0.8, 0.9, 0.95; printed means",
+        "CS-N11",
         formula=_MONOTONE,
         verify=_verify_monotone,
-        correction="The mean of the five rises at both steps, and each benchmark from 0.8 to 0.9; from 0.9 to 0.95 "
-        "AIME24 falls from 68.75 to 68.46 %, which is within the noise of its 480 samples.",
         holds=mutant("means", "the means, and each benchmark up to 0.29 points", _fix_monotone),
-        notes="Agreement with the target's verdict is monotone (CS-G1); accuracy need not be.",
     ),
     proved(
-        id="CS-N12",
-        source="ConfSpec, section 5.3 (threshold), speedups of Table 3",
-        statement="A higher threshold is slower, on every benchmark.",
-        assumptions="Table 3, thresholds 0.8, 0.9, 0.95",
+        "CS-N12",
         formula=_falling(*_SLOWER),
         verify=lambda: _falls(*_SLOWER),
         mutants=(
@@ -217,10 +197,7 @@ CLAIMS: tuple[Claim, ...] = (
         ),
     ),
     proved(
-        id="CS-N13",
-        source="ConfSpec, Appendix D and Table 7 (speed)",
-        statement="A larger draft model is slower, on every benchmark.",
-        assumptions="drafts of 0.6B, 1.7B and 4B parameters",
+        "CS-N13",
         formula=_falling(*_HEAVIER),
         verify=lambda: _falls(*_HEAVIER),
         mutants=(
@@ -243,14 +220,9 @@ CLAIMS: tuple[Claim, ...] = (
                 "accuracy rises with the draft",
             ),
         ),
-        notes="Accuracy does not follow the size everywhere: on HumanEval 1.7B is ahead of 4B, 94.35 to 93.70 %, and "
-        "on GPQA they are equal.",
     ),
     proved(
-        id="CS-N14",
-        source="ConfSpec, Appendix D and Table 7 (collapse of the smallest draft)",
-        statement="The accuracy of the 0.6B draft collapses.",
-        assumptions="'collapses' is read as by at least 20 points, on each benchmark",
+        "CS-N14",
         formula=_loses("20", "ConfSpec 0.6B", at_least=True),
         verify=_verify_collapse,
         mutants=(
@@ -259,10 +231,7 @@ CLAIMS: tuple[Claim, ...] = (
         ),
     ),
     proved(
-        id="CS-N15",
-        source="ConfSpec, Appendix D and Table 7 (the default draft)",
-        statement="The 1.7B draft keeps the target's accuracy tightly.",
-        assumptions="'tightly' is read as within 1 point on each benchmark; the largest loss is 0.93",
+        "CS-N15",
         formula=_loses("0.93", "ConfSpec 1.7B", at_least=False),
         verify=_verify_kept,
         mutants=(

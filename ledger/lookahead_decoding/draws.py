@@ -106,40 +106,25 @@ def _verify_measure(spread: Predicate = _MEASURE) -> Evidence:
 
 CLAIMS: tuple[Claim, ...] = (
     repaired(
-        id="LD-A4-indifferent",
-        source="Lookahead Decoding, section 3.2",
-        statement="How the guesses were made never matters for the output law.",
-        assumptions="none stated",
+        "LD-A4-indifferent",
         formula=_INDIFFERENT,
         printed=partial(searched, _INDIFFERENT, explain=_explain_adversary),
-        correction="The guesses must be independent of the acceptance draws given the prefix; then the output law is a "
-        "mixture of target laws. A guess that sees r turns P = (1/2, 1/2) into a constant.",
         correction_formula=PRESERVED,
         repair=verify_theorem_a,
         mutants=(
             mutant("independent guess", "the adversary does not see r", searched, _indifferent(independent=True)),
         ),
-        notes="Relevant for implementations that share one random stream between drafting and verification.",
     ),
     proved(
-        id="LD-A4-uniform",
-        source="Lookahead Decoding, Algorithm 4, line 17",
-        statement="The test r <= P(s) accepts s with probability P(s).",
-        assumptions="r uniform on the real interval [0, 1], as printed; 0 <= P(s) <= 1",
+        "LD-A4-uniform",
         formula=_MEASURE,
         verify=_verify_measure,
         mutants=(mutant("99 %", "with probability 0.99 P(s)", _verify_measure, _measure("0.99")),),
-        notes="On the numbers of a machine it is not exact: LD-A4-generator.",
     ),
     proved_with_fix(
-        id="LD-A4-generator",
-        source="Lookahead Decoding, Algorithm 4, line 17, consequence for implementations derived here",
-        statement="The test r <= P(s) accepts a token of probability 0 with probability 0.",
-        assumptions="r from a machine generator with the values k/n, 0 <= k < n, in place of the paper's U(0, 1)",
+        "LD-A4-generator",
         formula=_EXCLUDED,
         verify=partial(with_fix, _search_excluded, partial(walked, _STRICT_TEST)),
-        correction="Use r < P(s): the chance is then within 1/n of P(s) and 0 at P(s) = 0. With <= an excluded token "
-        "(top-k, or already rejected) passes with probability 1/n.",
         correction_formula=_STRICT_TEST,
         correction_verify=partial(walked, _STRICT_TEST),
         mutants=(mutant("strict", "r < P(s)", _search_excluded, _excluded(strict=True)),),

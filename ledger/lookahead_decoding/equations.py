@@ -81,42 +81,26 @@ _ANSWER_TOO = Cases(
 
 CLAIMS: tuple[Claim, ...] = (
     verified(
-        id="LD-E1",
-        source="Lookahead Decoding, Equations 1 and 3, section 2",
-        statement="The equations f(y_i, y_1..y_(i-1), x) = 0 have one common solution, the greedy output.",
-        assumptions="greedy target with one largest probability in every context",
-        reach=_REACH,
+        "LD-E1",
         formula=_SYSTEM,
         verify=partial(walked, _SYSTEM),
         mutants=(mutant("one token", "each equation sees one token of context", walked, _system(1)),),
-        notes="In general by induction: y_1 is fixed by the prompt, y_i by the tokens before it.",
     ),
     verified(
-        id="LD-E2",
-        source="Lookahead Decoding, Equation 2, section 2",
-        statement="Draft tokens that match the answers of Equation 2, up to the first that does not, begin the greedy "
-        "output.",
-        assumptions="greedy target",
-        reach=_REACH,
+        "LD-E2",
         formula=_PREFIX,
         verify=partial(walked, _PREFIX),
         mutants=(mutant("shifted", "each compared with the next answer", walked, _prefix(1)),),
     ),
     corrected(
-        id="LD-E2-progress",
-        source="Lookahead Decoding, guess and verify after Equation 2, section 2",
-        statement="A step that adds the matching draft tokens, and no other, decodes the sequence.",
-        assumptions="greedy target, any draft; read as: every step adds a token",
+        "LD-E2-progress",
         formula=_PROGRESS,
         verify=partial(
             searched,
             _PROGRESS,
             explain=lambda draft: "no token matches, and none is added; a draft of the same token again never ends",
         ),
-        correction="The answer of the target at the first mismatch must be added as well (Algorithm 3 does so); then "
-        "every step adds at least one greedy token.",
         correction_formula=_ANSWER_TOO,
         holds=mutant("answer too", "with the answer at the first mismatch", walked, _ANSWER_TOO),
-        notes="Equation 2 prints n + 1 answers, so the answer is at hand.",
     ),
 )

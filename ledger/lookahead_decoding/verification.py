@@ -200,15 +200,10 @@ def _nonempty(rules: exact.Rules = exact.AS_PRINTED) -> Cases:
 
 _GREEDY, _LENGTHS, _NONEMPTY = _greedy(), _lengths(), _nonempty()
 _NONEMPTY_FIXED = _nonempty(exact.Rules(current=True))
-_FINITE = "finite vocabulary, exact arithmetic, n-grams fixed before the acceptance draws"
 
 CLAIMS: tuple[Claim, ...] = (
     proved(
-        id="LD-TA",
-        source="Lookahead Decoding, Theorem A, Algorithm 4 and Appendix B",
-        statement="Algorithm 4 emits tokens with the law of the target, for any n-grams in any order, duplicates "
-        "included.",
-        assumptions=_FINITE,
+        "LD-TA",
         formula=PRESERVED,
         verify=verify_theorem_a,
         mutants=(
@@ -221,91 +216,50 @@ CLAIMS: tuple[Claim, ...] = (
                 _preserved(exact.Rules(filter_prefix=False)),
             ),
         ),
-        notes="Starting the filter at k = j is right: an earlier n-gram with the accepted token would have been "
-        "rejected with it.",
     ),
     proved_with_fix(
-        id="LD-TA-proof",
-        source="Lookahead Decoding, Theorem A, Appendix B, cases 1 (2) and 2 (1)",
-        statement="The mass of a token after rejections is P(v) divided by the product of the rejection probabilities "
-        "r_k.",
-        assumptions="any P, any guesses; no r_k is excluded from being 0",
+        "LD-TA-proof",
         formula=_DIVISIBLE,
         verify=partial(with_fix, _search_divisible, _whole_mass),
-        correction="Valid where all r_k > 0. If P_k(s_k) = 1 the guess is always accepted, the later branches have "
-        "probability 0 and contribute nothing, so the theorem stands (greedy targets are this case).",
         correction_formula=_WHOLE_MASS,
         correction_verify=_whole_mass,
         mutants=(
-            mutant(
-                "P(s) < 1",
-                "the case P(s) = 1 excluded by assumption",
-                _search_divisible,
-                _divisible("2/3"),
-                "2/3",
-            ),
+            mutant("P(s) < 1", "the case P(s) = 1 excluded by assumption", _search_divisible, _divisible("2/3"), "2/3"),
         ),
     ),
     refuted(
-        id="LD-A4-mean",
-        source="Lookahead Decoding, Equation 5 applied to Algorithm 4, section 4.2",
-        statement="Equation 5 gives the mean number of tokens that Algorithm 4 emits for b guesses of equal acceptance "
-        "rate.",
-        assumptions="sampling; the guesses differ, as entries of a pool do",
+        "LD-A4-mean",
         formula=_MEAN,
         verify=partial(
             searched, _MEAN, explain=lambda b: f"{_mean_of_algorithm(b)} tokens against {_mean_of_equation(b)}"
         ),
-        correction="The mean is exactly 1 + sum of P(u) over the distinct non-empty prefixes u of the n-grams: what "
-        "one gets by sampling from the target and following the n-grams as a tree.",
         correction_formula=_PREFIX_MEAN,
         correction_verify=partial(walked, _PREFIX_MEAN),
         mutants=(mutant("one guess", "b = 1", searched, _mean(1)),),
-        notes="Proof: by Theorem A a step emits tokens with the law of the target. The mass of a rejected guess is set "
-        "to 0, so the step goes on past an emitted token exactly if the token is one of the guesses there. So it goes "
-        "on past a prefix u of the n-grams with probability P(u), and each time it does it emits one more token.",
     ),
     verified(
-        id="LD-A3",
-        source="Lookahead Decoding, Algorithm 3 and section 3.2",
-        statement="Greedy verification emits the tokens of greedy decoding, as many as the best n-gram has right plus "
-        "one.",
-        assumptions="ties of the argmax broken in one fixed way; at least one n-gram",
-        reach=_GREEDY.where,
+        "LD-A3",
         formula=_GREEDY,
         verify=partial(walked, _GREEDY),
         mutants=(
             mutant("no filter", "n-grams with another prefix stay", walked, _greedy(exact.Rules(filter_prefix=False))),
             mutant("no extra token", "lines 42 to 44 left out", walked, _greedy(exact.Rules(extra=False))),
         ),
-        notes="Exhaustive for N = 3 and two tokens; for any N each position repeats the same argument on the n-grams "
-        "that are left.",
     ),
     verified(
-        id="LD-A34-length",
-        source="Lookahead Decoding, Algorithms 3 and 4, line 2",
-        statement="A step emits between 1 and N tokens, hence 1 <= S <= N.",
-        assumptions="at least one n-gram of size N >= 2",
-        reach="N = 3, up to 3 n-grams of two or three tokens",
+        "LD-A34-length",
         formula=_LENGTHS,
         verify=partial(walked, _LENGTHS),
         mutants=(mutant("N - 1", "at most N - 1 tokens", walked, _lengths(_SIZE - 1)),),
-        notes="Each of the N - 1 rounds appends one token and ends the step on a rejection; a full pass appends one "
-        "more.",
     ),
     refuted(
-        id="LD-A34-nonempty",
-        source="Lookahead Decoding, Algorithms 3 and 4, line 13 (comment)",
-        statement="The list D of distributions is never empty.",
-        assumptions="called from Algorithm 1",
+        "LD-A34-nonempty",
         formula=_NONEMPTY,
         verify=partial(
             searched,
             _NONEMPTY,
             explain=lambda G: "the pool starts empty (Algorithm 1, line 2), so the first step has no n-gram",  # noqa: N803
         ),
-        correction="D must hold the distribution after the current token even when no n-gram matches; then such a step "
-        "is one plain decoding step.",
         correction_formula=_NONEMPTY_FIXED,
         correction_verify=partial(walked, _NONEMPTY_FIXED),
         mutants=(

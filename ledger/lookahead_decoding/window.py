@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ledger.ledger import Claim, Evidence, statement
+from ledger.ledger import Claim, Evidence
 from ledger.lookahead_decoding.exact import greedy_models, greedy_run, jacobi_iterations
 from ledger.proving.cases import Cases, grid, searched, walked
 from ledger.proving.records import mutant, proved, refuted, verified
@@ -160,64 +160,35 @@ _INDEX, _INDEX_FIXED = _index(), _index(last=-1, highest=19)
 
 CLAIMS: tuple[Claim, ...] = (
     verified(
-        id="LD-A2",
-        source="Lookahead Decoding, section 2 and Algorithm 2",
-        statement="Jacobi decoding reaches the greedy output of m tokens in at most m updates from any first guess.",
-        assumptions="greedy target, exact arithmetic",
-        reach=_JACOBI.where,
+        "LD-A2",
         formula=_JACOBI,
         verify=partial(walked, _JACOBI),
         mutants=(mutant("m - 1", "at most m - 1 updates", walked, _jacobi(spare=1)),),
-        notes="Exhaustive for m = 3 on two tokens; in general the first t tokens are right after t updates, since "
-        "token t + 1 depends on the first t only.",
     ),
     verified(
-        id="LD-A1-progress",
-        source="Lookahead Decoding, Algorithm 1, lines 5 to 10 and 20",
-        statement="An iteration i that is not skipped starts with exactly i entries of o, so o_(i-1) is the current "
-        "token.",
-        assumptions="each verification emits at least one token",
-        reach=_IN_STEP.where,
+        "LD-A1-progress",
         formula=_IN_STEP,
         verify=partial(walked, _IN_STEP),
         mutants=(mutant("one behind", "i - 1 entries", walked, _in_step(lag=1)),),
-        notes="size(o) >= i + 1 after iteration i, by induction; so o_1 to o_m exist at the end.",
     ),
     refuted(
-        id="LD-A1-index",
-        source="Lookahead Decoding, Algorithm 1, lines 14 and 22",
-        statement="The context of iteration i is o_1 to o_i.",
-        assumptions="o_0 is the last prompt token, as in line 5",
+        "LD-A1-index",
         formula=_INDEX,
         verify=partial(searched, _INDEX, explain=lambda i: f"o holds o_0 to o_{i - 1} then"),
-        correction="The context is o_1 to o_(i-1) after the prompt (which already contains o_0): o_i is what the "
-        "iteration is to find.",
         correction_formula=_INDEX_FIXED,
         correction_verify=partial(walked, _INDEX_FIXED),
         mutants=(mutant("shorter", "o_1 to o_(i-1)", searched, _index(last=-1)),),
-        notes="Line 20 has a second slip of the same kind: it assigns g^i where the loop variable is j.",
     ),
     refuted(
-        id="LD-A1-ngram",
-        source="Lookahead Decoding, Algorithm 1, lines 13 and 26",
-        statement="Each n-gram put into the pool is a piece of one trajectory: its last token was generated after its "
-        "first N - 1.",
-        assumptions="N >= 2, every column j of the window",
+        "LD-A1-ngram",
         formula=_TRAJECTORY,
         verify=partial(searched, _TRAJECTORY, explain=_explain_trajectory),
-        correction="True for j >= 2. Column 1 was generated after the current token, so its n-gram must start with "
-        "o_(i-1), not with the old guess w_1^(i+1-N).",
         correction_formula=_TRAJECTORY_FIXED,
         correction_verify=partial(walked, _TRAJECTORY_FIXED),
         mutants=(mutant("current token first", "column 1 starts with o_(i-1)", searched, _trajectory(first=True)),),
-        notes="Costs acceptance, not correctness: Theorem A holds for any n-grams.",
     ),
     proved(
-        id="LD-TOKENS",
-        source="Lookahead Decoding, section 4.2 and section 5.5",
-        statement="A decoding step feeds (W + G) (N - 1) tokens to the model.",
-        expression=statement("lookahead_decoding", "step_tokens"),
-        assumptions="N >= 2, W >= 1, all G guesses found; tokens as in line 13 of Algorithm 1",
+        "LD-TOKENS",
         formula=_STEP_TOKENS,
         verify=_verify_tokens,
         mutants=(
@@ -229,20 +200,11 @@ CLAIMS: tuple[Claim, ...] = (
                 _step_tokens(lambda w, n, g: (w + g) * (n - 1) + 1),
             ),
         ),
-        notes="Exact, not only roughly: the current token takes the place of the first window token. Fig. 2 (W = 5, N "
-        "= 4, G = 2): 21.",
     ),
     verified(
-        id="LD-LP",
-        source="Lookahead Decoding, section 3.4",
-        statement="Columns of the window can run on different devices without communication if the current token and "
-        "the oldest row are computed on each.",
-        assumptions="contexts as in line 13 of Algorithm 1",
-        reach=_COLUMNS.where,
+        "LD-LP",
         formula=_COLUMNS,
         verify=partial(walked, _COLUMNS),
         mutants=(mutant("nothing shared", "columns share no window token", walked, _columns(0)),),
-        notes="The device of column W holds all W tokens of that row, so work per device never falls below W: with G = "
-        "W at most a factor 2 (N - 1) is gained, however many devices there are.",
     ),
 )

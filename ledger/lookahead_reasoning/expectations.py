@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from ledger.ledger import Claim, Evidence, statement
-from ledger.lookahead_reasoning.formulas import stages as formulas
+from ledger.ledger import Claim, Evidence
 from ledger.proving.deferred import sp
 from ledger.proving.records import mutant, proved
 from ledger.proving.tools import all_of, identity, prove_identity
@@ -88,54 +87,28 @@ def _geometric_mean(scale: str) -> Evidence:
 
 CLAIMS: tuple[Claim, ...] = (
     proved(
-        id="LR-C1",
-        source="Lookahead Reasoning, Section 3.2 and Appendix B.1.1, accepted steps",
-        statement="The number of accepted drafts of a stage has mean E[X] = alpha1/(1 - alpha1).",
-        expression=statement("lookahead_reasoning", "expected_accepted_steps"),
-        assumptions="0 < alpha1 < 1, each draft accepted independently",
-        formula=formulas.ACCEPTED,
+        "LR-C1",
         verify=lambda: _geometric_mean("1"),
         mutants=(mutant("doubled", "2 alpha1/(1 - alpha1)", _geometric_mean, "2"),),
     ),
     proved(
-        id="LR-C2",
-        source="Lookahead Reasoning, Appendix C, Step 2",
-        statement="P(m gamma <= X < (m+1) gamma) = alpha1**(m gamma) (1 - alpha1**gamma).",
-        assumptions="0 < alpha1 < 1, integers m >= 0, gamma >= 1",
-        formula=formulas.INTERVAL,
+        "LR-C2",
         verify=lambda: _interval_probability(0),
         mutants=(mutant("longer", "one more X per interval", _interval_probability, 1),),
     ),
     proved(
-        id="LR-C3",
-        source="Lookahead Reasoning, Appendix C, Step 2",
-        statement="E[ceil((X+1)/gamma)] = 1/(1 - alpha1**gamma).",
-        expression=statement("lookahead_reasoning", "expected_intervals"),
-        assumptions="0 < alpha1 < 1, integer gamma >= 1",
-        formula=formulas.INTERVALS,
+        "LR-C3",
         verify=lambda: expected_intervals_proof(1),
         mutants=(mutant("squared", "1/(1 - alpha1**(2 gamma))", expected_intervals_proof, 2),),
     ),
     proved(
-        id="LR-C4",
-        source="Lookahead Reasoning, Appendix C, Step 3",
-        statement="P(X mod gamma = r) = (1 - alpha1) alpha1**r / (1 - alpha1**gamma).",
-        assumptions="0 < alpha1 < 1, integers 0 <= r < gamma",
-        formula=formulas.REMAINDER,
+        "LR-C4",
         verify=lambda: _remainder_pmf(0),
         mutants=(mutant("period", "a period of gamma + 1", _remainder_pmf, 1),),
     ),
     proved(
-        id="LR-C5",
-        source="Lookahead Reasoning, Appendix C, Step 3",
-        statement="For gamma greater than 4, E[X mod gamma] = (alpha1 - alpha1**(gamma+1) - gamma (1-alpha1) "
-        "alpha1**gamma) / ((1 - alpha1)(1 - alpha1**gamma)).",
-        expression=statement("lookahead_reasoning", "expected_partial_batch"),
-        assumptions="0 < alpha1 < 1, integer gamma > 4",
-        formula=formulas.REMAINDERS,
+        "LR-C5",
         verify=lambda: expected_remainder_proof("E[X mod gamma]"),
         mutants=(mutant("doubled", "twice the value", expected_remainder_proof, "twice", scale=2),),
-        notes="The condition gamma > 4 is not used: the induction starts at gamma = 1, and the paper's own default "
-        "depth of 2 in Table 3 needs the small cases.",
     ),
 )

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from ledger.ledger import Evidence
 from ledger.lookahead_reasoning import exact
-from ledger.lookahead_reasoning.formulas.stages import speedup_from_timeline, switching_point
+from ledger.lookahead_reasoning.timelines import speedup_from_timeline, switching_point
 from ledger.proving.deferred import sp
 from ledger.proving.tools import all_of, identity, prove_sign, refute
 

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import sympy as sp
 
-from ledger.lookahead_reasoning.formulas.forms import speedup, stationarity
+from ledger.lookahead_reasoning.forms import speedup, stationarity
 from theory.errors import ParameterError
 
 __all__ = [

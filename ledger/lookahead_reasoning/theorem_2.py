@@ -6,11 +6,9 @@ import itertools
 from collections.abc import Callable
 from fractions import Fraction
 
-from ledger.ledger import Claim, Evidence, Verdict, statement
-from ledger.lookahead_reasoning import exact
+from ledger.ledger import Claim, Evidence, Verdict
+from ledger.lookahead_reasoning import exact, timelines
 from ledger.lookahead_reasoning.expectations import expected_intervals_proof, expected_remainder_proof
-from ledger.lookahead_reasoning.formulas import singles
-from ledger.lookahead_reasoning.formulas import stages as formulas
 from ledger.lookahead_reasoning.stages import (
     COSTS,
     StageTime,
@@ -96,7 +94,7 @@ def _dimension(printed: Predicate) -> Evidence:
     return searched(
         printed,
         *points,
-        explain=lambda c1, gamma: f"{formulas.in_flight(c1, int(gamma))} targets are in flight at once",
+        explain=lambda c1, gamma: f"{timelines.in_flight(c1, int(gamma))} targets are in flight at once",
     )
 
 
@@ -105,7 +103,7 @@ def _dimension_proof() -> Evidence:
     n, s = sp.symbols("N s", positive=True)
     c = 1 / (n - s)
     return screened(
-        _dimension(formulas.DIMENSION),
+        _dimension(timelines.DIMENSION),
         identity((1 - (n - 1) * c) * (n - s) - (1 - s), "1 - (N-1) c has the sign of 1 - s"),
         lambda: prove_sign(1 - s, unit=("s",), what="so the target N - 1 drafts back still runs"),
         identity((n * c - 1) * (n - s) - s, "N c - 1 has the sign of s >= 0, so the one N back has ended"),
@@ -201,97 +199,54 @@ def _not_refuted(evidence: Evidence) -> Evidence:
 
 CLAIMS: tuple[Claim, ...] = (
     proved(
-        id="LR-F1",
-        source="Lookahead Reasoning, Figure 1",
-        statement="A cycle with three drafts of which the third is rejected yields three steps after 2 t + T (t "
-        "draft step, T target step), against 3 T without speculation.",
-        assumptions="asynchronous rules, constant step times, c1 = t/T <= 1/3, free verification",
-        formula=formulas.FIGURE_1,
+        "LR-F1",
+        formula=timelines.FIGURE_1,
         verify=lambda: _figure_1(3, 2),
         mutants=(
             mutant("third accepted", "the third draft is accepted as well", _figure_1, 3, 3),
             mutant("two slots", "two target generations in flight", _figure_1, 2, 2),
         ),
-        notes="The synchronous version needs 3 t + T for the same three steps.",
     ),
     corrected(
-        id="LR-S4",
-        source="Lookahead Reasoning, Section 3.2, asynchronous speedup, case 1",
-        statement="If k1 >= floor(1/c1), a draft stage lasts T + c1 T X, so that f_async(k1) = S1 = 1/(c1 + "
-        "(1-c1)(1-alpha1)).",
-        expression=statement("lookahead_reasoning", "f_async_unsaturated"),
-        assumptions="0 < c1 < 1, integer k1 >= 1, stage model of Appendix B.1.1",
-        formula=formulas.FREE_FLOOR,
-        correction_formula=formulas.FREE,
+        "LR-S4",
+        formula=timelines.FREE_FLOOR,
+        correction_formula=timelines.FREE,
         verify=lambda: _case_1("floor"),
-        correction="S1 holds for k1 >= ceil(1/c1), as Lemma 2 and the proof of Theorem 2 have it. At c1 = 2/5, k1 = "
-        "2 the third target generation waits for a free slot until T instead of starting at 4/5 T; with alpha1 = "
-        "1/2 the speedup is S2 = 15/11, not S1 = 10/7.",
         holds=mutant("corrected", "ceil(1/c1)", _case_1, "ceil"),
-        notes="Where 1/c1 is an integer the two rules agree.",
     ),
     refuted(
-        id="LR-S5",
-        source="Lookahead Reasoning, Section 3.2, asynchronous speedup, reason of case 1",
-        statement="If k1 >= floor(1/c1), generating k1 drafts takes at least as long as one target step.",
-        assumptions="0 < c1 < 1, integer k1 >= 1",
-        formula=formulas.LONGER_FLOOR,
-        correction_formula=formulas.LONGER,
-        verify=lambda: _longer_than_target(formulas.LONGER_FLOOR),
-        correction="k1 c1 >= 1 exactly when k1 >= ceil(1/c1).",
-        correction_verify=lambda: all_of(lambda: _not_refuted(_longer_than_target(formulas.LONGER)), free_induction),
-        mutants=(mutant("corrected", "ceil(1/c1)", _longer_than_target, formulas.LONGER),),
+        "LR-S5",
+        formula=timelines.LONGER_FLOOR,
+        correction_formula=timelines.LONGER,
+        verify=lambda: _longer_than_target(timelines.LONGER_FLOOR),
+        correction_verify=lambda: all_of(lambda: _not_refuted(_longer_than_target(timelines.LONGER)), free_induction),
+        mutants=(mutant("corrected", "ceil(1/c1)", _longer_than_target, timelines.LONGER),),
     ),
     proved_with_fix(
-        id="LR-S6",
-        source="Lookahead Reasoning, Section 3.2, asynchronous speedup, case 2",
-        statement="S2 = (1 - alpha1**k1) / ((1 - alpha1) + c1 [alpha1 - alpha1**(k+1) - k1 (1 - alpha1) alpha1**k1]).",
-        expression=statement("lookahead_reasoning", "f_async_saturated"),
-        assumptions="k is not defined in the section; k1 < 1/c1",
-        formula=formulas.SATURATED_PRINTED,
-        correction_formula=formulas.SATURATED,
+        "LR-S6",
         verify=lambda: with_fix(lambda: _typo("k"), lambda: _typo("k1")),
-        correction="The exponent k + 1 is k1 + 1, as in Theorem 2.",
         correction_verify=lambda: all_of(lambda: _typo("k1"), lambda: _case_2("ceil")),
         mutants=(
             mutant("corrected", "k1 + 1, which needs no fix", with_fix, lambda: _typo("k1"), lambda: _typo("k1")),
         ),
-        notes="In Appendix C the same denominator carries a misplaced index, (1 - alpha)_1 for 1 - alpha_1.",
     ),
     proved(
-        id="LR-S7",
-        source="Lookahead Reasoning, Section 3.1, asynchronous generation",
-        statement="At equal depth k >= 2 the asynchronous version is faster than the synchronous one.",
-        assumptions="0 < alpha1 < 1, 0 < c1 < 1, integer k >= 2",
-        formula=singles.ASYNCHRONOUS_IS_FASTER,
+        "LR-S7",
         verify=lambda: _async_beats_sync("0"),
         mutants=(
             mutant("margin", "with twice the gain", _async_beats_sync, "1"),
             mutant("small margin", "with 1 % more gain", _async_beats_sync, "1/100"),
         ),
-        notes="Depth is the number of target generations in flight in both. At k = 1 both speedups are 1.",
     ),
     proved(
-        id="LR-T2a",
-        source="Lookahead Reasoning, Theorem 2, case 1, Appendix B.1.1",
-        statement="When the draft tree never saturates (the proof: gamma >= ceil(1/c1)), a stage lasts T + c1 T X "
-        "and the speedup tends to S1 = 1/(c1 + (1 - c1)(1 - alpha1)).",
-        expression=statement("lookahead_reasoning", "f_async_unsaturated"),
-        assumptions="0 < alpha1 < 1, 0 < c1 < 1, integer gamma >= ceil(1/c1), X geometric",
-        formula=formulas.FREE,
+        "LR-T2a",
+        formula=timelines.FREE,
         verify=lambda: _case_1("ceil"),
         mutants=(mutant("floor", "gamma >= floor(1/c1)", _case_1, "floor"),),
-        notes="Proof repaired in one point: the timeline is solved by induction, s_j = j c1, since the slot of step "
-        "j - gamma frees at (j - gamma) c1 + 1 <= j c1.",
     ),
     proved(
-        id="LR-T2b",
-        source="Lookahead Reasoning, Theorem 2, case 2, Appendix B.1.1",
-        statement="For gamma < ceil(1/c1) a stage lasts ceil((X+1)/gamma) T + c1 T (X mod gamma) and the speedup "
-        "tends to S2.",
-        expression=statement("lookahead_reasoning", "f_async_saturated"),
-        assumptions="0 < alpha1 < 1, 0 < c1 < 1, integer 1 <= gamma < ceil(1/c1), X geometric",
-        formula=formulas.LIMITED,
+        "LR-T2b",
+        formula=timelines.LIMITED,
         verify=lambda: _case_2("ceil"),
         mutants=(
             mutant(
@@ -319,42 +274,25 @@ CLAIMS: tuple[Claim, ...] = (
         ),
     ),
     refuted(
-        id="LR-T2c",
-        source="Lookahead Reasoning, Theorem 2, statement, Appendix B.1.1",
-        statement="Case 1 (gamma >= floor(1/c1), speedup S1) and case 2 (gamma < ceil(1/c1), speedup S2) fit together.",
-        assumptions="0 < c1 < 1",
-        formula=formulas.BOTH_CASES,
-        correction_formula=formulas.ONE_CASE,
-        verify=lambda: _exclusive(formulas.BOTH_CASES),
-        correction="Both cases switch at ceil(1/c1). For gamma = floor(1/c1) < 1/c1 the statement claims S1 and S2 "
-        "at once.",
+        "LR-T2c",
+        formula=timelines.BOTH_CASES,
+        correction_formula=timelines.ONE_CASE,
+        verify=lambda: _exclusive(timelines.BOTH_CASES),
         correction_verify=lambda: all_of(lambda: _case_1("ceil"), lambda: _case_2("ceil")),
-        mutants=(mutant("corrected", "ceil in both cases", _exclusive, formulas.ONE_CASE),),
+        mutants=(mutant("corrected", "ceil in both cases", _exclusive, timelines.ONE_CASE),),
     ),
     refuted(
-        id="LR-T2d",
-        source="Lookahead Reasoning, Theorem 2, parallel dimension, Appendix B.1.1",
-        statement="When the draft tree never saturates, the parallel dimension of the target is floor(1/c1).",
-        assumptions="0 < c1 < 1, gamma >= 1/c1",
-        formula=formulas.DIMENSION_FLOOR,
-        correction_formula=formulas.DIMENSION,
-        verify=lambda: _dimension(formulas.DIMENSION_FLOOR),
-        correction="It is ceil(1/c1), as the proof and Section 3.3 say: targets start every c1 T and run for T. "
-        "With a depth limit gamma it is min(ceil(1/c1), gamma).",
+        "LR-T2d",
+        formula=timelines.DIMENSION_FLOOR,
+        correction_formula=timelines.DIMENSION,
+        verify=lambda: _dimension(timelines.DIMENSION_FLOOR),
         correction_verify=_dimension_proof,
-        mutants=(mutant("corrected", "ceil(1/c1)", _dimension, formulas.DIMENSION),),
-        notes="The draft finishes floor(1/c1) steps within T but has started ceil(1/c1) of them, and a target "
-        "starts with each.",
+        mutants=(mutant("corrected", "ceil(1/c1)", _dimension, timelines.DIMENSION),),
     ),
     proved(
-        id="LR-S8",
-        source="Lookahead Reasoning, Section 3.3 and Equation (5), parallel dimension",
-        statement="The asynchronous version occupies min(ceil(1/c1), k1) target generations at once.",
-        expression=statement("lookahead_reasoning", "parallel_dim_f"),
-        assumptions="0 < c1 < 1, integer k1 >= 1",
-        formula=formulas.DIMENSION,
+        "LR-S8",
+        formula=timelines.DIMENSION,
         verify=_dimension_proof,
-        mutants=(mutant("floor", "floor(1/c1)", _dimension, formulas.DIMENSION_FLOOR),),
-        notes="The printed c is c1.",
+        mutants=(mutant("floor", "floor(1/c1)", _dimension, timelines.DIMENSION_FLOOR),),
     ),
 )

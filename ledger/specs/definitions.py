@@ -12,7 +12,7 @@ from ledger.proving.deferred import sp
 from ledger.proving.domains import between, whole
 from ledger.proving.records import mutant, proved, refuted
 from ledger.proving.tools import all_of, identity, prove_identity
-from ledger.specs.block_tree import SEVERAL_BLOCKS, TREES, Tree, on_trees
+from ledger.specs.block_tree import TREES, Tree, on_trees
 from ledger.specs.common_proofs import prove_gibbs, prove_regret
 from ledger.specs.exact import Instance, Law, agree, decided, log, nonnegative, selection_law
 from ledger.specs.points import two_blocks, two_letters
@@ -132,9 +132,7 @@ def _collapse(shifted: bool = False) -> Predicate:
 
 def _verify_collapse(shifted: bool = False) -> Evidence:
     return searched(
-        _collapse(shifted),
-        {"tilt2": 3},
-        explain=lambda tilt2: "exp(beta r_PRM) = (1/2, 3/2), exp(beta r) = (1, 3)",
+        _collapse(shifted), {"tilt2": 3}, explain=lambda tilt2: "exp(beta r_PRM) = (1/2, 3/2), exp(beta r) = (1, 3)"
     )
 
 
@@ -257,92 +255,51 @@ _EXTRA_VALUE: Final = Predicate(
 )
 
 CLAIMS: tuple[Claim, ...] = (
-    proved(
-        id="SPECS-D1",
-        source="SPECS, Definitions 1 and 6",
-        statement="V of a full response is its reward r(x, y).",
-        assumptions="beta > 0",
-        no_formula="a definition at its last block: one completion is left, and the mean over it is its reward",
-        verify=_verify_terminal,
-        mutants=(mutant("beta^2", "1 / beta^2", _verify_terminal, 2),),
-    ),
+    proved("SPECS-D1", verify=_verify_terminal, mutants=(mutant("beta^2", "1 / beta^2", _verify_terminal, 2),)),
     refuted(
-        id="SPECS-D2",
-        source="SPECS, Definition 2, Theorems 1 and 2",
-        statement="The idealized process reward V(y_<=t) - V(y_<=t-1) can be taken to lie in [0, R].",
-        assumptions=SEVERAL_BLOCKS,
+        "SPECS-D2",
         formula=_range(),
         correction_formula=two_blocks(_WIDTH, _no_wider),
         verify=_verify_range,
-        correction="exp(beta r_PRM) has mean one under the target after every prefix, so a range [0, R] forces r_PRM "
-        "= 0. "
-        "What holds, and suffices: outcome rewards in a range of width R give process rewards of width R per prefix.",
         correction_verify=prove_block_range,
         mutants=(mutant("width", "width, not range", _verify_range, width=True),),
-        notes="Taken literally, Theorem 1 only speaks of problems with pi* = target. Read R as the width.",
     ),
     refuted(
-        id="SPECS-D3",
-        source="SPECS, Definition 3, Appendix B.1",
-        statement="With full responses as blocks the process reward collapses to the outcome reward.",
-        assumptions="one block",
+        "SPECS-D3",
         formula=_collapse(),
         correction_formula=two_letters(_COMMON_FACTOR, _unmoved),
         verify=_verify_collapse,
-        correction="It collapses to r - V(x, empty), which differs by a constant per prompt and gives the same laws.",
         correction_verify=_fix_collapse,
         mutants=(mutant("shifted", "up to a constant", _verify_collapse, shifted=True),),
-        notes="The switching rule does see the constant: a fixed tau means different things for r and for r_PRM.",
     ),
     refuted(
-        id="SPECS-D4",
-        source="SPECS, Definition 4, Appendix B.2",
-        statement="P(Y* = Y_i) = exp(S(Y_i)) / sum_j exp(S(Y_j)).",
-        assumptions="n i.i.d. candidates",
+        "SPECS-D4",
         formula=_duplicates(),
         verify=_verify_duplicates,
-        correction="That is the chance of the index i; a response that occurs N_y times has N_y times the chance.",
         correction_verify=_fix_duplicates,
         mutants=(mutant("index", "chance of the index", _verify_duplicates, False),),
-        notes="Equation 13 has the count.",
     ),
     proved(
-        id="SPECS-L2",
-        source="SPECS, Lemma 2 and Equation 11, Appendix B.3",
-        statement="The optimum is the product over blocks of target(y_t | ..) exp(beta r_PRM(y_t | ..)), normalised.",
-        assumptions=SEVERAL_BLOCKS,
+        "SPECS-L2",
         formula=two_blocks(_PRODUCT, _telescopes),
         verify=_verify_telescoping,
         mutants=(mutant("largest", "V by the best completion", _verify_telescoping, "max"),),
-        notes="The left side of Equation 11 ends at y_t; y_H is meant.",
     ),
     refuted(
-        id="SPECS-L2b",
-        source="SPECS, Lemma 2 (second part), Appendix B.3",
-        statement="The block optimum solves the minimisation of E[r_PRM] - D(. | target) / beta.",
-        assumptions=SEVERAL_BLOCKS,
+        "SPECS-L2b",
         formula=_minimum(),
         verify=_verify_minimum,
-        correction="It solves the maximisation.",
         correction_verify=_fix_minimum,
         mutants=(mutant("max", "maximisation", _verify_minimum, maximum=True),),
     ),
     proved(
-        id="SPECS-L2c",
-        source="SPECS, proof of Lemma 2 (last line), Appendix B.3",
-        statement="The block factors may carry exp(beta (r_PRM - V(y_<=t-1))) although r_PRM has V subtracted already.",
-        assumptions=SEVERAL_BLOCKS,
+        "SPECS-L2c",
         formula=_EXTRA_VALUE,
         verify=_verify_last_line,
         mutants=(mutant("one-side", "only in the numerator", _verify_last_line, False),),
-        notes="A slip without effect: numerator and denominator carry it.",
     ),
     proved(
-        id="SPECS-C",
-        source="SPECS, Section 3.2 and Appendix B.3",
-        statement="The block coefficient relaxes the sequence coefficient (C_block <= C_seq), which can grow like "
-        "C_block^H.",
-        assumptions=SEVERAL_BLOCKS,
+        "SPECS-C",
         formula=two_blocks(_COVERAGES, _relaxed),
         verify=_verify_coverages,
         mutants=(mutant("reverse", "C_seq <= C_block", _verify_coverages, reverse=True),),

@@ -12,11 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 from ledger.errata.cause import Severity
-from ledger.errata.errata import CAUSES, MAIN_RESULTS, WORDS, Errata, Found, errata_of, paper_key, severity_of
+from ledger.errata.errata import CAUSES, MAIN_RESULTS, Errata, Found, errata_of, paper_key, severity_of
 from ledger.errata.inline_math import typeset
 from ledger.errata.latex import latex
-from ledger.errata.lookahead_proofs import PROOFS
-from ledger.errata.lookahead_readings import READINGS
 from ledger.errata.markdown import markdown
 from ledger.ledger import PAPERS, Verdict, claim, claims
 from ledger.readme import sentence
@@ -24,6 +22,9 @@ from ledger.runner import Verification, verify_claim
 from specplan.commands.theorems import _SEVERITIES, _VERDICTS, theorems
 from theory.errors import ParameterError
 
+WORDS = {item.id: item.quotation for item in claims() if item.quotation}
+READINGS = {item.id: item.reading for item in claims() if item.reading}
+PROOFS = {item.id: item.proof for item in claims() if item.proof}
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 

@@ -15,8 +15,7 @@ from typing import Final
 
 from ledger.ledger import Claim, Evidence, Verdict
 from ledger.lookahead_reasoning import exact
-from ledger.lookahead_reasoning.formulas import hybrid as formulas
-from ledger.lookahead_reasoning.formulas.forms import peak_function
+from ledger.lookahead_reasoning.forms import peak_function
 from ledger.lookahead_reasoning.hybrid.lemma_3 import unimodal_proof
 from ledger.lookahead_reasoning.hybrid.lemma_6 import below_peak
 from ledger.lookahead_reasoning.hybrid.points import Synchronous, speedup, synchronous, threshold
@@ -182,34 +181,20 @@ _ENOUGH = synchronous(
 
 CLAIMS: tuple[Claim, ...] = (
     proved(
-        id="LR-T3k",
-        source="Lookahead Reasoning, Theorem 3, the constant in (6) for each budget (sharpened here)",
-        statement="With strict (7) and (8) the least constant that does for 1.157 in (6) is, rounded up to four "
-        "digits, 1.0902 at M = 4, 1.1143 at 6, 1.1255 at 8, 1.1320 at 10, 1.1362 at 12 and 1.1414 at 16.",
-        assumptions="0 < alpha_i, c_i < 1, even M as listed, budget gamma1 gamma2 <= M",
+        "LR-T3k",
         formula=_ENOUGH,
         verify=_constants,
         mutants=(
             mutant("less", "0.0001 less at each budget", _constants, -_UNIT_OF_PRINT),
             mutant("more", "0.0001 more is called the least", _constants, _UNIT_OF_PRINT),
         ),
-        notes="The constant is the maximum over alpha of R_n = (A(M-1) - (n-1) alpha**(M-1))/A(n) with n = M/2 and "
-        "A(k) = 1 + alpha + ... + alpha**(k-1). At M = 4 it is (5 sqrt(5) - 9)/2, at alpha = (sqrt(5) - 1)/2. "
-        "From M = 4 to 9 Theorem 3 thus needs less of (6) at the even budgets; at the odd ones LR-T3a, LR-T3c and "
-        "LR-T3d are left.",
     ),
     proved(
-        id="LR-T3l",
-        source="Lookahead Reasoning, Theorem 3, the constant in (6) for all budgets (sharpened here)",
-        statement="The least constant of each even budget is less than max F = 1.1562281731 of Lemma 6 and tends to it "
-        "as M grows: in (6) this maximum may stand for 1.157, and no smaller constant for every M.",
-        assumptions="0 < alpha_i, c_i < 1, even M >= 4, strict (7) and (8)",
-        formula=formulas.TIE_BELOW_PEAK,
+        "LR-T3l",
         verify=_asymptotic,
         mutants=(
             mutant("1.1562", "1.1562 bounds F", _asymptotic, "1.1562"),
             mutant("twice the gap", "F - R_n is twice as large", _asymptotic, "1.1563", 2),
         ),
-        notes="At M = 32 it is 1.1489, rounded up; LR-T3k has smaller budgets.",
     ),
 )

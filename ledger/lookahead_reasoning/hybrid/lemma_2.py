@@ -5,13 +5,12 @@ from __future__ import annotations
 import itertools
 from fractions import Fraction
 
-from ledger.ledger import Claim, Evidence, statement
+from ledger.ledger import Claim, Evidence
 from ledger.lookahead_reasoning import exact
-from ledger.lookahead_reasoning.formulas import lemmas
 from ledger.proving.cases import searched
 from ledger.proving.deferred import sp
 from ledger.proving.formulas import Formula
-from ledger.proving.records import mutant, proved, refuted
+from ledger.proving.records import formula_of, mutant, proved, refuted
 from ledger.proving.tools import identity, prove_identity, prove_sign, refute, screened
 
 __all__ = ["CLAIMS"]
@@ -107,7 +106,7 @@ def _gap_to_unsaturated() -> Evidence:
     ratio = below / ((1 - q) * (1 - a + c * a)) - 1
     closed = q * (1 - a) * (1 - c * x) / ((1 - q) * (1 - a + c * a))
     return screened(
-        _search_below(lemmas.BELOW_TO_END),
+        _search_below(formula_of("LR-L2d", "correction_formula")),
         identity(ratio - closed, "S1/S2 - 1 = q (1-alpha)(1-c1 gamma)/((1-q)(1-alpha+c1 alpha))"),
         lambda: prove_sign(closed.subs(c, s / x), unit=("alpha1", "q", "s"), what="positive for c1 gamma = s < 1"),
     )
@@ -115,63 +114,29 @@ def _gap_to_unsaturated() -> Evidence:
 
 CLAIMS: tuple[Claim, ...] = (
     proved(
-        id="LR-L2a",
-        source="Lookahead Reasoning, Lemma 2, Appendix B.1.2",
-        statement="f_async increases strictly over the integers 1 <= gamma <= ceil(1/c1) and is constant from there "
-        "on.",
-        expression=statement("lookahead_reasoning", "f_async"),
-        assumptions="0 < alpha1 < 1, 0 < c1 < 1",
-        formula=lemmas.DEEPER_IS_FASTER,
+        "LR-L2a",
         verify=lambda: _async_monotone(0),
         mutants=(
             mutant("one further", "increases up to ceil(1/c1) + 1", _async_monotone, 1),
             mutant("one earlier", "constant from ceil(1/c1) - 1", _async_monotone, -1),
         ),
-        notes="Repaired argument: the derivative is positive for real gamma <= 1/c1, which covers the integers below "
-        "ceil(1/c1); the last step goes to S1 = S2(1/c1).",
     ),
     proved(
-        id="LR-L2b",
-        source="Lookahead Reasoning, Lemma 2, proof, derivative",
-        statement="The numerator of f' is alpha1**gamma (1-alpha1) [(-log alpha1)(1 - c1 gamma) + c1 (1 - "
-        "alpha1**gamma)].",
-        assumptions="0 < alpha1 < 1, real gamma >= 1",
-        formula=lemmas.DERIVATIVE,
+        "LR-L2b",
         verify=_derivative_numerator,
         mutants=(mutant("sign", "minus the second term", _derivative_numerator, -1),),
     ),
     refuted(
-        id="LR-L2c",
-        source="Lookahead Reasoning, Lemma 2, proof, continuous function",
-        statement="On the reals 1 <= gamma < ceil(1/c1), 1 - c1 gamma > 0 and S2 increases strictly.",
-        assumptions="0 < alpha1 < 1, 0 < c1 < 1",
-        formula=lemmas.RISES_TO_CEILING,
-        correction_formula=lemmas.RISES_TO_END,
-        verify=lambda: _search_real(lemmas.RISES_TO_CEILING),
-        correction="Both hold for real gamma up to 1/c1. Between 1/c1 and ceil(1/c1), 1 - c1 gamma < 0 and S2 may "
-        "fall; no integer lies there, so Lemma 2 is not touched.",
+        "LR-L2c",
+        verify=lambda: _search_real(formula_of("LR-L2c")),
         correction_verify=lambda: _async_monotone(0),
-        mutants=(mutant("corrected", "gamma <= 1/c1", _search_real, lemmas.RISES_TO_END),),
+        mutants=(mutant("corrected", "gamma <= 1/c1", _search_real, formula_of("LR-L2c", "correction_formula")),),
     ),
     refuted(
-        id="LR-L2d",
-        source="Lookahead Reasoning, Lemma 2, proof, comparison of the cases",
-        statement="S1 >= S2(gamma) for real gamma < ceil(1/c1).",
-        assumptions="0 < alpha1 < 1, 0 < c1 < 1",
-        formula=lemmas.BELOW_TO_CEILING,
-        correction_formula=lemmas.BELOW_TO_END,
-        verify=lambda: _search_below(lemmas.BELOW_TO_CEILING),
-        correction="S1 > S2(gamma) exactly for gamma < 1/c1, hence at all integers below ceil(1/c1).",
+        "LR-L2d",
+        verify=lambda: _search_below(formula_of("LR-L2d")),
         correction_verify=_gap_to_unsaturated,
-        mutants=(mutant("corrected", "gamma < 1/c1", _search_below, lemmas.BELOW_TO_END),),
+        mutants=(mutant("corrected", "gamma < 1/c1", _search_below, formula_of("LR-L2d", "correction_formula")),),
     ),
-    proved(
-        id="LR-L2e",
-        source="Lookahead Reasoning, Lemma 2, proof, meeting point",
-        statement="S2(1/c1) = S1.",
-        assumptions="0 < alpha1 < 1, 0 < c1 < 1",
-        formula=lemmas.MEETING,
-        verify=_meets_unsaturated,
-        mutants=(mutant("2/c1", "at gamma = 2/c1", _meets_unsaturated, 2),),
-    ),
+    proved("LR-L2e", verify=_meets_unsaturated, mutants=(mutant("2/c1", "at gamma = 2/c1", _meets_unsaturated, 2),)),
 )

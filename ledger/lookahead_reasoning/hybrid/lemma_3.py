@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from ledger.ledger import Claim, Evidence, Verdict, statement
+from ledger.ledger import Claim, Evidence, Verdict
 from ledger.lookahead_reasoning import exact
-from ledger.lookahead_reasoning.formulas import hybrid, lemmas
-from ledger.lookahead_reasoning.formulas.forms import peak_function
+from ledger.lookahead_reasoning.forms import peak_function
 from ledger.lookahead_reasoning.hybrid.lemma_6 import below_peak
 from ledger.proving.balls import point
 from ledger.proving.cases import Cases, rows, walked
@@ -173,54 +172,27 @@ def _beyond_two(bound: str) -> Evidence:
 
 CLAIMS: tuple[Claim, ...] = (
     proved_with_fix(
-        id="LR-L3a",
-        source="Lookahead Reasoning, Lemma 3, Appendix B.1.2",
-        statement="As a function of real gamma, g increases up to a unique point and decreases after it; so does "
-        "f_sync.",
-        expression=statement("lookahead_reasoning", "g"),
-        assumptions="0 <= c2 < alpha2 < 1, real gamma >= 1",
-        formula=lemmas.ONE_PEAK_PRINTED,
-        correction_formula=lemmas.ONE_PEAK,
+        "LR-L3a",
         verify=lambda: with_fix(lambda: _falls_somewhere("0"), unimodal_proof),
-        correction="With 0 < c2 < alpha2, which the proof uses; at c2 = 0 g increases for ever.",
         correction_verify=unimodal_proof,
         mutants=(
             mutant("corrected", "c2 > 0, which needs no fix", _falls_somewhere, "1/1000"),
             mutant(
-                "sign",
-                "F is claimed to increase",
-                with_fix,
-                lambda: _falls_somewhere("0"),
-                lambda: unimodal_proof(-1),
+                "sign", "F is claimed to increase", with_fix, lambda: _falls_somewhere("0"), lambda: unimodal_proof(-1)
             ),
         ),
-        notes="The lemma prints alpha2 > c2 only. f_sync is the same function of (alpha1, c1).",
     ),
     proved(
-        id="LR-L3b",
-        source="Lookahead Reasoning, Lemma 3, integer maximum",
-        statement="Over the integers the maximum of g lies at some gamma* >= 2, since g(2)/g(1) = (1+alpha2)/(1+c2).",
-        assumptions="0 < c2 < alpha2 < 1",
-        formula=lemmas.SECOND_TOKEN,
+        "LR-L3b",
         verify=lambda: _integer_maximum("1"),
         mutants=(
             mutant("weaker", "alpha2 > c2/2", _integer_maximum, "1/2"),
             mutant("slightly weaker", "alpha2 > 0.99 c2", _integer_maximum, "0.99"),
         ),
-        notes="The condition is sharp: for alpha2 <= c2 the maximum is at gamma = 1. It may be shared by two "
-        "neighbours (alpha2 = 1/2, c2 = 1/27: g(4) = g(5)).",
     ),
     proved_with_fix(
-        id="LR-L3c",
-        source="Lookahead Reasoning, Lemma 3, proof, Step 3",
-        statement="F(gamma) = alpha2**gamma [(-log alpha2)(1 - c2 + c2 gamma) + c2] - c2 (1 - alpha2**gamma), which "
-        "tends to -c2.",
-        assumptions="0 < c2 < alpha2 < 1",
-        formula=lemmas.DISPLAY_PRINTED,
-        correction_formula=lemmas.DISPLAY,
+        "LR-L3c",
         verify=lambda: with_fix(lambda: _limit_display(1), lambda: _limit_display(0)),
-        correction="The + c2 inside the bracket counts c2 alpha2**gamma twice; without it the display equals F. The "
-        "limit, -c2, is right either way.",
         correction_verify=lambda: all_of(lambda: _limit_display(0), unimodal_proof),
         mutants=(
             mutant(
@@ -233,20 +205,11 @@ CLAIMS: tuple[Claim, ...] = (
         ),
     ),
     proved(
-        id="LR-L3d",
-        source="Lookahead Reasoning, Lemma 3 in the proof of Theorem 3, where the real maximiser lies (derived here)",
-        statement="Where (1+alpha)/(1+c) > 1.157, as (6) asks, the real maximiser of g exceeds 2. The least constant "
-        "that does is the maximum 1.15623 of Lemma 6; without (6) the real maximiser may lie below 2 while the integer "
-        "one is 2, as at alpha = 1/2, c = 2/5.",
-        assumptions="0 < c < alpha < 1",
-        formula=hybrid.BEYOND_TWO,
+        "LR-L3d",
         verify=lambda: _beyond_two("1.157"),
         mutants=(
             mutant("1.156", "1.156 for 1.157", _beyond_two, "1.156"),
             mutant("speculation pays", "1 for 1.157", _beyond_two, "1"),
         ),
-        notes="The maximiser is at most 2 exactly if c is at least c0, and then (1+alpha)/(1+c) <= F(1 - alpha): so "
-        "(6) with less than max F lets it sink to 2, at alpha = 1 - 0.5694. A proof that halves the maximiser and goes "
-        "on from a length of at least 1 needs this or a case of its own.",
     ),
 )

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
 from ledger.ledger import Claim, Evidence
-from ledger.lookahead_reasoning.formulas import hybrid as formulas
 from ledger.lookahead_reasoning.hybrid.lemma_4 import falls_in_x
 from ledger.lookahead_reasoning.hybrid.points import Synchronous, divisors, split
 from ledger.proving.cases import Predicate, searched
@@ -134,60 +133,36 @@ def _symbolic_split() -> sp.Expr:
 
 CLAIMS: tuple[Claim, ...] = (
     proved(
-        id="LR-L5a",
-        source="Lookahead Reasoning, Lemma 5, proof, Steps 1 and 2, Appendix B.1.2",
-        statement="gamma f'/f = a1(gamma) - c1 gamma/(1-c1+c1 gamma), likewise for g, and the difference of the "
-        "cost terms equals 1 - (1-c1)/(1-c1+c1 gamma) - c2 M/((1-c2) gamma + c2 M), which rises in gamma.",
-        assumptions="0 < alpha < 1, 0 < c < 1",
-        formula=formulas.LOG_DERIVATIVE,
+        "LR-L5a",
         verify=lambda: all_of(_log_derivative, _cost_terms),
         mutants=(mutant("sign", "plus the cost term", _log_derivative, -1),),
-        notes="The lemma calls its function v and w in turn; they are the same.",
     ),
     refuted(
-        id="LR-L5b",
-        source="Lookahead Reasoning, Lemma 5, proof, Step 3",
-        statement="w'(gamma) falls strictly on [1, M].",
+        "LR-L5b",
         expression=_symbolic_split,
-        assumptions="0 < alpha_i < 1, 0 < c_i < 1, M >= 4",
         formula=_CONCAVE,
         correction_formula=_RISES_THEN_FALLS,
         verify=lambda: _search_concave(_CONCAVE),
-        correction="The bracket gamma w'(gamma)/w(gamma) falls strictly, so w' changes sign at most once, from plus "
-        "to minus; that is all that the lemma uses. w itself is not concave.",
         correction_verify=lambda: screened(_search_concave(_RISES_THEN_FALLS), one_peak),
         mutants=(mutant("corrected", "w rises, then falls", _search_concave, _RISES_THEN_FALLS),),
     ),
     repaired(
-        id="LR-L5c",
-        source="Lookahead Reasoning, Lemma 5 (a)",
-        statement="If (7) and (8) hold, w has one peak and its maximum over the integers gamma with integer M/gamma "
-        "lies in [2, M/2].",
+        "LR-L5c",
         expression=_symbolic_split,
-        assumptions="M >= 4 (no parity stated)",
         formula=_INTERIOR_ODD,
         correction_formula=_INTERIOR,
         printed=lambda: _search_interior(_INTERIOR_ODD, (4, 5, 6)),
-        correction="M must be even, so that 2 and M/2 are divisors: a prime M has no divisor in [2, M/2]. For even M, "
-        "w(2) >= w(1), w(M/2) >= w(M) and the single peak give the claim.",
         repair=lambda: screened(_search_interior(_INTERIOR, (4, 6, 8, 12)), one_peak),
         mutants=(mutant("corrected", "even M only, which needs no fix", _search_interior, _INTERIOR, (4, 6, 8)),),
     ),
     proved(
-        id="LR-L5d",
-        source="Lookahead Reasoning, Lemma 5 (b)",
-        statement="If (7) fails, gamma = 1 (token-level only) is the unique maximiser over gamma1 gamma2 = M.",
-        assumptions="0 < alpha_i < 1, 0 < c_i < 1, integer M >= 4",
+        "LR-L5d",
         formula=_TOKEN_CORNER,
         verify=lambda: screened(_search_corner(_TOKEN_CORNER), one_peak),
         mutants=(mutant("holds", "if (7) holds", _search_corner, _corner(swap=False, claim="holds")),),
-        notes="(7) failing says w(2) < w(1) for real w; with one peak w falls from 2 on. No parity is needed.",
     ),
     proved(
-        id="LR-L5e",
-        source="Lookahead Reasoning, Lemma 5 (c)",
-        statement="If (8) fails, gamma = M (step-level only) is the unique maximiser over gamma1 gamma2 = M.",
-        assumptions="0 < alpha_i < 1, 0 < c_i < 1, integer M >= 4",
+        "LR-L5e",
         formula=_STEP_CORNER,
         verify=lambda: screened(_search_corner(_STEP_CORNER), one_peak),
         mutants=(mutant("holds", "if (8) holds", _search_corner, _corner(swap=True, claim="holds")),),

@@ -9,8 +9,7 @@ from typing import Any
 from flint import arb
 
 from ledger.ledger import Claim, Evidence, Verdict
-from ledger.lookahead_reasoning.formulas import lemmas
-from ledger.lookahead_reasoning.formulas.forms import peak_function
+from ledger.lookahead_reasoning.forms import peak_function
 from ledger.proving.balls import log_ratio, point, precision
 from ledger.proving.cases import Cases, rows, walked
 from ledger.proving.deferred import sp
@@ -152,75 +151,39 @@ def _symbolic_peak() -> sp.Expr:
 
 CLAIMS: tuple[Claim, ...] = (
     proved(
-        id="LR-L6a",
-        source="Lookahead Reasoning, Lemma 6, Appendix B.1.2",
-        statement="F(y) = 2 - y + (y - 2 + 1/y) log(1-y) < 1.157 for 0 < y < 1.",
+        "LR-L6a",
         expression=_symbolic_peak,
-        assumptions="0 < y < 1",
-        formula=lemmas.PEAK,
         verify=lambda: below_peak("1.157"),
         mutants=(mutant("1.156", "1.156 for 1.157", below_peak, "1.156"),),
     ),
-    proved(
-        id="LR-L6b",
-        source="Lookahead Reasoning, Lemma 6, proof, first derivative",
-        statement="F'(y) = (1 - y**-2) log(1-y) - 1/y.",
-        assumptions="0 < y < 1",
-        formula=lemmas.PEAK_SLOPE,
-        verify=lambda: _first_derivative(1),
-        mutants=(mutant("sign", "plus 1/y", _first_derivative, -1),),
-    ),
+    proved("LR-L6b", verify=lambda: _first_derivative(1), mutants=(mutant("sign", "plus 1/y", _first_derivative, -1),)),
     refuted(
-        id="LR-L6c",
-        source="Lookahead Reasoning, Lemma 6, proof, second derivative",
-        statement="F''(y) = N(y)/y**3 with N(y) = y(1+y) + 2 log(1-y), and N'(y) = -(2 y**2 - y + 1)/(1 - y).",
-        assumptions="0 < y < 1",
-        formula=lemmas.PEAK_CURVATURE_PRINTED,
-        correction_formula=lemmas.PEAK_CURVATURE,
+        "LR-L6c",
         verify=lambda: _second_derivative(1),
-        correction="N(y) = y(2+y) + 2 log(1-y), since (1+y)/y**2 + 1/y**2 = (2+y)/y**2, and N'(y) = -2 y**2/(1 - y). "
-        "N(0) = 0 and N' < 0 stay, so F'' < 0 on (0, 1) as concluded.",
         correction_verify=lambda: _concave(2),
         mutants=(mutant("corrected", "y(2+y)", _second_derivative, 2),),
     ),
     proved(
-        id="LR-L6d",
-        source="Lookahead Reasoning, Lemma 6, proof, concavity",
-        statement="F is strictly concave on (0, 1).",
-        assumptions="0 < y < 1",
-        formula=lemmas.PEAK_CONCAVE,
+        "LR-L6d",
         verify=lambda: _concave(2),
         mutants=(mutant("printed N", "the printed second derivative", _concave, 1),),
-        notes="With the corrected second derivative.",
     ),
     corrected(
-        id="LR-L6e",
-        source="Lookahead Reasoning, Lemma 6, proof, F' near 0",
-        statement="As y tends to 0, F'(y) = +O(y), so F'(y) tends to 0 from above.",
-        assumptions="y > 0",
+        "LR-L6e",
         formula=_AT_ZERO,
         correction_formula=_AT_ZERO_MENDED,
         verify=lambda: walked(_AT_ZERO),
-        correction="F'(0+) = 1/2: log(1-y) must be expanded to second order (the first-order display gives -y). The "
-        "sign used, F' > 0 near 0, is right.",
         holds=mutant("corrected", "1/2", walked, _AT_ZERO_MENDED),
     ),
     corrected(
-        id="LR-L6f",
-        source="Lookahead Reasoning, Lemma 6, proof, F' near 1",
-        statement="As y tends to 1, 1 - 1/y**2 tends to 1 and F'(y) to minus infinity.",
-        assumptions="y < 1",
+        "LR-L6f",
         formula=_AT_ONE,
         correction_formula=_AT_ONE_MENDED,
         verify=lambda: walked(_AT_ONE),
-        correction="1 - 1/y**2 tends to 0 and F'(y) to -1. The sign used, F' < 0 near 1, is right, so F' has one zero.",
         holds=mutant("corrected", "-1", walked, _AT_ONE_MENDED),
     ),
     proved(
-        id="LR-L6g",
-        source="Lookahead Reasoning, Lemma 6, proof, numerical evaluation",
-        statement="The maximum is at y* = 0.5693971022 with F(y*) = 1.1562281731, to the printed digits.",
-        assumptions="0 < y < 1",
+        "LR-L6g",
         formula=_DIGITS,
         verify=_peak,
         mutants=(

@@ -9,8 +9,7 @@ from fractions import Fraction
 
 from ledger.ledger import Claim, Evidence
 from ledger.lookahead_reasoning import exact
-from ledger.lookahead_reasoning.formulas import hybrid as formulas
-from ledger.lookahead_reasoning.formulas.forms import peak_function
+from ledger.lookahead_reasoning.forms import peak_function
 from ledger.proving.balls import point
 from ledger.proving.cases import Predicate, searched
 from ledger.proving.deferred import sp
@@ -136,27 +135,17 @@ def _substitution(share: str) -> Evidence:
 
 CLAIMS: tuple[Claim, ...] = (
     proved(
-        id="LR-T3g",
-        source="Lookahead Reasoning, Theorem 3, proof, Step 1",
-        statement="D_i falls strictly in M, both of its factors do, and D_i(2) = (1+alpha_i)/(1+c_i).",
-        assumptions="0 < alpha_i < 1, 0 < c_i < 1, M >= 2",
-        formula=formulas.THRESHOLD_FALLS,
+        "LR-T3g",
         verify=lambda: all_of(threshold_at_two, threshold_falls),
         mutants=(
             mutant("at four", "D_i(4) for D_i(2)", threshold_at_two, 4),
             mutant("rises", "D_i rises", threshold_falls, -1),
         ),
-        notes="At c_i = 0 the second factor is constant; D_i still falls.",
     ),
     proved_with_fix(
-        id="LR-T3i",
-        source="Lookahead Reasoning, Theorem 3, proof, Step 2, stationarity",
-        statement="a2(gamma2*) = c2 gamma2*/(1 - c2 + c2 gamma2*) at the integer maximiser gamma2*.",
-        assumptions="0 < c2 < alpha2 < 1",
+        "LR-T3i",
         formula=_STATIONARY,
-        correction_formula=formulas.STATIONARY,
         verify=lambda: with_fix(_stationary_at_integer, _stationary_at_real),
-        correction="It holds at the real maximiser of g, which is in general not an integer.",
         correction_verify=_stationary_at_real,
         mutants=(
             mutant(
@@ -169,12 +158,7 @@ CLAIMS: tuple[Claim, ...] = (
         ),
     ),
     proved(
-        id="LR-T3j",
-        source="Lookahead Reasoning, Theorem 3, proof, Step 2, substitution",
-        statement="With y = 1 - alpha2**(gamma/2) at the real maximiser gamma, (1+alpha2**(gamma/2))(1 - "
-        "a2(gamma)/2) = 2 - y + (y - 2 + 1/y) log(1-y), and this is h(1,gamma)/h(2,gamma/2) times r1.",
-        assumptions="0 < c2 < alpha2 < 1",
-        formula=formulas.SUBSTITUTION,
+        "LR-T3j",
         verify=lambda: all_of(lambda: _substitution("1/2"), peak_identity),
         mutants=(mutant("whole", "1 - a2 for 1 - a2/2", _substitution, "1"),),
     ),

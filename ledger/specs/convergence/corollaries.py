@@ -10,7 +10,7 @@ from typing import Final
 
 from flint import arb
 
-from ledger.ledger import Claim, Evidence, statement
+from ledger.ledger import Claim, Evidence
 from ledger.proving.balls import point, precision
 from ledger.proving.cases import Predicate, searched
 from ledger.proving.deferred import sp
@@ -19,7 +19,6 @@ from ledger.proving.records import mutant, proved, repaired
 from ledger.proving.tools import all_of, exhaustive, identity
 from ledger.specs import exact
 from ledger.specs.common_proofs import covered, prove_coverage, prove_density_ratio, prove_gibbs
-from ledger.specs.formulas import HITS_ITS_MEAN
 from ledger.specs.points import own_drafts, poisson_weights, two_letters
 
 __all__ = ["CLAIMS", "bounded", "poisson_bounded", "prove_poisson_moment"]
@@ -251,107 +250,56 @@ def _verify_draft_poisson(scale: int = 6) -> Evidence:
 
 CLAIMS: tuple[Claim, ...] = (
     proved(
-        id="SPECS-PM",
-        source="SPECS, after Theorem 4, Appendix B.2",
-        statement="Poisson(n) hits its mean with probability of order 1/sqrt(n): at least exp(-1) / sqrt(n), so a mean "
-        "bound becomes a bound at width n for a factor e sqrt(n).",
-        assumptions="n >= 1 an integer",
-        formula=HITS_ITS_MEAN,
+        "SPECS-PM",
         verify=_verify_mass,
         mutants=(
             mutant("doubled", "2 exp(-1) / sqrt(n)", _verify_mass, 2),
             mutant("slightly more", "1.01 exp(-1) / sqrt(n)", _verify_mass, Fraction(101, 100)),
         ),
-        notes="Given N > 0 the probability is larger still.",
     ),
     repaired(
-        id="SPECS-PM-order",
-        source="SPECS, before Theorem 4, Appendix B.2",
-        statement="Since Poisson(n) hits its mean with probability at least of order 1/n, a mean bound becomes a bound "
-        "at width n for a factor sqrt(n).",
-        assumptions="n >= 3 an integer",
+        "SPECS-PM-order",
         formula=_sqrt_for(Fraction(1)),
-        correction_formula=HITS_ITS_MEAN,
         printed=partial(_factor_sqrt, Fraction(1)),
-        correction="The probability is at least of order 1/sqrt(n), as the second mention has it; from 1/n only a "
-        "factor n would follow.",
         repair=_verify_mass,
         mutants=(mutant("corrected", "1/sqrt(n), which needs no fix", _factor_sqrt, _HALF),),
     ),
     proved(
-        id="SPECS-E10",
-        source="SPECS, Equation 10, Appendix B.2",
-        statement="At each fixed width n >= 3, D(pi_n | pi*) = O(kappa^2 log(n)^2 / n^(3/2)).",
-        expression=statement("specs", "chi_square_bound"),
-        assumptions=f"{exact.FIXED_WIDTH}; n >= 3",
+        "SPECS-E10",
         formula=two_letters(_EQUATION_10, _equation_10, widths=(3, 6)),
         verify=_verify_equation10,
         mutants=(mutant("n^6", "power 6 of n", _verify_equation10, Fraction(6)),),
-        notes="Constant one, and far from tight: the true order at a fixed width is 1/n^2 (SPECS-X1).",
     ),
     proved(
-        id="SPECS-C1",
-        source="SPECS, Corollary 1 (Poisson width), Appendix B.2",
-        statement="Drafts from the target, rewards in [0, R]: the Poisson mean of the divergence is O(exp(2 beta R) / "
-        "n^2) up to logarithms.",
-        expression=statement("specs", "poisson_bound"),
-        assumptions=f"{exact.FIXED_WIDTH}; generator = target; n >= 3",
+        "SPECS-C1",
         formula=_POISSON_TARGET,
         verify=_verify_target_poisson,
         mutants=(mutant("1", "constant 1 for 6", _verify_target_poisson, 1),),
-        notes="Constant 6 / (1 - exp(-3)) < 6.32, no logarithm.",
     ),
     repaired(
-        id="SPECS-C1b",
-        source="SPECS, Corollary 1 (fixed width), Appendix B.2",
-        statement="Drafts from the target: by Markov's inequality on the Poisson mean, of order exp(2 beta R) / n^2, "
-        "the divergence is also at each fixed n >= 3 O(exp(2 beta R) / n^2) up to logarithms.",
-        expression=statement("specs", "chi_square_bound"),
-        assumptions=f"{exact.FIXED_WIDTH}; generator = target; n >= 3",
+        "SPECS-C1b",
         formula=_markov_for(),
         correction_formula=own_drafts(_OWN_BOUND, _within_own),
         printed=_markov,
-        correction="The bound holds at each fixed width by SPECS-X1, with constant one and no logarithm. Markov's "
-        "inequality costs a factor sqrt(n), so it gives n^(-3/2) only, as Equation 10 and Corollary 2 say.",
         repair=_verify_target,
         mutants=(mutant("factor sqrt(n)", "for a factor 10 sqrt(n), which needs no fix", _markov, _HALF),),
     ),
     proved(
-        id="SPECS-C2",
-        source="SPECS, Corollary 2, Appendix B.2",
-        statement="Drafts from the draft model: Poisson mean O(C^2 exp(2 beta R) / n^2) and, at fixed width, "
-        "O(C^2 exp(2 beta R) / n^(3/2)), up to logarithms.",
-        expression=statement("specs", "chi_square_bound"),
-        assumptions=f"{exact.FIXED_WIDTH}; C = max(t/g) max(g/t) finite; n >= 3",
+        "SPECS-C2",
         formula=_POISSON_DRAFT,
         verify=_verify_draft_poisson,
         mutants=(mutant("1", "constant 1 for 6", _verify_draft_poisson, 1),),
-        notes="Fixed width: ((C exp(beta R) - 1) / n)^2, better than printed by sqrt(n) and a logarithm.",
     ),
     repaired(
-        id="SPECS-T3",
-        source="SPECS, Theorem 3, Equations 8 and 9 and Remark 1, Appendix B.1",
-        statement="One selection among full responses: log(1 + chi2(pi | pi*)) = O(C^2 exp(2 beta R) / n^(3/2)) up to "
-        "logarithms, C of Equation 9; the text announces O(1/n^2).",
-        expression=statement("specs", "chi_square_bound"),
-        assumptions=f"{exact.FIXED_WIDTH}; n >= 3",
+        "SPECS-T3",
         formula=_one_prompt_for(),
         correction_formula=two_letters(_COVERED_BOUND, _within_covered, widths=(3, 5)),
         printed=_one_prompt,
-        correction="Equation 9 fixes a prompt, Equation 8 averages over prompts: take the largest C. With prompts "
-        "averaged, log(1 + E chi2) is meant.",
         repair=_verify_coverage_bound,
         mutants=(mutant("corrected", "C at the worst prompt, which needs no fix", _one_prompt, worst=True),),
-        notes="Both rates hold (SPECS-X1); 'Assumption 1' in the statement names the reward-model error, not the "
-        "Poisson width, and no Poisson width is needed.",
     ),
     proved(
-        id="SPECS-D5",
-        source="SPECS, Definition 5 and Equation 9, Appendix B.2",
-        statement="The score ratio satisfies phi_max / phi_min <= C exp(beta R), and C >= 1 with C = 1 for equal "
-        "models.",
-        expression=statement("specs", "exponentiated_score"),
-        assumptions="rewards in a range of width R; target and generator positive on the alphabet",
+        "SPECS-D5",
         formula=two_letters("kappa <= C exp(beta R) and C >= 1", covered, widths=(1, 1)),
         verify=prove_coverage,
         mutants=(mutant("one-norm", "C is max(t/g) alone", prove_coverage, both=False),),

@@ -61,10 +61,7 @@ def _sums_to_one(instance: exact.Instance, n: int, *, lost: Fraction = Fraction(
 
 def _verify_counts(shift: int = 0) -> Evidence:
     """The law by counts, E[N_y phi_y / sum | N], is the law by indices of Definition 4."""
-    return all_of(
-        exact.agree(partial(_counted, shift=shift), what=_COUNTED),
-        _exchange,
-    )
+    return all_of(exact.agree(partial(_counted, shift=shift), what=_COUNTED), _exchange)
 
 
 def _verify_optimum_laplace(power: int = 1) -> Evidence:
@@ -104,11 +101,7 @@ def _psi(with_weight: bool = False) -> Predicate:
 
 
 def _verify_psi(with_weight: bool = False) -> Evidence:
-    return searched(
-        _psi(with_weight),
-        {"gen1": _HALF, "phi1": 2},
-        explain=lambda gen1, phi1: f"it is {gen1 * phi1}",
-    )
+    return searched(_psi(with_weight), {"gen1": _HALF, "phi1": 2}, explain=lambda gen1, phi1: f"it is {gen1 * phi1}")
 
 
 def _verify_total(lost: Fraction = Fraction(0)) -> Evidence:
@@ -169,9 +162,7 @@ def _truncated(truncated: bool = True) -> Predicate:
 
 def _verify_truncated(truncated: bool = True) -> Evidence:
     return searched(
-        _truncated(truncated),
-        {"q": _HALF},
-        explain=lambda q: "each letter is missing with chance 1/3, both never",
+        _truncated(truncated), {"q": _HALF}, explain=lambda q: "each letter is missing with chance 1/3, both never"
     )
 
 
@@ -189,83 +180,52 @@ def _fix_truncated() -> Evidence:
 
 CLAIMS: tuple[Claim, ...] = (
     proved(
-        id="SPECS-E13",
-        source="SPECS, Definition 4 and Equations 13 and 14, Appendices B.2 and C",
-        statement="The law of the selected letter is E[N_y phi_y / sum of weights | N], with N_y the count of y.",
-        assumptions=exact.POISSON_WIDTH,
+        "SPECS-E13",
         formula=two_letters(_COUNTED, _counted),
         verify=_verify_counts,
         mutants=(mutant("width", "n + 1 draws", _verify_counts, 1),),
-        notes="Equation 14 mentions N_0 ~ Poisson(n) without using it, and the sum of Definition 4 runs to n, not to "
-        "N.",
     ),
     proved(
-        id="SPECS-E14",
-        source="SPECS, display after Equation 14, Appendix C",
-        statement="pi*(y) = gen(y) phi(y) / (-Phi'(0)).",
-        assumptions=exact.POISSON_WIDTH,
+        "SPECS-E14",
         formula=two_letters(_TILTED, _tilts, widths=(1, 1)),
         verify=_verify_optimum_laplace,
         mutants=(mutant("squared", "phi squared", _verify_optimum_laplace, 2),),
     ),
     proved(
-        id="SPECS-L4",
-        source="SPECS, Lemma 4 and Equation 15, Appendix C",
-        statement="The law at Poisson width is n g_y w_y / (1 - exp(-n)) times the integral of "
-        "exp(n (Phi(s) - 1) - s w_y) over s > 0.",
+        "SPECS-L4",
         expression=first_of_two("poisson_selection"),
-        assumptions=exact.POISSON_WIDTH,
         formula=two_letters(_LEMMA_4, _lemma_4),
         verify=_verify_lemma4,
         mutants=(
             mutant("power", "coefficient k has Phi^k", _verify_lemma4, 0),
             mutant("no-weight", "factor w_y left out", _verify_lemma4, 1, False),
         ),
-        notes="The same formula at a fixed width: k g w integral of Phi^(k-1) exp(-s w).",
     ),
     refuted(
-        id="SPECS-L4b",
-        source="SPECS, proof of Lemma 4, Appendix C",
-        statement="Psi_y(s), defined with the factor phi_y, equals n g_y exp(-s phi_y) exp(n (Phi(s) - 1)).",
-        assumptions=exact.POISSON_WIDTH,
+        "SPECS-L4b",
         formula=_psi(),
         correction_formula=two_letters(_LEMMA_4, _lemma_4),
         verify=_verify_psi,
-        correction="It equals n g_y phi_y exp(-s phi_y) exp(n (Phi(s) - 1)); the Lemma has the factor again.",
         correction_verify=_verify_lemma4,
         mutants=(mutant("kept", "factor phi_y kept", _verify_psi, with_weight=True),),
-        notes="The proof then inserts into Equation 16; Equation 15 is meant.",
     ),
     proved(
-        id="SPECS-L4c",
-        source="SPECS, check after Lemma 4, Appendix C",
-        statement="The law of Lemma 4 sums to one.",
-        assumptions=exact.POISSON_WIDTH,
+        "SPECS-L4c",
         formula=two_letters(_WHOLE, _sums_to_one),
         verify=_verify_total,
         mutants=(mutant("zero-weight", "a letter of weight zero, mass 1/4", _verify_total, _HALF**2),),
-        notes="Needs positive weights: a letter of weight zero and mass g leaves 1 - g^k, and with chance g^k no "
-        "candidate can be selected at all.",
     ),
     proved(
-        id="SPECS-L5",
-        source="SPECS, Lemma 5 and Equation 16, Appendix C",
-        statement="The mean square of pi_N(y) over Poisson widths is w^2 g^2 / (1 - exp(-n)) times the double integral "
-        "of (n + n^2 Phi Phi') exp(-(s1 + s2) w + n (Phi Phi' - 1)).",
+        "SPECS-L5",
         expression=first_of_two("selection_second_moment"),
-        assumptions=exact.POISSON_WIDTH,
         formula=two_letters(_LEMMA_5, _lemma_5),
         verify=prove_lemma_5,
         mutants=(mutant("no-linear", "term n left out", prove_lemma_5, linear=False),),
     ),
     refuted(
-        id="SPECS-L5b",
-        source="SPECS, proof of Lemma 5, Appendix C",
-        statement="Over N > 0 Poisson draws the counts of different letters are independent.",
-        assumptions=exact.POISSON_WIDTH,
+        "SPECS-L5b",
         formula=_truncated(),
         verify=_verify_truncated,
-        correction="They are independent without the condition N > 0; the proof needs only that.",
         correction_verify=_fix_truncated,
         mutants=(mutant("untruncated", "N = 0 allowed", _verify_truncated, truncated=False),),
     ),

@@ -144,59 +144,34 @@ def _verify_others(worse: tuple[str, ...] = (_LARGE_RSD, _PLAIN_SCORE)) -> Evide
 
 CLAIMS: tuple[Claim, ...] = (
     refuted(
-        id="SPECS-NOTARGET",
-        source="SPECS, Section 4.3, draft selection score, against Tables 1 and 2",
-        statement="Without the target model as a generator SPECS is much more accurate than beam search with the small "
-        "model.",
-        assumptions="Qwen pair, equal benchmark and width; 'much' is read as 'at all'",
+        "SPECS-NOTARGET",
         formula=_no_target(),
         verify=_verify_no_target,
-        correction="It is ahead in 7 of 9 settings, by up to 16.1 points (OlympiadBench, width 4), and behind on "
-        "MATH500 at widths 8 and 16.",
         correction_verify=_fix_no_target,
         mutants=(mutant("SPECS", "SPECS itself", _verify_no_target, "SPECS"),),
     ),
     refuted(
-        id="SPECS-NOTARGET-s",
-        source="SPECS, Section 4.3, latency of the draft selection score, against Tables 1 and 2",
-        statement="Without the target model as a generator SPECS has a latency that is not much worse than that "
-        "of beam search with the small model.",
-        assumptions="Qwen pair, equal benchmark and width; 'much' is read as by more than a third",
+        "SPECS-NOTARGET-s",
         formula=_as_fast(),
         verify=_verify_as_fast,
-        correction="By up to a third in 8 of 9 settings (less on MATH500, where it is faster); by 65 % on "
-        "OlympiadBench at width 4.",
         correction_verify=_fix_as_fast,
         mutants=(mutant("two thirds", "by more than two thirds", _verify_as_fast, Fraction(2, 3)),),
     ),
     proved(
-        id="SPECS-RANDOM",
-        source="SPECS, Section 4.3, dynamic switching, against Table 2",
-        statement="Switching at random is much less accurate than switching on the reward.",
-        assumptions="Qwen pair, all nine settings of Table 2; 'much' is read as by 5 points",
+        "SPECS-RANDOM",
         formula=_worse_at_random(),
         verify=_verify_random,
         mutants=(mutant("6", "by 6 points", _verify_random, "6"),),
-        notes="The smallest difference is 5.6 points (OlympiadBench, width 16). Random switching is also faster "
-        "in eight of nine settings.",
     ),
     refuted(
-        id="SPECS-D8",
-        source="SPECS, Appendix D.8, first ablation, against Table 6",
-        statement="SPECS that starts with the small model performs better than RSD.",
-        assumptions="Qwen pair, equal benchmark and width; accuracy",
+        "SPECS-D8",
         formula=_variant(_SMALL_START, "RSD"),
         verify=lambda: _verify_variant(_SMALL_START, "RSD"),
-        correction="In 8 of 9 settings; on MATH500 at width 4 RSD is more accurate, 77.8 against 77.5 %.",
         correction_verify=_fix_small_start,
         mutants=(mutant("other RSD", "than RSD that starts large", _verify_variant, _SMALL_START, _LARGE_RSD),),
     ),
     proved(
-        id="SPECS-D8b",
-        source="SPECS, Appendix D.8, second and third ablation, against Table 6",
-        statement="SPECS is more accurate than RSD that starts with the large model, and than SPECS without the "
-        "log-likelihood in its score.",
-        assumptions="Qwen pair, all nine settings of Table 6",
+        "SPECS-D8b",
         formula=_others(),
         verify=_verify_others,
         mutants=(mutant("RSD", "than RSD", _verify_others, ("RSD",)),),

@@ -112,51 +112,33 @@ def _verify_comparable(below: str = "2", fewest: int = 17) -> Evidence:
 
 CLAIMS: tuple[Claim, ...] = (
     proved(
-        id="SPECS-COMP",
-        source="SPECS, Section 4.2, accuracy against Table 1",
-        statement="At equal width SPECS is as accurate as beam search with the large model, or more.",
-        assumptions="both pairs, 18 settings; 'comparable' is read as within 2 points",
+        "SPECS-COMP",
         formula=_comparable(),
         verify=_verify_comparable,
         mutants=(
             mutant("never below", "in all 18", _verify_comparable, fewest=18),
             mutant("one point", "within 1 point", _verify_comparable, below="1"),
         ),
-        notes="Below in one setting, by 2.0 points: Llama pair, OlympiadBench, width 16.",
     ),
     proved(
-        id="SPECS-SHARE",
-        source="SPECS, Section 4.2, share of the large model (%B of Table 1)",
-        statement="The large model writes a greater share of the steps on AMC23 and OlympiadBench than on MATH500.",
-        assumptions="both pairs, each width",
+        "SPECS-SHARE",
         formula=_greater(),
         verify=_verify_share,
         mutants=(mutant("AMC23", "least on AMC23", _verify_share, "AMC23"),),
-        notes="RSD has the same order in every setting, so the order does not tell the two methods apart.",
     ),
     proved(
-        id="SPECS-D7",
-        source="SPECS, Appendix D.7 (performance recovered) against Table 5",
-        statement="With beta = 2 L and tau among 0.7, 0.8 and 0.9 most of the performance is recovered.",
-        assumptions="Qwen pair; 'most' is read as 89 % of the accuracy, and at most 1.2 s more",
+        "SPECS-D7",
         formula=_kept(),
         verify=_verify_fixed,
         mutants=(
             mutant("95 %", "95 % of the accuracy", _verify_fixed, "95/100"),
             mutant("1 s", "at most 1 s more", _verify_fixed, slower="1"),
         ),
-        notes="From 0 to 6.1 points are lost, 2.8 in the median; most on AMC23 at width 4, 53.1 for 59.2 %. "
-        "L, the token budget of a step, is not printed.",
     ),
     proved(
-        id="SPECS-D7b",
-        source="SPECS, Table 3 beside Appendix D.7 (comparison derived here)",
-        statement="The betas that the full search chose differ by a factor of 1250 (Qwen pair) and 100 (Llama), so "
-        "beta = 2 L is not among them throughout.",
-        assumptions="Table 3, one L for all benchmarks of a pair",
+        "SPECS-D7b",
         formula=_spread(),
         verify=_verify_spread,
         mutants=(mutant("2000", "2000 (Qwen pair)", _verify_spread, 2000),),
-        notes="That 2 L does well all the same says that performance depends little on beta (SPECS-D7).",
     ),
 )

@@ -176,62 +176,36 @@ def _fix_tables() -> Evidence:
 
 CLAIMS: tuple[Claim, ...] = (
     refuted(
-        id="SPECS-TAB1",
-        source="SPECS, Abstract and Section 4.2 against Table 1",
-        statement="The latency falls by up to about 18 % against beam search with the large model at equal accuracy.",
-        assumptions="Qwen pair, equal width",
+        "SPECS-TAB1",
         formula=_saving(),
         verify=_verify_saving,
-        correction="Qwen pair: by up to 25.8 % (MATH500, width 16, where SPECS is also more accurate), 0 to 19.1 % in "
-        "the other rows. Llama pair: SPECS is slower than that beam search in all nine rows, by 4 to 47 %.",
         correction_verify=_fix_saving,
         mutants=(mutant("26%", "limit 26 %", _verify_saving, Fraction(26, 100)),),
-        notes="The text understates its table for one pair and does not mention the other (AMC23, width 8: 28.0 s "
-        "against 19.1 s).",
     ),
     refuted(
-        id="SPECS-TAB2",
-        source="SPECS, Tables 1 and 2",
-        statement="The ablation repeats the latency of SPECS from the main table (MATH500, width 16).",
-        assumptions="same method, data set and width",
+        "SPECS-TAB2",
         formula=_repeats(),
         correction_formula=_repeats(_OTHER),
         verify=_verify_tables,
-        correction="Table 2 has 11.748 s, Tables 1, 5 and 6 have 15.8 s; a reproduction should take the latter.",
         correction_verify=_fix_tables,
         mutants=(mutant("others", "the other eight rows", _verify_tables, _OTHER),),
     ),
     refuted(
-        id="SPECS-TAB1a",
-        source="SPECS, Table 1 (seconds per step) against section 2",
-        statement="A step of SPECS, drafted or not, holds the work of a step of beam search with the small model at "
-        "that width, and so takes at least as long.",
-        assumptions="same pair, data set and width",
+        "SPECS-TAB1a",
         formula=_contains(),
         correction_formula=_contains(_REPEATED),
         verify=_verify_contains,
-        correction="It does in 17 of 18 cells. On MATH500 with the Qwen pair at width 16 Table 1 has 1.31 s against "
-        "1.57 s: the seconds per step (1.31) and the share of the large model (45.5 %) are those of width 8. At 15.8 s "
-        "per problem they would make 12.1 steps, where 8.6 are at width 8; the mixture of both searches is 1.83 s.",
         correction_verify=_fix_contains,
         mutants=(mutant("elsewhere", "the other 17 cells", _verify_contains, _REPEATED),),
-        notes="Probably the row of width 8 was copied.",
     ),
     refuted(
-        id="SPECS-TAB1b",
-        source="SPECS, Table 1 (seconds per step) against Observation 1 and section 5",
-        statement="Speculative drafting makes a step faster than beam search with the large model.",
-        assumptions="same pair, data set and width",
+        "SPECS-TAB1b",
         formula=_faster(),
         verify=_verify_faster,
-        correction="With the Qwen pair a step is 0.4 to 13 % faster (without the cell of SPECS-TAB1a). With the "
-        "Llama pair it is slower in eight of nine cells, by up to 25.8 %, although 78 to 98 % of the steps are the "
-        "large model's own.",
         correction_verify=_fix_faster,
         mutants=(
             mutant("other pair", "the Qwen pair", _verify_faster, "Qwen2.5"),
             mutant("1.27", "at most 1.27 times", _verify_faster, "Llama3", "1.27"),
         ),
-        notes="A mixture of the two kinds of steps cannot be slower than both: something else is in these times.",
     ),
 )
