@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Final
 
 from ledger.ledger import Claim, Evidence
-from ledger.proving.cases import Cases, Predicate, grid, rows, searched, walked
+from ledger.proving.cases import Cases, Predicate, grid, rows
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between
 from ledger.proving.once import once
@@ -32,12 +32,7 @@ def _preserves(agreement: str | None = None) -> Cases:
         test=lambda share, agreement: _differs(share, agreement) == 0,
         cases=rows(*[{"share": row[2], "agreement": agreement or row[1]} for row in CONFIDENT.values()]),
         where="both families of Figure 1",
-    )
-
-
-def _verify_preserves(agreement: str | None = None) -> Evidence:
-    return searched(
-        _preserves(agreement), explain=lambda **row: f"it differs in {float(100 * _differs(**row)):.1f} % of decisions"
+        explain=lambda **row: f"it differs in {float(100 * _differs(**row)):.1f} % of decisions",
     )
 
 
@@ -101,10 +96,6 @@ def _error_types(*counted: tuple[str, str]) -> Cases:
 _BOTH_ERRORS: Final = (("accept", "reject"), ("reject", "accept"))
 
 
-def _verify_error_types(*counted: tuple[str, str]) -> Evidence:
-    return walked(_error_types(*counted))
-
-
 def _tv(p: Fraction, q: Fraction) -> Fraction:
     """Total variation of two laws on {right, wrong}."""
     return abs(p - q)
@@ -118,13 +109,7 @@ def _drift(steps: int = 2) -> Predicate:
         domain={"eps": between(0, "1/2"), "right": between(0, 1)},
         premise=lambda eps, right: right >= steps * eps,
         given=f"right >= {steps} eps",
-    )
-
-
-def _verify_drift(steps: int = 2) -> Evidence:
-    return searched(
-        _drift(steps),
-        {"eps": "1/10", "right": "9/10"},
+        at=[{"eps": "1/10", "right": "9/10"}],
         explain=lambda eps, right: f"P(right) went from {right} to {right - steps * eps}",
     )
 
@@ -155,9 +140,8 @@ CLAIMS: tuple[Claim, ...] = (
     refuted(
         "CS-P1",
         formula=_preserves(),
-        verify=_verify_preserves,
         correction_verify=_verify_bound,
-        mutants=(mutant("perfect gate", "agreement 1 among the confident", _verify_preserves, "1"),),
+        mutants=(mutant("perfect gate", "agreement 1 among the confident", _preserves, "1"),),
     ),
     proved(
         "CS-P2",
@@ -170,15 +154,13 @@ CLAIMS: tuple[Claim, ...] = (
     verified(
         "CS-P3",
         formula=_error_types(*_BOTH_ERRORS),
-        verify=lambda: _verify_error_types(*_BOTH_ERRORS),
-        mutants=(mutant("accepts only", "false rejects left out", _verify_error_types, ("accept", "reject")),),
+        mutants=(mutant("accepts only", "false rejects left out", _error_types, ("accept", "reject")),),
     ),
     refuted(
         "CS-P4",
         formula=_drift(),
         correction_formula=_PATHS,
-        verify=_verify_drift,
         correction_verify=_verify_triangle,
-        mutants=(mutant("one step", "a single exchange", _verify_drift, steps=1),),
+        mutants=(mutant("one step", "a single exchange", _drift, steps=1),),
     ),
 )

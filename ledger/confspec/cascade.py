@@ -108,31 +108,26 @@ def _gate(*quantities: str) -> Cases:
     )
 
 
-def _verify_gate(*quantities: str) -> Evidence:
-    return walked(_gate(*quantities))
-
-
 _MISLED: Final = (_INSTANCES.index((Fraction(7, 10), True)), _INSTANCES.index((Fraction(9, 10), False)))
 """Two instances, the more confident one wrong."""
 
 
 def _reliability(quantity: str = "confident agreement") -> Predicate:
     """Agreement among the confident falls from 1/2 to 0."""
+
+    def explain(low: Fraction, high: Fraction) -> str:
+        at_low, at_high = (_rates(_MISLED, gamma)[quantity] for gamma in (low, high))
+        return f"{at_low} at the lower, {at_high} at the higher threshold"
+
     return Predicate(
         text=f"{quantity} rises with gamma (right at confidence 7/10, wrong at 9/10)",
         test=lambda low, high: _rates(_MISLED, low)[quantity] <= _rates(_MISLED, high)[quantity],
         domain={"low": between(0, 1, "[]"), "high": between(0, 1, "[]")},
         premise=lambda low, high: low <= high,
         given="low <= high",
+        at=[{"low": "3/5", "high": "4/5"}],
+        explain=explain,
     )
-
-
-def _verify_reliability(quantity: str = "confident agreement") -> Evidence:
-    def explain(low: Fraction, high: Fraction) -> str:
-        at_low, at_high = (_rates(_MISLED, gamma)[quantity] for gamma in (low, high))
-        return f"{at_low} at the lower, {at_high} at the higher threshold"
-
-    return searched(_reliability(quantity), {"low": "3/5", "high": "4/5"}, explain=explain)
 
 
 def _bins(good: Callable[[str], bool], what: str, names: Iterable[str] = tuple(CONFIDENT)) -> Cases:
@@ -146,21 +141,14 @@ def _bins(good: Callable[[str], bool], what: str, names: Iterable[str] = tuple(C
     )
 
 
-def _verify_every_level(lowest: Fraction = Fraction(0)) -> Evidence:
-    """A yes/no verdict taken at its likelier side has p_D >= 1/2, so a threshold of 1/2 or less never escalates."""
-    return searched(
-        _every_level(lowest),
-        *[{"gamma": gamma} for gamma in ("1", "3/4", "51/100", "1/2") if Fraction(gamma) >= lowest],
-        explain=lambda gamma: f"the likelier of Yes and No always reaches {gamma}",
-    )
-
-
 def _every_level(lowest: Fraction = Fraction(0)) -> Predicate:
     yes = [Fraction(i, 100) for i in range(101)]
     return Predicate(
         text=f"every threshold of at least {lowest} escalates some decision",
         test=lambda gamma: any(max(p, 1 - p) < gamma for p in yes),
         domain={"gamma": between(str(lowest), 1, "[]")},
+        at=[*[{"gamma": gamma} for gamma in ("1", "3/4", "51/100", "1/2") if Fraction(gamma) >= lowest]],
+        explain=lambda gamma: f"the likelier of Yes and No always reaches {gamma}",
     )
 
 
@@ -264,12 +252,11 @@ CLAIMS: tuple[Claim, ...] = (
     verified(
         "CS-G1",
         formula=_gate("escalation", "agreement"),
-        verify=lambda: _verify_gate("escalation", "agreement"),
         mutants=(
             mutant(
                 "among the confident",
                 "agreement among the decisions that the draft keeps",
-                _verify_gate,
+                _gate,
                 "confident agreement",
             ),
         ),
@@ -278,9 +265,7 @@ CLAIMS: tuple[Claim, ...] = (
         "CS-G2",
         formula=_reliability(),
         correction_formula=_gate("escalation", "agreement"),
-        verify=_verify_reliability,
-        correction_verify=lambda: _verify_gate("escalation", "agreement"),
-        mutants=(mutant("after the cascade", "agreement after escalation", _verify_reliability, "agreement"),),
+        mutants=(mutant("after the cascade", "agreement after escalation", _reliability, "agreement"),),
     ),
     refuted(
         "CS-G3",
@@ -306,12 +291,11 @@ CLAIMS: tuple[Claim, ...] = (
     refuted(
         "CS-G6",
         formula=_every_level(),
-        verify=_verify_every_level,
         correction_verify=lambda: exhaustive(
             lambda percent: any(max(p, 100 - p) < percent for p in range(101)) == (percent > 50),
             {"percent": range(101)},
             what="some verdict (an even one, p_D = 1/2) is escalated exactly at thresholds above 1/2",
         ),
-        mutants=(mutant("above 1/2", "thresholds of at least 51/100", _verify_every_level, Fraction(51, 100)),),
+        mutants=(mutant("above 1/2", "thresholds of at least 51/100", _every_level, Fraction(51, 100)),),
     ),
 )

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ledger.confspec.exact import Fallback
 from ledger.ledger import Claim, Evidence
-from ledger.proving.cases import Cases, Predicate, rows, searched, walked
+from ledger.proving.cases import Cases, Predicate, rows, searched
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between, whole
 from ledger.proving.once import once
@@ -83,10 +83,6 @@ def _dominance(strict: bool = False) -> Cases:
     return Cases(text=what, test=holds, cases=_EVERY_OUTCOME, where="k <= 8", partial=True)
 
 
-def _verify_dominance(strict: bool = False) -> Evidence:
-    return walked(_dominance(strict))
-
-
 @once
 def _progress(fallback_runs: bool = True) -> Cases:
     """Every iteration commits 1 to k steps."""
@@ -96,10 +92,6 @@ def _progress(fallback_runs: bool = True) -> Cases:
 
     what = "max(m, 1) lies in 1..k for 0 <= m <= k, since 1 and m do"
     return Cases(text=what, test=holds, cases=_EVERY_OUTCOME, where="k <= 8", partial=True)
-
-
-def _verify_progress(fallback_runs: bool = True) -> Evidence:
-    return walked(_progress(fallback_runs))
 
 
 def _per_committed(rule: Fallback, a: Fraction, k: Fraction) -> Fraction:
@@ -116,14 +108,7 @@ def _one_each(rule: Fallback = "printed") -> Predicate:
         text="a committed step needs one verification on average",
         test=lambda a, k: _per_committed(rule, a, k) == 1,
         domain={"a": between(0, 1), "k": whole(1)},
-    )
-
-
-def _verify_per_committed(rule: Fallback = "printed") -> Evidence:
-    return searched(
-        _one_each(rule),
-        {"a": "1/2", "k": 1},
-        {"a": "1/2", "k": 2},
+        at=[{"a": "1/2", "k": 1}, {"a": "1/2", "k": 2}],
         explain=lambda a, k: f"{_per_committed(rule, a, k)} verifications per committed step",
     )
 
@@ -165,22 +150,17 @@ CLAIMS: tuple[Claim, ...] = (
         mutants=(mutant("one more", "one step more", _verify_commits, extra=1),),
     ),
     verified(
-        "CS-A1-reuse",
-        formula=_dominance(),
-        verify=_verify_dominance,
-        mutants=(mutant("strictly", "always more steps", _verify_dominance, strict=True),),
+        "CS-A1-reuse", formula=_dominance(), mutants=(mutant("strictly", "always more steps", _dominance, strict=True),)
     ),
     verified(
         "CS-A1-progress",
         formula=_progress(),
-        verify=_verify_progress,
-        mutants=(mutant("no fallback", "lines 19 to 22 left out", _verify_progress, False),),
+        mutants=(mutant("no fallback", "lines 19 to 22 left out", _progress, False),),
     ),
     repaired(
         "CS-V1-committed",
         formula=_one_each(),
-        printed=_verify_per_committed,
         repair=_verify_verifications,
-        mutants=(mutant("after the text", "a target step after every rejection", _verify_per_committed, "text"),),
+        mutants=(mutant("after the text", "a target step after every rejection", _one_each, "text"),),
     ),
 )

@@ -33,11 +33,8 @@ def _schedule(serial: bool = True) -> Cases:
         test=lambda speedup: speedup <= bound,
         cases=rows({"speedup": largest}),
         where="the largest of draft-only verification",
+        explain=lambda speedup: f"at least {float(speedup):.3f} reported",
     )
-
-
-def _verify_schedule(serial: bool = True) -> Evidence:
-    return searched(_schedule(serial), explain=lambda speedup: f"at least {float(speedup):.3f} reported")
 
 
 def _pipeline() -> Cases:
@@ -51,10 +48,6 @@ def _pipeline() -> Cases:
 
 
 _PIPELINE: Final = _pipeline()
-
-
-def _verify_pipeline() -> Evidence:
-    return walked(_PIPELINE)
 
 
 @once
@@ -101,19 +94,17 @@ def _selection(draft_accuracy: str = "0.81") -> Predicate:
         chosen, other = _chosen(draft, target, Fraction(draft_accuracy))
         return chosen >= other
 
-    return Predicate(
-        text="the candidate with the highest confidence is the one most likely right",
-        test=holds,
-        domain={"draft": between("9/10", 1, "[]"), "target": between("1/2", 1, "[]")},
-    )
-
-
-def _verify_selection(draft_accuracy: str = "0.81") -> Evidence:
     def explain(draft: Fraction, target: Fraction) -> str:
         chosen, other = _chosen(draft, target, Fraction(draft_accuracy))
         return f"chosen: right with {float(chosen)}, other: {float(other)}"
 
-    return searched(_selection(draft_accuracy), {"draft": "0.95", "target": "0.9"}, explain=explain)
+    return Predicate(
+        text="the candidate with the highest confidence is the one most likely right",
+        test=holds,
+        domain={"draft": between("9/10", 1, "[]"), "target": between("1/2", 1, "[]")},
+        at=[{"draft": "0.95", "target": "0.9"}],
+        explain=explain,
+    )
 
 
 def _most_likely(first: int, second: int, third: int) -> bool:
@@ -132,10 +123,6 @@ _CALIBRATED: Final = Cases(
 )
 
 
-def _verify_calibrated_selection() -> Evidence:
-    return walked(_CALIBRATED)
-
-
 @once
 def _equivalent(error: bool = False) -> Cases:
     """All sets of up to three candidates with three meanings and one target step: those that pass have its meaning."""
@@ -151,10 +138,6 @@ def _equivalent(error: bool = False) -> Cases:
         where="three candidates of three meanings",
         partial=True,
     )
-
-
-def _verify_equivalent(error: bool = False) -> Evidence:
-    return walked(_equivalent(error))
 
 
 def _longest(lengths: tuple[int, ...] = (1, 3)) -> Cases:
@@ -200,10 +183,6 @@ def _fix_at_once() -> Evidence:
     )
 
 
-def _verify_memory(draft: str = "1.5") -> Evidence:
-    return walked(_memory(draft))
-
-
 @once
 def _memory(draft: str = "1.5") -> Cases:
     """Two bytes for each parameter against the gigabytes of Appendix B.2."""
@@ -220,9 +199,7 @@ CLAIMS: tuple[Claim, ...] = (
         "CS-B1",
         formula=_schedule(),
         correction_formula=_PIPELINE,
-        verify=_verify_schedule,
-        correction_verify=_verify_pipeline,
-        mutants=(mutant("pipeline", "drafting while the target generates", _verify_schedule, False),),
+        mutants=(mutant("pipeline", "drafting while the target generates", _schedule, False),),
     ),
     repaired(
         "CS-B2",
@@ -232,12 +209,7 @@ CLAIMS: tuple[Claim, ...] = (
         repair=_fix_at_once,
         mutants=(mutant("equal", "steps of one length", _verify_at_once, (2, 2)),),
     ),
-    proved(
-        "CS-M1",
-        formula=_memory(),
-        verify=_verify_memory,
-        mutants=(mutant("1", "a draft of 1 billion parameters", _verify_memory, "1"),),
-    ),
+    proved("CS-M1", formula=_memory(), mutants=(mutant("1", "a draft of 1 billion parameters", _memory, "1"),)),
     proved(
         "CS-T1",
         formula=_tree(),
@@ -248,14 +220,11 @@ CLAIMS: tuple[Claim, ...] = (
         "CS-T2",
         formula=_selection(),
         correction_formula=_CALIBRATED,
-        verify=_verify_selection,
-        correction_verify=_verify_calibrated_selection,
-        mutants=(mutant("calibrated draft", "draft right 95 % of the time at 0.95", _verify_selection, "0.95"),),
+        mutants=(mutant("calibrated draft", "draft right 95 % of the time at 0.95", _selection, "0.95"),),
     ),
     verified(
         "CS-T3",
         formula=_equivalent(),
-        verify=_verify_equivalent,
-        mutants=(mutant("errors", "one wrong meaning passes too", _verify_equivalent, error=True),),
+        mutants=(mutant("errors", "one wrong meaning passes too", _equivalent, error=True),),
     ),
 )

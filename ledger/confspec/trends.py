@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Final
 
 from ledger.ledger import Claim, Evidence
-from ledger.proving.cases import Cases, grid, rows, searched, walked
+from ledger.proving.cases import Cases, grid, rows, walked
 from ledger.proving.once import once
 from ledger.proving.records import corrected, mutant, proved, verified
 from ledger.proving.tools import exhaustive
@@ -55,10 +55,6 @@ def _joint(seen: bool = True) -> Cases:
     )
 
 
-def _verify_joint(seen: bool = True) -> Evidence:
-    return walked(_joint(seen))
-
-
 @once
 def _decides(answers: int = 2) -> Cases:
     """Every answer of draft and target, confident or not: the cascade accepts or rejects."""
@@ -75,10 +71,6 @@ def _decides(answers: int = 2) -> Cases:
     )
 
 
-def _verify_decides(answers: int = 2) -> Evidence:
-    return walked(_decides(answers))
-
-
 _MONOTONE: Final = Cases(
     text="a higher threshold is at least as accurate on each benchmark",
     test=lambda column, lower, higher: Fraction(higher) >= Fraction(lower),
@@ -90,17 +82,10 @@ _MONOTONE: Final = Cases(
         ]
     ),
     where="thresholds 0.8, 0.9, 0.95 of Table 3",
+    explain=lambda column, lower, higher: (
+        f"{BENCHMARKS[column - 1]} has {higher} after {lower} % at the threshold before"
+    ),
 )
-
-
-def _verify_monotone() -> Evidence:
-    """Accuracy of Table 3 rises with the threshold."""
-    return searched(
-        _MONOTONE,
-        explain=lambda column, lower, higher: (
-            f"{BENCHMARKS[column - 1]} has {higher} after {lower} % at the threshold before"
-        ),
-    )
 
 
 def _fix_monotone(largest_fall: str = "0.29") -> Evidence:
@@ -133,10 +118,6 @@ def _falling(table: str, names: tuple[str, ...], numbers: _Numbers, what: str) -
         ),
         where=f"Table {table}",
     )
-
-
-def _falls(table: str, names: tuple[str, ...], numbers: _Numbers, what: str) -> Evidence:
-    return walked(_falling(table, names, numbers, what))
 
 
 def _lost(draft: str, column: int) -> Fraction:
@@ -172,39 +153,30 @@ CLAIMS: tuple[Claim, ...] = (
     verified(
         "CS-E1",
         formula=_joint(),
-        verify=_verify_joint,
-        mutants=(mutant("apart", "each step given the committed ones alone", _verify_joint, seen=False),),
+        mutants=(mutant("apart", "each step given the committed ones alone", _joint, seen=False),),
     ),
-    proved(
-        "CS-E2",
-        formula=_decides(),
-        verify=_verify_decides,
-        mutants=(mutant("neither", "a verifier may answer neither", _verify_decides, 3),),
-    ),
+    proved("CS-E2", formula=_decides(), mutants=(mutant("neither", "a verifier may answer neither", _decides, 3),)),
     corrected(
         "CS-N11",
         formula=_MONOTONE,
-        verify=_verify_monotone,
         holds=mutant("means", "the means, and each benchmark up to 0.29 points", _fix_monotone),
     ),
     proved(
         "CS-N12",
         formula=_falling(*_SLOWER),
-        verify=lambda: _falls(*_SLOWER),
         mutants=(
-            mutant("reversed", "faster", _falls, "3", _GATES[::-1], speedups, "speedups rise with the threshold"),
-            mutant("accuracy", "less accurate", _falls, "3", _GATES, accuracies, "accuracy falls with the threshold"),
+            mutant("reversed", "faster", _falling, "3", _GATES[::-1], speedups, "speedups rise with the threshold"),
+            mutant("accuracy", "less accurate", _falling, "3", _GATES, accuracies, "accuracy falls with the threshold"),
         ),
     ),
     proved(
         "CS-N13",
         formula=_falling(*_HEAVIER),
-        verify=lambda: _falls(*_HEAVIER),
         mutants=(
             mutant(
                 "accuracy",
                 "a smaller draft is more accurate",
-                _falls,
+                _falling,
                 "7",
                 _DRAFTS,
                 accuracies,
@@ -213,7 +185,7 @@ CLAIMS: tuple[Claim, ...] = (
             mutant(
                 "larger",
                 "a larger draft is more accurate",
-                _falls,
+                _falling,
                 "7",
                 _DRAFTS[::-1],
                 accuracies,

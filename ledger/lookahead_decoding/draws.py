@@ -126,7 +126,6 @@ CLAIMS: tuple[Claim, ...] = (
         formula=_EXCLUDED,
         verify=partial(with_fix, _search_excluded, partial(walked, _STRICT_TEST)),
         correction_formula=_STRICT_TEST,
-        correction_verify=partial(walked, _STRICT_TEST),
         mutants=(mutant("strict", "r < P(s)", _search_excluded, _excluded(strict=True)),),
     ),
 )

@@ -83,14 +83,10 @@ CLAIMS: tuple[Claim, ...] = (
     verified(
         "LD-E1",
         formula=_SYSTEM,
-        verify=partial(walked, _SYSTEM),
         mutants=(mutant("one token", "each equation sees one token of context", walked, _system(1)),),
     ),
     verified(
-        "LD-E2",
-        formula=_PREFIX,
-        verify=partial(walked, _PREFIX),
-        mutants=(mutant("shifted", "each compared with the next answer", walked, _prefix(1)),),
+        "LD-E2", formula=_PREFIX, mutants=(mutant("shifted", "each compared with the next answer", walked, _prefix(1)),)
     ),
     corrected(
         "LD-E2-progress",

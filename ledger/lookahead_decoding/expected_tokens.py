@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from ledger.ledger import Claim, Evidence
-from ledger.proving.cases import Cases, Predicate, grid, searched, walked
+from ledger.proving.cases import Cases, Predicate, grid, searched
 from ledger.proving.deferred import sp
 from ledger.proving.formulas import between, one_of, whole
 from ledger.proving.records import mutant, proved, refuted
@@ -275,7 +275,6 @@ CLAIMS: tuple[Claim, ...] = (
         formula=_MIXED_TWO,
         verify=partial(_search_mixture, _MIXED_TWO, 1),
         correction_formula=_NO_DIRECTION,
-        correction_verify=partial(walked, _NO_DIRECTION),
         mutants=(
             mutant("b = 1, gamma = 1", "one sequence of one token", _search_mixture, _mixture(b=1, longest=1), 1),
         ),
@@ -311,7 +310,6 @@ CLAIMS: tuple[Claim, ...] = (
         formula=_COPIES,
         verify=_search_copies,
         correction_formula=_ANY_DEPENDENCE,
-        correction_verify=partial(walked, _ANY_DEPENDENCE),
         mutants=(
             mutant(
                 "independent sequences",

@@ -164,12 +164,7 @@ _ORDERS, _BEST, _SCORE, _COMPARED, _SIZES, _RANGE = _orders(), _best(), _score()
 
 
 CLAIMS: tuple[Claim, ...] = (
-    proved(
-        "LD-N6",
-        formula=_ROUGE,
-        verify=partial(walked, _ROUGE),
-        mutants=(mutant("0.05", "up to 0.05 points", walked, _rouge("0.05")),),
-    ),
+    proved("LD-N6", formula=_ROUGE, mutants=(mutant("0.05", "up to 0.05 points", walked, _rouge("0.05")),)),
     corrected(
         "LD-N7",
         formula=_SAME_ROUGE,
@@ -178,21 +173,14 @@ CLAIMS: tuple[Claim, ...] = (
         holds=mutant("0.01", "up to 0.01 points", walked, _GREEDY_ROUGE),
     ),
     proved(
-        "LD-N8",
-        formula=_SAMPLING,
-        verify=partial(walked, _SAMPLING),
-        mutants=(mutant("a tenth", "smaller by a tenth", walked, _sampling(factor="1.1")),),
+        "LD-N8", formula=_SAMPLING, mutants=(mutant("a tenth", "smaller by a tenth", walked, _sampling(factor="1.1")),)
     ),
     proved(
-        "LD-N9",
-        formula=_BELOW,
-        verify=partial(walked, _BELOW),
-        mutants=(mutant("a tenth", "below S by a tenth", walked, _below_compression("1.1")),),
+        "LD-N9", formula=_BELOW, mutants=(mutant("a tenth", "below S by a tenth", walked, _below_compression("1.1")),)
     ),
     proved(
         "LD-N10",
         formula=_ORDERS,
-        verify=partial(walked, _ORDERS),
         mutants=(mutant("every setting", "prompt lookup faster than tag 6 too", walked, _orders((6,))),),
     ),
     corrected(
@@ -202,31 +190,19 @@ CLAIMS: tuple[Claim, ...] = (
         correction_formula=_BEST_BY_PROMPT,
         holds=mutant("1.88", "1.78 without, 1.88 with the prompt", walked, _BEST_BY_PROMPT),
     ),
-    proved(
-        "LD-N12",
-        formula=_SCORE,
-        verify=partial(walked, _SCORE),
-        mutants=(mutant("0.05", "above by 0.05", walked, _score("0.05")),),
-    ),
+    proved("LD-N12", formula=_SCORE, mutants=(mutant("0.05", "above by 0.05", walked, _score("0.05")),)),
     proved(
         "LD-N13",
         formula=_COMPARED,
-        verify=partial(walked, _COMPARED),
         mutants=(
             mutant("1.2", "the variant gains at least 1.2", walked, _compared("1.2")),
             mutant("second", "the variant is second", walked, _compared(second="PGJ 5")),
         ),
     ),
-    proved(
-        "LD-N14",
-        formula=_SIZES,
-        verify=partial(walked, _SIZES),
-        mutants=(mutant("13B", "13B gains more", walked, _sizes("13B", "7B")),),
-    ),
+    proved("LD-N14", formula=_SIZES, mutants=(mutant("13B", "13B gains more", walked, _sizes("13B", "7B")),)),
     proved(
         "LD-N15",
         formula=_RANGE,
-        verify=partial(walked, _RANGE),
         mutants=(
             mutant("2.0", "to 2.0", walked, _range(high="2.0")),
             mutant("1.6", "from 1.6", walked, _range(low="1.6")),

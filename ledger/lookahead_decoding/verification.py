@@ -234,13 +234,11 @@ CLAIMS: tuple[Claim, ...] = (
             searched, _MEAN, explain=lambda b: f"{_mean_of_algorithm(b)} tokens against {_mean_of_equation(b)}"
         ),
         correction_formula=_PREFIX_MEAN,
-        correction_verify=partial(walked, _PREFIX_MEAN),
         mutants=(mutant("one guess", "b = 1", searched, _mean(1)),),
     ),
     verified(
         "LD-A3",
         formula=_GREEDY,
-        verify=partial(walked, _GREEDY),
         mutants=(
             mutant("no filter", "n-grams with another prefix stay", walked, _greedy(exact.Rules(filter_prefix=False))),
             mutant("no extra token", "lines 42 to 44 left out", walked, _greedy(exact.Rules(extra=False))),
@@ -249,7 +247,6 @@ CLAIMS: tuple[Claim, ...] = (
     verified(
         "LD-A34-length",
         formula=_LENGTHS,
-        verify=partial(walked, _LENGTHS),
         mutants=(mutant("N - 1", "at most N - 1 tokens", walked, _lengths(_SIZE - 1)),),
     ),
     refuted(
@@ -261,7 +258,6 @@ CLAIMS: tuple[Claim, ...] = (
             explain=lambda G: "the pool starts empty (Algorithm 1, line 2), so the first step has no n-gram",  # noqa: N803
         ),
         correction_formula=_NONEMPTY_FIXED,
-        correction_verify=partial(walked, _NONEMPTY_FIXED),
         mutants=(
             mutant(
                 "current distribution",

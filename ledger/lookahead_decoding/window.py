@@ -159,24 +159,15 @@ _INDEX, _INDEX_FIXED = _index(), _index(last=-1, highest=19)
 
 
 CLAIMS: tuple[Claim, ...] = (
+    verified("LD-A2", formula=_JACOBI, mutants=(mutant("m - 1", "at most m - 1 updates", walked, _jacobi(spare=1)),)),
     verified(
-        "LD-A2",
-        formula=_JACOBI,
-        verify=partial(walked, _JACOBI),
-        mutants=(mutant("m - 1", "at most m - 1 updates", walked, _jacobi(spare=1)),),
-    ),
-    verified(
-        "LD-A1-progress",
-        formula=_IN_STEP,
-        verify=partial(walked, _IN_STEP),
-        mutants=(mutant("one behind", "i - 1 entries", walked, _in_step(lag=1)),),
+        "LD-A1-progress", formula=_IN_STEP, mutants=(mutant("one behind", "i - 1 entries", walked, _in_step(lag=1)),)
     ),
     refuted(
         "LD-A1-index",
         formula=_INDEX,
         verify=partial(searched, _INDEX, explain=lambda i: f"o holds o_0 to o_{i - 1} then"),
         correction_formula=_INDEX_FIXED,
-        correction_verify=partial(walked, _INDEX_FIXED),
         mutants=(mutant("shorter", "o_1 to o_(i-1)", searched, _index(last=-1)),),
     ),
     refuted(
@@ -184,7 +175,6 @@ CLAIMS: tuple[Claim, ...] = (
         formula=_TRAJECTORY,
         verify=partial(searched, _TRAJECTORY, explain=_explain_trajectory),
         correction_formula=_TRAJECTORY_FIXED,
-        correction_verify=partial(walked, _TRAJECTORY_FIXED),
         mutants=(mutant("current token first", "column 1 starts with o_(i-1)", searched, _trajectory(first=True)),),
     ),
     proved(
@@ -204,7 +194,6 @@ CLAIMS: tuple[Claim, ...] = (
     verified(
         "LD-LP",
         formula=_COLUMNS,
-        verify=partial(walked, _COLUMNS),
         mutants=(mutant("nothing shared", "columns share no window token", walked, _columns(0)),),
     ),
 )

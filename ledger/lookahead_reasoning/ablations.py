@@ -204,13 +204,11 @@ CLAIMS: tuple[Claim, ...] = (
         formula=_LIFT,
         correction_formula=_LIFT_ONCE,
         verify=partial(searched, _LIFT, explain=_explain_lift),
-        correction_verify=partial(walked, _LIFT_ONCE),
         mutants=(mutant("GSM8K", "GSM8K with the DeepSeek pair", searched, _lift("GSM8K, DeepSeek")),),
     ),
     proved(
         "LR-P9",
         formula=_MOST,
-        verify=partial(walked, _MOST),
         mutants=(
             mutant("2.10", "at most 2.10", walked, _most("2.10")),
             mutant("1.39", "at least 1.39", walked, _most(lowest="1.39")),
@@ -219,7 +217,6 @@ CLAIMS: tuple[Claim, ...] = (
     proved(
         "LR-P10",
         formula=_DROPS,
-        verify=partial(walked, _DROPS),
         mutants=(
             mutant("12", "12 on AIME", walked, _drops((("Random", 1, "12"),))),
             mutant("6.2", "6.2 with scores on GSM8K", walked, _drops((("Score 9", 0, "6.2"),))),
@@ -228,17 +225,13 @@ CLAIMS: tuple[Claim, ...] = (
     proved(
         "LR-P11",
         formula=_JUDGED,
-        verify=partial(walked, _JUDGED),
         mutants=(
             mutant("one", "at most 1 point", walked, _judges("1")),
             mutant("embedding", "embeddings at 0.95", walked, _judges("2", ("Emb. 0.95",))),
         ),
     ),
     proved(
-        "LR-P12",
-        formula=_AT_RANDOM,
-        verify=partial(walked, _AT_RANDOM),
-        mutants=(mutant("scores", "than scores at 9", walked, _random(("Score 9",))),),
+        "LR-P12", formula=_AT_RANDOM, mutants=(mutant("scores", "than scores at 9", walked, _random(("Score 9",))),)
     ),
     corrected(
         "LR-P13",
@@ -250,13 +243,11 @@ CLAIMS: tuple[Claim, ...] = (
     proved(
         "LR-P14",
         formula=_SCORED,
-        verify=partial(walked, _SCORED),
         mutants=(mutant("each other", "than scores at 7 too", walked, _scores(("Random", "Score 7"))),),
     ),
     proved(
         "LR-P15",
         formula=_WIDTHS,
-        verify=partial(walked, _WIDTHS),
         mutants=(
             mutant("each step", "than the next narrower tree", walked, _widths(each_step=True)),
             mutant("32B", "with the 32B judge", walked, _widths(judge="32B")),
@@ -265,7 +256,6 @@ CLAIMS: tuple[Claim, ...] = (
     proved(
         "LR-P16",
         formula=_STRONGER,
-        verify=partial(walked, _STRONGER),
         mutants=(mutant("gain", "they gain half a point on GSM8K", walked, _stronger("1/2")),),
     ),
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
@@ -69,6 +69,8 @@ class Formula:
     (`room` says why), or it does not hold anyway."""
     room: str = ""
     """Why no small margin is noticed."""
+    at: Sequence[Mapping[str, Any]] = ()
+    """Points at which a search looks for a counterexample, simplest first."""
 
     def __post_init__(self) -> None:
         """Refuse a formula that is sharp and has room."""

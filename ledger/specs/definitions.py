@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from ledger.ledger import Claim, Evidence
-from ledger.proving.cases import Predicate, searched
+from ledger.proving.cases import Predicate
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between, whole
 from ledger.proving.records import mutant, proved, refuted
@@ -84,14 +84,7 @@ def _range(width: bool = False) -> Predicate:
         text="the idealized process reward has range [0, R] (one block, target 1/2, 1/2, exp(beta r) = 1, tilt2)",
         test=holds,
         domain={"tilt2": between(1, None, "[)")},
-    )
-
-
-def _verify_range(width: bool = False) -> Evidence:
-    return searched(
-        _range(width),
-        {"tilt2": 1},
-        {"tilt2": 3},
+        at=[{"tilt2": 1}, {"tilt2": 3}],
         explain=lambda tilt2: "exp(beta r_PRM) is 1/2 for the first letter: a negative reward",
     )
 
@@ -127,12 +120,8 @@ def _collapse(shifted: bool = False) -> Predicate:
         "tilt2)",
         test=holds,
         domain={"tilt2": between(1, None)},
-    )
-
-
-def _verify_collapse(shifted: bool = False) -> Evidence:
-    return searched(
-        _collapse(shifted), {"tilt2": 3}, explain=lambda tilt2: "exp(beta r_PRM) = (1/2, 3/2), exp(beta r) = (1, 3)"
+        at=[{"tilt2": 3}],
+        explain=lambda tilt2: "exp(beta r_PRM) = (1/2, 3/2), exp(beta r) = (1, 3)",
     )
 
 
@@ -168,14 +157,7 @@ def _duplicates(by_value: bool = True) -> Predicate:
         "drawn",
         test=holds,
         domain={"copies": whole(1), "others": whole(0)},
-    )
-
-
-def _verify_duplicates(by_value: bool = True) -> Evidence:
-    return searched(
-        _duplicates(by_value),
-        {"copies": 1, "others": 1},
-        {"copies": 2, "others": 0},
+        at=[{"copies": 1, "others": 1}, {"copies": 2, "others": 0}],
         explain=lambda copies, others: (
             "both candidates are the same response: it is returned for sure, not with chance 1/2"
         ),
@@ -202,14 +184,7 @@ def _minimum(maximum: bool = False) -> Predicate:
         text="the optimum minimises E[r] - D(. | target) / beta (target 1/2, 1/2; exp(beta r) = 1, tilt2)",
         test=holds,
         domain={"tilt2": between(1, None, "[)")},
-    )
-
-
-def _verify_minimum(maximum: bool = False) -> Evidence:
-    return searched(
-        _minimum(maximum),
-        {"tilt2": 1},
-        {"tilt2": 4},
+        at=[{"tilt2": 1}, {"tilt2": 4}],
         explain=lambda tilt2: "log(5/2) at the optimum, log 2 at the target itself",
     )
 
@@ -260,24 +235,21 @@ CLAIMS: tuple[Claim, ...] = (
         "SPECS-D2",
         formula=_range(),
         correction_formula=two_blocks(_WIDTH, _no_wider),
-        verify=_verify_range,
         correction_verify=prove_block_range,
-        mutants=(mutant("width", "width, not range", _verify_range, width=True),),
+        mutants=(mutant("width", "width, not range", _range, width=True),),
     ),
     refuted(
         "SPECS-D3",
         formula=_collapse(),
         correction_formula=two_letters(_COMMON_FACTOR, _unmoved),
-        verify=_verify_collapse,
         correction_verify=_fix_collapse,
-        mutants=(mutant("shifted", "up to a constant", _verify_collapse, shifted=True),),
+        mutants=(mutant("shifted", "up to a constant", _collapse, shifted=True),),
     ),
     refuted(
         "SPECS-D4",
         formula=_duplicates(),
-        verify=_verify_duplicates,
         correction_verify=_fix_duplicates,
-        mutants=(mutant("index", "chance of the index", _verify_duplicates, False),),
+        mutants=(mutant("index", "chance of the index", _duplicates, False),),
     ),
     proved(
         "SPECS-L2",
@@ -288,9 +260,8 @@ CLAIMS: tuple[Claim, ...] = (
     refuted(
         "SPECS-L2b",
         formula=_minimum(),
-        verify=_verify_minimum,
         correction_verify=_fix_minimum,
-        mutants=(mutant("max", "maximisation", _verify_minimum, maximum=True),),
+        mutants=(mutant("max", "maximisation", _minimum, maximum=True),),
     ),
     proved(
         "SPECS-L2c",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from ledger.ledger import Claim, Evidence
-from ledger.proving.cases import Predicate, searched
+from ledger.proving.cases import Predicate
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between
 from ledger.proving.records import mutant, refuted
@@ -33,13 +33,7 @@ def _direction(swapped: bool = False) -> Predicate:
         domain={"star1": between(0, 1), "pi1": between(0, 1)},
         premise=lambda star1, pi1: pi1 < star1,
         given="pi1 < star1",
-    )
-
-
-def _verify_direction(swapped: bool = False) -> Evidence:
-    return searched(
-        _direction(swapped),
-        {"star1": _HALF, "pi1": Fraction(1, 100)},
+        at=[{"star1": _HALF, "pi1": Fraction(1, 100)}],
         explain=lambda star1, pi1: "reverse is 0.64, forward is 1.61",
     )
 
@@ -68,14 +62,7 @@ def _jensen(strict: bool = True) -> Predicate:
         text="log(1 + chi2) is strictly larger than the divergence (target 1/2, 1/2; exp(beta r) = 1, tilt2)",
         test=holds,
         domain={"tilt2": between(0, None), "pi1": between(0, 1)},
-    )
-
-
-def _verify_jensen(strict: bool = True) -> Evidence:
-    return searched(
-        _jensen(strict),
-        {"tilt2": 3, "pi1": _HALF},
-        {"tilt2": 1, "pi1": _HALF},
+        at=[{"tilt2": 3, "pi1": _HALF}, {"tilt2": 1, "pi1": _HALF}],
         explain=lambda tilt2, pi1: "both are 0 when the rewards are constant",
     )
 
@@ -98,15 +85,13 @@ CLAIMS: tuple[Claim, ...] = (
     refuted(
         "SPECS-L1b",
         formula=_direction(),
-        verify=_verify_direction,
         correction_verify=_fix_direction,
-        mutants=(mutant("swapped", "the two divergences trade places", _verify_direction, True),),
+        mutants=(mutant("swapped", "the two divergences trade places", _direction, True),),
     ),
     refuted(
         "SPECS-R2",
         formula=_jensen(),
-        verify=_verify_jensen,
         correction_verify=_fix_jensen,
-        mutants=(mutant("weak", "at least as large", _verify_jensen, strict=False),),
+        mutants=(mutant("weak", "at least as large", _jensen, strict=False),),
     ),
 )

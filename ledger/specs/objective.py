@@ -160,14 +160,7 @@ def _score_objective(unit: bool = False) -> Predicate:
         "2; generator gen1, 1 - gen1)",
         test=holds,
         domain={"beta": whole(1, 9), "gen1": between(0, 1)},
-    )
-
-
-def _verify_score_objective(unit: bool = False) -> Evidence:
-    return searched(
-        _score_objective(unit),
-        {"beta": 1, "gen1": _HALF},
-        {"beta": 2, "gen1": _HALF},
+        at=[{"beta": 1, "gen1": _HALF}, {"beta": 2, "gen1": _HALF}],
         explain=lambda beta, gen1: "its optimum is proportional to gen exp(beta S): (1/5, 4/5) instead of (1/3, 2/3)",
     )
 
@@ -246,13 +239,7 @@ def _lemma1(divided: bool = False) -> Predicate:
         "(pi1, 1 - pi1)",
         test=holds,
         domain={"beta": between(0, None), "target1": _UNIT, "tilt2": between(0, None), "pi1": _UNIT},
-    )
-
-
-def _verify_lemma1(divided: bool = False) -> Evidence:
-    return searched(
-        _lemma1(divided),
-        *[{"beta": beta, "target1": _HALF, "tilt2": 3, "pi1": _HALF} for beta in (1, 2)],
+        at=[*[{"beta": beta, "target1": _HALF, "tilt2": 3, "pi1": _HALF} for beta in (1, 2)]],
         explain=lambda beta, target1, tilt2, pi1: "the gap is (log 4 - log 3) / 4, the divergence is twice that",
     )
 
@@ -309,9 +296,8 @@ CLAIMS: tuple[Claim, ...] = (
     refuted(
         "SPECS-S31a",
         formula=_score_objective(),
-        verify=_verify_score_objective,
         correction_verify=_fix_score_objective,
-        mutants=(mutant("unit", "coefficient one", _verify_score_objective, unit=True),),
+        mutants=(mutant("unit", "coefficient one", _score_objective, unit=True),),
     ),
     proved(
         "SPECS-S31b",
@@ -328,8 +314,7 @@ CLAIMS: tuple[Claim, ...] = (
     refuted(
         "SPECS-L1",
         formula=_lemma1(),
-        verify=_verify_lemma1,
         correction_verify=_fix_lemma1,
-        mutants=(mutant("divided", "divergence over beta", _verify_lemma1, divided=True),),
+        mutants=(mutant("divided", "divergence over beta", _lemma1, divided=True),),
     ),
 )

@@ -172,14 +172,12 @@ CLAIMS: tuple[Claim, ...] = (
         "LR-L6e",
         formula=_AT_ZERO,
         correction_formula=_AT_ZERO_MENDED,
-        verify=lambda: walked(_AT_ZERO),
         holds=mutant("corrected", "1/2", walked, _AT_ZERO_MENDED),
     ),
     corrected(
         "LR-L6f",
         formula=_AT_ONE,
         correction_formula=_AT_ONE_MENDED,
-        verify=lambda: walked(_AT_ONE),
         holds=mutant("corrected", "-1", walked, _AT_ONE_MENDED),
     ),
     proved(

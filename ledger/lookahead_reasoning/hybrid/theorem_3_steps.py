@@ -11,7 +11,7 @@ from ledger.ledger import Claim, Evidence
 from ledger.lookahead_reasoning import exact
 from ledger.lookahead_reasoning.forms import peak_function
 from ledger.proving.balls import point
-from ledger.proving.cases import Predicate, searched
+from ledger.proving.cases import Predicate
 from ledger.proving.deferred import sp
 from ledger.proving.formulas import between
 from ledger.proving.records import mutant, proved, proved_with_fix
@@ -105,11 +105,8 @@ _STATIONARY = Predicate(
     domain={"alpha2": between(0, 1), "c2": between(0, 1)},
     premise=lambda alpha2, c2: c2 < alpha2,
     given="c2 < alpha2",
+    at=[{"alpha2": "1/2", "c2": "1/26"}],
 )
-
-
-def _stationary_at_integer() -> Evidence:
-    return searched(_STATIONARY, {"alpha2": "1/2", "c2": "1/26"})
 
 
 def _stationary_at_real(sign: int = 1) -> Evidence:
@@ -145,15 +142,11 @@ CLAIMS: tuple[Claim, ...] = (
     proved_with_fix(
         "LR-T3i",
         formula=_STATIONARY,
-        verify=lambda: with_fix(_stationary_at_integer, _stationary_at_real),
+        verify=lambda: _STATIONARY,
         correction_verify=_stationary_at_real,
         mutants=(
             mutant(
-                "sign",
-                "the fix with the opposite sign",
-                with_fix,
-                _stationary_at_integer,
-                lambda: _stationary_at_real(-1),
+                "sign", "the fix with the opposite sign", with_fix, lambda: _STATIONARY, lambda: _stationary_at_real(-1)
             ),
         ),
     ),

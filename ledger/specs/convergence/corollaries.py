@@ -12,7 +12,7 @@ from flint import arb
 
 from ledger.ledger import Claim, Evidence
 from ledger.proving.balls import point, precision
-from ledger.proving.cases import Predicate, searched
+from ledger.proving.cases import Predicate
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between, whole
 from ledger.proving.records import mutant, proved, repaired
@@ -112,14 +112,7 @@ def _sqrt_for(order: Fraction) -> Predicate:
         text=f"a probability of n^(-{order}) gives a bound at width n for a factor sqrt(n)",
         test=lambda n: n ** (2 * order) <= n,
         domain={"n": whole(3)},
-    )
-
-
-def _factor_sqrt(order: Fraction) -> Evidence:
-    return searched(
-        _sqrt_for(order),
-        {"n": 4},
-        {"n": 9},
+        at=[{"n": 4}, {"n": 9}],
         explain=lambda n: f"it gives the factor {n**order}, where sqrt(n) is {float(n) ** 0.5:g}",
     )
 
@@ -140,20 +133,18 @@ def _markov_for(power: Fraction = Fraction(0)) -> Predicate:
         with precision(64):
             return not _cost(n) > 10 * point(n) ** point(power)
 
+    def explain(n: Fraction) -> str:
+        growing = "grows like sqrt(2 pi n), beyond every constant and every power of log n"
+        return f"the factor is {float(_cost(n).mid()):.3g}, and {growing}"
+
     return Predicate(
         text="by Markov's inequality a Poisson mean bounds the value at its mean width n for a factor of "
         + ("10" if power == 0 else f"10 n^{power}"),
         test=holds,
         domain={"n": whole(3)},
+        at=[*[{"n": n} for n in (3, 16, 100, 400)]],
+        explain=explain,
     )
-
-
-def _markov(power: Fraction = Fraction(0)) -> Evidence:
-    def explain(n: Fraction) -> str:
-        growing = "grows like sqrt(2 pi n), beyond every constant and every power of log n"
-        return f"the factor is {float(_cost(n).mid()):.3g}, and {growing}"
-
-    return searched(_markov_for(power), *[{"n": n} for n in (3, 16, 100, 400)], explain=explain)
 
 
 def _two_prompts(rare: Fraction) -> tuple[exact.Instance, exact.Instance]:
@@ -172,20 +163,18 @@ def _one_prompt_for(worst: bool = False) -> Predicate:
         first, second = _two_prompts(rare)
         return bool(_mean_divergence(rare, n) ** 2 * n**3 <= _covered(second if worst else first) ** 4)
 
+    def explain(rare: Fraction, n: Fraction) -> str:
+        return f"the mean is {float(_mean_divergence(rare, n)):.3g}, the bound with C = 1 is {float(n) ** -1.5:.3g}"
+
     return Predicate(
         text="the mean over prompts of chi2 is at most C^2 exp(2 beta R) / n^(3/2), "
         + ("C at the worst prompt" if worst else "C at any one prompt")
         + " (two prompts, evenly; flat rewards, target 1/2, 1/2; the second draft gives letter 1 the chance rare)",
         test=holds,
         domain={"rare": between(0, 1), "n": whole(3, 9)},
+        at=[{"rare": "1/1000", "n": 3}],
+        explain=explain,
     )
-
-
-def _one_prompt(worst: bool = False) -> Evidence:
-    def explain(rare: Fraction, n: Fraction) -> str:
-        return f"the mean is {float(_mean_divergence(rare, n)):.3g}, the bound with C = 1 is {float(n) ** -1.5:.3g}"
-
-    return searched(_one_prompt_for(worst), {"rare": "1/1000", "n": 3}, explain=explain)
 
 
 _EQUATION_10: Final = "chi2 <= kappa^2 log(n)^2 / n^(3/2)"
@@ -260,9 +249,9 @@ CLAIMS: tuple[Claim, ...] = (
     repaired(
         "SPECS-PM-order",
         formula=_sqrt_for(Fraction(1)),
-        printed=partial(_factor_sqrt, Fraction(1)),
+        printed=partial(_sqrt_for, Fraction(1)),
         repair=_verify_mass,
-        mutants=(mutant("corrected", "1/sqrt(n), which needs no fix", _factor_sqrt, _HALF),),
+        mutants=(mutant("corrected", "1/sqrt(n), which needs no fix", _sqrt_for, _HALF),),
     ),
     proved(
         "SPECS-E10",
@@ -280,9 +269,8 @@ CLAIMS: tuple[Claim, ...] = (
         "SPECS-C1b",
         formula=_markov_for(),
         correction_formula=own_drafts(_OWN_BOUND, _within_own),
-        printed=_markov,
         repair=_verify_target,
-        mutants=(mutant("factor sqrt(n)", "for a factor 10 sqrt(n), which needs no fix", _markov, _HALF),),
+        mutants=(mutant("factor sqrt(n)", "for a factor 10 sqrt(n), which needs no fix", _markov_for, _HALF),),
     ),
     proved(
         "SPECS-C2",
@@ -294,9 +282,8 @@ CLAIMS: tuple[Claim, ...] = (
         "SPECS-T3",
         formula=_one_prompt_for(),
         correction_formula=two_letters(_COVERED_BOUND, _within_covered, widths=(3, 5)),
-        printed=_one_prompt,
         repair=_verify_coverage_bound,
-        mutants=(mutant("corrected", "C at the worst prompt, which needs no fix", _one_prompt, worst=True),),
+        mutants=(mutant("corrected", "C at the worst prompt, which needs no fix", _one_prompt_for, worst=True),),
     ),
     proved(
         "SPECS-D5",

@@ -73,12 +73,8 @@ def _sign(flipped: bool = True) -> Predicate:
         text="E[exp(-s1 phi + s2 phi')] = Phi(s1) Phi(s2), one letter of weight 1, u = exp(-s)",
         test=lambda u1, u2: (u1 / u2 if flipped else u1 * u2) == u1 * u2,
         domain={"u1": between(0, 1), "u2": between(0, 1)},
-    )
-
-
-def _verify_sign(flipped: bool = True) -> Evidence:
-    return searched(
-        _sign(flipped), {"u1": _HALF, "u2": Fraction(1, 3)}, explain=lambda u1, u2: f"{u1 / u2} against {u1 * u2}"
+        at=[{"u1": _HALF, "u2": Fraction(1, 3)}],
+        explain=lambda u1, u2: f"{u1 / u2} against {u1 * u2}",
     )
 
 
@@ -133,11 +129,9 @@ def _missing_one(subtract: bool = False) -> Predicate:
         text="chi2 = sum of pi^2 / pi* (display before Lemma 4), weights constant, generator (gen1, 1 - gen1)",
         test=holds,
         domain={"gen1": between(0, 1), "n": whole(1, 6)},
+        at=[{"gen1": _HALF, "n": 2}],
+        explain=lambda gen1, n: "0 against 1",
     )
-
-
-def _verify_missing_one(subtract: bool = False) -> Evidence:
-    return searched(_missing_one(subtract), {"gen1": _HALF, "n": 2}, explain=lambda gen1, n: "0 against 1")
 
 
 def _verify_equation20(linear: int = 1) -> Evidence:
@@ -171,17 +165,15 @@ CLAIMS: tuple[Claim, ...] = (
     refuted(
         "SPECS-E18b",
         formula=_sign(),
-        verify=_verify_sign,
         correction_verify=_fix_sign,
-        mutants=(mutant("minus", "both signs minus", _verify_sign, flipped=False),),
+        mutants=(mutant("minus", "both signs minus", _sign, flipped=False),),
     ),
     refuted(
         "SPECS-E19a",
         formula=_missing_one(),
         correction_formula=two_letters(_EQUATION_19, _equation_19, widths=(1, 3)),
-        verify=_verify_missing_one,
         correction_verify=_verify_equation19,
-        mutants=(mutant("minus-one", "sum - 1", _verify_missing_one, subtract=True),),
+        mutants=(mutant("minus-one", "sum - 1", _missing_one, subtract=True),),
     ),
     proved(
         "SPECS-E19",

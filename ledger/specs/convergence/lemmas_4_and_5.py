@@ -14,7 +14,7 @@ from math import factorial
 from typing import Final
 
 from ledger.ledger import Claim, Evidence
-from ledger.proving.cases import Predicate, searched
+from ledger.proving.cases import Predicate
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between
 from ledger.proving.records import mutant, proved, refuted
@@ -97,11 +97,9 @@ def _psi(with_weight: bool = False) -> Predicate:
         text="Psi_y(0) / n, defined with the factor phi_y, is g_y as in the last line of the proof",
         test=lambda gen1, phi1: gen1 * phi1 == gen1 * (phi1 if with_weight else 1),
         domain={"gen1": between(0, 1), "phi1": between(0, None)},
+        at=[{"gen1": _HALF, "phi1": 2}],
+        explain=lambda gen1, phi1: f"it is {gen1 * phi1}",
     )
-
-
-def _verify_psi(with_weight: bool = False) -> Evidence:
-    return searched(_psi(with_weight), {"gen1": _HALF, "phi1": 2}, explain=lambda gen1, phi1: f"it is {gen1 * phi1}")
 
 
 def _verify_total(lost: Fraction = Fraction(0)) -> Evidence:
@@ -157,12 +155,8 @@ def _truncated(truncated: bool = True) -> Predicate:
         text="counts of two equally likely letters among N > 0 Poisson(n) draws are independent, q = exp(-n / 2)",
         test=holds,
         domain={"q": between(0, 1)},
-    )
-
-
-def _verify_truncated(truncated: bool = True) -> Evidence:
-    return searched(
-        _truncated(truncated), {"q": _HALF}, explain=lambda q: "each letter is missing with chance 1/3, both never"
+        at=[{"q": _HALF}],
+        explain=lambda q: "each letter is missing with chance 1/3, both never",
     )
 
 
@@ -205,9 +199,8 @@ CLAIMS: tuple[Claim, ...] = (
         "SPECS-L4b",
         formula=_psi(),
         correction_formula=two_letters(_LEMMA_4, _lemma_4),
-        verify=_verify_psi,
         correction_verify=_verify_lemma4,
-        mutants=(mutant("kept", "factor phi_y kept", _verify_psi, with_weight=True),),
+        mutants=(mutant("kept", "factor phi_y kept", _psi, with_weight=True),),
     ),
     proved(
         "SPECS-L4c",
@@ -225,8 +218,7 @@ CLAIMS: tuple[Claim, ...] = (
     refuted(
         "SPECS-L5b",
         formula=_truncated(),
-        verify=_verify_truncated,
         correction_verify=_fix_truncated,
-        mutants=(mutant("untruncated", "N = 0 allowed", _verify_truncated, truncated=False),),
+        mutants=(mutant("untruncated", "N = 0 allowed", _truncated, truncated=False),),
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from ledger.ledger import Claim, Evidence
-from ledger.proving.cases import Cases, grid, rows, searched, walked
+from ledger.proving.cases import Cases, grid, rows
 from ledger.proving.once import once
 from ledger.proving.records import mutant, proved, refuted
 from ledger.specs.exact import decided
@@ -30,12 +30,6 @@ def _no_target(method: str = "No Target") -> Cases:
         test=lambda ablation, small, width: ablation > small,
         cases=rows(*found),
         where="nine settings of the Qwen pair",
-    )
-
-
-def _verify_no_target(method: str = "No Target") -> Evidence:
-    return searched(
-        _no_target(method),
         explain=lambda ablation, small, width: f"{float(ablation)} against {float(small)} % (MATH500, width {width})",
     )
 
@@ -63,12 +57,6 @@ def _as_fast(more: Fraction = Fraction(1, 3)) -> Cases:
         test=lambda ablation, small, width: ablation <= (1 + more) * small,
         cases=rows(*found),
         where="nine settings of the Qwen pair",
-    )
-
-
-def _verify_as_fast(more: Fraction = Fraction(1, 3)) -> Evidence:
-    return searched(
-        _as_fast(more),
         explain=lambda ablation, small, width: f"{float(ablation)} against {float(small)} s (width {width})",
     )
 
@@ -95,10 +83,6 @@ def _worse_at_random(points: str = "5") -> Cases:
     )
 
 
-def _verify_random(points: str = "5") -> Evidence:
-    return walked(_worse_at_random(points))
-
-
 @once
 def _variant(better: str, worse: str) -> Cases:
     """One row of Table 6 is more accurate than another at every width and benchmark."""
@@ -111,12 +95,6 @@ def _variant(better: str, worse: str) -> Cases:
         test=lambda first, second, width: first > second,
         cases=rows(*found),
         where="nine settings of Table 6",
-    )
-
-
-def _verify_variant(better: str, worse: str) -> Evidence:
-    return searched(
-        _variant(better, worse),
         explain=lambda first, second, width: f"{float(first)} against {float(second)} % at width {width}",
     )
 
@@ -138,42 +116,25 @@ def _others(worse: tuple[str, ...] = (_LARGE_RSD, _PLAIN_SCORE)) -> Cases:
     )
 
 
-def _verify_others(worse: tuple[str, ...] = (_LARGE_RSD, _PLAIN_SCORE)) -> Evidence:
-    return walked(_others(worse))
-
-
 CLAIMS: tuple[Claim, ...] = (
     refuted(
         "SPECS-NOTARGET",
         formula=_no_target(),
-        verify=_verify_no_target,
         correction_verify=_fix_no_target,
-        mutants=(mutant("SPECS", "SPECS itself", _verify_no_target, "SPECS"),),
+        mutants=(mutant("SPECS", "SPECS itself", _no_target, "SPECS"),),
     ),
     refuted(
         "SPECS-NOTARGET-s",
         formula=_as_fast(),
-        verify=_verify_as_fast,
         correction_verify=_fix_as_fast,
-        mutants=(mutant("two thirds", "by more than two thirds", _verify_as_fast, Fraction(2, 3)),),
+        mutants=(mutant("two thirds", "by more than two thirds", _as_fast, Fraction(2, 3)),),
     ),
-    proved(
-        "SPECS-RANDOM",
-        formula=_worse_at_random(),
-        verify=_verify_random,
-        mutants=(mutant("6", "by 6 points", _verify_random, "6"),),
-    ),
+    proved("SPECS-RANDOM", formula=_worse_at_random(), mutants=(mutant("6", "by 6 points", _worse_at_random, "6"),)),
     refuted(
         "SPECS-D8",
         formula=_variant(_SMALL_START, "RSD"),
-        verify=lambda: _verify_variant(_SMALL_START, "RSD"),
         correction_verify=_fix_small_start,
-        mutants=(mutant("other RSD", "than RSD that starts large", _verify_variant, _SMALL_START, _LARGE_RSD),),
+        mutants=(mutant("other RSD", "than RSD that starts large", _variant, _SMALL_START, _LARGE_RSD),),
     ),
-    proved(
-        "SPECS-D8b",
-        formula=_others(),
-        verify=_verify_others,
-        mutants=(mutant("RSD", "than RSD", _verify_others, ("RSD",)),),
-    ),
+    proved("SPECS-D8b", formula=_others(), mutants=(mutant("RSD", "than RSD", _others, ("RSD",)),)),
 )

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Final
 
 from ledger.ledger import Claim, Evidence
-from ledger.proving.cases import Cases, rows, searched, walked
+from ledger.proving.cases import Cases, rows, walked
 from ledger.proving.once import once
 from ledger.proving.records import mutant, refuted
 from ledger.proving.tools import all_of
@@ -43,11 +43,8 @@ def _saving(limit: Fraction = Fraction(19, 100)) -> Cases:
         test=lambda specs_seconds, beam_seconds: _saved(specs_seconds, beam_seconds) <= limit,
         cases=rows(*[{"specs_seconds": own, "beam_seconds": beam} for _name, _n, own, beam in found]),
         where="nine rows of the Qwen pair",
+        explain=lambda **row: f"a saving of {float(_saved(**row)):.1%}",
     )
-
-
-def _verify_saving(limit: Fraction = Fraction(19, 100)) -> Evidence:
-    return searched(_saving(limit), explain=lambda **row: f"a saving of {float(_saved(**row)):.1%}")
 
 
 def _fix_saving() -> Evidence:
@@ -80,10 +77,6 @@ def _faster(family: str = "Llama3", slack: str = "1") -> Cases:
         cases=rows(*found),
         where=f"nine rows of the {family} pair",
     )
-
-
-def _verify_faster(family: str = "Llama3", slack: str = "1") -> Evidence:
-    return searched(_faster(family, slack))
 
 
 def _fix_faster() -> Evidence:
@@ -128,10 +121,6 @@ def _contains(skip: tuple[str, str, int] | None = None) -> Cases:
     )
 
 
-def _verify_contains(skip: tuple[str, str, int] | None = None) -> Evidence:
-    return searched(_contains(skip))
-
-
 def _fix_contains() -> Evidence:
     """Elsewhere it does, and the cell repeats its neighbour."""
     here, neighbour = (TABLE_1[*_REPEATED[:2], "SPECS", n] for n in (16, 8))
@@ -160,11 +149,8 @@ def _repeats(skip: tuple[str, int] | None = None) -> Cases:
         test=lambda n, table1, table2: Fraction(table1) == Fraction(table2),
         cases=rows(*[_both(*key) for key in keys]),
         where="nine rows" if skip is None else "the other eight rows",
+        explain=lambda n, table1, table2: f"{table1} and {table2} s on MATH500, width {n}",
     )
-
-
-def _verify_tables(skip: tuple[str, int] | None = None) -> Evidence:
-    return searched(_repeats(skip), explain=lambda n, table1, table2: f"{table1} and {table2} s on MATH500, width {n}")
 
 
 def _fix_tables() -> Evidence:
@@ -178,34 +164,30 @@ CLAIMS: tuple[Claim, ...] = (
     refuted(
         "SPECS-TAB1",
         formula=_saving(),
-        verify=_verify_saving,
         correction_verify=_fix_saving,
-        mutants=(mutant("26%", "limit 26 %", _verify_saving, Fraction(26, 100)),),
+        mutants=(mutant("26%", "limit 26 %", _saving, Fraction(26, 100)),),
     ),
     refuted(
         "SPECS-TAB2",
         formula=_repeats(),
         correction_formula=_repeats(_OTHER),
-        verify=_verify_tables,
         correction_verify=_fix_tables,
-        mutants=(mutant("others", "the other eight rows", _verify_tables, _OTHER),),
+        mutants=(mutant("others", "the other eight rows", _repeats, _OTHER),),
     ),
     refuted(
         "SPECS-TAB1a",
         formula=_contains(),
         correction_formula=_contains(_REPEATED),
-        verify=_verify_contains,
         correction_verify=_fix_contains,
-        mutants=(mutant("elsewhere", "the other 17 cells", _verify_contains, _REPEATED),),
+        mutants=(mutant("elsewhere", "the other 17 cells", _contains, _REPEATED),),
     ),
     refuted(
         "SPECS-TAB1b",
         formula=_faster(),
-        verify=_verify_faster,
         correction_verify=_fix_faster,
         mutants=(
-            mutant("other pair", "the Qwen pair", _verify_faster, "Qwen2.5"),
-            mutant("1.27", "at most 1.27 times", _verify_faster, "Llama3", "1.27"),
+            mutant("other pair", "the Qwen pair", _faster, "Qwen2.5"),
+            mutant("1.27", "at most 1.27 times", _faster, "Llama3", "1.27"),
         ),
     ),
 )
