@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import Final
 
 from ledger.ledger import Claim, Evidence
 from ledger.proving.cases import Cases, Predicate, grid, rows
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between
-from ledger.proving.once import once
-from ledger.proving.records import mutant, proved, refuted, verified
+from ledger.proving.records import proved, refuted, verified
 from ledger.proving.tools import all_of, exhaustive, identity
 from theory.published.confspec import CONFIDENT
 
@@ -24,7 +24,6 @@ def _differs(share: str, agreement: str) -> Fraction:
     return Fraction(share) * (1 - Fraction(agreement))
 
 
-@once
 def _preserves(agreement: str | None = None) -> Cases:
     """No decision differs, 0 = share (1 - agreement among the confident)."""
     return Cases(
@@ -70,7 +69,6 @@ _CELLS = tuple(itertools.product(("accept", "reject"), repeat=2))
 """(decision of the cascade, decision of the target)."""
 
 
-@once
 def _error_types(*counted: tuple[str, str]) -> Cases:
     """All joint laws of the two decisions in quarters, all 0/1 values of draft step and replacement per cell."""
     laws = [law for law in itertools.product(range(5), repeat=len(_CELLS)) if sum(law) == 4]
@@ -141,26 +139,26 @@ CLAIMS: tuple[Claim, ...] = (
         "CS-P1",
         formula=_preserves(),
         correction_verify=_verify_bound,
-        mutants=(mutant("perfect gate", "agreement 1 among the confident", _preserves, "1"),),
+        mutants={"perfect gate": partial(_preserves, "1")},
     ),
     proved(
         "CS-P2",
         verify=_verify_bound,
-        mutants=(
-            mutant("d", "bound d for any n", _verify_bound, lambda d, _n: d),
-            mutant("n - 1", "bound for n - 1 decisions", _verify_bound, lambda d, m: 1 - (1 - d) ** (m - 1)),
-        ),
+        mutants={
+            "d": partial(_verify_bound, lambda d, _n: d),
+            "n - 1": partial(_verify_bound, lambda d, m: 1 - (1 - d) ** (m - 1)),
+        },
     ),
     verified(
         "CS-P3",
         formula=_error_types(*_BOTH_ERRORS),
-        mutants=(mutant("accepts only", "false rejects left out", _error_types, ("accept", "reject")),),
+        mutants={"accepts only": partial(_error_types, ("accept", "reject"))},
     ),
     refuted(
         "CS-P4",
         formula=_drift(),
         correction_formula=_PATHS,
         correction_verify=_verify_triangle,
-        mutants=(mutant("one step", "a single exchange", _drift, steps=1),),
+        mutants={"one step": partial(_drift, steps=1)},
     ),
 )

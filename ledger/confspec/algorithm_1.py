@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import Any, Final
 
 from ledger.confspec.exact import Fallback, distance, iteration, models, trace
@@ -11,8 +12,7 @@ from ledger.ledger import Claim, Evidence
 from ledger.proving.cases import Cases, Predicate, grid, searched
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between
-from ledger.proving.once import once
-from ledger.proving.records import mutant, proved, refuted
+from ledger.proving.records import proved, refuted
 from ledger.proving.sequences import Law, Model, target_law
 from ledger.proving.tools import all_of, exhaustive, identity
 
@@ -129,7 +129,6 @@ def _accepted_by_perfect_draft(depth: int, cumulative: bool) -> int:
     return m
 
 
-@once
 def _context(cumulative: bool = False) -> Cases:
     """Line 7 gives the target the context and s_j itself, so it writes the step after the one it is compared with."""
     return Cases(
@@ -147,7 +146,6 @@ def _kept(repeats: int, as_set: bool) -> int:
     return len(set(steps)) if as_set else len(steps)
 
 
-@once
 def _trace(as_set: bool = True) -> Cases:
     """S is built by set union; a step that occurs twice is kept once."""
     return Cases(
@@ -173,31 +171,28 @@ CLAIMS: tuple[Claim, ...] = (
         formula=_target_law(),
         verify=_verify_law,
         correction_verify=_verify_reuse,
-        mutants=(
-            mutant("reuse", "the compared target step is committed", _verify_law, "reuse"),
-            mutant("uniform draft", "a draft without preference", _verify_law, draft="1/2"),
-        ),
+        mutants={"reuse": partial(_verify_law, "reuse"), "uniform draft": partial(_verify_law, draft="1/2")},
     ),
     proved(
         "CS-A1-bias",
         expression=_law_statement,
         formula=_BIAS,
         verify=_verify_bias,
-        mutants=(
-            mutant("sign", "p (1 - q + A)", _verify_bias, lambda p, q, same: p * (1 - q + same)),
-            mutant("1/5", "distance at most 1/5", _verify_bias, largest=Fraction(1, 5)),
-        ),
+        mutants={
+            "sign": partial(_verify_bias, lambda p, q, same: p * (1 - q + same)),
+            "1/5": partial(_verify_bias, largest=Fraction(1, 5)),
+        },
     ),
     refuted(
         "CS-A1-context",
         formula=_context(),
         correction_formula=_context(cumulative=True),
-        mutants=(mutant("cumulative", "drafts 1 to j - 1 as context", _context, True),),
+        mutants={"cumulative": partial(_context, True)},
     ),
     refuted(
         "CS-A1-set",
         formula=_trace(),
         correction_formula=_trace(as_set=False),
-        mutants=(mutant("sequence", "steps are appended", _trace, as_set=False),),
+        mutants={"sequence": partial(_trace, as_set=False)},
     ),
 )

@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
+from functools import partial
 from typing import Any, Final
 
 from ledger.ledger import Claim, Evidence
-from ledger.proving.cases import Cases, Predicate, rows, searched, walked
+from ledger.proving.cases import Cases, Predicate, rows, walked
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between
-from ledger.proving.once import once
-from ledger.proving.records import mutant, proved, refuted, verified
+from ledger.proving.records import proved, refuted, verified
 from ledger.proving.rounding import printed
 from ledger.proving.tools import all_of, exhaustive, identity, prove_identity
 from theory.published.confspec import CONFIDENT, LATENCY_MS
@@ -90,7 +90,6 @@ def _populations() -> Iterator[dict[str, object]]:
             yield from ({"population": population, "level": level} for level in range(len(_LEVELS) - 1))
 
 
-@once
 def _gate(*quantities: str) -> Cases:
     """Non-decreasing in gamma: every population of up to four instances, every pair of neighbouring thresholds."""
 
@@ -130,7 +129,9 @@ def _reliability(quantity: str = "confident agreement") -> Predicate:
     )
 
 
-def _bins(good: Callable[[str], bool], what: str, names: Iterable[str] = tuple(CONFIDENT)) -> Cases:
+def _bins(
+    good: Callable[[str], bool], what: str, names: Iterable[str] = tuple(CONFIDENT), *, explain: Callable[..., str]
+) -> Cases:
     """A claim about families of Figure 1."""
     return Cases(
         text=what,
@@ -138,32 +139,28 @@ def _bins(good: Callable[[str], bool], what: str, names: Iterable[str] = tuple(C
         cases=rows(*[{"name": name} for name in names]),
         where=f"Figure 1, {' and '.join(names)}",
         shown=lambda case: dict(zip(("overall", "confident", "share"), CONFIDENT[case["name"]], strict=True)),
+        explain=explain,
     )
 
 
 def _every_level(lowest: Fraction = Fraction(0)) -> Predicate:
+    """A yes/no verdict at its likelier side has p_D >= 1/2, so a threshold of 1/2 or less never escalates."""
     yes = [Fraction(i, 100) for i in range(101)]
     return Predicate(
         text=f"every threshold of at least {lowest} escalates some decision",
         test=lambda gamma: any(max(p, 1 - p) < gamma for p in yes),
         domain={"gamma": between(str(lowest), 1, "[]")},
-        at=[*[{"gamma": gamma} for gamma in ("1", "3/4", "51/100", "1/2") if Fraction(gamma) >= lowest]],
+        at=[{"gamma": gamma} for gamma in ("1", "3/4", "51/100", "1/2") if Fraction(gamma) >= lowest],
         explain=lambda gamma: f"the likelier of Yes and No always reaches {gamma}",
     )
 
 
-@once
 def _calibrated(gate: Fraction = Fraction(9, 10)) -> Cases:
     """A calibrated verifier is right with probability >= gate where p_D >= gate."""
     return _bins(
         lambda name: printed(CONFIDENT[name][1])[1] >= gate,
         f"where p_D >= {gate}, the draft agrees at least {gate} of the time",
-    )
-
-
-def _verify_calibrated(gate: Fraction = Fraction(9, 10)) -> Evidence:
-    return searched(
-        _calibrated(gate), explain=lambda name: f"{name} agrees at most {float(printed(CONFIDENT[name][1])[1])}"
+        explain=lambda name: f"{name} agrees at most {float(printed(CONFIDENT[name][1])[1])}",
     )
 
 
@@ -178,7 +175,6 @@ def _confident_part(name: str, share: str | None = None) -> Fraction:
     return printed(CONFIDENT[name][1])[0] * printed(share or CONFIDENT[name][2])[0]
 
 
-@once
 def _total(share: str | None = None, names: tuple[str, ...] = tuple(CONFIDENT)) -> Cases:
     """Overall agreement is at least (share of confident instances) times (agreement among them)."""
 
@@ -186,15 +182,11 @@ def _total(share: str | None = None, names: tuple[str, ...] = tuple(CONFIDENT)) 
         own = share if name == "Qwen3-1.7B" else None
         return _confident_part(name, own) <= printed(CONFIDENT[name][0])[1]
 
-    return _bins(good, "confident instances alone do not exceed the overall agreement", names)
-
-
-def _verify_total(share: str | None = None) -> Evidence:
     def explain(name: str) -> str:
         overall = float(printed(CONFIDENT[name][0])[1])
         return f"{name}, where they give at least {float(_confident_part(name)):.4f}, overall is at most {overall}"
 
-    return searched(_total(share), explain=explain)
+    return _bins(good, "confident instances alone do not exceed the overall agreement", names, explain=explain)
 
 
 def _verify_largest_share() -> Evidence:
@@ -215,19 +207,13 @@ def _low_confidence_agreement(name: str) -> Fraction:
     return max((overall[1] - s * confident[0]) / (1 - s) for s in share)
 
 
-@once
 def _ambiguous(level: Fraction = _HALF) -> Cases:
     """'Ambiguous' yes/no decisions would agree about half of the time."""
     return _bins(
         lambda name: _low_confidence_agreement(name) >= level,
         f"low-confidence decisions of DeepSeek-1.5B agree with the target at least {level} of the time",
         ("DeepSeek-1.5B",),
-    )
-
-
-def _verify_ambiguous(level: Fraction = _HALF) -> Evidence:
-    return searched(
-        _ambiguous(level), explain=lambda name: f"they do so at most {float(_low_confidence_agreement(name)):.3f}"
+        explain=lambda name: f"they do so at most {float(_low_confidence_agreement(name)):.3f}",
     )
 
 
@@ -238,55 +224,38 @@ def _verify_inverted() -> Evidence:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    proved(
-        "CS-V1",
-        verify=_verify_cost,
-        mutants=(mutant("either or", "no draft verification on escalation", _verify_cost, "confident"),),
-    ),
+    proved("CS-V1", verify=_verify_cost, mutants={"either or": partial(_verify_cost, "confident")}),
     proved(
         "CS-V2",
         verify=_verify_break_even,
-        mutants=(mutant("ratio", "threshold c_d / c_t", _verify_break_even, lambda draft, target: draft / target),),
+        mutants={"ratio": partial(_verify_break_even, lambda draft, target: draft / target)},
     ),
-    proved("CS-V3", verify=_verify_batch, mutants=(mutant("one", "c_d + e c_t for n = 2", _verify_batch, 1),)),
+    proved("CS-V3", verify=_verify_batch, mutants={"one": partial(_verify_batch, 1)}),
     verified(
         "CS-G1",
         formula=_gate("escalation", "agreement"),
-        mutants=(
-            mutant(
-                "among the confident",
-                "agreement among the decisions that the draft keeps",
-                _gate,
-                "confident agreement",
-            ),
-        ),
+        mutants={"among the confident": partial(_gate, "confident agreement")},
     ),
     refuted(
         "CS-G2",
         formula=_reliability(),
         correction_formula=_gate("escalation", "agreement"),
-        mutants=(mutant("after the cascade", "agreement after escalation", _reliability, "agreement"),),
+        mutants={"after the cascade": partial(_reliability, "agreement")},
     ),
     refuted(
         "CS-G3",
         formula=_calibrated(),
-        verify=_verify_calibrated,
         correction_verify=_verify_overconfident,
-        mutants=(mutant("0.8", "bin p_D >= 0.8", _verify_calibrated, Fraction(8, 10)),),
+        mutants={"0.8": partial(_calibrated, Fraction(8, 10))},
     ),
     refuted(
-        "CS-G4",
-        formula=_total(),
-        verify=_verify_total,
-        correction_verify=_verify_largest_share,
-        mutants=(mutant("82 %", "82 % of the instances of Qwen3-1.7B are confident", _verify_total, "0.82"),),
+        "CS-G4", formula=_total(), correction_verify=_verify_largest_share, mutants={"82 %": partial(_total, "0.82")}
     ),
     refuted(
         "CS-G5",
         formula=_ambiguous(),
-        verify=_verify_ambiguous,
         correction_verify=_verify_inverted,
-        mutants=(mutant("one tenth", "at least 1/10 of the time", _verify_ambiguous, Fraction(1, 10)),),
+        mutants={"one tenth": partial(_ambiguous, Fraction(1, 10))},
     ),
     refuted(
         "CS-G6",
@@ -296,6 +265,6 @@ CLAIMS: tuple[Claim, ...] = (
             {"percent": range(101)},
             what="some verdict (an even one, p_D = 1/2) is escalated exactly at thresholds above 1/2",
         ),
-        mutants=(mutant("above 1/2", "thresholds of at least 51/100", _every_level, Fraction(51, 100)),),
+        mutants={"above 1/2": partial(_every_level, Fraction(51, 100))},
     ),
 )

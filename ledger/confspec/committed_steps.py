@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 from typing import Any, Final
 
 from ledger.confspec.exact import Fallback
@@ -10,8 +11,7 @@ from ledger.ledger import Claim, Evidence
 from ledger.proving.cases import Cases, Predicate, rows, searched
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between, whole
-from ledger.proving.once import once
-from ledger.proving.records import mutant, proved, refuted, repaired, verified
+from ledger.proving.records import proved, refuted, repaired, verified
 from ledger.proving.tools import all_of, exhaustive, identity
 
 __all__ = ["CLAIMS"]
@@ -69,7 +69,6 @@ def _verify_commits(extra: int = 0) -> Evidence:
 _EVERY_OUTCOME: Final = rows(*[{"k": k, "m": m} for k in range(1, 9) for m in range(k + 1)])
 
 
-@once
 def _dominance(strict: bool = False) -> Cases:
     """Pointwise in m: reuse commits at least as many steps and needs no second target generation."""
 
@@ -83,7 +82,6 @@ def _dominance(strict: bool = False) -> Cases:
     return Cases(text=what, test=holds, cases=_EVERY_OUTCOME, where="k <= 8", partial=True)
 
 
-@once
 def _progress(fallback_runs: bool = True) -> Cases:
     """Every iteration commits 1 to k steps."""
 
@@ -142,25 +140,15 @@ CLAIMS: tuple[Claim, ...] = (
         formula=_AS_THE_TEXT,
         verify=_verify_text,
         correction_verify=_verify_commits,
-        mutants=(mutant("k = 1", "one drafted step", _verify_text, depths=(1,)),),
+        mutants={"k = 1": partial(_verify_text, depths=(1,))},
     ),
-    proved(
-        "CS-A1-commits",
-        verify=_verify_commits,
-        mutants=(mutant("one more", "one step more", _verify_commits, extra=1),),
-    ),
-    verified(
-        "CS-A1-reuse", formula=_dominance(), mutants=(mutant("strictly", "always more steps", _dominance, strict=True),)
-    ),
-    verified(
-        "CS-A1-progress",
-        formula=_progress(),
-        mutants=(mutant("no fallback", "lines 19 to 22 left out", _progress, False),),
-    ),
+    proved("CS-A1-commits", verify=_verify_commits, mutants={"one more": partial(_verify_commits, extra=1)}),
+    verified("CS-A1-reuse", formula=_dominance(), mutants={"strictly": partial(_dominance, strict=True)}),
+    verified("CS-A1-progress", formula=_progress(), mutants={"no fallback": partial(_progress, False)}),
     repaired(
         "CS-V1-committed",
         formula=_one_each(),
         repair=_verify_verifications,
-        mutants=(mutant("after the text", "a target step after every rejection", _one_each, "text"),),
+        mutants={"after the text": partial(_one_each, "text")},
     ),
 )

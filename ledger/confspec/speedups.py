@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 from fractions import Fraction
+from functools import partial
 
-from ledger.confspec.cells import Checked, Failure, checked, over
+from ledger.confspec.cells import Failure, over
 from ledger.ledger import Claim
-from ledger.proving.once import once
-from ledger.proving.records import corrected, mutant, proved, refuted
+from ledger.proving.cases import Cases
+from ledger.proving.records import corrected, proved, refuted
 from ledger.proving.rounding import printed, product
 from theory.published.confspec import BENCHMARKS, TABLES, accuracies, speedups
 
@@ -30,8 +31,7 @@ def _method_names() -> list[str]:
     return [m for m in TABLES["2 DeepSeek"] if m not in {"Target Model", "SD", "ConfSpec + SD"}]
 
 
-@once
-def _product(factor: Fraction = Fraction(1)) -> Checked:
+def _product(factor: Fraction = Fraction(1)) -> Cases:
     """Combined speedup against the product of the two, per benchmark and for the mean."""
 
     def failure(cell: tuple[str, str, str, int]) -> Failure:
@@ -49,11 +49,7 @@ def _product(factor: Fraction = Fraction(1)) -> Checked:
     return over(cells, failure, f"the combined speedup is at least {factor} of the product of the two")
 
 
-_verify_product = checked(_product)
-
-
-@once
-def _combination_gains() -> Checked:
+def _combination_gains() -> Cases:
     """Combination with SD is faster than either; with every method it is below the product."""
 
     def failure(cell: tuple[str, str, str, int]) -> Failure:
@@ -67,11 +63,7 @@ def _combination_gains() -> Checked:
     return over(cells, failure, "combined speedups are below the product; with SD they are above either factor")
 
 
-_verify_combination_gains = checked(_combination_gains)
-
-
-@once
-def _ranking(methods: tuple[str, ...] | None = None) -> Checked:
+def _ranking(methods: tuple[str, ...] | None = None) -> Cases:
     """Order by speedup on every benchmark and family; equal or overlapping cells do not count as a change."""
     names = methods or _method_names()
 
@@ -95,11 +87,7 @@ def _ranking(methods: tuple[str, ...] | None = None) -> Checked:
     )
 
 
-_verify_ranking = checked(_ranking)
-
-
-@once
-def _undominated(ours: str = "ConfSpec") -> Checked:
+def _undominated(ours: str = "ConfSpec") -> Cases:
     """No other step-level method is at least as accurate and at least as fast in any of the ten settings."""
 
     def failure(setting: tuple[str, int]) -> Failure:
@@ -114,11 +102,7 @@ def _undominated(ours: str = "ConfSpec") -> Checked:
     return over(_SETTINGS, failure, f"no method is as accurate and as fast as {ours}")
 
 
-_verify_undominated = checked(_undominated)
-
-
-@once
-def _ranges(best: str = "2.24") -> Checked:
+def _ranges(best: str = "2.24") -> Cases:
     """Quoted extremes of Table 2: 1.53 to 1.83 and 1.18 to 1.42 for ConfSpec, 2.24 with SD."""
     quoted = {"2 DeepSeek": ("1.53", "1.83"), "2 Qwen3": ("1.18", "1.42")}
 
@@ -133,36 +117,16 @@ def _ranges(best: str = "2.24") -> Checked:
     return over(_FAMILIES, failure, f"quoted ranges of speedups, at most {best} with token-level speculation")
 
 
-_verify_ranges = checked(_ranges)
-
-
 CLAIMS: tuple[Claim, ...] = (
     refuted(
         "CS-N5",
-        formula=_product()[0],
-        correction_formula=_combination_gains()[0],
-        verify=_verify_product,
-        correction_verify=_verify_combination_gains,
-        mutants=(mutant("three quarters", "at least 3/4 of the product", _verify_product, Fraction(3, 4)),),
+        formula=_product(),
+        correction_formula=_combination_gains(),
+        mutants={"three quarters": partial(_product, Fraction(3, 4))},
     ),
     corrected(
-        "CS-N6",
-        formula=_ranking()[0],
-        verify=_verify_ranking,
-        holds=mutant(
-            "two methods", "only ConfSpec and LookaheadReasoning", _verify_ranking, ("ConfSpec", "LookaheadReasoning")
-        ),
+        "CS-N6", formula=_ranking(), holds={"two methods": partial(_ranking, ("ConfSpec", "LookaheadReasoning"))}
     ),
-    proved(
-        "CS-N7",
-        formula=_undominated()[0],
-        verify=_verify_undominated,
-        mutants=(mutant("other method", "SpecCoT in place of ConfSpec", _verify_undominated, "SpecCoT"),),
-    ),
-    proved(
-        "CS-N9",
-        formula=_ranges()[0],
-        verify=_verify_ranges,
-        mutants=(mutant("2.12", "2.12 at most", _verify_ranges, best="2.12"),),
-    ),
+    proved("CS-N7", formula=_undominated(), mutants={"other method": partial(_undominated, "SpecCoT")}),
+    proved("CS-N9", formula=_ranges(), mutants={"2.12": partial(_ranges, best="2.12")}),
 )

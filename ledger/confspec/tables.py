@@ -8,11 +8,12 @@ from __future__ import annotations
 import itertools
 import math
 from fractions import Fraction
+from functools import partial
 
-from ledger.confspec.cells import Checked, Failure, checked, over
+from ledger.confspec.cells import Failure, over
 from ledger.ledger import Claim, Evidence, Verdict
-from ledger.proving.once import once
-from ledger.proving.records import corrected, mutant, record, refuted
+from ledger.proving.cases import Cases
+from ledger.proving.records import corrected, record, refuted
 from ledger.proving.rounding import could_round_to, mean, printed, quotient
 from ledger.proving.tools import numeric
 from theory.published.confspec import BENCHMARKS, PROBLEMS, SAMPLES, TABLES, accuracies, speedups
@@ -36,18 +37,13 @@ def _mean_failure(row: tuple[str, str]) -> Failure:
     return None
 
 
-@once
-def _means(skip: frozenset[tuple[str, str]] = frozenset()) -> Checked:
+def _means(skip: frozenset[tuple[str, str]] = frozenset()) -> Cases:
     return over(
         [row for row in _ROWS if row not in skip], _mean_failure, "the last column is the mean of the five before"
     )
 
 
-_verify_means = checked(_means)
-
-
-@once
-def _counts(skip: frozenset[str] = frozenset()) -> Checked:
+def _counts(skip: frozenset[str] = frozenset()) -> Cases:
     """An accuracy over 30 problems with 16 samples each is a multiple of 100 / 480 percent."""
     total = SAMPLES * PROBLEMS["AIME24"]
 
@@ -62,11 +58,7 @@ def _counts(skip: frozenset[str] = frozenset()) -> Checked:
     return over(kept, failure, f"AIME24 accuracies are means of {total} results 0 or 1")
 
 
-_verify_counts = checked(_counts)
-
-
-@once
-def _one_baseline(value: str | None = None) -> Checked:
+def _one_baseline(value: str | None = None) -> Cases:
     """The target's AIME24 accuracy is the same in Tables 2, 3 and 4."""
     cells = [(table, value or accuracies(table, "Target Model")[0]) for table in ("2 DeepSeek", "3", "4")]
 
@@ -78,11 +70,7 @@ def _one_baseline(value: str | None = None) -> Checked:
     return over(list(itertools.pairwise(cells)), failure, "the target has one accuracy on AIME24 in all tables")
 
 
-_verify_one_baseline = checked(_one_baseline)
-
-
-@once
-def _retains(quoted: str, reference: str) -> Checked:
+def _retains(quoted: str, reference: str) -> Cases:
     """ConfSpec (gamma = 0.9) mean accuracy over the reference row's, for every table that prints the reference."""
     ours = printed(accuracies("3", "ConfSpec gamma=0.9")[5])
     tables = [t for t in ("2 DeepSeek", "3", "4") if reference in TABLES[t]]
@@ -98,11 +86,7 @@ def _retains(quoted: str, reference: str) -> Checked:
     return over(tables, failure, f"ConfSpec keeps {quoted} % of the accuracy of '{reference}'")
 
 
-_retained = checked(_retains)
-
-
-@once
-def _upper_bound(slack: Fraction = Fraction(0)) -> Checked:
+def _upper_bound(slack: Fraction = Fraction(0)) -> Cases:
     """No ConfSpec cell of Table 2 above the target's, plus a slack in points."""
 
     def failure(cell: tuple[str, int]) -> Failure:
@@ -113,9 +97,6 @@ def _upper_bound(slack: Fraction = Fraction(0)) -> Checked:
         return f"{BENCHMARKS[i]} in Table {table}: {ours} against {target}", {"ConfSpec": ours, "Target Model": target}
 
     return over(_SETTINGS, failure, f"accuracy at most the target's plus {float(slack)} points")
-
-
-_verify_upper_bound = checked(_upper_bound)
 
 
 def _matches_target(method: str = "ConfSpec", threshold: float = 2.81) -> Evidence:
@@ -136,47 +117,28 @@ def _matches_target(method: str = "ConfSpec", threshold: float = 2.81) -> Eviden
 
 
 CLAIMS: tuple[Claim, ...] = (
-    corrected(
-        "CS-N1",
-        formula=_means()[0],
-        verify=_verify_means,
-        holds=mutant("two rows excepted", "without the two rows named", _verify_means, _WRONG_MEANS),
-    ),
+    corrected("CS-N1", formula=_means(), holds={"two rows excepted": partial(_means, _WRONG_MEANS)}),
     refuted(
         "CS-N2",
-        formula=_one_baseline()[0],
-        correction_formula=_counts(_WRONG_COUNTS)[0],
-        verify=_verify_one_baseline,
-        correction_verify=lambda: _verify_counts(_WRONG_COUNTS),
-        mutants=(mutant("68.54", "68.54 everywhere", _verify_one_baseline, "68.54"),),
+        formula=_one_baseline(),
+        correction_formula=_counts(_WRONG_COUNTS),
+        mutants={"68.54": partial(_one_baseline, "68.54")},
     ),
-    corrected(
-        "CS-N3",
-        formula=_counts()[0],
-        verify=_verify_counts,
-        holds=mutant("cells excepted", "without 68.46 and 35.89", _verify_counts, _WRONG_COUNTS),
-    ),
+    corrected("CS-N3", formula=_counts(), holds={"cells excepted": partial(_counts, _WRONG_COUNTS)}),
     refuted(
         "CS-N4",
-        formula=_retains("99.7", "Target Model")[0],
-        correction_formula=_retains("99.4", "Target Model")[0],
-        verify=lambda: _retained("99.7", "Target Model"),
-        correction_verify=lambda: _retained("99.4", "Target Model"),
-        mutants=(mutant("other row", "against 'Target Verification'", _retained, "99.7", "Target Verification"),),
+        formula=_retains("99.7", "Target Model"),
+        correction_formula=_retains("99.4", "Target Model"),
+        mutants={"other row": partial(_retains, "99.7", "Target Verification")},
     ),
-    corrected(
-        "CS-N8",
-        formula=_upper_bound()[0],
-        verify=_verify_upper_bound,
-        holds=mutant("0.68 points", "0.68 points of slack", _verify_upper_bound, Fraction(68, 100)),
-    ),
+    corrected("CS-N8", formula=_upper_bound(), holds={"0.68 points": partial(_upper_bound, Fraction(68, 100))}),
     record(
         Verdict.NUMERIC,
         "CS-N10",
         verify=_matches_target,
-        mutants=(
-            mutant("SpecCoT", "another method", _matches_target, "SpecCoT"),
-            mutant("one comparison", "5 % level of a single test", _matches_target, threshold=1.96),
-        ),
+        mutants={
+            "SpecCoT": partial(_matches_target, "SpecCoT"),
+            "one comparison": partial(_matches_target, threshold=1.96),
+        },
     ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import Final
 
 from ledger.ledger import Claim, Evidence
@@ -12,7 +13,7 @@ from ledger.proving.cases import Cases, Predicate, grid, rows, searched, walked
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between, whole
 from ledger.proving.once import once
-from ledger.proving.records import mutant, proved, refuted, repaired, verified
+from ledger.proving.records import proved, refuted, repaired, verified
 from ledger.proving.rounding import printed
 from ledger.proving.signs import nonnegative
 from ledger.proving.tools import all_of, identity
@@ -21,7 +22,6 @@ from theory.published.confspec import LATENCY_MS, TABLES, speedups
 __all__ = ["CLAIMS"]
 
 
-@once
 def _schedule(serial: bool = True) -> Cases:
     """Largest speedup of the printed order of stages at Table 6 latencies: 5 drafts accepted after one check."""
     draft, target, check = (printed(LATENCY_MS[x]) for x in ("draft step", "target step", "draft verification"))
@@ -123,7 +123,6 @@ _CALIBRATED: Final = Cases(
 )
 
 
-@once
 def _equivalent(error: bool = False) -> Cases:
     """All sets of up to three candidates with three meanings and one target step: those that pass have its meaning."""
 
@@ -183,7 +182,6 @@ def _fix_at_once() -> Evidence:
     )
 
 
-@once
 def _memory(draft: str = "1.5") -> Cases:
     """Two bytes for each parameter against the gigabytes of Appendix B.2."""
     return Cases(
@@ -196,10 +194,7 @@ def _memory(draft: str = "1.5") -> Cases:
 
 CLAIMS: tuple[Claim, ...] = (
     refuted(
-        "CS-B1",
-        formula=_schedule(),
-        correction_formula=_PIPELINE,
-        mutants=(mutant("pipeline", "drafting while the target generates", _schedule, False),),
+        "CS-B1", formula=_schedule(), correction_formula=_PIPELINE, mutants={"pipeline": partial(_schedule, False)}
     ),
     repaired(
         "CS-B2",
@@ -207,24 +202,20 @@ CLAIMS: tuple[Claim, ...] = (
         correction_formula=_LONGEST,
         printed=_verify_at_once,
         repair=_fix_at_once,
-        mutants=(mutant("equal", "steps of one length", _verify_at_once, (2, 2)),),
+        mutants={"equal": partial(_verify_at_once, (2, 2))},
     ),
-    proved("CS-M1", formula=_memory(), mutants=(mutant("1", "a draft of 1 billion parameters", _memory, "1"),)),
+    proved("CS-M1", formula=_memory(), mutants={"1": partial(_memory, "1")}),
     proved(
         "CS-T1",
         formula=_tree(),
         verify=_verify_tree,
-        mutants=(mutant("beams", "W k candidates", _verify_tree, lambda w, depth: w * depth),),
+        mutants={"beams": partial(_verify_tree, lambda w, depth: w * depth)},
     ),
     refuted(
         "CS-T2",
         formula=_selection(),
         correction_formula=_CALIBRATED,
-        mutants=(mutant("calibrated draft", "draft right 95 % of the time at 0.95", _selection, "0.95"),),
+        mutants={"calibrated draft": partial(_selection, "0.95")},
     ),
-    verified(
-        "CS-T3",
-        formula=_equivalent(),
-        mutants=(mutant("errors", "one wrong meaning passes too", _equivalent, error=True),),
-    ),
+    verified("CS-T3", formula=_equivalent(), mutants={"errors": partial(_equivalent, error=True)}),
 )

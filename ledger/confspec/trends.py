@@ -6,12 +6,13 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Final
 
 from ledger.ledger import Claim, Evidence
 from ledger.proving.cases import Cases, grid, rows, walked
 from ledger.proving.once import once
-from ledger.proving.records import corrected, mutant, proved, verified
+from ledger.proving.records import corrected, proved, verified
 from ledger.proving.tools import exhaustive
 from theory.published.confspec import BENCHMARKS, accuracies, speedups
 
@@ -38,7 +39,6 @@ def _chance(steps: Sequence[int], *, seen: bool) -> Fraction:
     return whole
 
 
-@once
 def _joint(seen: bool = True) -> Cases:
     """The joint law of k steps of the urn is 1 / ((k + 1) binom(k, ones)), known without the chain rule."""
 
@@ -55,7 +55,6 @@ def _joint(seen: bool = True) -> Cases:
     )
 
 
-@once
 def _decides(answers: int = 2) -> Cases:
     """Every answer of draft and target, confident or not: the cascade accepts or rejects."""
     names = ("accept", "reject", "neither")
@@ -102,7 +101,6 @@ def _fix_monotone(largest_fall: str = "0.29") -> Evidence:
     return exhaustive(lambda fact: facts[fact], {"fact": range(len(facts))}, what=what)
 
 
-@once
 def _falling(table: str, names: tuple[str, ...], numbers: _Numbers, what: str) -> Cases:
     """Numbers of a table fall from row to row on every benchmark."""
     pairs = itertools.pairwise(names)
@@ -150,65 +148,35 @@ _HEAVIER: Final = ("7", _DRAFTS, speedups, "speedups fall as the draft grows")
 
 
 CLAIMS: tuple[Claim, ...] = (
-    verified(
-        "CS-E1",
-        formula=_joint(),
-        mutants=(mutant("apart", "each step given the committed ones alone", _joint, seen=False),),
-    ),
-    proved("CS-E2", formula=_decides(), mutants=(mutant("neither", "a verifier may answer neither", _decides, 3),)),
-    corrected(
-        "CS-N11",
-        formula=_MONOTONE,
-        holds=mutant("means", "the means, and each benchmark up to 0.29 points", _fix_monotone),
-    ),
+    verified("CS-E1", formula=_joint(), mutants={"apart": partial(_joint, seen=False)}),
+    proved("CS-E2", formula=_decides(), mutants={"neither": partial(_decides, 3)}),
+    corrected("CS-N11", formula=_MONOTONE, holds={"means": _fix_monotone}),
     proved(
         "CS-N12",
         formula=_falling(*_SLOWER),
-        mutants=(
-            mutant("reversed", "faster", _falling, "3", _GATES[::-1], speedups, "speedups rise with the threshold"),
-            mutant("accuracy", "less accurate", _falling, "3", _GATES, accuracies, "accuracy falls with the threshold"),
-        ),
+        mutants={
+            "reversed": partial(_falling, "3", _GATES[::-1], speedups, "speedups rise with the threshold"),
+            "accuracy": partial(_falling, "3", _GATES, accuracies, "accuracy falls with the threshold"),
+        },
     ),
     proved(
         "CS-N13",
         formula=_falling(*_HEAVIER),
-        mutants=(
-            mutant(
-                "accuracy",
-                "a smaller draft is more accurate",
-                _falling,
-                "7",
-                _DRAFTS,
-                accuracies,
-                "accuracy falls as the draft grows",
-            ),
-            mutant(
-                "larger",
-                "a larger draft is more accurate",
-                _falling,
-                "7",
-                _DRAFTS[::-1],
-                accuracies,
-                "accuracy rises with the draft",
-            ),
-        ),
+        mutants={
+            "accuracy": partial(_falling, "7", _DRAFTS, accuracies, "accuracy falls as the draft grows"),
+            "larger": partial(_falling, "7", _DRAFTS[::-1], accuracies, "accuracy rises with the draft"),
+        },
     ),
     proved(
         "CS-N14",
         formula=_loses("20", "ConfSpec 0.6B", at_least=True),
         verify=_verify_collapse,
-        mutants=(
-            mutant("30", "by at least 30", _verify_collapse, "30"),
-            mutant("1.7B", "of the 1.7B draft", _verify_collapse, "20", "ConfSpec 1.7B"),
-        ),
+        mutants={"30": partial(_verify_collapse, "30"), "1.7B": partial(_verify_collapse, "20", "ConfSpec 1.7B")},
     ),
     proved(
         "CS-N15",
         formula=_loses("0.93", "ConfSpec 1.7B", at_least=False),
         verify=_verify_kept,
-        mutants=(
-            mutant("half", "within half a point", _verify_kept, "0.5"),
-            mutant("0.6B", "the 0.6B draft", _verify_kept, "1", "ConfSpec 0.6B"),
-        ),
+        mutants={"half": partial(_verify_kept, "0.5"), "0.6B": partial(_verify_kept, "1", "ConfSpec 0.6B")},
     ),
 )

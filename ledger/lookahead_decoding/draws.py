@@ -12,7 +12,7 @@ from ledger.lookahead_decoding.verification import PRESERVED, verify_theorem_a
 from ledger.proving.cases import Cases, Predicate, grid, searched, walked
 from ledger.proving.deferred import sp
 from ledger.proving.formulas import between, one_of, whole
-from ledger.proving.records import mutant, proved, proved_with_fix, repaired
+from ledger.proving.records import proved, proved_with_fix, repaired
 from ledger.proving.tools import identity, screened, with_fix
 
 __all__ = ["CLAIMS"]
@@ -111,21 +111,19 @@ CLAIMS: tuple[Claim, ...] = (
         printed=partial(searched, _INDIFFERENT, explain=_explain_adversary),
         correction_formula=PRESERVED,
         repair=verify_theorem_a,
-        mutants=(
-            mutant("independent guess", "the adversary does not see r", searched, _indifferent(independent=True)),
-        ),
+        mutants={"independent guess": lambda: searched(_indifferent(independent=True))},
     ),
     proved(
         "LD-A4-uniform",
         formula=_MEASURE,
         verify=_verify_measure,
-        mutants=(mutant("99 %", "with probability 0.99 P(s)", _verify_measure, _measure("0.99")),),
+        mutants={"99 %": partial(_verify_measure, _measure("0.99"))},
     ),
     proved_with_fix(
         "LD-A4-generator",
         formula=_EXCLUDED,
         verify=partial(with_fix, _search_excluded, partial(walked, _STRICT_TEST)),
         correction_formula=_STRICT_TEST,
-        mutants=(mutant("strict", "r < P(s)", _search_excluded, _excluded(strict=True)),),
+        mutants={"strict": partial(_search_excluded, _excluded(strict=True))},
     ),
 )

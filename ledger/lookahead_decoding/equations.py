@@ -7,8 +7,8 @@ from functools import partial
 
 from ledger.ledger import Claim
 from ledger.lookahead_decoding.exact import Gram, greedy_models, greedy_run
-from ledger.proving.cases import Cases, grid, searched, walked
-from ledger.proving.records import corrected, mutant, verified
+from ledger.proving.cases import Cases, grid, searched
+from ledger.proving.records import corrected, verified
 
 __all__ = ["CLAIMS"]
 
@@ -80,14 +80,8 @@ _ANSWER_TOO = Cases(
 
 
 CLAIMS: tuple[Claim, ...] = (
-    verified(
-        "LD-E1",
-        formula=_SYSTEM,
-        mutants=(mutant("one token", "each equation sees one token of context", walked, _system(1)),),
-    ),
-    verified(
-        "LD-E2", formula=_PREFIX, mutants=(mutant("shifted", "each compared with the next answer", walked, _prefix(1)),)
-    ),
+    verified("LD-E1", formula=_SYSTEM, mutants={"one token": _system(1)}),
+    verified("LD-E2", formula=_PREFIX, mutants={"shifted": _prefix(1)}),
     corrected(
         "LD-E2-progress",
         formula=_PROGRESS,
@@ -97,6 +91,6 @@ CLAIMS: tuple[Claim, ...] = (
             explain=lambda draft: "no token matches, and none is added; a draft of the same token again never ends",
         ),
         correction_formula=_ANSWER_TOO,
-        holds=mutant("answer too", "with the answer at the first mismatch", walked, _ANSWER_TOO),
+        holds={"answer too": _ANSWER_TOO},
     ),
 )

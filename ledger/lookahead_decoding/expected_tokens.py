@@ -15,7 +15,7 @@ from ledger.ledger import Claim, Evidence
 from ledger.proving.cases import Cases, Predicate, grid, searched
 from ledger.proving.deferred import sp
 from ledger.proving.formulas import between, one_of, whole
-from ledger.proving.records import mutant, proved, refuted
+from ledger.proving.records import proved, refuted
 from ledger.proving.tools import all_of, exhaustive, identity
 
 __all__ = ["CLAIMS"]
@@ -252,15 +252,10 @@ CLAIMS: tuple[Claim, ...] = (
     proved(
         "LD-E4",
         verify=_verify_single,
-        mutants=(
-            mutant("exponent gamma", "alpha^gamma in the numerator", _verify_single, lambda x, g: (1 - x**g) / (1 - x)),
-            mutant(
-                "last probability",
-                "probability alpha^(gamma+1) instead of alpha^gamma that all tokens pass",
-                _verify_single,
-                last_exponent=1,
-            ),
-        ),
+        mutants={
+            "exponent gamma": partial(_verify_single, lambda x, g: (1 - x**g) / (1 - x)),
+            "last probability": partial(_verify_single, last_exponent=1),
+        },
     ),
     refuted(
         "LD-E4-mean",
@@ -268,64 +263,41 @@ CLAIMS: tuple[Claim, ...] = (
         verify=partial(_search_mixture, _MIXED_ONE, 2),
         correction_formula=_BELOW_MEAN,
         correction_verify=_verify_jensen,
-        mutants=(mutant("gamma = 1", "one drafted token", _search_mixture, _mixture(b=1, longest=1), 1),),
+        mutants={"gamma = 1": partial(_search_mixture, _mixture(b=1, longest=1), 1)},
     ),
     refuted(
         "LD-E5-mean",
         formula=_MIXED_TWO,
         verify=partial(_search_mixture, _MIXED_TWO, 1),
         correction_formula=_NO_DIRECTION,
-        mutants=(
-            mutant("b = 1, gamma = 1", "one sequence of one token", _search_mixture, _mixture(b=1, longest=1), 1),
-        ),
+        mutants={"b = 1, gamma = 1": partial(_search_mixture, _mixture(b=1, longest=1), 1)},
     ),
-    proved(
-        "LD-E4-ceiling",
-        verify=_verify_ceiling,
-        mutants=(mutant("doubled", "2 / (1 - alpha)", _verify_ceiling, numerator=2),),
-    ),
+    proved("LD-E4-ceiling", verify=_verify_ceiling, mutants={"doubled": partial(_verify_ceiling, numerator=2)}),
     proved(
         "LD-E5",
         verify=_verify_multi,
-        mutants=(
-            mutant(
-                "first term",
-                "the sum starts at i = 0",
-                _verify_multi,
-                lambda x, g, b: g + 1 - sum((1 - x**i) ** b for i in range(g)),
+        mutants={
+            "first term": partial(_verify_multi, lambda x, g, b: g + 1 - sum((1 - x**i) ** b for i in range(g))),
+            "exponents swapped": partial(
+                _verify_multi, lambda x, g, b: g + 1 - sum((1 - x**b) ** i for i in range(1, g + 1))
             ),
-            mutant(
-                "exponents swapped",
-                "(1 - alpha^b)^i",
-                _verify_multi,
-                lambda x, g, b: g + 1 - sum((1 - x**b) ** i for i in range(1, g + 1)),
-            ),
-        ),
+        },
     ),
-    proved(
-        "LD-E5-one", verify=_verify_one_sequence, mutants=(mutant("b = 2", "two sequences", _verify_one_sequence, b=2),)
-    ),
+    proved("LD-E5-one", verify=_verify_one_sequence, mutants={"b = 2": partial(_verify_one_sequence, b=2)}),
     refuted(
         "LD-E5-dependence",
         formula=_COPIES,
         verify=_search_copies,
         correction_formula=_ANY_DEPENDENCE,
-        mutants=(
-            mutant(
-                "independent sequences",
-                "the sequences are independent, as Equation 5 needs",
-                _search_copies,
-                _copies(copies=False),
-            ),
-        ),
+        mutants={"independent sequences": partial(_search_copies, _copies(copies=False))},
     ),
     proved(
         "LD-E7",
         expression=_e7,
         verify=_verify_compression,
-        mutants=(
-            mutant("lost steps", "S = E / f: the other steps emit nothing", _verify_compression, lambda f, e: e / f),
-            mutant("one step too many", "S = (f + E) / f", _verify_compression, lambda f, e: (f + e) / f),
-        ),
+        mutants={
+            "lost steps": partial(_verify_compression, lambda f, e: e / f),
+            "one step too many": partial(_verify_compression, lambda f, e: (f + e) / f),
+        },
     ),
 )

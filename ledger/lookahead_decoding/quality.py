@@ -7,8 +7,8 @@ from fractions import Fraction
 from functools import partial
 
 from ledger.ledger import Claim
-from ledger.proving.cases import Cases, grid, rows, searched, walked
-from ledger.proving.records import corrected, mutant, proved
+from ledger.proving.cases import Cases, grid, rows, searched
+from ledger.proving.records import corrected, proved
 from theory.published.lookahead_decoding import METHODS, SCORES, TABLE_2, TABLE_3, TABLE_6
 
 __all__ = ["CLAIMS"]
@@ -164,48 +164,26 @@ _ORDERS, _BEST, _SCORE, _COMPARED, _SIZES, _RANGE = _orders(), _best(), _score()
 
 
 CLAIMS: tuple[Claim, ...] = (
-    proved("LD-N6", formula=_ROUGE, mutants=(mutant("0.05", "up to 0.05 points", walked, _rouge("0.05")),)),
+    proved("LD-N6", formula=_ROUGE, mutants={"0.05": _rouge("0.05")}),
     corrected(
         "LD-N7",
         formula=_SAME_ROUGE,
         verify=partial(searched, _SAME_ROUGE, explain=_explain_rouge),
         correction_formula=_GREEDY_ROUGE,
-        holds=mutant("0.01", "up to 0.01 points", walked, _GREEDY_ROUGE),
+        holds={"0.01": _GREEDY_ROUGE},
     ),
-    proved(
-        "LD-N8", formula=_SAMPLING, mutants=(mutant("a tenth", "smaller by a tenth", walked, _sampling(factor="1.1")),)
-    ),
-    proved(
-        "LD-N9", formula=_BELOW, mutants=(mutant("a tenth", "below S by a tenth", walked, _below_compression("1.1")),)
-    ),
-    proved(
-        "LD-N10",
-        formula=_ORDERS,
-        mutants=(mutant("every setting", "prompt lookup faster than tag 6 too", walked, _orders((6,))),),
-    ),
+    proved("LD-N8", formula=_SAMPLING, mutants={"a tenth": _sampling(factor="1.1")}),
+    proved("LD-N9", formula=_BELOW, mutants={"a tenth": _below_compression("1.1")}),
+    proved("LD-N10", formula=_ORDERS, mutants={"every setting": _orders((6,))}),
     corrected(
         "LD-N11",
         formula=_BEST,
         verify=partial(searched, _BEST, explain=lambda tag, speed: f"row {tag} of Table 3 has {float(speed)}"),
         correction_formula=_BEST_BY_PROMPT,
-        holds=mutant("1.88", "1.78 without, 1.88 with the prompt", walked, _BEST_BY_PROMPT),
+        holds={"1.88": _BEST_BY_PROMPT},
     ),
-    proved("LD-N12", formula=_SCORE, mutants=(mutant("0.05", "above by 0.05", walked, _score("0.05")),)),
-    proved(
-        "LD-N13",
-        formula=_COMPARED,
-        mutants=(
-            mutant("1.2", "the variant gains at least 1.2", walked, _compared("1.2")),
-            mutant("second", "the variant is second", walked, _compared(second="PGJ 5")),
-        ),
-    ),
-    proved("LD-N14", formula=_SIZES, mutants=(mutant("13B", "13B gains more", walked, _sizes("13B", "7B")),)),
-    proved(
-        "LD-N15",
-        formula=_RANGE,
-        mutants=(
-            mutant("2.0", "to 2.0", walked, _range(high="2.0")),
-            mutant("1.6", "from 1.6", walked, _range(low="1.6")),
-        ),
-    ),
+    proved("LD-N12", formula=_SCORE, mutants={"0.05": _score("0.05")}),
+    proved("LD-N13", formula=_COMPARED, mutants={"1.2": _compared("1.2"), "second": _compared(second="PGJ 5")}),
+    proved("LD-N14", formula=_SIZES, mutants={"13B": _sizes("13B", "7B")}),
+    proved("LD-N15", formula=_RANGE, mutants={"2.0": _range(high="2.0"), "1.6": _range(low="1.6")}),
 )

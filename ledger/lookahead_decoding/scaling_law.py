@@ -19,7 +19,7 @@ from ledger.proving.balls import point, precision
 from ledger.proving.cases import Cases, Predicate, rows, searched
 from ledger.proving.deferred import sp
 from ledger.proving.formulas import between, whole
-from ledger.proving.records import mutant, proved, record, refuted
+from ledger.proving.records import proved, record, refuted
 from ledger.proving.rounding import printed
 from ledger.proving.tools import Part, all_of, exhaustive, identity, numeric, prove_identity, refute, screened
 from theory.published.lookahead_decoding import ALPHA, STEPS_PER_HIT, TABLE_3
@@ -259,54 +259,42 @@ CLAIMS: tuple[Claim, ...] = (
         formula=_OCTAVES,
         verify=_search_octaves,
         correction_verify=_verify_band,
-        mutants=(
-            mutant(
-                "compression", "tokens per step instead of steps per token", _search_octaves, _octaves(of_steps=False)
-            ),
-        ),
+        mutants={"compression": partial(_search_octaves, _octaves(of_steps=False))},
     ),
     proved(
         "LD-S1-band",
         verify=_verify_band,
-        mutants=(
-            mutant("half a token", "upper edge 1/2", _verify_band, upper=Fraction(1, 2)),
-            mutant("nearly a token", "upper edge 0.99", _verify_band, upper=Fraction(99, 100)),
-            mutant("binary logarithm", "log2(1/alpha) for ln(1/alpha)", _verify_band, base=2),
-        ),
+        mutants={
+            "half a token": partial(_verify_band, upper=Fraction(1, 2)),
+            "nearly a token": partial(_verify_band, upper=Fraction(99, 100)),
+            "binary logarithm": partial(_verify_band, base=2),
+        },
     ),
     refuted(
         "LD-S2",
         formula=_SATURATION,
         verify=partial(_search_saturation, 4),
         correction_verify=_verify_truncation,
-        mutants=(mutant("long n-grams", "gamma = 64 >> log2(b)", _search_saturation, 64),),
+        mutants={"long n-grams": partial(_search_saturation, 64)},
     ),
     proved(
         "LD-S3",
         verify=_verify_growth,
-        mutants=(
-            mutant("b fixed", "one sequence while gamma grows", _verify_growth, lambda _a, _k: 1),
-            mutant("gamma fixed", "gamma = 2 while b grows", _verify_growth, depth=lambda _k: 2),
-        ),
+        mutants={
+            "b fixed": partial(_verify_growth, lambda _a, _k: 1),
+            "gamma fixed": partial(_verify_growth, depth=lambda _k: 2),
+        },
     ),
-    proved(
-        "LD-S4",
-        verify=_verify_alone,
-        mutants=(mutant("faster limit", "a quarter of the bound on the gap", _verify_alone, gap_factor=4),),
-    ),
-    proved(
-        "LD-S5",
-        verify=_verify_rate,
-        mutants=(mutant("one token more", "E - 1 replaced by E", _verify_rate, Fraction(1)),),
-    ),
+    proved("LD-S4", verify=_verify_alone, mutants={"faster limit": partial(_verify_alone, gap_factor=4)}),
+    proved("LD-S5", verify=_verify_rate, mutants={"one token more": partial(_verify_rate, Fraction(1))}),
     record(
         Verdict.NUMERIC,
         "LD-S6",
         formula=_FITTED,
         verify=_fit,
-        mutants=(
-            mutant("other alpha", "alpha = 1/2", _fit, _fitted(Fraction(1, 2), _SETTING["f"])),
-            mutant("other f", "f = 2", _fit, _fitted(_SETTING["alpha"], Fraction(2))),
-        ),
+        mutants={
+            "other alpha": partial(_fit, _fitted(Fraction(1, 2), _SETTING["f"])),
+            "other f": partial(_fit, _fitted(_SETTING["alpha"], Fraction(2))),
+        },
     ),
 )

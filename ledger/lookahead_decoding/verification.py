@@ -12,7 +12,7 @@ from ledger.lookahead_decoding import exact
 from ledger.proving.cases import Case, Cases, Predicate, grid, searched, walked
 from ledger.proving.deferred import sp
 from ledger.proving.formulas import between
-from ledger.proving.records import mutant, proved, proved_with_fix, refuted, verified
+from ledger.proving.records import proved, proved_with_fix, refuted, verified
 from ledger.proving.tools import all_of, identity, screened, with_fix
 
 __all__ = ["CLAIMS", "PRESERVED", "verify_theorem_a"]
@@ -206,16 +206,11 @@ CLAIMS: tuple[Claim, ...] = (
         "LD-TA",
         formula=PRESERVED,
         verify=verify_theorem_a,
-        mutants=(
-            mutant("no zero", "line 32 left out", verify_theorem_a, _preserved(exact.Rules(zero=False))),
-            mutant("no norm", "line 33 left out", verify_theorem_a, _preserved(exact.Rules(renormalise=False))),
-            mutant(
-                "no filter",
-                "n-grams with another prefix stay after an acceptance",
-                verify_theorem_a,
-                _preserved(exact.Rules(filter_prefix=False)),
-            ),
-        ),
+        mutants={
+            "no zero": partial(verify_theorem_a, _preserved(exact.Rules(zero=False))),
+            "no norm": partial(verify_theorem_a, _preserved(exact.Rules(renormalise=False))),
+            "no filter": partial(verify_theorem_a, _preserved(exact.Rules(filter_prefix=False))),
+        },
     ),
     proved_with_fix(
         "LD-TA-proof",
@@ -223,9 +218,7 @@ CLAIMS: tuple[Claim, ...] = (
         verify=partial(with_fix, _search_divisible, _whole_mass),
         correction_formula=_WHOLE_MASS,
         correction_verify=_whole_mass,
-        mutants=(
-            mutant("P(s) < 1", "the case P(s) = 1 excluded by assumption", _search_divisible, _divisible("2/3"), "2/3"),
-        ),
+        mutants={"P(s) < 1": partial(_search_divisible, _divisible("2/3"), "2/3")},
     ),
     refuted(
         "LD-A4-mean",
@@ -234,21 +227,17 @@ CLAIMS: tuple[Claim, ...] = (
             searched, _MEAN, explain=lambda b: f"{_mean_of_algorithm(b)} tokens against {_mean_of_equation(b)}"
         ),
         correction_formula=_PREFIX_MEAN,
-        mutants=(mutant("one guess", "b = 1", searched, _mean(1)),),
+        mutants={"one guess": _mean(1)},
     ),
     verified(
         "LD-A3",
         formula=_GREEDY,
-        mutants=(
-            mutant("no filter", "n-grams with another prefix stay", walked, _greedy(exact.Rules(filter_prefix=False))),
-            mutant("no extra token", "lines 42 to 44 left out", walked, _greedy(exact.Rules(extra=False))),
-        ),
+        mutants={
+            "no filter": _greedy(exact.Rules(filter_prefix=False)),
+            "no extra token": _greedy(exact.Rules(extra=False)),
+        },
     ),
-    verified(
-        "LD-A34-length",
-        formula=_LENGTHS,
-        mutants=(mutant("N - 1", "at most N - 1 tokens", walked, _lengths(_SIZE - 1)),),
-    ),
+    verified("LD-A34-length", formula=_LENGTHS, mutants={"N - 1": _lengths(_SIZE - 1)}),
     refuted(
         "LD-A34-nonempty",
         formula=_NONEMPTY,
@@ -258,13 +247,6 @@ CLAIMS: tuple[Claim, ...] = (
             explain=lambda G: "the pool starts empty (Algorithm 1, line 2), so the first step has no n-gram",  # noqa: N803
         ),
         correction_formula=_NONEMPTY_FIXED,
-        mutants=(
-            mutant(
-                "current distribution",
-                "D starts with the distribution after the current token",
-                searched,
-                _NONEMPTY_FIXED,
-            ),
-        ),
+        mutants={"current distribution": _NONEMPTY_FIXED},
     ),
 )

@@ -10,7 +10,7 @@ from typing import Any
 from ledger.ledger import Claim, Evidence
 from ledger.lookahead_decoding.exact import greedy_models, greedy_run, jacobi_iterations
 from ledger.proving.cases import Cases, grid, searched, walked
-from ledger.proving.records import mutant, proved, refuted, verified
+from ledger.proving.records import proved, refuted, verified
 from ledger.proving.tools import identity
 
 __all__ = ["CLAIMS"]
@@ -159,41 +159,30 @@ _INDEX, _INDEX_FIXED = _index(), _index(last=-1, highest=19)
 
 
 CLAIMS: tuple[Claim, ...] = (
-    verified("LD-A2", formula=_JACOBI, mutants=(mutant("m - 1", "at most m - 1 updates", walked, _jacobi(spare=1)),)),
-    verified(
-        "LD-A1-progress", formula=_IN_STEP, mutants=(mutant("one behind", "i - 1 entries", walked, _in_step(lag=1)),)
-    ),
+    verified("LD-A2", formula=_JACOBI, mutants={"m - 1": _jacobi(spare=1)}),
+    verified("LD-A1-progress", formula=_IN_STEP, mutants={"one behind": _in_step(lag=1)}),
     refuted(
         "LD-A1-index",
         formula=_INDEX,
         verify=partial(searched, _INDEX, explain=lambda i: f"o holds o_0 to o_{i - 1} then"),
         correction_formula=_INDEX_FIXED,
-        mutants=(mutant("shorter", "o_1 to o_(i-1)", searched, _index(last=-1)),),
+        mutants={"shorter": _index(last=-1)},
     ),
     refuted(
         "LD-A1-ngram",
         formula=_TRAJECTORY,
         verify=partial(searched, _TRAJECTORY, explain=_explain_trajectory),
         correction_formula=_TRAJECTORY_FIXED,
-        mutants=(mutant("current token first", "column 1 starts with o_(i-1)", searched, _trajectory(first=True)),),
+        mutants={"current token first": _trajectory(first=True)},
     ),
     proved(
         "LD-TOKENS",
         formula=_STEP_TOKENS,
         verify=_verify_tokens,
-        mutants=(
-            mutant("N", "(W + G) N", _verify_tokens, _step_tokens(lambda w, n, g: (w + g) * n)),
-            mutant(
-                "current token apart",
-                "one token more",
-                _verify_tokens,
-                _step_tokens(lambda w, n, g: (w + g) * (n - 1) + 1),
-            ),
-        ),
+        mutants={
+            "N": partial(_verify_tokens, _step_tokens(lambda w, n, g: (w + g) * n)),
+            "current token apart": partial(_verify_tokens, _step_tokens(lambda w, n, g: (w + g) * (n - 1) + 1)),
+        },
     ),
-    verified(
-        "LD-LP",
-        formula=_COLUMNS,
-        mutants=(mutant("nothing shared", "columns share no window token", walked, _columns(0)),),
-    ),
+    verified("LD-LP", formula=_COLUMNS, mutants={"nothing shared": _columns(0)}),
 )

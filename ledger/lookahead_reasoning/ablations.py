@@ -8,8 +8,8 @@ from functools import partial
 
 from ledger.ledger import Claim
 from ledger.lookahead_reasoning.tables import measured
-from ledger.proving.cases import Cases, grid, rows, searched, walked
-from ledger.proving.records import corrected, mutant, proved, refuted
+from ledger.proving.cases import Cases, grid, rows, searched
+from ledger.proving.records import corrected, proved, refuted
 from ledger.proving.rounding import could_round_to, printed
 from theory.published.lookahead_reasoning import TABLE_2, TABLE_3, VERIFIERS
 
@@ -204,58 +204,24 @@ CLAIMS: tuple[Claim, ...] = (
         formula=_LIFT,
         correction_formula=_LIFT_ONCE,
         verify=partial(searched, _LIFT, explain=_explain_lift),
-        mutants=(mutant("GSM8K", "GSM8K with the DeepSeek pair", searched, _lift("GSM8K, DeepSeek")),),
+        mutants={"GSM8K": _lift("GSM8K, DeepSeek")},
     ),
-    proved(
-        "LR-P9",
-        formula=_MOST,
-        mutants=(
-            mutant("2.10", "at most 2.10", walked, _most("2.10")),
-            mutant("1.39", "at least 1.39", walked, _most(lowest="1.39")),
-        ),
-    ),
+    proved("LR-P9", formula=_MOST, mutants={"2.10": _most("2.10"), "1.39": _most(lowest="1.39")}),
     proved(
         "LR-P10",
         formula=_DROPS,
-        mutants=(
-            mutant("12", "12 on AIME", walked, _drops((("Random", 1, "12"),))),
-            mutant("6.2", "6.2 with scores on GSM8K", walked, _drops((("Score 9", 0, "6.2"),))),
-        ),
+        mutants={"12": _drops((("Random", 1, "12"),)), "6.2": _drops((("Score 9", 0, "6.2"),))},
     ),
-    proved(
-        "LR-P11",
-        formula=_JUDGED,
-        mutants=(
-            mutant("one", "at most 1 point", walked, _judges("1")),
-            mutant("embedding", "embeddings at 0.95", walked, _judges("2", ("Emb. 0.95",))),
-        ),
-    ),
-    proved(
-        "LR-P12", formula=_AT_RANDOM, mutants=(mutant("scores", "than scores at 9", walked, _random(("Score 9",))),)
-    ),
+    proved("LR-P11", formula=_JUDGED, mutants={"one": _judges("1"), "embedding": _judges("2", ("Emb. 0.95",))}),
+    proved("LR-P12", formula=_AT_RANDOM, mutants={"scores": _random(("Score 9",))}),
     corrected(
         "LR-P13",
         formula=_MIRRORED,
         correction_formula=_ORDER,
         verify=partial(searched, _MIRRORED, explain=_explain_mirrored),
-        holds=mutant("order", "the order of the two thresholds", walked, _ORDER),
+        holds={"order": _ORDER},
     ),
-    proved(
-        "LR-P14",
-        formula=_SCORED,
-        mutants=(mutant("each other", "than scores at 7 too", walked, _scores(("Random", "Score 7"))),),
-    ),
-    proved(
-        "LR-P15",
-        formula=_WIDTHS,
-        mutants=(
-            mutant("each step", "than the next narrower tree", walked, _widths(each_step=True)),
-            mutant("32B", "with the 32B judge", walked, _widths(judge="32B")),
-        ),
-    ),
-    proved(
-        "LR-P16",
-        formula=_STRONGER,
-        mutants=(mutant("gain", "they gain half a point on GSM8K", walked, _stronger("1/2")),),
-    ),
+    proved("LR-P14", formula=_SCORED, mutants={"each other": _scores(("Random", "Score 7"))}),
+    proved("LR-P15", formula=_WIDTHS, mutants={"each step": _widths(each_step=True), "32B": _widths(judge="32B")}),
+    proved("LR-P16", formula=_STRONGER, mutants={"gain": _stronger("1/2")}),
 )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 
 from ledger.ledger import Claim, Evidence
 from ledger.proving.deferred import sp
-from ledger.proving.records import mutant, proved
+from ledger.proving.records import proved
 from ledger.proving.tools import all_of, identity, prove_identity
 
 __all__ = ["CLAIMS", "expected_intervals_proof", "expected_remainder_proof"]
@@ -35,15 +36,15 @@ def expected_intervals_proof(power: int) -> Evidence:
     q = sp.Symbol("q", positive=True)
     m = sp.Symbol("m", positive=True, integer=True)
 
-    def partial(n: sp.Expr) -> sp.Expr:
+    def summed(n: sp.Expr) -> sp.Expr:
         """The first n terms, summed by hand: 1/(1 - q**power) minus a remainder that tends to 0."""
         return (1 - q**n) / (1 - q**power) - n * q**n
 
     term = (m + 1) * q**m * (1 - q)
     return all_of(
-        identity(partial(sp.Integer(0)), "empty sum"),
+        identity(summed(sp.Integer(0)), "empty sum"),
         lambda: prove_identity(
-            partial(m + 1) - partial(m) - term, what="each interval adds its term", samples=[{"q": "1/2", "m": "1"}]
+            summed(m + 1) - summed(m) - term, what="each interval adds its term", samples=[{"q": "1/2", "m": "1"}]
         ),
         detail="q = alpha**k1; the partial sums (1 - q**n)/(1 - q) - n q**n tend to 1/(1 - q)",
     )
@@ -86,29 +87,15 @@ def _geometric_mean(scale: str) -> Evidence:
 
 
 CLAIMS: tuple[Claim, ...] = (
+    proved("LR-C1", verify=lambda: _geometric_mean("1"), mutants={"doubled": partial(_geometric_mean, "2")}),
+    proved("LR-C2", verify=lambda: _interval_probability(0), mutants={"longer": partial(_interval_probability, 1)}),
     proved(
-        "LR-C1",
-        verify=lambda: _geometric_mean("1"),
-        mutants=(mutant("doubled", "2 alpha1/(1 - alpha1)", _geometric_mean, "2"),),
+        "LR-C3", verify=lambda: expected_intervals_proof(1), mutants={"squared": partial(expected_intervals_proof, 2)}
     ),
-    proved(
-        "LR-C2",
-        verify=lambda: _interval_probability(0),
-        mutants=(mutant("longer", "one more X per interval", _interval_probability, 1),),
-    ),
-    proved(
-        "LR-C3",
-        verify=lambda: expected_intervals_proof(1),
-        mutants=(mutant("squared", "1/(1 - alpha1**(2 gamma))", expected_intervals_proof, 2),),
-    ),
-    proved(
-        "LR-C4",
-        verify=lambda: _remainder_pmf(0),
-        mutants=(mutant("period", "a period of gamma + 1", _remainder_pmf, 1),),
-    ),
+    proved("LR-C4", verify=lambda: _remainder_pmf(0), mutants={"period": partial(_remainder_pmf, 1)}),
     proved(
         "LR-C5",
         verify=lambda: expected_remainder_proof("E[X mod gamma]"),
-        mutants=(mutant("doubled", "twice the value", expected_remainder_proof, "twice", scale=2),),
+        mutants={"doubled": partial(expected_remainder_proof, "twice", scale=2)},
     ),
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import partial
 
 from ledger.ledger import Claim, Evidence
 from ledger.lookahead_reasoning import exact
@@ -18,7 +19,7 @@ from ledger.lookahead_reasoning.hybrid.theorem_4 import distance_to_limit
 from ledger.proving.cases import Cases, Predicate, rows, searched, walked
 from ledger.proving.domains import Point
 from ledger.proving.formulas import between, whole
-from ledger.proving.records import mutant, proved
+from ledger.proving.records import proved
 from ledger.proving.tools import all_of, exhaustive, screened
 
 __all__ = ["CLAIMS", "best_split"]
@@ -163,19 +164,19 @@ CLAIMS: tuple[Claim, ...] = (
         "LR-X1",
         formula=_MISSED,
         verify=lambda: _smallest(_MISSED),
-        mutants=(
-            mutant("four", "at M = 4 for 6", _smallest, _missed_at({**_LEVEL_6, "M": "4"})),
-            mutant("two", "at M = 2 for 3", _smallest, _missed_at({**_LEVEL_3, "M": "2"})),
-        ),
+        mutants={
+            "four": partial(_smallest, _missed_at({**_LEVEL_6, "M": "4"})),
+            "two": partial(_smallest, _missed_at({**_LEVEL_3, "M": "2"})),
+        },
     ),
     proved(
         "LR-X2",
         formula=_BOUNDED,
         verify=lambda: _floor_rule(_LOSSES),
-        mutants=(
-            mutant("ceiling", "the switch at the ceiling chooses otherwise", _floor_rule, _losses(switch="ceil")),
-            mutant("fifteen percent", "15 % is lost at each of the points", _floor_rule, _losses("3/20")),
-            mutant("less", "0.01 less than the factor", _floor_rule, _LOSSES, _bounded("floor", Fraction(1, 100))),
-        ),
+        mutants={
+            "ceiling": partial(_floor_rule, _losses(switch="ceil")),
+            "fifteen percent": partial(_floor_rule, _losses("3/20")),
+            "less": partial(_floor_rule, _LOSSES, _bounded("floor", Fraction(1, 100))),
+        },
     ),
 )

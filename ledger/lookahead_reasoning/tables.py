@@ -12,7 +12,7 @@ from ledger.lookahead_reasoning import exact
 from ledger.proving.cases import Cases, Predicate, grid, rows, searched, walked
 from ledger.proving.deferred import sp
 from ledger.proving.formulas import between, one_of, whole
-from ledger.proving.records import corrected, mutant, proved, refuted, repaired
+from ledger.proving.records import corrected, proved, refuted, repaired
 from ledger.proving.tools import identity, prove_identity
 from theory.published.lookahead_reasoning import DATASETS, PAIRS, TABLE_1, TABLE_3, both_pairs
 
@@ -207,55 +207,33 @@ CLAIMS: tuple[Claim, ...] = (
         "LR-P1",
         formula=_COMMON,
         correction_formula=_COVERED,
-        mutants=(mutant("three", "at least 3 cells", walked, _share("0.52", "0.8", 3)),),
+        mutants={"three": lambda: walked(_share("0.52", "0.8", 3))},
     ),
-    corrected(
-        "LR-P2",
-        formula=_PRODUCT,
-        correction_formula=_LOOSER,
-        holds=mutant("looser", "at least 0.87 of the product", walked, _LOOSER),
-    ),
+    corrected("LR-P2", formula=_PRODUCT, correction_formula=_LOOSER, holds={"looser": _LOOSER}),
     repaired(
         "LR-S10",
         formula=_COMBINED,
         correction_formula=_COMBINED_SAME,
         printed=partial(_search_combined, _COMBINED, "2", "1"),
         repair=_same_factor,
-        mutants=(
-            mutant(
-                "same factor",
-                "both models twice as fast, which needs no fix",
-                _search_combined,
-                _COMBINED_SAME,
-                "2",
-                "2",
-            ),
-        ),
+        mutants={"same factor": partial(_search_combined, _COMBINED_SAME, "2", "2")},
     ),
-    proved("LR-P3", formula=_FASTER, mutants=(mutant("a tenth", "faster by at least a tenth", walked, _A_TENTH),)),
+    proved("LR-P3", formula=_FASTER, mutants={"a tenth": _A_TENTH}),
     refuted(
         "LR-P4",
         formula=_OFTEN,
         correction_formula=_THREE_ABOVE,
-        mutants=(mutant("three", "in at least 3 cells", walked, _share("0.50", "0.64", 3)),),
+        mutants={"three": lambda: walked(_share("0.50", "0.64", 3))},
     ),
-    proved(
-        "LR-P5",
-        formula=_STEP_RANGE,
-        mutants=(mutant("low", "from 1.05", walked, _range(_STEP, "1.05", "1.71", "speedup of LR alone")),),
-    ),
-    proved(
-        "LR-P6",
-        formula=_ACCURACY,
-        mutants=(mutant("two", "at most 2.0 points below", walked, _accuracy("-2.0", "1.0")),),
-    ),
-    proved("LR-P7", formula=_TREE, mutants=(mutant("a tenth", "by a tenth per doubling", walked, _tree("11/10")),)),
+    proved("LR-P5", formula=_STEP_RANGE, mutants={"low": _range(_STEP, "1.05", "1.71", "speedup of LR alone")}),
+    proved("LR-P6", formula=_ACCURACY, mutants={"two": _accuracy("-2.0", "1.0")}),
+    proved("LR-P7", formula=_TREE, mutants={"a tenth": _tree("11/10")}),
     refuted(
         "LR-Z1",
         formula=_ONE_EACH,
         correction_formula=_EVERY_PREFIX,
         verify=partial(searched, _ONE_EACH, explain=_explain_tree),
         correction_verify=_tree_proof,
-        mutants=(mutant("corrected", "W**j per position", searched, _EVERY_PREFIX),),
+        mutants={"corrected": _EVERY_PREFIX},
     ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import partial
 
 from ledger.ledger import Claim, Evidence
 from ledger.lookahead_reasoning import exact
@@ -11,7 +12,7 @@ from ledger.proving.cases import Predicate, searched
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between
 from ledger.proving.formulas import Formula
-from ledger.proving.records import formula_of, mutant, proved, repaired
+from ledger.proving.records import formula_of, proved, repaired
 from ledger.proving.tools import all_of, identity, prove_identity, prove_sign, refute, screened
 
 __all__ = ["CLAIMS"]
@@ -221,81 +222,43 @@ CLAIMS: tuple[Claim, ...] = (
         verify=lambda: _cycle_model(
             lambda a, c, k: exact.g_background(a, c, k - 1), 0, "g equals the enumerated cycle"
         ),
-        mutants=(
-            mutant(
-                "exponent",
-                "alpha**gamma in place of alpha**(gamma+1), the bonus token forgotten",
+        mutants={
+            "exponent": partial(
                 _cycle_model,
                 lambda a, c, k: exact.geometric_sum(a, k - 1) / (1 + c * (k - 1)),
                 0,
                 "g without the bonus token",
-            ),
-        ),
+            )
+        },
     ),
     proved(
         "LR-B2",
         verify=lambda: _bound(lambda alpha: 1 / (1 - alpha)),
-        mutants=(
-            mutant(
-                "smaller",
-                "1/(1 - alpha) - 1, the expected accepted drafts alone",
-                _bound,
-                lambda alpha: alpha / (1 - alpha),
-            ),
-        ),
+        mutants={"smaller": partial(_bound, lambda alpha: alpha / (1 - alpha))},
     ),
     proved(
         "LR-B3",
         verify=lambda: _only_without_draft_cost("1/10"),
-        mutants=(mutant("free drafts", "the gap is claimed at c = 0 as well", _only_without_draft_cost, "0"),),
+        mutants={"free drafts": partial(_only_without_draft_cost, "0")},
     ),
-    proved(
-        "LR-B4",
-        verify=lambda: _whole_sequence(1),
-        mutants=(mutant("faster", "by alpha**2 per token", _whole_sequence, 2),),
-    ),
-    proved("LR-B5", verify=lambda: _returns(1), mutants=(mutant("rises", "g rises past its peak", _returns, -1),)),
+    proved("LR-B4", verify=lambda: _whole_sequence(1), mutants={"faster": partial(_whole_sequence, 2)}),
+    proved("LR-B5", verify=lambda: _returns(1), mutants={"rises": partial(_returns, -1)}),
     repaired(
         "LR-S1",
         printed=lambda: _k1_is_gamma1(formula_of("LR-S1"), 0),
         repair=lambda: _cycle_model(exact.f_sync, 0, "f_sync with k1 - 1 drafts"),
-        mutants=(
-            mutant(
-                "corrected",
-                "k1 = gamma1 + 1 is claimed instead, which needs no fix",
-                _k1_is_gamma1,
-                formula_of("LR-S1", "correction_formula"),
-                1,
-            ),
-        ),
+        mutants={"corrected": partial(_k1_is_gamma1, formula_of("LR-S1", "correction_formula"), 1)},
     ),
     proved(
         "LR-T1",
         verify=lambda: _cycle_model(exact.f_sync, 0, "f_sync equals the enumerated cycle"),
-        mutants=(
-            mutant(
-                "one more draft",
-                "the same formula for gamma drafts",
-                _cycle_model,
-                exact.f_sync,
-                1,
-                "f_sync with k drafts",
-            ),
-        ),
+        mutants={"one more draft": partial(_cycle_model, exact.f_sync, 1, "f_sync with k drafts")},
     ),
     repaired(
         "LR-S2",
         printed=lambda: _additional_tokens(formula_of("LR-S2"), 0),
         repair=_additional_tokens_identity,
-        mutants=(
-            mutant(
-                "corrected",
-                "k2 + 1 in place of k2 is claimed, which needs no fix",
-                _additional_tokens,
-                formula_of("LR-S2", "correction_formula"),
-                1,
-            ),
-        ),
+        mutants={"corrected": partial(_additional_tokens, formula_of("LR-S2", "correction_formula"), 1)},
     ),
     repaired(
         "LR-S3",
@@ -303,6 +266,6 @@ CLAIMS: tuple[Claim, ...] = (
         correction_formula=_NEUTRAL,
         printed=lambda: _neutral_at_one(_NEUTRAL_FLOOR),
         repair=_neutral_identity,
-        mutants=(mutant("corrected", "switching at ceil(1/c1), which needs no fix", _neutral_at_one, _NEUTRAL),),
+        mutants={"corrected": partial(_neutral_at_one, _NEUTRAL)},
     ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 
 from ledger.ledger import Claim, Evidence, Verdict
 from ledger.lookahead_reasoning import exact, timelines
@@ -21,7 +22,7 @@ from ledger.lookahead_reasoning.stages import (
 )
 from ledger.proving.cases import Predicate, searched
 from ledger.proving.deferred import sp
-from ledger.proving.records import corrected, mutant, proved, proved_with_fix, refuted
+from ledger.proving.records import corrected, proved, proved_with_fix, refuted
 from ledger.proving.tools import all_of, identity, prove_identity, prove_sign, refute, screened, with_fix
 
 __all__ = ["CLAIMS"]
@@ -202,17 +203,14 @@ CLAIMS: tuple[Claim, ...] = (
         "LR-F1",
         formula=timelines.FIGURE_1,
         verify=lambda: _figure_1(3, 2),
-        mutants=(
-            mutant("third accepted", "the third draft is accepted as well", _figure_1, 3, 3),
-            mutant("two slots", "two target generations in flight", _figure_1, 2, 2),
-        ),
+        mutants={"third accepted": partial(_figure_1, 3, 3), "two slots": partial(_figure_1, 2, 2)},
     ),
     corrected(
         "LR-S4",
         formula=timelines.FREE_FLOOR,
         correction_formula=timelines.FREE,
         verify=lambda: _case_1("floor"),
-        holds=mutant("corrected", "ceil(1/c1)", _case_1, "ceil"),
+        holds={"corrected": partial(_case_1, "ceil")},
     ),
     refuted(
         "LR-S5",
@@ -220,58 +218,34 @@ CLAIMS: tuple[Claim, ...] = (
         correction_formula=timelines.LONGER,
         verify=lambda: _longer_than_target(timelines.LONGER_FLOOR),
         correction_verify=lambda: all_of(lambda: _not_refuted(_longer_than_target(timelines.LONGER)), free_induction),
-        mutants=(mutant("corrected", "ceil(1/c1)", _longer_than_target, timelines.LONGER),),
+        mutants={"corrected": partial(_longer_than_target, timelines.LONGER)},
     ),
     proved_with_fix(
         "LR-S6",
         verify=lambda: with_fix(lambda: _typo("k"), lambda: _typo("k1")),
         correction_verify=lambda: all_of(lambda: _typo("k1"), lambda: _case_2("ceil")),
-        mutants=(
-            mutant("corrected", "k1 + 1, which needs no fix", with_fix, lambda: _typo("k1"), lambda: _typo("k1")),
-        ),
+        mutants={"corrected": partial(with_fix, lambda: _typo("k1"), lambda: _typo("k1"))},
     ),
     proved(
         "LR-S7",
         verify=lambda: _async_beats_sync("0"),
-        mutants=(
-            mutant("margin", "with twice the gain", _async_beats_sync, "1"),
-            mutant("small margin", "with 1 % more gain", _async_beats_sync, "1/100"),
-        ),
+        mutants={"margin": partial(_async_beats_sync, "1"), "small margin": partial(_async_beats_sync, "1/100")},
     ),
     proved(
-        "LR-T2a",
-        formula=timelines.FREE,
-        verify=lambda: _case_1("ceil"),
-        mutants=(mutant("floor", "gamma >= floor(1/c1)", _case_1, "floor"),),
+        "LR-T2a", formula=timelines.FREE, verify=lambda: _case_1("ceil"), mutants={"floor": partial(_case_1, "floor")}
     ),
     proved(
         "LR-T2b",
         formula=timelines.LIMITED,
         verify=lambda: _case_2("ceil"),
-        mutants=(
-            mutant(
-                "no partial batch",
-                "the draft time of the last batch is dropped",
-                _case_2,
-                "ceil",
-                lambda c, gamma, accepted: Fraction(-(-(accepted + 1) // gamma)),
+        mutants={
+            "no partial batch": partial(
+                _case_2, "ceil", lambda c, gamma, accepted: Fraction(-(-(accepted + 1) // gamma))
             ),
-            mutant(
-                "shifted",
-                "ceil(X/gamma) for ceil((X+1)/gamma)",
-                _case_2,
-                "ceil",
-                lambda c, gamma, x: -(-x // gamma) + c * (x % gamma),
-            ),
-            mutant("one less deep", "S2 at gamma - 1", _case_2, "ceil", shift=-1),
-            mutant(
-                "at most nine",
-                "c1 min(X mod gamma, 9) for c1 (X mod gamma)",
-                _case_2,
-                "ceil",
-                lambda c, gamma, x: -(-(x + 1) // gamma) + c * min(x % gamma, 9),
-            ),
-        ),
+            "shifted": partial(_case_2, "ceil", lambda c, gamma, x: -(-x // gamma) + c * (x % gamma)),
+            "one less deep": partial(_case_2, "ceil", shift=-1),
+            "at most nine": partial(_case_2, "ceil", lambda c, gamma, x: -(-(x + 1) // gamma) + c * min(x % gamma, 9)),
+        },
     ),
     refuted(
         "LR-T2c",
@@ -279,7 +253,7 @@ CLAIMS: tuple[Claim, ...] = (
         correction_formula=timelines.ONE_CASE,
         verify=lambda: _exclusive(timelines.BOTH_CASES),
         correction_verify=lambda: all_of(lambda: _case_1("ceil"), lambda: _case_2("ceil")),
-        mutants=(mutant("corrected", "ceil in both cases", _exclusive, timelines.ONE_CASE),),
+        mutants={"corrected": partial(_exclusive, timelines.ONE_CASE)},
     ),
     refuted(
         "LR-T2d",
@@ -287,12 +261,12 @@ CLAIMS: tuple[Claim, ...] = (
         correction_formula=timelines.DIMENSION,
         verify=lambda: _dimension(timelines.DIMENSION_FLOOR),
         correction_verify=_dimension_proof,
-        mutants=(mutant("corrected", "ceil(1/c1)", _dimension, timelines.DIMENSION),),
+        mutants={"corrected": partial(_dimension, timelines.DIMENSION)},
     ),
     proved(
         "LR-S8",
         formula=timelines.DIMENSION,
         verify=_dimension_proof,
-        mutants=(mutant("floor", "floor(1/c1)", _dimension, timelines.DIMENSION_FLOOR),),
+        mutants={"floor": partial(_dimension, timelines.DIMENSION_FLOOR)},
     ),
 )

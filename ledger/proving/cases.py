@@ -95,6 +95,8 @@ class Cases:
     """The case for a reader, where its values are no numbers."""
     explain: Callable[..., str] | None = None
     """Words about a case in which it fails."""
+    by: Callable[[Cases], Evidence] | None = None
+    """Comes to the evidence for a record; None: a walk through the cases."""
 
     @property
     def latex(self) -> str:
@@ -130,7 +132,8 @@ def walked(cases: Cases, *, tail: Part | None = None) -> Evidence:
 
     Returns
     -------
-    ``false`` with the first case that fails; otherwise the verdict of the tail. Without one, ``proved``, or ``verified`` where the cases are `partial`.
+    ``false`` with the first case that fails; otherwise the verdict of the tail. Without one, ``proved``, or ``verified``
+    where the cases are `partial`.
     """
     count = 0
     for case in cases.cases():

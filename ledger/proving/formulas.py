@@ -136,7 +136,7 @@ def _compiled(relation: str, variables: tuple[str, ...], forms: str) -> tuple[fr
     ParameterError : a text without a relation, or a variable without a range.
     """
     built = _built(relation, forms)
-    if not built.is_Boolean:
+    if isinstance(built, sp.Expr):
         raise ParameterError("relation", relation, "must compare two sides, as 'x**2 < x' does")
     free = {str(symbol): symbol for symbol in built.free_symbols}
     if not set(free) <= set(variables):

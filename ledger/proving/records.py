@@ -1,54 +1,65 @@
-"""Records of the ledger by their verdict, and a mutant by the arguments that it changes."""
+"""Records of the ledger by their verdict: texts and formulas from ``ledger/papers``, checks from the claim's module."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import partial
-from typing import Any, Final, ParamSpec
+from typing import Any, Final
 
 from ledger.ledger import Claim, Evidence, Mutant, Verdict, statement
-from ledger.proving.cases import Statement, searched, walked
+from ledger.proving.cases import Cases, Statement, searched, walked
 from ledger.proving.combine import with_fix
 from ledger.proving.domains import domain_of
 from ledger.proving.formulas import Formula
 from ledger.texts import PAPERS, text_of
+from theory.errors import ParameterError
 
-__all__ = [
-    "corrected",
-    "formula_of",
-    "mutant",
-    "proved",
-    "proved_with_fix",
-    "record",
-    "refuted",
-    "repaired",
-    "verified",
-]
+__all__ = ["corrected", "formula_of", "proved", "proved_with_fix", "record", "refuted", "repaired", "verified"]
 
-P = ParamSpec("P")
 Verifier = Callable[[], Evidence]
-Check = Callable[[], Evidence | Statement] | None
+Check = Callable[[], Evidence | Statement] | Statement | None
+"""Comes to evidence, or is or builds a statement that is then tried; None: the statement of the record."""
+Mutants = Mapping[str, Callable[[], Evidence | Statement] | Statement]
+"""Name -> the check of a claim on a changed statement; what is changed stands with the claim's texts."""
 _REFUTED: Final = {Verdict.FALSE, Verdict.PROVED_WITH_FIX}
 _FORMULAS: Final = {"formula", "correction_formula"}
 
 
 def record(
-    verdict: Verdict, claim_id: str, /, *, verify: Check = None, correction_verify: Check = None, **fields: Any
+    verdict: Verdict,
+    claim_id: str,
+    /,
+    *,
+    mutants: Mutants,
+    verify: Check = None,
+    correction_verify: Check = None,
+    **fields: Any,
 ) -> Claim:
-    """A claim with its texts and formulas from ``ledger/papers``.
+    """A claim: the statement of one not true as printed is searched for a counterexample, any other is walked.
 
-    A verifier may return a statement, and where it is left out the record's own statement is meant. The statement of a
-    claim not true as printed is searched for a counterexample, any other one, and a correction, is walked.
+    Raises
+    ------
+    ParameterError : a text that the record needs is missing.
     """
     fields |= _texts(claim_id)
+    what_changed = fields.pop("mutants")
     decide = searched if verdict in _REFUTED else walked
     if "correction" in fields:
         fields["correction_verify"] = _verifier(correction_verify or fields.get("correction_formula"), walked)
-    fields["mutants"] = tuple(replace(each, verify=_verifier(each.verify, decide)) for each in fields["mutants"])
-    return Claim(id=claim_id, verdict=verdict, verify=_verifier(verify or fields.get("formula"), decide), **fields)
+    if what_changed.keys() != mutants.keys():
+        raise ParameterError("mutants", f"{claim_id}: {list(mutants)}", "must be those of its table in ledger/papers")
+    return Claim(
+        id=claim_id,
+        verdict=verdict,
+        verify=_verifier(verify or fields.get("formula"), decide),
+        mutants=tuple(
+            Mutant(name=name, what_changed=what_changed[name], verify=_verifier(check, decide))
+            for name, check in mutants.items()
+        ),
+        **fields,
+    )
 
 
 def _texts(claim_id: str) -> dict[str, Any]:
@@ -65,7 +76,9 @@ def _verifier(check: Any, decide: Callable[[Any], Evidence]) -> Verifier:
 
     def verify() -> Evidence:
         reached = check() if callable(check) else check
-        return reached if isinstance(reached, Evidence) else decide(reached)
+        if isinstance(reached, Evidence):
+            return reached
+        return reached.by(reached) if isinstance(reached, Cases) and reached.by else decide(reached)
 
     return verify
 
@@ -89,36 +102,30 @@ proved_with_fix = partial(record, Verdict.PROVED_WITH_FIX)
 """A claim with a verifier that tries the print and the fix itself; see `repaired`."""
 
 
-def mutant(
-    name: str, what_changed: str, verify: Callable[P, Evidence | Statement], /, *changed: P.args, **also: P.kwargs
-) -> Mutant:
-    """A mutant: a verifier, or what builds the statement of a claim, with the changed arguments."""
-    return Mutant(name=name, what_changed=what_changed, verify=partial(verify, *changed, **also))  # type: ignore[arg-type]  # see `record`
-
-
-def corrected(claim_id: str, /, *, holds: Mutant, **fields: Any) -> Claim:
+def corrected(claim_id: str, /, *, holds: Mutants, **fields: Any) -> Claim:
     """A refuted claim whose one mutant is its correction: what `holds` is verified instead."""
-    mended = replace(holds, verify=_verifier(holds.verify, walked))
-    return refuted(claim_id, correction_verify=mended.verify, mutants=(mended,), **fields)
+    ((name, check),) = holds.items()
+    mended = _verifier(check, walked)
+    return refuted(claim_id, correction_verify=mended, mutants={name: mended}, **fields)
 
 
 def repaired(
-    claim_id: str, /, *, mutants: tuple[Mutant, ...], printed: Check = None, repair: Check = None, **fields: Any
+    claim_id: str, /, *, mutants: Mutants, printed: Check = None, repair: Check = None, **fields: Any
 ) -> Claim:
     """A claim that is proved with a fix: `printed` is refuted, `repair` proves the correction.
 
     The mutants change the print, and meet the same repair; `fields` are the other ones of the `Claim`.
     """
-    record = {**fields, **_texts(claim_id)}
-    mended = _verifier(repair or record.get("correction_formula"), walked)
+    own = {**fields, **_texts(claim_id)}
+    mended = _verifier(repair or own.get("correction_formula"), walked)
 
     def fixed(check: Any) -> Verifier:
         return partial(with_fix, _verifier(check, searched), mended)
 
     return proved_with_fix(
         claim_id,
-        verify=fixed(printed or record["formula"]),
+        verify=fixed(printed or own["formula"]),
         correction_verify=mended,
-        mutants=tuple(replace(each, verify=fixed(each.verify)) for each in mutants),
+        mutants={name: fixed(check) for name, check in mutants.items()},
         **fields,
     )

@@ -10,7 +10,7 @@ from ledger.ledger import Claim, Evidence
 from ledger.proving.cases import Predicate
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between, whole
-from ledger.proving.records import mutant, proved, refuted
+from ledger.proving.records import proved, refuted
 from ledger.proving.tools import all_of, identity, prove_identity
 from ledger.specs.block_tree import TREES, Tree, on_trees
 from ledger.specs.common_proofs import prove_gibbs, prove_regret
@@ -230,49 +230,49 @@ _EXTRA_VALUE: Final = Predicate(
 )
 
 CLAIMS: tuple[Claim, ...] = (
-    proved("SPECS-D1", verify=_verify_terminal, mutants=(mutant("beta^2", "1 / beta^2", _verify_terminal, 2),)),
+    proved("SPECS-D1", verify=_verify_terminal, mutants={"beta^2": partial(_verify_terminal, 2)}),
     refuted(
         "SPECS-D2",
         formula=_range(),
         correction_formula=two_blocks(_WIDTH, _no_wider),
         correction_verify=prove_block_range,
-        mutants=(mutant("width", "width, not range", _range, width=True),),
+        mutants={"width": partial(_range, width=True)},
     ),
     refuted(
         "SPECS-D3",
         formula=_collapse(),
         correction_formula=two_letters(_COMMON_FACTOR, _unmoved),
         correction_verify=_fix_collapse,
-        mutants=(mutant("shifted", "up to a constant", _collapse, shifted=True),),
+        mutants={"shifted": partial(_collapse, shifted=True)},
     ),
     refuted(
         "SPECS-D4",
         formula=_duplicates(),
         correction_verify=_fix_duplicates,
-        mutants=(mutant("index", "chance of the index", _duplicates, False),),
+        mutants={"index": partial(_duplicates, False)},
     ),
     proved(
         "SPECS-L2",
         formula=two_blocks(_PRODUCT, _telescopes),
         verify=_verify_telescoping,
-        mutants=(mutant("largest", "V by the best completion", _verify_telescoping, "max"),),
+        mutants={"largest": partial(_verify_telescoping, "max")},
     ),
     refuted(
         "SPECS-L2b",
         formula=_minimum(),
         correction_verify=_fix_minimum,
-        mutants=(mutant("max", "maximisation", _minimum, maximum=True),),
+        mutants={"max": partial(_minimum, maximum=True)},
     ),
     proved(
         "SPECS-L2c",
         formula=_EXTRA_VALUE,
         verify=_verify_last_line,
-        mutants=(mutant("one-side", "only in the numerator", _verify_last_line, False),),
+        mutants={"one-side": partial(_verify_last_line, False)},
     ),
     proved(
         "SPECS-C",
         formula=two_blocks(_COVERAGES, _relaxed),
         verify=_verify_coverages,
-        mutants=(mutant("reverse", "C_seq <= C_block", _verify_coverages, reverse=True),),
+        mutants={"reverse": partial(_verify_coverages, reverse=True)},
     ),
 )

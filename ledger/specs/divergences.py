@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 
 from ledger.ledger import Claim, Evidence
 from ledger.proving.cases import Predicate
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between
-from ledger.proving.records import mutant, refuted
+from ledger.proving.records import refuted
 from ledger.proving.tools import all_of
 from ledger.specs.common_proofs import prove_gibbs
 from ledger.specs.exact import Instance, Logs, agree, chi_square, decided, kl, log, tilted
@@ -86,12 +87,9 @@ CLAIMS: tuple[Claim, ...] = (
         "SPECS-L1b",
         formula=_direction(),
         correction_verify=_fix_direction,
-        mutants=(mutant("swapped", "the two divergences trade places", _direction, True),),
+        mutants={"swapped": partial(_direction, True)},
     ),
     refuted(
-        "SPECS-R2",
-        formula=_jensen(),
-        correction_verify=_fix_jensen,
-        mutants=(mutant("weak", "at least as large", _jensen, strict=False),),
+        "SPECS-R2", formula=_jensen(), correction_verify=_fix_jensen, mutants={"weak": partial(_jensen, strict=False)}
     ),
 )

@@ -14,7 +14,7 @@ from ledger.proving.balls import point, precision
 from ledger.proving.cases import Predicate, searched
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between
-from ledger.proving.records import mutant, proved, repaired
+from ledger.proving.records import proved, repaired
 from ledger.proving.tools import all_of, identity, refute
 from ledger.specs import exact
 from ledger.specs.block_tree import Tree, on_trees
@@ -292,42 +292,30 @@ CLAIMS: tuple[Claim, ...] = (
         "SPECS-TAU1",
         formula=two_blocks(_EVERY_THRESHOLD, _bounded),
         verify=_verify_thresholds,
-        mutants=(mutant("no-C", "coverage left out", _verify_thresholds, covered=False),),
+        mutants={"no-C": partial(_verify_thresholds, covered=False)},
     ),
     proved(
         "SPECS-TAU2",
         formula=two_blocks(_ONE_BLOCK, _idle),
         verify=_verify_one_block,
-        mutants=(mutant("draft", "the draft generates", _verify_one_block, drafting=True),),
+        mutants={"draft": partial(_verify_one_block, drafting=True)},
     ),
-    proved(
-        "SPECS-TAU3",
-        verify=_verify_unranked,
-        mutants=(mutant("same-model", "draft = target", _verify_unranked, drafts=(_HALF,)),),
-    ),
-    proved(
-        "SPECS-TAU4",
-        verify=_verify_no_filter,
-        mutants=(mutant("ignored", "tau ignored", _verify_no_filter, filtered=False),),
-    ),
-    proved("SPECS-B0", verify=_verify_cold, mutants=(mutant("uniform", "limit uniform", _verify_cold, False),)),
+    proved("SPECS-TAU3", verify=_verify_unranked, mutants={"same-model": partial(_verify_unranked, drafts=(_HALF,))}),
+    proved("SPECS-TAU4", verify=_verify_no_filter, mutants={"ignored": partial(_verify_no_filter, filtered=False)}),
+    proved("SPECS-B0", verify=_verify_cold, mutants={"uniform": partial(_verify_cold, False)}),
     proved(
         "SPECS-B1",
         formula=two_letters(f"{_KEPT}, and {_CEILING}", _between),
         verify=_verify_hot,
-        mutants=(mutant("g", "chance g instead of g^n", _verify_hot, False),),
+        mutants={"g": partial(_verify_hot, False)},
     ),
-    proved(
-        "SPECS-TAB3",
-        verify=_verify_vacuous,
-        mutants=(mutant("beta-1/10", "beta = 1/10", _verify_vacuous, (("1/10", 16),)),),
-    ),
+    proved("SPECS-TAB3", verify=_verify_vacuous, mutants={"beta-1/10": partial(_verify_vacuous, (("1/10", 16),))}),
     repaired(
         "SPECS-COV",
         formula=_DEFINED,
         correction_formula=two_letters(_POSITIVE, _positive, widths=(1, 1)),
         printed=_verify_defined,
         repair=_fix_defined,
-        mutants=(mutant("positive", "target positive", _verify_defined, positive=True),),
+        mutants={"positive": partial(_verify_defined, positive=True)},
     ),
 )

@@ -10,7 +10,7 @@ from ledger.ledger import Claim, Evidence
 from ledger.proving.cases import Predicate, searched
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between, whole
-from ledger.proving.records import mutant, proved, proved_with_fix, refuted
+from ledger.proving.records import proved, proved_with_fix, refuted
 from ledger.proving.tools import all_of, identity, refute, with_fix
 from ledger.specs import exact
 from ledger.specs.common_proofs import (
@@ -265,24 +265,20 @@ CLAIMS: tuple[Claim, ...] = (
         formula=_collapse(),
         verify=_verify_collapse,
         correction_verify=_fix_collapse,
-        mutants=(mutant("beta-kept", "beta r instead of r", _verify_collapse, True),),
+        mutants={"beta-kept": partial(_verify_collapse, True)},
     ),
     proved(
         "SPECS-A2",
         formula=two_letters(_SUBSAMPLE, _plain),
         verify=_verify_subsample,
-        mutants=(
-            mutant("threshold-used", "candidates with a reward up to the threshold leave L", _verify_subsample, True),
-        ),
+        mutants={"threshold-used": partial(_verify_subsample, True)},
     ),
-    proved(
-        "SPECS-E2", verify=_verify_objective, mutants=(mutant("sign", "maximum -log Z / beta", _verify_objective, -1),)
-    ),
+    proved("SPECS-E2", verify=_verify_objective, mutants={"sign": partial(_verify_objective, -1)}),
     proved(
         "SPECS-E3",
         expression=first_of_two("optimum"),
         verify=_verify_optimum,
-        mutants=(mutant("doubled", "exp(2 beta r) in place of exp(beta r)", _verify_optimum, 2),),
+        mutants={"doubled": partial(_verify_optimum, 2)},
     ),
     proved_with_fix(
         "SPECS-E4",
@@ -291,30 +287,30 @@ CLAIMS: tuple[Claim, ...] = (
         correction_formula=two_letters(_REWEIGHTED, _is_optimum, widths=(1, 1)),
         verify=_verify_reweighting,
         correction_verify=_reweighted,
-        mutants=(mutant("inverse", "gen exp(-S)", _verify_reweighting, inverse=True),),
+        mutants={"inverse": partial(_verify_reweighting, inverse=True)},
     ),
     refuted(
         "SPECS-S31a",
         formula=_score_objective(),
         correction_verify=_fix_score_objective,
-        mutants=(mutant("unit", "coefficient one", _score_objective, unit=True),),
+        mutants={"unit": partial(_score_objective, unit=True)},
     ),
     proved(
         "SPECS-S31b",
         formula=two_letters("each density ratio within (kappa - 1) / n of one", within_ratio),
         verify=_verify_correspondence,
-        mutants=(mutant("one-model", "draft = target", _verify_correspondence, same=True),),
+        mutants={"one-model": partial(_verify_correspondence, same=True)},
     ),
     proved(
         "SPECS-S31c",
         formula=two_letters("E[Z-hat] = Z", _unbiased),
         verify=_verify_partition,
-        mutants=(mutant("no-ratio", "exp(beta r) in place of exp(S)", _verify_partition, False),),
+        mutants={"no-ratio": partial(_verify_partition, False)},
     ),
     refuted(
         "SPECS-L1",
         formula=_lemma1(),
         correction_verify=_fix_lemma1,
-        mutants=(mutant("divided", "divergence over beta", _lemma1, divided=True),),
+        mutants={"divided": partial(_lemma1, divided=True)},
     ),
 )

@@ -13,7 +13,7 @@ from ledger.ledger import Claim, Evidence
 from ledger.proving.cases import Predicate, searched
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between, whole
-from ledger.proving.records import mutant, proved, refuted
+from ledger.proving.records import proved, refuted
 from ledger.proving.tools import all_of, identity, prove_descent
 from ledger.specs.block_tree import Tree, on_trees
 from ledger.specs.common_proofs import prove_coverage, prove_density_ratio, prove_gibbs
@@ -209,39 +209,32 @@ CLAIMS: tuple[Claim, ...] = (
         "SPECS-L3",
         formula=two_blocks(_LOCAL, _from_local),
         verify=prove_local_to_global,
-        mutants=(mutant("H-1", "exponent H - 1", prove_local_to_global, 1),),
+        mutants={"H-1": partial(prove_local_to_global, 1)},
     ),
     proved(
         "SPECS-T1",
         formula=two_blocks(_BOUND, _bounded),
         verify=_verify_theorem1,
-        mutants=(
-            mutant("no-C", "C_block left out", _verify_theorem1, False),
-            mutant("no reward", "exp(beta R) left out", _verify_theorem1, rewarded=False),
-        ),
+        mutants={"no-C": partial(_verify_theorem1, False), "no reward": partial(_verify_theorem1, rewarded=False)},
     ),
     refuted(
         "SPECS-T1b",
         formula=_measurable(),
         verify=_verify_measurable,
         correction_verify=prove_mixture,
-        mutants=(mutant("one", "one candidate", _verify_measurable, 1),),
+        mutants={"one": partial(_verify_measurable, 1)},
     ),
     refuted(
         "SPECS-E12",
         formula=_ratio_bound(),
         correction_verify=_fix_ratio,
-        mutants=(mutant("inverse", "pi_own / pi*", _ratio_bound, inverse=True),),
+        mutants={"inverse": partial(_ratio_bound, inverse=True)},
     ),
     proved(
         "SPECS-T2a",
         formula=two_blocks(_WRONG_REWARD, _close_optima),
         verify=prove_misspecified,
-        mutants=(mutant("one", "exp(beta eps)", prove_misspecified, 1),),
+        mutants={"one": partial(prove_misspecified, 1)},
     ),
-    proved(
-        "SPECS-T2",
-        verify=_verify_theorem2,
-        mutants=(mutant("one", "beta H eps for 2 beta H eps", _verify_theorem2, 1),),
-    ),
+    proved("SPECS-T2", verify=_verify_theorem2, mutants={"one": partial(_verify_theorem2, 1)}),
 )

@@ -11,6 +11,7 @@ which is g(M - 1)/g(n) at c0, and comes as close to it as wanted.
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 from typing import Final
 
 from ledger.ledger import Claim, Evidence, Verdict
@@ -24,7 +25,7 @@ from ledger.proving.balls import simplest_between
 from ledger.proving.cases import Cases, rows, walked
 from ledger.proving.combine import refutation
 from ledger.proving.deferred import sp
-from ledger.proving.records import mutant, proved
+from ledger.proving.records import proved
 from ledger.proving.tools import all_of, identity, prove_descent, prove_sign
 
 __all__ = ["CLAIMS"]
@@ -184,17 +185,11 @@ CLAIMS: tuple[Claim, ...] = (
         "LR-T3k",
         formula=_ENOUGH,
         verify=_constants,
-        mutants=(
-            mutant("less", "0.0001 less at each budget", _constants, -_UNIT_OF_PRINT),
-            mutant("more", "0.0001 more is called the least", _constants, _UNIT_OF_PRINT),
-        ),
+        mutants={"less": partial(_constants, -_UNIT_OF_PRINT), "more": partial(_constants, _UNIT_OF_PRINT)},
     ),
     proved(
         "LR-T3l",
         verify=_asymptotic,
-        mutants=(
-            mutant("1.1562", "1.1562 bounds F", _asymptotic, "1.1562"),
-            mutant("twice the gap", "F - R_n is twice as large", _asymptotic, "1.1563", 2),
-        ),
+        mutants={"1.1562": partial(_asymptotic, "1.1562"), "twice the gap": partial(_asymptotic, "1.1563", 2)},
     ),
 )

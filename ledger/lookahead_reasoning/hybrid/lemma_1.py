@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import partial
 
 from flint import arb
 
@@ -13,7 +14,7 @@ from ledger.lookahead_reasoning import exact
 from ledger.proving.cases import Cases, Predicate, rows, searched, walked
 from ledger.proving.deferred import sp
 from ledger.proving.formulas import between, whole
-from ledger.proving.records import mutant, proved, refuted, repaired
+from ledger.proving.records import proved, refuted, repaired
 from ledger.proving.tools import Box, all_of, identity, prove_identity, prove_positive, prove_sign, refute, screened
 
 __all__ = ["CLAIMS", "halving_identity"]
@@ -283,12 +284,12 @@ CLAIMS: tuple[Claim, ...] = (
     proved(
         "LR-L1a",
         verify=lambda: _token_only_loses((16, 18, 40), 8),
-        mutants=(mutant("small budget", "M = 2 allowed", _token_only_loses, (2, 16), 1),),
+        mutants={"small budget": partial(_token_only_loses, (2, 16), 1)},
     ),
     proved(
         "LR-L1b",
         verify=lambda: _step_only_loses((16, 18, 40), 8),
-        mutants=(mutant("small budget", "M = 4 allowed", _step_only_loses, (4, 16), 2),),
+        mutants={"small budget": partial(_step_only_loses, (4, 16), 2)},
     ),
     refuted(
         "LR-L1c",
@@ -296,7 +297,7 @@ CLAIMS: tuple[Claim, ...] = (
         correction_formula=_RISES_IN_BUDGET,
         verify=lambda: _search_monotone(_FALLS_IN_BUDGET),
         correction_verify=_monotone_proof,
-        mutants=(mutant("corrected", "increases in M", _search_monotone, _RISES_IN_BUDGET),),
+        mutants={"corrected": partial(_search_monotone, _RISES_IN_BUDGET)},
     ),
     repaired(
         "LR-L1d",
@@ -304,20 +305,20 @@ CLAIMS: tuple[Claim, ...] = (
         correction_formula=_BOUNDS,
         printed=lambda: _bound_below(_BOUNDS_052, "13/25"),
         repair=lambda: _bound_below(_BOUNDS, "1/2"),
-        mutants=(mutant("corrected", "0.5 in place of 0.52, which needs no fix", _bound_below, _BOUNDS, "1/2"),),
+        mutants={"corrected": partial(_bound_below, _BOUNDS, "1/2")},
     ),
     proved(
         "LR-L1e",
         verify=lambda: all_of(halving_identity, _partial_sums),
-        mutants=(mutant("sign", "plus for minus", halving_identity, -1),),
+        mutants={"sign": partial(halving_identity, -1)},
     ),
     proved(
         "LR-L1f",
         verify=lambda: _budgets(10, 14),
-        mutants=(
-            mutant("twelve", "w(M/2) > w(M) from M = 12 on", _budgets, 10, 12),
-            mutant("eight", "w(2) > w(1) from M = 8 on", _budgets, 8, 14),
-            mutant("sixteen", "w(M/2) > w(M) not yet at M = 14", _budgets, 10, 16),
-        ),
+        mutants={
+            "twelve": partial(_budgets, 10, 12),
+            "eight": partial(_budgets, 8, 14),
+            "sixteen": partial(_budgets, 10, 16),
+        },
     ),
 )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 from fractions import Fraction
+from functools import partial
 
 from ledger.ledger import Claim, Evidence
 from ledger.lookahead_reasoning import exact
 from ledger.proving.cases import searched
 from ledger.proving.deferred import sp
 from ledger.proving.formulas import Formula
-from ledger.proving.records import formula_of, mutant, proved, refuted
+from ledger.proving.records import formula_of, proved, refuted
 from ledger.proving.tools import identity, prove_identity, prove_sign, refute, screened
 
 __all__ = ["CLAIMS"]
@@ -116,27 +117,20 @@ CLAIMS: tuple[Claim, ...] = (
     proved(
         "LR-L2a",
         verify=lambda: _async_monotone(0),
-        mutants=(
-            mutant("one further", "increases up to ceil(1/c1) + 1", _async_monotone, 1),
-            mutant("one earlier", "constant from ceil(1/c1) - 1", _async_monotone, -1),
-        ),
+        mutants={"one further": partial(_async_monotone, 1), "one earlier": partial(_async_monotone, -1)},
     ),
-    proved(
-        "LR-L2b",
-        verify=_derivative_numerator,
-        mutants=(mutant("sign", "minus the second term", _derivative_numerator, -1),),
-    ),
+    proved("LR-L2b", verify=_derivative_numerator, mutants={"sign": partial(_derivative_numerator, -1)}),
     refuted(
         "LR-L2c",
         verify=lambda: _search_real(formula_of("LR-L2c")),
         correction_verify=lambda: _async_monotone(0),
-        mutants=(mutant("corrected", "gamma <= 1/c1", _search_real, formula_of("LR-L2c", "correction_formula")),),
+        mutants={"corrected": partial(_search_real, formula_of("LR-L2c", "correction_formula"))},
     ),
     refuted(
         "LR-L2d",
         verify=lambda: _search_below(formula_of("LR-L2d")),
         correction_verify=_gap_to_unsaturated,
-        mutants=(mutant("corrected", "gamma < 1/c1", _search_below, formula_of("LR-L2d", "correction_formula")),),
+        mutants={"corrected": partial(_search_below, formula_of("LR-L2d", "correction_formula"))},
     ),
-    proved("LR-L2e", verify=_meets_unsaturated, mutants=(mutant("2/c1", "at gamma = 2/c1", _meets_unsaturated, 2),)),
+    proved("LR-L2e", verify=_meets_unsaturated, mutants={"2/c1": partial(_meets_unsaturated, 2)}),
 )

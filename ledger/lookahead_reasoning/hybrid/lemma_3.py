@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 
 from ledger.ledger import Claim, Evidence, Verdict
 from ledger.lookahead_reasoning import exact
@@ -11,7 +12,7 @@ from ledger.lookahead_reasoning.hybrid.lemma_6 import below_peak
 from ledger.proving.balls import point
 from ledger.proving.cases import Cases, rows, walked
 from ledger.proving.deferred import sp
-from ledger.proving.records import mutant, proved, proved_with_fix
+from ledger.proving.records import proved, proved_with_fix
 from ledger.proving.tools import (
     all_of,
     counterexample,
@@ -175,41 +176,25 @@ CLAIMS: tuple[Claim, ...] = (
         "LR-L3a",
         verify=lambda: with_fix(lambda: _falls_somewhere("0"), unimodal_proof),
         correction_verify=unimodal_proof,
-        mutants=(
-            mutant("corrected", "c2 > 0, which needs no fix", _falls_somewhere, "1/1000"),
-            mutant(
-                "sign", "F is claimed to increase", with_fix, lambda: _falls_somewhere("0"), lambda: unimodal_proof(-1)
-            ),
-        ),
+        mutants={
+            "corrected": partial(_falls_somewhere, "1/1000"),
+            "sign": partial(with_fix, lambda: _falls_somewhere("0"), lambda: unimodal_proof(-1)),
+        },
     ),
     proved(
         "LR-L3b",
         verify=lambda: _integer_maximum("1"),
-        mutants=(
-            mutant("weaker", "alpha2 > c2/2", _integer_maximum, "1/2"),
-            mutant("slightly weaker", "alpha2 > 0.99 c2", _integer_maximum, "0.99"),
-        ),
+        mutants={"weaker": partial(_integer_maximum, "1/2"), "slightly weaker": partial(_integer_maximum, "0.99")},
     ),
     proved_with_fix(
         "LR-L3c",
         verify=lambda: with_fix(lambda: _limit_display(1), lambda: _limit_display(0)),
         correction_verify=lambda: all_of(lambda: _limit_display(0), unimodal_proof),
-        mutants=(
-            mutant(
-                "corrected",
-                "without the extra term, which needs no fix",
-                with_fix,
-                lambda: _limit_display(0),
-                lambda: _limit_display(0),
-            ),
-        ),
+        mutants={"corrected": partial(with_fix, lambda: _limit_display(0), lambda: _limit_display(0))},
     ),
     proved(
         "LR-L3d",
         verify=lambda: _beyond_two("1.157"),
-        mutants=(
-            mutant("1.156", "1.156 for 1.157", _beyond_two, "1.156"),
-            mutant("speculation pays", "1 for 1.157", _beyond_two, "1"),
-        ),
+        mutants={"1.156": partial(_beyond_two, "1.156"), "speculation pays": partial(_beyond_two, "1")},
     ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from fractions import Fraction
+from functools import partial
 
 from flint import arb
 
@@ -13,7 +14,7 @@ from ledger.proving.balls import point
 from ledger.proving.cases import Cases, rows, searched, walked
 from ledger.proving.deferred import sp
 from ledger.proving.formulas import Formula
-from ledger.proving.records import formula_of, mutant, proved, refuted, repaired
+from ledger.proving.records import formula_of, proved, refuted, repaired
 from ledger.proving.tools import (
     all_of,
     identity,
@@ -173,31 +174,19 @@ def _at_two(low: str, high: str, enclosing: str) -> Evidence:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    proved(
-        "LR-L4a",
-        expression=lambda: _a_symbolic()[2],
-        verify=falls_in_x,
-        mutants=(mutant("sign", "increases", falls_in_x, -1),),
-    ),
-    proved(
-        "LR-L4b", verify=lambda: _x_derivative(1), mutants=(mutant("sign", "plus in the bracket", _x_derivative, -1),)
-    ),
-    proved("LR-L4c", verify=lambda: _rises_in_alpha(1), mutants=(mutant("sign", "decreases", _rises_in_alpha, -1),)),
+    proved("LR-L4a", expression=lambda: _a_symbolic()[2], verify=falls_in_x, mutants={"sign": partial(falls_in_x, -1)}),
+    proved("LR-L4b", verify=lambda: _x_derivative(1), mutants={"sign": partial(_x_derivative, -1)}),
+    proved("LR-L4c", verify=lambda: _rises_in_alpha(1), mutants={"sign": partial(_rises_in_alpha, -1)}),
     refuted(
         "LR-L4d",
         verify=lambda: _chain(formula_of("LR-L4d")),
         correction_verify=lambda: _rises_in_alpha(1),
-        mutants=(
-            mutant("corrected", "x(-log alpha) > 1 - alpha**x", _chain, formula_of("LR-L4d", "correction_formula")),
-        ),
+        mutants={"corrected": partial(_chain, formula_of("LR-L4d", "correction_formula"))},
     ),
     proved(
         "LR-L4e",
         verify=lambda: _bound_from_ten("10"),
-        mutants=(
-            mutant("nine", "x >= 9", _bound_from_ten, "9"),
-            mutant("nine and a half", "x >= 9.5", _bound_from_ten, "19/2"),
-        ),
+        mutants={"nine": partial(_bound_from_ten, "9"), "nine and a half": partial(_bound_from_ten, "19/2")},
     ),
     refuted(
         "LR-L4f",
@@ -205,7 +194,7 @@ CLAIMS: tuple[Claim, ...] = (
         correction_formula=_TEN_MENDED,
         verify=lambda: _verify_constants(_TEN),
         correction_verify=lambda: _verify_constants(_TEN_MENDED),
-        mutants=(mutant("corrected", "0.27", _verify_constants, _TEN_ROUNDED),),
+        mutants={"corrected": partial(_verify_constants, _TEN_ROUNDED)},
     ),
     repaired(
         "LR-L4g",
@@ -213,14 +202,14 @@ CLAIMS: tuple[Claim, ...] = (
         correction_formula=_SIX_AND_EIGHT_MENDED,
         printed=lambda: _verify_constants(_SIX_AND_EIGHT),
         repair=lambda: _verify_constants(_SIX_AND_EIGHT_MENDED),
-        mutants=(mutant("corrected", "factors 6 and 8, which need no fix", _verify_constants, _SIX_AND_EIGHT_MENDED),),
+        mutants={"corrected": partial(_verify_constants, _SIX_AND_EIGHT_MENDED)},
     ),
     proved(
         "LR-L4h",
         verify=lambda: _at_two("0.48", "0.79", "0.8"),
-        mutants=(
-            mutant("interval", "(0.48, 0.79) as an enclosure", _at_two, "0.48", "0.79", "0.79"),
-            mutant("third digit", "0.80 for a(0.8, 2)", _at_two, "0.48", "0.80", "0.8"),
-        ),
+        mutants={
+            "interval": partial(_at_two, "0.48", "0.79", "0.79"),
+            "third digit": partial(_at_two, "0.48", "0.80", "0.8"),
+        },
     ),
 )

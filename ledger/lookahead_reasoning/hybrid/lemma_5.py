@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
+from functools import partial
 
 from ledger.ledger import Claim, Evidence
 from ledger.lookahead_reasoning.hybrid.lemma_4 import falls_in_x
 from ledger.lookahead_reasoning.hybrid.points import Synchronous, divisors, split
 from ledger.proving.cases import Predicate, searched
 from ledger.proving.deferred import sp
-from ledger.proving.records import mutant, proved, refuted, repaired
+from ledger.proving.records import proved, refuted, repaired
 from ledger.proving.tools import all_of, identity, prove_identity, prove_sign, screened
 
 __all__ = ["CLAIMS", "one_peak", "pair_grid"]
@@ -133,9 +134,7 @@ def _symbolic_split() -> sp.Expr:
 
 CLAIMS: tuple[Claim, ...] = (
     proved(
-        "LR-L5a",
-        verify=lambda: all_of(_log_derivative, _cost_terms),
-        mutants=(mutant("sign", "plus the cost term", _log_derivative, -1),),
+        "LR-L5a", verify=lambda: all_of(_log_derivative, _cost_terms), mutants={"sign": partial(_log_derivative, -1)}
     ),
     refuted(
         "LR-L5b",
@@ -144,7 +143,7 @@ CLAIMS: tuple[Claim, ...] = (
         correction_formula=_RISES_THEN_FALLS,
         verify=lambda: _search_concave(_CONCAVE),
         correction_verify=lambda: screened(_search_concave(_RISES_THEN_FALLS), one_peak),
-        mutants=(mutant("corrected", "w rises, then falls", _search_concave, _RISES_THEN_FALLS),),
+        mutants={"corrected": partial(_search_concave, _RISES_THEN_FALLS)},
     ),
     repaired(
         "LR-L5c",
@@ -153,18 +152,18 @@ CLAIMS: tuple[Claim, ...] = (
         correction_formula=_INTERIOR,
         printed=lambda: _search_interior(_INTERIOR_ODD, (4, 5, 6)),
         repair=lambda: screened(_search_interior(_INTERIOR, (4, 6, 8, 12)), one_peak),
-        mutants=(mutant("corrected", "even M only, which needs no fix", _search_interior, _INTERIOR, (4, 6, 8)),),
+        mutants={"corrected": partial(_search_interior, _INTERIOR, (4, 6, 8))},
     ),
     proved(
         "LR-L5d",
         formula=_TOKEN_CORNER,
         verify=lambda: screened(_search_corner(_TOKEN_CORNER), one_peak),
-        mutants=(mutant("holds", "if (7) holds", _search_corner, _corner(swap=False, claim="holds")),),
+        mutants={"holds": partial(_search_corner, _corner(swap=False, claim="holds"))},
     ),
     proved(
         "LR-L5e",
         formula=_STEP_CORNER,
         verify=lambda: screened(_search_corner(_STEP_CORNER), one_peak),
-        mutants=(mutant("holds", "if (8) holds", _search_corner, _corner(swap=True, claim="holds")),),
+        mutants={"holds": partial(_search_corner, _corner(swap=True, claim="holds"))},
     ),
 )

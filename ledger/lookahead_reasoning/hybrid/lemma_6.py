@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from flint import arb
@@ -13,7 +14,7 @@ from ledger.lookahead_reasoning.forms import peak_function
 from ledger.proving.balls import log_ratio, point, precision
 from ledger.proving.cases import Cases, rows, walked
 from ledger.proving.deferred import sp
-from ledger.proving.records import corrected, mutant, proved, refuted
+from ledger.proving.records import corrected, proved, refuted
 from ledger.proving.tools import (
     all_of,
     identity,
@@ -154,39 +155,25 @@ CLAIMS: tuple[Claim, ...] = (
         "LR-L6a",
         expression=_symbolic_peak,
         verify=lambda: below_peak("1.157"),
-        mutants=(mutant("1.156", "1.156 for 1.157", below_peak, "1.156"),),
+        mutants={"1.156": partial(below_peak, "1.156")},
     ),
-    proved("LR-L6b", verify=lambda: _first_derivative(1), mutants=(mutant("sign", "plus 1/y", _first_derivative, -1),)),
+    proved("LR-L6b", verify=lambda: _first_derivative(1), mutants={"sign": partial(_first_derivative, -1)}),
     refuted(
         "LR-L6c",
         verify=lambda: _second_derivative(1),
         correction_verify=lambda: _concave(2),
-        mutants=(mutant("corrected", "y(2+y)", _second_derivative, 2),),
+        mutants={"corrected": partial(_second_derivative, 2)},
     ),
-    proved(
-        "LR-L6d",
-        verify=lambda: _concave(2),
-        mutants=(mutant("printed N", "the printed second derivative", _concave, 1),),
-    ),
-    corrected(
-        "LR-L6e",
-        formula=_AT_ZERO,
-        correction_formula=_AT_ZERO_MENDED,
-        holds=mutant("corrected", "1/2", walked, _AT_ZERO_MENDED),
-    ),
-    corrected(
-        "LR-L6f",
-        formula=_AT_ONE,
-        correction_formula=_AT_ONE_MENDED,
-        holds=mutant("corrected", "-1", walked, _AT_ONE_MENDED),
-    ),
+    proved("LR-L6d", verify=lambda: _concave(2), mutants={"printed N": partial(_concave, 1)}),
+    corrected("LR-L6e", formula=_AT_ZERO, correction_formula=_AT_ZERO_MENDED, holds={"corrected": _AT_ZERO_MENDED}),
+    corrected("LR-L6f", formula=_AT_ONE, correction_formula=_AT_ONE_MENDED, holds={"corrected": _AT_ONE_MENDED}),
     proved(
         "LR-L6g",
         formula=_DIGITS,
         verify=_peak,
-        mutants=(
-            mutant("digit of y*", "0.5693971122", _peak, _digits(y="0.5693971122")),
-            mutant("digit of F", "1.1562281732", _peak, _digits(value="1.1562281732")),
-        ),
+        mutants={
+            "digit of y*": partial(_peak, _digits(y="0.5693971122")),
+            "digit of F": partial(_peak, _digits(value="1.1562281732")),
+        },
     ),
 )

@@ -25,7 +25,7 @@ from ledger.lookahead_reasoning.hybrid.theorem_3_steps import (
 from ledger.proving.cases import Cases, Predicate, rows, searched, walked
 from ledger.proving.deferred import sp
 from ledger.proving.formulas import whole
-from ledger.proving.records import mutant, proved, proved_with_fix, refuted, repaired
+from ledger.proving.records import proved, proved_with_fix, refuted, repaired
 from ledger.proving.tools import all_of, screened, with_fix
 
 __all__ = ["CLAIMS", "hybrid_proof"]
@@ -220,10 +220,7 @@ CLAIMS: tuple[Claim, ...] = (
         "LR-T3a",
         expression=_either,
         verify=lambda: _one_of_two("1"),
-        mutants=(
-            mutant("half more", "3/2 D_i(M) on the right", _one_of_two, "3/2"),
-            mutant("one percent more", "1.01 D_i(M) on the right", _one_of_two, "1.01"),
-        ),
+        mutants={"half more": partial(_one_of_two, "3/2"), "one percent more": partial(_one_of_two, "1.01")},
     ),
     proved_with_fix(
         "LR-T3b",
@@ -231,50 +228,38 @@ CLAIMS: tuple[Claim, ...] = (
         correction_formula=_WINS,
         verify=lambda: with_fix(lambda: _search_wins(_WINS_PRINTED, _TIE), lambda: hybrid_proof(_TIE)),
         correction_verify=lambda: hybrid_proof(_TIE),
-        mutants=(
-            mutant("1.15 in (6)", "the fix is claimed with 1.15 in (6)", hybrid_proof, _TIE, six="1.15"),
-            mutant("1.156 in (6)", "the fix is claimed with 1.156 in (6)", hybrid_proof, _TIE, six="1.156"),
-            mutant(
-                "weaker (6)",
-                "the fix is claimed with 1.04 in (6)",
-                _search_wins,
-                _wins(strict=True, six="1.04"),
-                _NO_SIX,
-            ),
-            mutant(
-                "corrected",
-                "strict conditions, which need no fix",
-                with_fix,
-                lambda: _search_wins(_WINS),
-                lambda: hybrid_proof(_TIE),
-            ),
-        ),
+        mutants={
+            "1.15 in (6)": partial(hybrid_proof, _TIE, six="1.15"),
+            "1.156 in (6)": partial(hybrid_proof, _TIE, six="1.156"),
+            "weaker (6)": partial(_search_wins, _wins(strict=True, six="1.04"), _NO_SIX),
+            "corrected": partial(with_fix, lambda: _search_wins(_WINS), lambda: hybrid_proof(_TIE)),
+        },
     ),
     proved(
         "LR-T3c",
         expression=lambda: _condition(1),
         formula=_TOKEN_ONLY,
         verify=lambda: _single_wins(_TOKEN_ONLY),
-        mutants=(mutant("holds", "if (7) holds", _single_wins, _single(swap=False, claim="holds")),),
+        mutants={"holds": partial(_single_wins, _single(swap=False, claim="holds"))},
     ),
     proved(
         "LR-T3d",
         expression=lambda: _condition(2),
         formula=_STEP_ONLY,
         verify=lambda: _single_wins(_STEP_ONLY),
-        mutants=(mutant("holds", "if (8) holds", _single_wins, _single(swap=True, claim="holds")),),
+        mutants={"holds": partial(_single_wins, _single(swap=True, claim="holds"))},
     ),
     proved(
         "LR-T3e",
         formula=_SIX_NEEDED,
         verify=lambda: all_of(lambda: walked(_SIX_NEEDED), lambda: hybrid_proof(_NO_SIX)),
-        mutants=(mutant("weaker need", "(6) with 1.1 is claimed not to be enough", walked, _SIX_OF_11),),
+        mutants={"weaker need": _SIX_OF_11},
     ),
     proved(
         "LR-T3f",
         formula=_EVEN_NEEDED,
         verify=lambda: all_of(lambda: walked(_EVEN_NEEDED), lambda: hybrid_proof(_TIE)),
-        mutants=(mutant("even", "the failure is claimed at an even M", walked, _EVEN_FAILS),),
+        mutants={"even": _EVEN_FAILS},
     ),
     refuted(
         "LR-T3h",
@@ -282,7 +267,7 @@ CLAIMS: tuple[Claim, ...] = (
         correction_formula=_SEVEN,
         verify=lambda: _search_seven(_SEVEN_PRINTED),
         correction_verify=_always_seven_proof,
-        mutants=(mutant("corrected", "M >= gamma2* + 1", _search_seven, _SEVEN),),
+        mutants={"corrected": partial(_search_seven, _SEVEN)},
     ),
     repaired(
         "LR-Z2",
@@ -290,6 +275,6 @@ CLAIMS: tuple[Claim, ...] = (
         correction_formula=_EQUIVALENT,
         printed=lambda: _search_equivalence(_EQUIVALENT_PRINTED),
         repair=_equivalence_proof,
-        mutants=(mutant("corrected", "strict conditions, which need no fix", _search_equivalence, _EQUIVALENT),),
+        mutants={"corrected": partial(_search_equivalence, _EQUIVALENT)},
     ),
 )

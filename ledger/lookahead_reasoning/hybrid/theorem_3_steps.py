@@ -6,6 +6,7 @@ D(M) = (1 + alpha**(M/2))(1 - c + c M/2)/(1 - c + c M) is the ratio g(M)/g(M/2) 
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 
 from ledger.ledger import Claim, Evidence
 from ledger.lookahead_reasoning import exact
@@ -14,7 +15,7 @@ from ledger.proving.balls import point
 from ledger.proving.cases import Predicate
 from ledger.proving.deferred import sp
 from ledger.proving.formulas import between
-from ledger.proving.records import mutant, proved, proved_with_fix
+from ledger.proving.records import proved, proved_with_fix
 from ledger.proving.tools import all_of, identity, prove_identity, prove_sign, refute, screened, with_fix
 
 __all__ = ["CLAIMS", "index_argument", "peak_identity", "threshold_at_two", "threshold_falls"]
@@ -134,25 +135,18 @@ CLAIMS: tuple[Claim, ...] = (
     proved(
         "LR-T3g",
         verify=lambda: all_of(threshold_at_two, threshold_falls),
-        mutants=(
-            mutant("at four", "D_i(4) for D_i(2)", threshold_at_two, 4),
-            mutant("rises", "D_i rises", threshold_falls, -1),
-        ),
+        mutants={"at four": partial(threshold_at_two, 4), "rises": partial(threshold_falls, -1)},
     ),
     proved_with_fix(
         "LR-T3i",
         formula=_STATIONARY,
         verify=lambda: _STATIONARY,
         correction_verify=_stationary_at_real,
-        mutants=(
-            mutant(
-                "sign", "the fix with the opposite sign", with_fix, lambda: _STATIONARY, lambda: _stationary_at_real(-1)
-            ),
-        ),
+        mutants={"sign": partial(with_fix, lambda: _STATIONARY, lambda: _stationary_at_real(-1))},
     ),
     proved(
         "LR-T3j",
         verify=lambda: all_of(lambda: _substitution("1/2"), peak_identity),
-        mutants=(mutant("whole", "1 - a2 for 1 - a2/2", _substitution, "1"),),
+        mutants={"whole": partial(_substitution, "1")},
     ),
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from flint import arb
@@ -25,7 +26,7 @@ from ledger.lookahead_reasoning.hybrid.points import (
 from ledger.proving.cases import Cases, Predicate, rows, searched, walked
 from ledger.proving.deferred import sp
 from ledger.proving.formulas import one_of
-from ledger.proving.records import mutant, proved, refuted
+from ledger.proving.records import proved, refuted
 from ledger.proving.tools import Box, all_of, identity, prove_identity, prove_positive, prove_sign, screened
 
 __all__ = ["CLAIMS", "box_points", "distance_to_limit", "prove_deeper_wins", "prove_only_hybrids", "words"]
@@ -282,11 +283,11 @@ CLAIMS: tuple[Claim, ...] = (
         "LR-T4a",
         formula=_HYBRIDS,
         verify=lambda: prove_only_hybrids("0.52", 8, (16, 18)),
-        mutants=(
-            mutant("lower alpha", "0.39 for 0.52", prove_only_hybrids, "0.39", 8, (16, 18)),
-            mutant("small budget", "M >= 10", prove_only_hybrids, "0.52", 5, (10, 16)),
-            mutant("free draft", "no cost of the draft in f(2)", prove_only_hybrids, "0.52", 8, (16,), time=_no_cost),
-        ),
+        mutants={
+            "lower alpha": partial(prove_only_hybrids, "0.39", 8, (16, 18)),
+            "small budget": partial(prove_only_hybrids, "0.52", 5, (10, 16)),
+            "free draft": partial(prove_only_hybrids, "0.52", 8, (16,), time=_no_cost),
+        },
     ),
     refuted(
         "LR-T4b",
@@ -294,36 +295,33 @@ CLAIMS: tuple[Claim, ...] = (
         correction_formula=_HYBRIDS,
         verify=lambda: _every_hybrid_is_best(_TWO_AND_TWO),
         correction_verify=lambda: prove_only_hybrids("0.52", 8, (16, 18)),
-        mutants=(mutant("corrected", "some hybrid is maximal", _every_hybrid_is_best, _SOME),),
+        mutants={"corrected": partial(_every_hybrid_is_best, _SOME)},
     ),
     proved(
         "LR-T4c",
         formula=_HYBRIDS_ODD,
         verify=lambda: prove_only_hybrids("0.52", 8, (16, 17, 19)),
-        mutants=(mutant("thirteen", "M >= 13", prove_only_hybrids, "0.52", 6, (13, 17)),),
+        mutants={"thirteen": partial(prove_only_hybrids, "0.52", 6, (13, 17))},
     ),
     proved(
         "LR-T4d",
         formula=_HYBRIDS_SHARP,
         verify=lambda: _sharp(SHARP),
-        mutants=(
-            mutant("lower", "0.40 as the limit", _sharp, Fraction(2, 5)),
-            mutant("higher", "0.41 as the sharp limit", _sharp, Fraction(41, 100)),
-        ),
+        mutants={"lower": partial(_sharp, Fraction(2, 5)), "higher": partial(_sharp, Fraction(41, 100))},
     ),
     proved(
         "LR-T4e",
         formula=_HYBRIDS_BELOW,
         verify=lambda: _budgets_below_16((13, *range(11, 3, -1))),
-        mutants=(mutant("twelve", "it fails at M = 12", _budgets_below_16, (12,)),),
+        mutants={"twelve": partial(_budgets_below_16, (12,))},
     ),
     proved(
         "LR-T4i",
         formula=_HYBRIDS_ABOVE,
         verify=lambda: _upper_end(Fraction(4, 15), "84779/100000"),
-        mutants=(
-            mutant("higher", "alpha**8 up to 0.27", _upper_end, Fraction(27, 100), "84779/100000"),
-            mutant("lower", "a failure at 0.8477 already", _upper_end, Fraction(4, 15), "8477/10000"),
-        ),
+        mutants={
+            "higher": partial(_upper_end, Fraction(27, 100), "84779/100000"),
+            "lower": partial(_upper_end, Fraction(4, 15), "8477/10000"),
+        },
     ),
 )

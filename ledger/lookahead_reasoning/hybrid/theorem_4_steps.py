@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 
 from flint import arb
 
@@ -12,7 +13,7 @@ from ledger.lookahead_reasoning.hybrid.points import hybrids_only, speedup, theo
 from ledger.lookahead_reasoning.hybrid.theorem_4 import box_points, prove_deeper_wins, prove_only_hybrids, words
 from ledger.proving.cases import Predicate, searched
 from ledger.proving.formulas import Formula, between, one_of, whole
-from ledger.proving.records import formula_of, mutant, refuted, repaired
+from ledger.proving.records import formula_of, refuted, repaired
 from ledger.proving.tools import prove_positive, screened
 
 __all__ = ["CLAIMS"]
@@ -125,7 +126,7 @@ CLAIMS: tuple[Claim, ...] = (
         "LR-T4f",
         verify=lambda: _easy_ratio(formula_of("LR-T4f")),
         correction_verify=_async_ratio_proof,
-        mutants=(mutant("corrected", "f_async(2)", _easy_ratio, formula_of("LR-T4f", "correction_formula")),),
+        mutants={"corrected": partial(_easy_ratio, formula_of("LR-T4f", "correction_formula"))},
     ),
     repaired(
         "LR-T4g",
@@ -133,7 +134,7 @@ CLAIMS: tuple[Claim, ...] = (
         correction_formula=_HALVES,
         printed=lambda: _search_halving(_HALVES_PRINTED),
         repair=lambda: prove_only_hybrids("0.52", 8, (16, 18)),
-        mutants=(mutant("corrected", "gamma2 >= 16, which needs no fix", _search_halving, _HALVES),),
+        mutants={"corrected": partial(_search_halving, _HALVES)},
     ),
     repaired(
         "LR-T4h",
@@ -141,7 +142,7 @@ CLAIMS: tuple[Claim, ...] = (
         correction_formula=_SPLIT,
         printed=lambda: _search_split(_SPLIT_FLOOR),
         repair=_case_split_proof,
-        mutants=(mutant("corrected", "ceil in the first case, which needs no fix", _search_split, _SPLIT),),
+        mutants={"corrected": partial(_search_split, _SPLIT)},
     ),
     refuted(
         "LR-S9",
@@ -149,6 +150,6 @@ CLAIMS: tuple[Claim, ...] = (
         correction_formula=_IN_THE_BOX,
         verify=_search_anywhere,
         correction_verify=lambda: prove_only_hybrids("0.52", 8, (16, 18)),
-        mutants=(mutant("box", "under the conditions of Theorem 4", _search_box),),
+        mutants={"box": _search_box},
     ),
 )

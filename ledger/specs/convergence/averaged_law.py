@@ -12,7 +12,7 @@ from ledger.proving.balls import point, precision
 from ledger.proving.cases import Predicate, searched
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between
-from ledger.proving.records import mutant, refuted
+from ledger.proving.records import refuted
 from ledger.proving.tools import all_of, identity
 from ledger.specs import exact
 from ledger.specs.points import poisson_weights, two_letters
@@ -90,6 +90,6 @@ CLAIMS: tuple[Claim, ...] = (
         correction_formula=two_letters(_MIXED, _convex, widths=(1, 3)),
         verify=_verify_display,
         correction_verify=_fix_display,
-        mutants=(mutant("weak", "at most, not equal", _verify_display, poisson=False),),
+        mutants={"weak": partial(_verify_display, poisson=False)},
     ),
 )

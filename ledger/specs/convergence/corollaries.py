@@ -15,7 +15,7 @@ from ledger.proving.balls import point, precision
 from ledger.proving.cases import Predicate
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between, whole
-from ledger.proving.records import mutant, proved, repaired
+from ledger.proving.records import proved, repaired
 from ledger.proving.tools import all_of, exhaustive, identity
 from ledger.specs import exact
 from ledger.specs.common_proofs import covered, prove_coverage, prove_density_ratio, prove_gibbs
@@ -241,54 +241,51 @@ CLAIMS: tuple[Claim, ...] = (
     proved(
         "SPECS-PM",
         verify=_verify_mass,
-        mutants=(
-            mutant("doubled", "2 exp(-1) / sqrt(n)", _verify_mass, 2),
-            mutant("slightly more", "1.01 exp(-1) / sqrt(n)", _verify_mass, Fraction(101, 100)),
-        ),
+        mutants={"doubled": partial(_verify_mass, 2), "slightly more": partial(_verify_mass, Fraction(101, 100))},
     ),
     repaired(
         "SPECS-PM-order",
         formula=_sqrt_for(Fraction(1)),
         printed=partial(_sqrt_for, Fraction(1)),
         repair=_verify_mass,
-        mutants=(mutant("corrected", "1/sqrt(n), which needs no fix", _sqrt_for, _HALF),),
+        mutants={"corrected": partial(_sqrt_for, _HALF)},
     ),
     proved(
         "SPECS-E10",
         formula=two_letters(_EQUATION_10, _equation_10, widths=(3, 6)),
         verify=_verify_equation10,
-        mutants=(mutant("n^6", "power 6 of n", _verify_equation10, Fraction(6)),),
+        mutants={"n^6": partial(_verify_equation10, Fraction(6))},
     ),
     proved(
         "SPECS-C1",
         formula=_POISSON_TARGET,
         verify=_verify_target_poisson,
-        mutants=(mutant("1", "constant 1 for 6", _verify_target_poisson, 1),),
+        mutants={"1": partial(_verify_target_poisson, 1)},
     ),
     repaired(
         "SPECS-C1b",
         formula=_markov_for(),
         correction_formula=own_drafts(_OWN_BOUND, _within_own),
         repair=_verify_target,
-        mutants=(mutant("factor sqrt(n)", "for a factor 10 sqrt(n), which needs no fix", _markov_for, _HALF),),
+        mutants={"factor sqrt(n)": partial(_markov_for, _HALF)},
     ),
     proved(
         "SPECS-C2",
         formula=_POISSON_DRAFT,
         verify=_verify_draft_poisson,
-        mutants=(mutant("1", "constant 1 for 6", _verify_draft_poisson, 1),),
+        mutants={"1": partial(_verify_draft_poisson, 1)},
     ),
     repaired(
         "SPECS-T3",
         formula=_one_prompt_for(),
         correction_formula=two_letters(_COVERED_BOUND, _within_covered, widths=(3, 5)),
         repair=_verify_coverage_bound,
-        mutants=(mutant("corrected", "C at the worst prompt, which needs no fix", _one_prompt_for, worst=True),),
+        mutants={"corrected": partial(_one_prompt_for, worst=True)},
     ),
     proved(
         "SPECS-D5",
         formula=two_letters("kappa <= C exp(beta R) and C >= 1", covered, widths=(1, 1)),
         verify=prove_coverage,
-        mutants=(mutant("one-norm", "C is max(t/g) alone", prove_coverage, both=False),),
+        mutants={"one-norm": partial(prove_coverage, both=False)},
     ),
 )

@@ -11,7 +11,7 @@ from ledger.ledger import Claim, Evidence
 from ledger.proving.cases import Predicate, searched
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between, whole
-from ledger.proving.records import mutant, proved, proved_with_fix, refuted
+from ledger.proving.records import proved, proved_with_fix, refuted
 from ledger.proving.tools import all_of, identity, prove_identity, with_fix
 from ledger.specs import exact
 from ledger.specs.convergence.lemmas_4_and_5 import prove_lemma_5
@@ -159,27 +159,24 @@ CLAIMS: tuple[Claim, ...] = (
         correction_formula=_OF_THE_PAIR,
         verify=_verify_square,
         correction_verify=_fix_square,
-        mutants=(mutant("linear", "N_yy, not squared", _verify_square, pair=False),),
+        mutants={"linear": partial(_verify_square, pair=False)},
     ),
-    proved("SPECS-E18", verify=_verify_moment, mutants=(mutant("order", "power k for k + 1", _verify_moment, 0),)),
+    proved("SPECS-E18", verify=_verify_moment, mutants={"order": partial(_verify_moment, 0)}),
     refuted(
-        "SPECS-E18b",
-        formula=_sign(),
-        correction_verify=_fix_sign,
-        mutants=(mutant("minus", "both signs minus", _sign, flipped=False),),
+        "SPECS-E18b", formula=_sign(), correction_verify=_fix_sign, mutants={"minus": partial(_sign, flipped=False)}
     ),
     refuted(
         "SPECS-E19a",
         formula=_missing_one(),
         correction_formula=two_letters(_EQUATION_19, _equation_19, widths=(1, 3)),
         correction_verify=_verify_equation19,
-        mutants=(mutant("minus-one", "sum - 1", _missing_one, subtract=True),),
+        mutants={"minus-one": partial(_missing_one, subtract=True)},
     ),
     proved(
         "SPECS-E19",
         formula=two_letters(_EQUATION_19, _equation_19, widths=(1, 3)),
         verify=_verify_equation19,
-        mutants=(mutant("cubed", "n^3 for n^2", _verify_equation19, 3),),
+        mutants={"cubed": partial(_verify_equation19, 3)},
     ),
-    proved("SPECS-E20", verify=_verify_equation20, mutants=(mutant("2n", "n^2 u v + 2 n", _verify_equation20, 2),)),
+    proved("SPECS-E20", verify=_verify_equation20, mutants={"2n": partial(_verify_equation20, 2)}),
 )

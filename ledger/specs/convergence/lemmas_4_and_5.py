@@ -17,7 +17,7 @@ from ledger.ledger import Claim, Evidence
 from ledger.proving.cases import Predicate
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between
-from ledger.proving.records import mutant, proved, refuted
+from ledger.proving.records import proved, refuted
 from ledger.proving.tools import all_of, identity
 from ledger.specs import exact
 from ledger.specs.common_proofs import first_of_two
@@ -177,48 +177,45 @@ CLAIMS: tuple[Claim, ...] = (
         "SPECS-E13",
         formula=two_letters(_COUNTED, _counted),
         verify=_verify_counts,
-        mutants=(mutant("width", "n + 1 draws", _verify_counts, 1),),
+        mutants={"width": partial(_verify_counts, 1)},
     ),
     proved(
         "SPECS-E14",
         formula=two_letters(_TILTED, _tilts, widths=(1, 1)),
         verify=_verify_optimum_laplace,
-        mutants=(mutant("squared", "phi squared", _verify_optimum_laplace, 2),),
+        mutants={"squared": partial(_verify_optimum_laplace, 2)},
     ),
     proved(
         "SPECS-L4",
         expression=first_of_two("poisson_selection"),
         formula=two_letters(_LEMMA_4, _lemma_4),
         verify=_verify_lemma4,
-        mutants=(
-            mutant("power", "coefficient k has Phi^k", _verify_lemma4, 0),
-            mutant("no-weight", "factor w_y left out", _verify_lemma4, 1, False),
-        ),
+        mutants={"power": partial(_verify_lemma4, 0), "no-weight": partial(_verify_lemma4, 1, False)},
     ),
     refuted(
         "SPECS-L4b",
         formula=_psi(),
         correction_formula=two_letters(_LEMMA_4, _lemma_4),
         correction_verify=_verify_lemma4,
-        mutants=(mutant("kept", "factor phi_y kept", _psi, with_weight=True),),
+        mutants={"kept": partial(_psi, with_weight=True)},
     ),
     proved(
         "SPECS-L4c",
         formula=two_letters(_WHOLE, _sums_to_one),
         verify=_verify_total,
-        mutants=(mutant("zero-weight", "a letter of weight zero, mass 1/4", _verify_total, _HALF**2),),
+        mutants={"zero-weight": partial(_verify_total, _HALF**2)},
     ),
     proved(
         "SPECS-L5",
         expression=first_of_two("selection_second_moment"),
         formula=two_letters(_LEMMA_5, _lemma_5),
         verify=prove_lemma_5,
-        mutants=(mutant("no-linear", "term n left out", prove_lemma_5, linear=False),),
+        mutants={"no-linear": partial(prove_lemma_5, linear=False)},
     ),
     refuted(
         "SPECS-L5b",
         formula=_truncated(),
         correction_verify=_fix_truncated,
-        mutants=(mutant("untruncated", "N = 0 allowed", _truncated, truncated=False),),
+        mutants={"untruncated": partial(_truncated, truncated=False)},
     ),
 )

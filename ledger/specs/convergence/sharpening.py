@@ -8,7 +8,7 @@ from functools import partial
 
 from ledger.ledger import Claim, Evidence, Verdict
 from ledger.proving.deferred import sp
-from ledger.proving.records import mutant, proved, record
+from ledger.proving.records import proved, record
 from ledger.proving.tools import all_of, identity, numeric, refute, screened
 from ledger.specs import exact
 from ledger.specs.common_proofs import prove_density_ratio, within_ratio
@@ -139,23 +139,23 @@ CLAIMS: tuple[Claim, ...] = (
         "SPECS-X1",
         formula=two_letters("each density ratio within (kappa - 1) / n of one", within_ratio),
         verify=_verify_sharp,
-        mutants=(
-            mutant("faster", "rate 1/n^2", prove_density_ratio, 2),
-            mutant("smaller", "(kappa - 1) / (8 n)", _verify_sharp, Fraction(1, 8)),
-            mutant("slightly smaller", "0.99 (kappa - 1) / n", _verify_sharp, Fraction(99, 100)),
-        ),
+        mutants={
+            "faster": partial(prove_density_ratio, 2),
+            "smaller": partial(_verify_sharp, Fraction(1, 8)),
+            "slightly smaller": partial(_verify_sharp, Fraction(99, 100)),
+        },
     ),
     record(
         Verdict.NUMERIC,
         "SPECS-X2",
         formula=two_letters("chi2 <= ((kappa - 1) / n)^2 / 4", _within_quarter),
         verify=_verify_constant,
-        mutants=(mutant("1/8", "constant 1/8", _verify_constant, Fraction(1, 8)),),
+        mutants={"1/8": partial(_verify_constant, Fraction(1, 8))},
     ),
     proved(
         "SPECS-X3",
         formula=two_letters("every convex divergence falls from width n to n + 1", _convex_order, widths=(1, 3)),
         verify=_verify_falling,
-        mutants=(mutant("half", "by half at every step", _verify_falling, _HALF),),
+        mutants={"half": partial(_verify_falling, _HALF)},
     ),
 )

@@ -13,7 +13,7 @@ from ledger.proving.balls import point, precision
 from ledger.proving.cases import Predicate, searched
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between
-from ledger.proving.records import formula_of, mutant, proved, refuted
+from ledger.proving.records import formula_of, proved, refuted
 from ledger.proving.tools import all_of, identity, prove_descent
 from ledger.specs import exact
 from ledger.specs.common_proofs import prove_density_ratio, prove_gibbs
@@ -236,34 +236,32 @@ def _verify_lemma7(constant: Fraction = Fraction(4)) -> Evidence:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    proved(
-        "SPECS-E21", verify=_verify_equation21, mutants=(mutant("whole", "without the half", _verify_equation21, 1),)
-    ),
+    proved("SPECS-E21", verify=_verify_equation21, mutants={"whole": partial(_verify_equation21, 1)}),
     refuted(
         "SPECS-L6a",
         formula=_size(),
         correction_verify=_verify_equation21,
-        mutants=(mutant("above", "bounded above", _size, below=False),),
+        mutants={"above": partial(_size, below=False)},
     ),
     refuted(
         "SPECS-L6b",
         verify=_verify_lemma6_step,
         correction_verify=_fix_lemma6_step,
-        mutants=(mutant("1/4", "p up to 1/4 only", _verify_lemma6_step, Fraction(1, 4)),),
+        mutants={"1/4": partial(_verify_lemma6_step, Fraction(1, 4))},
     ),
-    proved("SPECS-L6", verify=_verify_lemma6, mutants=(mutant("quarter", "p_n^2 / 4", _verify_lemma6, 4),)),
-    proved("SPECS-L7", verify=_verify_lemma7, mutants=(mutant("3", "constant 3", _verify_lemma7, Fraction(3)),)),
+    proved("SPECS-L6", verify=_verify_lemma6, mutants={"quarter": partial(_verify_lemma6, 4)}),
+    proved("SPECS-L7", verify=_verify_lemma7, mutants={"3": partial(_verify_lemma7, Fraction(3))}),
     proved(
         "SPECS-T4",
         formula=_theorem_4(),
         verify=_verify_theorem4,
-        mutants=(mutant("1/100", "constant 1/100", _verify_theorem4, Fraction(1, 100)),),
+        mutants={"1/100": partial(_verify_theorem4, Fraction(1, 100))},
     ),
-    proved("SPECS-T4b", verify=_verify_chain, mutants=(mutant("halved", "4 p_n^2 kappa^2", _verify_chain, 4),)),
+    proved("SPECS-T4b", verify=_verify_chain, mutants={"halved": partial(_verify_chain, 4)}),
     proved(
         "SPECS-T4c",
         formula=_BEST_WIDTH,
         verify=_verify_minimum,
-        mutants=(mutant("1/100", "constant 1/100", _verify_minimum, Fraction(1, 100)),),
+        mutants={"1/100": partial(_verify_minimum, Fraction(1, 100))},
     ),
 )

@@ -17,7 +17,7 @@ from ledger.proving.balls import point, precision
 from ledger.proving.cases import Predicate, searched
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between, whole
-from ledger.proving.records import formula_of, mutant, proved, proved_with_fix, refuted, repaired
+from ledger.proving.records import formula_of, proved, proved_with_fix, refuted, repaired
 from ledger.proving.tools import all_of, identity, prove_positive, screened, with_fix
 from ledger.specs.exact import at_least, decided, nonnegative, selection_law, tilted
 
@@ -214,40 +214,30 @@ def _fix_theorem5(constant: int = 50) -> Evidence:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    proved(
-        "SPECS-E22",
-        verify=_verify_transform,
-        mutants=(mutant("swapped", "rewards swapped", _verify_transform, swapped=True),),
-    ),
+    proved("SPECS-E22", verify=_verify_transform, mutants={"swapped": partial(_verify_transform, swapped=True)}),
     repaired(
         "SPECS-E23",
         formula=_equation23(),
         repair=_fix_equation23,
-        mutants=(mutant("factor", "factor kept", _equation23, factor=False),),
+        mutants={"factor": partial(_equation23, factor=False)},
     ),
     refuted(
         "SPECS-T5a",
         verify=_verify_power,
         correction_verify=_fix_power,
-        mutants=(mutant("at-most", "at most", _verify_power, at_most=True),),
+        mutants={"at-most": partial(_verify_power, at_most=True)},
     ),
     proved(
         "SPECS-T5b",
         formula=_far(),
         verify=_verify_distance,
-        mutants=(
-            mutant("1/2", "constant 1/2 for 1/50", _verify_distance, 2),
-            mutant("1/45", "constant 1/45 for 1/50, true where tried but beyond this proof", _verify_distance, 45),
-        ),
+        mutants={"1/2": partial(_verify_distance, 2), "1/45": partial(_verify_distance, 45)},
     ),
     proved_with_fix(
         "SPECS-T5",
         formula=_PRINTED_BOUND,
         verify=_verify_theorem5,
         correction_verify=_fix_theorem5,
-        mutants=(
-            mutant("1/2", "constant 1/2 for 1/50", _verify_theorem5, constant=2),
-            mutant("theta-3", "R = 0 left out", _verify_theorem5, printed_theta=3),
-        ),
+        mutants={"1/2": partial(_verify_theorem5, constant=2), "theta-3": partial(_verify_theorem5, printed_theta=3)},
     ),
 )

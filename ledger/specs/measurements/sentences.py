@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import partial
 from typing import Final
 
 from ledger.ledger import Claim, Evidence
@@ -11,7 +12,7 @@ from ledger.proving.cases import Cases, Predicate, grid, rows, walked
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between
 from ledger.proving.once import once
-from ledger.proving.records import mutant, refuted
+from ledger.proving.records import refuted
 from ledger.proving.tools import all_of, identity
 from ledger.specs.exact import decided, nonnegative
 from ledger.specs.measurements.cells import CELLS, accuracy, main_accuracy
@@ -84,7 +85,6 @@ _REPORTED: Final = {8: False, 4: True}
 """Steps by the target before the draft takes over -> whether the text reports a loss on traces of high reward."""
 
 
-@once
 def _unharmed(after: tuple[int, ...] = tuple(_REPORTED)) -> Cases:
     return Cases(
         text="the draft completes traces of high reward as well as the target does, where it takes over after so many "
@@ -149,31 +149,25 @@ CLAIMS: tuple[Claim, ...] = (
         formula=_threshold(),
         correction_formula=_threshold(-1),
         correction_verify=_fix_threshold,
-        mutants=(mutant("reversed", "a higher tau switches no earlier", _threshold, -1),),
+        mutants={"reversed": partial(_threshold, -1)},
     ),
     refuted(
         "SPECS-NOISE",
         formula=_noise(),
         correction_formula=_noise(wider=False),
         correction_verify=_fix_noise,
-        mutants=(mutant("positive", "the gap stays positive", _noise, wider=False),),
+        mutants={"positive": partial(_noise, wider=False)},
     ),
     refuted(
         "SPECS-NOISE2",
         formula=_competitive(),
         correction_verify=_fix_competitive,
-        mutants=(mutant("8", "within 8 points", _competitive, "8"),),
+        mutants={"8": partial(_competitive, "8")},
     ),
     refuted(
-        "SPECS-OBS2",
-        formula=_unharmed(),
-        correction_formula=_unharmed((8,)),
-        mutants=(mutant("8", "after 8 steps", _unharmed, (8,)),),
+        "SPECS-OBS2", formula=_unharmed(), correction_formula=_unharmed((8,)), mutants={"8": partial(_unharmed, (8,))}
     ),
     refuted(
-        "SPECS-GPQA",
-        formula=_gpqa(),
-        correction_verify=_fix_gpqa,
-        mutants=(mutant("at all", "better by 5 %", _gpqa, Fraction(1, 20)),),
+        "SPECS-GPQA", formula=_gpqa(), correction_verify=_fix_gpqa, mutants={"at all": partial(_gpqa, Fraction(1, 20))}
     ),
 )
