@@ -190,7 +190,7 @@ def _whole_sequence(ratio_power: int) -> Evidence:
 
 def _returns(sign: int) -> Evidence:
     """Past its peak g falls (sign 1): search on integers, then Lemma 3 with k = gamma + 1."""
-    from ledger.lookahead_reasoning.hybrid.lemma_3 import unimodal_proof
+    from ledger.lookahead_reasoning.hybrid.lemmas_2_and_3 import unimodal_proof
 
     def holds(alpha: Fraction, c: Fraction, past: Fraction) -> bool:
         peak = exact.argmax_g(alpha, c, 60)

@@ -132,8 +132,8 @@ def walked(cases: Cases, *, tail: Part | None = None) -> Evidence:
 
     Returns
     -------
-    ``false`` with the first case that fails; otherwise the verdict of the tail. Without one, ``proved``, or ``verified``
-    where the cases are `partial`.
+    ``false`` with the first case that fails; otherwise the verdict of the tail. Without a tail ``proved``, or
+    ``verified`` where the cases are `partial`.
     """
     count = 0
     for case in cases.cases():

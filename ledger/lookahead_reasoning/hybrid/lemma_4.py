@@ -9,7 +9,6 @@ from functools import partial
 from flint import arb
 
 from ledger.ledger import Claim, Evidence, Verdict
-from ledger.lookahead_reasoning.hybrid.lemma_3 import log_above_chord
 from ledger.proving.balls import point
 from ledger.proving.cases import Cases, rows, searched, walked
 from ledger.proving.deferred import sp
@@ -26,7 +25,13 @@ from ledger.proving.tools import (
     screened,
 )
 
-__all__ = ["CLAIMS", "falls_in_x"]
+__all__ = ["CLAIMS", "falls_in_x", "log_above_chord"]
+
+
+def log_above_chord() -> Evidence:
+    """-log(alpha) > 1 - alpha on (0, 1), with alpha = exp(-u)."""
+    u = sp.Symbol("u", positive=True)
+    return prove_descent(u - 1 + sp.exp(-u), u, what="-log(alpha) > 1 - alpha, alpha = exp(-u)", order=2)
 
 
 def _a(alpha: arb, x: arb, factor: arb | None = None) -> arb:

@@ -12,9 +12,8 @@ from fractions import Fraction
 from functools import partial
 
 from ledger.ledger import Claim, Evidence
-from ledger.lookahead_reasoning.hybrid.lemma_3 import unimodal_proof
-from ledger.lookahead_reasoning.hybrid.lemma_5 import one_peak, pair_grid
-from ledger.lookahead_reasoning.hybrid.lemma_6 import below_peak
+from ledger.lookahead_reasoning.hybrid.lemmas_2_and_3 import unimodal_proof
+from ledger.lookahead_reasoning.hybrid.lemmas_5_and_6 import below_peak, one_peak, pair_grid
 from ledger.lookahead_reasoning.hybrid.points import Synchronous, speedup, synchronous
 from ledger.lookahead_reasoning.hybrid.theorem_3_steps import (
     index_argument,
