@@ -15,7 +15,7 @@ from ledger.proving.domains import between, whole
 from ledger.proving.once import once
 from ledger.proving.records import proved, refuted, repaired, verified
 from ledger.proving.rounding import printed
-from ledger.proving.signs import nonnegative
+from ledger.proving.symbolic import nonnegative
 from ledger.proving.tools import all_of, identity
 from theory.published.confspec import LATENCY_MS, TABLES, speedups
 

@@ -207,18 +207,14 @@ def _copies(*, copies: bool = True) -> Predicate:
         text="equal acceptance rates suffice (the sequences are equal)",
         test=as_printed,
         domain={"alpha": between(0, 1), "gamma": whole(1, 3), "b": whole(2, 3)},
+        at=[{"alpha": _HALF, "gamma": g, "b": b} for g, b in ((1, 2), (2, 2))],
+        explain=lambda alpha, gamma, b: (
+            f"{_enumerated(alpha, int(gamma), 1)} tokens against {_multi(alpha, int(gamma), int(b))}"
+        ),
     )
 
 
 _COPIES = _copies()
-
-
-def _search_copies(printed: Predicate = _COPIES) -> Evidence:
-    def explain(alpha: Fraction, gamma: Fraction, b: Fraction) -> str:
-        return f"{_enumerated(alpha, int(gamma), 1)} tokens against {_multi(alpha, int(gamma), int(b))}"
-
-    points = [{"alpha": _HALF, "gamma": g, "b": b} for g, b in ((1, 2), (2, 2))]
-    return searched(printed, *points, explain=explain)
 
 
 _ANY_DEPENDENCE = Cases(
@@ -287,9 +283,8 @@ CLAIMS: tuple[Claim, ...] = (
     refuted(
         "LD-E5-dependence",
         formula=_COPIES,
-        verify=_search_copies,
         correction_formula=_ANY_DEPENDENCE,
-        mutants={"independent sequences": partial(_search_copies, _copies(copies=False))},
+        mutants={"independent sequences": _copies(copies=False)},
     ),
     proved(
         "LD-E7",

@@ -242,6 +242,8 @@ def _excluded(*, strict: bool = False) -> Predicate:
         text=f"a token of probability 0 is never accepted by r {'<' if strict else '<='} P(s), r = k/n",
         test=lambda n, p: _chance(p, int(n), strict=strict) == 0,
         domain={"n": whole(1, 64), "p": one_of(0)},
+        at=[{"n": 4, "p": 0}],
+        explain=lambda n, p: f"accepted with probability {_chance(p, int(n), strict=False)}",
     )
 
 
@@ -255,12 +257,6 @@ _STRICT_TEST = Cases(
     cases=grid(n=range(1, 17), k=range(13)),
     where="n <= 16, p = k/12",
 )
-
-
-def _search_excluded(printed: Predicate = _EXCLUDED) -> Evidence:
-    return searched(
-        printed, {"n": 4, "p": 0}, explain=lambda n, p: f"accepted with probability {_chance(p, int(n), strict=False)}"
-    )
 
 
 def _measure(share: str = "1") -> Predicate:
@@ -355,8 +351,8 @@ CLAIMS: tuple[Claim, ...] = (
     proved_with_fix(
         "LD-A4-generator",
         formula=_EXCLUDED,
-        verify=partial(with_fix, _search_excluded, partial(walked, _STRICT_TEST)),
+        verify=lambda: with_fix(searched(_EXCLUDED), walked(_STRICT_TEST)),
         correction_formula=_STRICT_TEST,
-        mutants={"strict": partial(_search_excluded, _excluded(strict=True))},
+        mutants={"strict": _excluded(strict=True)},
     ),
 )

@@ -151,15 +151,6 @@ def _additional_tokens_identity() -> Evidence:
     )
 
 
-def _neutral_at_one(printed: Predicate) -> Evidence:
-    """f(1) = 1 and g(1) = 1, so that k1 = 1 (k2 = 1) is token-level (step-level) speculation alone."""
-    return searched(
-        printed,
-        *_points(alpha=_ALPHAS, c=("2/5", "1/4", "3/5", "9/10")),
-        explain=lambda alpha, c: f"f_async(1) = {exact.f_async(alpha, c, 1, switch='floor')}",
-    )
-
-
 def _neutral_identity() -> Evidence:
 
     from ledger.lookahead_reasoning import statements as st
@@ -202,6 +193,8 @@ def _returns(sign: int) -> Evidence:
 
 
 def _neutral(switch: str) -> Predicate:
+    """f(1) = 1 and g(1) = 1, so that k1 = 1 (k2 = 1) is token-level (step-level) speculation alone."""
+
     def all_one(alpha: Fraction, c: Fraction) -> bool:
         return bool(exact.f_async(alpha, c, 1, switch=switch) == exact.f_sync(alpha, c, 1) == exact.g(alpha, c, 1) == 1)
 
@@ -209,6 +202,8 @@ def _neutral(switch: str) -> Predicate:
         text=f"f(1) = g(1) = 1 with the switching point {switch}(1/c1)",
         test=all_one,
         domain={"alpha": between(0, 1), "c": between(0, 1)},
+        at=[*_points(alpha=_ALPHAS, c=("2/5", "1/4", "3/5", "9/10"))],
+        explain=lambda alpha, c: f"f_async(1) = {exact.f_async(alpha, c, 1, switch='floor')}",
     )
 
 
@@ -264,8 +259,7 @@ CLAIMS: tuple[Claim, ...] = (
         "LR-S3",
         formula=_NEUTRAL_FLOOR,
         correction_formula=_NEUTRAL,
-        printed=lambda: _neutral_at_one(_NEUTRAL_FLOOR),
         repair=_neutral_identity,
-        mutants={"corrected": partial(_neutral_at_one, _NEUTRAL)},
+        mutants={"corrected": _NEUTRAL},
     ),
 )

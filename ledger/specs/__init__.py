@@ -14,7 +14,6 @@ READING_ORDER = (
     "convergence.sharpening",
     "convergence.corollaries",
     "convergence.theorem_4",
-    "convergence.averaged_law",
     "convergence.lemmas_4_and_5",
     "convergence.equations_17_to_20",
     "convergence.theorem_5",

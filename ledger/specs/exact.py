@@ -18,7 +18,7 @@ from flint import arb, fmpz
 from ledger.ledger import Evidence, Verdict
 from ledger.proving.balls import point, precision
 from ledger.proving.combine import counterexample
-from ledger.proving.signs import nonnegative
+from ledger.proving.symbolic import nonnegative
 
 __all__ = [
     "INSTANCES",

@@ -62,16 +62,14 @@ def _halving_from(start: int) -> Predicate:
         },
         premise=_long_drafts,
         given="M = 16 < gamma2*",
+        at=[
+            {"alpha1": "53/100", "c1": "33/100", "alpha2": "79/100", "c2": "1/200", "gamma2": str(k)}
+            for k in range(start, _BUDGET + 1, 2)
+        ],
     )
 
 
 _HALVES_PRINTED, _HALVES = _halving_from(2), _halving_from(_BUDGET)
-
-
-def _search_halving(printed: Predicate) -> Evidence:
-    first = {"alpha1": "53/100", "c1": "33/100", "alpha2": "79/100", "c2": "1/200"}
-    lengths = range(int(printed.domain["gamma2"].low), _BUDGET + 1, 2)
-    return searched(printed, *({**first, "gamma2": str(k)} for k in lengths))
 
 
 def _case_split(first: str) -> Predicate:
@@ -86,21 +84,17 @@ def _case_split(first: str) -> Predicate:
         text=f"the cases M <= {first}(1/c1), ceil < M < 2 ceil, M >= 2 ceil cover every M",
         test=covered,
         domain={"c1": between(0, "1/3"), "M": whole(16, None, 2)},
+        at=[{"c1": c, "M": str(m)} for c in ("2/31", "1/16", "1/10", "3/50", "1/4") for m in (16, 18, 20)],
     )
 
 
 _SPLIT_FLOOR, _SPLIT = _case_split("floor"), _case_split("ceil")
 
 
-def _search_split(printed: Predicate) -> Evidence:
-    points = ({"c1": c, "M": str(m)} for c in ("2/31", "1/16", "1/10", "3/50", "1/4") for m in (16, 18, 20))
-    return searched(printed, *points)
-
-
 def _case_split_proof() -> Evidence:
     """With one threshold N = ceil(1/c1) the cases are M <= N, N < M < 2N, M >= 2N; in the middle S1 <= S2(M)."""
     return screened(
-        _search_split(_SPLIT),
+        searched(_SPLIT),
         lambda: prove_deeper_wins("S2(M) > S1 for M > 1/c1"),
         lambda: prove_only_hybrids("0.52", 8, (16, 18)),
     )
@@ -132,17 +126,15 @@ CLAIMS: tuple[Claim, ...] = (
         "LR-T4g",
         formula=_HALVES_PRINTED,
         correction_formula=_HALVES,
-        printed=lambda: _search_halving(_HALVES_PRINTED),
         repair=lambda: prove_only_hybrids("0.52", 8, (16, 18)),
-        mutants={"corrected": partial(_search_halving, _HALVES)},
+        mutants={"corrected": _HALVES},
     ),
     repaired(
         "LR-T4h",
         formula=_SPLIT_FLOOR,
         correction_formula=_SPLIT,
-        printed=lambda: _search_split(_SPLIT_FLOOR),
         repair=_case_split_proof,
-        mutants={"corrected": partial(_search_split, _SPLIT)},
+        mutants={"corrected": _SPLIT},
     ),
     refuted(
         "LR-S9",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sympy as sp
 
 from ledger.ledger import Verdict
-from ledger.proving.signs import nonnegative
+from ledger.proving.symbolic import nonnegative
 
 X, Y = sp.symbols("x y", nonnegative=True)
 
