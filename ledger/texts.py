@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from theory.errors import ParameterError
 
-__all__ = ["PAPERS", "errata", "text_of"]
+__all__ = ["PAPERS", "claim_ids", "errata", "text_of"]
 
 PAPERS: Final[Mapping[str, str]] = {
     "lookahead_reasoning": "Lookahead Reasoning",
@@ -37,6 +37,11 @@ def text_of(claim_id: str) -> dict[str, Any]:
     if claim_id not in _texts():
         raise ParameterError("id", claim_id, "must be a table of a file in ledger/papers: add its statement there")
     return dict(_texts()[claim_id])
+
+
+def claim_ids() -> tuple[str, ...]:
+    """Ids of all claims that have a text."""
+    return tuple(_texts())
 
 
 def errata(paper: str) -> dict[str, Any]:

@@ -100,3 +100,15 @@ def test_a_proof_of_a_false_statement_does_not_pass() -> None:
     assert result.evidence.verdict is Verdict.FALSE
     assert result.evidence.counterexample
     assert not result.agrees
+
+
+def test_a_correction_that_fails_at_a_point_does_not_pass() -> None:
+    """SPECS-L6b holds for p <= 1/2; its proof still passes where the formula claims it for p <= 7/10."""
+    item = claim("SPECS-L6b")
+    assert isinstance(item.correction_formula, Formula)
+    assert runner.verify_claim(item).agrees
+    wider = replace(item.correction_formula, domain={"p": between(0, "7/10", "[]")})
+    result = runner.verify_claim(replace(item, correction_formula=wider))
+    assert result.correction is not None
+    assert result.correction.verdict is Verdict.FALSE
+    assert not result.agrees
