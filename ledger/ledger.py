@@ -16,6 +16,7 @@ from enum import StrEnum
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ledger.texts import PAPERS
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -33,14 +34,6 @@ __all__ = [
     "claims",
     "statement",
 ]
-
-PAPERS: Mapping[str, str] = {
-    "lookahead_reasoning": "Lookahead Reasoning",
-    "lookahead_decoding": "Lookahead Decoding",
-    "specs": "SPECS",
-    "confspec": "ConfSpec",
-}
-"""Folder -> paper, in the order of the ledger."""
 
 
 class Verdict(StrEnum):
@@ -151,6 +144,12 @@ class Claim:
     """The cases that were tried, ``'n <= 8'``; present exactly when the verdict is ``verified``."""
     notes: str = ""
     """A repaired argument, the limits of the verdict, what a reader should know."""
+    quotation: str = ""
+    """The paper's own words, formulas between dollars; none where cells of a table contradict each other."""
+    reading: str = ""
+    """The counterexample for readers; empty where the verifier's own sentence serves."""
+    proof: str = ""
+    """A full proof of what goes beyond the paper, in paragraphs; formulas are plain text with ``^`` for powers."""
 
     def __post_init__(self) -> None:
         """Refuse an incomplete record where it is written."""

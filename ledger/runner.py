@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from ledger.ledger import Claim, Evidence, Verdict, claim, claims
+from ledger.ledger import Claim, Evidence, Testable, Verdict, claim, claims
 from ledger.proving.cases import Predicate
 from ledger.proving.formulas import Formula
 
@@ -43,8 +43,8 @@ class Verification:
 def verify_claim(item: Claim) -> Verification:
     """Run both verifiers of a claim; an exception inside counts as a failed derivation, with its text as the detail."""
     start = time.perf_counter()
-    evidence = _tried(item, _guarded(item.verify))
-    correction = None if item.correction_verify is None else _guarded(item.correction_verify)
+    evidence = _tried(item.formula, item.id, _guarded(item.verify))
+    correction = item.correction_verify and _tried(item.correction_formula, item.id, _guarded(item.correction_verify))
     seconds = time.perf_counter() - start
     return Verification(id=item.id, recorded=item.verdict, evidence=evidence, correction=correction, seconds=seconds)
 
@@ -90,12 +90,14 @@ def _verify_id(claim_id: str) -> Verification:
     return verify_claim(claim(claim_id))
 
 
-def _tried(item: Claim, evidence: Evidence) -> Evidence:
-    """A claim that is proved, and whose formula fails at a point, is false whatever its proof says."""
-    if isinstance(item.formula, (Formula, Predicate)) and evidence.verdict in {Verdict.PROVED, Verdict.VERIFIED}:
-        failing = item.formula.fails_at(POINTS[type(item.formula)], item.id)
-    else:
-        failing = None  # the cases of a claim are walked by its verifier
+def _tried(formula: Testable | None, seed: str, evidence: Evidence) -> Evidence:
+    """A statement that is proved, and whose formula fails at a point, is false whatever its proof says.
+
+    The cases of a claim are walked by its verifier.
+    """
+    if not isinstance(formula, (Formula, Predicate)) or evidence.verdict not in {Verdict.PROVED, Verdict.VERIFIED}:
+        return evidence
+    failing = formula.fails_at(POINTS[type(formula)], seed)
     if failing is None:
         return evidence
     at = {name: str(value) for name, value in failing.items()}

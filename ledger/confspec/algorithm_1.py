@@ -1,25 +1,25 @@
-"""Claims of ConfSpec about Algorithm 1: the law of the trace, contexts, the trace as a set."""
+"""Claims of ConfSpec about Algorithm 1: the law of the trace, contexts, and the steps that an iteration commits."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import Any, Final
 
 from ledger.confspec.exact import Fallback, distance, iteration, models, trace
 from ledger.ledger import Claim, Evidence
-from ledger.proving.cases import Cases, Predicate, grid, searched, walked
+from ledger.proving.cases import Cases, Predicate, grid, rows, searched
 from ledger.proving.deferred import sp
-from ledger.proving.domains import between
-from ledger.proving.once import once
-from ledger.proving.records import mutant, proved, refuted
+from ledger.proving.domains import between, whole
+from ledger.proving.records import proved, refuted, repaired, verified
 from ledger.proving.sequences import Law, Model, target_law
 from ledger.proving.tools import all_of, exhaustive, identity
 
 __all__ = ["CLAIMS"]
 
+
 _HALF = Fraction(1, 2)
-_EXACT = "verification without errors: accept exactly if draft and target step have one meaning; sampling target"
 
 
 def _first_step(fallback: Fallback, target: tuple[Fraction, ...], draft: tuple[Fraction, ...]) -> Law:
@@ -130,7 +130,6 @@ def _accepted_by_perfect_draft(depth: int, cumulative: bool) -> int:
     return m
 
 
-@once
 def _context(cumulative: bool = False) -> Cases:
     """Line 7 gives the target the context and s_j itself, so it writes the step after the one it is compared with."""
     return Cases(
@@ -139,12 +138,7 @@ def _context(cumulative: bool = False) -> Cases:
         cases=grid(k=range(1, 9)),
         where="k <= 8",
         partial=True,
-    )
-
-
-def _verify_context(cumulative: bool = False) -> Evidence:
-    return searched(
-        _context(cumulative), explain=lambda k: f"{_accepted_by_perfect_draft(k, cumulative)} of {k} accepted"
+        explain=lambda k: f"{_accepted_by_perfect_draft(k, cumulative)} of {k} accepted",
     )
 
 
@@ -153,7 +147,6 @@ def _kept(repeats: int, as_set: bool) -> int:
     return len(set(steps)) if as_set else len(steps)
 
 
-@once
 def _trace(as_set: bool = True) -> Cases:
     """S is built by set union; a step that occurs twice is kept once."""
     return Cases(
@@ -162,11 +155,8 @@ def _trace(as_set: bool = True) -> Cases:
         cases=grid(repeats=range(1, 9)),
         where="up to 8 repeats",
         partial=True,
+        explain=lambda repeats: f"{_kept(repeats, as_set)} of {repeats} equal steps kept",
     )
-
-
-def _verify_set(as_set: bool = True) -> Evidence:
-    return searched(_trace(as_set), explain=lambda repeats: f"{_kept(repeats, as_set)} of {repeats} equal steps kept")
 
 
 def _law_statement() -> sp.Basic:
@@ -176,65 +166,167 @@ def _law_statement() -> sp.Basic:
     return committed_law(*sp.symbols("p q A", positive=True))
 
 
+def _committed(depth: int, accepted: int, rule: Fallback) -> int:
+    """Steps committed after `accepted` of `depth` drafts passed."""
+    if accepted == depth:
+        return depth
+    if rule == "printed":
+        return max(accepted, 1)
+    return accepted + 1
+
+
+_AS_THE_TEXT: Final = Predicate(
+    text="lines 16 to 22 commit what the text says, where m of k drafts are accepted",
+    test=lambda k, m: _committed(int(k), int(m), "printed") == _committed(int(k), int(m), "text"),
+    domain={"k": whole(1), "m": whole(0)},
+    premise=lambda k, m: m <= k,
+    given="m <= k",
+)
+
+
+def _verify_text(depths: tuple[int, ...] = (1, 2)) -> Evidence:
+    """Section 4.2 lets the target write a step after the first rejection; lines 16 to 22 do so only if m = 0."""
+    return searched(
+        _AS_THE_TEXT,
+        *[{"k": k, "m": m} for k in depths for m in range(k + 1)],
+        explain=lambda k, m: (
+            f"{_committed(int(k), int(m), 'printed')} steps from the lines, "
+            f"{_committed(int(k), int(m), 'text')} from the text"
+        ),
+    )
+
+
+def _verify_commits(extra: int = 0) -> Evidence:
+    """Means of committed steps by induction on k, with P(m = j) = a^j (1 - a) for j < k and P(m = k) = a^k."""
+    from ledger.confspec.statements import a, committed_after_text, committed_as_printed, k
+
+    def mean(rule: Fallback, depth: int) -> Any:
+        miss = sum(_committed(depth, j, rule) * a**j * (1 - a) for j in range(depth))
+        return miss + _committed(depth, depth, rule) * a**depth
+
+    def agrees(depth: int) -> bool:
+        forms: dict[Fallback, Any] = {"printed": committed_as_printed(), "reuse": committed_after_text()}
+        return all(sp.expand(mean(rule, depth) - f.subs(k, depth).doit() - extra) == 0 for rule, f in forms.items())
+
+    growth = (k + 1) * a ** (k + 1) + k * a**k * (1 - a) - k * a**k
+    return all_of(
+        lambda: exhaustive(agrees, {"depth": range(1, 7)}, what="closed forms = mean over m, symbolic in a"),
+        identity(growth - a ** (k + 1), "one more drafted step adds a^(k+1) to the mean of m"),
+    )
+
+
+_EVERY_OUTCOME: Final = rows(*[{"k": k, "m": m} for k in range(1, 9) for m in range(k + 1)])
+
+
+def _dominance(strict: bool = False) -> Cases:
+    """Pointwise in m: reuse commits at least as many steps and needs no second target generation."""
+
+    def holds(k: int, m: int) -> bool:
+        ours, theirs = (_committed(k, m, rule) for rule in ("reuse", "printed"))
+        generations = {"reuse": 1, "printed": 1 + (m == 0)}
+        more = ours > theirs if strict else ours >= theirs
+        return more and generations["reuse"] <= generations["printed"]
+
+    what = "reuse commits min(m + 1, k) >= max(m, 1) steps with one target generation (m + 1 > m once m >= 1)"
+    return Cases(text=what, test=holds, cases=_EVERY_OUTCOME, where="k <= 8", partial=True)
+
+
+def _progress(fallback_runs: bool = True) -> Cases:
+    """Every iteration commits 1 to k steps."""
+
+    def holds(k: int, m: int) -> bool:
+        return 1 <= (_committed(k, m, "printed") if fallback_runs else m) <= k
+
+    what = "max(m, 1) lies in 1..k for 0 <= m <= k, since 1 and m do"
+    return Cases(text=what, test=holds, cases=_EVERY_OUTCOME, where="k <= 8", partial=True)
+
+
+def _per_committed(rule: Fallback, a: Fraction, k: Fraction) -> Fraction:
+    """Verified steps per committed step."""
+    from ledger.confspec import statements as cs
+
+    form = cs.committed_as_printed() if rule == "printed" else cs.committed_after_text()
+    values = {cs.a: str(a), cs.k: int(k)}
+    return Fraction(str((cs.verified_steps() / form).subs(values).doit()))
+
+
+def _one_each(rule: Fallback = "printed") -> Predicate:
+    return Predicate(
+        text="a committed step needs one verification on average",
+        test=lambda a, k: _per_committed(rule, a, k) == 1,
+        domain={"a": between(0, 1), "k": whole(1)},
+        at=[{"a": "1/2", "k": 1}, {"a": "1/2", "k": 2}],
+        explain=lambda a, k: f"{_per_committed(rule, a, k)} verifications per committed step",
+    )
+
+
+def _verify_verifications() -> Evidence:
+    """Verified = sum_{j<k} a^j; committed is the same sum after the text, and smaller by a - a^k as printed."""
+    from ledger.confspec import statements as cs
+
+    def holds(k: int) -> bool:
+        verified, text, lines = (
+            form.subs(cs.k, k).doit()
+            for form in (cs.verified_steps(), cs.committed_after_text(), cs.committed_as_printed())
+        )
+        reached = sum(cs.a**j for j in range(k))
+        return all(sp.expand(x) == 0 for x in (verified - reached, verified - text, verified - lines - cs.a + cs.a**k))
+
+    return exhaustive(
+        holds,
+        {"k": range(1, 9)},
+        what="verified - committed = a - a^k as printed, 0 after the text (symbolic in a)",
+        tail=identity(
+            (cs.a - cs.a ** (cs.k + 1)) - (cs.a - cs.a**cs.k) - (cs.a**cs.k - cs.a ** (cs.k + 1)),
+            "one more drafted step adds a^k verified and, as printed, a^(k+1) committed steps",
+        ),
+    )
+
+
 CLAIMS: tuple[Claim, ...] = (
     refuted(
-        id="CS-A1-law",
-        source="ConfSpec, section 4.2 (Stage 3) and Algorithm 1, lines 16 to 22",
-        statement="Up to verification errors the trace has the law of the target, thanks to the fallback.",
-        assumptions=_EXACT,
+        "CS-A1-law",
         formula=_target_law(),
         verify=_verify_law,
-        correction="Commit the target step that the draft was compared with: the committed meaning is then always that "
-        "of the target's own sample. A fresh sample after a rejection favours what the draft favours (see CS-A1-bias).",
         correction_verify=_verify_reuse,
-        mutants=(
-            mutant("reuse", "the compared target step is committed", _verify_law, "reuse"),
-            mutant("uniform draft", "a draft without preference", _verify_law, draft="1/2"),
-        ),
-        notes="A rejection is evidence that the target's sample is unlike the draft; a fresh sample forgets it. A "
-        "greedy target is unharmed.",
+        mutants={"reuse": partial(_verify_law, "reuse"), "uniform draft": partial(_verify_law, draft="1/2")},
     ),
     proved(
-        id="CS-A1-bias",
-        source="ConfSpec, Algorithm 1, lines 16 to 22, law derived here",
-        statement="A first step of meaning c is committed with probability p (1 + q - A), A = sum p q; the distance "
-        "from the target is at most 1/4.",
+        "CS-A1-bias",
         expression=_law_statement,
-        assumptions=_EXACT + "; one step, p and q the probabilities of c",
         formula=_BIAS,
         verify=_verify_bias,
-        mutants=(
-            mutant("sign", "p (1 - q + A)", _verify_bias, lambda p, q, same: p * (1 - q + same)),
-            mutant("1/5", "distance at most 1/5", _verify_bias, largest=Fraction(1, 5)),
-        ),
-        notes="1/4 is reached at p = (1/2, 1/2), q = (1, 0). Later steps of an iteration are biased more, as they are "
-        "drafted again.",
+        mutants={
+            "sign": partial(_verify_bias, lambda p, q, same: p * (1 - q + same)),
+            "1/5": partial(_verify_bias, largest=Fraction(1, 5)),
+        },
     ),
     refuted(
-        id="CS-A1-context",
-        source="ConfSpec, Algorithm 1, lines 6 to 8",
-        statement="The target step s_j is generated from the context followed by the draft step of the same index, and "
-        "compared with it.",
-        assumptions="as printed",
+        "CS-A1-context",
         formula=_context(),
         correction_formula=_context(cumulative=True),
-        verify=_verify_context,
-        correction="Generate s_j from the context followed by the first j - 1 drafts (Appendix B.1 speaks of "
-        "cumulative contexts): as printed a perfect draft is always rejected.",
-        correction_verify=lambda: walked(_context(cumulative=True)),
-        mutants=(mutant("cumulative", "drafts 1 to j - 1 as context", _verify_context, True),),
+        mutants={"cumulative": partial(_context, True)},
     ),
     refuted(
-        id="CS-A1-set",
-        source="ConfSpec, Algorithm 1, lines 1, 17 and 21",
-        statement="The reasoning trace S is the union of the committed steps.",
-        assumptions="steps may repeat",
+        "CS-A1-set",
         formula=_trace(),
         correction_formula=_trace(as_set=False),
-        verify=_verify_set,
-        correction="S is a sequence and steps are appended, as to the context: a union loses repeated steps and their "
-        "order.",
-        correction_verify=lambda: walked(_trace(as_set=False)),
-        mutants=(mutant("sequence", "steps are appended", _verify_set, as_set=False),),
+        mutants={"sequence": partial(_trace, as_set=False)},
+    ),
+    refuted(
+        "CS-A1-text",
+        formula=_AS_THE_TEXT,
+        verify=_verify_text,
+        correction_verify=_verify_commits,
+        mutants={"k = 1": partial(_verify_text, depths=(1,))},
+    ),
+    proved("CS-A1-commits", verify=_verify_commits, mutants={"one more": partial(_verify_commits, extra=1)}),
+    verified("CS-A1-reuse", formula=_dominance(), mutants={"strictly": partial(_dominance, strict=True)}),
+    verified("CS-A1-progress", formula=_progress(), mutants={"no fallback": partial(_progress, False)}),
+    repaired(
+        "CS-V1-committed",
+        formula=_one_each(),
+        repair=_verify_verifications,
+        mutants={"after the text": partial(_one_each, "text")},
     ),
 )

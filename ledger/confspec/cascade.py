@@ -5,15 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
+from functools import partial
 from typing import Any, Final
 
-from ledger.confspec.formulas import BATCH, CHEAPER, MEAN_COST
-from ledger.ledger import Claim, Evidence, statement
-from ledger.proving.cases import Cases, Predicate, rows, searched, walked
+from ledger.ledger import Claim, Evidence
+from ledger.proving.cases import Cases, Predicate, rows, walked
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between
-from ledger.proving.once import once
-from ledger.proving.records import mutant, proved, refuted, verified
+from ledger.proving.records import proved, refuted, verified
 from ledger.proving.rounding import printed
 from ledger.proving.tools import all_of, exhaustive, identity, prove_identity
 from theory.published.confspec import CONFIDENT, LATENCY_MS
@@ -21,9 +20,6 @@ from theory.published.confspec import CONFIDENT, LATENCY_MS
 __all__ = ["CLAIMS"]
 
 _HALF = Fraction(1, 2)
-_FIGURE = (
-    "agreement 56 and 71 % overall, 81 and 87 % where p_D >= 0.9, which is 61 and 85 % of instances; rounded as printed"
-)
 
 
 def _verify_cost(draft_runs: str = "always") -> Evidence:
@@ -94,7 +90,6 @@ def _populations() -> Iterator[dict[str, object]]:
             yield from ({"population": population, "level": level} for level in range(len(_LEVELS) - 1))
 
 
-@once
 def _gate(*quantities: str) -> Cases:
     """Non-decreasing in gamma: every population of up to four instances, every pair of neighbouring thresholds."""
 
@@ -112,34 +107,31 @@ def _gate(*quantities: str) -> Cases:
     )
 
 
-def _verify_gate(*quantities: str) -> Evidence:
-    return walked(_gate(*quantities))
-
-
 _MISLED: Final = (_INSTANCES.index((Fraction(7, 10), True)), _INSTANCES.index((Fraction(9, 10), False)))
 """Two instances, the more confident one wrong."""
 
 
 def _reliability(quantity: str = "confident agreement") -> Predicate:
     """Agreement among the confident falls from 1/2 to 0."""
+
+    def explain(low: Fraction, high: Fraction) -> str:
+        at_low, at_high = (_rates(_MISLED, gamma)[quantity] for gamma in (low, high))
+        return f"{at_low} at the lower, {at_high} at the higher threshold"
+
     return Predicate(
         text=f"{quantity} rises with gamma (right at confidence 7/10, wrong at 9/10)",
         test=lambda low, high: _rates(_MISLED, low)[quantity] <= _rates(_MISLED, high)[quantity],
         domain={"low": between(0, 1, "[]"), "high": between(0, 1, "[]")},
         premise=lambda low, high: low <= high,
         given="low <= high",
+        at=[{"low": "3/5", "high": "4/5"}],
+        explain=explain,
     )
 
 
-def _verify_reliability(quantity: str = "confident agreement") -> Evidence:
-    def explain(low: Fraction, high: Fraction) -> str:
-        at_low, at_high = (_rates(_MISLED, gamma)[quantity] for gamma in (low, high))
-        return f"{at_low} at the lower, {at_high} at the higher threshold"
-
-    return searched(_reliability(quantity), {"low": "3/5", "high": "4/5"}, explain=explain)
-
-
-def _bins(good: Callable[[str], bool], what: str, names: Iterable[str] = tuple(CONFIDENT)) -> Cases:
+def _bins(
+    good: Callable[[str], bool], what: str, names: Iterable[str] = tuple(CONFIDENT), *, explain: Callable[..., str]
+) -> Cases:
     """A claim about families of Figure 1."""
     return Cases(
         text=what,
@@ -147,39 +139,28 @@ def _bins(good: Callable[[str], bool], what: str, names: Iterable[str] = tuple(C
         cases=rows(*[{"name": name} for name in names]),
         where=f"Figure 1, {' and '.join(names)}",
         shown=lambda case: dict(zip(("overall", "confident", "share"), CONFIDENT[case["name"]], strict=True)),
-    )
-
-
-def _verify_every_level(lowest: Fraction = Fraction(0)) -> Evidence:
-    """A yes/no verdict taken at its likelier side has p_D >= 1/2, so a threshold of 1/2 or less never escalates."""
-    return searched(
-        _every_level(lowest),
-        *[{"gamma": gamma} for gamma in ("1", "3/4", "51/100", "1/2") if Fraction(gamma) >= lowest],
-        explain=lambda gamma: f"the likelier of Yes and No always reaches {gamma}",
+        explain=explain,
     )
 
 
 def _every_level(lowest: Fraction = Fraction(0)) -> Predicate:
+    """A yes/no verdict at its likelier side has p_D >= 1/2, so a threshold of 1/2 or less never escalates."""
     yes = [Fraction(i, 100) for i in range(101)]
     return Predicate(
         text=f"every threshold of at least {lowest} escalates some decision",
         test=lambda gamma: any(max(p, 1 - p) < gamma for p in yes),
         domain={"gamma": between(str(lowest), 1, "[]")},
+        at=[{"gamma": gamma} for gamma in ("1", "3/4", "51/100", "1/2") if Fraction(gamma) >= lowest],
+        explain=lambda gamma: f"the likelier of Yes and No always reaches {gamma}",
     )
 
 
-@once
 def _calibrated(gate: Fraction = Fraction(9, 10)) -> Cases:
     """A calibrated verifier is right with probability >= gate where p_D >= gate."""
     return _bins(
         lambda name: printed(CONFIDENT[name][1])[1] >= gate,
         f"where p_D >= {gate}, the draft agrees at least {gate} of the time",
-    )
-
-
-def _verify_calibrated(gate: Fraction = Fraction(9, 10)) -> Evidence:
-    return searched(
-        _calibrated(gate), explain=lambda name: f"{name} agrees at most {float(printed(CONFIDENT[name][1])[1])}"
+        explain=lambda name: f"{name} agrees at most {float(printed(CONFIDENT[name][1])[1])}",
     )
 
 
@@ -194,7 +175,6 @@ def _confident_part(name: str, share: str | None = None) -> Fraction:
     return printed(CONFIDENT[name][1])[0] * printed(share or CONFIDENT[name][2])[0]
 
 
-@once
 def _total(share: str | None = None, names: tuple[str, ...] = tuple(CONFIDENT)) -> Cases:
     """Overall agreement is at least (share of confident instances) times (agreement among them)."""
 
@@ -202,15 +182,11 @@ def _total(share: str | None = None, names: tuple[str, ...] = tuple(CONFIDENT)) 
         own = share if name == "Qwen3-1.7B" else None
         return _confident_part(name, own) <= printed(CONFIDENT[name][0])[1]
 
-    return _bins(good, "confident instances alone do not exceed the overall agreement", names)
-
-
-def _verify_total(share: str | None = None) -> Evidence:
     def explain(name: str) -> str:
         overall = float(printed(CONFIDENT[name][0])[1])
         return f"{name}, where they give at least {float(_confident_part(name)):.4f}, overall is at most {overall}"
 
-    return searched(_total(share), explain=explain)
+    return _bins(good, "confident instances alone do not exceed the overall agreement", names, explain=explain)
 
 
 def _verify_largest_share() -> Evidence:
@@ -220,8 +196,7 @@ def _verify_largest_share() -> Evidence:
     what = f"share <= {float(100 * largest):.1f} % for Qwen3-1.7B, below the 84.5 % that could round to 85 %"
     good = Fraction(826, 1000) < largest < printed("0.85")[0]
     return all_of(
-        exhaustive(lambda _one: good, {"_one": (1,)}, what=what),
-        lambda: walked(_total(None, ("DeepSeek-1.5B",))),
+        exhaustive(lambda _one: good, {"_one": (1,)}, what=what), lambda: walked(_total(None, ("DeepSeek-1.5B",)))
     )
 
 
@@ -232,19 +207,13 @@ def _low_confidence_agreement(name: str) -> Fraction:
     return max((overall[1] - s * confident[0]) / (1 - s) for s in share)
 
 
-@once
 def _ambiguous(level: Fraction = _HALF) -> Cases:
     """'Ambiguous' yes/no decisions would agree about half of the time."""
     return _bins(
         lambda name: _low_confidence_agreement(name) >= level,
         f"low-confidence decisions of DeepSeek-1.5B agree with the target at least {level} of the time",
         ("DeepSeek-1.5B",),
-    )
-
-
-def _verify_ambiguous(level: Fraction = _HALF) -> Evidence:
-    return searched(
-        _ambiguous(level), explain=lambda name: f"they do so at most {float(_low_confidence_agreement(name)):.3f}"
+        explain=lambda name: f"they do so at most {float(_low_confidence_agreement(name)):.3f}",
     )
 
 
@@ -255,135 +224,47 @@ def _verify_inverted() -> Evidence:
 
 
 CLAIMS: tuple[Claim, ...] = (
+    proved("CS-V1", verify=_verify_cost, mutants={"either or": partial(_verify_cost, "confident")}),
     proved(
-        id="CS-V1",
-        source="ConfSpec, section 4.4",
-        statement="A verified step costs c_d + e c_t on average, e the share of decisions passed to the target.",
-        expression=statement("confspec", "expected_verification_cost"),
-        assumptions="0 <= e <= 1, c_d, c_t > 0; costs do not depend on the outcome of the gate",
-        formula=MEAN_COST,
-        verify=_verify_cost,
-        mutants=(mutant("either or", "no draft verification on escalation", _verify_cost, "confident"),),
-        notes="The printed O() hides nothing but the units; per verified step, see CS-V1-committed for committed ones.",
-    ),
-    proved(
-        id="CS-V2",
-        source="ConfSpec, section 4.4 and Appendix B.1",
-        statement="The cascade is cheaper than the target verifier alone exactly when e < 1 - c_d / c_t; it is, at the "
-        "published numbers.",
-        expression=statement("confspec", "break_even_escalation"),
-        assumptions="c_d, c_t > 0; Table 6 and Figure 1 with rounding",
-        formula=CHEAPER,
+        "CS-V2",
         verify=_verify_break_even,
-        mutants=(mutant("ratio", "threshold c_d / c_t", _verify_break_even, lambda draft, target: draft / target),),
-        notes="Threshold 0.81 from Table 6. Against 45.9 ms the cascade costs 26.6 ms (DeepSeek, e = 0.39) and 15.6 ms "
-        "(Qwen3, e = 0.15).",
+        mutants={"ratio": partial(_verify_break_even, lambda draft, target: draft / target)},
     ),
-    proved(
-        id="CS-V3",
-        source="ConfSpec, sections 4.3 and 4.4, time of a batch derived here",
-        statement="A batch of n >= 2 independent checks takes c_d + (1 - (1 - e)^n) c_t on average: more than the "
-        "c_d + e c_t of one, less than c_d + c_t.",
-        assumptions="checks of one batch run at once; the target is asked as soon as one of them is escalated",
-        formula=BATCH,
-        verify=_verify_batch,
-        mutants=(mutant("one", "c_d + e c_t for n = 2", _verify_batch, 1),),
-        notes="With e = 0.39 and five checks 0.92 of the batches wait for the target, so the saving of section "
-        "4.4 is one of work, not of time, wherever checks run side by side.",
-    ),
+    proved("CS-V3", verify=_verify_batch, mutants={"one": partial(_verify_batch, 1)}),
     verified(
-        id="CS-G1",
-        source="ConfSpec, section 4.4",
-        statement="A higher threshold escalates no less and agrees with the target verifier no less.",
-        assumptions="a fixed set of instances; agreement counted after the cascade",
-        reach="populations of up to four instances",
+        "CS-G1",
         formula=_gate("escalation", "agreement"),
-        verify=lambda: _verify_gate("escalation", "agreement"),
-        mutants=(
-            mutant(
-                "among the confident",
-                "agreement among the decisions that the draft keeps",
-                _verify_gate,
-                "confident agreement",
-            ),
-        ),
-        notes="At equal confidence levels only: a trace with another threshold meets other instances.",
+        mutants={"among the confident": partial(_gate, "confident agreement")},
     ),
     refuted(
-        id="CS-G2",
-        source="ConfSpec, sections 3.3, 4.1 and 4.4",
-        statement="Decisions that pass a higher threshold are right at least as often.",
-        assumptions="any verifier; calibration is not assumed",
+        "CS-G2",
         formula=_reliability(),
         correction_formula=_gate("escalation", "agreement"),
-        verify=_verify_reliability,
-        correction="True for agreement after the cascade (CS-G1); among the confident it needs agreement to rise with "
-        "confidence.",
-        correction_verify=lambda: _verify_gate("escalation", "agreement"),
-        mutants=(mutant("after the cascade", "agreement after escalation", _verify_reliability, "agreement"),),
+        mutants={"after the cascade": partial(_reliability, "agreement")},
     ),
     refuted(
-        id="CS-G3",
-        source="ConfSpec, sections 1 and 4.1, Figure 1",
-        statement="The draft models are well calibrated as verifiers.",
-        assumptions=_FIGURE,
+        "CS-G3",
         formula=_calibrated(),
-        verify=_verify_calibrated,
-        correction="Confidence separates better from worse decisions, but both drafts are overconfident: above 0.9 "
-        "they agree 81 and 87 %.",
         correction_verify=_verify_overconfident,
-        mutants=(mutant("0.8", "bin p_D >= 0.8", _verify_calibrated, Fraction(8, 10)),),
-        notes="A calibrated verifier is right with probability E(p_D | p_D >= 0.9) >= 0.9. The gate needs a fitted "
-        "threshold.",
+        mutants={"0.8": partial(_calibrated, Fraction(8, 10))},
     ),
     refuted(
-        id="CS-G4",
-        source="ConfSpec, section 4.1 and Figure 1",
-        statement="The three percentages given for each draft model describe one set of decisions.",
-        assumptions=_FIGURE,
-        formula=_total(),
-        verify=_verify_total,
-        correction="For Qwen3-1.7B the confident share is at most 82.7 % if both accuracies are right; DeepSeek's "
-        "numbers are consistent.",
-        correction_verify=_verify_largest_share,
-        mutants=(
-            mutant(
-                "82 %",
-                "82 % of the instances of Qwen3-1.7B are confident",
-                _verify_total,
-                "0.82",
-            ),
-        ),
-        notes="0.87 x 0.85 = 0.74 > 0.71: the confident instances alone would be more often right than all instances.",
+        "CS-G4", formula=_total(), correction_verify=_verify_largest_share, mutants={"82 %": partial(_total, "0.82")}
     ),
     refuted(
-        id="CS-G5",
-        source="ConfSpec, sections 1 and 4.1",
-        statement="Low confidence marks ambiguous instances, where the draft does about as well as a coin.",
-        assumptions=_FIGURE + "; read for DeepSeek-1.5B, whose numbers are consistent",
+        "CS-G5",
         formula=_ambiguous(),
-        verify=_verify_ambiguous,
-        correction="Its low-confidence decisions agree with the target at most 19.8 % of the time: reversed they would "
-        "be right at least 80 %.",
         correction_verify=_verify_inverted,
-        mutants=(mutant("one tenth", "at least 1/10 of the time", _verify_ambiguous, Fraction(1, 10)),),
-        notes="Such a bias (for instance towards 'Yes') can be measured and corrected before any decision is "
-        "escalated.",
+        mutants={"one tenth": partial(_ambiguous, Fraction(1, 10))},
     ),
     refuted(
-        id="CS-G6",
-        source="ConfSpec, Equation 3 and section 4.2",
-        statement="The threshold works over all of [0, 1].",
-        assumptions="the decision is the likelier of Yes and No, probabilities normalised over these two",
+        "CS-G6",
         formula=_every_level(),
-        verify=_verify_every_level,
-        correction="Only thresholds above 1/2 can escalate anything; at 1/2 and below the draft decides alone.",
         correction_verify=lambda: exhaustive(
             lambda percent: any(max(p, 100 - p) < percent for p in range(101)) == (percent > 50),
             {"percent": range(101)},
             what="some verdict (an even one, p_D = 1/2) is escalated exactly at thresholds above 1/2",
         ),
-        mutants=(mutant("above 1/2", "thresholds of at least 51/100", _verify_every_level, Fraction(51, 100)),),
-        notes="With the softmax over the whole vocabulary p_D can be smaller, by the mass of all other tokens.",
+        mutants={"above 1/2": partial(_every_level, Fraction(51, 100))},
     ),
 )

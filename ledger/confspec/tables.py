@@ -1,4 +1,4 @@
-"""Claims of ConfSpec that compare its own numbers: means, percentages and accuracies of Tables 2 to 5 and 7.
+"""Claims of ConfSpec that compare its own numbers: means, percentages, accuracies and speedups of its tables.
 
 A printed number stands for every value that rounds to it, so a contradiction found here is one for every such value.
 """
@@ -7,17 +7,53 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
+from functools import partial
+from typing import Any
 
-from ledger.confspec.cells import Checked, Failure, checked, over
 from ledger.ledger import Claim, Evidence, Verdict
-from ledger.proving.once import once
-from ledger.proving.records import corrected, mutant, refuted
-from ledger.proving.rounding import could_round_to, mean, printed, quotient
+from ledger.proving.cases import Case, Cases, rows, walked
+from ledger.proving.combine import counterexample
+from ledger.proving.records import corrected, proved, record, refuted
+from ledger.proving.rounding import could_round_to, mean, printed, product, quotient
 from ledger.proving.tools import numeric
 from theory.published.confspec import BENCHMARKS, PROBLEMS, SAMPLES, TABLES, accuracies, speedups
 
 __all__ = ["CLAIMS"]
+
+
+Failure = tuple[str, dict[str, str]] | None
+"""What went wrong and the printed cells that show it; None when the check passes."""
+
+
+def over(items: Sequence[Any], failure: Callable[[Any], Failure], what: str) -> Cases:
+    """A test of each item of a finite list; the item is shown by the printed cells that fail."""
+
+    def shown(case: Case) -> dict[str, str]:
+        failing = failure(case["item"])
+        return {} if failing is None else failing[1]
+
+    return Cases(
+        text=what,
+        test=lambda item: failure(item) is None,
+        cases=rows(*[{"item": item} for item in items]),
+        where=f"{len(items)} of them, for every value that rounds to the printed one",
+        shown=shown,
+        by=partial(_decided, failure),
+    )
+
+
+def _decided(failure: Callable[[Any], Failure], cases: Cases) -> Evidence:
+    """``false`` with the first failing item, else ``proved`` for the finite list."""
+    evidence = walked(cases)
+    if evidence.verdict is Verdict.PROVED:
+        return replace(evidence, method="exact arithmetic", detail=f"{cases.text}: all {cases.where}")
+    item = next(case["item"] for case in cases.cases() if not cases.holds(case))
+    name, cells = failure(item) or (str(item), {})
+    return counterexample(f"{cases.text}: fails for {name}", cells, evidence.effort)
+
 
 _FAMILIES = ("2 DeepSeek", "2 Qwen3")
 _ROWS = tuple((table, method) for table, methods in TABLES.items() for method in methods)
@@ -36,18 +72,13 @@ def _mean_failure(row: tuple[str, str]) -> Failure:
     return None
 
 
-@once
-def _means(skip: frozenset[tuple[str, str]] = frozenset()) -> Checked:
+def _means(skip: frozenset[tuple[str, str]] = frozenset()) -> Cases:
     return over(
         [row for row in _ROWS if row not in skip], _mean_failure, "the last column is the mean of the five before"
     )
 
 
-_verify_means = checked(_means)
-
-
-@once
-def _counts(skip: frozenset[str] = frozenset()) -> Checked:
+def _counts(skip: frozenset[str] = frozenset()) -> Cases:
     """An accuracy over 30 problems with 16 samples each is a multiple of 100 / 480 percent."""
     total = SAMPLES * PROBLEMS["AIME24"]
 
@@ -62,11 +93,7 @@ def _counts(skip: frozenset[str] = frozenset()) -> Checked:
     return over(kept, failure, f"AIME24 accuracies are means of {total} results 0 or 1")
 
 
-_verify_counts = checked(_counts)
-
-
-@once
-def _one_baseline(value: str | None = None) -> Checked:
+def _one_baseline(value: str | None = None) -> Cases:
     """The target's AIME24 accuracy is the same in Tables 2, 3 and 4."""
     cells = [(table, value or accuracies(table, "Target Model")[0]) for table in ("2 DeepSeek", "3", "4")]
 
@@ -78,11 +105,7 @@ def _one_baseline(value: str | None = None) -> Checked:
     return over(list(itertools.pairwise(cells)), failure, "the target has one accuracy on AIME24 in all tables")
 
 
-_verify_one_baseline = checked(_one_baseline)
-
-
-@once
-def _retains(quoted: str, reference: str) -> Checked:
+def _retains(quoted: str, reference: str) -> Cases:
     """ConfSpec (gamma = 0.9) mean accuracy over the reference row's, for every table that prints the reference."""
     ours = printed(accuracies("3", "ConfSpec gamma=0.9")[5])
     tables = [t for t in ("2 DeepSeek", "3", "4") if reference in TABLES[t]]
@@ -98,11 +121,7 @@ def _retains(quoted: str, reference: str) -> Checked:
     return over(tables, failure, f"ConfSpec keeps {quoted} % of the accuracy of '{reference}'")
 
 
-_retained = checked(_retains)
-
-
-@once
-def _upper_bound(slack: Fraction = Fraction(0)) -> Checked:
+def _upper_bound(slack: Fraction = Fraction(0)) -> Cases:
     """No ConfSpec cell of Table 2 above the target's, plus a slack in points."""
 
     def failure(cell: tuple[str, int]) -> Failure:
@@ -113,9 +132,6 @@ def _upper_bound(slack: Fraction = Fraction(0)) -> Checked:
         return f"{BENCHMARKS[i]} in Table {table}: {ours} against {target}", {"ConfSpec": ours, "Target Model": target}
 
     return over(_SETTINGS, failure, f"accuracy at most the target's plus {float(slack)} points")
-
-
-_verify_upper_bound = checked(_upper_bound)
 
 
 def _matches_target(method: str = "ConfSpec", threshold: float = 2.81) -> Evidence:
@@ -135,82 +151,140 @@ def _matches_target(method: str = "ConfSpec", threshold: float = 2.81) -> Eviden
     return numeric(abs(worst) <= threshold, what=what, effort={"comparisons": 10})
 
 
+"""(table, column) of every benchmark of Table 2."""
+_COMBINED = (
+    ("2 DeepSeek", "SD", "ConfSpec + SD"),
+    ("2 Qwen3", "SD", "ConfSpec + SD"),
+    ("5", "EAGLE-3", "ConfSpec + EAGLE-3"),
+)
+"""(table, token-level method, its combination with ConfSpec); PLD in Table 5 is SD of Table 2 for Qwen3."""
+
+
+def _method_names() -> list[str]:
+    """Step-level methods of Table 2."""
+    return [m for m in TABLES["2 DeepSeek"] if m not in {"Target Model", "SD", "ConfSpec + SD"}]
+
+
+def _product(factor: Fraction = Fraction(1)) -> Cases:
+    """Combined speedup against the product of the two, per benchmark and for the mean."""
+
+    def failure(cell: tuple[str, str, str, int]) -> Failure:
+        table, alone, both, i = cell
+        steps, tokens, combined = (speedups(table, method)[i] for method in ("ConfSpec", alone, both))
+        possible = product(printed(steps), printed(tokens))
+        if printed(combined)[1] >= factor * possible[0] and printed(combined)[0] <= possible[1]:
+            return None
+        where = (*BENCHMARKS, "Mean")[i]
+        whole = float(Fraction(steps) * Fraction(tokens))
+        text = f"{both}, {where}: {combined} against {whole:.2f} = {steps} x {tokens}"
+        return text, {"ConfSpec": steps, alone: tokens, both: combined}
+
+    cells = [(*names, i) for names in _COMBINED for i in (5, 0, 1, 2, 3, 4)]
+    return over(cells, failure, f"the combined speedup is at least {factor} of the product of the two")
+
+
+def _combination_gains() -> Cases:
+    """Combination with SD is faster than either; with every method it is below the product."""
+
+    def failure(cell: tuple[str, str, str, int]) -> Failure:
+        table, alone, both, i = cell
+        steps, tokens, combined = (printed(speedups(table, method)[i]) for method in ("ConfSpec", alone, both))
+        below = combined[1] < product(steps, tokens)[0]
+        faster = alone != "SD" or combined[0] > max(steps[1], tokens[1])
+        return None if below and faster else (f"{both}, column {i}", {"combined": speedups(table, both)[i]})
+
+    cells = [(*names, i) for names in _COMBINED for i in range(6)]
+    return over(cells, failure, "combined speedups are below the product; with SD they are above either factor")
+
+
+def _ranking(methods: tuple[str, ...] | None = None) -> Cases:
+    """Order by speedup on every benchmark and family; equal or overlapping cells do not count as a change."""
+    names = methods or _method_names()
+
+    def order(pair: tuple[str, str], setting: tuple[str, int]) -> int:
+        x, y = (printed(speedups(setting[0], method)[setting[1]]) for method in pair)
+        return (x[0] > y[1]) - (x[1] < y[0])
+
+    def failure(pair: tuple[str, str]) -> Failure:
+        signs = {order(pair, s): s for s in _SETTINGS}
+        if not {1, -1} <= signs.keys():
+            return None
+        shown = {
+            f"{method} {BENCHMARKS[i]} ({table.split()[1]})": speedups(table, method)[i]
+            for table, i in (signs[1], signs[-1])
+            for method in pair
+        }
+        return f"{pair[0]} and {pair[1]}", shown
+
+    return over(
+        list(itertools.combinations(names, 2)), failure, "two methods have the same order of speed in all settings"
+    )
+
+
+def _undominated(ours: str = "ConfSpec") -> Cases:
+    """No other step-level method is at least as accurate and at least as fast in any of the ten settings."""
+
+    def failure(setting: tuple[str, int]) -> Failure:
+        table, i = setting
+        mine = Fraction(accuracies(table, ours)[i]), Fraction(speedups(table, ours)[i])
+        for other in _method_names():
+            theirs = Fraction(accuracies(table, other)[i]), Fraction(speedups(table, other)[i])
+            if other != ours and all(x >= y for x, y in zip(theirs, mine, strict=True)):
+                return f"{other} on {BENCHMARKS[i]} ({table})", {ours: str(mine), other: str(theirs)}
+        return None
+
+    return over(_SETTINGS, failure, f"no method is as accurate and as fast as {ours}")
+
+
+def _ranges(best: str = "2.24") -> Cases:
+    """Quoted extremes of Table 2: 1.53 to 1.83 and 1.18 to 1.42 for ConfSpec, 2.24 with SD."""
+    quoted = {"2 DeepSeek": ("1.53", "1.83"), "2 Qwen3": ("1.18", "1.42")}
+
+    def failure(table: str) -> Failure:
+        cells = sorted(speedups(table, "ConfSpec")[:5], key=Fraction)
+        top = max((x for t in _FAMILIES for x in speedups(t, "ConfSpec + SD")[:5]), key=Fraction)
+        if (cells[0], cells[-1]) == quoted[table] and top == best:
+            return None
+        shown = {"lowest": cells[0], "highest": cells[-1], "top": top}
+        return f"Table {table}: {cells[0]} to {cells[-1]}, {top} at most", shown
+
+    return over(_FAMILIES, failure, f"quoted ranges of speedups, at most {best} with token-level speculation")
+
+
 CLAIMS: tuple[Claim, ...] = (
-    corrected(
-        id="CS-N1",
-        source="ConfSpec, Tables 2 to 5 and 7",
-        statement="The mean column is the mean of the five benchmarks.",
-        assumptions="cells rounded as printed",
-        formula=_means()[0],
-        verify=_verify_means,
-        correction="The target's mean for DeepSeek is 82.00 (Table 4), not 81.99 (Table 2), and with 68.46 on AIME24 "
-        "it would be 81.99, not 82.03 (Table 3). All other rows are right.",
-        holds=mutant("two rows excepted", "without the two rows named", _verify_means, _WRONG_MEANS),
-    ),
+    corrected("CS-N1", formula=_means(), holds={"two rows excepted": partial(_means, _WRONG_MEANS)}),
     refuted(
-        id="CS-N2",
-        source="ConfSpec, Tables 2, 3 and 4, section 5.2",
-        statement="The DeepSeek target has one AIME24 accuracy throughout.",
-        assumptions="same model, same runs",
-        formula=_one_baseline()[0],
-        correction_formula=_counts(_WRONG_COUNTS)[0],
-        verify=_verify_one_baseline,
-        correction="68.54 (Tables 2 and 4) is possible with 16 samples of 30 problems; 68.46 (Table 3, section 5.2) is "
-        "not, see CS-N3.",
-        correction_verify=lambda: _verify_counts(_WRONG_COUNTS),
-        mutants=(mutant("68.54", "68.54 everywhere", _verify_one_baseline, "68.54"),),
+        "CS-N2",
+        formula=_one_baseline(),
+        correction_formula=_counts(_WRONG_COUNTS),
+        mutants={"68.54": partial(_one_baseline, "68.54")},
     ),
-    corrected(
-        id="CS-N3",
-        source="ConfSpec, Tables 2 to 5 and 7, section 5.1",
-        statement="AIME24 accuracies are means over 16 samples of each of 30 problems.",
-        assumptions="each sample is right or wrong; rounding as printed",
-        formula=_counts()[0],
-        verify=_verify_counts,
-        correction="True of all AIME24 cells but 68.46 (target, and gamma = 0.95) and 35.89 (draft verification), all "
-        "in Table 3.",
-        holds=mutant("cells excepted", "without 68.46 and 35.89", _verify_counts, _WRONG_COUNTS),
-        notes="On HumanEval and GPQA many cells fail the same test, so another number of samples or problems may have "
-        "been used there.",
-    ),
+    corrected("CS-N3", formula=_counts(), holds={"cells excepted": partial(_counts, _WRONG_COUNTS)}),
     refuted(
-        id="CS-N4",
-        source="ConfSpec, section 5.3 (threshold)",
-        statement="At gamma = 0.9 ConfSpec keeps 99.7 % of the target model's accuracy.",
-        assumptions="mean accuracies of Tables 2, 3 and 4",
-        formula=_retains("99.7", "Target Model")[0],
-        correction_formula=_retains("99.4", "Target Model")[0],
-        verify=lambda: _retained("99.7", "Target Model"),
-        correction="99.4 % of the target model's (for each of its three printed means); 99.7 % is the ratio to the row "
-        "'Target Verification'.",
-        correction_verify=lambda: _retained("99.4", "Target Model"),
-        mutants=(mutant("other row", "against 'Target Verification'", _retained, "99.7", "Target Verification"),),
+        "CS-N4",
+        formula=_retains("99.7", "Target Model"),
+        correction_formula=_retains("99.4", "Target Model"),
+        mutants={"other row": partial(_retains, "99.7", "Target Verification")},
     ),
-    corrected(
-        id="CS-N8",
-        source="ConfSpec, captions of Tables 2 and 5",
-        statement="The target model is the upper bound for accuracy.",
-        assumptions="Table 2, rounding as printed",
-        formula=_upper_bound()[0],
-        verify=_verify_upper_bound,
-        correction="ConfSpec is above the target in three cells of Table 2, by at most 0.68 points.",
-        holds=mutant("0.68 points", "0.68 points of slack", _verify_upper_bound, Fraction(68, 100)),
-        notes="A sampling target is a reference, not a bound; differences of this size are within sampling noise "
-        "(CS-N10).",
-    ),
-    Claim(
-        id="CS-N10",
-        source="ConfSpec, abstract, sections 1 and 5.2",
-        statement="ConfSpec matches the accuracy of the target model.",
-        assumptions="Table 2; 16 independent samples per problem; no standard errors are given",
-        no_formula="a test statistic over ten differences",
-        verdict=Verdict.NUMERIC,
+    corrected("CS-N8", formula=_upper_bound(), holds={"0.68 points": partial(_upper_bound, Fraction(68, 100))}),
+    record(
+        Verdict.NUMERIC,
+        "CS-N10",
         verify=_matches_target,
-        mutants=(
-            mutant("SpecCoT", "another method", _matches_target, "SpecCoT"),
-            mutant("one comparison", "5 % level of a single test", _matches_target, threshold=1.96),
-        ),
-        notes="Not refuted, which is weak: on HumanEval (DeepSeek) accuracy falls by 1.8 points, 2.4 standard errors "
-        "or more. The errors used are upper bounds, so a paired test on the raw samples could still find a difference.",
+        mutants={
+            "SpecCoT": partial(_matches_target, "SpecCoT"),
+            "one comparison": partial(_matches_target, threshold=1.96),
+        },
     ),
+    refuted(
+        "CS-N5",
+        formula=_product(),
+        correction_formula=_combination_gains(),
+        mutants={"three quarters": partial(_product, Fraction(3, 4))},
+    ),
+    corrected(
+        "CS-N6", formula=_ranking(), holds={"two methods": partial(_ranking, ("ConfSpec", "LookaheadReasoning"))}
+    ),
+    proved("CS-N7", formula=_undominated(), mutants={"other method": partial(_undominated, "SpecCoT")}),
+    proved("CS-N9", formula=_ranges(), mutants={"2.12": partial(_ranges, best="2.12")}),
 )

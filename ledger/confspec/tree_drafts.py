@@ -5,23 +5,23 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import Final
 
-from ledger.ledger import Claim, Evidence, statement
+from ledger.ledger import Claim, Evidence
 from ledger.proving.cases import Cases, Predicate, grid, rows, searched, walked
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between, whole
 from ledger.proving.once import once
-from ledger.proving.records import mutant, proved, refuted, repaired, verified
+from ledger.proving.records import proved, refuted, repaired, verified
 from ledger.proving.rounding import printed
-from ledger.proving.signs import nonnegative
+from ledger.proving.symbolic import nonnegative
 from ledger.proving.tools import all_of, identity
 from theory.published.confspec import LATENCY_MS, TABLES, speedups
 
 __all__ = ["CLAIMS"]
 
 
-@once
 def _schedule(serial: bool = True) -> Cases:
     """Largest speedup of the printed order of stages at Table 6 latencies: 5 drafts accepted after one check."""
     draft, target, check = (printed(LATENCY_MS[x]) for x in ("draft step", "target step", "draft verification"))
@@ -33,11 +33,8 @@ def _schedule(serial: bool = True) -> Cases:
         test=lambda speedup: speedup <= bound,
         cases=rows({"speedup": largest}),
         where="the largest of draft-only verification",
+        explain=lambda speedup: f"at least {float(speedup):.3f} reported",
     )
-
-
-def _verify_schedule(serial: bool = True) -> Evidence:
-    return searched(_schedule(serial), explain=lambda speedup: f"at least {float(speedup):.3f} reported")
 
 
 def _pipeline() -> Cases:
@@ -51,10 +48,6 @@ def _pipeline() -> Cases:
 
 
 _PIPELINE: Final = _pipeline()
-
-
-def _verify_pipeline() -> Evidence:
-    return walked(_PIPELINE)
 
 
 @once
@@ -101,19 +94,17 @@ def _selection(draft_accuracy: str = "0.81") -> Predicate:
         chosen, other = _chosen(draft, target, Fraction(draft_accuracy))
         return chosen >= other
 
-    return Predicate(
-        text="the candidate with the highest confidence is the one most likely right",
-        test=holds,
-        domain={"draft": between("9/10", 1, "[]"), "target": between("1/2", 1, "[]")},
-    )
-
-
-def _verify_selection(draft_accuracy: str = "0.81") -> Evidence:
     def explain(draft: Fraction, target: Fraction) -> str:
         chosen, other = _chosen(draft, target, Fraction(draft_accuracy))
         return f"chosen: right with {float(chosen)}, other: {float(other)}"
 
-    return searched(_selection(draft_accuracy), {"draft": "0.95", "target": "0.9"}, explain=explain)
+    return Predicate(
+        text="the candidate with the highest confidence is the one most likely right",
+        test=holds,
+        domain={"draft": between("9/10", 1, "[]"), "target": between("1/2", 1, "[]")},
+        at=[{"draft": "0.95", "target": "0.9"}],
+        explain=explain,
+    )
 
 
 def _most_likely(first: int, second: int, third: int) -> bool:
@@ -132,11 +123,6 @@ _CALIBRATED: Final = Cases(
 )
 
 
-def _verify_calibrated_selection() -> Evidence:
-    return walked(_CALIBRATED)
-
-
-@once
 def _equivalent(error: bool = False) -> Cases:
     """All sets of up to three candidates with three meanings and one target step: those that pass have its meaning."""
 
@@ -151,10 +137,6 @@ def _equivalent(error: bool = False) -> Cases:
         where="three candidates of three meanings",
         partial=True,
     )
-
-
-def _verify_equivalent(error: bool = False) -> Evidence:
-    return walked(_equivalent(error))
 
 
 def _longest(lengths: tuple[int, ...] = (1, 3)) -> Cases:
@@ -200,11 +182,6 @@ def _fix_at_once() -> Evidence:
     )
 
 
-def _verify_memory(draft: str = "1.5") -> Evidence:
-    return walked(_memory(draft))
-
-
-@once
 def _memory(draft: str = "1.5") -> Cases:
     """Two bytes for each parameter against the gigabytes of Appendix B.2."""
     return Cases(
@@ -217,83 +194,28 @@ def _memory(draft: str = "1.5") -> Cases:
 
 CLAIMS: tuple[Claim, ...] = (
     refuted(
-        id="CS-B1",
-        source="ConfSpec, Algorithm 1 (order of stages) with Tables 3 and 6",
-        statement="Drafting k = 5 steps, then generating and verifying, allows the reported speedups at the reported "
-        "latencies.",
-        assumptions="mean latencies of Table 6; traces of the same number and length of steps as the target's",
-        formula=_schedule(),
-        correction_formula=_PIPELINE,
-        verify=_verify_schedule,
-        correction="The serial order is limited to 5 t / (5 d + t + c_d) = 2.1; the asynchronous pipeline of Appendix "
-        "B.1 is limited by t / d = 3.6, which all entries obey.",
-        correction_verify=_verify_pipeline,
-        mutants=(mutant("pipeline", "drafting while the target generates", _verify_schedule, False),),
-        notes="Draft-only verification reports 2.34 on AIME24; wrong accepts may also shorten its traces, which Table "
-        "3 does not show.",
+        "CS-B1", formula=_schedule(), correction_formula=_PIPELINE, mutants={"pipeline": partial(_schedule, False)}
     ),
     repaired(
-        id="CS-B2",
-        source="ConfSpec, Appendix B.1, parallel target generation",
-        statement="Generating k target steps in parallel takes the time of a single step.",
-        assumptions="decoding is bound by memory, so that a batch costs what one sequence does; steps of random length",
+        "CS-B2",
         formula=_UNEVEN,
         correction_formula=_LONGEST,
         printed=_verify_at_once,
-        correction="It takes the time of the longest of the k steps: that of one step where all are equally long, more "
-        "otherwise, and never more than k times the mean.",
         repair=_fix_at_once,
-        mutants=(mutant("equal", "steps of one length", _verify_at_once, (2, 2)),),
-        notes="With cumulative contexts the j-th step cannot start before j - 1 drafts are written, either: at "
-        "Table 6's latencies the last of five starts after 452 ms and ends after 861 ms, 2.1 times the time of one.",
+        mutants={"equal": partial(_verify_at_once, (2, 2))},
     ),
+    proved("CS-M1", formula=_memory(), mutants={"1": partial(_memory, "1")}),
     proved(
-        id="CS-M1",
-        source="ConfSpec, Appendix B.2, memory",
-        statement="The target of 32 billion parameters needs about 70 GB and the draft of 1.5 billion about 5 GB.",
-        assumptions="weights in 16 bits; what is stated may hold more than weights",
-        formula=_memory(),
-        verify=_verify_memory,
-        mutants=(mutant("1", "a draft of 1 billion parameters", _verify_memory, "1"),),
-        notes="The weights alone are 64 and 3 GB.",
-    ),
-    proved(
-        id="CS-T1",
-        source="ConfSpec, section 5.3 (tree width)",
-        statement="The number of candidates of a draft tree grows exponentially with depth: sum_{j=1}^{k} W^j.",
-        expression=statement("confspec", "tree_candidates"),
-        assumptions="every node has W children, W >= 1",
+        "CS-T1",
         formula=_tree(),
         verify=_verify_tree,
-        mutants=(mutant("beams", "W k candidates", _verify_tree, lambda w, depth: w * depth),),
-        notes="Exponential for W >= 2 only; k for W = 1.",
+        mutants={"beams": partial(_verify_tree, lambda w, depth: w * depth)},
     ),
     refuted(
-        id="CS-T2",
-        source="ConfSpec, Equation 5, section 4.3",
-        statement="Among accepted candidates the one with the highest confidence is most likely right, whichever model "
-        "gave the confidence.",
-        assumptions="confidence of the draft above 0.9 is right 81 % of the time (Figure 1); that of the target is "
-        "calibrated",
+        "CS-T2",
         formula=_selection(),
         correction_formula=_CALIBRATED,
-        verify=_verify_selection,
-        correction="True when both models' confidences are calibrated; otherwise map each to its measured accuracy "
-        "first.",
-        correction_verify=_verify_calibrated_selection,
-        mutants=(mutant("calibrated draft", "draft right 95 % of the time at 0.95", _verify_selection, "0.95"),),
+        mutants={"calibrated draft": partial(_selection, "0.95")},
     ),
-    verified(
-        id="CS-T3",
-        source="ConfSpec, section 4.3, consequence derived here",
-        statement="When verification makes no error, all accepted candidates of a node mean the same, and selection "
-        "cannot change the trace.",
-        assumptions="meaning is an equivalence; all candidates are compared with one target step",
-        reach="three candidates of three meanings",
-        formula=_equivalent(),
-        verify=_verify_equivalent,
-        mutants=(mutant("errors", "one wrong meaning passes too", _verify_equivalent, error=True),),
-        notes="So gains of wider trees come from verification errors or from more accepted steps, not from better "
-        "paths among equals.",
-    ),
+    verified("CS-T3", formula=_equivalent(), mutants={"errors": partial(_equivalent, error=True)}),
 )

@@ -6,12 +6,13 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Final
 
 from ledger.ledger import Claim, Evidence
-from ledger.proving.cases import Cases, grid, rows, searched, walked
+from ledger.proving.cases import Cases, grid, rows, walked
 from ledger.proving.once import once
-from ledger.proving.records import corrected, mutant, proved, verified
+from ledger.proving.records import corrected, proved, verified
 from ledger.proving.tools import exhaustive
 from theory.published.confspec import BENCHMARKS, accuracies, speedups
 
@@ -38,7 +39,6 @@ def _chance(steps: Sequence[int], *, seen: bool) -> Fraction:
     return whole
 
 
-@once
 def _joint(seen: bool = True) -> Cases:
     """The joint law of k steps of the urn is 1 / ((k + 1) binom(k, ones)), known without the chain rule."""
 
@@ -55,11 +55,6 @@ def _joint(seen: bool = True) -> Cases:
     )
 
 
-def _verify_joint(seen: bool = True) -> Evidence:
-    return walked(_joint(seen))
-
-
-@once
 def _decides(answers: int = 2) -> Cases:
     """Every answer of draft and target, confident or not: the cascade accepts or rejects."""
     names = ("accept", "reject", "neither")
@@ -75,10 +70,6 @@ def _decides(answers: int = 2) -> Cases:
     )
 
 
-def _verify_decides(answers: int = 2) -> Evidence:
-    return walked(_decides(answers))
-
-
 _MONOTONE: Final = Cases(
     text="a higher threshold is at least as accurate on each benchmark",
     test=lambda column, lower, higher: Fraction(higher) >= Fraction(lower),
@@ -90,17 +81,10 @@ _MONOTONE: Final = Cases(
         ]
     ),
     where="thresholds 0.8, 0.9, 0.95 of Table 3",
+    explain=lambda column, lower, higher: (
+        f"{BENCHMARKS[column - 1]} has {higher} after {lower} % at the threshold before"
+    ),
 )
-
-
-def _verify_monotone() -> Evidence:
-    """Accuracy of Table 3 rises with the threshold."""
-    return searched(
-        _MONOTONE,
-        explain=lambda column, lower, higher: (
-            f"{BENCHMARKS[column - 1]} has {higher} after {lower} % at the threshold before"
-        ),
-    )
 
 
 def _fix_monotone(largest_fall: str = "0.29") -> Evidence:
@@ -117,7 +101,6 @@ def _fix_monotone(largest_fall: str = "0.29") -> Evidence:
     return exhaustive(lambda fact: facts[fact], {"fact": range(len(facts))}, what=what)
 
 
-@once
 def _falling(table: str, names: tuple[str, ...], numbers: _Numbers, what: str) -> Cases:
     """Numbers of a table fall from row to row on every benchmark."""
     pairs = itertools.pairwise(names)
@@ -133,10 +116,6 @@ def _falling(table: str, names: tuple[str, ...], numbers: _Numbers, what: str) -
         ),
         where=f"Table {table}",
     )
-
-
-def _falls(table: str, names: tuple[str, ...], numbers: _Numbers, what: str) -> Evidence:
-    return walked(_falling(table, names, numbers, what))
 
 
 def _lost(draft: str, column: int) -> Fraction:
@@ -169,105 +148,35 @@ _HEAVIER: Final = ("7", _DRAFTS, speedups, "speedups fall as the draft grows")
 
 
 CLAIMS: tuple[Claim, ...] = (
-    verified(
-        id="CS-E1",
-        source="ConfSpec, Equation 1, section 4.2",
-        statement="Drafting k steps one after the other, each given the committed steps and the drafts before it, "
-        "draws from the joint law of Equation 1.",
-        assumptions="Equation 1 read as the law of the whole draft",
-        reach="k <= 7 on a model that repeats itself",
-        formula=_joint(),
-        verify=_verify_joint,
-        mutants=(mutant("apart", "each step given the committed ones alone", _verify_joint, seen=False),),
-        notes="Read step by step, Equation 1 leaves the earlier drafts out of the condition; the text's "
-        "'autoregressively' puts them in.",
-    ),
+    verified("CS-E1", formula=_joint(), mutants={"apart": partial(_joint, seen=False)}),
+    proved("CS-E2", formula=_decides(), mutants={"neither": partial(_decides, 3)}),
+    corrected("CS-N11", formula=_MONOTONE, holds={"means": _fix_monotone}),
     proved(
-        id="CS-E2",
-        source="ConfSpec, Equations 2 and 4, section 4.2",
-        statement="The cascade accepts or rejects every step.",
-        assumptions="both verifiers answer accept or reject, as Equation 2 has it",
-        formula=_decides(),
-        verify=_verify_decides,
-        mutants=(mutant("neither", "a verifier may answer neither", _verify_decides, 3),),
-        notes="An answer that cannot be read as either needs a rule that the paper does not give.",
-    ),
-    corrected(
-        id="CS-N11",
-        source="ConfSpec, section 4.4 (threshold) against Table 3",
-        statement="A higher threshold is more reliable: accuracy does not fall on any benchmark.",
-        assumptions="Table 3, thresholds 0.8, 0.9, 0.95; printed means",
-        formula=_MONOTONE,
-        verify=_verify_monotone,
-        correction="The mean of the five rises at both steps, and each benchmark from 0.8 to 0.9; from 0.9 to 0.95 "
-        "AIME24 falls from 68.75 to 68.46 %, which is within the noise of its 480 samples.",
-        holds=mutant("means", "the means, and each benchmark up to 0.29 points", _fix_monotone),
-        notes="Agreement with the target's verdict is monotone (CS-G1); accuracy need not be.",
-    ),
-    proved(
-        id="CS-N12",
-        source="ConfSpec, section 5.3 (threshold), speedups of Table 3",
-        statement="A higher threshold is slower, on every benchmark.",
-        assumptions="Table 3, thresholds 0.8, 0.9, 0.95",
+        "CS-N12",
         formula=_falling(*_SLOWER),
-        verify=lambda: _falls(*_SLOWER),
-        mutants=(
-            mutant("reversed", "faster", _falls, "3", _GATES[::-1], speedups, "speedups rise with the threshold"),
-            mutant("accuracy", "less accurate", _falls, "3", _GATES, accuracies, "accuracy falls with the threshold"),
-        ),
+        mutants={
+            "reversed": partial(_falling, "3", _GATES[::-1], speedups, "speedups rise with the threshold"),
+            "accuracy": partial(_falling, "3", _GATES, accuracies, "accuracy falls with the threshold"),
+        },
     ),
     proved(
-        id="CS-N13",
-        source="ConfSpec, Appendix D and Table 7 (speed)",
-        statement="A larger draft model is slower, on every benchmark.",
-        assumptions="drafts of 0.6B, 1.7B and 4B parameters",
+        "CS-N13",
         formula=_falling(*_HEAVIER),
-        verify=lambda: _falls(*_HEAVIER),
-        mutants=(
-            mutant(
-                "accuracy",
-                "a smaller draft is more accurate",
-                _falls,
-                "7",
-                _DRAFTS,
-                accuracies,
-                "accuracy falls as the draft grows",
-            ),
-            mutant(
-                "larger",
-                "a larger draft is more accurate",
-                _falls,
-                "7",
-                _DRAFTS[::-1],
-                accuracies,
-                "accuracy rises with the draft",
-            ),
-        ),
-        notes="Accuracy does not follow the size everywhere: on HumanEval 1.7B is ahead of 4B, 94.35 to 93.70 %, and "
-        "on GPQA they are equal.",
+        mutants={
+            "accuracy": partial(_falling, "7", _DRAFTS, accuracies, "accuracy falls as the draft grows"),
+            "larger": partial(_falling, "7", _DRAFTS[::-1], accuracies, "accuracy rises with the draft"),
+        },
     ),
     proved(
-        id="CS-N14",
-        source="ConfSpec, Appendix D and Table 7 (collapse of the smallest draft)",
-        statement="The accuracy of the 0.6B draft collapses.",
-        assumptions="'collapses' is read as by at least 20 points, on each benchmark",
+        "CS-N14",
         formula=_loses("20", "ConfSpec 0.6B", at_least=True),
         verify=_verify_collapse,
-        mutants=(
-            mutant("30", "by at least 30", _verify_collapse, "30"),
-            mutant("1.7B", "of the 1.7B draft", _verify_collapse, "20", "ConfSpec 1.7B"),
-        ),
+        mutants={"30": partial(_verify_collapse, "30"), "1.7B": partial(_verify_collapse, "20", "ConfSpec 1.7B")},
     ),
     proved(
-        id="CS-N15",
-        source="ConfSpec, Appendix D and Table 7 (the default draft)",
-        statement="The 1.7B draft keeps the target's accuracy tightly.",
-        assumptions="'tightly' is read as within 1 point on each benchmark; the largest loss is 0.93",
+        "CS-N15",
         formula=_loses("0.93", "ConfSpec 1.7B", at_least=False),
         verify=_verify_kept,
-        mutants=(
-            mutant("half", "within half a point", _verify_kept, "0.5"),
-            mutant("0.6B", "the 0.6B draft", _verify_kept, "1", "ConfSpec 0.6B"),
-        ),
+        mutants={"half": partial(_verify_kept, "0.5"), "0.6B": partial(_verify_kept, "1", "ConfSpec 0.6B")},
     ),
 )

@@ -4,47 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from ledger.errata.cause import Cause, Severity
-from ledger.errata.lookahead_papers import LOOKAHEAD_DECODING, LOOKAHEAD_REASONING
-from ledger.errata.lookahead_proofs import PROOFS
-from ledger.errata.lookahead_quotations import LOOKAHEAD_DECODING_WORDS, LOOKAHEAD_REASONING_WORDS
-from ledger.errata.lookahead_readings import READINGS
-from ledger.errata.other_papers import CONFSPEC, SPECS
-from ledger.errata.other_quotations import CONFSPEC_WORDS, SPECS_WORDS
 from ledger.ledger import PAPERS, Claim, Verdict, claims
 from ledger.runner import Verification
+from ledger.texts import errata
 from theory.errors import ParameterError
 
-__all__ = ["CAUSES", "MAIN_RESULTS", "WORDS", "Errata", "Found", "errata_of", "paper_key", "severity_of"]
+__all__ = ["CAUSES", "MAIN_RESULTS", "Errata", "Found", "errata_of", "paper_key", "severity_of"]
 
+_TEXTS: Final = {paper: errata(paper) for paper in PAPERS}
 CAUSES: Mapping[str, tuple[Cause, ...]] = {
-    "lookahead_reasoning": LOOKAHEAD_REASONING,
-    "lookahead_decoding": LOOKAHEAD_DECODING,
-    "specs": SPECS,
-    "confspec": CONFSPEC,
+    paper: tuple(
+        Cause(**{**cause, "severity": Severity(cause["severity"]), "claims": tuple(cause["claims"])})
+        for cause in text["causes"]
+    )
+    for paper, text in _TEXTS.items()
 }
-"""Paper (a key of `ledger.ledger.PAPERS`) -> its root causes."""
-
-WORDS: Mapping[str, str] = {
-    **LOOKAHEAD_REASONING_WORDS,
-    **LOOKAHEAD_DECODING_WORDS,
-    **SPECS_WORDS,
-    **CONFSPEC_WORDS,
-}
-"""Claim not true as printed -> the paper's own words; none where cells of a table contradict each other."""
-
-MAIN_RESULTS: Mapping[str, str] = {
-    "lookahead_reasoning": "Theorem 1 holds as printed (LR-T1), Theorem 2 where both cases switch at the ceiling "
-    "(LR-T2a, LR-T2b), Theorem 3 with strict conditions (LR-T3b), and of Theorem 4 the 'only if', for every budget "
-    "from 16 on (LR-T4c); its 'if' does not hold (LR-T4b).",
-    "lookahead_decoding": "Theorem A holds (LD-TA). Equations 4, 5 and 7 hold for a constant rate and independent "
-    "sequences (LD-E4, LD-E5, LD-E7). The scaling law holds for the compression, not for the number of steps (LD-S1).",
-    "specs": "Theorems 1, 2 and 4 hold (SPECS-T1, SPECS-T2, SPECS-T4), the first with constant one and a better rate; "
-    "Theorems 3 and 5 hold with the conditions given below (SPECS-T3, SPECS-T5).",
-    "confspec": "The paper has no theorem. Its cost and its point of break-even hold (CS-V1, CS-V2). The cascade does "
-    "not preserve the target's decisions (CS-P1); what it can lose is bounded (CS-P2).",
-}
+"""Paper (a key of `ledger.texts.PAPERS`) -> its root causes."""
+MAIN_RESULTS: Mapping[str, str] = {paper: text["main_results"] for paper, text in _TEXTS.items()}
 """What becomes of a paper's main results, with the claims that say so."""
 
 _SHORT = {"lr": "lookahead_reasoning", "ld": "lookahead_decoding", "cs": "confspec"}
@@ -58,21 +37,6 @@ class Found:
 
     claim: Claim
     result: Verification
-
-    @property
-    def words(self) -> str:
-        """The paper's own words, formulas between dollars; empty where there are none."""
-        return WORDS.get(self.claim.id, "")
-
-    @property
-    def reading(self) -> str:
-        """The counterexample told for readers; empty where the verifier's own sentence serves."""
-        return READINGS.get(self.claim.id, "")
-
-    @property
-    def proof(self) -> str:
-        """A full proof, in paragraphs; empty where there is the verifier's account only."""
-        return PROOFS.get(self.claim.id, "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,4 +93,4 @@ def errata_of(key: str, results: Mapping[str, Verification]) -> Errata:
 
 def _beyond(found: Found) -> bool:
     """The paper does not say it, or says it without the proof given here."""
-    return bool(found.proof) or any(word in found.claim.source for word in _OWN)
+    return bool(found.claim.proof) or any(word in found.claim.source for word in _OWN)

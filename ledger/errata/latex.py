@@ -38,7 +38,7 @@ def _cause(cause: Cause, found: tuple[Found, ...]) -> str:
 
 def _entry(found: Found) -> str:
     claim, result = found.claim, found.result
-    lines = [_heading(found), *_words(found.words)]
+    lines = [_heading(found), *_words(found.claim.quotation)]
     lines += [f"\\textbf{{Claim.}} {typeset(sentence(claim.statement))}", *_formula(found)]
     lines.append(f"\\emph{{Range}}: {typeset(sentence(claim.assumptions))}")
     lines.append(f"\\textbf{{Where it fails.}} {typeset(where_it_fails(found))}")

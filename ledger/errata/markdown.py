@@ -32,7 +32,10 @@ def _cause(number: int, cause: Cause, found: tuple[Found, ...]) -> str:
 
 def _entry(found: Found) -> str:
     claim, result = found.claim, found.result
-    lines = [f"### {_text(place(found))} ({claim.id})", *([f"> {_words(found.words)}"] if found.words else [])]
+    lines = [
+        f"### {_text(place(found))} ({claim.id})",
+        *([f"> {_words(found.claim.quotation)}"] if found.claim.quotation else []),
+    ]
     lines.append(f"**Claim.** {_text(sentence(claim.statement))}")
     if shown := formula(found):
         lines.append(f"$${shown}$$")

@@ -48,8 +48,8 @@ def introduction(errata: Errata) -> str:
 def where_it_fails(found: Found) -> str:
     """The counterexample, in words made for readers or in those of the verifier."""
     text = failure(found.result.evidence)
-    if found.reading:
-        return found.reading
+    if found.claim.reading:
+        return found.claim.reading
     if told := _BY_NAME.fullmatch(text):
         return f"For {told['who'].removesuffix('.')} ({told['at']})."
     _, fails, where = text.partition(": fails at ")
@@ -59,8 +59,8 @@ def where_it_fails(found: Found) -> str:
 def proof(found: Found) -> list[str]:
     """The proof in paragraphs: written out, or the verifier's account of its steps."""
     return (
-        found.proof.split("\n\n")
-        if found.proof
+        found.claim.proof.split("\n\n")
+        if found.claim.proof
         else [decimals(sentence(_COUNTS.sub("", found.result.evidence.detail)))]
     )
 
@@ -80,7 +80,7 @@ def place(found: Found) -> str:
 def formula(found: Found) -> str:
     """The statement's formula in LaTeX; nothing where a quotation or a written proof shows it."""
     claim = found.claim
-    if found.words or found.proof:
+    if found.claim.quotation or found.claim.proof:
         return ""
     if claim.formula is not None and claim.formula.latex:
         return claim.formula.latex

@@ -4,5 +4,5 @@ from __future__ import annotations
 
 __all__ = ["READING_ORDER"]
 
-READING_ORDER = ("equations", "window", "verification", "draws", "expected_tokens", "scaling_law", "tables", "quality")
+READING_ORDER = ("window", "verification", "expected_tokens", "scaling_law", "tables")
 """Modules with claims, as the ledger lists them."""

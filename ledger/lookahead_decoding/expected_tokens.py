@@ -11,17 +11,15 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
-from ledger.ledger import Claim, Evidence, statement
-from ledger.lookahead_decoding import formulas
-from ledger.proving.cases import Cases, Predicate, grid, searched, walked
+from ledger.ledger import Claim, Evidence
+from ledger.proving.cases import Cases, Predicate, grid, searched
 from ledger.proving.deferred import sp
 from ledger.proving.formulas import between, one_of, whole
-from ledger.proving.records import mutant, proved, refuted
+from ledger.proving.records import proved, refuted
 from ledger.proving.tools import all_of, exhaustive, identity
 
 __all__ = ["CLAIMS"]
 
-_INDEPENDENT = "0 <= alpha < 1, gamma >= 0, b >= 1; every drafted token passes with probability alpha, independently"
 _RATES = (Fraction(1, 3), Fraction(1, 2), Fraction(3, 4))
 _HALF = Fraction(1, 2)
 
@@ -209,18 +207,14 @@ def _copies(*, copies: bool = True) -> Predicate:
         text="equal acceptance rates suffice (the sequences are equal)",
         test=as_printed,
         domain={"alpha": between(0, 1), "gamma": whole(1, 3), "b": whole(2, 3)},
+        at=[{"alpha": _HALF, "gamma": g, "b": b} for g, b in ((1, 2), (2, 2))],
+        explain=lambda alpha, gamma, b: (
+            f"{_enumerated(alpha, int(gamma), 1)} tokens against {_multi(alpha, int(gamma), int(b))}"
+        ),
     )
 
 
 _COPIES = _copies()
-
-
-def _search_copies(printed: Predicate = _COPIES) -> Evidence:
-    def explain(alpha: Fraction, gamma: Fraction, b: Fraction) -> str:
-        return f"{_enumerated(alpha, int(gamma), 1)} tokens against {_multi(alpha, int(gamma), int(b))}"
-
-    points = [{"alpha": _HALF, "gamma": g, "b": b} for g, b in ((1, 2), (2, 2))]
-    return searched(printed, *points, explain=explain)
 
 
 _ANY_DEPENDENCE = Cases(
@@ -252,136 +246,53 @@ def _e7() -> sp.Basic:
 
 CLAIMS: tuple[Claim, ...] = (
     proved(
-        id="LD-E4",
-        source="Lookahead Decoding, Equation 4 and Equation 8, section 4.1 and Appendix C",
-        statement="One drafted sequence of gamma tokens yields (1 - alpha^(gamma+1)) / (1 - alpha) tokens per step on "
-        "average.",
-        expression=statement("lookahead_decoding", "expected_tokens_single"),
-        assumptions=_INDEPENDENT,
-        formula=formulas.SINGLE,
+        "LD-E4",
         verify=_verify_single,
-        mutants=(
-            mutant("exponent gamma", "alpha^gamma in the numerator", _verify_single, lambda x, g: (1 - x**g) / (1 - x)),
-            mutant(
-                "last probability",
-                "probability alpha^(gamma+1) instead of alpha^gamma that all tokens pass",
-                _verify_single,
-                last_exponent=1,
-            ),
-        ),
-        notes="At alpha = 1 the quotient is 0/0; the sum 1 + alpha + ... + alpha^gamma gives the limit gamma + 1.",
+        mutants={
+            "exponent gamma": partial(_verify_single, lambda x, g: (1 - x**g) / (1 - x)),
+            "last probability": partial(_verify_single, last_exponent=1),
+        },
     ),
     refuted(
-        id="LD-E4-mean",
-        source="Lookahead Decoding, Equation 4, section 4.1",
-        statement="For an acceptance rate beta that varies, Equation 4 holds with alpha = E(beta).",
-        assumptions="beta is random with mean alpha and shared by the tokens of one sequence; no independence is "
-        "stated",
+        "LD-E4-mean",
         formula=_MIXED_ONE,
         verify=partial(_search_mixture, _MIXED_ONE, 2),
-        correction="Equation 4 at alpha = E(beta) is a lower bound of the mean; it is exact for gamma <= 1, or when "
-        "the rates of different positions are independent.",
         correction_formula=_BELOW_MEAN,
         correction_verify=_verify_jensen,
-        mutants=(mutant("gamma = 1", "one drafted token", _search_mixture, _mixture(b=1, longest=1), 1),),
-        notes="E(beta^i) >= alpha^i by Jensen: one alpha for easy and hard prompts together estimates too low.",
+        mutants={"gamma = 1": partial(_search_mixture, _mixture(b=1, longest=1), 1)},
     ),
     refuted(
-        id="LD-E5-mean",
-        source="Lookahead Decoding, Equation 5, section 4.1",
-        statement="For an acceptance rate beta that varies, Equation 5 holds with alpha = E(beta).",
-        assumptions="beta is random with mean alpha and shared by the tokens of one step, b >= 2",
+        "LD-E5-mean",
         formula=_MIXED_TWO,
         verify=partial(_search_mixture, _MIXED_TWO, 1),
-        correction="The error has no fixed sign: at b = 2 with beta in {0, 1} Equation 5 is too high at gamma = 1 and "
-        "too low at gamma = 8.",
         correction_formula=_NO_DIRECTION,
-        correction_verify=partial(walked, _NO_DIRECTION),
-        mutants=(
-            mutant("b = 1, gamma = 1", "one sequence of one token", _search_mixture, _mixture(b=1, longest=1), 1),
-        ),
+        mutants={"b = 1, gamma = 1": partial(_search_mixture, _mixture(b=1, longest=1), 1)},
     ),
+    proved("LD-E4-ceiling", verify=_verify_ceiling, mutants={"doubled": partial(_verify_ceiling, numerator=2)}),
     proved(
-        id="LD-E4-ceiling",
-        source="Lookahead Decoding, section 4.1 and section 4.2",
-        statement="However long the draft, one sequence yields fewer than 1 / (1 - alpha) tokens per step, and comes "
-        "arbitrarily close.",
-        assumptions=_INDEPENDENT,
-        formula=formulas.CEILING,
-        verify=_verify_ceiling,
-        mutants=(mutant("doubled", "2 / (1 - alpha)", _verify_ceiling, numerator=2),),
-        notes="The gap is alpha^(gamma+1) / (1 - alpha), so gamma tokens suffice for any tolerance. At alpha = 1 there "
-        "is no ceiling.",
-    ),
-    proved(
-        id="LD-E5",
-        source="Lookahead Decoding, Equation 5 and Equation 9, section 4.1 and Appendix C",
-        statement="b sequences of gamma tokens yield (gamma + 1) - sum_{i=1}^{gamma} (1 - alpha^i)^b tokens per step "
-        "on average, where the longest accepted prefix counts.",
-        expression=statement("lookahead_decoding", "expected_tokens_multi"),
-        assumptions=_INDEPENDENT + "; the b sequences are independent of each other too",
-        formula=formulas.AVERAGED,
+        "LD-E5",
         verify=_verify_multi,
-        mutants=(
-            mutant(
-                "first term",
-                "the sum starts at i = 0",
-                _verify_multi,
-                lambda x, g, b: g + 1 - sum((1 - x**i) ** b for i in range(g)),
+        mutants={
+            "first term": partial(_verify_multi, lambda x, g, b: g + 1 - sum((1 - x**i) ** b for i in range(g))),
+            "exponents swapped": partial(
+                _verify_multi, lambda x, g, b: g + 1 - sum((1 - x**b) ** i for i in range(1, g + 1))
             ),
-            mutant(
-                "exponents swapped",
-                "(1 - alpha^b)^i",
-                _verify_multi,
-                lambda x, g, b: g + 1 - sum((1 - x**b) ** i for i in range(1, g + 1)),
-            ),
-        ),
-        notes="Equation 9 drops p_0 = (1 - 1)^b, which is 0 for b >= 1 only; the stated range of p_i is i <= gamma.",
+        },
     ),
-    proved(
-        id="LD-E5-one",
-        source="Lookahead Decoding, section 4.1, sentence after Equation 5",
-        statement="Equation 5 at b = 1 is Equation 4.",
-        assumptions="0 <= alpha < 1, gamma >= 0",
-        formula=formulas.ONE_SEQUENCE,
-        verify=_verify_one_sequence,
-        mutants=(mutant("b = 2", "two sequences", _verify_one_sequence, b=2),),
-    ),
+    proved("LD-E5-one", verify=_verify_one_sequence, mutants={"b = 2": partial(_verify_one_sequence, b=2)}),
     refuted(
-        id="LD-E5-dependence",
-        source="Lookahead Decoding, Equation 5, section 4.1",
-        statement="Equation 5 needs only that the tokens of all b sequences have the same acceptance rate.",
-        assumptions="each sequence alone obeys Equation 4; nothing is said about their joint law",
+        "LD-E5-dependence",
         formula=_COPIES,
-        verify=_search_copies,
-        correction="Under any joint law the mean lies between 1 + sum alpha^i (equal sequences) and 1 + sum min(1, b "
-        "alpha^i).",
         correction_formula=_ANY_DEPENDENCE,
-        correction_verify=partial(walked, _ANY_DEPENDENCE),
-        mutants=(
-            mutant(
-                "independent sequences",
-                "the sequences are independent, as Equation 5 needs",
-                _search_copies,
-                _copies(copies=False),
-            ),
-        ),
-        notes="The n-gram pool holds near copies (lower end) and, being a set, distinct n-grams (upper end): see "
-        "LD-A4-mean.",
+        mutants={"independent sequences": _copies(copies=False)},
     ),
     proved(
-        id="LD-E7",
-        source="Lookahead Decoding, Equation 6 and Equation 7, section 4.2",
-        statement="If one step in f is useful and emits E tokens while the others emit one, then S = (f - 1 + E) / f.",
+        "LD-E7",
         expression=_e7,
-        assumptions="f >= 1 real; S is total tokens over total steps; E is the mean over useful steps",
-        formula=formulas.COMPRESSION,
         verify=_verify_compression,
-        mutants=(
-            mutant("lost steps", "S = E / f: the other steps emit nothing", _verify_compression, lambda f, e: e / f),
-            mutant("one step too many", "S = (f + E) / f", _verify_compression, lambda f, e: (f + e) / f),
-        ),
-        notes="f is a ratio of totals: with prompts of different f, f = steps / useful steps over all of them, not the "
-        "mean f.",
+        mutants={
+            "lost steps": partial(_verify_compression, lambda f, e: e / f),
+            "one step too many": partial(_verify_compression, lambda f, e: (f + e) / f),
+        },
     ),
 )

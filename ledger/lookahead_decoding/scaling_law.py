@@ -14,13 +14,12 @@ from functools import partial
 
 from flint import arb
 
-from ledger.ledger import Claim, Evidence, Verdict, statement
-from ledger.lookahead_decoding import formulas
+from ledger.ledger import Claim, Evidence, Verdict
 from ledger.proving.balls import point, precision
 from ledger.proving.cases import Cases, Predicate, rows, searched
 from ledger.proving.deferred import sp
 from ledger.proving.formulas import between, whole
-from ledger.proving.records import mutant, proved, refuted
+from ledger.proving.records import proved, record, refuted
 from ledger.proving.rounding import printed
 from ledger.proving.tools import Part, all_of, exhaustive, identity, numeric, prove_identity, refute, screened
 from theory.published.lookahead_decoding import ALPHA, STEPS_PER_HIT, TABLE_3
@@ -28,7 +27,6 @@ from theory.published.lookahead_decoding import ALPHA, STEPS_PER_HIT, TABLE_3
 __all__ = ["CLAIMS"]
 
 _BITS = 128
-_RANGE = "0 < alpha < 1; Equations 5 and 7 as they stand, with G = W = b and gamma = N - 1"
 _SETTING = {"alpha": Fraction(ALPHA), "f": Fraction(STEPS_PER_HIT)}
 """Figure 4 (b) of the paper."""
 
@@ -113,25 +111,21 @@ def _octaves(*, of_steps: bool) -> Predicate:
         first, second = _saved(**at, of_steps=of_steps)
         return Fraction(1, 2) <= second / first <= 2
 
+    def explain(**at: Fraction) -> str:
+        first, second = _saved(**at, of_steps=True)
+        return f"b from 1 to 16 saves {float(first):.3f} steps per token, b from 16 to 256 saves {float(second):.3f}"
+
     return Predicate(
         text=("decoding steps fall" if of_steps else "tokens per step rise")
         + " by equal amounts for equal factors of b, within a factor 2",
         test=even,
         domain={"alpha": between(0, 1), "gamma": whole(8, 32), "factor": whole(2, 16)},
+        at=[{"alpha": "1/2", "gamma": 16, "factor": 16}],  # drafts long enough for 256 guesses
+        explain=explain,
     )
 
 
 _OCTAVES = _octaves(of_steps=True)
-
-
-def _search_octaves(printed: Predicate = _OCTAVES) -> Evidence:
-    """At gamma = 16 the drafts are long enough for 256 guesses."""
-
-    def explain(**at: Fraction) -> str:
-        first, second = _saved(**at, of_steps=True)
-        return f"b from 1 to 16 saves {float(first):.3f} steps per token, b from 16 to 256 saves {float(second):.3f}"
-
-    return searched(printed, {"alpha": "1/2", "gamma": 16, "factor": 16}, explain=explain)
 
 
 def _gain(alpha: Fraction, gamma: Fraction, b: Fraction) -> Fraction:
@@ -257,106 +251,42 @@ def _fit(fitted: Cases = _FITTED) -> Evidence:
 
 CLAIMS: tuple[Claim, ...] = (
     refuted(
-        id="LD-S1",
-        source="Lookahead Decoding, section 4.2 (also abstract, sections 1, 5.5 and 7)",
-        statement="With gamma large enough, the number of decoding steps falls linearly in log(b).",
-        expression=statement("lookahead_decoding", "tokens_per_log_guess"),
-        assumptions=_RANGE + "; gamma unbounded",
-        formula=_OCTAVES,
-        verify=_search_octaves,
-        correction="Compression, not the number of steps, is linear: E lies between H_b / ln(1/alpha) and that plus 1, "
-        "so S rises by 1 / (f ln(1/alpha)) per unit of ln(b), and the number of steps falls like its reciprocal.",
-        correction_formula=formulas.BAND,
-        correction_verify=_verify_band,
-        mutants=(
-            mutant(
-                "compression", "tokens per step instead of steps per token", _search_octaves, _octaves(of_steps=False)
-            ),
-        ),
-        notes="Steps per token are positive, so no falling line can hold for all b. At the paper's alpha = 0.425, f = "
-        "3.106 a doubling of b adds 0.26 to S. The offset of E from H_b / ln(1/alpha) does not converge: it oscillates "
-        "within the band.",
+        "LD-S1", formula=_OCTAVES, correction_verify=_verify_band, mutants={"compression": _octaves(of_steps=False)}
     ),
     proved(
-        id="LD-S1-band",
-        source="Lookahead Decoding, section 4.2, reading of 'linear' as compression",
-        statement="For unbounded gamma, H_b / ln(1/alpha) < E(b) < 1 + H_b / ln(1/alpha).",
-        expression=statement("lookahead_decoding", "expected_tokens_unbounded"),
-        assumptions=_RANGE + "; gamma unbounded; b >= 1",
-        formula=formulas.BAND,
+        "LD-S1-band",
         verify=_verify_band,
-        mutants=(
-            mutant("half a token", "upper edge 1/2", _verify_band, upper=Fraction(1, 2)),
-            mutant("nearly a token", "upper edge 0.99", _verify_band, upper=Fraction(99, 100)),
-            mutant("binary logarithm", "log2(1/alpha) for ln(1/alpha)", _verify_band, base=2),
-        ),
-        notes="Sum against integral of a decreasing function, whose first term is 1; ln b <= H_b <= 1 + ln b.",
+        mutants={
+            "half a token": partial(_verify_band, upper=Fraction(1, 2)),
+            "nearly a token": partial(_verify_band, upper=Fraction(99, 100)),
+            "binary logarithm": partial(_verify_band, base=2),
+        },
     ),
     refuted(
-        id="LD-S2",
-        source="Lookahead Decoding, section 4.2 (scaling law)",
-        statement="With a fixed N that is large enough, compression rises linearly in the logarithm of the work per "
-        "step, which is proportional to (W + G)(N - 1).",
-        assumptions=_RANGE + "; N fixed while W = G grows",
+        "LD-S2",
         formula=_SATURATION,
         verify=partial(_search_saturation, 4),
-        correction="The line holds while b alpha^(gamma+1) / (1 - alpha) is small, that is b well below "
-        "alpha^(-gamma); then S saturates at (f + gamma) / f. N must grow like log(b), and the slope in log(work) then "
-        "tends to 1 / (f ln(1/alpha)).",
-        correction_formula=formulas.TRUNCATED,
         correction_verify=_verify_truncation,
-        mutants=(mutant("long n-grams", "gamma = 64 >> log2(b)", _search_saturation, 64),),
-        notes="At N = 5 and the paper's f = 3.106, S cannot pass 2.29. With gamma of order ln(b) the work is 2 b "
-        "gamma, so its logarithm is ln(b) + ln ln(b) + constant: linear to first order only.",
+        mutants={"long n-grams": partial(_search_saturation, 64)},
     ),
     proved(
-        id="LD-S3",
-        source="Lookahead Decoding, section 4.2",
-        statement="When gamma and b both grow, compression passes every bound, unlike one sequence with its ceiling 1 "
-        "/ (1 - alpha).",
-        assumptions=_RANGE,
-        formula=formulas.GROWTH,
+        "LD-S3",
         verify=_verify_growth,
-        mutants=(
-            mutant("b fixed", "one sequence while gamma grows", _verify_growth, lambda _a, _k: 1),
-            mutant("gamma fixed", "gamma = 2 while b grows", _verify_growth, depth=lambda _k: 2),
-        ),
-        notes="Any joint growth diverges, but the growth is linear in gamma only if b >= alpha^(-gamma) or so (see "
-        "LD-S5).",
+        mutants={
+            "b fixed": partial(_verify_growth, lambda _a, _k: 1),
+            "gamma fixed": partial(_verify_growth, depth=lambda _k: 2),
+        },
     ),
-    proved(
-        id="LD-S4",
-        source="Lookahead Decoding, section 4.2, the word 'simultaneously'",
-        statement="One of them alone is not enough: for fixed gamma E tends to gamma + 1 from below as b grows, and "
-        "for fixed b it stays below 1 + H_b / ln(1/alpha) as gamma grows.",
-        assumptions=_RANGE,
-        formula=formulas.ALONE,
-        verify=_verify_alone,
-        mutants=(mutant("faster limit", "a quarter of the bound on the gap", _verify_alone, gap_factor=4),),
-    ),
-    proved(
-        id="LD-S5",
-        source="Lookahead Decoding, section 4.2, rate left open by the paper",
-        statement="To emit E tokens per step, b must be exponential in E: H_b > ln(1/alpha) (E - 1), whatever gamma "
-        "is.",
-        assumptions=_RANGE,
-        formula=formulas.PRICE,
-        verify=_verify_rate,
-        mutants=(mutant("one token more", "E - 1 replaced by E", _verify_rate, Fraction(1)),),
-        notes="A number of guesses that is polynomial in gamma gives only O(log gamma) tokens per step.",
-    ),
-    Claim(
-        id="LD-S6",
-        source="Lookahead Decoding, Figure 4 and Table 3 (tag 8), section 4.2",
-        statement="Equations 5 and 7 with alpha = 0.425 and f = 3.106 agree with the measured compression.",
-        assumptions="N = 5, W = G = 15, LLaMA-2-Chat-7B on MT-Bench; the only point with a printed number",
-        verdict=Verdict.NUMERIC,
+    proved("LD-S4", verify=_verify_alone, mutants={"faster limit": partial(_verify_alone, gap_factor=4)}),
+    proved("LD-S5", verify=_verify_rate, mutants={"one token more": partial(_verify_rate, Fraction(1))}),
+    record(
+        Verdict.NUMERIC,
+        "LD-S6",
         formula=_FITTED,
         verify=_fit,
-        mutants=(
-            mutant("other alpha", "alpha = 1/2", _fit, _fitted(Fraction(1, 2), _SETTING["f"])),
-            mutant("other f", "f = 2", _fit, _fitted(_SETTING["alpha"], Fraction(2))),
-        ),
-        notes="Both parameters were fitted to the same kind of run, so one agreeing point is weak evidence.",
+        mutants={
+            "other alpha": partial(_fit, _fitted(Fraction(1, 2), _SETTING["f"])),
+            "other f": partial(_fit, _fitted(_SETTING["alpha"], Fraction(2))),
+        },
     ),
 )

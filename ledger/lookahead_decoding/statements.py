@@ -15,7 +15,6 @@ __all__ = [
     "alpha",
     "b",
     "compression",
-    "expected_tokens_distribution",
     "expected_tokens_multi",
     "expected_tokens_single",
     "expected_tokens_unbounded",
@@ -39,11 +38,6 @@ _i = sp.Symbol("i", integer=True, positive=True)
 def expected_tokens_single() -> sp.Expr:
     """Equation 4: ``(1 - alpha**(gamma + 1)) / (1 - alpha)``; 0/0 at alpha = 1."""
     return (1 - alpha ** (gamma + 1)) / (1 - alpha)
-
-
-def expected_tokens_distribution() -> sp.Expr:
-    """Equation 8, first line: ``sum_i i P(i)`` with P(i) = (1 - alpha) alpha**(i-1), P(gamma + 1) = alpha**gamma."""
-    return sp.Sum(_i * (1 - alpha) * alpha ** (_i - 1), (_i, 1, gamma)) + (gamma + 1) * alpha**gamma
 
 
 def expected_tokens_multi() -> sp.Expr:

@@ -1,18 +1,19 @@
-"""Claims of Lookahead Decoding that compare its own numbers: quoted percentages and multiples against the tables."""
+"""Claims of Lookahead Decoding about its tables: costs, speedups, quality of the output."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import partial
 
 from ledger.ledger import Claim
-from ledger.proving.cases import Cases, rows, searched, walked
-from ledger.proving.records import mutant, proved, refuted, repaired
+from ledger.proving.cases import Cases, grid, rows, searched, walked
+from ledger.proving.records import corrected, proved, refuted, repaired
 from ledger.proving.rounding import could_round_to, printed, quotient
-from theory.published.lookahead_decoding import METHODS, TABLE_2, TABLE_4, TABLE_6
+from theory.published.lookahead_decoding import METHODS, SCORES, TABLE_2, TABLE_3, TABLE_4, TABLE_6
 
 __all__ = ["CLAIMS"]
+
 
 _QUOTED_WORK = {"7B": 120, "13B": 80, "34B": 56}
 """Section 5.5: model of Table 4 -> quoted multiple."""
@@ -33,15 +34,12 @@ def _flops(text: str, current: int) -> Cases:
         test=lambda W, N, quoted: 2 * W * (N - 1) - current == quoted,  # noqa: N803
         cases=rows(*({"W": w, "N": n, "quoted": quoted} for w, n, quoted in settings)),
         where="the three settings of Table 4, W = G",
+        explain=lambda W, N, quoted: f"{2 * W * (N - 1) - 1} tokens beyond the current one, {quoted} quoted",  # noqa: N803
     )
 
 
 _EXTRA = _flops("the quoted multiple is the work beyond that of one token", 1)
 _TOTAL = _flops("120, 80 and 56 are the total (W + G)(N - 1) for Table 4", 0)
-
-
-def _explain_flops(W: int, N: int, quoted: int) -> str:  # noqa: N803
-    return f"{2 * W * (N - 1) - 1} tokens beyond the current one, {quoted} quoted"
 
 
 def _flash(quoted: str = "1.8") -> Cases:
@@ -92,62 +90,182 @@ _SLOWER = _slower("every entry is below 1.0", lambda speedup: speedup < 1)
 _NOT_FASTER = _slower("no entry is above 1.0", lambda speedup: speedup <= 1)
 
 
+_SUMMARIES = ("CNN", "XSum")
+_BENCHMARKS = ("MT-Bench", "HumanEval")
+
+
+def _rouge(limit: str = "0.07", temperatures: Sequence[str] = ("0.0", "1.0")) -> Cases:
+    """Points of Rouge between the two methods, in each printed cell."""
+    cells = [(row.plain, row.own) for (_data, temperature), row in TABLE_2.items() if temperature in temperatures]
+    scores = [{"plain": x, "own": y} for plain, own in cells for x, y in zip(plain, own, strict=True)]
+    return Cases(
+        text=f"Rouge differs by at most {limit} points",
+        test=lambda plain, own: abs(Fraction(plain) - Fraction(own)) <= Fraction(limit),
+        cases=rows(*scores),
+        where=f"the {len(scores)} scores of Table 2 at temperature {' and '.join(temperatures)}",
+    )
+
+
+_SAME_ROUGE = Cases(
+    text="at temperature 0 the printed Rouge scores are equal",
+    test=lambda autoregressive, lookahead: autoregressive == lookahead,
+    cases=rows(
+        *(
+            {"autoregressive": Fraction(x), "lookahead": Fraction(y)}
+            for data in _SUMMARIES
+            for x, y in zip(TABLE_2[data, "0.0"].plain, TABLE_2[data, "0.0"].own, strict=True)
+        )
+    ),
+    where="the six scores of Table 2 at temperature 0",
+    explain=lambda autoregressive, lookahead: f"{float(autoregressive)} against {float(lookahead)}",
+)
+
+
+def _sampling(factor: str = "1") -> Cases:
+    return Cases(
+        text=f"sampling gains less than greedy search, by a factor of {factor} at least",
+        test=lambda data: (
+            Fraction(TABLE_2[data, "1.0"].speedup) * Fraction(factor) < Fraction(TABLE_2[data, "0.0"].speedup)
+        ),
+        cases=grid(data=_SUMMARIES),
+        where="Table 2, both data sets",
+    )
+
+
+def _below_compression(factor: str = "1") -> Cases:
+    measured = [(row.speedup, row.compression) for row in TABLE_2.values()]
+    measured += [(row.speedup, row.compression) for row in TABLE_3.values()]
+    return Cases(
+        text=f"the speedup times {factor} is below S",
+        test=lambda speedup, compression: Fraction(speedup) * Fraction(factor) < Fraction(compression),
+        cases=rows(*({"speedup": speed, "compression": s} for speed, s in measured)),
+        where=f"the {len(measured)} rows of Tables 2 and 3",
+    )
+
+
+def _speed(tag: int) -> Fraction:
+    return Fraction(TABLE_3[tag].speedup)
+
+
+def _orders(lookup_below: tuple[int, ...] = ()) -> Cases:
+    """Orders that section 5.4 draws from Table 3; a mutant adds settings that prompt lookup is to surpass."""
+    balanced = [{"faster": 8, "slower": tag} for tag in (3, 4, 5, 6, 7)]
+    prompted = [{"faster": 9, "slower": 8}, {"faster": 6, "slower": 5}]
+    lookup = [{"faster": 2, "slower": tag} for tag in (3, 4, *lookup_below)]
+    return Cases(
+        text="one setting of Table 3 is faster than another",
+        test=lambda faster, slower: _speed(faster) > _speed(slower),
+        cases=rows(*balanced, *prompted, *lookup),
+        where="tags: balanced above W = 1 and G = 1; with prompt above without; prompt lookup above tags 3 and 4",
+    )
+
+
+def _best(limit: str = "1.8") -> Cases:
+    """The abstract's largest speedup on MT-Bench against Table 3."""
+    return Cases(
+        text=f"on MT-Bench no speedup rounds above {limit}",
+        test=lambda tag, speed: speed < Fraction(limit) + Fraction(1, 20),
+        cases=rows(*({"tag": tag, "speed": _speed(tag)} for tag in (7, 8, 9))),
+        where="the last three rows of Table 3",
+    )
+
+
+_BEST_BY_PROMPT = Cases(
+    text="1.88 with the prompt as reference, at most 1.78 elsewhere",
+    test=lambda tag: _speed(tag) == Fraction("1.88") if tag == 9 else _speed(tag) <= Fraction("1.78"),
+    cases=grid(tag=TABLE_3),
+    where="the rows of Table 3; tag 9 has the prompt as reference",
+)
+
+
+def _score(at_least: str = "0") -> Cases:
+    return Cases(
+        text=f"the score of MT-Bench is not below by {at_least} or more",
+        test=lambda own, plain: Fraction(own) - Fraction(plain) >= Fraction(at_least),
+        cases=rows(dict(zip(("own", "plain"), SCORES, strict=True))),
+        where="Table 5",
+    )
+
+
+def _gain(method: str, row: tuple[str, str]) -> Fraction:
+    return Fraction(TABLE_6[row][METHODS.index(method)])
+
+
+def _compared(least_pgj: str = "1.1", second: str = "LD") -> Cases:
+    """PJ below 1, PGJ from 1.1 to 1.2, Medusa largest and `second` next."""
+    rest = [each for each in METHODS if each not in {"Medusa", second} and not each.startswith("SD")]
+
+    def ranked(row: tuple[str, str]) -> bool:
+        gauss_seidel = [_gain("PGJ 5", row), _gain("PGJ 16", row)]
+        runner_up = _gain(second, row)
+        return (
+            _gain("PJ", row) < 1
+            and all(Fraction(least_pgj) <= x <= Fraction("1.2") for x in gauss_seidel)
+            and all(_gain("Medusa", row) > runner_up > _gain(name, row) for name in rest)
+        )
+
+    return Cases(
+        text=f"Jacobi slower, Gauss-Seidel-Jacobi from {least_pgj} to 1.2, Medusa first, {second} second",
+        test=ranked,
+        cases=grid(row=TABLE_6),
+        where="the rows of Table 6",
+    )
+
+
+def _sizes(larger: str = "7B", smaller: str = "13B") -> Cases:
+    return Cases(
+        text=f"Lookahead Decoding gains more for {larger} than for {smaller}",
+        test=lambda data: _gain("LD", (larger, data)) > _gain("LD", (smaller, data)),
+        cases=grid(data=_BENCHMARKS),
+        where="Table 6, both data sets",
+    )
+
+
+def _range(low: str = "1.4", high: str = "2.3") -> Cases:
+    """Printed greedy speedups with the settings of Table 4, against the range read off Figure 5."""
+    summaries = [Fraction(TABLE_2[data, "0.0"].speedup) for data in _SUMMARIES]
+    return Cases(
+        text=f"speedups from {low} to {high}",
+        test=lambda speedup: Fraction(low) <= speedup <= Fraction(high),
+        cases=grid(speedup=[*(_gain("LD", row) for row in TABLE_6), _speed(8), *summaries]),
+        where="the greedy speedups of Tables 2, 3 and 6 for balanced branches without prompt",
+    )
+
+
+_ROUGE, _GREEDY_ROUGE, _SAMPLING, _BELOW = _rouge(), _rouge("0.01", ("0.0",)), _sampling(), _below_compression()
+_ORDERS, _BEST, _SCORE, _COMPARED, _SIZES, _RANGE = _orders(), _best(), _score(), _compared(), _sizes(), _range()
+
+
 CLAIMS: tuple[Claim, ...] = (
     repaired(
-        id="LD-N1",
-        source="Lookahead Decoding, section 5.5 and Table 4",
-        statement="The settings of Table 4 cost 120, 80 and 56 times the work of one token on top of it, per step.",
-        assumptions="work proportional to input tokens, attention over the prefix ignored",
+        "LD-N1",
         formula=_EXTRA,
-        printed=partial(searched, _EXTRA, explain=_explain_flops),
-        correction="120, 80 and 56 are totals that contain the current token; the extra work is 119, 79 and 55 tokens.",
         correction_formula=_TOTAL,
         repair=partial(walked, _TOTAL),
-        mutants=(mutant("total", "the current token counted as extra", searched, _TOTAL),),
+        mutants={"total": lambda: searched(_TOTAL)},
     ),
+    proved("LD-N2", formula=_FLASH, mutants={"1.9": _flash("1.9")}),
     proved(
-        id="LD-N2",
-        source="Lookahead Decoding, section 5.2",
-        statement="1.9 times against 1.07 times is a gain of 1.8 times.",
-        assumptions="numbers rounded as printed",
-        formula=_FLASH,
-        verify=partial(walked, _FLASH),
-        mutants=(mutant("1.9", "a gain of 1.9 times", walked, _flash("1.9")),),
-        notes="The ratio can be anything from 1.72 to 1.83, so 1.7 would be as good.",
-    ),
-    proved(
-        id="LD-N3",
-        source="Lookahead Decoding, Appendix E",
-        statement="Mean S with and without FlashAttention differ by less than 0.3 %, on one and several devices by "
-        "less than 0.1 %.",
-        assumptions="means 3.267 and 3.259, 2.558 and 2.557, rounded as printed",
+        "LD-N3",
         formula=_EQUAL_COMPRESSION,
-        verify=partial(walked, _EQUAL_COMPRESSION),
-        mutants=(
-            mutant("0.2 %", "0.2 % with FlashAttention", walked, _equal_compression(flash="0.2")),
-            mutant("0.05 %", "0.05 % over devices", walked, _equal_compression(devices="0.05")),
-        ),
+        mutants={"0.2 %": _equal_compression(flash="0.2"), "0.05 %": _equal_compression(devices="0.05")},
     ),
-    proved(
-        id="LD-N4",
-        source="Lookahead Decoding, section 5.3 and Table 2",
-        statement="Summarisation gains 1.46 to 1.60 times.",
-        assumptions="values as printed",
-        formula=_SAMPLING_RANGE,
-        verify=partial(walked, _SAMPLING_RANGE),
-        mutants=(mutant("1.50", "from 1.50 times", walked, _sampling_range(low="1.50")),),
+    proved("LD-N4", formula=_SAMPLING_RANGE, mutants={"1.50": _sampling_range(low="1.50")}),
+    refuted("LD-N5", formula=_SLOWER, correction_formula=_NOT_FASTER, mutants={"not faster": _NOT_FASTER}),
+    proved("LD-N6", formula=_ROUGE, mutants={"0.05": _rouge("0.05")}),
+    corrected("LD-N7", formula=_SAME_ROUGE, correction_formula=_GREEDY_ROUGE, holds={"0.01": _GREEDY_ROUGE}),
+    proved("LD-N8", formula=_SAMPLING, mutants={"a tenth": _sampling(factor="1.1")}),
+    proved("LD-N9", formula=_BELOW, mutants={"a tenth": _below_compression("1.1")}),
+    proved("LD-N10", formula=_ORDERS, mutants={"every setting": _orders((6,))}),
+    corrected(
+        "LD-N11",
+        formula=_BEST,
+        verify=partial(searched, _BEST, explain=lambda tag, speed: f"row {tag} of Table 3 has {float(speed)}"),
+        correction_formula=_BEST_BY_PROMPT,
+        holds={"1.88": _BEST_BY_PROMPT},
     ),
-    refuted(
-        id="LD-N5",
-        source="Lookahead Decoding, Appendix F and Table 6",
-        statement="Speculative decoding with the two draft models is always slower than plain decoding.",
-        assumptions="values as printed, to one decimal",
-        formula=_SLOWER,
-        verify=partial(searched, _SLOWER),
-        correction="No entry is above 1.0; one (Vicuna-13B with the 1B draft on HumanEval) is 1.0, which the rounding "
-        "leaves open.",
-        correction_formula=_NOT_FASTER,
-        correction_verify=partial(walked, _NOT_FASTER),
-        mutants=(mutant("not faster", "at most 1.0", searched, _NOT_FASTER),),
-    ),
+    proved("LD-N12", formula=_SCORE, mutants={"0.05": _score("0.05")}),
+    proved("LD-N13", formula=_COMPARED, mutants={"1.2": _compared("1.2"), "second": _compared(second="PGJ 5")}),
+    proved("LD-N14", formula=_SIZES, mutants={"13B": _sizes("13B", "7B")}),
+    proved("LD-N15", formula=_RANGE, mutants={"2.0": _range(high="2.0"), "1.6": _range(low="1.6")}),
 )

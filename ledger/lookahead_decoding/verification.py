@@ -1,7 +1,8 @@
-"""Claims of Lookahead Decoding about verification: Theorem A and the printed lines of Algorithms 3 and 4."""
+"""Claims of Lookahead Decoding about Algorithms 3 and 4, Theorem A, and how acceptance is drawn."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import partial
@@ -11,11 +12,12 @@ from ledger.ledger import Claim, Evidence
 from ledger.lookahead_decoding import exact
 from ledger.proving.cases import Case, Cases, Predicate, grid, searched, walked
 from ledger.proving.deferred import sp
-from ledger.proving.formulas import between
-from ledger.proving.records import mutant, proved, proved_with_fix, refuted, verified
+from ledger.proving.formulas import between, one_of, whole
+from ledger.proving.records import proved, proved_with_fix, refuted, repaired, verified
 from ledger.proving.tools import all_of, identity, screened, with_fix
 
 __all__ = ["CLAIMS", "PRESERVED", "verify_theorem_a"]
+
 
 _SIZE = 3
 """n-gram size of the exact runs: two positions to verify and one token more, so acceptance crosses a position."""
@@ -200,121 +202,157 @@ def _nonempty(rules: exact.Rules = exact.AS_PRINTED) -> Cases:
 
 _GREEDY, _LENGTHS, _NONEMPTY = _greedy(), _lengths(), _nonempty()
 _NONEMPTY_FIXED = _nonempty(exact.Rules(current=True))
-_FINITE = "finite vocabulary, exact arithmetic, n-grams fixed before the acceptance draws"
+
+
+def _adversary(independent: bool) -> exact.Law:
+    """P = (1/2, 1/2), one guess. The adversary sees r: it guesses token 1 when r <= 1/2 and token 0 otherwise."""
+    half = Fraction(1, 2)
+    law: exact.Law = {}
+    for low_r, guess in itertools.product((True, False), (0, 1)):
+        weight = half * half if independent else half * (guess == (1 if low_r else 0))
+        emitted = guess if low_r else 1 - guess
+        law[(emitted,)] = law.get((emitted,), Fraction(0)) + weight
+    return law
+
+
+def _indifferent(*, independent: bool = False) -> Cases:
+    """Refuted by a guess that depends on the acceptance draw; a mixture of fixed guesses inherits Theorem A."""
+    return Cases(
+        text="P = (1/2, 1/2) is kept although the guess looks at the acceptance draw r",
+        test=lambda token: _adversary(independent)[(token,)] == Fraction(1, 2),
+        cases=grid(token=(0, 1)),
+        where="two tokens, one guess",
+    )
+
+
+_INDIFFERENT = _indifferent()
+
+
+def _explain_adversary(token: int) -> str:
+    return f"emitted with probability {_adversary(independent=False)[(token,)]}"
+
+
+def _chance(p: Fraction, n: int, *, strict: bool) -> Fraction:
+    """Acceptance on a generator with values k/n in [0, 1): ``r <= p`` against ``r < p``."""
+    return Fraction(sum(1 for k in range(n) if (Fraction(k, n) < p if strict else Fraction(k, n) <= p)), n)
+
+
+def _excluded(*, strict: bool = False) -> Predicate:
+    return Predicate(
+        text=f"a token of probability 0 is never accepted by r {'<' if strict else '<='} P(s), r = k/n",
+        test=lambda n, p: _chance(p, int(n), strict=strict) == 0,
+        domain={"n": whole(1, 64), "p": one_of(0)},
+        at=[{"n": 4, "p": 0}],
+        explain=lambda n, p: f"accepted with probability {_chance(p, int(n), strict=False)}",
+    )
+
+
+_EXCLUDED = _excluded()
+_STRICT_TEST = Cases(
+    text="r < p: chance in [p, p + 1/n), 0 at p = 0",
+    test=lambda n, k: (
+        0 <= _chance(Fraction(k, 12), n, strict=True) - Fraction(k, 12) < Fraction(1, n)
+        and (k > 0 or _chance(Fraction(0), n, strict=True) == 0)
+    ),
+    cases=grid(n=range(1, 17), k=range(13)),
+    where="n <= 16, p = k/12",
+)
+
+
+def _measure(share: str = "1") -> Predicate:
+    """The part of [0, 1] with r <= p, measured at the middles of n equal pieces: off by half a piece at most."""
+
+    def near(p: Fraction, n: Fraction) -> bool:
+        hits = sum(1 for k in range(int(n)) if (k + Fraction(1, 2)) / n <= p)
+        return abs(hits / n - Fraction(share) * p) <= 1 / (2 * n)
+
+    return Predicate(
+        text=f"r <= p holds for {'' if share == '1' else f'{share} '}p of n numbers spread evenly, up to half a number",
+        test=near,
+        domain={"p": between(0, 1, "[]"), "n": whole(1, 100)},
+    )
+
+
+_MEASURE = _measure()
+
+
+def _verify_measure(spread: Predicate = _MEASURE) -> Evidence:
+    """P(r <= p) on U(0, 1) is the length of [0, p], and r <= p against r < p differ by a point of length 0."""
+    p, r = sp.symbols("p r", positive=True)
+    return screened(
+        searched(spread, {"p": "1/2", "n": 2}, {"p": 1, "n": 100}),
+        identity(sp.integrate(1, (r, 0, p)) - p, "length of the part of [0, 1] with r <= p"),
+        identity(sp.integrate(1, (r, p, p)), "length of the part with r = p"),
+    )
+
 
 CLAIMS: tuple[Claim, ...] = (
     proved(
-        id="LD-TA",
-        source="Lookahead Decoding, Theorem A, Algorithm 4 and Appendix B",
-        statement="Algorithm 4 emits tokens with the law of the target, for any n-grams in any order, duplicates "
-        "included.",
-        assumptions=_FINITE,
+        "LD-TA",
         formula=PRESERVED,
         verify=verify_theorem_a,
-        mutants=(
-            mutant("no zero", "line 32 left out", verify_theorem_a, _preserved(exact.Rules(zero=False))),
-            mutant("no norm", "line 33 left out", verify_theorem_a, _preserved(exact.Rules(renormalise=False))),
-            mutant(
-                "no filter",
-                "n-grams with another prefix stay after an acceptance",
-                verify_theorem_a,
-                _preserved(exact.Rules(filter_prefix=False)),
-            ),
-        ),
-        notes="Starting the filter at k = j is right: an earlier n-gram with the accepted token would have been "
-        "rejected with it.",
+        mutants={
+            "no zero": partial(verify_theorem_a, _preserved(exact.Rules(zero=False))),
+            "no norm": partial(verify_theorem_a, _preserved(exact.Rules(renormalise=False))),
+            "no filter": partial(verify_theorem_a, _preserved(exact.Rules(filter_prefix=False))),
+        },
     ),
     proved_with_fix(
-        id="LD-TA-proof",
-        source="Lookahead Decoding, Theorem A, Appendix B, cases 1 (2) and 2 (1)",
-        statement="The mass of a token after rejections is P(v) divided by the product of the rejection probabilities "
-        "r_k.",
-        assumptions="any P, any guesses; no r_k is excluded from being 0",
+        "LD-TA-proof",
         formula=_DIVISIBLE,
         verify=partial(with_fix, _search_divisible, _whole_mass),
-        correction="Valid where all r_k > 0. If P_k(s_k) = 1 the guess is always accepted, the later branches have "
-        "probability 0 and contribute nothing, so the theorem stands (greedy targets are this case).",
         correction_formula=_WHOLE_MASS,
         correction_verify=_whole_mass,
-        mutants=(
-            mutant(
-                "P(s) < 1",
-                "the case P(s) = 1 excluded by assumption",
-                _search_divisible,
-                _divisible("2/3"),
-                "2/3",
-            ),
-        ),
+        mutants={"P(s) < 1": partial(_search_divisible, _divisible("2/3"), "2/3")},
     ),
     refuted(
-        id="LD-A4-mean",
-        source="Lookahead Decoding, Equation 5 applied to Algorithm 4, section 4.2",
-        statement="Equation 5 gives the mean number of tokens that Algorithm 4 emits for b guesses of equal acceptance "
-        "rate.",
-        assumptions="sampling; the guesses differ, as entries of a pool do",
+        "LD-A4-mean",
         formula=_MEAN,
         verify=partial(
             searched, _MEAN, explain=lambda b: f"{_mean_of_algorithm(b)} tokens against {_mean_of_equation(b)}"
         ),
-        correction="The mean is exactly 1 + sum of P(u) over the distinct non-empty prefixes u of the n-grams: what "
-        "one gets by sampling from the target and following the n-grams as a tree.",
         correction_formula=_PREFIX_MEAN,
-        correction_verify=partial(walked, _PREFIX_MEAN),
-        mutants=(mutant("one guess", "b = 1", searched, _mean(1)),),
-        notes="Proof: by Theorem A a step emits tokens with the law of the target. The mass of a rejected guess is set "
-        "to 0, so the step goes on past an emitted token exactly if the token is one of the guesses there. So it goes "
-        "on past a prefix u of the n-grams with probability P(u), and each time it does it emits one more token.",
+        mutants={"one guess": _mean(1)},
     ),
     verified(
-        id="LD-A3",
-        source="Lookahead Decoding, Algorithm 3 and section 3.2",
-        statement="Greedy verification emits the tokens of greedy decoding, as many as the best n-gram has right plus "
-        "one.",
-        assumptions="ties of the argmax broken in one fixed way; at least one n-gram",
-        reach=_GREEDY.where,
+        "LD-A3",
         formula=_GREEDY,
-        verify=partial(walked, _GREEDY),
-        mutants=(
-            mutant("no filter", "n-grams with another prefix stay", walked, _greedy(exact.Rules(filter_prefix=False))),
-            mutant("no extra token", "lines 42 to 44 left out", walked, _greedy(exact.Rules(extra=False))),
-        ),
-        notes="Exhaustive for N = 3 and two tokens; for any N each position repeats the same argument on the n-grams "
-        "that are left.",
+        mutants={
+            "no filter": _greedy(exact.Rules(filter_prefix=False)),
+            "no extra token": _greedy(exact.Rules(extra=False)),
+        },
     ),
-    verified(
-        id="LD-A34-length",
-        source="Lookahead Decoding, Algorithms 3 and 4, line 2",
-        statement="A step emits between 1 and N tokens, hence 1 <= S <= N.",
-        assumptions="at least one n-gram of size N >= 2",
-        reach="N = 3, up to 3 n-grams of two or three tokens",
-        formula=_LENGTHS,
-        verify=partial(walked, _LENGTHS),
-        mutants=(mutant("N - 1", "at most N - 1 tokens", walked, _lengths(_SIZE - 1)),),
-        notes="Each of the N - 1 rounds appends one token and ends the step on a rejection; a full pass appends one "
-        "more.",
-    ),
+    verified("LD-A34-length", formula=_LENGTHS, mutants={"N - 1": _lengths(_SIZE - 1)}),
     refuted(
-        id="LD-A34-nonempty",
-        source="Lookahead Decoding, Algorithms 3 and 4, line 13 (comment)",
-        statement="The list D of distributions is never empty.",
-        assumptions="called from Algorithm 1",
+        "LD-A34-nonempty",
         formula=_NONEMPTY,
         verify=partial(
             searched,
             _NONEMPTY,
             explain=lambda G: "the pool starts empty (Algorithm 1, line 2), so the first step has no n-gram",  # noqa: N803
         ),
-        correction="D must hold the distribution after the current token even when no n-gram matches; then such a step "
-        "is one plain decoding step.",
         correction_formula=_NONEMPTY_FIXED,
-        correction_verify=partial(walked, _NONEMPTY_FIXED),
-        mutants=(
-            mutant(
-                "current distribution",
-                "D starts with the distribution after the current token",
-                searched,
-                _NONEMPTY_FIXED,
-            ),
-        ),
+        mutants={"current distribution": _NONEMPTY_FIXED},
+    ),
+    repaired(
+        "LD-A4-indifferent",
+        formula=_INDIFFERENT,
+        printed=partial(searched, _INDIFFERENT, explain=_explain_adversary),
+        correction_formula=PRESERVED,
+        repair=verify_theorem_a,
+        mutants={"independent guess": lambda: searched(_indifferent(independent=True))},
+    ),
+    proved(
+        "LD-A4-uniform",
+        formula=_MEASURE,
+        verify=_verify_measure,
+        mutants={"99 %": partial(_verify_measure, _measure("0.99"))},
+    ),
+    proved_with_fix(
+        "LD-A4-generator",
+        formula=_EXCLUDED,
+        verify=lambda: with_fix(searched(_EXCLUDED), walked(_STRICT_TEST)),
+        correction_formula=_STRICT_TEST,
+        mutants={"strict": _excluded(strict=True)},
     ),
 )

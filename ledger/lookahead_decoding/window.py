@@ -1,4 +1,4 @@
-"""Claims of Lookahead Decoding about Algorithms 1 and 2: the window, its indices, tokens per step, parallel columns."""
+"""Claims of Lookahead Decoding about Equations 1 to 3, the system of Jacobi, and its window and pool."""
 
 from __future__ import annotations
 
@@ -7,17 +7,85 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ledger.ledger import Claim, Evidence, statement
-from ledger.lookahead_decoding.exact import greedy_models, greedy_run, jacobi_iterations
+from ledger.ledger import Claim, Evidence
+from ledger.lookahead_decoding.exact import Gram, greedy_models, greedy_run, jacobi_iterations
 from ledger.proving.cases import Cases, grid, searched, walked
-from ledger.proving.records import mutant, proved, refuted, verified
+from ledger.proving.records import corrected, proved, refuted, verified
 from ledger.proving.tools import identity
 
 __all__ = ["CLAIMS"]
 
+
+_TOKENS = 3
+"""Positions of the exhaustive runs, on two tokens: 128 greedy targets."""
+_REACH = "outputs of three tokens of two letters"
+_TARGETS = tuple(greedy_models(_TOKENS))
+_SEQUENCES = tuple(itertools.product((0, 1), repeat=_TOKENS))
+_EVERY_DRAFT = grid(target=range(len(_TARGETS)), draft=_SEQUENCES)
+
+
+def _system(most_context: int = _TOKENS) -> Cases:
+    """Sequences that solve Equation 3; each equation sees the last `most_context` tokens before its own."""
+
+    def one_solution(target: int) -> bool:
+        choose = _TARGETS[target]
+        solutions = [
+            y for y in _SEQUENCES if all(y[i] == choose(y[:i][max(0, i - most_context) :]) for i in range(_TOKENS))
+        ]
+        return solutions == [greedy_run(choose, _TOKENS)]
+
+    what = "the system has one solution, the greedy output"
+    return Cases(text=what, test=one_solution, cases=grid(target=range(len(_TARGETS))), where=_REACH, partial=True)
+
+
+def _accepted(target: int, draft: Gram, *, correct: bool) -> Gram:
+    """Draft tokens that match the answers of Equation 2; with the answer at the first mismatch (`correct`)."""
+    choose = _TARGETS[target]
+    out: Gram = ()
+    for token in draft:
+        answer = choose(out)
+        if answer != token:
+            return (*out, answer) if correct else out
+        out = (*out, token)
+    return out
+
+
+def _prefix(shift: int = 0) -> Cases:
+    """Accepted tokens begin the greedy output, for drafts of three tokens; a mutant compares `shift` positions on."""
+
+    def begins(target: int, draft: Gram) -> bool:
+        out = _accepted(target, draft, correct=False)
+        return out[: len(out) - shift] == greedy_run(_TARGETS[target], _TOKENS)[shift : len(out)]
+
+    what = "accepted tokens begin the greedy output"
+    return Cases(text=what, test=begins, cases=_EVERY_DRAFT, where=_REACH, partial=True)
+
+
+def _advances(target: int, draft: Gram) -> bool:
+    """With the answer at the first mismatch a step adds greedy tokens, at least one."""
+    out = _accepted(target, draft, correct=True)
+    return len(out) > 0 and out == greedy_run(_TARGETS[target], len(out))
+
+
+_SYSTEM, _PREFIX = _system(), _prefix()
+_PROGRESS = Cases(
+    text="a step adds at least one token (the target's next token is 0)",
+    test=lambda draft: bool(_accepted(0, (draft,), correct=False)),
+    cases=grid(draft=(0, 1)),
+    where="a target that answers 0 first, drafts of one token",
+)
+_ANSWER_TOO = Cases(
+    text="with the answer at the first mismatch each step advances",
+    test=_advances,
+    cases=_EVERY_DRAFT,
+    where=_REACH,
+    partial=True,
+)
+
+
 _SIZE = 3
 """Tokens of the exhaustive Jacobi runs."""
-_TARGETS = tuple(greedy_models(_SIZE))
+_GREEDY = tuple(greedy_models(_SIZE))
 _GUESSES = tuple(itertools.product((0, 1), repeat=_SIZE))
 
 
@@ -25,13 +93,13 @@ def _jacobi(spare: int = 0) -> Cases:
     """All 128 greedy targets and all 8 first guesses of 3 tokens."""
 
     def reaches(target: int, guess: tuple[int, ...]) -> bool:
-        updates, out = jacobi_iterations(_TARGETS[target], guess)
-        return updates <= _SIZE - spare and out == greedy_run(_TARGETS[target], _SIZE)
+        updates, out = jacobi_iterations(_GREEDY[target], guess)
+        return updates <= _SIZE - spare and out == greedy_run(_GREEDY[target], _SIZE)
 
     return Cases(
         text=f"greedy decoding of 3 tokens within {_SIZE - spare} updates",
         test=reaches,
-        cases=grid(target=range(len(_TARGETS)), guess=_GUESSES),
+        cases=grid(target=range(len(_GREEDY)), guess=_GUESSES),
         where="m = 3 tokens of two letters",
         partial=True,
     )
@@ -159,90 +227,43 @@ _INDEX, _INDEX_FIXED = _index(), _index(last=-1, highest=19)
 
 
 CLAIMS: tuple[Claim, ...] = (
-    verified(
-        id="LD-A2",
-        source="Lookahead Decoding, section 2 and Algorithm 2",
-        statement="Jacobi decoding reaches the greedy output of m tokens in at most m updates from any first guess.",
-        assumptions="greedy target, exact arithmetic",
-        reach=_JACOBI.where,
-        formula=_JACOBI,
-        verify=partial(walked, _JACOBI),
-        mutants=(mutant("m - 1", "at most m - 1 updates", walked, _jacobi(spare=1)),),
-        notes="Exhaustive for m = 3 on two tokens; in general the first t tokens are right after t updates, since "
-        "token t + 1 depends on the first t only.",
+    verified("LD-E1", formula=_SYSTEM, mutants={"one token": _system(1)}),
+    verified("LD-E2", formula=_PREFIX, mutants={"shifted": _prefix(1)}),
+    corrected(
+        "LD-E2-progress",
+        formula=_PROGRESS,
+        verify=partial(
+            searched,
+            _PROGRESS,
+            explain=lambda draft: "no token matches, and none is added; a draft of the same token again never ends",
+        ),
+        correction_formula=_ANSWER_TOO,
+        holds={"answer too": _ANSWER_TOO},
     ),
-    verified(
-        id="LD-A1-progress",
-        source="Lookahead Decoding, Algorithm 1, lines 5 to 10 and 20",
-        statement="An iteration i that is not skipped starts with exactly i entries of o, so o_(i-1) is the current "
-        "token.",
-        assumptions="each verification emits at least one token",
-        reach=_IN_STEP.where,
-        formula=_IN_STEP,
-        verify=partial(walked, _IN_STEP),
-        mutants=(mutant("one behind", "i - 1 entries", walked, _in_step(lag=1)),),
-        notes="size(o) >= i + 1 after iteration i, by induction; so o_1 to o_m exist at the end.",
-    ),
+    verified("LD-A2", formula=_JACOBI, mutants={"m - 1": _jacobi(spare=1)}),
+    verified("LD-A1-progress", formula=_IN_STEP, mutants={"one behind": _in_step(lag=1)}),
     refuted(
-        id="LD-A1-index",
-        source="Lookahead Decoding, Algorithm 1, lines 14 and 22",
-        statement="The context of iteration i is o_1 to o_i.",
-        assumptions="o_0 is the last prompt token, as in line 5",
+        "LD-A1-index",
         formula=_INDEX,
         verify=partial(searched, _INDEX, explain=lambda i: f"o holds o_0 to o_{i - 1} then"),
-        correction="The context is o_1 to o_(i-1) after the prompt (which already contains o_0): o_i is what the "
-        "iteration is to find.",
         correction_formula=_INDEX_FIXED,
-        correction_verify=partial(walked, _INDEX_FIXED),
-        mutants=(mutant("shorter", "o_1 to o_(i-1)", searched, _index(last=-1)),),
-        notes="Line 20 has a second slip of the same kind: it assigns g^i where the loop variable is j.",
+        mutants={"shorter": _index(last=-1)},
     ),
     refuted(
-        id="LD-A1-ngram",
-        source="Lookahead Decoding, Algorithm 1, lines 13 and 26",
-        statement="Each n-gram put into the pool is a piece of one trajectory: its last token was generated after its "
-        "first N - 1.",
-        assumptions="N >= 2, every column j of the window",
+        "LD-A1-ngram",
         formula=_TRAJECTORY,
         verify=partial(searched, _TRAJECTORY, explain=_explain_trajectory),
-        correction="True for j >= 2. Column 1 was generated after the current token, so its n-gram must start with "
-        "o_(i-1), not with the old guess w_1^(i+1-N).",
         correction_formula=_TRAJECTORY_FIXED,
-        correction_verify=partial(walked, _TRAJECTORY_FIXED),
-        mutants=(mutant("current token first", "column 1 starts with o_(i-1)", searched, _trajectory(first=True)),),
-        notes="Costs acceptance, not correctness: Theorem A holds for any n-grams.",
+        mutants={"current token first": _trajectory(first=True)},
     ),
     proved(
-        id="LD-TOKENS",
-        source="Lookahead Decoding, section 4.2 and section 5.5",
-        statement="A decoding step feeds (W + G) (N - 1) tokens to the model.",
-        expression=statement("lookahead_decoding", "step_tokens"),
-        assumptions="N >= 2, W >= 1, all G guesses found; tokens as in line 13 of Algorithm 1",
+        "LD-TOKENS",
         formula=_STEP_TOKENS,
         verify=_verify_tokens,
-        mutants=(
-            mutant("N", "(W + G) N", _verify_tokens, _step_tokens(lambda w, n, g: (w + g) * n)),
-            mutant(
-                "current token apart",
-                "one token more",
-                _verify_tokens,
-                _step_tokens(lambda w, n, g: (w + g) * (n - 1) + 1),
-            ),
-        ),
-        notes="Exact, not only roughly: the current token takes the place of the first window token. Fig. 2 (W = 5, N "
-        "= 4, G = 2): 21.",
+        mutants={
+            "N": partial(_verify_tokens, _step_tokens(lambda w, n, g: (w + g) * n)),
+            "current token apart": partial(_verify_tokens, _step_tokens(lambda w, n, g: (w + g) * (n - 1) + 1)),
+        },
     ),
-    verified(
-        id="LD-LP",
-        source="Lookahead Decoding, section 3.4",
-        statement="Columns of the window can run on different devices without communication if the current token and "
-        "the oldest row are computed on each.",
-        assumptions="contexts as in line 13 of Algorithm 1",
-        reach=_COLUMNS.where,
-        formula=_COLUMNS,
-        verify=partial(walked, _COLUMNS),
-        mutants=(mutant("nothing shared", "columns share no window token", walked, _columns(0)),),
-        notes="The device of column W holds all W tokens of that row, so work per device never falls below W: with G = "
-        "W at most a factor 2 (N - 1) is gained, however many devices there are.",
-    ),
+    verified("LD-LP", formula=_COLUMNS, mutants={"nothing shared": _columns(0)}),
 )

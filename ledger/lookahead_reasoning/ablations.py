@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import partial
 
 from ledger.ledger import Claim
 from ledger.lookahead_reasoning.tables import measured
-from ledger.proving.cases import Cases, grid, rows, searched, walked
-from ledger.proving.records import corrected, mutant, proved, refuted
+from ledger.proving.cases import Cases, grid, rows
+from ledger.proving.records import corrected, proved, refuted
 from ledger.proving.rounding import could_round_to, printed
 from theory.published.lookahead_reasoning import TABLE_2, TABLE_3, VERIFIERS
 
@@ -96,6 +95,7 @@ _MIRRORED = Cases(
     test=lambda strict, loose: strict <= 1 and _near(loose, "2"),
     cases=rows({"strict": _drop("Emb. 0.95", 1), "loose": _drop("Emb. 0.85", 1)}),
     where="Table 2, AIME",
+    explain=lambda strict, loose: f"{float(strict)} points are lost at 0.95, {float(loose)} at 0.85",
 )
 _ORDER = Cases(
     text="the stricter threshold accepts less and loses less accuracy",
@@ -106,10 +106,6 @@ _ORDER = Cases(
     cases=grid(data=_DATA),
     where="Table 2, both data sets",
 )
-
-
-def _explain_mirrored(strict: Fraction, loose: Fraction) -> str:
-    return f"{float(strict)} points are lost at 0.95, {float(loose)} at 0.85"
 
 
 def _lost(data: str, judge: str, index: int, narrower: int = 0) -> Fraction:
@@ -158,11 +154,8 @@ def _lift(only: str = "") -> Cases:
         test=lambda token, both: _both_round(token, both, "1.4", "2.1"),
         cases=rows(*cells),
         where=only or "the 14 cells of Table 1",
+        explain=lambda token, both: f"from {float(token)} to {float(both)}",
     )
-
-
-def _explain_lift(token: Fraction, both: Fraction) -> str:
-    return f"from {float(token)} to {float(both)}"
 
 
 def _facts_of_lift(fact: str) -> bool:
@@ -199,135 +192,17 @@ _STRONGER, _LIFT, _MOST = _stronger(), _lift(), _most()
 
 
 CLAIMS: tuple[Claim, ...] = (
-    refuted(
-        id="LR-P8",
-        source="Lookahead Reasoning, Abstract, speedup across benchmarks, against Table 1",
-        statement="Across GSM8K, AIME and other benchmarks the speedup of token-level speculation rises from 1.4 to "
-        "2.1.",
-        assumptions="Table 1, both pairs of models; 'across' is read as on each",
-        formula=_LIFT,
-        correction_formula=_LIFT_ONCE,
-        verify=partial(searched, _LIFT, explain=_explain_lift),
-        correction="On GSM8K with the DeepSeek pair, from 1.39 to 2.11, as Section 1 says; in no other of the 14 cells "
-        "does the combination reach 2.05. The means of the 14 cells are 1.39 and 1.62.",
-        correction_verify=partial(walked, _LIFT_ONCE),
-        mutants=(mutant("GSM8K", "GSM8K with the DeepSeek pair", searched, _lift("GSM8K, DeepSeek")),),
-    ),
+    refuted("LR-P8", formula=_LIFT, correction_formula=_LIFT_ONCE, mutants={"GSM8K": _lift("GSM8K, DeepSeek")}),
+    proved("LR-P9", formula=_MOST, mutants={"2.10": _most("2.10"), "1.39": _most(lowest="1.39")}),
     proved(
-        id="LR-P9",
-        source="Lookahead Reasoning, Section 4.1, combined speedup",
-        statement="The combined speedup reaches 2.11; its smallest value is 1.32.",
-        assumptions="Table 1",
-        formula=_MOST,
-        verify=partial(walked, _MOST),
-        mutants=(
-            mutant("2.10", "at most 2.10", walked, _most("2.10")),
-            mutant("1.39", "at least 1.39", walked, _most(lowest="1.39")),
-        ),
-        notes="The largest value is the paper's; the smallest, Qwen3 on LiveCodeBench, stands in the table only.",
-    ),
-    proved(
-        id="LR-P10",
-        source="Lookahead Reasoning, Section 4.3, losses of accuracy by verifier",
-        statement="Random acceptance loses about 3.5 points on GSM8K and 11 on AIME, embeddings at 0.85 about 2 on "
-        "GSM8K, scores at 9 lose 5.9 and 12.5.",
-        assumptions="Table 2; means rounded as printed",
+        "LR-P10",
         formula=_DROPS,
-        verify=partial(walked, _DROPS),
-        mutants=(
-            mutant("12", "12 on AIME", walked, _drops((("Random", 1, "12"),))),
-            mutant("6.2", "6.2 with scores on GSM8K", walked, _drops((("Score 9", 0, "6.2"),))),
-        ),
-        notes="The paper writes per cent and means points.",
+        mutants={"12": _drops((("Random", 1, "12"),)), "6.2": _drops((("Score 9", 0, "6.2"),))},
     ),
-    proved(
-        id="LR-P11",
-        source="Lookahead Reasoning, Section 4.3, judges",
-        statement="A judge of either size loses no accuracy on GSM8K, and at most 1 to 2 points on AIME.",
-        assumptions="Table 2, printed means",
-        formula=_JUDGED,
-        verify=partial(walked, _JUDGED),
-        mutants=(
-            mutant("one", "at most 1 point", walked, _judges("1")),
-            mutant("embedding", "embeddings at 0.95", walked, _judges("2", ("Emb. 0.95",))),
-        ),
-        notes="On AIME 1.6 and 1.8 points, within the printed standard deviations.",
-    ),
-    proved(
-        id="LR-P12",
-        source="Lookahead Reasoning, Section 4.3, random acceptance",
-        statement="Random acceptance accepts no more steps than the judges, and loses more accuracy.",
-        assumptions="Table 2, both data sets",
-        formula=_AT_RANDOM,
-        verify=partial(walked, _AT_RANDOM),
-        mutants=(
-            mutant(
-                "scores",
-                "than scores at 9",
-                walked,
-                _random(("Score 9",)),
-            ),
-        ),
-    ),
-    corrected(
-        id="LR-P13",
-        source="Lookahead Reasoning, Section 4.3, embeddings on AIME",
-        statement="The pattern of GSM8K, where the threshold 0.95 keeps the accuracy and 0.85 loses about 2 points, is "
-        "mirrored on AIME.",
-        assumptions="Table 2; 'keeps' is read as loses at most 1 point",
-        formula=_MIRRORED,
-        correction_formula=_ORDER,
-        verify=partial(searched, _MIRRORED, explain=_explain_mirrored),
-        correction="What is mirrored is the order: the stricter threshold accepts less and loses less. On AIME it "
-        "still loses 4.1 points, and 0.85 loses 6.8.",
-        holds=mutant("order", "the order of the two thresholds", walked, _ORDER),
-        notes="Both losses are within the printed standard deviations of about 6 points.",
-    ),
-    proved(
-        id="LR-P14",
-        source="Lookahead Reasoning, Section 4.3, scores",
-        statement="Scores of the target lose more accuracy than any other verifier, at either threshold.",
-        assumptions="Table 2, both data sets; random acceptance among the others",
-        formula=_SCORED,
-        verify=partial(walked, _SCORED),
-        mutants=(
-            mutant(
-                "each other",
-                "than scores at 7 too",
-                walked,
-                _scores(("Random", "Score 7")),
-            ),
-        ),
-    ),
-    proved(
-        id="LR-P15",
-        source="Lookahead Reasoning, Section 4.3, accuracy of wider trees",
-        statement="With the 7B judge every wider tree is less accurate than W = 1, more so on AIME24 from W = 4 on.",
-        assumptions="Table 3, printed means",
-        formula=_WIDTHS,
-        verify=partial(walked, _WIDTHS),
-        mutants=(
-            mutant("each step", "than the next narrower tree", walked, _widths(each_step=True)),
-            mutant("32B", "with the 32B judge", walked, _widths(judge="32B")),
-        ),
-        notes="On GSM8K accuracy rises again from W = 4 to W = 8, 91.1 to 91.5. All differences are below the printed "
-        "standard deviations.",
-    ),
-    proved(
-        id="LR-P16",
-        source="Lookahead Reasoning, Section 4.3, a stronger judge",
-        statement="With the 32B judge wider trees lose nothing on GSM8K, and on both data sets less than with the 7B "
-        "judge.",
-        assumptions="Table 3, printed means",
-        formula=_STRONGER,
-        verify=partial(walked, _STRONGER),
-        mutants=(
-            mutant(
-                "gain",
-                "they gain half a point on GSM8K",
-                walked,
-                _stronger("1/2"),
-            ),
-        ),
-    ),
+    proved("LR-P11", formula=_JUDGED, mutants={"one": _judges("1"), "embedding": _judges("2", ("Emb. 0.95",))}),
+    proved("LR-P12", formula=_AT_RANDOM, mutants={"scores": _random(("Score 9",))}),
+    corrected("LR-P13", formula=_MIRRORED, correction_formula=_ORDER, holds={"order": _ORDER}),
+    proved("LR-P14", formula=_SCORED, mutants={"each other": _scores(("Random", "Score 7"))}),
+    proved("LR-P15", formula=_WIDTHS, mutants={"each step": _widths(each_step=True), "32B": _widths(judge="32B")}),
+    proved("LR-P16", formula=_STRONGER, mutants={"gain": _stronger("1/2")}),
 )

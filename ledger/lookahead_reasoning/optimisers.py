@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import partial
 
 from ledger.ledger import Claim, Evidence
 from ledger.lookahead_reasoning import exact
@@ -18,7 +19,7 @@ from ledger.lookahead_reasoning.hybrid.theorem_4 import distance_to_limit
 from ledger.proving.cases import Cases, Predicate, rows, searched, walked
 from ledger.proving.domains import Point
 from ledger.proving.formulas import between, whole
-from ledger.proving.records import mutant, proved
+from ledger.proving.records import proved
 from ledger.proving.tools import all_of, exhaustive, screened
 
 __all__ = ["CLAIMS", "best_split"]
@@ -160,36 +161,22 @@ def _floor_rule(losses: Cases, bounded: Predicate = _BOUNDED) -> Evidence:
 
 CLAIMS: tuple[Claim, ...] = (
     proved(
-        id="LR-X1",
-        source="Lookahead Reasoning, Section 3.3, Equation (5), a search over divisors of M (derived here)",
-        statement="Under k1 k2 <= M the best pair need not have k1 k2 = M, so an optimiser over the divisors of M is "
-        "wrong: first at M = 3 where both levels gain, and under Theorem 3's hypotheses (even M, (6), strict (7) and "
-        "(8)) first at M = 6, where (2, 2) beats (2, 3) and (3, 2).",
-        assumptions="alpha_i = 4/9, c_i = 2/5 at M = 3; alpha_i = 3/10, c_i = 1/10 at M = 6, synchronous",
+        "LR-X1",
         formula=_MISSED,
         verify=lambda: _smallest(_MISSED),
-        mutants=(
-            mutant("four", "at M = 4 for 6", _smallest, _missed_at({**_LEVEL_6, "M": "4"})),
-            mutant("two", "at M = 2 for 3", _smallest, _missed_at({**_LEVEL_3, "M": "2"})),
-        ),
-        notes="At a prime M the divisors offer no hybrid at all. Lemma 5 maximises over them; the proof of Theorem 3 "
-        "does not need that they hold the optimum.",
+        mutants={
+            "four": partial(_smallest, _missed_at({**_LEVEL_6, "M": "4"})),
+            "two": partial(_smallest, _missed_at({**_LEVEL_3, "M": "2"})),
+        },
     ),
     proved(
-        id="LR-X2",
-        source="Lookahead Reasoning, Section 3.3, Equation (5), an optimiser with the printed floor (derived here)",
-        statement="With f_async switching at floor(1/c1) the optimiser promises at least the optimum of the switch at "
-        "the ceiling, may choose another split, from M = 2 on, and loses at most the factor S1/S2(floor(1/c1)) by it.",
-        assumptions="0 < alpha_i < 1, 0 < c1 <= 1/2, 0 < c2 < 1, M >= 2, min(ceil(1/c1), k1) k2 <= M",
+        "LR-X2",
         formula=_BOUNDED,
         verify=lambda: _floor_rule(_LOSSES),
-        mutants=(
-            mutant("ceiling", "the switch at the ceiling chooses otherwise", _floor_rule, _losses(switch="ceil")),
-            mutant("fifteen percent", "15 % is lost at each of the points", _floor_rule, _losses("3/20")),
-            mutant("less", "0.01 less than the factor", _floor_rule, _LOSSES, _bounded("floor", Fraction(1, 100))),
-        ),
-        notes="At alpha1 = 7/10, c1 = 2/5, alpha2 = 3/4, c2 = 1/20, M = 2 it takes (2, 1) for (1, 2) and loses 6 %; in "
-        "the box of Theorem 4, at c1 = 1000/3999 and M = 32, (3, 8) for (4, 8) and 13 %. At M = 1 there is one pair. "
-        "`best_hybrid` switches at the ceiling.",
+        mutants={
+            "ceiling": partial(_floor_rule, _losses(switch="ceil")),
+            "fifteen percent": partial(_floor_rule, _losses("3/20")),
+            "less": partial(_floor_rule, _LOSSES, _bounded("floor", Fraction(1, 100))),
+        },
     ),
 )

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from fractions import Fraction
+from functools import partial
+from typing import Final
 
 import sympy as sp
 
-from ledger.lookahead_reasoning.formulas.forms import speedup, stationarity
+from ledger.lookahead_reasoning.forms import speedup, stationarity
+from ledger.proving.reading import read
 from theory.errors import ParameterError
 
 __all__ = [
@@ -22,17 +25,11 @@ __all__ = [
     "K1",
     "STATEMENTS",
     "C",
-    "any_of",
-    "best_of_speedup",
-    "clean_probability",
     "confspec_pipeline_speedup",
     "confspec_speedup",
     "doubling_ratio",
-    "draft_steps_per_commit",
     "evaluate",
     "expected_accepted_steps",
-    "expected_accepted_steps_limited",
-    "expected_false_accepts",
     "expected_intervals",
     "expected_partial_batch",
     "expected_tokens",
@@ -41,15 +38,12 @@ __all__ = [
     "f_async_unsaturated",
     "f_sync",
     "g",
-    "graded_speedup",
     "h",
     "lambert_optimum",
-    "mean_acceptance",
     "parallel_dim",
     "parallel_dim_f",
     "speedup",
     "stationarity",
-    "target_steps_per_commit",
     "walltime_leviathan_2023",
 ]
 
@@ -57,34 +51,15 @@ ALPHA, ALPHA1, ALPHA2 = sp.symbols("alpha alpha1 alpha2", positive=True)
 C, C1, C2 = sp.symbols("c c1 c2", nonnegative=True)
 GAMMA = sp.Symbol("gamma", nonnegative=True, integer=True)
 K1, K2 = sp.symbols("k1 k2", positive=True, integer=True)
-LIMIT = sp.Symbol("limit", nonnegative=True, integer=True)
 
 
 WIDTH = sp.Symbol("width", positive=True, integer=True)
-SCORE_COST, SELECT_COST = sp.symbols("score_cost select_cost", nonnegative=True)
 GATE_COST, JUDGE_COST, ESCALATION = sp.symbols("gate_cost judge_cost escalation", nonnegative=True)
-WRONG, WRONG_TARGET, CORRUPTION = sp.symbols("wrong wrong_target corruption", nonnegative=True)
-N_STEPS = sp.Symbol("n_steps", positive=True, integer=True)
 
 
 def f_sync() -> sp.Expr:
     """LR Theorem 1: ``k1`` target generations in parallel, ``k1 - 1`` drafts."""
     return speedup(ALPHA1, C1, K1)
-
-
-def any_of() -> sp.Expr:
-    """One of ``width`` independent drafts is accepted (LR, multi-branch drafting, if siblings were independent)."""
-    return 1 - (1 - ALPHA1) ** WIDTH
-
-
-def graded_speedup() -> sp.Expr:
-    """Draft, score, and the target's own step where the score is too low: a mean step takes c1 + s + (1 - alpha1)."""
-    return 1 / (C1 + SCORE_COST + 1 - ALPHA1)
-
-
-def best_of_speedup() -> sp.Expr:
-    """The same with the best of ``width`` drafts made side by side."""
-    return 1 / (C1 + SELECT_COST + (1 - ALPHA1) ** WIDTH)
 
 
 def confspec_speedup(fallback: str = "printed") -> sp.Expr:
@@ -101,27 +76,6 @@ def confspec_speedup(fallback: str = "printed") -> sp.Expr:
     checked = (1 - p**K1) / (1 - p)
     check = GATE_COST + (1 - (1 - ESCALATION) ** WIDTH) * JUDGE_COST
     return (passed + own) / (K1 * C1 + 1 + checked * check + fresh)
-
-
-def _right() -> sp.Expr:
-    """A step that stands is right: neither a wrong draft was accepted nor did the target err."""
-    return 1 - ALPHA1 * WRONG - (1 - ALPHA1) * WRONG_TARGET
-
-
-def clean_probability() -> sp.Expr:
-    """None of the first ``n_steps`` steps is wrong, each independently."""
-    return _right() ** N_STEPS
-
-
-def mean_acceptance() -> sp.Expr:
-    """Acceptance averaged over positions: a share ``corruption`` of it is lost once a wrong step stands before."""
-    clean = (1 - _right() ** N_STEPS) / (1 - _right()) / N_STEPS
-    return ALPHA1 * (1 - CORRUPTION + CORRUPTION * clean)
-
-
-def expected_false_accepts() -> sp.Expr:
-    """Wrong drafts among the accepted ones of an answer."""
-    return N_STEPS * WRONG * mean_acceptance()
 
 
 def g() -> sp.Expr:
@@ -188,29 +142,9 @@ def expected_accepted_steps() -> sp.Expr:
     return ALPHA1 / (1 - ALPHA1)
 
 
-def expected_accepted_steps_limited() -> sp.Expr:
-    """E[min(X, limit)]: one for each draft position up to the limit that is reached accepted."""
-    return ALPHA1 * (1 - ALPHA1**LIMIT) / (1 - ALPHA1)
-
-
 def parallel_dim(mode: str = "async") -> sp.Expr:
     """LR Equation (1): target positions in flight, both levels."""
     return parallel_dim_f(mode) * K2
-
-
-def target_steps_per_commit(mode: str = "async") -> sp.Expr:
-    """Target steps started per committed step: k1 per cycle, or (async) X + K per stage, K the parallel dimension."""
-    if mode == "sync":
-        return K1 * (1 - ALPHA1) / (1 - ALPHA1**K1)
-    mean = expected_accepted_steps()
-    return (mean + parallel_dim_f("async")) / (mean + 1)
-
-
-def draft_steps_per_commit(mode: str = "async") -> sp.Expr:
-    """Draft steps started per committed step: sync k1 - 1 per cycle; async one with each target."""
-    if mode == "sync":
-        return (K1 - 1) * (1 - ALPHA1) / (1 - ALPHA1**K1)
-    return target_steps_per_commit("async")
 
 
 def expected_intervals() -> sp.Expr:
@@ -234,22 +168,39 @@ def lambert_optimum() -> sp.Expr:
     return (-sp.LambertW(-sp.exp(-1 - rate * offset), -1) - 1) / rate - offset
 
 
-STATEMENTS: Mapping[str, Callable[[], sp.Expr]] = {
-    "any_of": any_of,
-    "best_of_speedup": best_of_speedup,
-    "clean_probability": clean_probability,
+_RIGHT: Final = "(1 - alpha1 * wrong - (1 - alpha1) * wrong_target)"
+"""A step that stands is right: neither a wrong draft was accepted nor did the target err."""
+_CLEAN: Final = f"(1 - {_RIGHT}**n_steps) / (1 - {_RIGHT}) / n_steps"
+_ACCEPTANCE: Final = f"alpha1 * (1 - corruption + corruption * {_CLEAN})"
+_IN_FLIGHT: Final = "(alpha1 / (1 - alpha1) + Min(ceiling(1 / c1), k1)) / (alpha1 / (1 - alpha1) + 1)"
+_TEXTS: Final = {
+    # one of `width` independent drafts is accepted
+    "any_of": "1 - (1 - alpha1)**width",
+    # draft, score, and the target's own step where the score is too low; then the best of `width` drafts
+    "graded_speedup": "1 / (c1 + score_cost + 1 - alpha1)",
+    "best_of_speedup": "1 / (c1 + select_cost + (1 - alpha1)**width)",
+    # E[min(X, limit)]: one for each draft position up to the limit that is reached accepted
+    "expected_accepted_steps_limited": "alpha1 * (1 - alpha1**limit) / (1 - alpha1)",
+    # none of the first `n_steps` steps is wrong; acceptance of which a share is lost once a wrong step stands before
+    "clean_probability": f"{_RIGHT}**n_steps",
+    "mean_acceptance": _ACCEPTANCE,
+    "expected_false_accepts": f"n_steps * wrong * {_ACCEPTANCE}",
+    # steps started per committed step: k1 per cycle (k1 - 1 drafts), or (async) X + K per stage, K in flight at most
+    "target_steps_per_commit_sync": "k1 * (1 - alpha1) / (1 - alpha1**k1)",
+    "draft_steps_per_commit_sync": "(k1 - 1) * (1 - alpha1) / (1 - alpha1**k1)",
+    "target_steps_per_commit_async": _IN_FLIGHT,
+    "draft_steps_per_commit_async": _IN_FLIGHT,
+    "saturation_depth": "ceiling(1 / c1)",
+}
+STATEMENTS: Mapping[str, Callable[[], sp.Basic]] = {
+    **{name: partial(read, text) for name, text in _TEXTS.items()},
     "confspec_pipeline_speedup_printed": lambda: confspec_pipeline_speedup("printed"),
     "confspec_pipeline_speedup_reuse": confspec_pipeline_speedup,
     "confspec_pipeline_speedup_text": lambda: confspec_pipeline_speedup("text"),
     "confspec_speedup_printed": confspec_speedup,
     "confspec_speedup_reuse": lambda: confspec_speedup("reuse"),
     "confspec_speedup_text": lambda: confspec_speedup("text"),
-    "graded_speedup": graded_speedup,
-    "draft_steps_per_commit_async": draft_steps_per_commit,
-    "draft_steps_per_commit_sync": lambda: draft_steps_per_commit("sync"),
     "expected_accepted_steps": expected_accepted_steps,
-    "expected_accepted_steps_limited": expected_accepted_steps_limited,
-    "expected_false_accepts": expected_false_accepts,
     "expected_intervals": expected_intervals,
     "expected_partial_batch": expected_partial_batch,
     "expected_tokens": expected_tokens,
@@ -261,14 +212,10 @@ STATEMENTS: Mapping[str, Callable[[], sp.Expr]] = {
     "h_async": h,
     "h_sync": lambda: h("sync"),
     "lambert_optimum": lambert_optimum,
-    "mean_acceptance": mean_acceptance,
     "parallel_dim_async": parallel_dim,
     "parallel_dim_sync": lambda: parallel_dim("sync"),
     "parallel_dim_f_async": parallel_dim_f,
     "parallel_dim_f_sync": lambda: parallel_dim_f("sync"),
-    "saturation_depth": lambda: sp.ceiling(1 / C1),
-    "target_steps_per_commit_async": target_steps_per_commit,
-    "target_steps_per_commit_sync": lambda: target_steps_per_commit("sync"),
     "walltime_leviathan_2023": walltime_leviathan_2023,
 }
 """Name of the numeric function (with its mode, where it has one) -> builder of its statement."""

@@ -12,7 +12,7 @@ from ledger.lookahead_reasoning import exact
 from ledger.proving.cases import Cases, Predicate, grid, rows, searched, walked
 from ledger.proving.deferred import sp
 from ledger.proving.formulas import between, one_of, whole
-from ledger.proving.records import corrected, mutant, proved, refuted, repaired
+from ledger.proving.records import corrected, proved, refuted, repaired
 from ledger.proving.tools import identity, prove_identity
 from theory.published.lookahead_reasoning import DATASETS, PAIRS, TABLE_1, TABLE_3, both_pairs
 
@@ -177,11 +177,8 @@ def _tree_targets(*, one_per_depth: bool) -> Cases:
         cases=grid(width=(1, 2, 3), gamma=(1, 2, 3)),
         where="W <= 3, depth <= 3",
         partial=True,
+        explain=lambda width, gamma: f"{_continuations(width, gamma)} different prefixes each need a continuation",
     )
-
-
-def _explain_tree(width: int, gamma: int) -> str:
-    return f"{_continuations(width, gamma)} different prefixes each need a continuation"
 
 
 _COMMON, _COVERED = _share("0.52", "0.8", 7), _share("0.401326592", "0.8", 9)
@@ -204,127 +201,35 @@ def _tree_proof() -> Evidence:
 
 CLAIMS: tuple[Claim, ...] = (
     refuted(
-        id="LR-P1",
-        source="Lookahead Reasoning, Section 3.3, conditions of the theorem",
-        statement="Acceptance rates between 0.52 and 0.8 are common in the paper's experiments.",
-        assumptions="step-level acceptance of Table 1; common: in at least half of its 14 cells",
+        "LR-P1",
         formula=_COMMON,
         correction_formula=_COVERED,
-        verify=partial(walked, _COMMON),
-        correction="3 of the 14 step acceptance rates of Table 1 lie in (0.52, 0.8); they run from 0.30 to 0.63. "
-        "With the sharp limit of LR-T4d, 0.4014, the theorem covers 9 of the 14.",
-        correction_verify=partial(walked, _COVERED),
-        mutants=(mutant("three", "at least 3 cells", walked, _share("0.52", "0.8", 3)),),
-        notes="The token-level rate alpha2 of the n-gram drafts is not reported.",
+        mutants={"three": lambda: walked(_share("0.52", "0.8", 3))},
     ),
-    corrected(
-        id="LR-P2",
-        source="Lookahead Reasoning, Section 3.3, combined speedup, against Table 1",
-        statement="The speedups of step-level and token-level speculation multiply: the measured combined speedup "
-        "is the product of the two measured alone, up to rounding.",
-        assumptions="Table 1: rows LR, SD, SD+LR; each entry exact to half a unit of its last digit",
-        formula=_PRODUCT,
-        correction_formula=_LOOSER,
-        verify=partial(walked, _PRODUCT),
-        correction="In all 14 cells the product is an upper estimate; measured values are 0.87 to 0.99 of it (1.36 "
-        "x 1.53 = 2.08 against 1.82 on AIME24).",
-        holds=mutant("looser", "at least 0.87 of the product", walked, _LOOSER),
-        notes="Only Qwen3 on GPQA agrees within rounding. See LR-S10 for when the model itself multiplies.",
-    ),
+    corrected("LR-P2", formula=_PRODUCT, correction_formula=_LOOSER, holds={"looser": _LOOSER}),
     repaired(
-        id="LR-S10",
-        source="Lookahead Reasoning, Section 3.3, combined speedup",
-        statement="The combined speedup is h(k1, k2) = f(k1) g(k2), with c1 measured without token-level speculation.",
-        assumptions="constant step times; token-level speculation may speed up draft and target by different factors",
+        "LR-S10",
         formula=_COMBINED,
         correction_formula=_COMBINED_SAME,
         printed=partial(_search_combined, _COMBINED, "2", "1"),
-        correction="It holds when draft and target steps become faster by the same factor g. Otherwise c1 changes to "
-        "c1 g_target / g_draft, and the speedup is g_target f(k1) at the new c1.",
         repair=_same_factor,
-        mutants=(
-            mutant(
-                "same factor",
-                "both models twice as fast, which needs no fix",
-                _search_combined,
-                _COMBINED_SAME,
-                "2",
-                "2",
-            ),
-        ),
-        notes="Random step lengths break it as well: the longest of several parallel steps counts, not the mean.",
+        mutants={"same factor": partial(_search_combined, _COMBINED_SAME, "2", "2")},
     ),
-    proved(
-        id="LR-P3",
-        source="Lookahead Reasoning, Section 4.1, combination against single methods",
-        statement="The combination is faster than token-level speculation alone (and than step-level alone) "
-        "everywhere.",
-        assumptions="Table 1, both model pairs",
-        formula=_FASTER,
-        verify=partial(walked, _FASTER),
-        mutants=(
-            mutant(
-                "a tenth",
-                "faster by at least a tenth",
-                walked,
-                _A_TENTH,
-            ),
-        ),
-        notes="A statement about the printed means; their standard errors are not reported.",
-    ),
+    proved("LR-P3", formula=_FASTER, mutants={"a tenth": _A_TENTH}),
     refuted(
-        id="LR-P4",
-        source="Lookahead Reasoning, Section 4.1, acceptance rates",
-        statement="Step acceptance rates are often above 50 % and reach 63 %.",
-        assumptions="Table 1; often: in at least half of its 14 cells",
+        "LR-P4",
         formula=_OFTEN,
         correction_formula=_THREE_ABOVE,
-        verify=partial(walked, _OFTEN),
-        correction="Above 50 % in 3 of the 14 cells; the maximum, 63 %, is right.",
-        correction_verify=partial(walked, _THREE_ABOVE),
-        mutants=(mutant("three", "in at least 3 cells", walked, _share("0.50", "0.64", 3)),),
+        mutants={"three": lambda: walked(_share("0.50", "0.64", 3))},
     ),
-    proved(
-        id="LR-P5",
-        source="Lookahead Reasoning, Section 4.1, speedups",
-        statement="Step-level speculation alone speeds up by 1.04 to 1.71.",
-        assumptions="Table 1",
-        formula=_STEP_RANGE,
-        verify=partial(walked, _STEP_RANGE),
-        mutants=(mutant("low", "from 1.05", walked, _range(_STEP, "1.05", "1.71", "speedup of LR alone")),),
-    ),
-    proved(
-        id="LR-P6",
-        source="Lookahead Reasoning, Section 4.1, accuracy",
-        statement="Accuracy stays between 1.0 points above and 2.1 points below the target's.",
-        assumptions="Table 1 without MT-Bench, which has another scale",
-        formula=_ACCURACY,
-        verify=partial(walked, _ACCURACY),
-        mutants=(mutant("two", "at most 2.0 points below", walked, _accuracy("-2.0", "1.0")),),
-        notes="Differences of means; most are smaller than the printed standard deviations.",
-    ),
-    proved(
-        id="LR-P7",
-        source="Lookahead Reasoning, Section 4.3, tree width",
-        statement="A wider tree always raises acceptance, but speedup does not improve beyond W = 2.",
-        assumptions="Table 3",
-        formula=_TREE,
-        verify=partial(walked, _TREE),
-        mutants=(mutant("a tenth", "by a tenth per doubling", walked, _tree("11/10")),),
-    ),
+    proved("LR-P5", formula=_STEP_RANGE, mutants={"low": _range(_STEP, "1.05", "1.71", "speedup of LR alone")}),
+    proved("LR-P6", formula=_ACCURACY, mutants={"two": _accuracy("-2.0", "1.0")}),
+    proved("LR-P7", formula=_TREE, mutants={"a tenth": _tree("11/10")}),
     refuted(
-        id="LR-Z1",
-        source="Lookahead Reasoning, Chinese summary, multi-branch drafting",
-        statement="In a draft tree of width W the target generates a single continuation per position.",
-        assumptions="continuations run in parallel, before it is known which branch will be accepted; W >= 2, depth "
-        ">= 2",
+        "LR-Z1",
         formula=_ONE_EACH,
         correction_formula=_EVERY_PREFIX,
-        verify=partial(searched, _ONE_EACH, explain=_explain_tree),
-        correction="Position j has W**j different draft prefixes, so a parallel target needs W**j continuations there, "
-        "1 + W + ... + W**(gamma-1) in all; the paper's text says that they grow exponentially.",
         correction_verify=_tree_proof,
-        mutants=(mutant("corrected", "W**j per position", searched, _EVERY_PREFIX),),
-        notes="One continuation per position suffices only when each position waits for the verdict on the one before.",
+        mutants={"corrected": _EVERY_PREFIX},
     ),
 )

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import partial
 
-from ledger.ledger import Claim, Evidence, statement
+from ledger.ledger import Claim, Evidence
 from ledger.lookahead_reasoning import exact
-from ledger.lookahead_reasoning.formulas import singles
 from ledger.proving.cases import Predicate, searched
 from ledger.proving.deferred import sp
+from ledger.proving.domains import between
 from ledger.proving.formulas import Formula
-from ledger.proving.records import mutant, proved, repaired
+from ledger.proving.records import formula_of, proved, repaired
 from ledger.proving.tools import all_of, identity, prove_identity, prove_sign, refute, screened
 
 __all__ = ["CLAIMS"]
@@ -150,15 +151,6 @@ def _additional_tokens_identity() -> Evidence:
     )
 
 
-def _neutral_at_one(printed: Predicate) -> Evidence:
-    """f(1) = 1 and g(1) = 1, so that k1 = 1 (k2 = 1) is token-level (step-level) speculation alone."""
-    return searched(
-        printed,
-        *_points(alpha=_ALPHAS, c=("2/5", "1/4", "3/5", "9/10")),
-        explain=lambda alpha, c: f"f_async(1) = {exact.f_async(alpha, c, 1, switch='floor')}",
-    )
-
-
 def _neutral_identity() -> Evidence:
 
     from ledger.lookahead_reasoning import statements as st
@@ -189,7 +181,7 @@ def _whole_sequence(ratio_power: int) -> Evidence:
 
 def _returns(sign: int) -> Evidence:
     """Past its peak g falls (sign 1): search on integers, then Lemma 3 with k = gamma + 1."""
-    from ledger.lookahead_reasoning.hybrid.lemma_3 import unimodal_proof
+    from ledger.lookahead_reasoning.hybrid.lemmas_2_and_3 import unimodal_proof
 
     def holds(alpha: Fraction, c: Fraction, past: Fraction) -> bool:
         peak = exact.argmax_g(alpha, c, 60)
@@ -200,157 +192,74 @@ def _returns(sign: int) -> Evidence:
     return screened(refute(holds, points, what="g falls past its peak"), _additional_tokens_identity, unimodal_proof)
 
 
+def _neutral(switch: str) -> Predicate:
+    """f(1) = 1 and g(1) = 1, so that k1 = 1 (k2 = 1) is token-level (step-level) speculation alone."""
+
+    def all_one(alpha: Fraction, c: Fraction) -> bool:
+        return bool(exact.f_async(alpha, c, 1, switch=switch) == exact.f_sync(alpha, c, 1) == exact.g(alpha, c, 1) == 1)
+
+    return Predicate(
+        text=f"f(1) = g(1) = 1 with the switching point {switch}(1/c1)",
+        test=all_one,
+        domain={"alpha": between(0, 1), "c": between(0, 1)},
+        at=[*_points(alpha=_ALPHAS, c=("2/5", "1/4", "3/5", "9/10"))],
+        explain=lambda alpha, c: f"f_async(1) = {exact.f_async(alpha, c, 1, switch='floor')}",
+    )
+
+
+_NEUTRAL_FLOOR, _NEUTRAL = _neutral("floor"), _neutral("ceil")
+"""LR-S3 as printed, and its correction."""
+
+
 CLAIMS: tuple[Claim, ...] = (
     proved(
-        id="LR-B1",
-        source="Lookahead Reasoning, Section 2, speedup of speculative decoding",
-        statement="Drafting gamma tokens at relative cost c each, accepted independently with probability alpha, "
-        "speeds decoding up by g(gamma) = (1 - alpha**(gamma+1)) / ((1 - alpha)(1 + c gamma)).",
-        expression=statement("lookahead_reasoning", "walltime_leviathan_2023"),
-        assumptions="0 < alpha < 1, c >= 0, integer gamma >= 0; verification costs one target pass, acceptance i.i.d.",
-        formula=singles.CYCLE,
+        "LR-B1",
         verify=lambda: _cycle_model(
             lambda a, c, k: exact.g_background(a, c, k - 1), 0, "g equals the enumerated cycle"
         ),
-        mutants=(
-            mutant(
-                "exponent",
-                "alpha**gamma in place of alpha**(gamma+1), the bonus token forgotten",
+        mutants={
+            "exponent": partial(
                 _cycle_model,
                 lambda a, c, k: exact.geometric_sum(a, k - 1) / (1 + c * (k - 1)),
                 0,
                 "g without the bonus token",
-            ),
-        ),
+            )
+        },
     ),
     proved(
-        id="LR-B2",
-        source="Lookahead Reasoning, Section 2, ceiling of speculative decoding",
-        statement="For every c >= 0 and gamma >= 0 the speedup g(gamma) is at most 1/(1 - alpha); the bound is strict.",
-        assumptions="0 < alpha < 1, c >= 0, real gamma >= 0",
-        formula=singles.CEILING,
+        "LR-B2",
         verify=lambda: _bound(lambda alpha: 1 / (1 - alpha)),
-        mutants=(
-            mutant(
-                "smaller",
-                "1/(1 - alpha) - 1, the expected accepted drafts alone",
-                _bound,
-                lambda alpha: alpha / (1 - alpha),
-            ),
-        ),
-        notes="Never attained: at c = 0 the distance is alpha**(gamma+1)/(1-alpha) > 0.",
+        mutants={"smaller": partial(_bound, lambda alpha: alpha / (1 - alpha))},
     ),
     proved(
-        id="LR-B3",
-        source="Lookahead Reasoning, Section 2, ceiling of speculative decoding",
-        statement="As gamma varies, g(gamma) comes arbitrarily close to 1/(1 - alpha) only when c = 0.",
-        assumptions="0 < alpha < 1; c > 0 fixed against c = 0; real gamma >= 0",
-        formula=singles.GAP_AT_A_COST,
+        "LR-B3",
         verify=lambda: _only_without_draft_cost("1/10"),
-        mutants=(mutant("free drafts", "the gap is claimed at c = 0 as well", _only_without_draft_cost, "0"),),
-        notes="For c > 0, g <= max(1 - alpha**2, 1/(1+c)) / (1 - alpha) for all gamma >= 0, a fixed distance below.",
+        mutants={"free drafts": partial(_only_without_draft_cost, "0")},
     ),
-    proved(
-        id="LR-B4",
-        source="Lookahead Reasoning, Section 2, acceptance of a whole sequence",
-        statement="The probability that all gamma drafted tokens are accepted decreases exponentially with gamma.",
-        assumptions="0 < alpha < 1, tokens accepted independently",
-        formula=singles.WHOLE_SEQUENCE,
-        verify=lambda: _whole_sequence(1),
-        mutants=(mutant("faster", "by alpha**2 per token", _whole_sequence, 2),),
-        notes="With acceptance that depends on the previous outcome, as measured drafts show, the rate differs.",
-    ),
-    proved(
-        id="LR-B5",
-        source="Lookahead Reasoning, Section 2, diminishing returns",
-        statement="Beyond an optimal length, speculating further yields diminishing or negative returns: g falls.",
-        assumptions="0 < c < alpha < 1",
-        formula=singles.FALLS_PAST_ITS_PEAK,
-        verify=lambda: _returns(1),
-        mutants=(mutant("rises", "g rises past its peak", _returns, -1),),
-        notes="At c = 0 there is no optimal length: the gain alpha**(gamma+1) of each further token shrinks but "
-        "stays positive.",
-    ),
+    proved("LR-B4", verify=lambda: _whole_sequence(1), mutants={"faster": partial(_whole_sequence, 2)}),
+    proved("LR-B5", verify=lambda: _returns(1), mutants={"rises": partial(_returns, -1)}),
     repaired(
-        id="LR-S1",
-        source="Lookahead Reasoning, Section 3.2, notation and f_sync",
-        statement="With gamma1 draft steps per cycle and k1 = gamma1 target steps in parallel, synchronous Lookahead "
-        "Reasoning (Algorithm 1) speeds up by f_sync(k1) = (1 - alpha1**k1) / ((1 - alpha1)(1 - c1 + c1 k1)).",
-        expression=statement("lookahead_reasoning", "f_sync"),
-        assumptions="0 < alpha1 < 1, 0 < c1 < 1, integer gamma1 >= 1; free verification, constant step times",
-        formula=singles.SPEEDUP_OF_DRAFTS,
-        correction_formula=singles.CYCLE_OF_DRAFTS,
-        printed=lambda: _k1_is_gamma1(singles.SPEEDUP_OF_DRAFTS, 0),
-        correction="k1 = gamma1 + 1: Algorithm 1 drafts gamma1 steps and runs gamma1 + 1 target generations, so its "
-        "speedup is f_sync(gamma1 + 1). This is the reading of Theorem 1 (appendix), where gamma counts target "
-        "generations.",
+        "LR-S1",
+        printed=lambda: _k1_is_gamma1(formula_of("LR-S1"), 0),
         repair=lambda: _cycle_model(exact.f_sync, 0, "f_sync with k1 - 1 drafts"),
-        mutants=(
-            mutant(
-                "corrected",
-                "k1 = gamma1 + 1 is claimed instead, which needs no fix",
-                _k1_is_gamma1,
-                singles.CYCLE_OF_DRAFTS,
-                1,
-            ),
-        ),
-        notes="Section 3.1 itself says that the synchronous version generates gamma drafts and gamma + 1 target steps.",
+        mutants={"corrected": partial(_k1_is_gamma1, formula_of("LR-S1", "correction_formula"), 1)},
     ),
     proved(
-        id="LR-T1",
-        source="Lookahead Reasoning, Theorem 1, Appendix B.1.1",
-        statement="With gamma target generations in parallel the synchronous version speeds up by "
-        "f_sync(gamma) = (1 - alpha**gamma) / ((1 - alpha)(1 - c + c gamma)).",
-        expression=statement("lookahead_reasoning", "f_sync"),
-        assumptions="0 < alpha < 1, 0 < c < 1, integer gamma >= 1 (gamma - 1 drafts)",
-        formula=singles.SPEEDUP_OF_TARGETS,
+        "LR-T1",
         verify=lambda: _cycle_model(exact.f_sync, 0, "f_sync equals the enumerated cycle"),
-        mutants=(
-            mutant(
-                "one more draft",
-                "the same formula for gamma drafts",
-                _cycle_model,
-                exact.f_sync,
-                1,
-                "f_sync with k drafts",
-            ),
-        ),
+        mutants={"one more draft": partial(_cycle_model, exact.f_sync, 1, "f_sync with k drafts")},
     ),
     repaired(
-        id="LR-S2",
-        source="Lookahead Reasoning, Section 3.3, meaning of k2",
-        statement="With k2 additional tokens speculated in each target pass, token-level speculation speeds up by "
-        "g(k2) = (1 - alpha2**k2) / ((1 - alpha2)(1 - c2 + c2 k2)).",
-        expression=statement("lookahead_reasoning", "g"),
-        assumptions="0 < alpha2 < 1, 0 <= c2 < 1, integer k2 >= 1",
-        formula=singles.TOKENS_ADDED,
-        correction_formula=singles.TOKENS_SCORED,
-        printed=lambda: _additional_tokens(singles.TOKENS_ADDED, 0),
-        correction="k2 counts the tokens that one target pass scores, the bonus token included: k2 = gamma + 1 for "
-        "gamma drafted tokens (as Appendix B.1.2 and ParallelDim_g = k2 have it). The c in the printed formula is c2.",
+        "LR-S2",
+        printed=lambda: _additional_tokens(formula_of("LR-S2"), 0),
         repair=_additional_tokens_identity,
-        mutants=(
-            mutant(
-                "corrected",
-                "k2 + 1 in place of k2 is claimed, which needs no fix",
-                _additional_tokens,
-                singles.TOKENS_SCORED,
-                1,
-            ),
-        ),
+        mutants={"corrected": partial(_additional_tokens, formula_of("LR-S2", "correction_formula"), 1)},
     ),
     repaired(
-        id="LR-S3",
-        source="Lookahead Reasoning, Section 3.3, single methods as corners",
-        statement="k1 = 1 is token-level speculation alone (f(1) = 1) and k2 = 1 is step-level speculation alone "
-        "(g(1) = 1), with f_async as the main text defines it (switching at floor(1/c1)).",
-        assumptions="0 < alpha1 < 1, 0 < c1 < 1",
-        formula=singles.NEUTRAL_FLOOR,
-        correction_formula=singles.NEUTRAL,
-        printed=lambda: _neutral_at_one(singles.NEUTRAL_FLOOR),
-        correction="True with the appendix's switching point ceil(1/c1), which is at least 2; with floor(1/c1) a "
-        "draft that costs more than half a target step makes k1 = 1 count as unlimited depth.",
+        "LR-S3",
+        formula=_NEUTRAL_FLOOR,
+        correction_formula=_NEUTRAL,
         repair=_neutral_identity,
-        mutants=(mutant("corrected", "switching at ceil(1/c1), which needs no fix", _neutral_at_one, singles.NEUTRAL),),
+        mutants={"corrected": _NEUTRAL},
     ),
 )

@@ -1,17 +1,15 @@
-"""Lookahead Reasoning, Theorem 2 and Appendix C: asynchronous speedups from the exact timeline of a draft stage."""
+"""Lookahead Reasoning, Theorem 2 and Appendix C: the asynchronous speedup against the exact timeline, and its means."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 
-from ledger.ledger import Claim, Evidence, Verdict, statement
-from ledger.lookahead_reasoning import exact
-from ledger.lookahead_reasoning.expectations import expected_intervals_proof, expected_remainder_proof
-from ledger.lookahead_reasoning.formulas import singles
-from ledger.lookahead_reasoning.formulas import stages as formulas
-from ledger.lookahead_reasoning.stages import (
+from ledger.ledger import Claim, Evidence, Verdict
+from ledger.lookahead_reasoning import exact, timelines
+from ledger.lookahead_reasoning.timelines import (
     COSTS,
     StageTime,
     check_saturated_speedup,
@@ -21,12 +19,12 @@ from ledger.lookahead_reasoning.stages import (
     limited_induction,
     limited_time,
 )
-from ledger.proving.cases import Predicate, searched
+from ledger.proving.cases import searched
 from ledger.proving.deferred import sp
-from ledger.proving.records import corrected, mutant, proved, proved_with_fix, refuted
+from ledger.proving.records import corrected, proved, proved_with_fix, refuted
 from ledger.proving.tools import all_of, identity, prove_identity, prove_sign, refute, screened, with_fix
 
-__all__ = ["CLAIMS"]
+__all__ = ["CLAIMS", "expected_intervals_proof", "expected_remainder_proof"]
 
 
 def _ratio(name: str, time: Callable[[], sp.Expr], what: str) -> Evidence:
@@ -84,44 +82,16 @@ def _typo(exponent: str) -> Evidence:
     return prove_identity(printed - f_async_saturated(), what=f"S2 with alpha1**({exponent}+1)", samples=[sample])
 
 
-def _longer_than_target(printed: Predicate) -> Evidence:
-    """With k1 at least the switching point, drafting k1 steps takes at least one target step."""
-    points = ({"c1": c, "k1": k} for c in COSTS for k in range(1, 12))
-    return searched(printed, *points, explain=lambda c1, k1: f"it takes {k1 * c1} T")
-
-
-def _dimension(printed: Predicate) -> Evidence:
-    """The most targets in flight: the switching point without saturation, gamma with it (min of the two)."""
-    points = ({"c1": c, "gamma": n} for c in COSTS for n in range(1, 12))
-    return searched(
-        printed,
-        *points,
-        explain=lambda c1, gamma: f"{formulas.in_flight(c1, int(gamma))} targets are in flight at once",
-    )
-
-
 def _dimension_proof() -> Evidence:
     """With 1/c = N - s, 0 <= s < 1, N = ceil(1/c): starts j and j - n overlap iff n c < 1, true for n <= N - 1 only."""
     n, s = sp.symbols("N s", positive=True)
     c = 1 / (n - s)
     return screened(
-        _dimension(formulas.DIMENSION),
+        searched(timelines.DIMENSION),
         identity((1 - (n - 1) * c) * (n - s) - (1 - s), "1 - (N-1) c has the sign of 1 - s"),
         lambda: prove_sign(1 - s, unit=("s",), what="so the target N - 1 drafts back still runs"),
         identity((n * c - 1) * (n - s) - s, "N c - 1 has the sign of s >= 0, so the one N back has ended"),
         limited_induction,
-    )
-
-
-def _exclusive(printed: Predicate) -> Evidence:
-    """Where both cases of the theorem apply they agree."""
-    points = ({"alpha1": "1/2", "c1": c, "gamma": n} for c in COSTS for n in range(1, 12))
-    return searched(
-        printed,
-        *points,
-        explain=lambda alpha1, c1, gamma: (
-            f"S1 = {exact.f_unsaturated(alpha1, c1)} and S2 = {exact.f_saturated(alpha1, c1, int(gamma))}"
-        ),
     )
 
 
@@ -199,162 +169,156 @@ def _not_refuted(evidence: Evidence) -> Evidence:
     )
 
 
+def expected_remainder_proof(what: str, *, scale: int = 1) -> Evidence:
+    """E[X mod k] for every k: induction on k of the finite sum, with a symbol for alpha**k."""
+    from ledger.lookahead_reasoning.statements import ALPHA1, K1, expected_partial_batch
+
+    def total(k: sp.Expr) -> sp.Expr:
+        """sum_{r < k} r alpha**r, from the printed expectation times (1 - alpha**k) / (1 - alpha)."""
+        printed = expected_partial_batch() * (1 - ALPHA1**K1) / (1 - ALPHA1)
+        return scale * printed.subs(K1, k, simultaneous=True)
+
+    step = total(K1 + 1) - total(K1) - K1 * ALPHA1**K1
+    return all_of(
+        identity(total(sp.Integer(1)), "empty sum at k1 = 1"),
+        lambda: prove_identity(
+            step, what=f"{what}: raising k1 by one adds k1 alpha**k1", samples=[{"alpha1": "1/2", "k1": "2"}]
+        ),
+    )
+
+
+def expected_intervals_proof(power: int) -> Evidence:
+    """E[ceil((X+1)/k)] = 1/(1 - alpha**(power k)) for every k: sum_m (m+1) q**m (1-q), by telescoping in m."""
+    q = sp.Symbol("q", positive=True)
+    m = sp.Symbol("m", positive=True, integer=True)
+
+    def summed(n: sp.Expr) -> sp.Expr:
+        """The first n terms, summed by hand: 1/(1 - q**power) minus a remainder that tends to 0."""
+        return (1 - q**n) / (1 - q**power) - n * q**n
+
+    term = (m + 1) * q**m * (1 - q)
+    return all_of(
+        identity(summed(sp.Integer(0)), "empty sum"),
+        lambda: prove_identity(
+            summed(m + 1) - summed(m) - term, what="each interval adds its term", samples=[{"q": "1/2", "m": "1"}]
+        ),
+        detail="q = alpha**k1; the partial sums (1 - q**n)/(1 - q) - n q**n tend to 1/(1 - q)",
+    )
+
+
+def _interval_probability(exponent_shift: int) -> Evidence:
+    """P(m k <= X < (m+1) k) = alpha**(m k) (1 - alpha**k)."""
+    a = sp.Symbol("alpha", positive=True)
+    m, k, i = sp.symbols("m k i", positive=True, integer=True)
+    tail = a ** (m * k) - a ** ((m + 1) * k + exponent_shift)  # P(X >= n) = alpha**n
+    one = a**i - a ** (i + 1) - a**i * (1 - a)
+    return all_of(
+        identity(one, "P(X >= i) - P(X >= i + 1) = alpha**i (1 - alpha)"),
+        lambda: prove_identity(
+            tail - a ** (m * k) * (1 - a**k),
+            what="the interval's probability",
+            samples=[{"alpha": "1/2", "m": "1", "k": "2"}],
+        ),
+    )
+
+
+def _remainder_pmf(period: int) -> Evidence:
+    """The printed p solves p = (1 - alpha) alpha**r + alpha**(k + period) p, which is a shift of X by k."""
+    a = sp.Symbol("alpha", positive=True)
+    k, r = sp.symbols("k r", positive=True, integer=True)
+    p = (1 - a) * a**r / (1 - a**k)
+    return prove_identity(
+        p - (1 - a) * a**r - a ** (k + period) * p,
+        what="P(X mod k = r) = (1 - alpha) alpha**r / (1 - alpha**k)",
+        samples=[{"alpha": "1/2", "k": "2", "r": "1"}],
+    )
+
+
+def _geometric_mean(scale: str) -> Evidence:
+    """Mu = E[X] solves mu = alpha (1 + mu): an accepted draft adds one and starts afresh."""
+    from ledger.lookahead_reasoning.statements import ALPHA1, expected_accepted_steps
+
+    mean = Fraction(scale).numerator * expected_accepted_steps() / Fraction(scale).denominator
+    return prove_identity(mean - ALPHA1 * (1 + mean), what="E[X] = alpha + alpha E[X]", samples=[{"alpha1": "1/2"}])
+
+
 CLAIMS: tuple[Claim, ...] = (
     proved(
-        id="LR-F1",
-        source="Lookahead Reasoning, Figure 1",
-        statement="A cycle with three drafts of which the third is rejected yields three steps after 2 t + T (t "
-        "draft step, T target step), against 3 T without speculation.",
-        assumptions="asynchronous rules, constant step times, c1 = t/T <= 1/3, free verification",
-        formula=formulas.FIGURE_1,
+        "LR-F1",
+        formula=timelines.FIGURE_1,
         verify=lambda: _figure_1(3, 2),
-        mutants=(
-            mutant("third accepted", "the third draft is accepted as well", _figure_1, 3, 3),
-            mutant("two slots", "two target generations in flight", _figure_1, 2, 2),
-        ),
-        notes="The synchronous version needs 3 t + T for the same three steps.",
+        mutants={"third accepted": partial(_figure_1, 3, 3), "two slots": partial(_figure_1, 2, 2)},
     ),
     corrected(
-        id="LR-S4",
-        source="Lookahead Reasoning, Section 3.2, asynchronous speedup, case 1",
-        statement="If k1 >= floor(1/c1), a draft stage lasts T + c1 T X, so that f_async(k1) = S1 = 1/(c1 + "
-        "(1-c1)(1-alpha1)).",
-        expression=statement("lookahead_reasoning", "f_async_unsaturated"),
-        assumptions="0 < c1 < 1, integer k1 >= 1, stage model of Appendix B.1.1",
-        formula=formulas.FREE_FLOOR,
-        correction_formula=formulas.FREE,
+        "LR-S4",
+        formula=timelines.FREE_FLOOR,
+        correction_formula=timelines.FREE,
         verify=lambda: _case_1("floor"),
-        correction="S1 holds for k1 >= ceil(1/c1), as Lemma 2 and the proof of Theorem 2 have it. At c1 = 2/5, k1 = "
-        "2 the third target generation waits for a free slot until T instead of starting at 4/5 T; with alpha1 = "
-        "1/2 the speedup is S2 = 15/11, not S1 = 10/7.",
-        holds=mutant("corrected", "ceil(1/c1)", _case_1, "ceil"),
-        notes="Where 1/c1 is an integer the two rules agree.",
+        holds={"corrected": partial(_case_1, "ceil")},
     ),
     refuted(
-        id="LR-S5",
-        source="Lookahead Reasoning, Section 3.2, asynchronous speedup, reason of case 1",
-        statement="If k1 >= floor(1/c1), generating k1 drafts takes at least as long as one target step.",
-        assumptions="0 < c1 < 1, integer k1 >= 1",
-        formula=formulas.LONGER_FLOOR,
-        correction_formula=formulas.LONGER,
-        verify=lambda: _longer_than_target(formulas.LONGER_FLOOR),
-        correction="k1 c1 >= 1 exactly when k1 >= ceil(1/c1).",
-        correction_verify=lambda: all_of(lambda: _not_refuted(_longer_than_target(formulas.LONGER)), free_induction),
-        mutants=(mutant("corrected", "ceil(1/c1)", _longer_than_target, formulas.LONGER),),
+        "LR-S5",
+        formula=timelines.LONGER_FLOOR,
+        correction_formula=timelines.LONGER,
+        correction_verify=lambda: all_of(lambda: _not_refuted(searched(timelines.LONGER)), free_induction),
+        mutants={"corrected": timelines.LONGER},
     ),
     proved_with_fix(
-        id="LR-S6",
-        source="Lookahead Reasoning, Section 3.2, asynchronous speedup, case 2",
-        statement="S2 = (1 - alpha1**k1) / ((1 - alpha1) + c1 [alpha1 - alpha1**(k+1) - k1 (1 - alpha1) alpha1**k1]).",
-        expression=statement("lookahead_reasoning", "f_async_saturated"),
-        assumptions="k is not defined in the section; k1 < 1/c1",
-        formula=formulas.SATURATED_PRINTED,
-        correction_formula=formulas.SATURATED,
+        "LR-S6",
         verify=lambda: with_fix(lambda: _typo("k"), lambda: _typo("k1")),
-        correction="The exponent k + 1 is k1 + 1, as in Theorem 2.",
         correction_verify=lambda: all_of(lambda: _typo("k1"), lambda: _case_2("ceil")),
-        mutants=(
-            mutant("corrected", "k1 + 1, which needs no fix", with_fix, lambda: _typo("k1"), lambda: _typo("k1")),
-        ),
-        notes="In Appendix C the same denominator carries a misplaced index, (1 - alpha)_1 for 1 - alpha_1.",
+        mutants={"corrected": partial(with_fix, lambda: _typo("k1"), lambda: _typo("k1"))},
     ),
     proved(
-        id="LR-S7",
-        source="Lookahead Reasoning, Section 3.1, asynchronous generation",
-        statement="At equal depth k >= 2 the asynchronous version is faster than the synchronous one.",
-        assumptions="0 < alpha1 < 1, 0 < c1 < 1, integer k >= 2",
-        formula=singles.ASYNCHRONOUS_IS_FASTER,
+        "LR-S7",
         verify=lambda: _async_beats_sync("0"),
-        mutants=(
-            mutant("margin", "with twice the gain", _async_beats_sync, "1"),
-            mutant("small margin", "with 1 % more gain", _async_beats_sync, "1/100"),
-        ),
-        notes="Depth is the number of target generations in flight in both. At k = 1 both speedups are 1.",
+        mutants={"margin": partial(_async_beats_sync, "1"), "small margin": partial(_async_beats_sync, "1/100")},
     ),
     proved(
-        id="LR-T2a",
-        source="Lookahead Reasoning, Theorem 2, case 1, Appendix B.1.1",
-        statement="When the draft tree never saturates (the proof: gamma >= ceil(1/c1)), a stage lasts T + c1 T X "
-        "and the speedup tends to S1 = 1/(c1 + (1 - c1)(1 - alpha1)).",
-        expression=statement("lookahead_reasoning", "f_async_unsaturated"),
-        assumptions="0 < alpha1 < 1, 0 < c1 < 1, integer gamma >= ceil(1/c1), X geometric",
-        formula=formulas.FREE,
-        verify=lambda: _case_1("ceil"),
-        mutants=(mutant("floor", "gamma >= floor(1/c1)", _case_1, "floor"),),
-        notes="Proof repaired in one point: the timeline is solved by induction, s_j = j c1, since the slot of step "
-        "j - gamma frees at (j - gamma) c1 + 1 <= j c1.",
+        "LR-T2a", formula=timelines.FREE, verify=lambda: _case_1("ceil"), mutants={"floor": partial(_case_1, "floor")}
     ),
     proved(
-        id="LR-T2b",
-        source="Lookahead Reasoning, Theorem 2, case 2, Appendix B.1.1",
-        statement="For gamma < ceil(1/c1) a stage lasts ceil((X+1)/gamma) T + c1 T (X mod gamma) and the speedup "
-        "tends to S2.",
-        expression=statement("lookahead_reasoning", "f_async_saturated"),
-        assumptions="0 < alpha1 < 1, 0 < c1 < 1, integer 1 <= gamma < ceil(1/c1), X geometric",
-        formula=formulas.LIMITED,
+        "LR-T2b",
+        formula=timelines.LIMITED,
         verify=lambda: _case_2("ceil"),
-        mutants=(
-            mutant(
-                "no partial batch",
-                "the draft time of the last batch is dropped",
-                _case_2,
-                "ceil",
-                lambda c, gamma, accepted: Fraction(-(-(accepted + 1) // gamma)),
+        mutants={
+            "no partial batch": partial(
+                _case_2, "ceil", lambda c, gamma, accepted: Fraction(-(-(accepted + 1) // gamma))
             ),
-            mutant(
-                "shifted",
-                "ceil(X/gamma) for ceil((X+1)/gamma)",
-                _case_2,
-                "ceil",
-                lambda c, gamma, x: -(-x // gamma) + c * (x % gamma),
-            ),
-            mutant("one less deep", "S2 at gamma - 1", _case_2, "ceil", shift=-1),
-            mutant(
-                "at most nine",
-                "c1 min(X mod gamma, 9) for c1 (X mod gamma)",
-                _case_2,
-                "ceil",
-                lambda c, gamma, x: -(-(x + 1) // gamma) + c * min(x % gamma, 9),
-            ),
-        ),
+            "shifted": partial(_case_2, "ceil", lambda c, gamma, x: -(-x // gamma) + c * (x % gamma)),
+            "one less deep": partial(_case_2, "ceil", shift=-1),
+            "at most nine": partial(_case_2, "ceil", lambda c, gamma, x: -(-(x + 1) // gamma) + c * min(x % gamma, 9)),
+        },
     ),
     refuted(
-        id="LR-T2c",
-        source="Lookahead Reasoning, Theorem 2, statement, Appendix B.1.1",
-        statement="Case 1 (gamma >= floor(1/c1), speedup S1) and case 2 (gamma < ceil(1/c1), speedup S2) fit together.",
-        assumptions="0 < c1 < 1",
-        formula=formulas.BOTH_CASES,
-        correction_formula=formulas.ONE_CASE,
-        verify=lambda: _exclusive(formulas.BOTH_CASES),
-        correction="Both cases switch at ceil(1/c1). For gamma = floor(1/c1) < 1/c1 the statement claims S1 and S2 "
-        "at once.",
+        "LR-T2c",
+        formula=timelines.BOTH_CASES,
+        correction_formula=timelines.ONE_CASE,
         correction_verify=lambda: all_of(lambda: _case_1("ceil"), lambda: _case_2("ceil")),
-        mutants=(mutant("corrected", "ceil in both cases", _exclusive, formulas.ONE_CASE),),
+        mutants={"corrected": timelines.ONE_CASE},
     ),
     refuted(
-        id="LR-T2d",
-        source="Lookahead Reasoning, Theorem 2, parallel dimension, Appendix B.1.1",
-        statement="When the draft tree never saturates, the parallel dimension of the target is floor(1/c1).",
-        assumptions="0 < c1 < 1, gamma >= 1/c1",
-        formula=formulas.DIMENSION_FLOOR,
-        correction_formula=formulas.DIMENSION,
-        verify=lambda: _dimension(formulas.DIMENSION_FLOOR),
-        correction="It is ceil(1/c1), as the proof and Section 3.3 say: targets start every c1 T and run for T. "
-        "With a depth limit gamma it is min(ceil(1/c1), gamma).",
+        "LR-T2d",
+        formula=timelines.DIMENSION_FLOOR,
+        correction_formula=timelines.DIMENSION,
         correction_verify=_dimension_proof,
-        mutants=(mutant("corrected", "ceil(1/c1)", _dimension, formulas.DIMENSION),),
-        notes="The draft finishes floor(1/c1) steps within T but has started ceil(1/c1) of them, and a target "
-        "starts with each.",
+        mutants={"corrected": timelines.DIMENSION},
     ),
     proved(
-        id="LR-S8",
-        source="Lookahead Reasoning, Section 3.3 and Equation (5), parallel dimension",
-        statement="The asynchronous version occupies min(ceil(1/c1), k1) target generations at once.",
-        expression=statement("lookahead_reasoning", "parallel_dim_f"),
-        assumptions="0 < c1 < 1, integer k1 >= 1",
-        formula=formulas.DIMENSION,
+        "LR-S8",
+        formula=timelines.DIMENSION,
         verify=_dimension_proof,
-        mutants=(mutant("floor", "floor(1/c1)", _dimension, formulas.DIMENSION_FLOOR),),
-        notes="The printed c is c1.",
+        mutants={"floor": partial(searched, timelines.DIMENSION_FLOOR)},
+    ),
+    proved("LR-C1", verify=lambda: _geometric_mean("1"), mutants={"doubled": partial(_geometric_mean, "2")}),
+    proved("LR-C2", verify=lambda: _interval_probability(0), mutants={"longer": partial(_interval_probability, 1)}),
+    proved(
+        "LR-C3", verify=lambda: expected_intervals_proof(1), mutants={"squared": partial(expected_intervals_proof, 2)}
+    ),
+    proved("LR-C4", verify=lambda: _remainder_pmf(0), mutants={"period": partial(_remainder_pmf, 1)}),
+    proved(
+        "LR-C5",
+        verify=lambda: expected_remainder_proof("E[X mod gamma]"),
+        mutants={"doubled": partial(expected_remainder_proof, "twice", scale=2)},
     ),
 )

@@ -6,7 +6,7 @@ A verifier walks the same cases that the record of its claim shows: there is one
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
@@ -39,6 +39,10 @@ class Predicate:
     """What else is assumed of a point."""
     given: str = ""
     """The premise in words."""
+    at: Sequence[Mapping[str, Any]] = ()
+    """Points at which a search looks for a counterexample, simplest first."""
+    explain: Callable[..., str] | None = None
+    """Words about a point at which it fails."""
 
     @property
     def where(self) -> str:
@@ -89,6 +93,10 @@ class Cases:
     """Other cases lie beyond these, so that a walk proves nothing about them."""
     shown: Callable[[Case], Mapping[str, object]] = dict
     """The case for a reader, where its values are no numbers."""
+    explain: Callable[..., str] | None = None
+    """Words about a case in which it fails."""
+    by: Callable[[Cases], Evidence] | None = None
+    """Comes to the evidence for a record; None: a walk through the cases."""
 
     @property
     def latex(self) -> str:
@@ -119,19 +127,19 @@ def rows(*cases: Case) -> Callable[[], Iterable[Case]]:
     return lambda: cases
 
 
-def walked(cases: Cases, *, tail: Part | None = None, explain: Callable[..., str] | None = None) -> Evidence:
+def walked(cases: Cases, *, tail: Part | None = None) -> Evidence:
     """Try every case, then close those beyond them by ``tail``.
 
     Returns
     -------
-    ``false`` with the first case that fails (``explain`` adds words about it); otherwise the verdict of the tail.
-    Without one, ``proved``, or ``verified`` where the cases are `partial`.
+    ``false`` with the first case that fails; otherwise the verdict of the tail. Without a tail ``proved``, or
+    ``verified`` where the cases are `partial`.
     """
     count = 0
     for case in cases.cases():
         count += 1
         if not cases.holds(case):
-            return _failing(cases, case, count, explain)
+            return _failing(cases, case, count, cases.explain)
     closed = None if tail is None else made(tail)
     which = "its one case" if count == 1 else f"all {count} cases"
     text = f"{cases.text}: holds in {which}" + (f", that is, for {cases.where}" if cases.partial else "")
@@ -152,15 +160,18 @@ def searched(
 ) -> Evidence:
     """Look for a counterexample among points of the statement's domain, simplest first; of `Cases`, among all of them.
 
-    Values are exact: fractions, or strings of them. Points outside the domain are refused, those that do not meet the
+    Points default to those of the statement, as words about a failure do. Values are exact: fractions, or strings of
+    them. Points outside the domain are refused, those that do not meet the
     premise are passed over.
 
     Returns
     -------
     ``false`` with the first point at which the statement certainly fails; ``open`` when there is none.
     """
+    if not isinstance(statement, Formula):
+        explain = explain or statement.explain
     tried = 0
-    for case in statement.cases() if isinstance(statement, Cases) else _exact(points):
+    for case in statement.cases() if isinstance(statement, Cases) else _exact(points or statement.at):
         tried += 1
         if isinstance(statement, Cases):
             fails = not statement.holds(case)

@@ -113,9 +113,5 @@ def counterexample(
     """Evidence ``false``, told in words of its own."""
     shown = None if where is None else {name: str(value) for name, value in where.items()}
     return Evidence(
-        verdict=Verdict.FALSE,
-        method="exact counterexample",
-        detail=detail,
-        counterexample=shown,
-        effort=effort or {},
+        verdict=Verdict.FALSE, method="exact counterexample", detail=detail, counterexample=shown, effort=effort or {}
     )

@@ -6,6 +6,7 @@ Extreme points lie near every end of a range and far out, because a proof of a f
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -13,7 +14,7 @@ from typing import Final
 
 from theory.errors import ParameterError
 
-__all__ = ["Domain", "Point", "Range", "between", "checked", "one_of", "sampled", "where", "whole"]
+__all__ = ["Domain", "Point", "Range", "between", "checked", "domain_of", "one_of", "sampled", "where", "whole"]
 
 _NEAR: Final = (2, 3, 4, 6, 9)
 """Negative powers of ten: how near to an end of its range a value is tried."""
@@ -21,6 +22,8 @@ _FAR: Final = (10, 100, 10_000)
 """How far beyond the lower end of a range without an upper one."""
 _EXTREME: Final = 0.6
 """Share of values at the ends of their range."""
+
+_NAMES: Final = re.compile(r"((?:[A-Za-z]\w*, )*[A-Za-z]\w*) in ")
 
 Point = Mapping[str, Fraction]
 
@@ -102,6 +105,31 @@ def whole(low: int, high: int | None = None, step: int = 1) -> Range:
 def one_of(*values: str | int | Fraction) -> Range:
     """These values and no other."""
     return Range(listed=tuple(Fraction(value) for value in values))
+
+
+def domain_of(text: str) -> dict[str, Range]:
+    """The domain that is written as `where` writes it; names may share their values.
+
+    >>> {name: str(values) for name, values in domain_of("a, c in (0, 1/2], n in 4, 6, ..., M in 3, 5").items()}
+    {'a': 'in (0, 1/2]', 'c': 'in (0, 1/2]', 'n': 'in 4, 6, ...', 'M': 'in 3, 5'}
+    """
+    _, *parts = _NAMES.split(text)
+    return {
+        name: _range(values.rstrip(", "))
+        for names, values in zip(parts[::2], parts[1::2], strict=True)
+        for name in names.split(", ")
+    }
+
+
+def _range(text: str) -> Range:
+    """``(0, oo)``, ``1, 2, ..., 40``, or a list of values."""
+    parts = text.strip("[]()").split(", ")
+    if text[0] in "[(":
+        return between(parts[0], None if parts[1] == "oo" else parts[1], text[0] + text[-1])
+    if "..." in parts:
+        low, second, _, *last = parts
+        return whole(int(low), int(last[0]) if last else None, int(second) - int(low))
+    return one_of(*parts)
 
 
 def where(domain: Domain, *more: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
@@ -20,12 +20,13 @@ from ledger.proving.balls import point as ball
 from ledger.proving.balls import precision
 from ledger.proving.deferred import sp
 from ledger.proving.domains import Domain, Point, Range, between, checked, one_of, sampled, where, whole
+from ledger.proving.reading import read
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
     import sympy
 
-__all__ = ["Formula", "Range", "between", "equal", "less", "one_of", "whole"]
+__all__ = ["Formula", "Range", "between", "one_of", "whole"]
 
 _BITS: Final = 256
 _EQUAL_TO: Final = Fraction(1, 10**30)
@@ -51,31 +52,25 @@ Told = Callable[[list[Any], Fraction], bool | None]
 """Values of all variables and a margin to whether a relation holds by it; None where balls do not tell."""
 
 
-def equal(left: sympy.Expr, right: sympy.Expr) -> sympy.Basic:
-    """The equality as written: sympy would evaluate it to True where it can prove it."""
-    return sp.Eq(left, right, evaluate=False)
-
-
-def less(left: sympy.Expr, right: sympy.Expr) -> sympy.Basic:
-    """``left < right`` as written: sympy would evaluate it where the signs of the symbols decide it."""
-    return sp.StrictLessThan(left, right, evaluate=False)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Formula:
     """Inequalities and equalities, joined by `And` and `Or`, over a domain."""
 
-    relation: Callable[[], sympy.Basic]
-    """Builds ``lhs < rhs`` and the like, `equal`, or ``And`` or ``Or`` of them."""
+    relation: str
+    """``lhs < rhs`` and the like, joined by ``and`` or ``or``; see `reading.read`."""
     domain: Domain
     """Variable to its values."""
-    premise: Callable[[], sympy.Basic] | None = None
-    """Builds what else is assumed of a point."""
+    premise: str = ""
+    """What else is assumed of a point, in the same notation."""
+    forms: str = ""
+    """Folder of the paper whose closed forms the relation may name."""
     sharp: Fraction | None = None
     """The smallest tried margin, as a share of the right side, that the statement does not survive; None: it has room
     (`room` says why), or it does not hold anyway."""
     room: str = ""
     """Why no small margin is noticed."""
+    at: Sequence[Mapping[str, Any]] = ()
+    """Points at which a search looks for a counterexample, simplest first."""
 
     def __post_init__(self) -> None:
         """Refuse a formula that is sharp and has room."""
@@ -85,17 +80,17 @@ class Formula:
     @property
     def where(self) -> str:
         """The domain in words."""
-        return where(self.domain, "" if self.premise is None else str(self.premise()))
+        return where(self.domain, str(self._built(self.premise)) if self.premise else "")
 
     @property
     def text(self) -> str:
         """The relation in plain text."""
-        return str(self.relation())
+        return str(self._built(self.relation))
 
     @property
     def latex(self) -> str:
         """The relation in LaTeX."""
-        return str(sp.latex(self.relation()))
+        return str(sp.latex(self._built(self.relation)))
 
     def holds(self, point: Point, margin: Fraction = Fraction(0)) -> bool | None:
         """Whether the statement holds at a point, by a margin; None where balls do not tell.
@@ -109,7 +104,7 @@ class Formula:
 
     def admits(self, point: Point) -> bool:
         """Whether a point of the ranges certainly meets the premise."""
-        return self.premise is None or self._told(self.premise, point, Fraction(0)) is True
+        return not self.premise or self._told(self.premise, point, Fraction(0)) is True
 
     def points(self, n: int, seed: str) -> Iterator[dict[str, Fraction]]:
         """Points of the domain, out of ``n`` draws those where the premise holds."""
@@ -119,24 +114,30 @@ class Formula:
         """The first of ``n`` points at which the statement, by a margin, certainly fails."""
         return next((point for point in self.points(n, seed) if self.holds(point, margin) is False), None)
 
-    def _told(self, relation: Callable[[], sympy.Basic], point: Point, margin: Fraction) -> bool | None:
-        counts, told = _compiled(relation, tuple(self.domain))
+    def _built(self, text: str) -> sympy.Basic:
+        return _built(text, self.forms)
+
+    def _told(self, relation: str, point: Point, margin: Fraction) -> bool | None:
+        counts, told = _compiled(relation, tuple(self.domain), self.forms)
         with precision(_BITS):
             at = [int(point[name]) if name in counts else ball(point[name]) for name in self.domain]
             return told(at, margin)
 
 
+_built = functools.cache(read)
+
+
 @functools.cache
-def _compiled(relation: Callable[[], sympy.Basic], variables: tuple[str, ...]) -> tuple[frozenset[str], Told]:
+def _compiled(relation: str, variables: tuple[str, ...], forms: str) -> tuple[frozenset[str], Told]:
     """The variables that must be whole because they bound a sum, and the relation as a function of all variables.
 
     Raises
     ------
-    ParameterError : a variable without a range, or a relation that sympy has decided.
+    ParameterError : a text without a relation, or a variable without a range.
     """
-    built = relation()
-    if built in {sp.true, sp.false}:
-        raise ParameterError("relation", str(built), "must be left to the balls: write it with `equal` or `less`")
+    built = _built(relation, forms)
+    if isinstance(built, sp.Expr):
+        raise ParameterError("relation", relation, "must compare two sides, as 'x**2 < x' does")
     free = {str(symbol): symbol for symbol in built.free_symbols}
     if not set(free) <= set(variables):
         raise ParameterError("domain", sorted(free), "must name every variable of the formula")

@@ -1,52 +1,131 @@
-"""Records of the ledger by their verdict, and a mutant by the arguments that it changes."""
+"""Records of the ledger by their verdict: texts and formulas from ``ledger/papers``, checks from the claim's module."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+import functools
+from collections.abc import Callable, Mapping
+from fractions import Fraction
 from functools import partial
-from typing import Any, ParamSpec
+from typing import Any, Final
 
-from ledger.ledger import Claim, Evidence, Mutant, Verdict
+from ledger.ledger import Claim, Evidence, Mutant, Verdict, statement
+from ledger.proving.cases import Cases, Statement, searched, walked
 from ledger.proving.combine import with_fix
+from ledger.proving.domains import domain_of
+from ledger.proving.formulas import Formula
+from ledger.texts import PAPERS, text_of
+from theory.errors import ParameterError
 
-__all__ = ["corrected", "mutant", "proved", "proved_with_fix", "refuted", "repaired", "verified"]
+__all__ = ["corrected", "formula_of", "proved", "proved_with_fix", "record", "refuted", "repaired", "verified"]
 
-P = ParamSpec("P")
 Verifier = Callable[[], Evidence]
+Check = Callable[[], Evidence | Statement] | Statement | None
+"""Comes to evidence, or is or builds a statement that is then tried; None: the statement of the record."""
+Mutants = Mapping[str, Callable[[], Evidence | Statement] | Statement]
+"""Name -> the check of a claim on a changed statement; what is changed stands with the claim's texts."""
+_REFUTED: Final = {Verdict.FALSE, Verdict.PROVED_WITH_FIX}
+_FORMULAS: Final = {"formula", "correction_formula"}
 
-proved = partial(Claim, verdict=Verdict.PROVED)
-verified = partial(Claim, verdict=Verdict.VERIFIED)
+
+def record(
+    verdict: Verdict,
+    claim_id: str,
+    /,
+    *,
+    mutants: Mutants,
+    verify: Check = None,
+    correction_verify: Check = None,
+    **fields: Any,
+) -> Claim:
+    """A claim: the statement of one not true as printed is searched for a counterexample, any other is walked.
+
+    Raises
+    ------
+    ParameterError : a text that the record needs is missing.
+    """
+    fields |= _texts(claim_id)
+    what_changed = fields.pop("mutants")
+    decide = searched if verdict in _REFUTED else walked
+    if "correction" in fields:
+        fields["correction_verify"] = _verifier(correction_verify or fields.get("correction_formula"), walked)
+    if what_changed.keys() != mutants.keys():
+        raise ParameterError("mutants", f"{claim_id}: {list(mutants)}", "must be those of its table in ledger/papers")
+    return Claim(
+        id=claim_id,
+        verdict=verdict,
+        verify=_verifier(verify or fields.get("formula"), decide),
+        mutants=tuple(
+            Mutant(name=name, what_changed=what_changed[name], verify=_verifier(check, decide))
+            for name, check in mutants.items()
+        ),
+        **fields,
+    )
+
+
+def _texts(claim_id: str) -> dict[str, Any]:
+    text = text_of(claim_id)
+    folder, place = text.pop("folder"), text.pop("place")
+    if "expression" in text:
+        text["expression"] = statement(folder, text["expression"])
+    text |= {name: formula_of(claim_id, name) for name in _FORMULAS & text.keys()}
+    return {"source": f"{PAPERS[folder]}, {place}", **text}
+
+
+def _verifier(check: Any, decide: Callable[[Any], Evidence]) -> Verifier:
+    """A call that comes to evidence."""
+
+    def verify() -> Evidence:
+        reached = check() if callable(check) else check
+        if isinstance(reached, Evidence):
+            return reached
+        return reached.by(reached) if isinstance(reached, Cases) and reached.by else decide(reached)
+
+    return verify
+
+
+@functools.cache
+def formula_of(claim_id: str, which: str = "formula") -> Formula:
+    """A claim's ``formula`` or ``correction_formula``: a table, or the id of a claim that has the same."""
+    text = text_of(claim_id)
+    table = text[which]
+    if isinstance(table, str):
+        return formula_of(table)
+    sharp = Fraction(table["sharp"]) if "sharp" in table else None
+    return Formula(**{**table, "domain": domain_of(table["domain"]), "sharp": sharp, "forms": text["folder"]})
+
+
+proved = partial(record, Verdict.PROVED)
+verified = partial(record, Verdict.VERIFIED)
 """True for the cases of its `reach`."""
-refuted = partial(Claim, verdict=Verdict.FALSE)
-proved_with_fix = partial(Claim, verdict=Verdict.PROVED_WITH_FIX)
+refuted = partial(record, Verdict.FALSE)
+proved_with_fix = partial(record, Verdict.PROVED_WITH_FIX)
 """A claim with a verifier that tries the print and the fix itself; see `repaired`."""
 
 
-def mutant(
-    name: str, what_changed: str, verify: Callable[P, Evidence], /, *changed: P.args, **also_changed: P.kwargs
-) -> Mutant:
-    """A mutant that calls a verifier with the changed arguments, when it is asked to."""
-    return Mutant(name=name, what_changed=what_changed, verify=partial(verify, *changed, **also_changed))
-
-
-def corrected(*, holds: Mutant, **record: Any) -> Claim:
+def corrected(claim_id: str, /, *, holds: Mutants, **fields: Any) -> Claim:
     """A refuted claim whose one mutant is its correction: what `holds` is verified instead."""
-    return refuted(correction_verify=holds.verify, mutants=(holds,), **record)
+    ((name, check),) = holds.items()
+    mended = _verifier(check, walked)
+    return refuted(claim_id, correction_verify=mended, mutants={name: mended}, **fields)
 
 
-def repaired(*, printed: Verifier, repair: Verifier, mutants: tuple[Mutant, ...], **record: Any) -> Claim:
+def repaired(
+    claim_id: str, /, *, mutants: Mutants, printed: Check = None, repair: Check = None, **fields: Any
+) -> Claim:
     """A claim that is proved with a fix: `printed` is refuted, `repair` proves the correction.
 
-    The mutants change the print, and meet the same repair; `record` holds the other fields of the `Claim`.
+    The mutants change the print, and meet the same repair; `fields` are the other ones of the `Claim`.
     """
+    own = {**fields, **_texts(claim_id)}
+    mended = _verifier(repair or own.get("correction_formula"), walked)
 
-    def fixed(verify: Verifier) -> Verifier:
-        return partial(with_fix, verify, repair)
+    def fixed(check: Any) -> Verifier:
+        return partial(with_fix, _verifier(check, searched), mended)
 
     return proved_with_fix(
-        verify=fixed(printed),
-        correction_verify=repair,
-        mutants=tuple(replace(each, verify=fixed(each.verify)) for each in mutants),
-        **record,
+        claim_id,
+        verify=fixed(printed or own["formula"]),
+        correction_verify=mended,
+        mutants={name: fixed(check) for name, check in mutants.items()},
+        **fields,
     )

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from functools import partial
 
 from ledger.ledger import Evidence, Verdict
 from ledger.proving.balls import Rational
-from ledger.proving.combine import refutation
+from ledger.proving.combine import counterexample, refutation
 from ledger.proving.deferred import sp
 
-__all__ = ["identity", "prove_descent", "prove_identity", "prove_sign"]
+__all__ = ["identity", "nonnegative", "prove_descent", "prove_identity", "prove_sign"]
 
 
 def prove_identity(difference: sp.Expr, *, what: str, samples: Iterable[Mapping[str, Rational | str]] = ()) -> Evidence:
@@ -138,3 +139,26 @@ def prove_descent(expression: sp.Expr, variable: sp.Symbol, *, what: str, order:
         )
     detail = f"{what} (from 0 by {order} derivative{'s' if order > 1 else ''}, the last one {step} > 0)"
     return Evidence(verdict=Verdict.PROVED, method="symbolic", detail=detail, effort={"order": order})
+
+
+def nonnegative(expression: sp.Expr, *, what: str) -> Evidence:
+    """Prove that a rational function of nonnegative variables is nonnegative: no coefficient has a minus sign.
+
+    ``false`` where an integer point of a small grid shows a negative value, ``open`` when neither happens.
+    """
+    symbols = sorted(expression.free_symbols, key=lambda s: str(s.name))
+    top, bottom = sp.fraction(sp.cancel(sp.together(expression)))
+    signs = [c for part in (top, bottom) for c in (sp.Poly(part, *symbols).coeffs() if symbols else [part])]
+    if all(c >= 0 for c in signs) or all(c <= 0 for c in signs):
+        return Evidence(
+            verdict=Verdict.PROVED,
+            method="symbolic",
+            detail=f"{what}: all {len(signs)} coefficients have one sign",
+            effort={"coefficients": len(signs)},
+        )
+    for values in itertools.product((0, 1, 2, 5), repeat=len(symbols)):
+        at = dict(zip(symbols, values, strict=True))
+        if bottom.subs(at) != 0 and expression.subs(at) < 0:
+            shown = {str(s.name): str(v) for s, v in at.items()}
+            return counterexample(f"{what}: negative at {shown}", shown)
+    return Evidence(verdict=Verdict.OPEN, method="symbolic", detail=f"{what}: coefficients of both signs")

@@ -17,14 +17,11 @@ from ledger.ledger import Evidence, Verdict
 from ledger.proving.combine import counterexample
 from ledger.specs.exact import Law, chi_square, coverage, ratio, selection_law, tilted
 
-__all__ = ["SEVERAL_BLOCKS", "TREES", "Prefix", "Tree", "on_trees"]
+__all__ = ["TREES", "Prefix", "Tree", "on_trees"]
 
 Prefix = tuple[int, ...]
 States = Mapping[tuple[Prefix, bool], Fraction]
 """Chance of each (prefix, whether the draft generates the next block)."""
-
-SEVERAL_BLOCKS = "H blocks over a finite alphabet; target and draft positive; beta > 0; n >= 1 an integer"
-"""Assumptions of claims about trees."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Claims of SPECS about its definitions: Definitions 1 to 4, Lemma 2, Equation 11, coverage coefficients."""
+"""Claims of SPECS about its definitions and divergences: Definitions 1 to 4, Lemma 2, Equation 11, coverage."""
 
 from __future__ import annotations
 
@@ -7,22 +7,98 @@ from functools import partial
 from typing import Final
 
 from ledger.ledger import Claim, Evidence
-from ledger.proving.cases import Predicate, searched
+from ledger.proving.cases import Predicate
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between, whole
-from ledger.proving.records import mutant, proved, refuted
+from ledger.proving.records import proved, refuted
 from ledger.proving.tools import all_of, identity, prove_identity
-from ledger.specs.block_tree import SEVERAL_BLOCKS, TREES, Tree, on_trees
+from ledger.specs.block_tree import TREES, Tree, on_trees
 from ledger.specs.common_proofs import prove_gibbs, prove_regret
-from ledger.specs.exact import Instance, Law, agree, decided, log, nonnegative, selection_law
+from ledger.specs.exact import (
+    Instance,
+    Law,
+    Logs,
+    agree,
+    chi_square,
+    decided,
+    kl,
+    log,
+    nonnegative,
+    selection_law,
+    tilted,
+)
 from ledger.specs.points import two_blocks, two_letters
 
 __all__ = ["CLAIMS", "prove_block_range"]
 
+
 _HALF = Fraction(1, 2)
+
+
+def _direction(swapped: bool = False) -> Predicate:
+    """A policy that puts too little mass on a letter: which divergence is larger, reverse (printed) or forward."""
+
+    def holds(star1: Fraction, pi1: Fraction) -> bool:
+        star, policy = (star1, 1 - star1), (pi1, 1 - pi1)
+        reverse, forward = kl(policy, star), kl(star, policy)
+        return (forward - reverse if swapped else reverse - forward).positive()
+
+    return Predicate(
+        text="reverse divergence punishes too little mass on a letter (pi1 instead of star1) more than forward "
+        "divergence does",
+        test=holds,
+        domain={"star1": between(0, 1), "pi1": between(0, 1)},
+        premise=lambda star1, pi1: pi1 < star1,
+        given="pi1 < star1",
+        at=[{"star1": _HALF, "pi1": Fraction(1, 100)}],
+        explain=lambda star1, pi1: "reverse is 0.64, forward is 1.61",
+    )
+
+
+def _fix_direction() -> Evidence:
+    """As the policy's mass on a letter goes to zero, forward divergence has no bound, reverse divergence has one."""
+    x, q = sp.symbols("x q", positive=True)
+    forward = q * sp.log(q / x)
+    return all_of(
+        decided(sp.limit(forward, x, 0, "+") == sp.oo, what="the letter's share of forward grows without bound"),
+        decided(sp.limit(x * sp.log(x / q), x, 0, "+") == 0, what="the letter's share of reverse vanishes"),
+        prove_gibbs,
+        detail="reverse divergence is at most log(1 / min pi*), however little mass a letter gets",
+    )
+
+
+def _jensen(strict: bool = True) -> Predicate:
+    """``D <= log(1 + chi2)``: strict as printed, or with equality allowed."""
+
+    def holds(tilt2: Fraction, pi1: Fraction) -> bool:
+        star, policy = tilted((_HALF, _HALF), (Fraction(1), tilt2)), (pi1, 1 - pi1)
+        gap = log(1 + chi_square(policy, star)) - kl(policy, star)
+        return gap.positive() or (not strict and gap == Logs({}))
+
+    return Predicate(
+        text="log(1 + chi2) is strictly larger than the divergence (target 1/2, 1/2; exp(beta r) = 1, tilt2)",
+        test=holds,
+        domain={"tilt2": between(0, None), "pi1": between(0, 1)},
+        at=[{"tilt2": 3, "pi1": _HALF}, {"tilt2": 1, "pi1": _HALF}],
+        explain=lambda tilt2, pi1: "both are 0 when the rewards are constant",
+    )
+
+
+def _fix_jensen() -> Evidence:
+    """Tangent of the logarithm at the mean: ``log x <= log m + x / m - 1``; average it with m = E[x] = 1 + chi2."""
+
+    def holds(instance: Instance, n: int) -> bool:
+        law = instance.selected(n)
+        return not (kl(law, instance.optimum) - log(1 + chi_square(law, instance.optimum))).positive()
+
+    return all_of(
+        agree(holds, what="D <= log(1 + chi2)", sizes=(1, 2)),
+        prove_gibbs,
+        detail="x = pi / pi* has mean 1 + chi2 under pi, and log x <= log m + x / m - 1",
+    )
+
+
 _ONE = Fraction(1)
-
-
 _PRODUCT: Final = "product of block laws = tilted target"
 _WIDTH: Final = "width of the process reward after a prefix <= width of the outcome reward"
 _COVERAGES: Final = "C_block <= C_seq"
@@ -84,14 +160,7 @@ def _range(width: bool = False) -> Predicate:
         text="the idealized process reward has range [0, R] (one block, target 1/2, 1/2, exp(beta r) = 1, tilt2)",
         test=holds,
         domain={"tilt2": between(1, None, "[)")},
-    )
-
-
-def _verify_range(width: bool = False) -> Evidence:
-    return searched(
-        _range(width),
-        {"tilt2": 1},
-        {"tilt2": 3},
+        at=[{"tilt2": 1}, {"tilt2": 3}],
         explain=lambda tilt2: "exp(beta r_PRM) is 1/2 for the first letter: a negative reward",
     )
 
@@ -127,13 +196,7 @@ def _collapse(shifted: bool = False) -> Predicate:
         "tilt2)",
         test=holds,
         domain={"tilt2": between(1, None)},
-    )
-
-
-def _verify_collapse(shifted: bool = False) -> Evidence:
-    return searched(
-        _collapse(shifted),
-        {"tilt2": 3},
+        at=[{"tilt2": 3}],
         explain=lambda tilt2: "exp(beta r_PRM) = (1/2, 3/2), exp(beta r) = (1, 3)",
     )
 
@@ -170,14 +233,7 @@ def _duplicates(by_value: bool = True) -> Predicate:
         "drawn",
         test=holds,
         domain={"copies": whole(1), "others": whole(0)},
-    )
-
-
-def _verify_duplicates(by_value: bool = True) -> Evidence:
-    return searched(
-        _duplicates(by_value),
-        {"copies": 1, "others": 1},
-        {"copies": 2, "others": 0},
+        at=[{"copies": 1, "others": 1}, {"copies": 2, "others": 0}],
         explain=lambda copies, others: (
             "both candidates are the same response: it is returned for sure, not with chance 1/2"
         ),
@@ -204,14 +260,7 @@ def _minimum(maximum: bool = False) -> Predicate:
         text="the optimum minimises E[r] - D(. | target) / beta (target 1/2, 1/2; exp(beta r) = 1, tilt2)",
         test=holds,
         domain={"tilt2": between(1, None, "[)")},
-    )
-
-
-def _verify_minimum(maximum: bool = False) -> Evidence:
-    return searched(
-        _minimum(maximum),
-        {"tilt2": 1},
-        {"tilt2": 4},
+        at=[{"tilt2": 1}, {"tilt2": 4}],
         explain=lambda tilt2: "log(5/2) at the optimum, log 2 at the target itself",
     )
 
@@ -256,95 +305,60 @@ _EXTRA_VALUE: Final = Predicate(
     domain=dict.fromkeys(("t", "u", "a", "b", "v"), between(0, None)),
 )
 
+
 CLAIMS: tuple[Claim, ...] = (
-    proved(
-        id="SPECS-D1",
-        source="SPECS, Definitions 1 and 6",
-        statement="V of a full response is its reward r(x, y).",
-        assumptions="beta > 0",
-        no_formula="a definition at its last block: one completion is left, and the mean over it is its reward",
-        verify=_verify_terminal,
-        mutants=(mutant("beta^2", "1 / beta^2", _verify_terminal, 2),),
+    refuted(
+        "SPECS-L1b",
+        formula=_direction(),
+        correction_verify=_fix_direction,
+        mutants={"swapped": partial(_direction, True)},
     ),
     refuted(
-        id="SPECS-D2",
-        source="SPECS, Definition 2, Theorems 1 and 2",
-        statement="The idealized process reward V(y_<=t) - V(y_<=t-1) can be taken to lie in [0, R].",
-        assumptions=SEVERAL_BLOCKS,
+        "SPECS-R2", formula=_jensen(), correction_verify=_fix_jensen, mutants={"weak": partial(_jensen, strict=False)}
+    ),
+    proved("SPECS-D1", verify=_verify_terminal, mutants={"beta^2": partial(_verify_terminal, 2)}),
+    refuted(
+        "SPECS-D2",
         formula=_range(),
         correction_formula=two_blocks(_WIDTH, _no_wider),
-        verify=_verify_range,
-        correction="exp(beta r_PRM) has mean one under the target after every prefix, so a range [0, R] forces r_PRM "
-        "= 0. "
-        "What holds, and suffices: outcome rewards in a range of width R give process rewards of width R per prefix.",
         correction_verify=prove_block_range,
-        mutants=(mutant("width", "width, not range", _verify_range, width=True),),
-        notes="Taken literally, Theorem 1 only speaks of problems with pi* = target. Read R as the width.",
+        mutants={"width": partial(_range, width=True)},
     ),
     refuted(
-        id="SPECS-D3",
-        source="SPECS, Definition 3, Appendix B.1",
-        statement="With full responses as blocks the process reward collapses to the outcome reward.",
-        assumptions="one block",
+        "SPECS-D3",
         formula=_collapse(),
         correction_formula=two_letters(_COMMON_FACTOR, _unmoved),
-        verify=_verify_collapse,
-        correction="It collapses to r - V(x, empty), which differs by a constant per prompt and gives the same laws.",
         correction_verify=_fix_collapse,
-        mutants=(mutant("shifted", "up to a constant", _verify_collapse, shifted=True),),
-        notes="The switching rule does see the constant: a fixed tau means different things for r and for r_PRM.",
+        mutants={"shifted": partial(_collapse, shifted=True)},
     ),
     refuted(
-        id="SPECS-D4",
-        source="SPECS, Definition 4, Appendix B.2",
-        statement="P(Y* = Y_i) = exp(S(Y_i)) / sum_j exp(S(Y_j)).",
-        assumptions="n i.i.d. candidates",
+        "SPECS-D4",
         formula=_duplicates(),
-        verify=_verify_duplicates,
-        correction="That is the chance of the index i; a response that occurs N_y times has N_y times the chance.",
         correction_verify=_fix_duplicates,
-        mutants=(mutant("index", "chance of the index", _verify_duplicates, False),),
-        notes="Equation 13 has the count.",
+        mutants={"index": partial(_duplicates, False)},
     ),
     proved(
-        id="SPECS-L2",
-        source="SPECS, Lemma 2 and Equation 11, Appendix B.3",
-        statement="The optimum is the product over blocks of target(y_t | ..) exp(beta r_PRM(y_t | ..)), normalised.",
-        assumptions=SEVERAL_BLOCKS,
+        "SPECS-L2",
         formula=two_blocks(_PRODUCT, _telescopes),
         verify=_verify_telescoping,
-        mutants=(mutant("largest", "V by the best completion", _verify_telescoping, "max"),),
-        notes="The left side of Equation 11 ends at y_t; y_H is meant.",
+        mutants={"largest": partial(_verify_telescoping, "max")},
     ),
     refuted(
-        id="SPECS-L2b",
-        source="SPECS, Lemma 2 (second part), Appendix B.3",
-        statement="The block optimum solves the minimisation of E[r_PRM] - D(. | target) / beta.",
-        assumptions=SEVERAL_BLOCKS,
+        "SPECS-L2b",
         formula=_minimum(),
-        verify=_verify_minimum,
-        correction="It solves the maximisation.",
         correction_verify=_fix_minimum,
-        mutants=(mutant("max", "maximisation", _verify_minimum, maximum=True),),
+        mutants={"max": partial(_minimum, maximum=True)},
     ),
     proved(
-        id="SPECS-L2c",
-        source="SPECS, proof of Lemma 2 (last line), Appendix B.3",
-        statement="The block factors may carry exp(beta (r_PRM - V(y_<=t-1))) although r_PRM has V subtracted already.",
-        assumptions=SEVERAL_BLOCKS,
+        "SPECS-L2c",
         formula=_EXTRA_VALUE,
         verify=_verify_last_line,
-        mutants=(mutant("one-side", "only in the numerator", _verify_last_line, False),),
-        notes="A slip without effect: numerator and denominator carry it.",
+        mutants={"one-side": partial(_verify_last_line, False)},
     ),
     proved(
-        id="SPECS-C",
-        source="SPECS, Section 3.2 and Appendix B.3",
-        statement="The block coefficient relaxes the sequence coefficient (C_block <= C_seq), which can grow like "
-        "C_block^H.",
-        assumptions=SEVERAL_BLOCKS,
+        "SPECS-C",
         formula=two_blocks(_COVERAGES, _relaxed),
         verify=_verify_coverages,
-        mutants=(mutant("reverse", "C_seq <= C_block", _verify_coverages, reverse=True),),
+        mutants={"reverse": partial(_verify_coverages, reverse=True)},
     ),
 )

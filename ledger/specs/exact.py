@@ -18,13 +18,10 @@ from flint import arb, fmpz
 from ledger.ledger import Evidence, Verdict
 from ledger.proving.balls import point, precision
 from ledger.proving.combine import counterexample
-from ledger.proving.signs import nonnegative
+from ledger.proving.symbolic import nonnegative
 
 __all__ = [
-    "FINITE",
-    "FIXED_WIDTH",
     "INSTANCES",
-    "POISSON_WIDTH",
     "Instance",
     "Law",
     "Logs",
@@ -49,11 +46,6 @@ __all__ = [
 ]
 
 Law = tuple[Fraction, ...]
-
-FINITE = "finite alphabet; target, generator and exponentiated rewards positive; beta > 0"
-FIXED_WIDTH = f"{FINITE}; n >= 1 an integer"
-POISSON_WIDTH = "finite alphabet; generator probabilities and weights positive; n > 0"
-"""Assumptions of claims about one block: none about the width n, a fixed one, and a Poisson mean."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

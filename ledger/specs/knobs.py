@@ -9,17 +9,16 @@ from typing import Final
 
 from flint import arb
 
-from ledger.ledger import Claim, Evidence, statement
+from ledger.ledger import Claim, Evidence
 from ledger.proving.balls import point, precision
 from ledger.proving.cases import Predicate, searched
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between
-from ledger.proving.records import mutant, proved, repaired
+from ledger.proving.records import proved, repaired
 from ledger.proving.tools import all_of, identity, refute
 from ledger.specs import exact
-from ledger.specs.block_tree import SEVERAL_BLOCKS, Tree, on_trees
+from ledger.specs.block_tree import Tree, on_trees
 from ledger.specs.common_proofs import prove_coverage, prove_density_ratio, prove_gibbs
-from ledger.specs.formulas import OVER_CEILING
 from ledger.specs.points import two_blocks, two_letters
 from ledger.specs.theorems_1_and_2 import prove_mixture
 
@@ -290,97 +289,33 @@ def _fix_defined() -> Evidence:
 
 CLAIMS: tuple[Claim, ...] = (
     proved(
-        id="SPECS-TAU1",
-        source="SPECS, Theorem 1 and Algorithm 1",
-        statement="The guarantee holds for every switching threshold; the first block never costs coverage, and with a "
-        "threshold above all rewards no block does.",
-        expression=statement("specs", "kl_bound"),
-        assumptions=SEVERAL_BLOCKS,
+        "SPECS-TAU1",
         formula=two_blocks(_EVERY_THRESHOLD, _bounded),
         verify=_verify_thresholds,
-        mutants=(mutant("no-C", "coverage left out", _verify_thresholds, covered=False),),
-        notes="log(1 + chi2) <= log(1 + ((e^(beta R) - 1)/n)^2) + (H - 1) log(1 + ((C e^(beta R) - 1)/n)^2). The bound "
-        "does not depend on tau otherwise: it cannot tell a good threshold from a bad one. Switching is one way.",
+        mutants={"no-C": partial(_verify_thresholds, covered=False)},
     ),
     proved(
-        id="SPECS-TAU2",
-        source="SPECS, Theorem 3 and text after Corollary 1, Appendix B",
-        statement="With full responses as blocks SPECS is selection among drafts of the target: tau and the draft "
-        "are idle.",
-        assumptions="one block",
+        "SPECS-TAU2",
         formula=two_blocks(_ONE_BLOCK, _idle),
         verify=_verify_one_block,
-        mutants=(mutant("draft", "the draft generates", _verify_one_block, drafting=True),),
-        notes="So Theorem 3 needs no coverage coefficient; the text derives it from Corollary 2 (draft) in one place "
-        "and from Corollary 1 (target) in another. It covers both.",
+        mutants={"draft": partial(_verify_one_block, drafting=True)},
     ),
+    proved("SPECS-TAU3", verify=_verify_unranked, mutants={"same-model": partial(_verify_unranked, drafts=(_HALF,))}),
+    proved("SPECS-TAU4", verify=_verify_no_filter, mutants={"ignored": partial(_verify_no_filter, filtered=False)}),
+    proved("SPECS-B0", verify=_verify_cold, mutants={"uniform": partial(_verify_cold, False)}),
     proved(
-        id="SPECS-TAU3",
-        source="SPECS, Sections 2.3 and 3.2, what Equation 5 says about tau",
-        statement="The guarantee does not rank thresholds: raising tau (more blocks from the target) can raise the "
-        "divergence. Each block is bounded through the score ratio of its own generator.",
-        assumptions=SEVERAL_BLOCKS,
-        no_formula="says that a problem of a kind exists; the verifier shows one",
-        verify=_verify_unranked,
-        mutants=(mutant("same-model", "draft = target", _verify_unranked, drafts=(_HALF,)),),
-        notes="A draft that is closer to the block optimum than the target is the better generator, although the term "
-        "of the draft in Equation 5 carries the larger constant.",
-    ),
-    proved(
-        id="SPECS-TAU4",
-        source="SPECS, Algorithm 2, threshold among its hyperparameters",
-        statement="Selection could not use its input tau to drop candidates: the rate of Theorem 4 would be lost.",
-        assumptions="two letters, two or more candidates",
-        no_formula="says that a problem of a kind exists; the verifier shows one",
-        verify=_verify_no_filter,
-        mutants=(mutant("ignored", "tau ignored", _verify_no_filter, filtered=False),),
-        notes="As printed Algorithm 2 lists tau and ignores it (SPECS-A2), and so has the guarantee.",
-    ),
-    proved(
-        id="SPECS-B0",
-        source="SPECS, Equations 3 and 5, limit beta -> 0",
-        statement="As beta -> 0 the optimum tends to the target and the bound to H log(1 + ((C - 1) / n)^2).",
-        expression=statement("specs", "kl_bound"),
-        assumptions=SEVERAL_BLOCKS,
-        no_formula="a limit",
-        verify=_verify_cold,
-        mutants=(mutant("uniform", "limit uniform", _verify_cold, False),),
-        notes="Selection then corrects the draft towards the target; with draft = target it is exact at every width.",
-    ),
-    proved(
-        id="SPECS-B1",
-        source="SPECS, Equation 5, limit beta -> infinity",
-        statement="At a fixed width the divergence grows without bound as beta -> infinity, but never beyond log "
-        "kappa.",
-        assumptions="two letters with different rewards",
+        "SPECS-B1",
         formula=two_letters(f"{_KEPT}, and {_CEILING}", _between),
         verify=_verify_hot,
-        mutants=(mutant("g", "chance g instead of g^n", _verify_hot, False),),
-        notes="So the growth with beta in Equation 5 cannot be removed, and n must grow with beta for a guarantee.",
+        mutants={"g": partial(_verify_hot, False)},
     ),
-    proved(
-        id="SPECS-TAB3",
-        source="SPECS, Equation 5 at the settings of Table 3, Appendix D.4",
-        statement="At the reported settings (beta >= 8, n <= 16, rewards in [0, 1]) the bound of Equation 5 lies above "
-        "the ceiling D <= beta R + log C per block, which holds for every width.",
-        assumptions="R = 1, C = 1, hidden constant one: the most favourable case",
-        formula=OVER_CEILING,
-        verify=_verify_vacuous,
-        mutants=(mutant("beta-1/10", "beta = 1/10", _verify_vacuous, (("1/10", 16),)),),
-        notes="The theorem describes the limit of many beams; the paper does not say that the experiments reach it.",
-    ),
+    proved("SPECS-TAB3", verify=_verify_vacuous, mutants={"beta-1/10": partial(_verify_vacuous, (("1/10", 16),))}),
     repaired(
-        id="SPECS-COV",
-        source="SPECS, Algorithm 2 and Equation 9",
-        statement="Selection is defined for every draw.",
-        assumptions="none stated on the draft",
+        "SPECS-COV",
         formula=_DEFINED,
         correction_formula=two_letters(_POSITIVE, _positive, widths=(1, 1)),
         printed=_verify_defined,
-        correction="It is when the target gives positive probability to all that the draft can draw (finite coverage).",
         repair=_fix_defined,
-        mutants=(mutant("positive", "target positive", _verify_defined, positive=True),),
-        notes="Truncated sampling (top-k, top-p) of either model breaks it: a program must fall back, say to a "
-        "target draw.",
+        mutants={"positive": partial(_verify_defined, positive=True)},
     ),
 )

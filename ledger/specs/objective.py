@@ -6,11 +6,11 @@ from fractions import Fraction
 from functools import partial
 from typing import Final
 
-from ledger.ledger import Claim, Evidence, statement
+from ledger.ledger import Claim, Evidence
 from ledger.proving.cases import Predicate, searched
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between, whole
-from ledger.proving.records import mutant, proved, proved_with_fix, refuted
+from ledger.proving.records import proved, proved_with_fix, refuted
 from ledger.proving.tools import all_of, identity, refute, with_fix
 from ledger.specs import exact
 from ledger.specs.common_proofs import (
@@ -21,7 +21,6 @@ from ledger.specs.common_proofs import (
     prove_regret,
     within_ratio,
 )
-from ledger.specs.formulas import BEST_OBJECTIVE, OBJECTIVE_GAP, OBJECTIVE_OF_OPTIMUM
 from ledger.specs.points import two_letters
 
 __all__ = ["CLAIMS"]
@@ -161,14 +160,7 @@ def _score_objective(unit: bool = False) -> Predicate:
         "2; generator gen1, 1 - gen1)",
         test=holds,
         domain={"beta": whole(1, 9), "gen1": between(0, 1)},
-    )
-
-
-def _verify_score_objective(unit: bool = False) -> Evidence:
-    return searched(
-        _score_objective(unit),
-        {"beta": 1, "gen1": _HALF},
-        {"beta": 2, "gen1": _HALF},
+        at=[{"beta": 1, "gen1": _HALF}, {"beta": 2, "gen1": _HALF}],
         explain=lambda beta, gen1: "its optimum is proportional to gen exp(beta S): (1/5, 4/5) instead of (1/3, 2/3)",
     )
 
@@ -247,13 +239,7 @@ def _lemma1(divided: bool = False) -> Predicate:
         "(pi1, 1 - pi1)",
         test=holds,
         domain={"beta": between(0, None), "target1": _UNIT, "tilt2": between(0, None), "pi1": _UNIT},
-    )
-
-
-def _verify_lemma1(divided: bool = False) -> Evidence:
-    return searched(
-        _lemma1(divided),
-        *[{"beta": beta, "target1": _HALF, "tilt2": 3, "pi1": _HALF} for beta in (1, 2)],
+        at=[*[{"beta": beta, "target1": _HALF, "tilt2": 3, "pi1": _HALF} for beta in (1, 2)]],
         explain=lambda beta, target1, tilt2, pi1: "the gap is (log 4 - log 3) / 4, the divergence is twice that",
     )
 
@@ -275,112 +261,56 @@ def _verify_lemma1_everywhere() -> Evidence:
 
 CLAIMS: tuple[Claim, ...] = (
     refuted(
-        id="SPECS-E1",
-        source="SPECS, Equation 1, Section 2.2",
-        statement="The score log(t/g) + beta r reduces to the reward r when the target itself generates.",
-        expression=statement("specs", "score"),
-        assumptions="generator = target",
+        "SPECS-E1",
         formula=_collapse(),
         verify=_verify_collapse,
-        correction="It reduces to beta r; selection then draws in proportion to exp(beta r).",
         correction_verify=_fix_collapse,
-        mutants=(mutant("beta-kept", "beta r instead of r", _verify_collapse, True),),
-        notes="Harmless for ranking, not for sampling: exp(r) and exp(beta r) are different laws.",
+        mutants={"beta-kept": partial(_verify_collapse, True)},
     ),
     proved(
-        id="SPECS-A2",
-        source="SPECS, Algorithm 2, Section 2.2",
-        statement="Selection draws index i with probability exp(S_i) / sum_j exp(S_j) among the members of L.",
-        assumptions=exact.FINITE,
+        "SPECS-A2",
         formula=two_letters(_SUBSAMPLE, _plain),
         verify=_verify_subsample,
-        mutants=(
-            mutant("threshold-used", "candidates with a reward up to the threshold leave L", _verify_subsample, True),
-        ),
-        notes="L is all of [n] and never changes, and the threshold tau that Algorithm 2 lists is not used in it. A "
-        "filter by tau would change the limit: the output would tend to the tilted target given the passing letters.",
+        mutants={"threshold-used": partial(_verify_subsample, True)},
     ),
+    proved("SPECS-E2", verify=_verify_objective, mutants={"sign": partial(_verify_objective, -1)}),
     proved(
-        id="SPECS-E2",
-        source="SPECS, Equations 2 and 6, Section 3.1 and Appendix B",
-        statement="The two displays of the objective E[r] - D(pi | target) / beta agree; its maximum is log Z / beta.",
-        assumptions=exact.FINITE,
-        formula=OBJECTIVE_OF_OPTIMUM,
-        verify=_verify_objective,
-        mutants=(mutant("sign", "maximum -log Z / beta", _verify_objective, -1),),
-        notes="Equation 2 leaves out the mean over prompts of the divergence; the convention after Equation 6 "
-        "restores it.",
-    ),
-    proved(
-        id="SPECS-E3",
-        source="SPECS, Equation 3, Section 3.1",
-        statement="The policy proportional to target exp(beta r) maximises E[r] - D(pi | target) / beta, and it alone.",
+        "SPECS-E3",
         expression=first_of_two("optimum"),
-        assumptions=exact.FINITE,
-        formula=BEST_OBJECTIVE,
         verify=_verify_optimum,
-        mutants=(mutant("doubled", "exp(2 beta r) in place of exp(beta r)", _verify_optimum, 2),),
+        mutants={"doubled": partial(_verify_optimum, 2)},
     ),
     proved_with_fix(
-        id="SPECS-E4",
-        source="SPECS, Equation 4, Section 3.1",
-        statement="For any other generator the optimum is proportional to gen exp(S).",
+        "SPECS-E4",
         expression=first_of_two("optimum"),
-        assumptions="none stated on the generator",
         formula=_ANY_SUPPORT,
         correction_formula=two_letters(_REWEIGHTED, _is_optimum, widths=(1, 1)),
         verify=_verify_reweighting,
-        correction="It is, for generators that give positive probability to every letter of the target.",
         correction_verify=_reweighted,
-        mutants=(mutant("inverse", "gen exp(-S)", _verify_reweighting, inverse=True),),
-        notes="Theorems 1 to 5 are safe: their coverage coefficient is infinite when the support is missing.",
+        mutants={"inverse": partial(_verify_reweighting, inverse=True)},
     ),
     refuted(
-        id="SPECS-S31a",
-        source="SPECS, Section 3.1 after Equation 4",
-        statement="Equation 2 is equivalent to maximising E[S] - D(pi | gen) / beta.",
-        assumptions=exact.FINITE,
+        "SPECS-S31a",
         formula=_score_objective(),
-        verify=_verify_score_objective,
-        correction="It is equivalent to maximising E[S] - D(pi | gen): S carries beta already, so the coefficient is "
-        "one.",
         correction_verify=_fix_score_objective,
-        mutants=(mutant("unit", "coefficient one", _verify_score_objective, unit=True),),
+        mutants={"unit": partial(_score_objective, unit=True)},
     ),
     proved(
-        id="SPECS-S31b",
-        source="SPECS, Section 3.1 after Equation 4",
-        statement="Generating from the target and choosing by r corresponds to generating from the draft and choosing "
-        "by S: both approach one law as n grows (each density ratio within (kappa - 1) / n of one), but at a fixed "
-        "width the outputs differ.",
-        assumptions=exact.FINITE,
+        "SPECS-S31b",
         formula=two_letters("each density ratio within (kappa - 1) / n of one", within_ratio),
         verify=_verify_correspondence,
-        mutants=(mutant("one-model", "draft = target", _verify_correspondence, same=True),),
-        notes="The paper calls the mapping one to one at a high level; it is one of limits, not of algorithms.",
+        mutants={"one-model": partial(_verify_correspondence, same=True)},
     ),
     proved(
-        id="SPECS-S31c",
-        source="SPECS, Sections 3.1 and B.2",
-        statement="Z = E_gen[exp S] is the partition function of the optimum, and the mean over the drafts estimates "
-        "it.",
-        assumptions=exact.FINITE,
+        "SPECS-S31c",
         formula=two_letters("E[Z-hat] = Z", _unbiased),
         verify=_verify_partition,
-        mutants=(mutant("no-ratio", "exp(beta r) in place of exp(S)", _verify_partition, False),),
-        notes="Unbiased for every width; the selection law is biased all the same, since it divides by the estimate.",
+        mutants={"no-ratio": partial(_verify_partition, False)},
     ),
     refuted(
-        id="SPECS-L1",
-        source="SPECS, Lemma 1 and Equation 7, Appendix B",
-        statement="L(pi*) - L(pi) = D(pi | pi*).",
-        assumptions=exact.FINITE,
+        "SPECS-L1",
         formula=_lemma1(),
-        correction_formula=OBJECTIVE_GAP,
-        verify=_verify_lemma1,
-        correction="L(pi*) - L(pi) = D(pi | pi*) / beta.",
         correction_verify=_fix_lemma1,
-        mutants=(mutant("divided", "divergence over beta", _verify_lemma1, divided=True),),
-        notes="The last line of the printed proof has the factor 1/beta; it is lost in the statement.",
+        mutants={"divided": partial(_lemma1, divided=True)},
     ),
 )

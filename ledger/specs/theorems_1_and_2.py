@@ -9,23 +9,21 @@ from fractions import Fraction
 from functools import partial
 from typing import Final
 
-from ledger.ledger import Claim, Evidence, statement
+from ledger.ledger import Claim, Evidence
 from ledger.proving.cases import Predicate, searched
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between, whole
-from ledger.proving.records import mutant, proved, refuted
+from ledger.proving.records import proved, refuted
 from ledger.proving.tools import all_of, identity, prove_descent
-from ledger.specs.block_tree import SEVERAL_BLOCKS, Tree, on_trees
+from ledger.specs.block_tree import Tree, on_trees
 from ledger.specs.common_proofs import prove_coverage, prove_density_ratio, prove_gibbs
 from ledger.specs.definitions import prove_block_range
 from ledger.specs.exact import chi_square, nonnegative, selection_law, tilted
-from ledger.specs.formulas import DRIFT_OF_OPTIMUM
 from ledger.specs.points import two_blocks
 
 __all__ = ["CLAIMS", "prove_mixture"]
 
 _HALF = Fraction(1, 2)
-_ONE = Fraction(1)
 
 
 _LOCAL: Final = "1 + chi2 of the response <= (1 + largest local chi2)^H"
@@ -153,13 +151,7 @@ def _ratio_bound(inverse: bool = False) -> Predicate:
         "star1), pi_own = (own1, 1 - own1)",
         test=holds,
         domain={"star1": between(0, 1), "own1": between(0, 1)},
-    )
-
-
-def _verify_ratio(inverse: bool = False) -> Evidence:
-    return searched(
-        _ratio_bound(inverse),
-        {"star1": Fraction(1, 10), "own1": _HALF},
+        at=[{"star1": Fraction(1, 10), "own1": _HALF}],
         explain=lambda star1, own1: "the divergences differ by log 5, the bound allows log(9/5)",
     )
 
@@ -214,79 +206,35 @@ def _verify_theorem2(factor: int = 2) -> Evidence:
 
 CLAIMS: tuple[Claim, ...] = (
     proved(
-        id="SPECS-L3",
-        source="SPECS, Lemma 3, Appendix B.3",
-        statement="Local chi-square divergence at most eps at every prefix gives 1 + chi2 <= (1 + eps)^H.",
-        assumptions="H blocks; next-block laws that depend on the prefix only",
+        "SPECS-L3",
         formula=two_blocks(_LOCAL, _from_local),
         verify=prove_local_to_global,
-        mutants=(mutant("H-1", "exponent H - 1", prove_local_to_global, 1),),
-        notes="Tight for independent blocks.",
+        mutants={"H-1": partial(prove_local_to_global, 1)},
     ),
     proved(
-        id="SPECS-T1",
-        source="SPECS, Theorem 1 and Equation 5, Section 3.2",
-        statement="With the idealized process reward, D(pi_SPECS | pi*) = O(H C_block^2 exp(2 beta R) / n^(3/2)) up to "
-        "logarithms, n >= 3, for every threshold tau.",
-        expression=statement("specs", "kl_bound"),
-        assumptions=f"{SEVERAL_BLOCKS}; outcome rewards in a range of width R",
+        "SPECS-T1",
         formula=two_blocks(_BOUND, _bounded),
         verify=_verify_theorem1,
-        mutants=(
-            mutant("no-C", "C_block left out", _verify_theorem1, False),
-            mutant("no reward", "exp(beta R) left out", _verify_theorem1, rewarded=False),
-        ),
-        notes="Explicit: log(1 + chi2) <= H log(1 + ((C_block exp(beta R) - 1) / n)^2), so constant one, rate 1/n^2, "
-        "every n >= 1 and a fixed width; the Poisson width (cited as Assumption 1, which is the reward error) is not "
-        "needed. R is the width of the outcome rewards (SPECS-D2). Algorithm 1 never switches back to the target.",
+        mutants={"no-C": partial(_verify_theorem1, False), "no reward": partial(_verify_theorem1, rewarded=False)},
     ),
     refuted(
-        id="SPECS-T1b",
-        source="SPECS, proof of Theorem 1, Appendix B.3",
-        statement="Which model generates block t is a function of the blocks chosen before.",
-        assumptions=SEVERAL_BLOCKS,
+        "SPECS-T1b",
         formula=_measurable(),
         verify=_verify_measurable,
-        correction="It depends on all candidates of earlier blocks, the unchosen ones too. Given the prefix the next "
-        "block is still a mixture of the two selection laws, which is all that the proof needs.",
         correction_verify=prove_mixture,
-        mutants=(mutant("one", "one candidate", _verify_measurable, 1),),
-        notes="Z_t = 0 means target in the two local bounds and draft in the sentence about the mixture. Line 9 of "
-        "Algorithm 1 scores the candidates after line 8 has extended the trace; the trace before it is meant.",
+        mutants={"one": partial(_verify_measurable, 1)},
     ),
     refuted(
-        id="SPECS-E12",
-        source="SPECS, Equation 12, Appendix B.3",
-        statement="D(pi | pi*) <= D(pi | pi_own) + log of the largest pi* / pi_own.",
-        assumptions="pi_own is the optimum for the process reward in use",
+        "SPECS-E12",
         formula=_ratio_bound(),
-        correction_formula=DRIFT_OF_OPTIMUM,
-        verify=_verify_ratio,
-        correction="The ratio is pi_own / pi*.",
         correction_verify=_fix_ratio,
-        mutants=(mutant("inverse", "pi_own / pi*", _verify_ratio, inverse=True),),
-        notes="Theorem 2 survives: exp(2 beta eps) bounds both ratios.",
+        mutants={"inverse": partial(_ratio_bound, inverse=True)},
     ),
     proved(
-        id="SPECS-T2a",
-        source="SPECS, proof of Theorem 2, Appendix B.3",
-        statement="A process reward within eps of the ideal one changes each block optimum by a factor of at most "
-        "exp(2 beta eps).",
-        assumptions=SEVERAL_BLOCKS,
+        "SPECS-T2a",
         formula=two_blocks(_WRONG_REWARD, _close_optima),
         verify=prove_misspecified,
-        mutants=(mutant("one", "exp(beta eps)", prove_misspecified, 1),),
-        notes="Two sums in the display have y_t where the summation variable y' is meant.",
+        mutants={"one": partial(prove_misspecified, 1)},
     ),
-    proved(
-        id="SPECS-T2",
-        source="SPECS, Theorem 2, Section 3.3",
-        statement="With a process reward within eps of the ideal one the bound of Theorem 1 grows by O(beta H eps).",
-        expression=statement("specs", "kl_bound_misspecified"),
-        assumptions=f"{SEVERAL_BLOCKS}; range [0, R] of the process reward in use",
-        no_formula="an order of growth; its two terms are those of SPECS-T1 and SPECS-T2a",
-        verify=_verify_theorem2,
-        mutants=(mutant("one", "beta H eps for 2 beta H eps", _verify_theorem2, 1),),
-        notes="Constant two. The range [0, R] is harmless here: a process reward in use need not be normalised.",
-    ),
+    proved("SPECS-T2", verify=_verify_theorem2, mutants={"one": partial(_verify_theorem2, 1)}),
 )

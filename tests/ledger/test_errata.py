@@ -12,18 +12,19 @@ import pytest
 from click.testing import CliRunner
 
 from ledger.errata.cause import Severity
-from ledger.errata.errata import CAUSES, MAIN_RESULTS, WORDS, Errata, Found, errata_of, paper_key, severity_of
+from ledger.errata.errata import CAUSES, MAIN_RESULTS, Errata, Found, errata_of, paper_key, severity_of
 from ledger.errata.inline_math import typeset
 from ledger.errata.latex import latex
-from ledger.errata.lookahead_proofs import PROOFS
-from ledger.errata.lookahead_readings import READINGS
 from ledger.errata.markdown import markdown
 from ledger.ledger import PAPERS, Verdict, claim, claims
 from ledger.readme import sentence
-from ledger.runner import Verification, verify_claim
+from ledger.runner import Verification
 from specplan.commands.theorems import _SEVERITIES, _VERDICTS, theorems
 from theory.errors import ParameterError
 
+WORDS = {item.id: item.quotation for item in claims() if item.quotation}
+READINGS = {item.id: item.reading for item in claims() if item.reading}
+PROOFS = {item.id: item.proof for item in claims() if item.proof}
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
@@ -49,10 +50,12 @@ def test_papers_go_by_name_folder_and_prefix() -> None:
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The documents of the paper that is derived fastest, by ending."""
+def written(tmp_path_factory: pytest.TempPathFactory, verified: Callable[[str], Verification]) -> dict[str, str]:
+    """The documents of a paper, by ending, from what this run has derived."""
     folder = tmp_path_factory.mktemp("errata") / "confspec"
-    result = CliRunner().invoke(theorems, ["--errata", "confspec", "-o", str(folder), "--jobs", "1"])
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("ledger.runner.verify_all", lambda ids, **_: tuple(map(verified, ids)))
+        result = CliRunner().invoke(theorems, ["--errata", "confspec", "-o", str(folder)])
     assert result.exit_code == 0, result.output
     return {path.suffix: path.read_text(encoding="utf-8") for path in folder.iterdir()}
 
@@ -214,8 +217,8 @@ def test_symbols_stand_in_math_and_words_do_not(text: str, wanted: str) -> None:
     assert typeset(text) == wanted
 
 
-def test_quotations_keep_their_formulas() -> None:
-    item = Found(claim=claim("SPECS-E1"), result=verify_claim(claim("SPECS-E1")))
+def test_quotations_keep_their_formulas(verified: Callable[[str], Verification]) -> None:
+    item = Found(claim=claim("SPECS-E1"), result=verified("SPECS-E1"))
     paper = Errata(paper="SPECS", main_results="", causes=((CAUSES["specs"][0], (item,)),), sharper=(), holding=())
     wanted = r"When $\pi_{\text{gen}} = \pi_{\text{target}}$, this collapses to $r$."
     assert f"\n> {wanted}\n" in markdown(paper)

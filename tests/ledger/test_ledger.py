@@ -1,7 +1,4 @@
-"""The ledger as a whole: complete records, verdicts that derive again, mutants that fall, and the page of errata.
-
-Every claim of every paper is picked up by itself, with all its mutants.
-"""
+"""The ledger as a whole: complete records, combined evidence, the runner, the command and the page of errata."""
 
 from __future__ import annotations
 
@@ -9,48 +6,23 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
-from fractions import Fraction
 
 import pytest
 import sympy as sp
 from click.testing import CliRunner
 
-from ledger import readme, runner
+from ledger import readme, texts
 from ledger.ledger import PAPERS, Claim, Evidence, Mutant, Verdict, claim, claim_modules, claims
 from ledger.lookahead_reasoning import exact
 from ledger.lookahead_reasoning.hybrid import theorem_4
 from ledger.proving.combine import all_of, screened, with_fix
+from ledger.proving.records import refuted
 from ledger.runner import Verification, verify_all, verify_claim
 from ledger.specs import statements as specs_statements
 from specplan.commands.theorems import theorems
 from theory.errors import ParameterError
 
 PREFIXES = {"Lookahead Reasoning": "LR-", "Lookahead Decoding": "LD-", "SPECS": "SPECS-", "ConfSpec": "CS-"}
-MUTANTS = [pytest.param(item, mutant, id=f"{item.id}-{mutant.name}") for item in claims() for mutant in item.mutants]
-
-
-@pytest.mark.parametrize("item", claims(), ids=lambda item: item.id)
-def test_verdict_and_correction_derive_again(item: Claim, verified: Callable[[str], Verification]) -> None:
-    result = verified(item.id)
-    assert result.evidence.verdict is item.verdict, result.evidence.detail
-    assert result.agrees, result.correction
-    assert result.correction is None or result.correction.verdict in {Verdict.PROVED, Verdict.VERIFIED}
-    if item.needs_correction:
-        assert result.evidence.counterexample
-        for value in result.evidence.counterexample.values():
-            Fraction(value)  # refuses what is not an exact rational
-
-
-@pytest.mark.parametrize(("item", "mutant"), MUTANTS)
-def test_mutant_does_not_get_the_verdict(
-    item: Claim, mutant: Mutant, mutated: Callable[[Claim, Mutant], Evidence]
-) -> None:
-    """A proved claim's mutant is refuted or not proved; a refuted claim's mutant is not refuted."""
-    evidence = mutated(item, mutant)
-    assert evidence.verdict is not item.verdict, evidence.detail
-    assert evidence.method != runner.CRASHED
-    if item.verdict is Verdict.FALSE and item.paper == "SPECS":
-        assert evidence.verdict is Verdict.OPEN, "a search that finds no counterexample proves nothing"
 
 
 def test_records_are_complete() -> None:
@@ -75,6 +47,14 @@ def test_no_module_with_claims_is_left_out() -> None:
     assert listed == {str(path) for path in files if "\nCLAIMS: tuple" in path.read_text(encoding="utf-8")}
 
 
+def test_every_text_has_its_record_and_its_mutants() -> None:
+    assert set(texts.claim_ids()) == {item.id for item in claims()}
+    with pytest.raises(ParameterError, match="must be a table"):
+        refuted("LR-X9", mutants={})
+    with pytest.raises(ParameterError, match="must be those of its table"):
+        refuted("LR-P1", mutants={"invented": lambda: _evidence(Verdict.OPEN)})
+
+
 def test_expressions_build() -> None:
     """Sympy objects with symbols, not numbers that evaluated away."""
     built = {item.id: item.expression() for item in claims() if item.expression is not None}
@@ -88,17 +68,6 @@ def test_expressions_build() -> None:
 def test_import_of_the_records_leaves_sympy_alone() -> None:
     code = "import sys; from ledger.ledger import claims; claims(); sys.exit('sympy' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
-
-
-def test_counterexamples_are_exact(verified: Callable[[str], Verification]) -> None:
-    """Numbers parse as rationals, never as floats in disguise: no more than 12 digits in a denominator."""
-    for item in claims():
-        if item.verdict is not Verdict.FALSE or not item.id.startswith("LR-"):
-            continue
-        counterexample = verified(item.id).evidence.counterexample
-        assert counterexample, item.id
-        for value in counterexample.values():
-            assert Fraction(value).denominator < 10**12, item.id
 
 
 def test_readme_is_up_to_date(verified: Callable[[str], Verification]) -> None:
@@ -155,34 +124,6 @@ def test_a_step_that_fails_after_the_search_leaves_the_claim_open() -> None:
     assert "a step of the proof fails" in evidence.detail
 
 
-def test_a_constant_that_is_true_but_unproved_is_not_refuted() -> None:
-    """With 1/45 for 1/50 the claim holds where tried; only a sufficient inequality of its proof fails, at n = 16/5."""
-    (weaker,) = (each for each in claim("SPECS-T5b").mutants if each.name == "1/45")
-    assert weaker.verify().verdict is Verdict.OPEN
-
-
-@pytest.mark.parametrize(
-    ("claim_id", "name"),
-    [
-        ("LD-S1-band", "nearly a token"),
-        ("SPECS-X1", "slightly smaller"),
-        ("LR-T3a", "one percent more"),
-        ("LR-S7", "small margin"),
-        ("LR-L4e", "nine and a half"),
-        ("LR-L3b", "slightly weaker"),
-        ("LR-T3b", "1.15 in (6)"),
-        ("LR-T2b", "at most nine"),
-        ("LR-T2b", "one less deep"),
-    ],
-)
-def test_a_false_statement_close_to_a_proved_one_is_refuted(claim_id: str, name: str) -> None:
-    """Not merely unproved: an exact point is given at which it fails."""
-    (near,) = (each for each in claim(claim_id).mutants if each.name == name)
-    evidence = near.verify()
-    assert evidence.verdict is Verdict.FALSE
-    assert evidence.counterexample
-
-
 def test_a_shifted_closed_form_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """LR-T2b ties the exact S2 that other claims use to the timeline."""
     true = exact.f_saturated
@@ -201,8 +142,6 @@ def test_a_second_draft_that_costs_nothing_is_noticed() -> None:
     """LR-T4a ties the cost term of f(2) to the statement S2."""
     assert theorem_4._token_side("0.52", 8).verdict is Verdict.PROVED
     assert theorem_4._token_side("0.52", 8, time=lambda alpha, c: 1).verdict is Verdict.FALSE
-    (free,) = (each for each in claim("LR-T4a").mutants if each.name == "free draft")
-    assert free.verify().verdict is Verdict.OPEN
 
 
 def test_with_fix_needs_a_refuted_print_and_a_proved_repair() -> None:

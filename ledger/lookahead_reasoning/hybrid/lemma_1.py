@@ -5,32 +5,21 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import partial
 
 from flint import arb
 
 from ledger.ledger import Claim, Evidence, Verdict
 from ledger.lookahead_reasoning import exact
-from ledger.lookahead_reasoning.formulas import lemmas
 from ledger.proving.cases import Cases, Predicate, rows, searched, walked
 from ledger.proving.deferred import sp
 from ledger.proving.formulas import between, whole
-from ledger.proving.records import mutant, proved, refuted, repaired
-from ledger.proving.tools import (
-    Box,
-    all_of,
-    identity,
-    prove_identity,
-    prove_positive,
-    prove_sign,
-    refute,
-    screened,
-)
+from ledger.proving.records import proved, refuted, repaired
+from ledger.proving.tools import Box, all_of, identity, prove_identity, prove_positive, prove_sign, refute, screened
 
 __all__ = ["CLAIMS", "halving_identity"]
 
 _RATE, _COST1 = between("1/2", "4/5"), between(0, "1/3")
-
-_LEMMA_1 = "0.5 < alpha1, alpha2 < 0.8, 0 < c1 < 1/3, 0 < c2 < 1/5, even M >= 16"
 
 
 def _lemma_1_points(budgets: tuple[int, ...], low: str = "51/100") -> Iterator[dict[str, str]]:
@@ -153,24 +142,17 @@ def _monotone(direction_in_budget: int) -> Predicate:
     return Predicate(
         text=f"the bound falls in c1 and alpha2, rises in alpha1 and {'rises' if direction_in_budget > 0 else 'falls'} "
         "in M",
+        at=[{"alpha1": a, "alpha2": a, "c1": c, "M": "16"} for a in ("3/5", "3/4") for c in ("1/4", "1/10")],
+        explain=lambda alpha1, alpha2, c1, M: (  # noqa: N803
+            f"{float(_first_factor(alpha1, alpha2, c1, int(M))):.4f} at M = {M}, "
+            f"{float(_first_factor(alpha1, alpha2, c1, int(M) + 2)):.4f} at M = {M + 2}"
+        ),
         test=moves,
         domain={"alpha1": _RATE, "alpha2": _RATE, "c1": _COST1, "M": whole(16, 40, 2)},
     )
 
 
 _FALLS_IN_BUDGET, _RISES_IN_BUDGET = _monotone(-1), _monotone(1)
-
-
-def _search_monotone(printed: Predicate) -> Evidence:
-    points = ({"alpha1": a, "alpha2": a, "c1": c, "M": "16"} for a in ("3/5", "3/4") for c in ("1/4", "1/10"))
-    return searched(
-        printed,
-        *points,
-        explain=lambda alpha1, alpha2, c1, M: (  # noqa: N803
-            f"{float(_first_factor(alpha1, alpha2, c1, int(M))):.4f} at M = {M}, "
-            f"{float(_first_factor(alpha1, alpha2, c1, int(M) + 2)):.4f} at M = {M + 2}"
-        ),
-    )
 
 
 def _monotone_proof() -> Evidence:
@@ -185,7 +167,7 @@ def _monotone_proof() -> Evidence:
             sp.expand(top.subs(a, (1 + a) / 2)), unit=("alpha1", "c1", "q"), what="rises in alpha1 > 1/2"
         ),
     )
-    return screened(_search_monotone(_RISES_IN_BUDGET), parts)
+    return screened(searched(_RISES_IN_BUDGET), parts)
 
 
 def _bounds_from(low: Fraction) -> tuple[Fraction, Fraction]:
@@ -293,77 +275,42 @@ def _budgets(first: int, second: int) -> Evidence:
 
 CLAIMS: tuple[Claim, ...] = (
     proved(
-        id="LR-L1a",
-        source="Lookahead Reasoning, Lemma 1, first part, Appendix B.1.2",
-        statement="With w(gamma) = f(gamma) g(M/gamma), f = S2 without its switch: w(2) > w(1).",
-        assumptions=_LEMMA_1,
-        formula=lemmas.TWO_STEPS,
+        "LR-L1a",
         verify=lambda: _token_only_loses((16, 18, 40), 8),
-        mutants=(mutant("small budget", "M = 2 allowed", _token_only_loses, (2, 16), 1),),
-        notes="Every budget at once: alpha2**(M/2) is t alpha2**8 with 0 < t <= 1.",
+        mutants={"small budget": partial(_token_only_loses, (2, 16), 1)},
     ),
     proved(
-        id="LR-L1b",
-        source="Lookahead Reasoning, Lemma 1, second part, Appendix B.1.2",
-        statement="With the same w, w(M/2) > w(M).",
-        assumptions=_LEMMA_1,
-        formula=lemmas.TWO_TOKENS,
+        "LR-L1b",
         verify=lambda: _step_only_loses((16, 18, 40), 8),
-        mutants=(mutant("small budget", "M = 4 allowed", _step_only_loses, (4, 16), 2),),
+        mutants={"small budget": partial(_step_only_loses, (4, 16), 2)},
     ),
     refuted(
-        id="LR-L1c",
-        source="Lookahead Reasoning, Lemma 1, proof, monotonicity of the first bound",
-        statement="(1+alpha1)/((1+alpha2**(M/2))(1+alpha1 c1 (1-alpha1))) decreases in c1, alpha2 and M and "
-        "increases in alpha1.",
-        assumptions=_LEMMA_1,
+        "LR-L1c",
         formula=_FALLS_IN_BUDGET,
         correction_formula=_RISES_IN_BUDGET,
-        verify=lambda: _search_monotone(_FALLS_IN_BUDGET),
-        correction="It increases in M (alpha2**(M/2) falls); the other three directions are right. The minimum is "
-        "therefore at the smallest budget, M = 16, which is the value that the proof inserts.",
         correction_verify=_monotone_proof,
-        mutants=(mutant("corrected", "increases in M", _search_monotone, _RISES_IN_BUDGET),),
+        mutants={"corrected": _RISES_IN_BUDGET},
     ),
     repaired(
-        id="LR-L1d",
-        source="Lookahead Reasoning, Lemma 1, proof, numerical bounds",
-        statement="w(2)/w(1) > 1.52/((1+0.8**8)(1+0.52 * 0.48/3)) > 1 and w(M/2)/w(M) > "
-        "(1.52/1.2)(1-0.8**8/(1+0.8**8)) > 1.",
-        assumptions=_LEMMA_1,
+        "LR-L1d",
         formula=_BOUNDS_052,
         correction_formula=_BOUNDS,
         printed=lambda: _bound_below(_BOUNDS_052, "13/25"),
-        correction="The bounds insert alpha = 0.52, while the lemma allows alpha > 0.5. With 0.5 they are "
-        "1.5/((1+0.8**8)(1+1/12)) = 1.185... and (1.5/1.2)/(1+0.8**8) = 1.070..., still above 1, so the lemma stands.",
         repair=lambda: _bound_below(_BOUNDS, "1/2"),
-        mutants=(mutant("corrected", "0.5 in place of 0.52, which needs no fix", _bound_below, _BOUNDS, "1/2"),),
+        mutants={"corrected": partial(_bound_below, _BOUNDS, "1/2")},
     ),
     proved(
-        id="LR-L1e",
-        source="Lookahead Reasoning, Lemma 1, proof, displayed form of w(M/2)/w(M)",
-        statement="f(M/2)/f(M) = 1 - (1 - c1 M (1-q)/2) q/(1+q) / (1 + c1(alpha1+...+alpha1**(M/2)) - c1 (M/2) q) with "
-        "q = alpha1**(M/2), and the last denominator exceeds 1.",
-        assumptions=_LEMMA_1,
-        formula=lemmas.HALVING,
+        "LR-L1e",
         verify=lambda: all_of(halving_identity, _partial_sums),
-        mutants=(mutant("sign", "plus for minus", halving_identity, -1),),
-        notes="The sum exceeds (M/2) alpha1**(M/2) strictly from M/2 = 2 on.",
+        mutants={"sign": partial(halving_identity, -1)},
     ),
     proved(
-        id="LR-L1f",
-        source="Lookahead Reasoning, Lemma 1, how tight M >= 16 is (sharpened here)",
-        statement="In its box the lemma holds for every even M >= 14 and fails at M = 12: w(2) > w(1) from M = 10 on "
-        "and not at 8, w(M/2) > w(M) from M = 14 on and not at 12.",
-        assumptions="0.5 < alpha1, alpha2 < 0.8, 0 < c1 < 1/3, 0 < c2 < 1/5, even M",
-        formula=lemmas.BOTH_PARTS,
+        "LR-L1f",
         verify=lambda: _budgets(10, 14),
-        mutants=(
-            mutant("twelve", "w(M/2) > w(M) from M = 12 on", _budgets, 10, 12),
-            mutant("eight", "w(2) > w(1) from M = 8 on", _budgets, 8, 14),
-            mutant("sixteen", "w(M/2) > w(M) not yet at M = 14", _budgets, 10, 16),
-        ),
-        notes="Next to the corners w(2)/w(1) sinks to 0.983 at M = 8 and 1.043 at 10, w(M/2)/w(M) to 0.991 at M = 12 "
-        "and 1.033 at 14.",
+        mutants={
+            "twelve": partial(_budgets, 10, 12),
+            "eight": partial(_budgets, 8, 14),
+            "sixteen": partial(_budgets, 10, 16),
+        },
     ),
 )

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import itertools
 from fractions import Fraction
+from functools import partial
 
 from flint import arb
 
 from ledger.ledger import Claim, Evidence, Verdict
-from ledger.lookahead_reasoning.formulas import lemmas
-from ledger.lookahead_reasoning.hybrid.lemma_3 import log_above_chord
 from ledger.proving.balls import point
 from ledger.proving.cases import Cases, rows, searched, walked
 from ledger.proving.deferred import sp
 from ledger.proving.formulas import Formula
-from ledger.proving.records import mutant, proved, refuted, repaired
+from ledger.proving.records import formula_of, proved, refuted, repaired
 from ledger.proving.tools import (
     all_of,
     identity,
@@ -26,7 +25,13 @@ from ledger.proving.tools import (
     screened,
 )
 
-__all__ = ["CLAIMS", "falls_in_x"]
+__all__ = ["CLAIMS", "falls_in_x", "log_above_chord"]
+
+
+def log_above_chord() -> Evidence:
+    """-log(alpha) > 1 - alpha on (0, 1), with alpha = exp(-u)."""
+    u = sp.Symbol("u", positive=True)
+    return prove_descent(u - 1 + sp.exp(-u), u, what="-log(alpha) > 1 - alpha, alpha = exp(-u)", order=2)
 
 
 def _a(alpha: arb, x: arb, factor: arb | None = None) -> arb:
@@ -174,101 +179,42 @@ def _at_two(low: str, high: str, enclosing: str) -> Evidence:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    proved(
-        id="LR-L4a",
-        source="Lookahead Reasoning, Lemma 4 (i), Appendix B.1.2",
-        statement="a(alpha, x) = -log(alpha) x alpha**x / (1 - alpha**x) decreases strictly in x >= 1.",
-        expression=lambda: _a_symbolic()[2],
-        assumptions="0.5 < alpha < 0.8",
-        formula=lemmas.A_FALLS,
-        verify=falls_in_x,
-        mutants=(mutant("sign", "increases", falls_in_x, -1),),
-        notes="Holds for every alpha in (0, 1) and x > 0, which Lemma 5 needs: it is u/(exp(u)-1) at u = -x "
-        "log(alpha).",
-    ),
-    proved(
-        id="LR-L4b",
-        source="Lookahead Reasoning, Lemma 4 (i), proof, derivative",
-        statement="(x alpha**x/(1-alpha**x))' has the numerator alpha**x [(1 + x log alpha)(1-alpha**x) - x(-log alpha)"
-        "alpha**x], which equals alpha**x (1 + x log alpha - alpha**x) < 0 by convexity.",
-        assumptions="0 < alpha < 1, x > 0",
-        formula=lemmas.X_DERIVATIVE,
-        verify=lambda: _x_derivative(1),
-        mutants=(mutant("sign", "plus in the bracket", _x_derivative, -1),),
-    ),
-    proved(
-        id="LR-L4c",
-        source="Lookahead Reasoning, Lemma 4 (ii), Appendix B.1.2",
-        statement="a(alpha, x) increases strictly in alpha for each x >= 1.",
-        assumptions="0.5 < alpha < 0.8, x >= 1",
-        formula=lemmas.A_RISES,
-        verify=lambda: _rises_in_alpha(1),
-        mutants=(mutant("sign", "decreases", _rises_in_alpha, -1),),
-        notes="Repaired argument: apply -log(t) > 1 - t at t = alpha**x. It holds for every alpha in (0, 1) and x > 0.",
-    ),
+    proved("LR-L4a", expression=lambda: _a_symbolic()[2], verify=falls_in_x, mutants={"sign": partial(falls_in_x, -1)}),
+    proved("LR-L4b", verify=lambda: _x_derivative(1), mutants={"sign": partial(_x_derivative, -1)}),
+    proved("LR-L4c", verify=lambda: _rises_in_alpha(1), mutants={"sign": partial(_rises_in_alpha, -1)}),
     refuted(
-        id="LR-L4d",
-        source="Lookahead Reasoning, Lemma 4 (ii), proof, chain of inequalities",
-        statement="x(-log alpha) >= -log alpha > 1 - alpha >= 1 - alpha**x, since alpha**x <= alpha.",
-        assumptions="0.5 < alpha < 0.8, x >= 1",
-        formula=lemmas.CHAIN,
-        correction_formula=lemmas.CHAIN_MENDED,
-        verify=lambda: _chain(lemmas.CHAIN),
-        correction="alpha**x <= alpha gives 1 - alpha <= 1 - alpha**x, the other way round. What is needed, x(-log "
-        "alpha) > 1 - alpha**x, follows from -log(t) > 1 - t at t = alpha**x.",
+        "LR-L4d",
+        verify=lambda: _chain(formula_of("LR-L4d")),
         correction_verify=lambda: _rises_in_alpha(1),
-        mutants=(mutant("corrected", "x(-log alpha) > 1 - alpha**x", _chain, lemmas.CHAIN_MENDED),),
+        mutants={"corrected": partial(_chain, formula_of("LR-L4d", "correction_formula"))},
     ),
     proved(
-        id="LR-L4e",
-        source="Lookahead Reasoning, Lemma 4, part 3, bound for x >= 10",
-        statement="a(alpha, x) < a(0.8, 10) for every x >= 10 and alpha in (0.5, 0.8).",
-        assumptions="0.5 < alpha < 0.8, x >= 10",
-        formula=lemmas.A_FROM_TEN,
+        "LR-L4e",
         verify=lambda: _bound_from_ten("10"),
-        mutants=(
-            mutant("nine", "x >= 9", _bound_from_ten, "9"),
-            mutant("nine and a half", "x >= 9.5", _bound_from_ten, "19/2"),
-        ),
+        mutants={"nine": partial(_bound_from_ten, "9"), "nine and a half": partial(_bound_from_ten, "19/2")},
     ),
     refuted(
-        id="LR-L4f",
-        source="Lookahead Reasoning, Lemma 4, part 3, first constant",
-        statement="a(0.8, 10) is about 0.26.",
-        assumptions="two printed decimals",
+        "LR-L4f",
         formula=_TEN,
         correction_formula=_TEN_MENDED,
         verify=lambda: _verify_constants(_TEN),
-        correction="a(0.8, 10) = 0.2684..., 0.27 to two decimals (0.26 is its truncation, and no upper bound).",
         correction_verify=lambda: _verify_constants(_TEN_MENDED),
-        mutants=(mutant("corrected", "0.27", _verify_constants, _TEN_ROUNDED),),
+        mutants={"corrected": partial(_verify_constants, _TEN_ROUNDED)},
     ),
     repaired(
-        id="LR-L4g",
-        source="Lookahead Reasoning, Lemma 4 (iii), proof, a(0.8, 6) and a(0.8, 8)",
-        statement="a(0.8, 6) = -log(0.8) 10 0.8**6/(1-0.8**6), about 0.48, and a(0.8, 8) = -log(0.8) 10 "
-        "0.8**8/(1-0.8**8), about 0.36.",
-        assumptions="two printed decimals",
+        "LR-L4g",
         formula=_SIX_AND_EIGHT,
         correction_formula=_SIX_AND_EIGHT_MENDED,
         printed=lambda: _verify_constants(_SIX_AND_EIGHT),
-        correction="The leading factor 10 is left over from a(0.8, 10): it is 6 and 8. The values 0.48 and 0.36 are "
-        "right; with 10 the expressions are 0.793 and 0.450.",
         repair=lambda: _verify_constants(_SIX_AND_EIGHT_MENDED),
-        mutants=(mutant("corrected", "factors 6 and 8, which need no fix", _verify_constants, _SIX_AND_EIGHT_MENDED),),
+        mutants={"corrected": partial(_verify_constants, _SIX_AND_EIGHT_MENDED)},
     ),
     proved(
-        id="LR-L4h",
-        source="Lookahead Reasoning, Lemma 4, part 3, interval at x = 2",
-        statement="For alpha in (0.52, 0.8), a(alpha, 2) lies between a(0.52, 2), about 0.48, and a(0.8, 2), about "
-        "0.79; in the proof, in (0.48, 0.8).",
-        assumptions="0.52 < alpha < 0.8; two printed decimals",
-        formula=lemmas.A_AT_TWO,
+        "LR-L4h",
         verify=lambda: _at_two("0.48", "0.79", "0.8"),
-        mutants=(
-            mutant("interval", "(0.48, 0.79) as an enclosure", _at_two, "0.48", "0.79", "0.79"),
-            mutant("third digit", "0.80 for a(0.8, 2)", _at_two, "0.48", "0.80", "0.8"),
-        ),
-        notes="0.79 is a rounded value of 0.7934, not an upper bound; 0.8 is one.",
+        mutants={
+            "interval": partial(_at_two, "0.48", "0.79", "0.79"),
+            "third digit": partial(_at_two, "0.48", "0.80", "0.8"),
+        },
     ),
 )

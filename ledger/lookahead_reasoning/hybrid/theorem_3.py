@@ -12,10 +12,8 @@ from fractions import Fraction
 from functools import partial
 
 from ledger.ledger import Claim, Evidence
-from ledger.lookahead_reasoning.formulas import hybrid as formulas
-from ledger.lookahead_reasoning.hybrid.lemma_3 import unimodal_proof
-from ledger.lookahead_reasoning.hybrid.lemma_5 import one_peak, pair_grid
-from ledger.lookahead_reasoning.hybrid.lemma_6 import below_peak
+from ledger.lookahead_reasoning.hybrid.lemmas_2_and_3 import unimodal_proof
+from ledger.lookahead_reasoning.hybrid.lemmas_5_and_6 import below_peak, one_peak, pair_grid
 from ledger.lookahead_reasoning.hybrid.points import Synchronous, speedup, synchronous
 from ledger.lookahead_reasoning.hybrid.theorem_3_steps import (
     index_argument,
@@ -26,7 +24,7 @@ from ledger.lookahead_reasoning.hybrid.theorem_3_steps import (
 from ledger.proving.cases import Cases, Predicate, rows, searched, walked
 from ledger.proving.deferred import sp
 from ledger.proving.formulas import whole
-from ledger.proving.records import mutant, proved, proved_with_fix, refuted, repaired
+from ledger.proving.records import proved, proved_with_fix, refuted, repaired
 from ledger.proving.tools import all_of, screened, with_fix
 
 __all__ = ["CLAIMS", "hybrid_proof"]
@@ -37,7 +35,6 @@ _BELOW_SIX = {"alpha1": "5/14", "c1": "9/50", "alpha2": "30/31", "c2": "1/75", "
 _TIE = {"alpha1": "16/25", "c1": "1/5", "alpha2": "4/5", "c2": "1/9", "M": "4"}
 _NEAR_TWO = {"alpha1": "999/1000", "c1": "1/1000", "alpha2": "999/1000", "c2": "1/1000", "M": "4"}
 _ODD = {"alpha1": "4/9", "c1": "1/5", "alpha2": "9/16", "c2": "1/20", "M": "5"}
-_STATED = "0 < alpha_i, c_i < 1, even M >= 4, (6)"
 
 
 def _points(*special: dict[str, str]) -> Iterator[dict[str, str]]:
@@ -219,138 +216,64 @@ def _condition(level: int) -> sp.Basic:
 
 CLAIMS: tuple[Claim, ...] = (
     proved(
-        id="LR-T3a",
-        source="Lookahead Reasoning, Theorem 3, first part, Appendix B.1.2",
-        statement="At least one of (7), (1+alpha1)/(1+c1) >= D2(M), and (8), (1+alpha2)/(1+c2) >= D1(M), holds, "
-        "where D_i(M) = (1+alpha_i**(M/2))(1-c_i+c_i M/2)/(1-c_i+c_i M).",
+        "LR-T3a",
         expression=_either,
-        assumptions=_STATED,
-        formula=formulas.ONE_OF_TWO,
         verify=lambda: _one_of_two("1"),
-        mutants=(
-            mutant("half more", "3/2 D_i(M) on the right", _one_of_two, "3/2"),
-            mutant("one percent more", "1.01 D_i(M) on the right", _one_of_two, "1.01"),
-        ),
-        notes="Neither (6) nor the parity of M is used.",
+        mutants={"half more": partial(_one_of_two, "3/2"), "one percent more": partial(_one_of_two, "1.01")},
     ),
     proved_with_fix(
-        id="LR-T3b",
-        source="Lookahead Reasoning, Theorem 3, both conditions hold",
-        statement="If (7) and (8) both hold, combining both techniques strictly outperforms either one alone, over all "
-        "gamma1 gamma2 <= M.",
-        assumptions=_STATED,
+        "LR-T3b",
         formula=_WINS_PRINTED,
         correction_formula=_WINS,
         verify=lambda: with_fix(lambda: _search_wins(_WINS_PRINTED, _TIE), lambda: hybrid_proof(_TIE)),
-        correction="Both conditions must hold strictly (with equality the hybrid may only tie, as in the "
-        "counterexample), or 'strictly outperforms' must read 'is at least as good as'.",
         correction_verify=lambda: hybrid_proof(_TIE),
-        mutants=(
-            mutant("1.15 in (6)", "the fix is claimed with 1.15 in (6)", hybrid_proof, _TIE, six="1.15"),
-            mutant("1.156 in (6)", "the fix is claimed with 1.156 in (6)", hybrid_proof, _TIE, six="1.156"),
-            mutant(
-                "weaker (6)",
-                "the fix is claimed with 1.04 in (6)",
-                _search_wins,
-                _wins(strict=True, six="1.04"),
-                _NO_SIX,
-            ),
-            mutant(
-                "corrected",
-                "strict conditions, which need no fix",
-                with_fix,
-                lambda: _search_wins(_WINS),
-                lambda: hybrid_proof(_TIE),
-            ),
-        ),
-        notes="Repaired argument: the paper halves the integer maximiser gamma2*, which may be odd and is not a "
-        "stationary point. Use j = floor(gamma2*/2) + 1 instead: the real maximiser x obeys x/2 < j <= x, so "
-        "g(gamma2*)/g(j) <= g(x)/g(x/2) < 1.157, and 2 j <= M for even M > gamma2*. With 1.15 for "
-        "1.157 in (6) it fails: at alpha1 = 5/14, c1 = 9/50, alpha2 = 30/31, c2 = 1/75 and M = 50 both conditions hold "
-        "strictly, and token level alone wins.",
+        mutants={
+            "1.15 in (6)": partial(hybrid_proof, _TIE, six="1.15"),
+            "1.156 in (6)": partial(hybrid_proof, _TIE, six="1.156"),
+            "weaker (6)": partial(_search_wins, _wins(strict=True, six="1.04"), _NO_SIX),
+            "corrected": partial(with_fix, lambda: _search_wins(_WINS), lambda: hybrid_proof(_TIE)),
+        },
     ),
     proved(
-        id="LR-T3c",
-        source="Lookahead Reasoning, Theorem 3, (7) fails",
-        statement="If (7) fails, token-level speculation alone is the optimal strategy over gamma1 gamma2 <= M.",
+        "LR-T3c",
         expression=lambda: _condition(1),
-        assumptions=_STATED,
         formula=_TOKEN_ONLY,
         verify=lambda: _single_wins(_TOKEN_ONLY),
-        mutants=(mutant("holds", "if (7) holds", _single_wins, _single(swap=False, claim="holds")),),
-        notes="Neither (6) nor the case split on gamma2* is needed: h(k1, k2) < h(1, k1 k2) for every pair.",
+        mutants={"holds": partial(_single_wins, _single(swap=False, claim="holds"))},
     ),
     proved(
-        id="LR-T3d",
-        source="Lookahead Reasoning, Theorem 3, (8) fails",
-        statement="If (8) fails, step-level speculation alone is the optimal strategy over gamma1 gamma2 <= M.",
+        "LR-T3d",
         expression=lambda: _condition(2),
-        assumptions=_STATED,
         formula=_STEP_ONLY,
         verify=lambda: _single_wins(_STEP_ONLY),
-        mutants=(mutant("holds", "if (8) holds", _single_wins, _single(swap=True, claim="holds")),),
+        mutants={"holds": partial(_single_wins, _single(swap=True, claim="holds"))},
     ),
     proved(
-        id="LR-T3e",
-        source="Lookahead Reasoning, Theorem 3, need for the constraint (6)",
-        statement="The constraint (6) is needed: without it (7) and (8) may hold strictly and yet no hybrid beat "
-        "both single methods.",
-        assumptions="0 < alpha_i, c_i < 1, even M >= 4, budget gamma1 gamma2 <= M",
+        "LR-T3e",
         formula=_SIX_NEEDED,
-        verify=lambda: all_of(
-            lambda: walked(_SIX_NEEDED),
-            lambda: hybrid_proof(_NO_SIX),
-        ),
-        mutants=(
-            mutant(
-                "weaker need",
-                "(6) with 1.1 is claimed not to be enough",
-                walked,
-                _SIX_OF_11,
-            ),
-        ),
-        notes="It is needed for LR-T3b only, because the budget is an inequality: a single method may stop at its "
-        "own best length below M, where (7) and (8) say nothing. Over gamma1 gamma2 = M no (6) is needed (Lemma 5).",
+        verify=lambda: all_of(lambda: walked(_SIX_NEEDED), lambda: hybrid_proof(_NO_SIX)),
+        mutants={"weaker need": _SIX_OF_11},
     ),
     proved(
-        id="LR-T3f",
-        source="Lookahead Reasoning, Theorem 3, need for even M",
-        statement="Even M is needed: for odd M, (6) and strict (7) and (8) may hold and yet no hybrid beat both "
-        "single methods.",
-        assumptions="0 < alpha_i, c_i < 1, M >= 4",
+        "LR-T3f",
         formula=_EVEN_NEEDED,
         verify=lambda: all_of(lambda: walked(_EVEN_NEEDED), lambda: hybrid_proof(_TIE)),
-        mutants=(mutant("even", "the failure is claimed at an even M", walked, _EVEN_FAILS),),
-        notes="With odd M the split (2, M/2) that (7) speaks of does not exist. LR-T3a, LR-T3c and LR-T3d hold for "
-        "odd M too.",
+        mutants={"even": _EVEN_FAILS},
     ),
     refuted(
-        id="LR-T3h",
-        source="Lookahead Reasoning, Theorem 3, proof, Step 2, Cases 2 and 3",
-        statement="Given (6), (7) always holds when M >= gamma2*, the integer maximiser of g, as D2(M) <= "
-        "D2(gamma2*) < 1.157.",
-        assumptions=_STATED,
+        "LR-T3h",
         formula=_SEVEN_PRINTED,
         correction_formula=_SEVEN,
         verify=lambda: _search_seven(_SEVEN_PRINTED),
-        correction="It holds for M >= gamma2* + 1, which lies above the real maximiser. At M = gamma2* D2 may "
-        "exceed 1.157: D2(4) = 135/116 at alpha2 = 1/2, c2 = 1/26. Then (7) fails and token-level only is optimal, "
-        "as the theorem says.",
         correction_verify=_always_seven_proof,
-        mutants=(mutant("corrected", "M >= gamma2* + 1", _search_seven, _SEVEN),),
+        mutants={"corrected": partial(_search_seven, _SEVEN)},
     ),
     repaired(
-        id="LR-Z2",
-        source="Lookahead Reasoning, Chinese summary, Theorem 3",
-        statement="The combination is strictly better than either method alone if and only if (7) and (8) both hold.",
-        assumptions=_STATED,
+        "LR-Z2",
         formula=_EQUIVALENT_PRINTED,
         correction_formula=_EQUIVALENT,
         printed=lambda: _search_equivalence(_EQUIVALENT_PRINTED),
-        correction="If and only if both hold strictly.",
         repair=_equivalence_proof,
-        mutants=(mutant("corrected", "strict conditions, which need no fix", _search_equivalence, _EQUIVALENT),),
-        notes="The paper states only the 'if'; the converse holds because equality in (7) already makes w fall from "
-        "2 on.",
+        mutants={"corrected": partial(_search_equivalence, _EQUIVALENT)},
     ),
 )

@@ -9,11 +9,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from flint import arb
 
-from ledger.ledger import Claim, Evidence, Verdict, statement
+from ledger.ledger import Claim, Evidence, Verdict
 from ledger.lookahead_reasoning.hybrid.points import (
     SHARP,
     Asynchronous,
@@ -25,20 +26,11 @@ from ledger.lookahead_reasoning.hybrid.points import (
 from ledger.proving.cases import Cases, Predicate, rows, searched, walked
 from ledger.proving.deferred import sp
 from ledger.proving.formulas import one_of
-from ledger.proving.records import mutant, proved, refuted
-from ledger.proving.tools import (
-    Box,
-    all_of,
-    identity,
-    prove_identity,
-    prove_positive,
-    prove_sign,
-    screened,
-)
+from ledger.proving.records import proved, refuted
+from ledger.proving.tools import Box, all_of, identity, prove_identity, prove_positive, prove_sign, screened
 
-__all__ = ["BOX", "CLAIMS", "box_points", "distance_to_limit", "prove_deeper_wins", "prove_only_hybrids", "words"]
+__all__ = ["CLAIMS", "box_points", "distance_to_limit", "prove_deeper_wins", "prove_only_hybrids", "words"]
 
-BOX = "0.52 < alpha1, alpha2 < 0.8, 0 < c1 < 1/3, 0 < c2 < 1/5"
 _TOP, _WIDE = Fraction(4, 5), Fraction(17, 20)
 
 
@@ -104,8 +96,7 @@ def _token_side(
 
     box: Box = {"alpha1": (low, top), "alpha2": (low, top), "c1": (0, "1/3")}
     return all_of(
-        lambda: _tie_second_draft(time),
-        lambda: prove_positive(gap, box, what="token-level only loses to (2, j)"),
+        lambda: _tie_second_draft(time), lambda: prove_positive(gap, box, what="token-level only loses to (2, j)")
     )
 
 
@@ -289,85 +280,48 @@ def _no_cost(_alpha: Any, _c: Any) -> int:
 
 CLAIMS: tuple[Claim, ...] = (
     proved(
-        id="LR-T4a",
-        source="Lookahead Reasoning, Theorem 4, only if, Appendix B.1.2",
-        statement="Under min(ceil(1/c1), gamma1) gamma2 <= M the maximum of h = f_async g is reached only with "
-        "gamma1 >= 2 and gamma2 >= 2.",
-        expression=statement("lookahead_reasoning", "h"),
-        assumptions=f"{BOX}, even M >= 16",
+        "LR-T4a",
         formula=_HYBRIDS,
         verify=lambda: prove_only_hybrids("0.52", 8, (16, 18)),
-        mutants=(
-            mutant("lower alpha", "0.39 for 0.52", prove_only_hybrids, "0.39", 8, (16, 18)),
-            mutant("small budget", "M >= 10", prove_only_hybrids, "0.52", 5, (10, 16)),
-            mutant("free draft", "no cost of the draft in f(2)", prove_only_hybrids, "0.52", 8, (16,), time=_no_cost),
-        ),
-        notes="Repaired argument, without the integer maximiser gamma2*: with j = floor(M/2) >= 8, g(k)/g(j) < "
-        "1/(1-0.8**8) = 1.2016 < f(2) for all k <= M, and f/S2(j) <= S1/S2(j) < 1.2016 < g(2).",
+        mutants={
+            "lower alpha": partial(prove_only_hybrids, "0.39", 8, (16, 18)),
+            "small budget": partial(prove_only_hybrids, "0.52", 5, (10, 16)),
+            "free draft": partial(prove_only_hybrids, "0.52", 8, (16,), time=_no_cost),
+        },
     ),
     refuted(
-        id="LR-T4b",
-        source="Lookahead Reasoning, Theorem 4 and Section 3.3, if",
-        statement="h(gamma1, gamma2) is maximal if gamma1 >= 2 and gamma2 >= 2.",
-        assumptions=f"{BOX}, M >= 16",
+        "LR-T4b",
         formula=_TWO_AND_TWO,
         correction_formula=_HYBRIDS,
         verify=lambda: _every_hybrid_is_best(_TWO_AND_TWO),
-        correction="'If and only if' should read 'only if': a hybrid is necessary, not sufficient; which hybrid is "
-        "best depends on the parameters.",
         correction_verify=lambda: prove_only_hybrids("0.52", 8, (16, 18)),
-        mutants=(mutant("corrected", "some hybrid is maximal", _every_hybrid_is_best, _SOME),),
+        mutants={"corrected": partial(_every_hybrid_is_best, _SOME)},
     ),
     proved(
-        id="LR-T4c",
-        source="Lookahead Reasoning, Theorem of Section 3.3 (asynchronous hybrid optimality)",
-        statement="As Theorem 4, only if, for every budget M >= 16, even or odd.",
-        expression=statement("lookahead_reasoning", "h"),
-        assumptions=f"{BOX}, integer M >= 16",
+        "LR-T4c",
         formula=_HYBRIDS_ODD,
         verify=lambda: prove_only_hybrids("0.52", 8, (16, 17, 19)),
-        mutants=(mutant("thirteen", "M >= 13", prove_only_hybrids, "0.52", 6, (13, 17)),),
-        notes="The main text drops the appendix's 'M even'; it is not needed.",
+        mutants={"thirteen": partial(prove_only_hybrids, "0.52", 6, (13, 17))},
     ),
     proved(
-        id="LR-T4d",
-        source="Lookahead Reasoning, Theorem 4, how far its lower limit can sink (sharpened here)",
-        statement="For even M the lower limit 0.52 of both acceptance rates can sink to 1.2 (1 + 0.8**8) - 1 = "
-        "0.401326592, and no further.",
-        expression=statement("lookahead_reasoning", "h"),
-        assumptions="upper limits and M >= 16 as stated",
+        "LR-T4d",
         formula=_HYBRIDS_SHARP,
         verify=lambda: _sharp(SHARP),
-        mutants=(
-            mutant("lower", "0.40 as the limit", _sharp, Fraction(2, 5)),
-            mutant("higher", "0.41 as the sharp limit", _sharp, Fraction(41, 100)),
-        ),
-        notes="An odd budget fails earlier: at M = 17 from 0.4094 down.",
+        mutants={"lower": partial(_sharp, Fraction(2, 5)), "higher": partial(_sharp, Fraction(41, 100))},
     ),
     proved(
-        id="LR-T4e",
-        source="Lookahead Reasoning, Theorem 4, which budgets below 16 it allows (sharpened here)",
-        statement="In the stated box Theorem 4 holds for M = 12 and for every M >= 14; it fails at M = 13 and at every "
-        "M from 4 to 11.",
-        assumptions=BOX,
+        "LR-T4e",
         formula=_HYBRIDS_BELOW,
         verify=lambda: _budgets_below_16((13, *range(11, 3, -1))),
-        mutants=(mutant("twelve", "it fails at M = 12", _budgets_below_16, (12,)),),
+        mutants={"twelve": partial(_budgets_below_16, (12,))},
     ),
     proved(
-        id="LR-T4i",
-        source="Lookahead Reasoning, Theorem 4, the upper end of the box (sharpened here)",
-        statement="For even M the upper limit 0.8 of both acceptance rates can rise to (4/15)**(1/8) = 0.84771..., and "
-        "not to 0.8478.",
-        expression=statement("lookahead_reasoning", "h"),
-        assumptions="lower limits, costs and M >= 16 as stated",
+        "LR-T4i",
         formula=_HYBRIDS_ABOVE,
         verify=lambda: _upper_end(Fraction(4, 15), "84779/100000"),
-        mutants=(
-            mutant("higher", "alpha**8 up to 0.27", _upper_end, Fraction(27, 100), "84779/100000"),
-            mutant("lower", "a failure at 0.8477 already", _upper_end, Fraction(4, 15), "8477/10000"),
-        ),
-        notes="Step-level only comes closest, against (8, 2) at M = 16, where 1 + alpha1**8 meets 1.52/1.2. An odd "
-        "budget fails earlier, at M = 17 where (1 - alpha1**17)/(1 - alpha1**8) reaches 1.52/1.2.",
+        mutants={
+            "higher": partial(_upper_end, Fraction(27, 100), "84779/100000"),
+            "lower": partial(_upper_end, Fraction(4, 15), "8477/10000"),
+        },
     ),
 )

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 
 from flint import arb
 
 from ledger.ledger import Claim, Evidence
 from ledger.lookahead_reasoning import exact
-from ledger.lookahead_reasoning.formulas import hybrid as formulas
 from ledger.lookahead_reasoning.hybrid.points import hybrids_only, speedup, theorem_4_box
-from ledger.lookahead_reasoning.hybrid.theorem_4 import (
-    BOX,
-    box_points,
-    prove_deeper_wins,
-    prove_only_hybrids,
-    words,
-)
+from ledger.lookahead_reasoning.hybrid.theorem_4 import box_points, prove_deeper_wins, prove_only_hybrids, words
 from ledger.proving.cases import Predicate, searched
 from ledger.proving.formulas import Formula, between, one_of, whole
-from ledger.proving.records import mutant, refuted, repaired
+from ledger.proving.records import formula_of, refuted, repaired
 from ledger.proving.tools import prove_positive, screened
 
 __all__ = ["CLAIMS"]
@@ -38,7 +32,7 @@ def _async_ratio_proof() -> Evidence:
         return 5 * (1 + alpha1) - 7 * (1 + c1 * alpha1 * (1 - alpha1))
 
     return screened(
-        _easy_ratio(formulas.EASY_RATIO_ASYNC),
+        _easy_ratio(formula_of("LR-T4f", "correction_formula")),
         lambda: prove_positive(gap, {"alpha1": ("0.52", "0.8"), "c1": (0, "1/3")}, what="f_async(2) > 7/5"),
     )
 
@@ -68,16 +62,14 @@ def _halving_from(start: int) -> Predicate:
         },
         premise=_long_drafts,
         given="M = 16 < gamma2*",
+        at=[
+            {"alpha1": "53/100", "c1": "33/100", "alpha2": "79/100", "c2": "1/200", "gamma2": str(k)}
+            for k in range(start, _BUDGET + 1, 2)
+        ],
     )
 
 
 _HALVES_PRINTED, _HALVES = _halving_from(2), _halving_from(_BUDGET)
-
-
-def _search_halving(printed: Predicate) -> Evidence:
-    first = {"alpha1": "53/100", "c1": "33/100", "alpha2": "79/100", "c2": "1/200"}
-    lengths = range(int(printed.domain["gamma2"].low), _BUDGET + 1, 2)
-    return searched(printed, *({**first, "gamma2": str(k)} for k in lengths))
 
 
 def _case_split(first: str) -> Predicate:
@@ -92,21 +84,17 @@ def _case_split(first: str) -> Predicate:
         text=f"the cases M <= {first}(1/c1), ceil < M < 2 ceil, M >= 2 ceil cover every M",
         test=covered,
         domain={"c1": between(0, "1/3"), "M": whole(16, None, 2)},
+        at=[{"c1": c, "M": str(m)} for c in ("2/31", "1/16", "1/10", "3/50", "1/4") for m in (16, 18, 20)],
     )
 
 
 _SPLIT_FLOOR, _SPLIT = _case_split("floor"), _case_split("ceil")
 
 
-def _search_split(printed: Predicate) -> Evidence:
-    points = ({"c1": c, "M": str(m)} for c in ("2/31", "1/16", "1/10", "3/50", "1/4") for m in (16, 18, 20))
-    return searched(printed, *points)
-
-
 def _case_split_proof() -> Evidence:
     """With one threshold N = ceil(1/c1) the cases are M <= N, N < M < 2N, M >= 2N; in the middle S1 <= S2(M)."""
     return screened(
-        _search_split(_SPLIT),
+        searched(_SPLIT),
         lambda: prove_deeper_wins("S2(M) > S1 for M > 1/c1"),
         lambda: prove_only_hybrids("0.52", 8, (16, 18)),
     )
@@ -129,56 +117,31 @@ def _search_box() -> Evidence:
 
 CLAIMS: tuple[Claim, ...] = (
     refuted(
-        id="LR-T4f",
-        source="Lookahead Reasoning, Theorem 4, proof, Step 1, case 2",
-        statement="Under the conditions of Theorem 4, (1+alpha1)/(1+c1) >= 1.157.",
-        assumptions=BOX,
-        formula=formulas.EASY_RATIO,
-        correction_formula=formulas.EASY_RATIO_ASYNC,
-        verify=lambda: _easy_ratio(formulas.EASY_RATIO),
-        correction="The asynchronous ratio is f(2)/f(1) = (1+alpha1)/(1 + c1 alpha1 (1-alpha1)), which exceeds 1.4 "
-        "there; (1+alpha1)/(1+c1) belongs to the synchronous version and sinks to 1.14.",
+        "LR-T4f",
+        verify=lambda: _easy_ratio(formula_of("LR-T4f")),
         correction_verify=_async_ratio_proof,
-        mutants=(mutant("corrected", "f_async(2)", _easy_ratio, formulas.EASY_RATIO_ASYNC),),
+        mutants={"corrected": partial(_easy_ratio, formula_of("LR-T4f", "correction_formula"))},
     ),
     repaired(
-        id="LR-T4g",
-        source="Lookahead Reasoning, Theorem 4, proof, Step 1, case 3",
-        statement="If M < gamma2*, h(1, gamma2) < h(2, gamma2/2) for every gamma2 <= M, by Lemma 1.",
-        assumptions=f"{BOX}, even M >= 16",
+        "LR-T4g",
         formula=_HALVES_PRINTED,
         correction_formula=_HALVES,
-        printed=lambda: _search_halving(_HALVES_PRINTED),
-        correction="Lemma 1 covers gamma2 = M >= 16 only, which suffices because g rises up to M: h(1, gamma2) <= "
-        "h(1, M) < h(2, M/2). For short lengths one more token can be worth more than one more step.",
         repair=lambda: prove_only_hybrids("0.52", 8, (16, 18)),
-        mutants=(mutant("corrected", "gamma2 >= 16, which needs no fix", _search_halving, _HALVES),),
+        mutants={"corrected": _HALVES},
     ),
     repaired(
-        id="LR-T4h",
-        source="Lookahead Reasoning, Theorem 4, proof, Step 2, cases",
-        statement="The cases M <= floor(1/c1), ceil(1/c1) < M < 2 ceil(1/c1) and M >= 2 ceil(1/c1) cover every budget.",
-        assumptions="0 < c1 < 1/3, even M >= 16",
+        "LR-T4h",
         formula=_SPLIT_FLOOR,
         correction_formula=_SPLIT,
-        printed=lambda: _search_split(_SPLIT_FLOOR),
-        correction="The first case is M <= ceil(1/c1). In the second, f_async(M) is S1 and Lemma 1 speaks of S2(M); "
-        "S2(M) > S1 for M > 1/c1 closes the gap.",
         repair=_case_split_proof,
-        mutants=(mutant("corrected", "ceil in the first case, which needs no fix", _search_split, _SPLIT),),
+        mutants={"corrected": _SPLIT},
     ),
     refuted(
-        id="LR-S9",
-        source="Lookahead Reasoning, Section 1 and Section 3.3, only by combining",
-        statement="Under a compute limit the peak speedup is achieved only by combining both levels of speculation.",
-        assumptions="none stated in the introduction",
+        "LR-S9",
         formula=_ANYWHERE,
         correction_formula=_IN_THE_BOX,
         verify=_search_anywhere,
-        correction="It is so under the conditions of Theorem 4. Where the draft's steps are rarely accepted, "
-        "token-level speculation alone is best (Theorem 3: when (7) fails), and step-level "
-        "speculation alone where its tokens are.",
         correction_verify=lambda: prove_only_hybrids("0.52", 8, (16, 18)),
-        mutants=(mutant("box", "under the conditions of Theorem 4", _search_box),),
+        mutants={"box": _search_box},
     ),
 )

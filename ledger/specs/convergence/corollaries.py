@@ -10,16 +10,15 @@ from typing import Final
 
 from flint import arb
 
-from ledger.ledger import Claim, Evidence, statement
+from ledger.ledger import Claim, Evidence
 from ledger.proving.balls import point, precision
-from ledger.proving.cases import Predicate, searched
+from ledger.proving.cases import Predicate
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between, whole
-from ledger.proving.records import mutant, proved, repaired
+from ledger.proving.records import proved, repaired
 from ledger.proving.tools import all_of, exhaustive, identity
 from ledger.specs import exact
 from ledger.specs.common_proofs import covered, prove_coverage, prove_density_ratio, prove_gibbs
-from ledger.specs.formulas import HITS_ITS_MEAN
 from ledger.specs.points import own_drafts, poisson_weights, two_letters
 
 __all__ = ["CLAIMS", "bounded", "poisson_bounded", "prove_poisson_moment"]
@@ -113,14 +112,7 @@ def _sqrt_for(order: Fraction) -> Predicate:
         text=f"a probability of n^(-{order}) gives a bound at width n for a factor sqrt(n)",
         test=lambda n: n ** (2 * order) <= n,
         domain={"n": whole(3)},
-    )
-
-
-def _factor_sqrt(order: Fraction) -> Evidence:
-    return searched(
-        _sqrt_for(order),
-        {"n": 4},
-        {"n": 9},
+        at=[{"n": 4}, {"n": 9}],
         explain=lambda n: f"it gives the factor {n**order}, where sqrt(n) is {float(n) ** 0.5:g}",
     )
 
@@ -141,20 +133,18 @@ def _markov_for(power: Fraction = Fraction(0)) -> Predicate:
         with precision(64):
             return not _cost(n) > 10 * point(n) ** point(power)
 
+    def explain(n: Fraction) -> str:
+        growing = "grows like sqrt(2 pi n), beyond every constant and every power of log n"
+        return f"the factor is {float(_cost(n).mid()):.3g}, and {growing}"
+
     return Predicate(
         text="by Markov's inequality a Poisson mean bounds the value at its mean width n for a factor of "
         + ("10" if power == 0 else f"10 n^{power}"),
         test=holds,
         domain={"n": whole(3)},
+        at=[*[{"n": n} for n in (3, 16, 100, 400)]],
+        explain=explain,
     )
-
-
-def _markov(power: Fraction = Fraction(0)) -> Evidence:
-    def explain(n: Fraction) -> str:
-        growing = "grows like sqrt(2 pi n), beyond every constant and every power of log n"
-        return f"the factor is {float(_cost(n).mid()):.3g}, and {growing}"
-
-    return searched(_markov_for(power), *[{"n": n} for n in (3, 16, 100, 400)], explain=explain)
 
 
 def _two_prompts(rare: Fraction) -> tuple[exact.Instance, exact.Instance]:
@@ -173,20 +163,18 @@ def _one_prompt_for(worst: bool = False) -> Predicate:
         first, second = _two_prompts(rare)
         return bool(_mean_divergence(rare, n) ** 2 * n**3 <= _covered(second if worst else first) ** 4)
 
+    def explain(rare: Fraction, n: Fraction) -> str:
+        return f"the mean is {float(_mean_divergence(rare, n)):.3g}, the bound with C = 1 is {float(n) ** -1.5:.3g}"
+
     return Predicate(
         text="the mean over prompts of chi2 is at most C^2 exp(2 beta R) / n^(3/2), "
         + ("C at the worst prompt" if worst else "C at any one prompt")
         + " (two prompts, evenly; flat rewards, target 1/2, 1/2; the second draft gives letter 1 the chance rare)",
         test=holds,
         domain={"rare": between(0, 1), "n": whole(3, 9)},
+        at=[{"rare": "1/1000", "n": 3}],
+        explain=explain,
     )
-
-
-def _one_prompt(worst: bool = False) -> Evidence:
-    def explain(rare: Fraction, n: Fraction) -> str:
-        return f"the mean is {float(_mean_divergence(rare, n)):.3g}, the bound with C = 1 is {float(n) ** -1.5:.3g}"
-
-    return searched(_one_prompt_for(worst), {"rare": "1/1000", "n": 3}, explain=explain)
 
 
 _EQUATION_10: Final = "chi2 <= kappa^2 log(n)^2 / n^(3/2)"
@@ -251,109 +239,53 @@ def _verify_draft_poisson(scale: int = 6) -> Evidence:
 
 CLAIMS: tuple[Claim, ...] = (
     proved(
-        id="SPECS-PM",
-        source="SPECS, after Theorem 4, Appendix B.2",
-        statement="Poisson(n) hits its mean with probability of order 1/sqrt(n): at least exp(-1) / sqrt(n), so a mean "
-        "bound becomes a bound at width n for a factor e sqrt(n).",
-        assumptions="n >= 1 an integer",
-        formula=HITS_ITS_MEAN,
+        "SPECS-PM",
         verify=_verify_mass,
-        mutants=(
-            mutant("doubled", "2 exp(-1) / sqrt(n)", _verify_mass, 2),
-            mutant("slightly more", "1.01 exp(-1) / sqrt(n)", _verify_mass, Fraction(101, 100)),
-        ),
-        notes="Given N > 0 the probability is larger still.",
+        mutants={"doubled": partial(_verify_mass, 2), "slightly more": partial(_verify_mass, Fraction(101, 100))},
     ),
     repaired(
-        id="SPECS-PM-order",
-        source="SPECS, before Theorem 4, Appendix B.2",
-        statement="Since Poisson(n) hits its mean with probability at least of order 1/n, a mean bound becomes a bound "
-        "at width n for a factor sqrt(n).",
-        assumptions="n >= 3 an integer",
+        "SPECS-PM-order",
         formula=_sqrt_for(Fraction(1)),
-        correction_formula=HITS_ITS_MEAN,
-        printed=partial(_factor_sqrt, Fraction(1)),
-        correction="The probability is at least of order 1/sqrt(n), as the second mention has it; from 1/n only a "
-        "factor n would follow.",
+        printed=partial(_sqrt_for, Fraction(1)),
         repair=_verify_mass,
-        mutants=(mutant("corrected", "1/sqrt(n), which needs no fix", _factor_sqrt, _HALF),),
+        mutants={"corrected": partial(_sqrt_for, _HALF)},
     ),
     proved(
-        id="SPECS-E10",
-        source="SPECS, Equation 10, Appendix B.2",
-        statement="At each fixed width n >= 3, D(pi_n | pi*) = O(kappa^2 log(n)^2 / n^(3/2)).",
-        expression=statement("specs", "chi_square_bound"),
-        assumptions=f"{exact.FIXED_WIDTH}; n >= 3",
+        "SPECS-E10",
         formula=two_letters(_EQUATION_10, _equation_10, widths=(3, 6)),
         verify=_verify_equation10,
-        mutants=(mutant("n^6", "power 6 of n", _verify_equation10, Fraction(6)),),
-        notes="Constant one, and far from tight: the true order at a fixed width is 1/n^2 (SPECS-X1).",
+        mutants={"n^6": partial(_verify_equation10, Fraction(6))},
     ),
     proved(
-        id="SPECS-C1",
-        source="SPECS, Corollary 1 (Poisson width), Appendix B.2",
-        statement="Drafts from the target, rewards in [0, R]: the Poisson mean of the divergence is O(exp(2 beta R) / "
-        "n^2) up to logarithms.",
-        expression=statement("specs", "poisson_bound"),
-        assumptions=f"{exact.FIXED_WIDTH}; generator = target; n >= 3",
+        "SPECS-C1",
         formula=_POISSON_TARGET,
         verify=_verify_target_poisson,
-        mutants=(mutant("1", "constant 1 for 6", _verify_target_poisson, 1),),
-        notes="Constant 6 / (1 - exp(-3)) < 6.32, no logarithm.",
+        mutants={"1": partial(_verify_target_poisson, 1)},
     ),
     repaired(
-        id="SPECS-C1b",
-        source="SPECS, Corollary 1 (fixed width), Appendix B.2",
-        statement="Drafts from the target: by Markov's inequality on the Poisson mean, of order exp(2 beta R) / n^2, "
-        "the divergence is also at each fixed n >= 3 O(exp(2 beta R) / n^2) up to logarithms.",
-        expression=statement("specs", "chi_square_bound"),
-        assumptions=f"{exact.FIXED_WIDTH}; generator = target; n >= 3",
+        "SPECS-C1b",
         formula=_markov_for(),
         correction_formula=own_drafts(_OWN_BOUND, _within_own),
-        printed=_markov,
-        correction="The bound holds at each fixed width by SPECS-X1, with constant one and no logarithm. Markov's "
-        "inequality costs a factor sqrt(n), so it gives n^(-3/2) only, as Equation 10 and Corollary 2 say.",
         repair=_verify_target,
-        mutants=(mutant("factor sqrt(n)", "for a factor 10 sqrt(n), which needs no fix", _markov, _HALF),),
+        mutants={"factor sqrt(n)": partial(_markov_for, _HALF)},
     ),
     proved(
-        id="SPECS-C2",
-        source="SPECS, Corollary 2, Appendix B.2",
-        statement="Drafts from the draft model: Poisson mean O(C^2 exp(2 beta R) / n^2) and, at fixed width, "
-        "O(C^2 exp(2 beta R) / n^(3/2)), up to logarithms.",
-        expression=statement("specs", "chi_square_bound"),
-        assumptions=f"{exact.FIXED_WIDTH}; C = max(t/g) max(g/t) finite; n >= 3",
+        "SPECS-C2",
         formula=_POISSON_DRAFT,
         verify=_verify_draft_poisson,
-        mutants=(mutant("1", "constant 1 for 6", _verify_draft_poisson, 1),),
-        notes="Fixed width: ((C exp(beta R) - 1) / n)^2, better than printed by sqrt(n) and a logarithm.",
+        mutants={"1": partial(_verify_draft_poisson, 1)},
     ),
     repaired(
-        id="SPECS-T3",
-        source="SPECS, Theorem 3, Equations 8 and 9 and Remark 1, Appendix B.1",
-        statement="One selection among full responses: log(1 + chi2(pi | pi*)) = O(C^2 exp(2 beta R) / n^(3/2)) up to "
-        "logarithms, C of Equation 9; the text announces O(1/n^2).",
-        expression=statement("specs", "chi_square_bound"),
-        assumptions=f"{exact.FIXED_WIDTH}; n >= 3",
+        "SPECS-T3",
         formula=_one_prompt_for(),
         correction_formula=two_letters(_COVERED_BOUND, _within_covered, widths=(3, 5)),
-        printed=_one_prompt,
-        correction="Equation 9 fixes a prompt, Equation 8 averages over prompts: take the largest C. With prompts "
-        "averaged, log(1 + E chi2) is meant.",
         repair=_verify_coverage_bound,
-        mutants=(mutant("corrected", "C at the worst prompt, which needs no fix", _one_prompt, worst=True),),
-        notes="Both rates hold (SPECS-X1); 'Assumption 1' in the statement names the reward-model error, not the "
-        "Poisson width, and no Poisson width is needed.",
+        mutants={"corrected": partial(_one_prompt_for, worst=True)},
     ),
     proved(
-        id="SPECS-D5",
-        source="SPECS, Definition 5 and Equation 9, Appendix B.2",
-        statement="The score ratio satisfies phi_max / phi_min <= C exp(beta R), and C >= 1 with C = 1 for equal "
-        "models.",
-        expression=statement("specs", "exponentiated_score"),
-        assumptions="rewards in a range of width R; target and generator positive on the alphabet",
+        "SPECS-D5",
         formula=two_letters("kappa <= C exp(beta R) and C >= 1", covered, widths=(1, 1)),
         verify=prove_coverage,
-        mutants=(mutant("one-norm", "C is max(t/g) alone", prove_coverage, both=False),),
+        mutants={"one-norm": partial(prove_coverage, both=False)},
     ),
 )

@@ -11,7 +11,7 @@ from ledger.ledger import Claim, Evidence
 from ledger.proving.cases import Predicate, searched
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between, whole
-from ledger.proving.records import mutant, proved, proved_with_fix, refuted
+from ledger.proving.records import proved, proved_with_fix, refuted
 from ledger.proving.tools import all_of, identity, prove_identity, with_fix
 from ledger.specs import exact
 from ledger.specs.convergence.lemmas_4_and_5 import prove_lemma_5
@@ -45,9 +45,7 @@ def _verify_square(pair: bool = True) -> Evidence:
     """The diagonal term is the squared count of the pair (y, y), printed as the squared count of y."""
     return with_fix(
         lambda: searched(
-            _OF_THE_LETTER,
-            {"yy": 1, "ya": 1, "ay": 0},
-            explain=lambda yy, ya, ay: "2 on the left, 1 + 4 on the right",
+            _OF_THE_LETTER, {"yy": 1, "ya": 1, "ay": 0}, explain=lambda yy, ya, ay: "2 on the left, 1 + 4 on the right"
         ),
         partial(_fix_square, pair),
     )
@@ -75,13 +73,7 @@ def _sign(flipped: bool = True) -> Predicate:
         text="E[exp(-s1 phi + s2 phi')] = Phi(s1) Phi(s2), one letter of weight 1, u = exp(-s)",
         test=lambda u1, u2: (u1 / u2 if flipped else u1 * u2) == u1 * u2,
         domain={"u1": between(0, 1), "u2": between(0, 1)},
-    )
-
-
-def _verify_sign(flipped: bool = True) -> Evidence:
-    return searched(
-        _sign(flipped),
-        {"u1": _HALF, "u2": Fraction(1, 3)},
+        at=[{"u1": _HALF, "u2": Fraction(1, 3)}],
         explain=lambda u1, u2: f"{u1 / u2} against {u1 * u2}",
     )
 
@@ -137,13 +129,7 @@ def _missing_one(subtract: bool = False) -> Predicate:
         text="chi2 = sum of pi^2 / pi* (display before Lemma 4), weights constant, generator (gen1, 1 - gen1)",
         test=holds,
         domain={"gen1": between(0, 1), "n": whole(1, 6)},
-    )
-
-
-def _verify_missing_one(subtract: bool = False) -> Evidence:
-    return searched(
-        _missing_one(subtract),
-        {"gen1": _HALF, "n": 2},
+        at=[{"gen1": _HALF, "n": 2}],
         explain=lambda gen1, n: "0 against 1",
     )
 
@@ -168,68 +154,29 @@ def _verify_equation20(linear: int = 1) -> Evidence:
 
 CLAIMS: tuple[Claim, ...] = (
     proved_with_fix(
-        id="SPECS-E17",
-        source="SPECS, Equation 17, Appendix C",
-        statement="The product of the two counts of y is the sum over distinct pairs plus N_y squared.",
-        assumptions="counts of pairs of letters",
+        "SPECS-E17",
         formula=_OF_THE_LETTER,
         correction_formula=_OF_THE_PAIR,
         verify=_verify_square,
-        correction="The last term is the squared count of the pair (y, y).",
         correction_verify=_fix_square,
-        mutants=(mutant("linear", "N_yy, not squared", _verify_square, pair=False),),
+        mutants={"linear": partial(_verify_square, pair=False)},
     ),
-    proved(
-        id="SPECS-E18",
-        source="SPECS, Equation 18 and the factorial moments, Appendix C",
-        statement="E[exp(-w N) N (N-1) ... (N-k)] = (lam exp(-w))^(k+1) exp(lam (exp(-w) - 1)) for N ~ Poisson(lam).",
-        assumptions="lam > 0, w real, k >= 0",
-        no_formula="an infinite sum; the verifier differentiates its generating function",
-        verify=_verify_moment,
-        mutants=(mutant("order", "power k for k + 1", _verify_moment, 0),),
+    proved("SPECS-E18", verify=_verify_moment, mutants={"order": partial(_verify_moment, 0)}),
+    refuted(
+        "SPECS-E18b", formula=_sign(), correction_verify=_fix_sign, mutants={"minus": partial(_sign, flipped=False)}
     ),
     refuted(
-        id="SPECS-E18b",
-        source="SPECS, display after Equation 18, Appendix C",
-        statement="The mean of exp(-s1 phi + s2 phi') over two draws is Phi(s1) Phi(s2).",
-        assumptions=exact.POISSON_WIDTH,
-        formula=_sign(),
-        verify=_verify_sign,
-        correction="The exponent is -s1 phi - s2 phi'.",
-        correction_verify=_fix_sign,
-        mutants=(mutant("minus", "both signs minus", _verify_sign, flipped=False),),
-    ),
-    refuted(
-        id="SPECS-E19a",
-        source="SPECS, display before Lemma 4, Appendix C",
-        statement="The mean chi-square divergence is the sum over letters of E[pi_N(y)^2] / pi*(y).",
-        assumptions=exact.POISSON_WIDTH,
+        "SPECS-E19a",
         formula=_missing_one(),
         correction_formula=two_letters(_EQUATION_19, _equation_19, widths=(1, 3)),
-        verify=_verify_missing_one,
-        correction="That sum is one plus the divergence (as Appendix C.1 has it).",
         correction_verify=_verify_equation19,
-        mutants=(mutant("minus-one", "sum - 1", _verify_missing_one, subtract=True),),
+        mutants={"minus-one": partial(_missing_one, subtract=True)},
     ),
     proved(
-        id="SPECS-E19",
-        source="SPECS, Equation 19, Appendix C.1",
-        statement="1 + E[chi2(pi_N | pi*)] is the double integral of Lemma 5 with Phi'(0) Phi'(s1 + s2) for g^2 "
-        "exp(..).",
-        assumptions=exact.POISSON_WIDTH,
+        "SPECS-E19",
         formula=two_letters(_EQUATION_19, _equation_19, widths=(1, 3)),
         verify=_verify_equation19,
-        mutants=(mutant("cubed", "n^3 for n^2", _verify_equation19, 3),),
-        notes="C.1 writes N ~ Poisson(n); N > 0 is meant, as no law exists for N = 0.",
+        mutants={"cubed": partial(_verify_equation19, 3)},
     ),
-    proved(
-        id="SPECS-E20",
-        source="SPECS, Equation 20, Appendix C.1",
-        statement="With Phi'(s1) Phi'(s2) in the integral of Equation 19 it is 1 - exp(-n) exactly.",
-        assumptions=exact.POISSON_WIDTH,
-        no_formula="a double integral; the verifier has its primitive",
-        verify=_verify_equation20,
-        mutants=(mutant("2n", "n^2 u v + 2 n", _verify_equation20, 2),),
-        notes="The regions are parts of the quadrant s1, s2 >= 0, not of the plane as printed.",
-    ),
+    proved("SPECS-E20", verify=_verify_equation20, mutants={"2n": partial(_verify_equation20, 2)}),
 )

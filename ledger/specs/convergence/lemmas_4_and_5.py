@@ -1,10 +1,4 @@
-"""Claims of SPECS about its integral formulas: Lemmas 4 and 5, Equations 13 to 16.
-
-A Poisson mean ``sum_k exp(-n) n**k / k! * a_k`` determines its coefficients, so each formula is an identity between
-rationals for every width k: an integral of exponentials on one side, a sum over draws on the other. The general step is
-always the same exchange of labels, ``k! / (c! ...) * c = k * (k - 1)! / ((c - 1)! ...)``, and ``1/A`` is the integral
-of ``exp(-s A)``.
-"""
+"""Claims of SPECS about Lemmas 4 and 5: Poisson counts, and the law averaged over them."""
 
 from __future__ import annotations
 
@@ -13,19 +7,84 @@ from functools import partial
 from math import factorial
 from typing import Final
 
+from flint import arb
+
 from ledger.ledger import Claim, Evidence
+from ledger.proving.balls import point, precision
 from ledger.proving.cases import Predicate, searched
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between
-from ledger.proving.records import mutant, proved, refuted
+from ledger.proving.records import proved, refuted
 from ledger.proving.tools import all_of, identity
 from ledger.specs import exact
 from ledger.specs.common_proofs import first_of_two
-from ledger.specs.points import two_letters
+from ledger.specs.points import poisson_weights, two_letters
 
 __all__ = ["CLAIMS", "prove_lemma_5"]
 
+
 _HALF = Fraction(1, 2)
+
+
+def _apart(gen1: Fraction, weight2: Fraction, n: Fraction) -> arb:
+    """What widths 1 and 2 alone put between the two sides of the first display of C.2."""
+    gen, weights = (gen1, 1 - gen1), (Fraction(1), weight2)
+    star = exact.tilted(gen, weights)
+    one, two = (exact.selection_law(gen, weights, width) for width in (1, 2))
+    first, second = poisson_weights(n, 2)
+    apart = sum(((a - b) ** 2 / s for a, b, s in zip(one, two, star, strict=True)), Fraction(0))
+    return first * second * point(apart)
+
+
+def _display(poisson: bool = True) -> Predicate:
+    """1 + chi2 of the averaged law (printed) against 1 + the average of chi2, which is what the integrals add up to.
+
+    N ~ Poisson(n) given N > 0. The average exceeds chi2 of the averaged law by the sum over letters y of the variance
+    of pi_N(y) over pi*(y); two widths a, b alone give at least p_a p_b (pi_a(y) - pi_b(y))**2 of each variance.
+    """
+
+    def holds(gen1: Fraction, weight2: Fraction, n: Fraction) -> bool:
+        with precision(64):
+            return not _apart(gen1, weight2, n) > 0 if poisson else not _apart(gen1, weight2, n) < 0
+
+    sides = "equals" if poisson else "is at most"
+    return Predicate(
+        text=f"chi2 of the law averaged over N ~ Poisson(n), N > 0, {sides} the average of chi2 (generator gen1, 1 - "
+        "gen1; weights 1, weight2)",
+        test=holds,
+        domain={"gen1": between(0, 1), "weight2": between(0, None), "n": between(0, None)},
+    )
+
+
+def _verify_display(poisson: bool = True) -> Evidence:
+    def explain(**at: Fraction) -> str:
+        with precision(64):
+            return f"widths 1 and 2 alone put at least {float(_apart(**at).mid()):.2g} between the two sides"
+
+    points = ({"gen1": _HALF, "weight2": weight, "n": 3} for weight in (1, 2))
+    return searched(_display(poisson), *points, explain=explain)
+
+
+_MIXED = "chi2 of a mixture of widths <= mixture of chi2"
+
+
+def _fix_display() -> Evidence:
+    a, b, t = sp.symbols("a b t", nonnegative=True)
+    u = 1 / (1 + t)
+    gap = u * a**2 + (1 - u) * b**2 - (u * a + (1 - u) * b) ** 2
+    return all_of(
+        identity(gap - u * (1 - u) * (a - b) ** 2, "mean of squares - square of mean = u (1 - u)(a - b)^2"),
+        partial(exact.agree, _convex, what=_MIXED, sizes=(1, 2, 3)),
+        detail="The sum of the two integrals is 1 + E[chi2(pi_N | pi*)], at least 1 + chi2 of the averaged law",
+    )
+
+
+def _convex(instance: exact.Instance, n: int) -> bool:
+    laws = [instance.selected(k) for k in (n, n + 1)]
+    mixed = tuple((a + b) / 2 for a, b in zip(*laws, strict=True))
+    return exact.chi_square(mixed, instance.optimum) * 2 <= sum(
+        (exact.chi_square(x, instance.optimum) for x in laws), Fraction(0)
+    )
 
 
 def _exchange() -> Evidence:
@@ -61,10 +120,7 @@ def _sums_to_one(instance: exact.Instance, n: int, *, lost: Fraction = Fraction(
 
 def _verify_counts(shift: int = 0) -> Evidence:
     """The law by counts, E[N_y phi_y / sum | N], is the law by indices of Definition 4."""
-    return all_of(
-        exact.agree(partial(_counted, shift=shift), what=_COUNTED),
-        _exchange,
-    )
+    return all_of(exact.agree(partial(_counted, shift=shift), what=_COUNTED), _exchange)
 
 
 def _verify_optimum_laplace(power: int = 1) -> Evidence:
@@ -100,13 +156,7 @@ def _psi(with_weight: bool = False) -> Predicate:
         text="Psi_y(0) / n, defined with the factor phi_y, is g_y as in the last line of the proof",
         test=lambda gen1, phi1: gen1 * phi1 == gen1 * (phi1 if with_weight else 1),
         domain={"gen1": between(0, 1), "phi1": between(0, None)},
-    )
-
-
-def _verify_psi(with_weight: bool = False) -> Evidence:
-    return searched(
-        _psi(with_weight),
-        {"gen1": _HALF, "phi1": 2},
+        at=[{"gen1": _HALF, "phi1": 2}],
         explain=lambda gen1, phi1: f"it is {gen1 * phi1}",
     )
 
@@ -164,13 +214,7 @@ def _truncated(truncated: bool = True) -> Predicate:
         text="counts of two equally likely letters among N > 0 Poisson(n) draws are independent, q = exp(-n / 2)",
         test=holds,
         domain={"q": between(0, 1)},
-    )
-
-
-def _verify_truncated(truncated: bool = True) -> Evidence:
-    return searched(
-        _truncated(truncated),
-        {"q": _HALF},
+        at=[{"q": _HALF}],
         explain=lambda q: "each letter is missing with chance 1/3, both never",
     )
 
@@ -188,85 +232,57 @@ def _fix_truncated() -> Evidence:
 
 
 CLAIMS: tuple[Claim, ...] = (
+    refuted(
+        "SPECS-C2d",
+        formula=_display(),
+        correction_formula=two_letters(_MIXED, _convex, widths=(1, 3)),
+        verify=_verify_display,
+        correction_verify=_fix_display,
+        mutants={"weak": partial(_verify_display, poisson=False)},
+    ),
     proved(
-        id="SPECS-E13",
-        source="SPECS, Definition 4 and Equations 13 and 14, Appendices B.2 and C",
-        statement="The law of the selected letter is E[N_y phi_y / sum of weights | N], with N_y the count of y.",
-        assumptions=exact.POISSON_WIDTH,
+        "SPECS-E13",
         formula=two_letters(_COUNTED, _counted),
         verify=_verify_counts,
-        mutants=(mutant("width", "n + 1 draws", _verify_counts, 1),),
-        notes="Equation 14 mentions N_0 ~ Poisson(n) without using it, and the sum of Definition 4 runs to n, not to "
-        "N.",
+        mutants={"width": partial(_verify_counts, 1)},
     ),
     proved(
-        id="SPECS-E14",
-        source="SPECS, display after Equation 14, Appendix C",
-        statement="pi*(y) = gen(y) phi(y) / (-Phi'(0)).",
-        assumptions=exact.POISSON_WIDTH,
+        "SPECS-E14",
         formula=two_letters(_TILTED, _tilts, widths=(1, 1)),
         verify=_verify_optimum_laplace,
-        mutants=(mutant("squared", "phi squared", _verify_optimum_laplace, 2),),
+        mutants={"squared": partial(_verify_optimum_laplace, 2)},
     ),
     proved(
-        id="SPECS-L4",
-        source="SPECS, Lemma 4 and Equation 15, Appendix C",
-        statement="The law at Poisson width is n g_y w_y / (1 - exp(-n)) times the integral of "
-        "exp(n (Phi(s) - 1) - s w_y) over s > 0.",
+        "SPECS-L4",
         expression=first_of_two("poisson_selection"),
-        assumptions=exact.POISSON_WIDTH,
         formula=two_letters(_LEMMA_4, _lemma_4),
         verify=_verify_lemma4,
-        mutants=(
-            mutant("power", "coefficient k has Phi^k", _verify_lemma4, 0),
-            mutant("no-weight", "factor w_y left out", _verify_lemma4, 1, False),
-        ),
-        notes="The same formula at a fixed width: k g w integral of Phi^(k-1) exp(-s w).",
+        mutants={"power": partial(_verify_lemma4, 0), "no-weight": partial(_verify_lemma4, 1, False)},
     ),
     refuted(
-        id="SPECS-L4b",
-        source="SPECS, proof of Lemma 4, Appendix C",
-        statement="Psi_y(s), defined with the factor phi_y, equals n g_y exp(-s phi_y) exp(n (Phi(s) - 1)).",
-        assumptions=exact.POISSON_WIDTH,
+        "SPECS-L4b",
         formula=_psi(),
         correction_formula=two_letters(_LEMMA_4, _lemma_4),
-        verify=_verify_psi,
-        correction="It equals n g_y phi_y exp(-s phi_y) exp(n (Phi(s) - 1)); the Lemma has the factor again.",
         correction_verify=_verify_lemma4,
-        mutants=(mutant("kept", "factor phi_y kept", _verify_psi, with_weight=True),),
-        notes="The proof then inserts into Equation 16; Equation 15 is meant.",
+        mutants={"kept": partial(_psi, with_weight=True)},
     ),
     proved(
-        id="SPECS-L4c",
-        source="SPECS, check after Lemma 4, Appendix C",
-        statement="The law of Lemma 4 sums to one.",
-        assumptions=exact.POISSON_WIDTH,
+        "SPECS-L4c",
         formula=two_letters(_WHOLE, _sums_to_one),
         verify=_verify_total,
-        mutants=(mutant("zero-weight", "a letter of weight zero, mass 1/4", _verify_total, _HALF**2),),
-        notes="Needs positive weights: a letter of weight zero and mass g leaves 1 - g^k, and with chance g^k no "
-        "candidate can be selected at all.",
+        mutants={"zero-weight": partial(_verify_total, _HALF**2)},
     ),
     proved(
-        id="SPECS-L5",
-        source="SPECS, Lemma 5 and Equation 16, Appendix C",
-        statement="The mean square of pi_N(y) over Poisson widths is w^2 g^2 / (1 - exp(-n)) times the double integral "
-        "of (n + n^2 Phi Phi') exp(-(s1 + s2) w + n (Phi Phi' - 1)).",
+        "SPECS-L5",
         expression=first_of_two("selection_second_moment"),
-        assumptions=exact.POISSON_WIDTH,
         formula=two_letters(_LEMMA_5, _lemma_5),
         verify=prove_lemma_5,
-        mutants=(mutant("no-linear", "term n left out", prove_lemma_5, linear=False),),
+        mutants={"no-linear": partial(prove_lemma_5, linear=False)},
     ),
     refuted(
-        id="SPECS-L5b",
-        source="SPECS, proof of Lemma 5, Appendix C",
-        statement="Over N > 0 Poisson draws the counts of different letters are independent.",
-        assumptions=exact.POISSON_WIDTH,
+        "SPECS-L5b",
         formula=_truncated(),
-        verify=_verify_truncated,
-        correction="They are independent without the condition N > 0; the proof needs only that.",
         correction_verify=_fix_truncated,
-        mutants=(mutant("untruncated", "N = 0 allowed", _verify_truncated, truncated=False),),
+        mutants={"untruncated": partial(_truncated, truncated=False)},
     ),
 )

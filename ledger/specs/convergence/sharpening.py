@@ -6,9 +6,9 @@ import itertools
 from fractions import Fraction
 from functools import partial
 
-from ledger.ledger import Claim, Evidence, Verdict, statement
+from ledger.ledger import Claim, Evidence, Verdict
 from ledger.proving.deferred import sp
-from ledger.proving.records import mutant, proved
+from ledger.proving.records import proved, record
 from ledger.proving.tools import all_of, identity, numeric, refute, screened
 from ledger.specs import exact
 from ledger.specs.common_proofs import prove_density_ratio, within_ratio
@@ -136,42 +136,26 @@ def _verify_falling(share: Fraction = Fraction(1)) -> Evidence:
 
 CLAIMS: tuple[Claim, ...] = (
     proved(
-        id="SPECS-X1",
-        source="SPECS, a sharpening of Theorem 4 that is not in the paper",
-        statement="At every fixed width n, each density ratio pi_n(y) / pi*(y) is within (kappa - 1) / n of one; so "
-        "D <= log(1 + chi2) <= ((kappa - 1) / n)^2. The constant one cannot be lowered.",
-        expression=statement("specs", "chi_square_bound"),
-        assumptions=exact.FIXED_WIDTH,
+        "SPECS-X1",
         formula=two_letters("each density ratio within (kappa - 1) / n of one", within_ratio),
         verify=_verify_sharp,
-        mutants=(
-            mutant("faster", "rate 1/n^2", prove_density_ratio, 2),
-            mutant("smaller", "(kappa - 1) / (8 n)", _verify_sharp, Fraction(1, 8)),
-            mutant("slightly smaller", "0.99 (kappa - 1) / n", _verify_sharp, Fraction(99, 100)),
-        ),
-        notes="ratio = E[1/X] with X the mean weight of the candidates, the selected one among them; expand 1/X about "
-        "one and bound the variance of weights in [m, M] with mean one by (M - 1)(1 - m).",
+        mutants={
+            "faster": partial(prove_density_ratio, 2),
+            "smaller": partial(_verify_sharp, Fraction(1, 8)),
+            "slightly smaller": partial(_verify_sharp, Fraction(99, 100)),
+        },
     ),
-    Claim(
-        id="SPECS-X2",
-        source="SPECS, a sharpening of Theorem 4 that is not in the paper",
-        statement="chi2 <= ((kappa - 1) / n)^2 / 4: the smallest constant seen.",
-        expression=statement("specs", "chi_square_bound"),
-        assumptions="two letters, grid of generators, weights up to 100 and widths up to 13",
+    record(
+        Verdict.NUMERIC,
+        "SPECS-X2",
         formula=two_letters("chi2 <= ((kappa - 1) / n)^2 / 4", _within_quarter),
-        verdict=Verdict.NUMERIC,
         verify=_verify_constant,
-        mutants=(mutant("1/8", "constant 1/8", _verify_constant, Fraction(1, 8)),),
-        notes="Near equal weights the ratio tends to 1/4 at width one, so no constant below 1/4 can do.",
+        mutants={"1/8": partial(_verify_constant, Fraction(1, 8))},
     ),
     proved(
-        id="SPECS-X3",
-        source="SPECS, a sharpening of the corollary after Theorem 4 that is not in the paper",
-        statement="A wider beam is never worse: D(pi_n | pi*), chi2 and every other convex divergence fall with n.",
-        assumptions=exact.FIXED_WIDTH,
+        "SPECS-X3",
         formula=two_letters("every convex divergence falls from width n to n + 1", _convex_order, widths=(1, 3)),
         verify=_verify_falling,
-        mutants=(mutant("half", "by half at every step", _verify_falling, _HALF),),
-        notes="So the minimum over N <= n in the corollary after Theorem 4 lies at the largest width.",
+        mutants={"half": partial(_verify_falling, _HALF)},
     ),
 )

@@ -8,17 +8,16 @@ from typing import Final
 
 from flint import arb
 
-from ledger.ledger import Claim, Evidence, statement
+from ledger.ledger import Claim, Evidence
 from ledger.proving.balls import point, precision
 from ledger.proving.cases import Predicate, searched
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between
-from ledger.proving.records import mutant, proved, refuted
+from ledger.proving.records import formula_of, proved, refuted
 from ledger.proving.tools import all_of, identity, prove_descent
 from ledger.specs import exact
 from ledger.specs.common_proofs import prove_density_ratio, prove_gibbs
 from ledger.specs.convergence.corollaries import bounded, poisson_bounded, prove_poisson_moment
-from ledger.specs.formulas import HALVED_FACTOR, LAST_FACTOR, TWO_INTEGRALS
 
 __all__ = ["CLAIMS"]
 
@@ -127,7 +126,7 @@ def _verify_lemma6(scale: int = 1) -> Evidence:
 def _verify_lemma6_step(largest: Fraction = Fraction(7, 10)) -> Evidence:
     """The last line of the proof needs ``1 / (2 (1 - p)**2) <= 1`` for every p up to 1/sqrt(2) (7/10 lies below)."""
     return searched(
-        LAST_FACTOR,
+        formula_of("SPECS-L6b"),
         *[{"p": p} for p in (Fraction(1, 4), _HALF, largest) if p <= largest],
         explain=lambda p: f"the factor is {1 / (2 * (1 - p) ** 2)}",
         text="1 / (2 (1 - p)^2) <= 1 for p <= 1/sqrt(2)",
@@ -167,13 +166,7 @@ def _size(below: bool = True) -> Predicate:
         text="f(s) = log(-Phi'(s)) is bounded in size, for Phi = exp(-s)",
         test=lambda bound, s: -s >= -bound if below else -s <= bound,
         domain={"bound": between(0, None), "s": between(0, None, "[)")},
-    )
-
-
-def _verify_bounded(below: bool = True) -> Evidence:
-    return searched(
-        _size(below),
-        {"bound": 10, "s": 11},
+        at=[{"bound": 10, "s": 11}],
         explain=lambda bound, s: f"f({s}) = {-s}; the same happens for every bound",
     )
 
@@ -243,96 +236,32 @@ def _verify_lemma7(constant: Fraction = Fraction(4)) -> Evidence:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    proved(
-        id="SPECS-E21",
-        source="SPECS, Equation 21, Appendix C.1",
-        statement="f(s1 + s2) + f(0) - f(s1) - f(s2) is the double integral of f'', f = log(-Phi'), and f'' is half "
-        "the mean of (phi - phi')^2 over two draws of a tilted law.",
-        assumptions="finite alphabet, positive weights",
-        no_formula="a double integral; the verifier differentiates it",
-        verify=_verify_equation21,
-        mutants=(mutant("whole", "without the half", _verify_equation21, 1),),
-        notes="In the display after it the denominator E[phi exp(-u phi)]^2 stands for Phi'(u1) Phi'(u2).",
-    ),
+    proved("SPECS-E21", verify=_verify_equation21, mutants={"whole": partial(_verify_equation21, 1)}),
     refuted(
-        id="SPECS-L6a",
-        source="SPECS, proof of Lemma 6, Appendix C.1",
-        statement="f = log(-Phi') is bounded, smooth and convex.",
-        assumptions="s >= 0",
+        "SPECS-L6a",
         formula=_size(),
-        verify=_verify_bounded,
-        correction="It is smooth and convex, with slope between -phi_max and -phi_min, so it falls without bound.",
         correction_verify=_verify_equation21,
-        mutants=(mutant("above", "bounded above", _verify_bounded, below=False),),
-        notes="Boundedness is not used.",
+        mutants={"above": partial(_size, below=False)},
     ),
     refuted(
-        id="SPECS-L6b",
-        source="SPECS, last step of the proof of Lemma 6, Appendix C.1",
-        statement="For p_n <= 1/sqrt(2) the factor 1 / (2 (1 - p_n)^2) is at most one.",
-        assumptions="0 <= p_n <= 1/sqrt(2)",
-        formula=LAST_FACTOR,
-        correction_formula=HALVED_FACTOR,
+        "SPECS-L6b",
         verify=_verify_lemma6_step,
-        correction="It is for p_n <= 1 - 1/sqrt(2) (n >= 55). With Popoviciu's variance bound the factor becomes "
-        "1 / (4 (1 - p_n)^2), at most one for p_n <= 1/2 (n >= 27).",
         correction_verify=_fix_lemma6_step,
-        mutants=(mutant("1/4", "p up to 1/4 only", _verify_lemma6_step, Fraction(1, 4)),),
-        notes="At p = 1/sqrt(2) the factor is 3 + 2 sqrt(2) = 5.83; p^2 <= 1/2 was taken for (1 - p)^2 >= 1/2.",
+        mutants={"1/4": partial(_verify_lemma6_step, Fraction(1, 4))},
     ),
+    proved("SPECS-L6", verify=_verify_lemma6, mutants={"quarter": partial(_verify_lemma6, 4)}),
+    proved("SPECS-L7", verify=_verify_lemma7, mutants={"3": partial(_verify_lemma7, Fraction(3))}),
     proved(
-        id="SPECS-L6",
-        source="SPECS, Lemma 6, Appendix C.1",
-        statement="I_0 <= exp(p_n^2 (kappa - 1)^2) when p_n = 4 log(n) / n <= 1/sqrt(2).",
-        assumptions=f"{exact.FIXED_WIDTH}; n >= 3",
-        no_formula="an integral over a region that depends on the model; the verifier bounds it by SPECS-X1",
-        verify=_verify_lemma6,
-        mutants=(mutant("quarter", "p_n^2 / 4", _verify_lemma6, 4),),
-        notes="The printed proof stops short (SPECS-L6b). Repaired: I_0 is at most I_0 + I_1 = 1 + E chi2, which "
-        "SPECS-X1 bounds by less than the claim, for every n >= 3.",
-    ),
-    proved(
-        id="SPECS-L7",
-        source="SPECS, Lemma 7, Appendix C.1",
-        statement="I_1 <= 4 kappa / n^2.",
-        assumptions=f"{exact.FIXED_WIDTH}; n >= 1",
-        no_formula="an integral over a region that depends on the model; the verifier bounds its integrand",
-        verify=_verify_lemma7,
-        mutants=(mutant("3", "constant 3", _verify_lemma7, Fraction(3)),),
-        notes="One line prints E[phi] E[1/phi] = kappa where at most is meant. From n = 3 on the constant 1.41 does.",
-    ),
-    proved(
-        id="SPECS-T4",
-        source="SPECS, Theorem 4, Appendices B.2 and C",
-        statement="For n >= 3 the mean of D(pi_N | pi*) over N ~ Poisson(n), N > 0, is O((kappa log n / n)^2).",
-        expression=statement("specs", "poisson_bound"),
-        assumptions=f"{exact.FIXED_WIDTH}; n >= 3 real",
+        "SPECS-T4",
         formula=_theorem_4(),
         verify=_verify_theorem4,
-        mutants=(mutant("1/100", "constant 1/100", _verify_theorem4, Fraction(1, 100)),),
-        notes="Hidden constant 21/4 for all n >= 3; without the logarithm, 6 (kappa - 1)^2 / (n^2 (1 - exp(-n))). The "
-        "printed proof needs p_n = 4 log(n) / n <= 1/2, that is n >= 27, and leaves 3 <= n <= 26 open; the sharpening "
-        "SPECS-X1 covers every n.",
+        mutants={"1/100": partial(_verify_theorem4, Fraction(1, 100))},
     ),
+    proved("SPECS-T4b", verify=_verify_chain, mutants={"halved": partial(_verify_chain, 4)}),
     proved(
-        id="SPECS-T4b",
-        source="SPECS, proof of Theorem 4, Appendix C.2",
-        statement="The two integral bounds combine to log(1 + E chi2) <= 8 p_n^2 kappa^2 = 128 (kappa log n / n)^2.",
-        assumptions="Lemmas 6 and 7; n >= 3, kappa >= 1",
-        formula=TWO_INTEGRALS,
-        verify=_verify_chain,
-        mutants=(mutant("halved", "4 p_n^2 kappa^2", _verify_chain, 4),),
-        notes="The factor 4 in the exponent also absorbs the repaired constant of Lemma 6, 1 / (4 (1 - p)^2) <= 2.92 "
-        "for p <= 1/sqrt(2), so the printed route gives Theorem 4 with constant 128 for n >= 16.",
-    ),
-    proved(
-        id="SPECS-T4c",
-        source="SPECS, corollary after Theorem 4, Appendix B.2",
-        statement="The best width up to n >= 3 has divergence O((kappa log n / n)^2).",
-        assumptions=f"{exact.FIXED_WIDTH}; n >= 3 real",
+        "SPECS-T4c",
         formula=_BEST_WIDTH,
         verify=_verify_minimum,
-        mutants=(mutant("1/100", "constant 1/100", _verify_minimum, Fraction(1, 100)),),
-        notes="Constant 3/2; no minimum is needed, the width floor(n) does.",
+        mutants={"1/100": partial(_verify_minimum, Fraction(1, 100))},
     ),
 )

@@ -17,15 +17,13 @@ from ledger.proving.balls import point, precision
 from ledger.proving.cases import Predicate, searched
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between, whole
-from ledger.proving.records import mutant, proved, proved_with_fix, refuted, repaired
+from ledger.proving.records import formula_of, proved, proved_with_fix, refuted, repaired
 from ledger.proving.tools import all_of, identity, prove_positive, screened, with_fix
 from ledger.specs.exact import at_least, decided, nonnegative, selection_law, tilted
-from ledger.specs.formulas import POWER_PRINTED, POWER_TURNED, TWO_LETTER_TRANSFORM
 
 __all__ = ["CLAIMS"]
 
 _HALF = Fraction(1, 2)
-_PAIR = "two letters as above; n >= theta"
 
 
 def _law(theta: Fraction, n: int) -> tuple[Fraction, ...]:
@@ -59,13 +57,7 @@ def _equation23(factor: bool = True) -> Predicate:
         "quotient rho of slopes",
         test=holds,
         domain={"a": between(0, 1), "rho": between(1, None)},
-    )
-
-
-def _verify_equation23(factor: bool = True) -> Evidence:
-    return searched(
-        _equation23(factor),
-        {"a": Fraction(1, 3), "rho": 2},
+        at=[{"a": Fraction(1, 3), "rho": 2}],
         explain=lambda a, rho: "exp(-1) is transcendental, so an identity would hold for every a",
     )
 
@@ -85,7 +77,7 @@ def _fix_equation23() -> Evidence:
 def _verify_power(at_most: bool = False) -> Evidence:
     """``(1 - x)**(theta - 1)`` against ``1 - (1 + theta) / (4 n)``, x = (1 + theta) / (2 theta n)."""
     return searched(
-        POWER_TURNED if at_most else POWER_PRINTED,
+        formula_of("SPECS-T5a", "correction_formula") if at_most else formula_of("SPECS-T5a"),
         {"theta": 2, "n": 2},
         {"theta": 3, "n": 3},
         explain=lambda theta, n: "49/81 on the left, 2/3 on the right",
@@ -222,69 +214,30 @@ def _fix_theorem5(constant: int = 50) -> Evidence:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    proved(
-        id="SPECS-E22",
-        source="SPECS, Equation 22, Appendix C.3",
-        statement="In the two-letter problem the optimum is uniform and Phi(s) = (theta e^-s + e^-(s theta)) / (1 + "
-        "theta).",
-        assumptions="theta = exp(beta R) >= 1",
-        formula=TWO_LETTER_TRANSFORM,
-        verify=_verify_transform,
-        mutants=(mutant("swapped", "rewards swapped", _verify_transform, swapped=True),),
-        notes="The text then cites Lemma 5 for the law; Lemma 4 is meant.",
-    ),
+    proved("SPECS-E22", verify=_verify_transform, mutants={"swapped": partial(_verify_transform, swapped=True)}),
     repaired(
-        id="SPECS-E23",
-        source="SPECS, Equation 23, Appendix C.3",
-        statement="The last line of the lower bound on pi_bar(y0) equals the line before it.",
-        assumptions=_PAIR,
+        "SPECS-E23",
         formula=_equation23(),
-        printed=_verify_equation23,
-        correction="It is smaller: the factor 1 / (1 - exp(-n)) is dropped. The chain of lower bounds stays valid.",
         repair=_fix_equation23,
-        mutants=(mutant("factor", "factor kept", _verify_equation23, factor=False),),
+        mutants={"factor": partial(_equation23, factor=False)},
     ),
     refuted(
-        id="SPECS-T5a",
-        source="SPECS, proof of Theorem 5, Appendix C.3",
-        statement="(1 - (1 + theta) / (2 theta n))^(theta - 1) >= 1 - (1 + theta) / (4 n) for n >= theta >= 2.",
-        assumptions="n >= theta >= 2",
-        formula=POWER_PRINTED,
-        correction_formula=POWER_TURNED,
+        "SPECS-T5a",
         verify=_verify_power,
-        correction="The opposite inequality holds on the whole range, and it is the one that the next line uses.",
         correction_verify=_fix_power,
-        mutants=(mutant("at-most", "at most", _verify_power, at_most=True),),
+        mutants={"at-most": partial(_verify_power, at_most=True)},
     ),
     proved(
-        id="SPECS-T5b",
-        source="SPECS, proof of Theorem 5, Appendix C.3",
-        statement="pi_bar(y0) - 1/2 >= theta / (50 n), for n >= 3.",
-        assumptions="n >= theta >= 2, n >= 3",
+        "SPECS-T5b",
         formula=_far(),
         verify=_verify_distance,
-        mutants=(
-            mutant("1/2", "constant 1/2 for 1/50", _verify_distance, 2),
-            mutant("1/45", "constant 1/45 for 1/50, true where tried but beyond this proof", _verify_distance, 45),
-        ),
-        notes="Announced as O(theta / n) for the distance; a lower bound, Omega, is meant and proved.",
+        mutants={"1/2": partial(_verify_distance, 2), "1/45": partial(_verify_distance, 45)},
     ),
     proved_with_fix(
-        id="SPECS-T5",
-        source="SPECS, Theorem 5, Appendices B.2 and C.3",
-        statement="For a two-letter problem with rewards in [0, R] the Poisson mean of the divergence is at least of "
-        "order exp(2 beta R) / n^2 for n >= exp(beta R).",
-        assumptions="n >= exp(beta R)",
+        "SPECS-T5",
         formula=_PRINTED_BOUND,
         verify=_verify_theorem5,
-        correction="For exp(beta R) >= 2 and n >= 3 it is at least exp(2 beta R) / (1250 n^2).",
         correction_verify=_fix_theorem5,
-        mutants=(
-            mutant("1/2", "constant 1/2 for 1/50", _verify_theorem5, constant=2),
-            mutant("theta-3", "R = 0 left out", _verify_theorem5, printed_theta=3),
-        ),
-        notes="For exp(beta R) near one no multiple of exp(2 beta R) / n^2 can do: SPECS-X1 bounds the divergence by "
-        "(exp(beta R) - 1)^2 / N^2. The statement writes N ~ Poisson(n); N > 0 is meant. Together with SPECS-X1 the "
-        "order 1/n^2 is exact.",
+        mutants={"1/2": partial(_verify_theorem5, constant=2), "theta-3": partial(_verify_theorem5, printed_theta=3)},
     ),
 )

@@ -1,23 +1,25 @@
-"""Claims of SPECS that its own algorithm or tables decide: the threshold, noise, ablations, GPQA."""
+"""Claims of SPECS in sentences about its measurements, ablations (Tables 2 and 6) among them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import partial
 from typing import Final
 
 from ledger.ledger import Claim, Evidence
-from ledger.proving.cases import Cases, Predicate, grid, rows, searched, walked
+from ledger.proving.cases import Cases, Predicate, grid, rows, walked
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between
 from ledger.proving.once import once
-from ledger.proving.records import mutant, refuted
+from ledger.proving.records import proved, refuted
 from ledger.proving.tools import all_of, identity
 from ledger.specs.exact import decided, nonnegative
-from ledger.specs.measurements.cells import CELLS, accuracy, main_accuracy
-from theory.published.specs import TABLE_4, TABLE_7, WIDTHS
+from ledger.specs.measurements.cells import CELLS, accuracy, main_accuracy, seconds
+from theory.published.specs import BENCHMARKS, TABLE_1, TABLE_2, TABLE_4, TABLE_6, TABLE_7, WIDTHS
 
 __all__ = ["CLAIMS"]
+
 
 _REWARDS = (Fraction(2, 5), Fraction(3, 5), Fraction(4, 5))
 """Largest reward among the candidates of three blocks."""
@@ -36,14 +38,7 @@ def _threshold(sign: int = 1) -> Predicate:
         domain={"low": between(0, 1), "high": between(0, 1)},
         premise=lambda low, high: low < high,
         given="low < high",
-    )
-
-
-def _verify_threshold(sign: int = 1) -> Evidence:
-    return searched(
-        _threshold(sign),
-        {"low": "1/5", "high": "3/10"},
-        {"low": "1/2", "high": "7/10"},
+        at=[{"low": "1/5", "high": "3/10"}, {"low": "1/2", "high": "7/10"}],
         explain=lambda low, high: (
             f"with largest rewards 2/5, 3/5, 4/5 the switch comes after block {_switch(low)} at the lower and after "
             f"block {_switch(high)} at the higher threshold"
@@ -75,12 +70,6 @@ def _noise(wider: bool = True) -> Cases:
         test=lambda clean, noisy: noisy > clean if wider else noisy > 0,
         cases=rows(*_gaps()),
         where="nine settings of the Qwen pair",
-    )
-
-
-def _verify_noise(wider: bool = True) -> Evidence:
-    return searched(
-        _noise(wider),
         explain=lambda clean, noisy: f"{float(clean):.2f} points without noise, {float(noisy):.2f} with it",
     )
 
@@ -97,7 +86,6 @@ _REPORTED: Final = {8: False, 4: True}
 """Steps by the target before the draft takes over -> whether the text reports a loss on traces of high reward."""
 
 
-@once
 def _unharmed(after: tuple[int, ...] = tuple(_REPORTED)) -> Cases:
     return Cases(
         text="the draft completes traces of high reward as well as the target does, where it takes over after so many "
@@ -105,12 +93,7 @@ def _unharmed(after: tuple[int, ...] = tuple(_REPORTED)) -> Cases:
         test=lambda steps: not _REPORTED[steps],
         cases=grid(steps=after),
         where="Figure 2b (8 steps) and Figure 7 (4 steps), as the text reports them",
-    )
-
-
-def _verify_unharmed(after: tuple[int, ...] = tuple(_REPORTED)) -> Evidence:
-    return searched(
-        _unharmed(after), explain=lambda steps: "Appendix D.5 reports a deterioration on traces of high reward"
+        explain=lambda steps: "Appendix D.5 reports a deterioration on traces of high reward",
     )
 
 
@@ -126,12 +109,6 @@ def _competitive(below: str = "2") -> Cases:
         test=lambda specs, large, width: specs >= large - Fraction(below),
         cases=rows(*found),
         where="nine settings of Table 4",
-    )
-
-
-def _verify_competitive(below: str = "2") -> Evidence:
-    return searched(
-        _competitive(below),
         explain=lambda specs, large, width: f"{float(specs)} against {float(large)} % (width {width})",
     )
 
@@ -157,11 +134,8 @@ def _gpqa(least: Fraction = Fraction(1, 10)) -> Cases:
         test=lambda specs, large: _saved(specs, large) >= least,
         cases=rows(*[{"specs": TABLE_7[n][1], "large": TABLE_7[n][3]} for n in WIDTHS]),
         where="three widths",
+        explain=lambda **row: f"{float(100 * _saved(**row)):.1f} % saved",
     )
-
-
-def _verify_gpqa(least: Fraction = Fraction(1, 10)) -> Evidence:
-    return searched(_gpqa(least), explain=lambda **row: f"{float(100 * _saved(**row)):.1f} % saved")
 
 
 def _fix_gpqa() -> Evidence:
@@ -170,69 +144,149 @@ def _fix_gpqa() -> Evidence:
     return decided(good, what="savings of 51.6, 5.5 and 20.8 % at widths 4, 8 and 16", method="exact enumeration")
 
 
+_SMALL_START, _LARGE_RSD = "SPECS (start with small model)", "RSD (start with large model)"
+_PLAIN_SCORE = "SPECS (with no log-likelihood term in score)"
+
+
+def _no_target(method: str = "No Target") -> Cases:
+    """Accuracies of Table 2 above those of BS(S) in Table 1."""
+    found = [
+        {"ablation": accuracy(TABLE_2, method, b, n), "small": main_accuracy("BS(S)", b, n), "width": n}
+        for b, n in CELLS
+    ]
+    return Cases(
+        text=f"{method} is more accurate than beam search with the small model",
+        test=lambda ablation, small, width: ablation > small,
+        cases=rows(*found),
+        where="nine settings of the Qwen pair",
+        explain=lambda ablation, small, width: f"{float(ablation)} against {float(small)} % (MATH500, width {width})",
+    )
+
+
+def _fix_no_target() -> Evidence:
+    ahead = [accuracy(TABLE_2, "No Target", b, n) - main_accuracy("BS(S)", b, n) for b, n in CELLS]
+    good = sum(gap > 0 for gap in ahead) == 7 and max(ahead) > 16 and min(ahead) == Fraction(-3, 2)
+    return decided(good, what="ahead in 7 of 9 settings, by at most 16.1 points", method="exact enumeration")
+
+
+@once
+def _as_fast(more: Fraction = Fraction(1, 3)) -> Cases:
+    """Seconds of Table 2 against those of BS(S) in Table 1."""
+    found = [
+        {
+            "ablation": seconds(TABLE_2, "No Target", b, n),
+            "small": Fraction(TABLE_1["Qwen2.5", b, "BS(S)", n].seconds),
+            "width": n,
+        }
+        for b, n in CELLS
+    ]
+    return Cases(
+        text=f"without the target SPECS takes at most {float(100 * more):.0f} % longer than beam search with the small "
+        "model",
+        test=lambda ablation, small, width: ablation <= (1 + more) * small,
+        cases=rows(*found),
+        where="nine settings of the Qwen pair",
+        explain=lambda ablation, small, width: f"{float(ablation)} against {float(small)} s (width {width})",
+    )
+
+
+def _fix_as_fast() -> Evidence:
+    slow = [case for case in _as_fast().cases() if not _as_fast().holds(case)]
+    return decided(
+        len(slow) == 1 and round(float(slow[0]["ablation"] / slow[0]["small"]), 2) == 1.65,
+        what="in one of 9 settings, by 65 %",
+        method="exact enumeration",
+    )
+
+
+def _worse_at_random(points: str = "5") -> Cases:
+    return Cases(
+        text=f"random switching is at least {points} points less accurate than SPECS",
+        test=lambda benchmark, width: (
+            accuracy(TABLE_2, "SPECS", benchmark, width) - accuracy(TABLE_2, "Random Switch", benchmark, width)
+            >= Fraction(points)
+        ),
+        cases=grid(benchmark=BENCHMARKS, width=WIDTHS),
+        where="nine settings of Table 2",
+    )
+
+
+def _variant(better: str, worse: str) -> Cases:
+    """One row of Table 6 is more accurate than another at every width and benchmark."""
+    found = [
+        {"first": accuracy(TABLE_6, better, b, n), "second": accuracy(TABLE_6, worse, b, n), "width": n}
+        for b, n in CELLS
+    ]
+    return Cases(
+        text=f"{better} is more accurate than {worse}",
+        test=lambda first, second, width: first > second,
+        cases=rows(*found),
+        where="nine settings of Table 6",
+        explain=lambda first, second, width: f"{float(first)} against {float(second)} % at width {width}",
+    )
+
+
+def _fix_small_start() -> Evidence:
+    ahead = [accuracy(TABLE_6, _SMALL_START, b, n) > accuracy(TABLE_6, "RSD", b, n) for b, n in CELLS]
+    return decided(sum(ahead) == 8, what="more accurate than RSD in 8 of 9 settings", method="exact enumeration")
+
+
+def _others(worse: tuple[str, ...] = (_LARGE_RSD, _PLAIN_SCORE)) -> Cases:
+    return Cases(
+        text=f"SPECS is more accurate than {' and '.join(worse)}",
+        test=lambda benchmark, width, other: (
+            accuracy(TABLE_6, "SPECS", benchmark, width) > accuracy(TABLE_6, other, benchmark, width)
+        ),
+        cases=grid(benchmark=BENCHMARKS, width=WIDTHS, other=worse),
+        where="nine settings of Table 6",
+    )
+
+
 CLAIMS: tuple[Claim, ...] = (
     refuted(
-        id="SPECS-TAU",
-        source="SPECS, Section 4.2, accuracy against latency (threshold tau)",
-        statement="Higher values of tau switch to the draft model more quickly, for lower latency and accuracy.",
-        assumptions="Algorithm 1, line 9: the draft model takes over once the largest reward exceeds tau",
+        "SPECS-TAU",
         formula=_threshold(),
         correction_formula=_threshold(-1),
-        verify=_verify_threshold,
-        correction="The other way round: a reward above a higher threshold is above a lower one, so a higher tau never "
-        "switches earlier, and the target model writes more. Figure 4 says so too: at tau = 1 SPECS is beam search "
-        "with the large model.",
         correction_verify=_fix_threshold,
-        mutants=(mutant("reversed", "a higher tau switches no earlier", _verify_threshold, -1),),
+        mutants={"reversed": partial(_threshold, -1)},
     ),
     refuted(
-        id="SPECS-NOISE",
-        source="SPECS, Appendix D.6 against Tables 1 and 4",
-        statement="With noisy rewards the gap in accuracy between SPECS and beam search with the small model "
-        "increases.",
-        assumptions="Qwen pair, equal benchmark and width; Table 1 without, Table 4 with noise",
+        "SPECS-NOISE",
         formula=_noise(),
         correction_formula=_noise(wider=False),
-        verify=_verify_noise,
-        correction="The gap shrinks in 6 of the 9 settings and stays positive in all of them.",
         correction_verify=_fix_noise,
-        mutants=(mutant("positive", "the gap stays positive", _verify_noise, wider=False),),
+        mutants={"positive": partial(_noise, wider=False)},
     ),
     refuted(
-        id="SPECS-NOISE2",
-        source="SPECS, Appendix D.6 (large model) against Table 4",
-        statement="With noisy rewards SPECS stays competitive with beam search with the large model.",
-        assumptions="Qwen pair, equal benchmark and width; 'competitive' is read as within 2 points, as in SPECS-COMP",
+        "SPECS-NOISE2",
         formula=_competitive(),
-        verify=_verify_competitive,
-        correction="In 8 of 9 settings, in 7 of which it is at least as accurate; on MATH500 at width 8 it is "
-        "7.3 points below.",
         correction_verify=_fix_competitive,
-        mutants=(mutant("8", "within 8 points", _verify_competitive, "8"),),
+        mutants={"8": partial(_competitive, "8")},
     ),
     refuted(
-        id="SPECS-OBS2",
-        source="SPECS, Observation 2, Section 2, against Appendix D.5",
-        statement="The draft model does not hurt accuracy once the reward of a partial trace is high.",
-        assumptions="Figures 2b and 7 as the text reports them; no numbers are printed",
-        formula=_unharmed(),
-        correction_formula=_unharmed((8,)),
-        verify=_verify_unharmed,
-        correction="So it is after 8 steps of the target (Figure 2b). After 4 steps (Figure 7) the text itself "
-        "reports a loss on traces of high reward, so a switch on the reward alone can come too early.",
-        correction_verify=lambda: walked(_unharmed((8,))),
-        mutants=(mutant("8", "after 8 steps", _verify_unharmed, (8,)),),
-        notes="Algorithm 1 may switch after the first block.",
+        "SPECS-OBS2", formula=_unharmed(), correction_formula=_unharmed((8,)), mutants={"8": partial(_unharmed, (8,))}
     ),
     refuted(
-        id="SPECS-GPQA",
-        source="SPECS, Appendix D.9 against Table 7",
-        statement="On GPQA SPECS has a much better latency than beam search with the large model.",
-        assumptions="each width; 'much' is read as by a tenth",
-        formula=_gpqa(),
-        verify=_verify_gpqa,
-        correction="By 51.6, 5.5 and 20.8 % at widths 4, 8 and 16; at width 4 its accuracy is 3.4 points lower.",
-        correction_verify=_fix_gpqa,
-        mutants=(mutant("at all", "better by 5 %", _verify_gpqa, Fraction(1, 20)),),
+        "SPECS-GPQA", formula=_gpqa(), correction_verify=_fix_gpqa, mutants={"at all": partial(_gpqa, Fraction(1, 20))}
     ),
+    refuted(
+        "SPECS-NOTARGET",
+        formula=_no_target(),
+        correction_verify=_fix_no_target,
+        mutants={"SPECS": partial(_no_target, "SPECS")},
+    ),
+    refuted(
+        "SPECS-NOTARGET-s",
+        formula=_as_fast(),
+        correction_verify=_fix_as_fast,
+        mutants={"two thirds": partial(_as_fast, Fraction(2, 3))},
+    ),
+    proved("SPECS-RANDOM", formula=_worse_at_random(), mutants={"6": partial(_worse_at_random, "6")}),
+    refuted(
+        "SPECS-D8",
+        formula=_variant(_SMALL_START, "RSD"),
+        correction_verify=_fix_small_start,
+        mutants={"other RSD": partial(_variant, _SMALL_START, _LARGE_RSD)},
+    ),
+    proved("SPECS-D8b", formula=_others(), mutants={"RSD": partial(_others, ("RSD",))}),
 )

@@ -1,18 +1,19 @@
-"""Claims of SPECS that compare the latencies of its own tables."""
+"""Claims of SPECS about its tables and settings: latencies and accuracies of Table 1, fixed hyperparameters (D.7)."""
 
 from __future__ import annotations
 
 import itertools
 from fractions import Fraction
+from functools import partial
 from typing import Final
 
 from ledger.ledger import Claim, Evidence
-from ledger.proving.cases import Cases, rows, searched, walked
+from ledger.proving.cases import Cases, grid, rows, walked
 from ledger.proving.once import once
-from ledger.proving.records import mutant, refuted
+from ledger.proving.records import proved, refuted
 from ledger.proving.tools import all_of
 from ledger.specs.exact import decided
-from theory.published.specs import BENCHMARKS, FAMILIES, TABLE_1, TABLE_2, TABLE_6, WIDTHS
+from theory.published.specs import BENCHMARKS, FAMILIES, TABLE_1, TABLE_2, TABLE_3, TABLE_5, TABLE_6, WIDTHS
 
 __all__ = ["CLAIMS"]
 
@@ -34,7 +35,6 @@ def _saved(specs_seconds: str, beam_seconds: str) -> Fraction:
     return 1 - Fraction(specs_seconds) / Fraction(beam_seconds)
 
 
-@once
 def _saving(limit: Fraction = Fraction(19, 100)) -> Cases:
     """The savings of Table 1 against the announced 18 % (19 % leaves room for rounding), width 16 first."""
     found = sorted(_latencies("Qwen2.5"), key=lambda row: -row[1])
@@ -43,11 +43,8 @@ def _saving(limit: Fraction = Fraction(19, 100)) -> Cases:
         test=lambda specs_seconds, beam_seconds: _saved(specs_seconds, beam_seconds) <= limit,
         cases=rows(*[{"specs_seconds": own, "beam_seconds": beam} for _name, _n, own, beam in found]),
         where="nine rows of the Qwen pair",
+        explain=lambda **row: f"a saving of {float(_saved(**row)):.1%}",
     )
-
-
-def _verify_saving(limit: Fraction = Fraction(19, 100)) -> Evidence:
-    return searched(_saving(limit), explain=lambda **row: f"a saving of {float(_saved(**row)):.1%}")
 
 
 def _fix_saving() -> Evidence:
@@ -63,7 +60,6 @@ def _fix_saving() -> Evidence:
     )
 
 
-@once
 def _faster(family: str = "Llama3", slack: str = "1") -> Cases:
     """Table 1, seconds per step: SPECS against beam search with the large model, times a slack."""
     found = [
@@ -80,10 +76,6 @@ def _faster(family: str = "Llama3", slack: str = "1") -> Cases:
         cases=rows(*found),
         where=f"nine rows of the {family} pair",
     )
-
-
-def _verify_faster(family: str = "Llama3", slack: str = "1") -> Evidence:
-    return searched(_faster(family, slack))
 
 
 def _fix_faster() -> Evidence:
@@ -128,10 +120,6 @@ def _contains(skip: tuple[str, str, int] | None = None) -> Cases:
     )
 
 
-def _verify_contains(skip: tuple[str, str, int] | None = None) -> Evidence:
-    return searched(_contains(skip))
-
-
 def _fix_contains() -> Evidence:
     """Elsewhere it does, and the cell repeats its neighbour."""
     here, neighbour = (TABLE_1[*_REPEATED[:2], "SPECS", n] for n in (16, 8))
@@ -160,11 +148,8 @@ def _repeats(skip: tuple[str, int] | None = None) -> Cases:
         test=lambda n, table1, table2: Fraction(table1) == Fraction(table2),
         cases=rows(*[_both(*key) for key in keys]),
         where="nine rows" if skip is None else "the other eight rows",
+        explain=lambda n, table1, table2: f"{table1} and {table2} s on MATH500, width {n}",
     )
-
-
-def _verify_tables(skip: tuple[str, int] | None = None) -> Evidence:
-    return searched(_repeats(skip), explain=lambda n, table1, table2: f"{table1} and {table2} s on MATH500, width {n}")
 
 
 def _fix_tables() -> Evidence:
@@ -174,64 +159,122 @@ def _fix_tables() -> Evidence:
     return all_of(walked(_repeats(_OTHER)), decided(here == "15.8", what=what, method="exact enumeration"))
 
 
+def _fixed(benchmark: str, width: int, column: int) -> tuple[Fraction, Fraction]:
+    """Table 5, Qwen pair: accuracy (column 0) or seconds (1) of the full search and with beta = 2 L."""
+    at = 2 * BENCHMARKS.index(benchmark) + column
+    cell = TABLE_1["Qwen2.5", benchmark, "SPECS", width]
+    full = cell.seconds if column else cell.accuracy
+    return Fraction(full), Fraction(TABLE_5[width][at])
+
+
+def _kept(share: str = "89/100", slower: str = "6/5") -> Cases:
+    """With beta = 2 L and three thresholds: the share of accuracy kept, and seconds added at most."""
+
+    def holds(benchmark: str, width: int) -> bool:
+        accuracy, fixed = _fixed(benchmark, width, 0)
+        seconds, fixed_seconds = _fixed(benchmark, width, 1)
+        return fixed >= Fraction(share) * accuracy and fixed_seconds <= seconds + Fraction(slower)
+
+    return Cases(
+        text=f"at least {share} of the accuracy, and at most {slower} s more",
+        test=holds,
+        cases=grid(benchmark=BENCHMARKS, width=WIDTHS),
+        where="all nine settings",
+    )
+
+
+def _spread(qwen: int = 1250, llama: int = 100) -> Cases:
+    """Largest over smallest beta that the full search chose for a pair of models."""
+
+    def holds(family: str, factor: int) -> bool:
+        betas = [TABLE_3[family, benchmark, width][0] for benchmark in BENCHMARKS for width in WIDTHS]
+        return max(betas) >= factor * min(betas)
+
+    return Cases(
+        text=f"the betas chosen differ by a factor of {qwen} (Qwen2.5) and of {llama} (Llama3)",
+        test=holds,
+        cases=rows({"family": "Qwen2.5", "factor": qwen}, {"family": "Llama3", "factor": llama}),
+        where="both pairs",
+    )
+
+
+def _share(method: str, family: str, benchmark: str, width: int) -> Fraction:
+    return Fraction(TABLE_1[family, benchmark, method, width].share)
+
+
+def _greater(easier: str = "MATH500", method: str = "SPECS") -> Cases:
+    """The large model writes a greater share of the steps on every other benchmark than on `easier`."""
+    others = [b for b in BENCHMARKS if b != easier]
+    return Cases(
+        text=f"{method}: a greater share on {' and '.join(others)} than on {easier}",
+        test=lambda family, other, width: _share(method, family, other, width) > _share(method, family, easier, width),
+        cases=grid(family=FAMILIES, other=others, width=WIDTHS),
+        where="both pairs, each width",
+    )
+
+
+def _ahead(family: str, benchmark: str, width: int) -> Fraction:
+    """Points of accuracy between SPECS and beam search with the large model."""
+    own, beam = (TABLE_1[family, benchmark, method, width].accuracy for method in ("SPECS", "BS(B)"))
+    return Fraction(own) - Fraction(beam)
+
+
+@once
+def _comparable(below: str = "2") -> Cases:
+    return Cases(
+        text=f"SPECS is at most {below} points below beam search with the large model",
+        test=lambda family, benchmark, width: _ahead(family, benchmark, width) >= -Fraction(below),
+        cases=grid(family=FAMILIES, benchmark=BENCHMARKS, width=WIDTHS),
+        where="all 18 settings",
+    )
+
+
+def _verify_comparable(below: str = "2", fewest: int = 17) -> Evidence:
+    """At most so far below, and not below at all in `fewest` settings."""
+    level = sum(_ahead(*setting) >= 0 for setting in itertools.product(FAMILIES, BENCHMARKS, WIDTHS))
+    return all_of(
+        walked(_comparable(below)),
+        decided(level >= fewest, what=f"and not below in {fewest}", method="exact enumeration"),
+    )
+
+
 CLAIMS: tuple[Claim, ...] = (
     refuted(
-        id="SPECS-TAB1",
-        source="SPECS, Abstract and Section 4.2 against Table 1",
-        statement="The latency falls by up to about 18 % against beam search with the large model at equal accuracy.",
-        assumptions="Qwen pair, equal width",
+        "SPECS-TAB1",
         formula=_saving(),
-        verify=_verify_saving,
-        correction="Qwen pair: by up to 25.8 % (MATH500, width 16, where SPECS is also more accurate), 0 to 19.1 % in "
-        "the other rows. Llama pair: SPECS is slower than that beam search in all nine rows, by 4 to 47 %.",
         correction_verify=_fix_saving,
-        mutants=(mutant("26%", "limit 26 %", _verify_saving, Fraction(26, 100)),),
-        notes="The text understates its table for one pair and does not mention the other (AMC23, width 8: 28.0 s "
-        "against 19.1 s).",
+        mutants={"26%": partial(_saving, Fraction(26, 100))},
     ),
     refuted(
-        id="SPECS-TAB2",
-        source="SPECS, Tables 1 and 2",
-        statement="The ablation repeats the latency of SPECS from the main table (MATH500, width 16).",
-        assumptions="same method, data set and width",
+        "SPECS-TAB2",
         formula=_repeats(),
         correction_formula=_repeats(_OTHER),
-        verify=_verify_tables,
-        correction="Table 2 has 11.748 s, Tables 1, 5 and 6 have 15.8 s; a reproduction should take the latter.",
         correction_verify=_fix_tables,
-        mutants=(mutant("others", "the other eight rows", _verify_tables, _OTHER),),
+        mutants={"others": partial(_repeats, _OTHER)},
     ),
     refuted(
-        id="SPECS-TAB1a",
-        source="SPECS, Table 1 (seconds per step) against section 2",
-        statement="A step of SPECS, drafted or not, holds the work of a step of beam search with the small model at "
-        "that width, and so takes at least as long.",
-        assumptions="same pair, data set and width",
+        "SPECS-TAB1a",
         formula=_contains(),
         correction_formula=_contains(_REPEATED),
-        verify=_verify_contains,
-        correction="It does in 17 of 18 cells. On MATH500 with the Qwen pair at width 16 Table 1 has 1.31 s against "
-        "1.57 s: the seconds per step (1.31) and the share of the large model (45.5 %) are those of width 8. At 15.8 s "
-        "per problem they would make 12.1 steps, where 8.6 are at width 8; the mixture of both searches is 1.83 s.",
         correction_verify=_fix_contains,
-        mutants=(mutant("elsewhere", "the other 17 cells", _verify_contains, _REPEATED),),
-        notes="Probably the row of width 8 was copied.",
+        mutants={"elsewhere": partial(_contains, _REPEATED)},
     ),
     refuted(
-        id="SPECS-TAB1b",
-        source="SPECS, Table 1 (seconds per step) against Observation 1 and section 5",
-        statement="Speculative drafting makes a step faster than beam search with the large model.",
-        assumptions="same pair, data set and width",
+        "SPECS-TAB1b",
         formula=_faster(),
-        verify=_verify_faster,
-        correction="With the Qwen pair a step is 0.4 to 13 % faster (without the cell of SPECS-TAB1a). With the "
-        "Llama pair it is slower in eight of nine cells, by up to 25.8 %, although 78 to 98 % of the steps are the "
-        "large model's own.",
         correction_verify=_fix_faster,
-        mutants=(
-            mutant("other pair", "the Qwen pair", _verify_faster, "Qwen2.5"),
-            mutant("1.27", "at most 1.27 times", _verify_faster, "Llama3", "1.27"),
-        ),
-        notes="A mixture of the two kinds of steps cannot be slower than both: something else is in these times.",
+        mutants={"other pair": partial(_faster, "Qwen2.5"), "1.27": partial(_faster, "Llama3", "1.27")},
     ),
+    proved(
+        "SPECS-COMP",
+        formula=_comparable(),
+        verify=_verify_comparable,
+        mutants={
+            "never below": partial(_verify_comparable, fewest=18),
+            "one point": partial(_verify_comparable, below="1"),
+        },
+    ),
+    proved("SPECS-SHARE", formula=_greater(), mutants={"AMC23": partial(_greater, "AMC23")}),
+    proved("SPECS-D7", formula=_kept(), mutants={"95 %": partial(_kept, "95/100"), "1 s": partial(_kept, slower="1")}),
+    proved("SPECS-D7b", formula=_spread(), mutants={"2000": partial(_spread, 2000)}),
 )

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 
 import pytest
-import sympy as sp
 
 from ledger import runner
 from ledger.ledger import Evidence, Verdict, claim
 from ledger.proving.domains import sampled
-from ledger.proving.formulas import Formula, between, equal, less, one_of, whole
+from ledger.proving.formulas import Formula, between, one_of, whole
 from theory.errors import ParameterError
 
 HALF, ONE_PERCENT = Fraction(1, 2), Fraction(1, 100)
-X = sp.Symbol("x", positive=True)
 
 
-def _formula(relation: Callable[[], sp.Basic], **changed: object) -> Formula:
+def _formula(relation: str, **changed: object) -> Formula:
     record = {"relation": relation, "domain": {"x": between(0, 1)}, "sharp": ONE_PERCENT} | changed
     return Formula(**record)  # type: ignore[arg-type]  # values of several types
 
 
 def _square(*, below: bool = True) -> Formula:
-    return _formula(lambda: X**2 < X if below else X**2 > X)
+    return _formula("x**2 < x" if below else "x**2 > x")
 
 
 def test_holds_decides_exactly_and_margins_move_the_right_side() -> None:
@@ -39,8 +36,8 @@ def test_holds_decides_exactly_and_margins_move_the_right_side() -> None:
 
 
 def test_an_equality_holds_to_thirty_digits_and_a_percent_is_noticed() -> None:
-    formula = _formula(lambda: equal(sp.log(X**2), 2 * sp.log(X)))
-    near = _formula(lambda: equal(X + sp.Rational(1, 10**40), X))
+    formula = _formula("log(x**2) == 2 * log(x)")
+    near = _formula("x + 1/10**40 == x")
     assert formula.holds({"x": HALF}) is True
     assert formula.holds({"x": HALF}, ONE_PERCENT) is False
     assert near.holds({"x": HALF}) is False, "disjoint balls, however near"
@@ -48,34 +45,37 @@ def test_an_equality_holds_to_thirty_digits_and_a_percent_is_noticed() -> None:
 
 def test_an_edge_belongs_to_an_inequality_that_is_not_strict() -> None:
     at_one = {"domain": {"x": one_of(1)}}
-    assert _formula(lambda: X**2 <= X, **at_one).holds({"x": Fraction(1)}) is True
-    assert _formula(lambda: X**2 < X, **at_one).holds({"x": Fraction(1)}) is False
+    assert _formula("x**2 <= x", **at_one).holds({"x": Fraction(1)}) is True
+    assert _formula("x**2 < x", **at_one).holds({"x": Fraction(1)}) is False
 
 
 def test_and_needs_both_sides_or_one_of_them() -> None:
-    both = _formula(lambda: sp.And(X**2 < X, sp.sqrt(X) / 2 > X))
-    either = _formula(lambda: sp.Or(X**2 > X, sp.sqrt(X) > X))
+    both = _formula("x**2 < x and sqrt(x) / 2 > x")
+    either = _formula("x**2 > x or sqrt(x) > x")
     assert [both.holds({"x": x}) for x in (Fraction(1, 9), Fraction(4, 9))] == [True, False]
     assert either.holds({"x": HALF}) is True
 
 
 def test_sums_count_with_whole_numbers() -> None:
-    b, j = sp.symbols("b j", positive=True, integer=True)
-    either = _formula(
-        lambda: sp.Or(sp.Sum(1 / j, (j, 1, b)) > 100, sp.Sum(j, (j, 1, b)) >= b), domain={"b": whole(1, 9)}
-    )
+    either = _formula("Sum(1 / j, j, 1, b) > 100 or Sum(j, j, 1, b) >= b", domain={"b": whole(1, 9)})
     assert [either.holds({"b": Fraction(n)}) for n in (2, 9)] == [True, True]
 
 
-def test_a_relation_that_sympy_decides_is_refused() -> None:
-    """With positive symbols ``x > 0`` is no relation any more."""
-    with pytest.raises(ParameterError, match="less"):
-        _formula(lambda: X > 0).holds({"x": HALF})
-    assert _formula(lambda: less(sp.Integer(0), X)).holds({"x": HALF}) is True
+def test_a_relation_that_sympy_would_decide_is_left_to_the_balls() -> None:
+    """With positive symbols sympy takes ``x > 0`` for true."""
+    assert _formula("x > 0").text == "x > 0"
+    assert _formula("0 < x").holds({"x": HALF}) is True
+    assert _formula("x < 0").holds({"x": HALF}) is False
+
+
+@pytest.mark.parametrize("text", ["x <", "x ** 2", "lambert(x) < 1", "x.y < 1", "x != 1"])
+def test_text_that_is_no_relation_is_refused(text: str) -> None:
+    with pytest.raises(ParameterError, match="relation"):
+        _formula(text).holds({"x": HALF})
 
 
 def test_a_formula_tells_its_domain_and_its_premise() -> None:
-    formula = _formula(lambda: X**2 < X, premise=lambda: less(X, sp.Rational(1, 2)))
+    formula = _formula("x**2 < x", premise="x < 1/2")
     assert (formula.where, formula.text, formula.latex) == ("x in (0, 1), x < 1/2", "x**2 < x", "x^{2} < x")
     assert all(point["x"] < HALF for point in formula.points(50, "seed"))
 
@@ -99,4 +99,16 @@ def test_a_proof_of_a_false_statement_does_not_pass() -> None:
     result = runner.verify_claim(replace(believed, formula=_square(below=False)))
     assert result.evidence.verdict is Verdict.FALSE
     assert result.evidence.counterexample
+    assert not result.agrees
+
+
+def test_a_correction_that_fails_at_a_point_does_not_pass() -> None:
+    """SPECS-L6b holds for p <= 1/2; its proof still passes where the formula claims it for p <= 7/10."""
+    item = claim("SPECS-L6b")
+    assert isinstance(item.correction_formula, Formula)
+    assert runner.verify_claim(item).agrees
+    wider = replace(item.correction_formula, domain={"p": between(0, "7/10", "[]")})
+    result = runner.verify_claim(replace(item, correction_formula=wider))
+    assert result.correction is not None
+    assert result.correction.verdict is Verdict.FALSE
     assert not result.agrees

@@ -1,1 +1,0 @@
-"""Lookahead Reasoning: its claims as formulas, by the module that proves them."""

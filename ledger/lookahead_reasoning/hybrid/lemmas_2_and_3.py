@@ -1,0 +1,312 @@
+"""Lookahead Reasoning, Lemmas 2 and 3: the shape of f_async and of g over real depths."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+from functools import partial
+
+from ledger.ledger import Claim, Evidence, Verdict
+from ledger.lookahead_reasoning import exact
+from ledger.lookahead_reasoning.forms import peak_function
+from ledger.lookahead_reasoning.hybrid.lemma_4 import log_above_chord
+from ledger.lookahead_reasoning.hybrid.lemmas_5_and_6 import below_peak
+from ledger.proving.balls import point
+from ledger.proving.cases import Cases, rows, searched, walked
+from ledger.proving.deferred import sp
+from ledger.proving.formulas import Formula
+from ledger.proving.records import formula_of, proved, proved_with_fix, refuted
+from ledger.proving.tools import (
+    all_of,
+    counterexample,
+    identity,
+    prove_descent,
+    prove_identity,
+    prove_sign,
+    refute,
+    screened,
+    with_fix,
+)
+
+__all__ = ["CLAIMS", "unimodal_proof"]
+
+
+def _async_monotone(limit: int) -> Evidence:
+    """Strictly increasing at integers 1..ceil(1/c1), constant after: search, then the derivative up to 1/c1."""
+
+    def holds(alpha: Fraction, c: Fraction, k: Fraction) -> bool:
+        here, following = (exact.f_async(alpha, c, int(k) + i) for i in (0, 1))
+        return following > here if k < exact.ceil_inverse(c) + limit else following == here
+
+    costs = ("2/5", "1/2", "1/4", "3/10", "2/7", "5/7", "1/10")
+    points = ({"alpha": a, "c": c, "k": str(k)} for a in ("1/2", "1/10", "9/10") for c in costs for k in range(1, 14))
+    rate, slack, c, q = sp.symbols("L slack c1 q", positive=True)
+    # -log(alpha) = L > 0 and 1 - c1 gamma = slack >= 0 up to gamma = 1/c1
+    return screened(
+        refute(holds, points, what="f_async increases strictly up to ceil(1/c1) and is constant after"),
+        _derivative_numerator,
+        lambda: prove_sign(rate * slack + c * (1 - q), unit=("q",), what="the derivative's bracket for gamma < 1/c1"),
+        lambda: prove_sign(c * (1 - q), unit=("q",), what="and at gamma = 1/c1"),
+        _meets_unsaturated,
+    )
+
+
+def _derivative_numerator(sign: int = 1) -> Evidence:
+    """A' D - A D' = alpha**gamma (1-alpha) [(-log alpha)(1 - c1 gamma) + c1 (1 - alpha**gamma)]."""
+    a, c, x = sp.symbols("alpha1 c1 gamma", positive=True)
+    top = 1 - a**x
+    bottom = 1 - a + c * a * (1 - a**x) - c * x * a**x * (1 - a)
+    left = sp.diff(top, x) * bottom - top * sp.diff(bottom, x)
+    right = a**x * (1 - a) * (-sp.log(a) * (1 - c * x) + sign * c * (1 - a**x))
+    return prove_identity(
+        left - right,
+        what="the numerator of the derivative as displayed",
+        samples=[{"alpha1": "1/2", "c1": "1/4", "gamma": "2"}],
+    )
+
+
+def _meets_unsaturated(factor: int = 1) -> Evidence:
+    """S2(factor/c1) = S1."""
+    from ledger.lookahead_reasoning import statements as st
+
+    difference = st.f_async_saturated().subs(st.K1, factor / st.C1) - st.f_async_unsaturated()
+    sample = {"alpha1": "1/2", "c1": "1/4"}
+    return prove_identity(difference, what=f"S2 at gamma = {factor}/c1 equals S1", samples=[sample])
+
+
+def _real_s2(alpha: Fraction, c: Fraction, gamma: Fraction) -> Fraction:
+    """S2 at real gamma, for alpha = 2**-n and gamma such that alpha**gamma = 2**(-n gamma) is rational."""
+    exponent = gamma * (alpha.denominator.bit_length() - 1)
+    assert exponent.denominator == 1  # our own choice of points
+    q = Fraction(1, 2**exponent.numerator)
+    return (1 - q) / (1 - alpha + c * alpha * (1 - q) - c * gamma * q * (1 - alpha))
+
+
+def _search_real(printed: Formula) -> Evidence:
+    """S2 between neighbouring depths of a grid."""
+    grid = [Fraction(n, 4) for n in range(4, 10)]
+    points = [
+        {"alpha1": "1/16", "c1": c, "gamma": str(x), "later": str(y)}
+        for c in ("9/10", "2/5")
+        for x, y in itertools.pairwise(grid)
+    ]
+    return searched(
+        printed,
+        *points,
+        text=f"S2 increases between real depths ({printed.where})",
+        explain=lambda alpha1, c1, gamma, later: (
+            f"1 - c1 gamma = {1 - c1 * gamma}, and S2 changes by "
+            f"{float(_real_s2(alpha1, c1, later) - _real_s2(alpha1, c1, gamma)):.5f} from {gamma} to {later}"
+        ),
+    )
+
+
+def _search_below(printed: Formula) -> Evidence:
+    """S2(gamma) <= S1."""
+    points = (
+        {"alpha1": "1/16", "c1": c, "gamma": str(Fraction(n, 4))} for c in ("2/5", "2/3", "1/4") for n in range(4, 16)
+    )
+    return searched(
+        printed,
+        *points,
+        text=f"S1 >= S2(gamma) for real gamma ({printed.where})",
+        explain=lambda alpha1, c1, gamma: f"S2 = {_real_s2(alpha1, c1, gamma)}, S1 = {exact.f_unsaturated(alpha1, c1)}",
+    )
+
+
+def _gap_to_unsaturated() -> Evidence:
+    """S1/S2 - 1 has the sign of 1 - c1 gamma, which is positive at integers below ceil(1/c1)."""
+    a, c, q, x, s = sp.symbols("alpha1 c1 q gamma s", positive=True)
+    below = 1 - a + c * a * (1 - q) - c * x * q * (1 - a)
+    ratio = below / ((1 - q) * (1 - a + c * a)) - 1
+    closed = q * (1 - a) * (1 - c * x) / ((1 - q) * (1 - a + c * a))
+    return screened(
+        _search_below(formula_of("LR-L2d", "correction_formula")),
+        identity(ratio - closed, "S1/S2 - 1 = q (1-alpha)(1-c1 gamma)/((1-q)(1-alpha+c1 alpha))"),
+        lambda: prove_sign(closed.subs(c, s / x), unit=("alpha1", "q", "s"), what="positive for c1 gamma = s < 1"),
+    )
+
+
+def unimodal_proof(sign: int = 1) -> Evidence:
+    """Lemma 3: the derivative has the sign of F; F falls strictly, from F(1) > 0 to -c."""
+    from ledger.lookahead_reasoning.statements import stationarity
+
+    a, c, x, u, s = sp.symbols("alpha c gamma u s", positive=True)
+    slope = sp.diff((1 - a**x) / ((1 - a) * (1 - c + c * x)), x) * (1 - a) * (1 - c + c * x) ** 2
+    falls = sp.diff(stationarity(a, c, x), x) + sign * a**x * sp.log(a) ** 2 * (1 - c + c * x)
+    start = stationarity(a, c, sp.Integer(1)) - (a * (-sp.log(a) - (1 - a)) + (a - c) * (1 - a))
+    tail = sp.exp(-u * x) * (u * (1 - c + c * x) + c)
+    sample = {"alpha": "1/2", "c": "1/4", "gamma": "2"}
+    return all_of(
+        lambda: prove_identity(slope - stationarity(a, c, x), what="g' has the sign of F", samples=[sample]),
+        lambda: prove_identity(falls, what="F' = -alpha**gamma (log alpha)**2 (1 - c + c gamma) < 0", samples=[sample]),
+        identity(start, "F(1) = alpha (-log alpha - (1-alpha)) + (alpha - c)(1 - alpha)"),
+        log_above_chord,
+        lambda: prove_sign(
+            (a - s * a) * (1 - a), unit=("alpha", "s"), what="(alpha - c)(1 - alpha) > 0 for c = s alpha"
+        ),
+        lambda: _vanishes(tail, x, "F + c = alpha**gamma (L (1 - c + c gamma) + c), L = -log(alpha)"),
+    )
+
+
+def _vanishes(expression: sp.Expr, variable: sp.Symbol, what: str) -> Evidence:
+    """The limit at infinity is 0."""
+    value = sp.limit(expression, variable, sp.oo)
+    verdict = Verdict.PROVED if value == 0 else Verdict.OPEN
+    return Evidence(verdict=verdict, method="symbolic", detail=f"{what} tends to {value}")
+
+
+def _falls_somewhere(c: str) -> Evidence:
+    """As the lemma asks of c2 only that it is below alpha2: at c2 = 0 no length is the last that gains."""
+    if Fraction(c) > 0:
+        return unimodal_proof()
+    a = sp.Symbol("alpha", positive=True)
+    k = sp.Symbol("k", positive=True, integer=True)
+    growth = (1 - a ** (k + 1)) / (1 - a) - (1 - a**k) / (1 - a) - a**k
+    endless = identity(growth, "g(k+1) - g(k) = alpha2**k > 0 for every k")()
+    if endless.verdict is not Verdict.PROVED:
+        return endless
+    return counterexample(
+        f"g decreases after some point: at c2 = 0 it never does; {endless.detail}", {"alpha2": "1/2", "c2": "0"}
+    )
+
+
+def _integer_maximum(condition: str) -> Evidence:
+    """g(2) > g(1) whenever alpha > condition * c."""
+    scale = Fraction(condition)
+
+    def holds(alpha: Fraction, c: Fraction) -> bool:
+        return alpha <= scale * c or exact.g(alpha, c, 2) > exact.g(alpha, c, 1)
+
+    points = [{"alpha": a, "c": c} for a in ("1/10", "1/4", "1/2", "9/10") for c in ("1/20", "1/5", "1/3", "4/5")]
+    points += [{"alpha": f"{near}/5000", "c": "1/5"} for near in (999, 1001)]  # both sides of the sharp edge
+    a, s = sp.symbols("alpha s", positive=True)
+    ratio = (1 + a) / (1 + s * a) - 1
+    return screened(
+        refute(holds, points, what=f"g(2) > g(1) for alpha > {condition} c"),
+        _second_over_first,
+        lambda: prove_sign(ratio, unit=("alpha", "s"), what="(1+alpha)/(1+c) > 1 for c = s alpha, s < 1"),
+    )
+
+
+def _second_over_first() -> Evidence:
+    """g(2)/g(1) = (1 + alpha)/(1 + c)."""
+    from ledger.lookahead_reasoning import statements as st
+
+    ratio = st.g().subs(st.K2, 2) / st.g().subs(st.K2, 1)
+    return prove_identity(ratio - (1 + st.ALPHA2) / (1 + st.C2), what="g(2)/g(1) = (1 + alpha2)/(1 + c2)")
+
+
+def _limit_display(extra: int) -> Evidence:
+    """F = alpha**gamma [(-log alpha)(1-c+c gamma) + extra c] - c (1 - alpha**gamma)."""
+    from ledger.lookahead_reasoning.statements import stationarity
+
+    a, c, x = sp.symbols("alpha c gamma", positive=True)
+    shown = a**x * (-sp.log(a) * (1 - c + c * x) + extra * c) - c * (1 - a**x)
+    sample = {"alpha": "1/2", "c": "1/4", "gamma": "1"}
+    return prove_identity(stationarity(a, c, x) - shown, what="F as displayed before its limit", samples=[sample])
+
+
+def _two_is_no_peak() -> Evidence:
+    """F(2) <= 0 at a cost of at least c0 and no other; there (1 + alpha)/(1 + c0) is F of Lemma 6 at y = 1 - alpha."""
+    from ledger.lookahead_reasoning.statements import stationarity
+
+    a, rate, c = sp.symbols("alpha L c", positive=True)
+    edge = a**2 * rate / (1 - a**2 - a**2 * rate)
+    at_two = stationarity(sp.exp(-rate), c, sp.Integer(2)).subs(sp.exp(-rate), a)
+    shown = a**2 * rate * (1 + c) - c * (1 - a**2)
+    y = sp.Symbol("y", positive=True)
+    ratio = ((1 + a) / (1 + edge)).subs(a, 1 - y).subs(rate, -sp.log(1 - y))
+    return all_of(
+        identity(sp.expand_log(sp.powsimp(at_two), force=True) - shown, "F(2) = alpha**2 L (1 + c) - c (1 - alpha**2)"),
+        identity(shown.subs(c, edge), "F(2) vanishes at the cost c0 = alpha**2 L/(1 - alpha**2 - alpha**2 L)"),
+        identity(sp.diff(shown, c) + (1 - a**2 - a**2 * rate), "F(2) changes with c by -(1 - alpha**2 - alpha**2 L)"),
+        _small_power,
+        identity(ratio - peak_function(y), "(1 + alpha)/(1 + c0) = F(y) of Lemma 6, y = 1 - alpha"),
+    )
+
+
+def _small_power() -> Evidence:
+    """1 - alpha**2 - alpha**2 L > 0, as e**t - 1 - t > 0 with alpha**2 = e**-t, t = 2 L."""
+    t = sp.Symbol("t", positive=True)
+    return prove_descent(sp.exp(t) - 1 - t, t, what="alpha**-2 - 1 - L > alpha**-2 - 1 - 2 L > 0", order=2)
+
+
+def _peak_below_two(alpha: Fraction, c: Fraction) -> bool:
+    """F(2) < 0, and 2 is the best integer."""
+    square, rate = point(alpha**2), -point(alpha).log()
+    falls = bool(square * rate * point(1 + c) - point(c * (1 - alpha**2)) < 0)
+    return falls and exact.argmax_g(alpha, c, 3) == 2
+
+
+_BELOW_TWO = Cases(
+    text="the integer maximiser is 2 and the real one is less",
+    test=_peak_below_two,
+    cases=rows({"alpha": Fraction(1, 2), "c": Fraction(2, 5)}),
+    where="alpha = 1/2, c = 2/5",
+)
+
+
+def _beyond_two(bound: str) -> Evidence:
+    """With r > bound the real maximiser exceeds 2: a search, then r <= F(y) < bound wherever it does not."""
+
+    def holds(alpha: Fraction, c: Fraction) -> bool:
+        return (1 + alpha) <= Fraction(bound) * (1 + c) or not _peak_below_two(alpha, c)
+
+    near = [{"alpha": "43/100", "c": c} for c in ("1/5", "237/1000", "2368/10000", "2369/10000")]
+    below = {"alpha": "1/2", "c": "2/5"}
+    return screened(
+        refute(holds, [below, *near], what=f"the real maximiser exceeds 2 wherever r > {bound}"),
+        lambda: walked(_BELOW_TWO),
+        _two_is_no_peak,
+        lambda: below_peak(bound),
+        unimodal_proof,
+    )
+
+
+CLAIMS: tuple[Claim, ...] = (
+    proved(
+        "LR-L2a",
+        verify=lambda: _async_monotone(0),
+        mutants={"one further": partial(_async_monotone, 1), "one earlier": partial(_async_monotone, -1)},
+    ),
+    proved("LR-L2b", verify=_derivative_numerator, mutants={"sign": partial(_derivative_numerator, -1)}),
+    refuted(
+        "LR-L2c",
+        verify=lambda: _search_real(formula_of("LR-L2c")),
+        correction_verify=lambda: _async_monotone(0),
+        mutants={"corrected": partial(_search_real, formula_of("LR-L2c", "correction_formula"))},
+    ),
+    refuted(
+        "LR-L2d",
+        verify=lambda: _search_below(formula_of("LR-L2d")),
+        correction_verify=_gap_to_unsaturated,
+        mutants={"corrected": partial(_search_below, formula_of("LR-L2d", "correction_formula"))},
+    ),
+    proved("LR-L2e", verify=_meets_unsaturated, mutants={"2/c1": partial(_meets_unsaturated, 2)}),
+    proved_with_fix(
+        "LR-L3a",
+        verify=lambda: with_fix(lambda: _falls_somewhere("0"), unimodal_proof),
+        correction_verify=unimodal_proof,
+        mutants={
+            "corrected": partial(_falls_somewhere, "1/1000"),
+            "sign": partial(with_fix, lambda: _falls_somewhere("0"), lambda: unimodal_proof(-1)),
+        },
+    ),
+    proved(
+        "LR-L3b",
+        verify=lambda: _integer_maximum("1"),
+        mutants={"weaker": partial(_integer_maximum, "1/2"), "slightly weaker": partial(_integer_maximum, "0.99")},
+    ),
+    proved_with_fix(
+        "LR-L3c",
+        verify=lambda: with_fix(lambda: _limit_display(1), lambda: _limit_display(0)),
+        correction_verify=lambda: all_of(lambda: _limit_display(0), unimodal_proof),
+        mutants={"corrected": partial(with_fix, lambda: _limit_display(0), lambda: _limit_display(0))},
+    ),
+    proved(
+        "LR-L3d",
+        verify=lambda: _beyond_two("1.157"),
+        mutants={"1.156": partial(_beyond_two, "1.156"), "speculation pays": partial(_beyond_two, "1")},
+    ),
+)

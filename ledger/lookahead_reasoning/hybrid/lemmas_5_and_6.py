@@ -1,0 +1,330 @@
+"""Lookahead Reasoning, Lemmas 5 and 6: how h splits over the divisors of a budget, and the function F of y."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+from flint import arb
+
+from ledger.ledger import Claim, Evidence, Verdict
+from ledger.lookahead_reasoning.forms import peak_function
+from ledger.lookahead_reasoning.hybrid.lemma_4 import falls_in_x
+from ledger.lookahead_reasoning.hybrid.points import Synchronous, divisors, split
+from ledger.proving.balls import log_ratio, point, precision
+from ledger.proving.cases import Cases, Predicate, rows, searched, walked
+from ledger.proving.deferred import sp
+from ledger.proving.records import corrected, proved, refuted, repaired
+from ledger.proving.tools import (
+    all_of,
+    identity,
+    prove_identity,
+    prove_positive,
+    prove_sign,
+    refute,
+    rounds_to,
+    screened,
+)
+
+__all__ = ["CLAIMS", "below_peak", "one_peak", "pair_grid"]
+
+
+_ALPHAS = ("1/5", "1/2", "4/5", "9/10")
+_COSTS = ("1/27", "1/9", "1/3", "1/2")
+
+
+def pair_grid(
+    budgets: tuple[int, ...], alphas: tuple[str, ...] = _ALPHAS, costs: tuple[str, ...] = _COSTS
+) -> Iterator[dict[str, str]]:
+    """Parameters of both levels, and the budget."""
+    for a1, a2, c1, c2, m in itertools.product(alphas, alphas, costs, costs, budgets):
+        yield {"alpha1": a1, "c1": c1, "alpha2": a2, "c2": c2, "M": str(m)}
+
+
+_INTERIOR_ODD, _INTERIOR = (
+    divisors(
+        "some divisor in [2, M/2] maximises w over the divisors of M",
+        lambda point, values: (
+            max((value for d, value in values.items() if 2 <= d <= point.budget // 2), default=Fraction(0))
+            == max(values.values())
+        ),
+        lambda point: point.met(strict=False),
+        "(7) and (8)" + ("" if odd else ", M even"),
+        odd=odd,
+    )
+    for odd in (True, False)
+)
+
+
+def _search_interior(printed: Predicate, budgets: tuple[int, ...]) -> Evidence:
+    """If (7) and (8) hold, some divisor in [2, M/2] maximises w over the divisors of M."""
+    return searched(printed, *pair_grid(budgets, ("1/4", "16/25", "1/25"), ("1/10", "1/5", "1/3")))
+
+
+def _corner(*, swap: bool, claim: str = "fails") -> Predicate:
+    """If (7) (swapped: (8)) fails, the corner gamma = 1 (swapped: M) is the unique maximiser over the divisors."""
+
+    def unique(point: Synchronous, values: Mapping[int, Fraction]) -> bool:
+        corner = point.budget if swap else 1
+        return all(values[corner] > value for d, value in values.items() if d != corner)
+
+    def failing(point: Synchronous) -> bool:
+        return (point.r2 < point.d1 if swap else point.r1 < point.d2) is (claim == "fails")
+
+    name = "(8)" if swap else "(7)"
+    return divisors("the corner is the unique maximiser over the divisors", unique, failing, f"{name} {claim}")
+
+
+_TOKEN_CORNER, _STEP_CORNER = _corner(swap=False), _corner(swap=True)
+
+
+def _search_corner(printed: Predicate) -> Evidence:
+    return searched(printed, *pair_grid((4, 6, 8, 12)))
+
+
+def one_peak() -> Evidence:
+    """Gamma w'/w falls strictly on the reals, so the sign of w' changes at most once, from plus to minus."""
+    return all_of(_log_derivative, falls_in_x, _cost_terms, detail="gamma w'(gamma)/w(gamma) falls strictly in gamma")
+
+
+def _log_derivative(sign: int = 1) -> Evidence:
+    """The identity x g'(x)/g(x) = a(x) - c x/(1 - c + c x)."""
+    a, c, x = sp.symbols("alpha c x", positive=True)
+    value = (1 - a**x) / ((1 - a) * (1 - c + c * x))
+    shown = -x * sp.log(a) * a**x / (1 - a**x) - sign * c * x / (1 - c + c * x)
+    return prove_identity(
+        x * sp.diff(value, x) / value - shown,
+        what="the logarithmic derivative as displayed",
+        samples=[{"alpha": "1/2", "c": "1/4", "x": "2"}],
+    )
+
+
+def _cost_terms() -> Evidence:
+    """The displayed difference of cost terms is the one shown, and its derivative in gamma is positive."""
+    c1, c2, x, m = sp.symbols("c1 c2 gamma M", positive=True)
+    eta = m / x
+    left = c1 * x / (1 - c1 + c1 * x) - c2 * eta / (1 - c2 + c2 * eta)
+    shown = 1 - (1 - c1) / (1 - c1 + c1 * x) - c2 * m / ((1 - c2) * x + c2 * m)
+    return all_of(
+        identity(left - shown, "the cost terms as displayed"),
+        lambda: prove_sign(sp.diff(shown, x), unit=("c1", "c2"), what="the cost terms rise in gamma"),
+    )
+
+
+def _concave(*, of_log_slope: bool) -> Predicate:
+    """The claim that w' falls: chord slopes of w over the divisors fall (of_log_slope: w rises, then falls)."""
+
+    def shaped(_point: Synchronous, values: Mapping[int, Fraction]) -> bool:
+        steps = list(itertools.pairwise(values.items()))
+        slopes = [(later - here) / (b - a) for (a, here), (b, later) in steps]
+        if of_log_slope:
+            return all(not (here < 0 < later) for here, later in itertools.pairwise(slopes))
+        return all(here > later for here, later in itertools.pairwise(slopes))
+
+    what = "w rises, then falls" if of_log_slope else "w'(gamma) falls strictly on [1, M]"
+    return divisors(what, shaped, lambda _point: True, "")
+
+
+_CONCAVE, _RISES_THEN_FALLS = _concave(of_log_slope=False), _concave(of_log_slope=True)
+
+
+def _search_concave(printed: Predicate) -> Evidence:
+    def explain(alpha1: Fraction, c1: Fraction, alpha2: Fraction, c2: Fraction, M: Fraction) -> str:  # noqa: N803
+        shown = ", ".join(f"w({d}) = {float(v):.4f}" for d, v in split(alpha1, c1, alpha2, c2, int(M)).items())
+        return f"{shown}: two chord slopes do not fall"
+
+    return searched(printed, *pair_grid((8, 12), ("1/2", "4/5"), ("1/5", "1/3")), explain=explain)
+
+
+def _symbolic_split() -> sp.Expr:
+
+    from ledger.lookahead_reasoning import statements as st
+
+    budget = sp.Symbol("M", positive=True, integer=True)
+    return st.f_sync() * st.g().subs(st.K2, budget / st.K1)
+
+
+def _f_ball(y: arb) -> arb:
+    """F(y) = 2 - y - (1 - y)**2 L with L = log(1 - y)/(-y), which has no singularity at y = 0."""
+    return 2 - y - (1 - y) ** 2 * log_ratio(1 - y)
+
+
+def below_peak(bound: str) -> Evidence:
+    """F(y) < bound on (0, 1): balls on [0, 9/10], and F(y) <= 2 - y beyond, as (1-y)**2 L >= 0."""
+
+    def holds(y: Fraction) -> bool:
+        return bool(_f_ball(point(y)) < point(bound))
+
+    return screened(
+        refute(holds, ({"y": y} for y in ("57/100", "1/2", "1/10", "9/10")), what=f"F(y) < {bound}"),
+        lambda: prove_positive(lambda y: point(bound) - _f_ball(y), {"y": (0, "9/10")}, what=f"{bound} - F(y)"),
+        lambda: prove_positive(
+            lambda y: point(bound) - (2 - y), {"y": ("9/10", 1)}, what=f"{bound} - (2 - y) >= {bound} - F"
+        ),
+        _regular_form,
+    )
+
+
+def _regular_form() -> Evidence:
+    """F(y) = 2 - y - (1-y)**2 (-log(1-y))/y, so F <= 2 - y."""
+    y = sp.Symbol("y", positive=True)
+    other = 2 - y - (1 - y) ** 2 * (-sp.log(1 - y)) / y
+    return prove_identity(peak_function(y) - other, what="F without its singularity at 0")
+
+
+def _first_derivative(sign: int) -> Evidence:
+    """F' = (1 - y**-2) log(1-y) - 1/y."""
+    y = sp.Symbol("y", positive=True)
+    shown = (1 - y**-2) * sp.log(1 - y) - sign / y
+    return prove_identity(sp.diff(peak_function(y), y) - shown, what="F' as displayed", samples=[{"y": "1/2"}])
+
+
+def _second_derivative(inner: int) -> Evidence:
+    """F'' = (y (inner + y) + 2 log(1-y)) / y**3."""
+    y = sp.Symbol("y", positive=True)
+    shown = (y * (inner + y) + 2 * sp.log(1 - y)) / y**3
+    sample = {"y": "1/2"}
+    return prove_identity(sp.diff(peak_function(y), y, 2) - shown, what=f"F'' with y({inner} + y)", samples=[sample])
+
+
+def _peak_concave(inner: int) -> Evidence:
+    """F'' < 0: the numerator N vanishes at 0 and N' < 0 on (0, 1)."""
+    y = sp.Symbol("y", positive=True)
+    n = y * (inner + y) + 2 * sp.log(1 - y)
+    return all_of(
+        lambda: _second_derivative(inner),
+        identity(n.subs(y, 0), "N(0) = 0"),
+        lambda: prove_sign(sp.together(-sp.diff(n, y)), unit=("y",), what="-N' > 0 on (0, 1)"),
+    )
+
+
+def _end_value(at: int, printed: str) -> Cases:
+    """The one-sided limit of F' at an end of (0, 1) against a number, 'oo' or '-oo'."""
+
+    def limits() -> Iterator[dict[str, Any]]:
+        y = sp.Symbol("y", positive=True)
+        yield {"y": at, "limit": sp.limit(sp.diff(peak_function(y), y), y, at, "+" if at == 0 else "-")}
+
+    return Cases(
+        text=f"the limit of F' at {at} is {printed}",
+        test=lambda y, limit: limit == sp.sympify(printed),
+        cases=limits,
+        where=f"y to {at} from inside (0, 1)",
+    )
+
+
+_AT_ZERO, _AT_ZERO_MENDED = _end_value(0, "0"), _end_value(0, "1/2")
+_AT_ONE, _AT_ONE_MENDED = _end_value(1, "-oo"), _end_value(1, "-1")
+
+
+def _derivative_ball(y: arb) -> arb:
+    return (1 - y**-2) * (1 - y).log() - 1 / y
+
+
+def _sign_change(low: Fraction, high: Fraction) -> arb:
+    """A ball around the zero of F' in [low, high], by 80 certain bisections (F' falls strictly)."""
+    for _ in range(80):
+        middle = (low + high) / 2
+        value = _derivative_ball(point(middle))
+        if value > 0:
+            low = middle
+        elif value < 0:
+            high = middle
+        else:
+            break
+    return point(low).union(point(high))
+
+
+def _peak_digits(y: str, value: str) -> bool:
+    """F' changes sign within half a unit of the printed y*, and F there rounds to the printed value."""
+    half = Fraction(1, 2 * 10 ** len(y.partition(".")[2]))
+    low, high = Fraction(y) - half, Fraction(y) + half
+    with precision(192):
+        rises, falls = _derivative_ball(point(low)) > 0, _derivative_ball(point(high)) < 0
+        at_peak = _f_ball(_sign_change(low, high))
+    return bool(rises and falls) and rounds_to(lambda: at_peak, value, "F(y*)", {}).verdict is Verdict.PROVED
+
+
+def _digits(y: str = "0.5693971022", value: str = "1.1562281731") -> Cases:
+    return Cases(
+        text="F' changes sign at the printed y*, and F there is the printed value, to the printed digits",
+        test=_peak_digits,
+        cases=rows({"y": y, "value": value}),
+        where="the printed maximum",
+    )
+
+
+_DIGITS = _digits()
+
+
+def _peak(printed: Cases = _DIGITS) -> Evidence:
+    return all_of(walked(printed), lambda: _peak_concave(2))
+
+
+def _symbolic_peak() -> sp.Expr:
+    return peak_function(sp.Symbol("y", positive=True))
+
+
+CLAIMS: tuple[Claim, ...] = (
+    proved(
+        "LR-L5a", verify=lambda: all_of(_log_derivative, _cost_terms), mutants={"sign": partial(_log_derivative, -1)}
+    ),
+    refuted(
+        "LR-L5b",
+        expression=_symbolic_split,
+        formula=_CONCAVE,
+        correction_formula=_RISES_THEN_FALLS,
+        verify=lambda: _search_concave(_CONCAVE),
+        correction_verify=lambda: screened(_search_concave(_RISES_THEN_FALLS), one_peak),
+        mutants={"corrected": partial(_search_concave, _RISES_THEN_FALLS)},
+    ),
+    repaired(
+        "LR-L5c",
+        expression=_symbolic_split,
+        formula=_INTERIOR_ODD,
+        correction_formula=_INTERIOR,
+        printed=lambda: _search_interior(_INTERIOR_ODD, (4, 5, 6)),
+        repair=lambda: screened(_search_interior(_INTERIOR, (4, 6, 8, 12)), one_peak),
+        mutants={"corrected": partial(_search_interior, _INTERIOR, (4, 6, 8))},
+    ),
+    proved(
+        "LR-L5d",
+        formula=_TOKEN_CORNER,
+        verify=lambda: screened(_search_corner(_TOKEN_CORNER), one_peak),
+        mutants={"holds": partial(_search_corner, _corner(swap=False, claim="holds"))},
+    ),
+    proved(
+        "LR-L5e",
+        formula=_STEP_CORNER,
+        verify=lambda: screened(_search_corner(_STEP_CORNER), one_peak),
+        mutants={"holds": partial(_search_corner, _corner(swap=True, claim="holds"))},
+    ),
+    proved(
+        "LR-L6a",
+        expression=_symbolic_peak,
+        verify=lambda: below_peak("1.157"),
+        mutants={"1.156": partial(below_peak, "1.156")},
+    ),
+    proved("LR-L6b", verify=lambda: _first_derivative(1), mutants={"sign": partial(_first_derivative, -1)}),
+    refuted(
+        "LR-L6c",
+        verify=lambda: _second_derivative(1),
+        correction_verify=lambda: _peak_concave(2),
+        mutants={"corrected": partial(_second_derivative, 2)},
+    ),
+    proved("LR-L6d", verify=lambda: _peak_concave(2), mutants={"printed N": partial(_peak_concave, 1)}),
+    corrected("LR-L6e", formula=_AT_ZERO, correction_formula=_AT_ZERO_MENDED, holds={"corrected": _AT_ZERO_MENDED}),
+    corrected("LR-L6f", formula=_AT_ONE, correction_formula=_AT_ONE_MENDED, holds={"corrected": _AT_ONE_MENDED}),
+    proved(
+        "LR-L6g",
+        formula=_DIGITS,
+        verify=_peak,
+        mutants={
+            "digit of y*": partial(_peak, _digits(y="0.5693971122")),
+            "digit of F": partial(_peak, _digits(value="1.1562281732")),
+        },
+    ),
+)
