@@ -63,7 +63,7 @@ def test_the_table_marks_the_chosen_and_names_the_guarantee(tmp_path: Path, run_
     assert "P(wrong | accepted) <= 0.05 with 95 % confidence, predicted speedup" in " ".join(out.split())
     code, out, _ = run_main("thresholds", "--pairs", pairs_file(tmp_path / "p.jsonl"), "--c1", "0.2", "-v")
     assert out.count("CHOSEN") == 1
-    assert "answers independent" in out
+    assert "answers are independent" in out
 
 
 @pytest.mark.parametrize(("right", "wrong", "code", "text"), [(30, 8, 3, "labelled"), (0, 200, 1, "would not certify")])

@@ -111,6 +111,6 @@ def test_a_validation_under_load() -> None:
         most={},
     )
     text = as_markdown(load_validation_report(found), [], "")
-    assert "switched off from 8 clients on as predicted, at none of these loads as measured" in text
+    assert "switched off from 8 clients on (predicted), at none of these loads (measured)" in text
     assert "| 1 | lr-async k1=4 | 1.50 \\[1.30, 1.70\\] | 1.60 \\[1.40, 1.80\\] | -6.2 % |" in text
     assert "2 of 2 gains are inside their 95 % interval" in text
