@@ -45,8 +45,8 @@ TITLE: Final = "SPECS, Tables 1 and 4"
 HEADING: Final = "Reasons of the largest errors, and rows that are not predicted:"
 """Heading of the reasons."""
 BELOW: Final = (
-    "SPECS: predicted with one constant / published, at widths 4, 8 and 16; RSD and noisy rewards: mean errors at "
-    "these widths; off: mean error of the row. Nothing fitted, intervals, all rows: -v."
+    "SPECS: predicted with one constant / published; RSD and noisy rewards: mean errors; off: mean error of the row. "
+    "All rows, nothing fitted, intervals: -v."
 )
 REASONS: Final = (
     "MATH500, width 16, Qwen2.5: 1.31 s per step and a share of 45.5 % repeat the row of width 8. A step of SPECS "
@@ -217,11 +217,11 @@ def short_table(cells: Sequence[Cell]) -> str:
     for row in sorted(rows, key=lambda key: (key[0] != _STEP, FAMILIES.index(key[1]))):
         own = [c for c in cells if c.method == "SPECS" and (c.quantity, c.family, c.benchmark) == row]
         lines.append([*row, *(f"{c.left_out:.3g}/{c.published:g}" for c in own), _mean_of(own)])
-    for family, method, quantity in dict.fromkeys(_kind(c) for c in cells if c.method != "SPECS"):
-        own = [c for c in cells if _kind(c) == (family, method, quantity)]
-        name = f"{method.removeprefix('SPECS, ')}, all"
+    for method, quantity in dict.fromkeys((c.method, c.quantity) for c in cells if c.method != "SPECS"):
+        own = [c for c in cells if (c.method, c.quantity) == (method, quantity)]
         widths = (_mean_of([c for c in own if c.width == width]) for width in WIDTHS)
-        lines.append([quantity, family, name, *widths, _mean_of(own)])
+        pairs = "both" if len({c.family for c in own}) > 1 else own[0].family
+        lines.append([quantity, pairs, f"{method.removeprefix('SPECS, ')}, all", *widths, _mean_of(own)])
     return table(["unit", "pair", "data set", *(f"n = {width}" for width in WIDTHS), "off"], lines)
 
 
