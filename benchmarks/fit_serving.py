@@ -1,9 +1,9 @@
 """Fit what engines take beyond operators, leave models out, and say how wide intervals must be.
 
 Run: ``python -m benchmarks.fit_serving FOLDER``. FOLDER holds the tables that docs/scoreboard.md names; those that are
-not there are passed over. Printed are the constants of `theory.hardware.engines` and the committed ones, errors in
-all and with each family of models left out, and the half-widths of `theory.hardware.half_widths` that these errors ask
-for, with what they cover.
+not there are passed over. Printed are the constants of `theory.hardware.engines`, fitted and committed, with
+half-widths; errors in all and with each family of models left out; and the half-widths of `theory.hardware.half_widths`
+that these errors ask for, with what they cover.
 """
 
 from __future__ import annotations
@@ -203,6 +203,16 @@ def constants(table: Times) -> dict[str, Array]:
     return {str(one): table.fitted((table.engine == one) & table.usual) for one in np.unique(table.engine)}
 
 
+def spread(table: Times, engine: str) -> Array | None:
+    """Return 95 % half-widths of an engine's constants by the jackknife over families; None of a single family."""
+    here = (table.engine == engine) & table.usual
+    families = np.unique(table.family[here])
+    if len(families) < 2:
+        return None
+    values = np.array([table.fitted(here & (table.family != family)) for family in families])
+    return np.asarray(1.96 * np.sqrt((len(families) - 1) * values.var(axis=0)))
+
+
 def left_out(table: Times) -> Array:
     """Log errors of each family of models with constants from the others.
 
@@ -232,6 +242,9 @@ def print_times(table: Times) -> None:
         share = committed.blackwell if engine.endswith("Blackwell") else 1.0
         shown = (getattr(committed, name) * (share if "norm" in name else 1.0) for name in NAMES)
         print(f"{'  committed':<22}  " + "  ".join(f"{value:13.3g}" for value in shown))
+        widths = spread(table, engine)
+        known = "one family" if widths is None else "  ".join(f"{width:13.2g}" for width in widths)
+        print(f"{'  half-width':<22}  {known}")
     out = left_out(table)
     print(f"\n{'':<40}     n   fitted to all     families left out       half-width  covers")
     for kind in np.unique(table.kind):
