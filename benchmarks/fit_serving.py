@@ -1,9 +1,9 @@
 """Fit what engines take beyond operators, leave models out, and say how wide intervals must be.
 
 Run: ``python -m benchmarks.fit_serving FOLDER``. FOLDER holds the tables that docs/scoreboard.md names; those that are
-not there are passed over. Printed are the constants of `theory.hardware.engines` and the committed ones, errors in
-all and with each family of models left out, and the half-widths of `theory.hardware.half_widths` that these errors ask
-for, with what they cover.
+not there are passed over. Printed are the constants of `theory.hardware.engines`, fitted and committed, with
+half-widths; errors in all and with each family of models left out; and the half-widths of `theory.hardware.half_widths`
+that these errors ask for, with what they cover.
 """
 
 from __future__ import annotations
@@ -203,19 +203,35 @@ def constants(table: Times) -> dict[str, Array]:
     return {str(one): table.fitted((table.engine == one) & table.usual) for one in np.unique(table.engine)}
 
 
-def left_out(table: Times) -> Array:
-    """Log errors of each family of models with constants from the others.
+def spread(table: Times, engine: str) -> Array | None:
+    """Return 95 % half-widths of an engine's constants by the jackknife over families; None of a single family."""
+    here = (table.engine == engine) & table.usual
+    families = np.unique(table.family[here])
+    if len(families) < 2:
+        return None
+    values = np.array([table.fitted(here & (table.family != family)) for family in families])
+    return np.asarray(1.96 * np.sqrt((len(families) - 1) * values.var(axis=0)))
 
-    They are those of its engine's version, or, where no other family was measured with it, of its engine.
+
+def left_out(table: Times, by: NDArray[np.str_] | None = None) -> Array:
+    """Log errors of each group of rows with constants from the others.
+
+    They are those of its engine's version, or, where no other group was measured with it, of its engine.
+
+    Parameters
+    ----------
+    table : the rows.
+    by : group of each row, shape (rows,); None: the family of its model.
     """
+    groups = table.family if by is None else by
     errors = np.full(len(table.base), np.nan)
     for engine in np.unique(table.engine):
-        for family in np.unique(table.family[table.engine == engine]):
-            here = (table.engine == engine) & (table.family == family)
-            known = (table.engine == engine) & (table.family != family) & table.usual
+        for group in np.unique(groups[table.engine == engine]):
+            here = (table.engine == engine) & (groups == group)
+            known = (table.engine == engine) & (groups != group) & table.usual
             if not known.any():
                 same = np.char.startswith(table.engine, engine.partition(" ")[0])
-                known = same & (table.family != family) & table.usual
+                known = same & (groups != group) & table.usual
             errors[here] = table.errors(table.fitted(known), here)
     return errors
 
@@ -232,25 +248,26 @@ def print_times(table: Times) -> None:
         share = committed.blackwell if engine.endswith("Blackwell") else 1.0
         shown = (getattr(committed, name) * (share if "norm" in name else 1.0) for name in NAMES)
         print(f"{'  committed':<22}  " + "  ".join(f"{value:13.3g}" for value in shown))
-    out = left_out(table)
-    print(f"\n{'':<40}     n   fitted to all     families left out       half-width  covers")
+        widths = spread(table, engine)
+        known = "one family" if widths is None else "  ".join(f"{width:13.2g}" for width in widths)
+        print(f"{'  half-width':<22}  {known}")
+    gpus = np.array([group.split()[0] for group in table.group])
+    out, other_gpus = left_out(table), left_out(table, gpus)
+    print(f"\n{'':<40}     n   fitted to all     families left out  GPUs left out           half-width  covers")
     for kind in np.unique(table.kind):
-        gpus = np.array([group.split()[0] for group in table.group])
         for names in (gpus, table.group, table.regime):
             for name in np.unique(names[table.kind == kind]):
                 here = (table.kind == kind) & (names == name)
-                print(f"{kind + ', ' + name:<40} {_errors(errors[here], out[here], table, here)}")
+                print(f"{kind + ', ' + name:<40} {_errors((errors, out, other_gpus), table, here)}")
 
 
-def _errors(fitted: Array, out: Array, table: Times, here: Chosen) -> str:
-    def of(logs: Array) -> str:
-        relative = np.expm1(logs)
-        return f"{np.abs(relative).mean():6.1%} ({relative.mean():+6.1%})"
-
-    needed = conformal(np.abs(out), table.family[here].tolist())
-    covered = np.mean(np.abs(out) <= table.half_width[here])
-    committed = np.median(table.half_width[here])
-    return f"{len(out):>5}   {of(fitted)}   {of(out)}   {committed:.2f} (asks {needed:.2f})  {covered:4.0%}"
+def _errors(of: tuple[Array, Array, Array], table: Times, here: Chosen) -> str:
+    """Errors fitted to all, with families and with GPUs left out; the half-width that those of families ask for."""
+    relative = [np.expm1(logs[here]) for logs in of]
+    shown = "   ".join(f"{np.abs(one).mean():6.1%} ({one.mean():+6.1%})" for one in relative)
+    out = np.abs(of[1][here])
+    needed, covered = conformal(out.tolist(), table.family[here].tolist()), np.mean(out <= table.half_width[here])
+    return f"{here.sum():>5}   {shown}   {np.median(table.half_width[here]):.2f} (asks {needed:.2f})  {covered:4.0%}"
 
 
 def main() -> None:

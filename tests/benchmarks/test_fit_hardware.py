@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from public_tables import public_tables
 
 ROOT = Path(__file__).resolve().parents[2]
 if str(ROOT) not in sys.path:  # scripts of the checkout, not a part of the installed distribution
@@ -17,13 +18,6 @@ from benchmarks import fit_hardware as fit  # noqa: E402
 from benchmarks import operator_tables as operators  # noqa: E402
 from theory.hardware.gpu_records import SumRates  # noqa: E402
 from theory.hardware.gpus import GPUS  # noqa: E402
-
-DATA = ROOT.parent / "shared" / "data" / "hardware"
-
-needs_data = pytest.mark.skipif(
-    not DATA.is_dir(),
-    reason="the measured latencies are not part of the project, and not at ../shared/data/hardware",
-)
 
 OPERATORS = {
     "products bf16": 0.15,
@@ -39,10 +33,9 @@ OPERATORS = {
 contexts, fp8 products for a few rows of small matrices."""
 
 
-@needs_data
 @pytest.mark.parametrize("gpu", sorted(operators.FILES))
 def test_errors_of_operators_are_within_what_is_said(gpu: str) -> None:
-    found = dict(fit.operator_errors(DATA, gpu))
+    found = dict(fit.operator_errors(public_tables() / "hardware", gpu))
     assert {"products bf16", "attention", "experts bf16", "sums of 2"} <= set(found)
     for name, most in OPERATORS.items():
         assert name not in found or found[name].mean < most, name

@@ -15,7 +15,7 @@ from typing import Final
 
 from theory.errors import ParameterError
 
-__all__ = ["BLACKWELL", "ENGINES", "EngineConstants", "engine_named", "nearest_engine"]
+__all__ = ["BLACKWELL", "ENGINES", "EngineConstants", "engine_named", "is_priced", "nearest_engine"]
 
 
 BLACKWELL: Final = frozenset({"NVIDIA B200 SXM", "NVIDIA B300 SXM", "NVIDIA GB200", "NVIDIA GB300"})
@@ -202,17 +202,28 @@ def engine_named(name: str, version: str | None = None) -> EngineConstants:
     ('0.11.1', '0.12.0')
     """
     known = _versions(name)
-    if not version or version.startswith("nightly"):
-        return known[max(known)]
-    requested = _numbers(version)
     newest = known[max(known)]
-    if requested is None or not min(known) <= requested < _series_after(newest.until):
+    if version and not is_priced(name, version):
         priced = ", ".join(one.version for _, one in sorted(known.items()))
         rule = (
             f"is not priced: priced are {priced} and later up to {newest.until}.x; without a version, {newest.version}"
         )
         raise ParameterError(f"{newest.name} version", version, rule)
-    return known[max(one for one in known if one <= requested)]
+    return nearest_engine(name, version or "")
+
+
+def is_priced(name: str, version: str) -> bool:
+    """Return whether an engine's version is among those that constants are known for; nightly builds are.
+
+    Raises
+    ------
+    ParameterError : an unknown engine.
+    """
+    known = _versions(name)
+    if version.startswith("nightly"):
+        return True
+    requested = _numbers(version)
+    return requested is not None and min(known) <= requested < _series_after(known[max(known)].until)
 
 
 def nearest_engine(name: str, version: str) -> EngineConstants:

@@ -33,8 +33,7 @@ _WIDENING: Final = 2.0
 are widened in registers. From plain decoding of an 8B model with an fp8 cache on A100 (vLLM 0.24): 1.6 to 2.7."""
 _SHORT_PROMPT: Final = 128.0
 """Prompt tokens of an iteration below which it takes less time outside graphs, in proportion: a step of Qwen3-32B on
-two H100, which reads a few tens of new tokens, takes no more than 6 ms besides its tokens. Prompts of 190 take all of
-it."""
+two H100, which reads a few tens of new tokens, takes 6 ms besides its tokens. Prompts of 190 take all of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

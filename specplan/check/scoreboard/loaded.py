@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from specplan.check.scoreboard.deployments import facts_of, loaded_parallel, precision_of, with_engines_cache
@@ -12,7 +12,7 @@ from specplan.check.scoreboard.outcomes import Choice, Outcome, Refused, around
 from specplan.check.scoreboard.rows import Loaded
 from specplan.check.scoreboard.served import bucket
 from theory.errors import SpecplanError
-from theory.hardware.engines import nearest_engine
+from theory.hardware.engines import is_priced, nearest_engine
 from theory.hardware.gpus import gpu_named
 from theory.hardware.half_widths import FIRST_TOKEN, TIME_PER_TOKEN, half_width
 from theory.hardware.loads import ClosedLoop, LoopTimes, closed_loop
@@ -71,7 +71,7 @@ class LoadedRows:
         rows = tuple(rows)
         self._twins = twins(rows)
         self._doubts = doubts_of_loaded(rows, rate_of)
-        self.notes: tuple[str, ...] = ()
+        self.notes: tuple[str, ...] = tuple(_nearest(rows))
 
     def outcomes(self, row: Loaded) -> list[Outcome | Refused]:
         """Predict a row: time per output token and to first token."""
@@ -112,6 +112,19 @@ class LoadedRows:
             interval=around(predicted, half_width(FIRST_TOKEN, model)),
             doubt=self._doubts.get(row.where),
         )
+
+
+def _nearest(rows: Iterable[Loaded]) -> Iterator[str]:
+    """Engines of rows whose version is not said or not priced, and what is taken for it."""
+    for name, version in sorted({(row.backend, row.backend_version) for row in rows}):
+        try:
+            taken = nearest_engine(name, version).version
+        except SpecplanError:  # the rows are refused
+            continue
+        if not version:
+            yield f"{name} without a version is taken for {taken}, the latest that is priced"
+        elif not is_priced(name, version):
+            yield f"{name} {version} is not priced, and taken for {taken}"
 
 
 def _labels(row: Loaded, model: PassModel) -> dict[str, str]:
