@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Generator
 
 import pytest
@@ -15,6 +16,9 @@ SLOW_EXAMPLES = ("specplan.api.calibrating.calibrate", "specplan.api.validating.
 SLOW_S = 5.0
 """What a test without a mark may take, s: the smaller of wall and CPU time, so that other work on the machine does not
 count."""
+
+LARGE_IMPORT = 300
+"""Modules from which on an import is large, such as that of torch: which test comes first to it is by chance."""
 
 UNTIMED = ("slow", "gpu", "vllm", "benchmark", "docs")
 """Marks of tests that may take longer."""
@@ -30,11 +34,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
-    """Fail a test that is slow without saying so. Fixtures are not counted: which test sets them up is by chance."""
-    began = _clocks()
+    """Fail a test that is slow without saying so. Fixtures and large imports, which later tests share, do not count."""
+    n_modules, began = len(sys.modules), _clocks()
     yield
     seconds = min(after - before for before, after in zip(began, _clocks(), strict=True))
-    if seconds > SLOW_S and not any(item.get_closest_marker(mark) for mark in UNTIMED):
+    exempt = len(sys.modules) - n_modules >= LARGE_IMPORT or any(map(item.get_closest_marker, UNTIMED))
+    if seconds > SLOW_S and not exempt:
         pytest.fail(f"took {seconds:.1f} s of at most {SLOW_S:g}: shorten it, or mark it slow", pytrace=False)
 
 

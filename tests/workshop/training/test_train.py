@@ -155,6 +155,7 @@ def test_the_rate_warms_up_and_falls() -> None:
     assert 0.02 < rates[-1] < 0.03
 
 
+@pytest.mark.slow
 def test_a_few_steps_reduce_the_loss_and_a_resumed_run_repeats_them_bit_by_bit(tmp_path: Path) -> None:
     whole, parts = tmp_path / "whole" / "tiny", tmp_path / "parts" / "tiny"
     losses = train(TINY, whole)
