@@ -175,9 +175,7 @@ class MeasuredOperators:
         step, chunk = {"s": round(context) + 1}, {"s": round(tokens), "prefix": round(context), "is_context": True}
 
         def seconds(n: int) -> float:
-            least = (
-                self._ask("GenerationAttention", decoding, batch_size=n, **step) if context or tokens <= 1.0 else 0.0
-            )
+            least = self._ask("GenerationAttention", decoding, batch_size=n, **step)
             return least if tokens <= 1.0 else max(least, self._ask("ContextAttention", reading, batch_size=n, **chunk))
 
         given = {"sequences": sequences, "tokens": tokens, "context": context, "heads": heads, "kv_heads": kv_heads}
