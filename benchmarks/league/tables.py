@@ -38,7 +38,8 @@ constants of engines. The authors of aiconfigurator-core calibrated its time to 
 under load are a part of; its operators and everything else have not seen these rows.
 
 `--operators auto` takes measured operators on GPUs that are not fitted, by the last of the tables: on the same rows
-they are nearer than scaled constants, or hardly farther, and their interval is narrower.
+they are nearer than scaled constants, or hardly farther, except in times to first token of mixtures of experts, and
+their intervals are narrower.
 """
 
 
