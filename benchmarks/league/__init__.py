@@ -1,1 +1,1 @@
-"""The league: public measurements beside specplan, measured operators, a peer, data sheets and a rule of thumb."""
+"""The league: public measurements against specplan, measured operators, a peer, data sheets and a rule of thumb."""

@@ -25,20 +25,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.league", description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path, metavar="FOLDER")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the page for the documentation as well")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     try:
         with ExitStack() as stack:
 
             def start(total: int) -> Callable[[], None]:
                 return stack.enter_context(progress("predicting rows", total))
 
-            entries, boards = played(asked.folder, start)
+            entries, boards = played(arguments.folder, start)
     except SpecplanError as error:
         print(f"league: error: {error}", file=sys.stderr)
         return 1
     print(as_text(entries, boards))
-    if asked.markdown is not None:
-        with replacing(asked.markdown) as temporary:
+    if arguments.markdown is not None:
+        with replacing(arguments.markdown) as temporary:
             temporary.write_text(as_markdown(entries, boards), encoding="utf-8")
     return 0
 

@@ -1,6 +1,6 @@
 """What the package aiconfigurator-core estimates by itself for a deployment: its own model, formats and composition.
 
-Beside `specplan.worlds.measured_operators`, which takes single operators from its tables, this is the package as its
+Unlike `specplan.worlds.measured_operators`, which takes single operators from its tables, this is the package as its
 users run it: iterations by its compiled engine, load by its ``run_agg``, drafts as its multi-token prediction. Where it
 has several kernels for a format of weights, tables do not say which ran: the fastest counts.
 """
@@ -64,8 +64,10 @@ class Peer:
         from aiconfigurator_core.sdk.rust_engine_step import estimate_decode_step_latency_with_rust
 
         n, tokens = max(1, round(sequences)), max(1, round(context))
-        found = estimate_decode_step_latency_with_rust(self.model, self.database, gen_tokens=n, isl=tokens, osl=2)
-        return 1e-3 * float(found)
+        milliseconds = estimate_decode_step_latency_with_rust(
+            self.model, self.database, gen_tokens=n, isl=tokens, osl=2
+        )
+        return 1e-3 * float(milliseconds)
 
     def load(self, loop: ClosedLoop, copies: int, tokens_per_round: float = 1.0) -> Priced:
         """Return a closed loop on ``copies`` of the attention.
@@ -78,14 +80,14 @@ class Peer:
 
         batch = max(1, round(loop.concurrency / copies))
         prompt = max(1, round(loop.prompt_tokens))
-        asked = RuntimeConfig(batch_size=batch, isl=prompt, osl=max(2, round(loop.answer_tokens)))
+        runtime = RuntimeConfig(batch_size=batch, isl=prompt, osl=max(2, round(loop.answer_tokens)))
         best: dict[str, float] = {}
         for tokens in sorted({prompt, 2 * prompt, max(prompt, _CHUNK)}):
             if best and tokens > prompt * (batch - 1):
                 break  # one request at least decodes
             backend = get_backend(self.backend)  # a fresh one: it remembers results without the model
             summary = backend.run_agg(
-                self.model, self.database, asked, ctx_tokens=tokens, decode_tokens_per_iteration=tokens_per_round
+                self.model, self.database, runtime, ctx_tokens=tokens, decode_tokens_per_iteration=tokens_per_round
             )
             best = max(best, summary.get_result_dict(), key=lambda one: one.get("tokens/s", 0.0))
         return Priced(1e-3 * best["tpot"], 1e-3 * best["ttft"], best["tokens/s"])
@@ -114,23 +116,23 @@ def fastest_load(
 ) -> Priced:
     """Return a closed loop; arguments and errors as `fastest_iteration`, of rounds that commit so many tokens."""
     copies = passes.parallel.dp
-    found = _estimates(name, facts, passes, drafted, lambda peer: peer.load(loop, copies, tokens_per_round))
-    return min(found, key=lambda one: one.per_token_s)
+    loops = _estimates(name, facts, passes, drafted, lambda peer: peer.load(loop, copies, tokens_per_round))
+    return min(loops, key=lambda one: one.per_token_s)
 
 
 def _estimates(
     name: str, facts: ModelFacts, passes: PassModel, drafted: int, ask: Callable[[Peer], Estimate]
 ) -> list[Estimate]:
     """What each of the package's kernels comes to."""
-    found, reason = [], "it has no kernels of these formats"
+    estimates, reason = [], "it has no kernels of these formats"
     for peer in _peers(name, facts, passes, drafted):
         try:
-            found.append(ask(peer))
+            estimates.append(ask(peer))
         except Exception as error:  # of any kind: a package's defect on a row must not end the table
             reason = str(error).partition("\n")[0][:100]
-    if not found:
+    if not estimates:
         raise ParameterError("aiconfigurator-core", name, f"has no estimate: {reason}")
-    return found
+    return estimates
 
 
 def _peers(name: str, facts: ModelFacts, passes: PassModel, drafted: int) -> Iterator[Peer]:
@@ -202,12 +204,12 @@ def _names() -> frozenset[str]:
 @cache
 def _bundled() -> dict[Shape, str]:
     """The package's models by shape, published in bf16 before others."""
-    found: dict[Shape, str] = {}
+    names: dict[Shape, str] = {}
     for name in sorted(_names(), key=lambda one: (any(word in one.lower() for word in ("fp8", "nvfp4")), one)):
         file = files("aiconfigurator_core") / "model_configs" / f"{name.replace('/', '--')}_config.json"
         try:
             shape = facts_of_config(json.loads(file.read_text(encoding="utf-8")), name=name, where=name).shape
         except (SpecplanError, OSError):
             continue
-        found.setdefault(shape, name)
-    return found
+        names.setdefault(shape, name)
+    return names

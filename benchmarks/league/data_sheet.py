@@ -83,9 +83,9 @@ class DataSheetOperators:
         weights: Format,
         padding: float = 0.0,
     ) -> float:
-        """Return the roofline of routed experts, evenly asked for."""
-        asked = -experts.count * math.expm1(asking * math.log1p(-experts.per_token / (experts.count + 1e-9)))
-        touched = min(float(experts.count), max(asked, 1.0)) / ep
+        """Return the roofline of routed experts, evenly loaded."""
+        distinct = -experts.count * math.expm1(asking * math.log1p(-experts.per_token / (experts.count + 1e-9)))
+        touched = min(float(experts.count), max(distinct, 1.0)) / ep
         matrix = experts.matrices * hidden * experts.intermediate / expert_tp
         size = touched * matrix * weights.bytes_per_number
         return self._roofline(size, 2.0 * matrix * tokens * experts.per_token / ep, weights.arithmetic)

@@ -1,4 +1,4 @@
-"""Who was how far off: every row of a folder predicted in every way, and the scores by what the rows have in common."""
+"""How far off each predictor is: every row of a folder predicted, and scores by what the rows have in common."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from benchmarks.league.ways import LEFT_OUT, TABLES, WAYS, deployment_of, family_of
+from benchmarks.league.predictors import LEFT_OUT, PREDICTORS, TABLES, deployment_of, family_of
 from specplan.check.scoreboard.board import Board, hardware_board, speculation_board
 from specplan.check.scoreboard.driven import plain_rows
 from specplan.check.scoreboard.outcomes import Outcome
@@ -31,37 +31,37 @@ _LOSS, _PROMISE = 0.95, 1.02
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A measured value, with what every way that has an estimate says."""
+    """A measured value, with what every predictor that has an estimate says."""
 
     outcomes: dict[str, Outcome]
-    """By way; the product's own is there always."""
+    """By predictor; the product's is there always."""
     groups: dict[str, str]
     """``family``, ``GPU`` and ``engine``."""
 
     @property
     def own(self) -> Outcome:
         """The product's own."""
-        return self.outcomes[WAYS[0].name]
+        return self.outcomes[PREDICTORS[0].name]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """How a way did on a group of rows."""
+    """How a predictor did on a group of rows."""
 
     group: str
-    way: str
+    predictor: str
     score: Score
     intervals: bool
-    """Whether the way states intervals."""
+    """Whether the predictor states intervals."""
     own: Score
     """The product on the same rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gains:
-    """How a way did as an adviser."""
+    """How a predictor did as an adviser."""
 
-    way: str
+    predictor: str
     n: int
     wrong: int
     """Gains that were predicted as losses, and the reverse."""
@@ -74,7 +74,7 @@ class Gains:
 
 
 def played(path: Path, progress: Callable[[int], Callable[[], None]]) -> tuple[list[Entry], list[Board]]:
-    """Return all values of a folder with every way's prediction, and the scoreboards they come from.
+    """Return all values of a folder with every predictor's prediction, and the scoreboards they come from.
 
     Parameters
     ----------
@@ -115,19 +115,19 @@ def _boards(path: Path) -> Iterator[Board]:
 def _entries(row: Measured, own: Sequence[Outcome], plain: Driven | None) -> Iterator[Entry]:
     if not own:
         return
-    groups, told = _groups(row), {}
-    for way in WAYS[1:]:
+    groups, predictions = _groups(row), {}
+    for predictor in PREDICTORS[1:]:
         try:
-            told[way.name] = way.predict(row, plain)
+            predictions[predictor.name] = predictor.predict(row, plain)
         except SpecplanError:
             continue
     for outcome in own:
         others = {
-            name: outcome.as_predicted(found[outcome.quantity])
-            for name, found in told.items()
-            if outcome.quantity in found
+            name: outcome.as_predicted(values[outcome.quantity])
+            for name, values in predictions.items()
+            if outcome.quantity in values
         }
-        yield Entry({WAYS[0].name: outcome, **others}, groups)
+        yield Entry({PREDICTORS[0].name: outcome, **others}, groups)
 
 
 def _groups(row: Measured) -> dict[str, str]:
@@ -140,12 +140,12 @@ def _groups(row: Measured) -> dict[str, str]:
 
 
 def standings(entries: Iterable[Entry]) -> dict[str, list[Standing]]:
-    """Return, for each quantity, how every way did: on all rows, and by family, GPU and engine."""
+    """Return, for each quantity, how every predictor did: on all rows, and by family, GPU and engine."""
     quantities: dict[str, list[Entry]] = {}
     for entry in entries:
         if entry.own.counts:
             quantities.setdefault(entry.own.quantity, []).append(entry)
-    return {quantity: list(_standings(found)) for quantity, found in quantities.items()}
+    return {quantity: list(_standings(group)) for quantity, group in quantities.items()}
 
 
 def _standings(entries: Sequence[Entry]) -> Iterator[Standing]:
@@ -161,26 +161,26 @@ def _standings(entries: Sequence[Entry]) -> Iterator[Standing]:
 def unfitted(entries: Iterable[Entry]) -> list[tuple[str, str, Score, Score]]:
     """Return which operators are nearer where a GPU is not fitted: quantity, family, `LEFT_OUT` and `TABLES`.
 
-    The rows are those that both ways have an estimate of.
+    The rows are those that both predictors have an estimate of.
     """
     groups: dict[tuple[str, str], list[Entry]] = {}
     for entry in entries:
         if entry.own.counts and {LEFT_OUT, TABLES} <= entry.outcomes.keys():
             groups.setdefault((entry.own.quantity, entry.groups["family"]), []).append(entry)
     return [
-        (*group, *(score([entry.outcomes[way] for entry in found]) for way in (LEFT_OUT, TABLES)))
-        for group, found in groups.items()
+        (*group, *(score([entry.outcomes[predictor] for entry in rows]) for predictor in (LEFT_OUT, TABLES)))
+        for group, rows in groups.items()
     ]
 
 
 def _by_way(group: str, entries: Sequence[Entry]) -> Iterator[Standing]:
-    for way in WAYS:
-        there = [entry for entry in entries if way.name in entry.outcomes]
+    for predictor in PREDICTORS:
+        there = [entry for entry in entries if predictor.name in entry.outcomes]
         if there:
-            outcomes = [entry.outcomes[way.name] for entry in there]
+            outcomes = [entry.outcomes[predictor.name] for entry in there]
             yield Standing(
                 group=group,
-                way=way.name,
+                predictor=predictor.name,
                 score=score(outcomes),
                 intervals=bool(np.isfinite([one.interval for one in outcomes]).all()),
                 own=score([entry.own for entry in there]),
@@ -188,22 +188,22 @@ def _by_way(group: str, entries: Sequence[Entry]) -> Iterator[Standing]:
 
 
 def gains(entries: Iterable[Entry]) -> dict[str, list[Gains]]:
-    """Return, for each quantity of `GAINS`, how every way did as an adviser."""
+    """Return, for each quantity of `GAINS`, how every predictor did as an adviser."""
     entries = [entry for entry in entries if entry.own.counts]
-    found = {quantity: [entry for entry in entries if entry.own.quantity == quantity] for quantity in GAINS}
-    return {quantity: list(_gains(rows)) for quantity, rows in found.items() if rows}
+    by_quantity = {quantity: [entry for entry in entries if entry.own.quantity == quantity] for quantity in GAINS}
+    return {quantity: list(_gains(rows)) for quantity, rows in by_quantity.items() if rows}
 
 
 def _gains(entries: Sequence[Entry]) -> Iterator[Gains]:
-    for way in WAYS:
-        outcomes = [entry.outcomes[way.name] for entry in entries if way.name in entry.outcomes]
+    for predictor in PREDICTORS:
+        outcomes = [entry.outcomes[predictor.name] for entry in entries if predictor.name in entry.outcomes]
         if not outcomes:
             continue
         measured = np.array([one.measured for one in outcomes])
         predicted = np.array([one.predicted for one in outcomes])
         lost = measured <= _LOSS
         yield Gains(
-            way=way.name,
+            predictor=predictor.name,
             n=len(outcomes),
             wrong=int(np.sum((measured - 1.0) * (predicted - 1.0) < 0.0)),
             losses=int(lost.sum()),

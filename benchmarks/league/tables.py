@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from benchmarks.league.predictors import LEFT_OUT, PREDICTORS, TABLES
 from benchmarks.league.standings import Entry, Gains, Standing, gains, standings, unfitted
-from benchmarks.league.ways import LEFT_OUT, TABLES, WAYS
 from specplan.check.scoreboard.board import Board
 from specplan.output import table
 
@@ -15,25 +15,31 @@ __all__ = ["as_markdown", "as_text"]
 
 Lines = Sequence[Sequence[str]]
 
-_SCORES: Final = ("rows of", "way", "n", "error", "median", "p90", "bias", "inside", "specplan there")
-_ADVICE: Final = ("way", "n", "wrong signs", "losses", "promised gains", "choices", "regret", "p95", "max")
-_UNFITTED: Final = ("quantity", "family", "n", LEFT_OUT, "bias", TABLES, "bias ")
+_SCORES: Final = ("rows of", "predictor", "n", "error", "median", "p90", "bias", "inside", "specplan there")
+_ADVICE: Final = ("predictor", "n", "wrong signs", "losses", "promised gains", "choices", "regret", "p95", "max")
+_UNFITTED: Final = ("quantity", "family", "n", LEFT_OUT, "its bias", TABLES, "their bias")
 _LEGEND: Final = (
     "error: mean of |predicted / measured - 1|, then its median and 90th percentile; bias: mean of predicted / "
     "measured - 1; inside: share of rows in the stated 95 % interval; specplan there: its error on the same rows.",
     "wrong signs: gains predicted as losses, and the reverse; losses: measured speedups of at most 0.95; promised "
-    "gains: those of them for which more than 1.02 was predicted; regret: what the option that a way chooses loses "
-    "against the best measured one, mean, 95th percentile and largest.",
+    "gains: those of them for which more than 1.02 was predicted; regret: what the option that a predictor chooses "
+    "loses against the best measured one, mean, 95th percentile and largest.",
 )
 _PAGE: Final = """# League
 
-Public measurements, each predicted in {ways} ways; `python -m benchmarks.league FOLDER --markdown FILE` writes this
-page. The tables are not part of the project: [the scoreboard](../scoreboard.md) names their sources and licences. Rows
-that its rules do not trust, whatever is predicted, count nowhere.
+Public measurements, each predicted by {predictors} predictors; `python -m benchmarks.league FOLDER --markdown FILE`
+writes this page, in about a minute of one core. The measurements are not part of the project:
+[the scoreboard](../scoreboard.md) names their sources and licences. Rows that its rules do not trust, whatever is
+predicted, count nowhere.
 
-specplan's constants are fitted to most of these rows, so that its errors here are those of a fit; its errors on models,
-versions and targets that were left out of the fit are on the scoreboard. The other ways are blind, except that
-*{left_out}* and *{tables}* share specplan's constants of engines.
+specplan's constants are fitted to most of these rows, so that its errors here are those of a fit; its errors on
+models, versions and targets that were left out of the fit are on the scoreboard. *{left_out}* and *{tables}* share its
+constants of engines. The authors of aiconfigurator-core calibrated its time to first token on the corpus that the rows
+under load are a part of; its operators and everything else have not seen these rows.
+
+`--operators auto` takes measured operators on GPUs that are not fitted, by the last of the tables: on the same rows
+they are nearer than scaled constants, or hardly farther, except in times to first token of mixtures of experts, and
+their intervals are narrower.
 """
 
 
@@ -46,8 +52,8 @@ def as_text(entries: Sequence[Entry], boards: Sequence[Board]) -> str:
 
 def as_markdown(entries: Sequence[Entry], boards: Sequence[Board]) -> str:
     """Return the page for the documentation."""
-    parts = [_PAGE.format(ways=len(WAYS), left_out=LEFT_OUT, tables=TABLES), "## How each was run\n"]
-    parts.append("\n".join(f"- *{way.name}*: {way.how}" for way in WAYS) + "\n")
+    parts = [_PAGE.format(predictors=len(PREDICTORS), left_out=LEFT_OUT, tables=TABLES), "## How each was run\n"]
+    parts.append("\n".join(f"- *{predictor.name}*: {predictor.how}" for predictor in PREDICTORS) + "\n")
     for title, heads, lines in _tables(entries):
         parts.append(f"## {title[0].upper()}{title[1:]}\n\n{_pipes(heads, lines)}\n")
     parts += [f"{one}\n" for one in (*_LEGEND, *_assumed(boards))]
@@ -57,13 +63,13 @@ def as_markdown(entries: Sequence[Entry], boards: Sequence[Board]) -> str:
 
 def _tables(entries: Sequence[Entry]) -> Iterator[tuple[str, Sequence[str], Lines]]:
     advice = gains(entries)
-    for quantity, found in standings(entries).items():
-        yield quantity, _SCORES, [_standing(one) for one in found]
+    for quantity, rows in standings(entries).items():
+        yield quantity, _SCORES, [_standing(one) for one in rows]
         if quantity in advice:
             yield f"{quantity} as advice", _ADVICE, [line for one in advice[quantity] for line in _gain(one)]
     both = [
-        [quantity, family, str(left_out.n), *(f"{one:.1%}" for one in (left_out.mean, left_out.signed)),
-         *(f"{one:.1%}" for one in (tables.mean, tables.signed))]
+        [quantity, family, str(left_out.n), f"{left_out.mean:.1%}", f"{left_out.signed:+.1%}",
+         f"{tables.mean:.1%}", f"{tables.signed:+.1%}"]
         for quantity, family, left_out, tables in unfitted(entries)
     ]  # fmt: skip
     if both:
@@ -71,15 +77,15 @@ def _tables(entries: Sequence[Entry]) -> Iterator[tuple[str, Sequence[str], Line
 
 
 def _standing(one: Standing) -> list[str]:
-    found = one.score
+    result = one.score
     return [
-        one.group, one.way, str(found.n), f"{found.mean:.1%}", f"{found.median:.1%}", f"{found.p90:.1%}",
-        f"{found.signed:+.1%}", f"{found.coverage:.0%}" if one.intervals else "-", f"{one.own.mean:.1%}",
+        one.group, one.predictor, str(result.n), f"{result.mean:.1%}", f"{result.median:.1%}", f"{result.p90:.1%}",
+        f"{result.signed:+.1%}", f"{result.coverage:.0%}" if one.intervals else "-", f"{one.own.mean:.1%}",
     ]  # fmt: skip
 
 
 def _gain(one: Gains) -> Iterator[list[str]]:
-    head = [one.way, str(one.n), str(one.wrong), str(one.losses), str(one.promised)]
+    head = [one.predictor, str(one.n), str(one.wrong), str(one.losses), str(one.promised)]
     if not one.regret:
         yield [*head, "-", "-", "-", "-"]
     for goal, (n, mean, high, largest) in one.regret.items():

@@ -12,7 +12,7 @@ import logging
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final, Literal, get_args
 
@@ -72,17 +72,17 @@ def with_operators(passes: PassModel, wanted: Operators = "auto") -> tuple[PassM
         source = MeasuredOperators(_tables(passes.gpu.name, passes.engine.name), passes.gpu)
     except TablesMissingError as missing:
         return passes, f"operators by constants of {passes.gpu.name}, not measured ones: {missing}"
-    found = replace(passes, measured=source)
+    served = replace(passes, measured=source)
     for work in _TRIALS:
-        found.seconds(work)
+        served.seconds(work)
     if source.misses:
         lacking = ", ".join(sorted(source.misses))
         return passes, f"operators by constants of {passes.gpu.name}: measured ones lack {lacking}"
-    return found, f"operators measured: {source.tables.text}"
+    return served, f"operators measured: {source.tables.text}"
 
 
 class TablesMissingError(SpecplanError):
-    """The package or the tables of what is asked are not there."""
+    """The package is not there, or has no tables of a GPU and engine."""
 
 
 def package_version() -> str:
@@ -106,7 +106,7 @@ class _Tables:
     """Kernels of attention in order of preference, for decoding (``generation``) and for several tokens."""
     text: str
     known: dict[tuple[object, ...], float] = field(default_factory=dict)
-    """Seconds of operators that were asked for."""
+    """Seconds of operators by what identifies them."""
 
 
 @cache
@@ -120,10 +120,9 @@ def _tables(gpu: str, engine: str) -> _Tables:
     from aiconfigurator_core.sdk.operations.attention import resolved_lane_order_for_op
 
     logging.getLogger("aiconfigurator_core").setLevel(logging.ERROR)  # it warns of every table that it fills up
-    system = SYSTEMS[gpu]
     try:
-        current = perf_database.resolve_query_version(system, engine, "current")
-        database = perf_database.get_database_view(system, engine, current, database_mode="SILICON")
+        current = perf_database.resolve_query_version(SYSTEMS[gpu], engine, "current")
+        database = perf_database.get_database_view(SYSTEMS[gpu], engine, current, database_mode="SILICON")
         names = {kind: f"_{kind}_attention_data" for kind in ("generation", "context")}
         lanes = {kind: tuple(resolved_lane_order_for_op(database, name)) for kind, name in names.items()}
         handle = EngineHandle.for_database(database)
@@ -140,11 +139,9 @@ class MeasuredOperators:
     """
 
     def __init__(self, tables: _Tables, gpu: Gpu) -> None:
-        self.tables = tables
-        self.misses: set[str] = set()
-        """Operators that the fitted constants answered for."""
+        self.tables, self.misses = tables, set[str]()
         self._fitted = FittedOperators(gpu)
-        self._fp4 = gpu.sheet.fp4
+        self._experts = _EXPERTS if gpu.sheet.fp4 is None else _WITH_FP4
 
     def product(self, rows: float, outputs: float, inputs: float, weights: Format) -> float:
         """Return the time of a product, s."""
@@ -175,13 +172,10 @@ class MeasuredOperators:
         }  # fmt: skip
         decoding = {**shape, "lane_order": self.tables.lanes["generation"]}
         reading = {**shape, "lane_order": self.tables.lanes["context"], **_PLAIN_ATTENTION}
-        step = {"s": max(1, round(context + 1.0))}
-        chunk = {"s": max(1, round(tokens)), "prefix": round(context), "is_context": True}
+        step, chunk = {"s": round(context) + 1}, {"s": round(tokens), "prefix": round(context), "is_context": True}
 
         def seconds(n: int) -> float:
-            least = (
-                self._ask("GenerationAttention", decoding, batch_size=n, **step) if context or tokens <= 1.0 else 0.0
-            )
+            least = self._ask("GenerationAttention", decoding, batch_size=n, **step)
             return least if tokens <= 1.0 else max(least, self._ask("ContextAttention", reading, batch_size=n, **chunk))
 
         given = {"sequences": sequences, "tokens": tokens, "context": context, "heads": heads, "kv_heads": kv_heads}
@@ -204,29 +198,18 @@ class MeasuredOperators:
         padding: float = 0.0,
     ) -> float:
         """Return the time of one layer's routed experts, s; what tokens that choose alike add is by the constants."""
-        formats = _EXPERTS if self._fp4 is None else _WITH_FP4
         spec = {
             "hidden_size": hidden, "inter_size": experts.intermediate, "topk": experts.per_token,
             "num_experts": experts.count, "moe_tp_size": expert_tp, "moe_ep_size": ep, "is_gated": experts.gated,
-            "quant_mode": formats.get(weights.name), **_PLAIN_EXPERTS,
+            "quant_mode": self._experts.get(weights.name), **_PLAIN_EXPERTS,
         }  # fmt: skip
-
-        def seconds(rows: float) -> float:
-            return self._fitted.experts(
-                experts,
-                hidden=hidden,
-                tokens=rows,
-                asking=asking,
-                ep=ep,
-                expert_tp=expert_tp,
-                weights=weights,
-                padding=padding,
-            )
-
+        given: dict[str, Any] = {"hidden": hidden, "ep": ep, "expert_tp": expert_tp, "weights": weights}
+        seconds = partial(self._fitted.experts, experts, asking=asking, padding=padding, **given)
+        more = seconds(tokens=tokens) / seconds(tokens=asking)
         return self._or(
             f"{experts.count} experts of {hidden} x {experts.intermediate} in {weights.name}",
-            lambda: self._between(asking, lambda n: self._ask("Moe", spec, x=n)) * seconds(tokens) / seconds(asking),
-            lambda: seconds(tokens),
+            lambda: self._between(asking, lambda n: self._ask("Moe", spec, x=n)) * more,
+            lambda: seconds(tokens=tokens),
         )
 
     def sums(self, n_gpus: int, size: float) -> float:

@@ -1,4 +1,4 @@
-"""The league: rows in, every way's scores out; what a way is, and what it may not say."""
+"""The league: rows in, every predictor's scores out; what a predictor is, and what it may not say."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if str(ROOT) not in sys.path:  # scripts of the checkout, not a part of the inst
 
 from benchmarks.league.__main__ import main  # noqa: E402
 from benchmarks.league.data_sheet import at_data_sheet  # noqa: E402
+from benchmarks.league.predictors import PREDICTORS, family_of  # noqa: E402
 from benchmarks.league.standings import gains, played, standings, unfitted  # noqa: E402
 from benchmarks.league.tables import as_markdown  # noqa: E402
-from benchmarks.league.ways import WAYS, family_of  # noqa: E402
 from specplan.worlds.model_files import shape_of  # noqa: E402
 from theory.hardware.gpus import GPUS, gpu_named  # noqa: E402
 from theory.hardware.passes import PassModel  # noqa: E402
@@ -78,18 +78,18 @@ def test_every_row_is_predicted_in_every_way_that_can(tmp_path: Path) -> None:
 
 def test_scores_and_advice_are_those_of_the_rows(tmp_path: Path) -> None:
     entries, _ = played(folder(tmp_path), lambda _: lambda: None)
-    found = {(one.group, one.way): one for one in standings(entries)["gain under load"]}
-    length = found["all", "acceptance length"]
+    scores = {(one.group, one.predictor): one for one in standings(entries)["gain under load"]}
+    length = scores["all", "acceptance length"]
     measured = (1400.0 / 1588.3, 1900.0 / 1588.3)
     errors = [said / true - 1.0 for said, true in zip((2.89, 2.2), measured, strict=True)]
     assert length.score.signed == pytest.approx(sum(errors) / 2)
     assert not length.intervals
-    assert found["all", "specplan"].intervals
-    assert length.own == found["all", "specplan"].score
-    advice = {one.way: one for one in gains(entries)["gain under load"]}
-    told = advice["acceptance length"]
-    assert (told.n, told.wrong, told.losses, told.promised) == (2, 1, 1, 1)
-    (choice,) = told.regret.values()
+    assert scores["all", "specplan"].intervals
+    assert length.own == scores["all", "specplan"].score
+    advice = {one.predictor: one for one in gains(entries)["gain under load"]}
+    adviser = advice["acceptance length"]
+    assert (adviser.n, adviser.wrong, adviser.losses, adviser.promised) == (2, 1, 1, 1)
+    (choice,) = adviser.regret.values()
     assert choice[:2] == pytest.approx((1, 1900.0 / 1400.0 - 1.0))  # it drafts five tokens, where two were best
 
 
@@ -145,8 +145,8 @@ def test_the_page_of_the_documentation_tells_how_each_way_is_run() -> None:
     fresh = as_markdown([], [])
     head, _, _ = fresh.partition("\n\nerror:")
     assert text.startswith(head.rstrip())
-    for way in WAYS:
-        assert f"| all | {way.name} |" in text
+    for predictor in PREDICTORS:
+        assert f"| all | {predictor.name} |" in text
 
 
 @pytest.mark.slow
@@ -161,8 +161,11 @@ def test_the_peer_and_measured_operators_take_part_where_they_are_installed(tmp_
         ("by_load.csv:3", "gain under load"),
     ):
         outcomes = by[where, quantity]
-        for way in ("measured operators", "aiconfigurator-core"):
-            assert outcomes[way].predicted == pytest.approx(outcomes["specplan"].predicted, rel=0.5), (where, way)
-            assert math.isnan(outcomes[way].interval[0])
+        for predictor in ("measured operators", "aiconfigurator-core"):
+            assert outcomes[predictor].predicted == pytest.approx(outcomes["specplan"].predicted, rel=0.5), (
+                where,
+                predictor,
+            )
+            assert math.isnan(outcomes[predictor].interval[0])
     compared = {(quantity, family): left_out.n for quantity, family, left_out, _ in unfitted(entries)}
     assert compared["time per iteration", "dense"] == 2

@@ -1,4 +1,4 @@
-"""Which operators serve, what is said about it, and laws of the package's tables where it is installed."""
+"""Which operators serve, what is note about it, and laws of the package's tables where it is installed."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def fresh_tables() -> Iterator[None]:
 
 def test_fitted_gpus_keep_their_constants_and_nothing_is_said() -> None:
     for gpu in ("H100", "H200", "B200", "A100", "L40S"):
-        asked = passes(gpu=gpu)
-        assert with_operators(asked) == (asked, None)
+        fitted = passes(gpu=gpu)
+        assert with_operators(fitted) == (fitted, None)
     scaled = passes(gpu="B300")
     assert with_operators(scaled, "fitted") == (scaled, None)
 
@@ -67,10 +67,10 @@ def test_without_the_package_constants_serve_and_the_note_says_how_to_get_it(mon
         raise PackageNotFoundError
 
     monkeypatch.setattr(measured, "version", absent)
-    asked = passes()
-    found, said = with_operators(asked)
-    assert found is asked
-    assert said == (
+    fitted = passes()
+    served, note = with_operators(fitted)
+    assert served is fitted
+    assert note == (
         "operators by constants of NVIDIA B300 SXM, not measured ones: aiconfigurator-core is not installed "
         "(pip install 'specplan[silicon]')"
     )
@@ -80,37 +80,37 @@ def test_without_the_package_constants_serve_and_the_note_says_how_to_get_it(mon
 @pytest.mark.parametrize("version", ["0.11.4", "0.13.0", "1.0"])
 def test_another_version_does_not_serve(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
     monkeypatch.setattr(measured, "version", lambda _: version)
-    asked = passes()
-    found, said = with_operators(asked)
-    assert found is asked
-    assert said is not None
-    assert said.endswith(f"aiconfigurator-core {version} is installed, 0.12.x is needed")
+    fitted = passes()
+    served, note = with_operators(fitted)
+    assert served is fitted
+    assert note is not None
+    assert note.endswith(f"aiconfigurator-core {version} is installed, 0.12.x is needed")
 
 
 @installed
 def test_a_gpu_or_an_engine_without_tables_keeps_constants() -> None:
-    for asked, lacking in (
+    for fitted, lacking in (
         (passes(gpu="L4"), "aiconfigurator-core has no tables of it"),
         (passes(gpu="A100", engine="nobody"), "aiconfigurator-core has no tables of nobody on it (ValueError)"),
     ):
-        found, said = with_operators(asked, "measured")
-        assert found is asked
-        assert said is not None
-        assert said.endswith(lacking)
+        served, note = with_operators(fitted, "measured")
+        assert served is fitted
+        assert note is not None
+        assert note.endswith(lacking)
 
 
 @installed
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])
 def test_tables_serve_a_gpu_that_is_not_fitted_and_are_near_its_constants(engine: str) -> None:
-    asked = passes(engine=engine)
-    found, said = with_operators(asked)
-    assert found.measured is not None
-    assert said is not None
-    assert said.startswith("operators measured: aiconfigurator-core 0.12.")
+    fitted = passes(engine=engine)
+    served, note = with_operators(fitted)
+    assert served.measured is not None
+    assert note is not None
+    assert note.startswith("operators measured: aiconfigurator-core 0.12.")
     for work in (Work(sequences=1.0, context=500.0), Work(sequences=96.0, context=3000.0, prefill_tokens=2048.0)):
         # two independent ways to a time: constants scaled from the B200's, and the B300's own operators
-        assert abs(math.log(found.seconds(work) / asked.seconds(work))) < 0.4
-        assert half_width(ITERATION, found, work) < half_width(ITERATION, asked, work)
+        assert abs(math.log(served.seconds(work) / fitted.seconds(work))) < 0.4
+        assert half_width(ITERATION, served, work) < half_width(ITERATION, fitted, work)
 
 
 @installed
@@ -119,21 +119,21 @@ def test_what_tables_do_not_hold_is_named_and_constants_serve() -> None:
         ("deepseek-ai/DeepSeek-R1", "latent attention with its projections"),
         ("Qwen/Qwen3-30B-A3B-FP8", "products in fp8-block"),
     ):
-        asked = passes(model, "H200")
-        found, said = with_operators(asked, "measured")
-        assert found is asked
-        assert said is not None
-        assert lacking in said
+        fitted = passes(model, "H200")
+        served, note = with_operators(fitted, "measured")
+        assert served is fitted
+        assert note is not None
+        assert lacking in note
 
 
 @installed
 def test_more_work_takes_no_less_time_and_amounts_between_whole_ones_lie_between() -> None:
-    found, _ = with_operators(passes("openai/gpt-oss-20b", "H100"), "measured")
-    assert found.measured is not None
+    served, _ = with_operators(passes("openai/gpt-oss-20b", "H100"), "measured")
+    assert served.measured is not None
 
     def seconds(**changes: float) -> float:
         given: dict[str, float] = {"sequences": 8.0, "context": 1000.0, **changes}
-        return found.seconds(Work(**given))
+        return served.seconds(Work(**given))
 
     for name, values in (
         ("sequences", (1.0, 8.0, 64.0, 256.0)),
@@ -150,10 +150,10 @@ def test_more_work_takes_no_less_time_and_amounts_between_whole_ones_lie_between
 
 @installed
 def test_verifying_reads_the_cache_once_and_experts_of_alike_tokens_cost_less() -> None:
-    found, _ = with_operators(passes("openai/gpt-oss-120b", "H100"), "measured")
-    plain, wide = (found.parts(Work(sequences=16.0, tokens=n, context=4000.0)) for n in (1.0, 4.0))
+    served, _ = with_operators(passes("openai/gpt-oss-120b", "H100"), "measured")
+    plain, wide = (served.parts(Work(sequences=16.0, tokens=n, context=4000.0)) for n in (1.0, 4.0))
     assert plain.attention <= wide.attention < 4.0 * plain.attention
-    apart = found.parts(Work(sequences=64.0, context=4000.0))
+    apart = served.parts(Work(sequences=64.0, context=4000.0))
     assert plain.experts < wide.experts < apart.experts  # 64 tokens either way, in 16 texts or in 64
 
 

@@ -35,11 +35,11 @@ class Counting:
     """Every operator takes a second, and is counted."""
 
     def __init__(self) -> None:
-        self.asked: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
 
     def __getattr__(self, name: str) -> Any:
         def seconds(*_: object, **__: object) -> float:
-            self.asked[name] += 1
+            self.counts[name] += 1
             return 1.0
 
         return seconds
@@ -52,13 +52,13 @@ def test_the_fitted_constants_are_a_source_like_any_other(gpu: str, work: Work) 
     assert replace(passes, measured=FittedOperators(passes.gpu)).parts(work) == passes.parts(work)
 
 
-def test_every_operator_of_a_pass_is_asked_of_its_source() -> None:
+def test_every_operator_of_a_pass_comes_from_its_source() -> None:
     source = Counting()
     passes = PassModel(gpu=gpu_named("H100"), shape=SHAPE, parallel=Parallel(tp=2), measured=source)
     parts = passes.parts(WORKS[0])
     # A dense layer: queries, keys and values; outputs; up; down. Latent attention has its own projections, and experts
-    # a router beside the shared expert's two. A group of layers is asked once.
-    assert source.asked == {"product": 4 + 3 + 1, "attention": 1, "latent": 1, "experts": 1, "sums": 2}
+    # a router and the shared expert's two. A group of layers is priced once.
+    assert source.counts == {"product": 4 + 3 + 1, "attention": 1, "latent": 1, "experts": 1, "sums": 2}
     assert (parts.products, parts.experts, parts.attention, parts.sums, parts.head) == (3 * 4 + 5 * 3, 5, 8, 16, 1)
 
 

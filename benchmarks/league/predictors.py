@@ -1,7 +1,7 @@
-"""Ways to predict a measured row: what was deployed in, what a scoreboard's quantities come to out.
+"""Predictors of a measured row: from what was deployed to the quantities of the scoreboard.
 
-Every way is asked for the same quantities of the same deployment, by the functions that the scoreboard itself uses
-(`specplan.check.scoreboard`), so that ways differ in nothing but what they say.
+Every predictor gives the same quantities of the same deployment, by the functions that the scoreboard itself uses
+(`specplan.check.scoreboard`), so that predictors differ in nothing but what they say.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from theory.hardware.passes import PassModel
 from theory.hardware.rounds import head_round
 from theory.hardware.shapes import LatentAttention, Shape
 
-__all__ = ["LEFT_OUT", "TABLES", "WAYS", "Way", "deployment_of", "family_of"]
+__all__ = ["LEFT_OUT", "PREDICTORS", "TABLES", "Predictor", "deployment_of", "family_of"]
 
 Predictions = Mapping[str, float]
 """Quantity of the scoreboard to its value, in its unit."""
@@ -32,8 +32,8 @@ _SMALL: Final = 4e9  # parameters of a dense model
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """A way to predict."""
+class Predictor:
+    """One of those that are compared."""
 
     name: str
     how: str
@@ -95,10 +95,12 @@ def _by_passes(serve: Callable[[PassModel], PassModel]) -> Callable[[Measured, D
             case Driven():
                 times = driven.loop_times(row, facts, passes)
                 speed = driven.throughput(row, times)
-                found = _driven(speed, times.decoding * row.acceptance_length)
+                values = _driven(speed, times.decoding * row.acceptance_length)
                 if plain is not None:
-                    found["gain under load"] = speed / driven.throughput(plain, driven.loop_times(plain, facts, passes))
-                return found
+                    values["gain under load"] = speed / driven.throughput(
+                        plain, driven.loop_times(plain, facts, passes)
+                    )
+                return values
         raise ParameterError("row", row.where, "is of no deployment")
 
     return predict
@@ -121,10 +123,10 @@ def _unfitted(passes: PassModel) -> PassModel:
 
 
 def _by_tables(passes: PassModel) -> PassModel:
-    found, said = with_operators(passes, "measured")
-    if found.measured is None:
-        raise ParameterError("operators", passes.gpu.name, f"have no tables for all of it: {said}")
-    return found
+    served, note = with_operators(passes, "measured")
+    if served.measured is None:
+        raise ParameterError("operators", passes.gpu.name, f"have no tables for all of it: {note}")
+    return served
 
 
 def _by_length(row: Measured, plain: Driven | None) -> Predictions:
@@ -162,45 +164,45 @@ def _driven_by_peer(row: Driven, plain: Driven | None, facts: ModelFacts, passes
     drafted = row.num_speculative_tokens if row.drafts else 0
     length = min(row.acceptance_length, drafted + 1.0)
     priced = fastest_load(row.target, facts, passes, driven.loop_of(row), drafted, length)
-    found = _driven(priced.tokens_per_s, priced.per_token_s * length)
+    values = _driven(priced.tokens_per_s, priced.per_token_s * length)
     if plain is not None:
         before = fastest_load(row.target, facts, passes, driven.loop_of(plain))
-        found["gain under load"] = priced.tokens_per_s / before.tokens_per_s
-    return found
+        values["gain under load"] = priced.tokens_per_s / before.tokens_per_s
+    return values
 
 
 LEFT_OUT: Final = "GPU left out"
 TABLES: Final = "measured operators"
-WAYS: Final = (
-    Way(
+PREDICTORS: Final = (
+    Predictor(
         "specplan",
         "`plan --target`'s passes and rounds, with the constants of the GPU and the engine.",
         _by_passes(_same),
     ),
-    Way(
+    Predictor(
         LEFT_OUT,
         "The same with the GPU's constants scaled from another one's by the data sheets, as if nobody had measured it: "
         "the H100's, for the H100 the H200's.",
         _by_passes(_unfitted),
     ),
-    Way(
+    Predictor(
         TABLES,
         "The same with operators from the tables of `aiconfigurator-core` 0.12.0 (`--operators measured`), where these "
         "hold all of a model's.",
         _by_passes(_by_tables),
     ),
-    Way(
+    Predictor(
         "aiconfigurator-core",
         "The package 0.12.0 by itself: its compiled engine for iterations, its `run_agg` for loads, EAGLE-3 chains as "
         "its multi-token prediction; its current tables of the engine (vLLM 0.24.0, SGLang 0.5.14, "
         "TensorRT-LLM 1.3.0rc20), with what it fills up itself (HYBRID), the fastest of its kernels for a format.",
         _by_peer,
     ),
-    Way(
+    Predictor(
         "data sheet",
         "The same passes at the data sheet's bandwidth and arithmetic, under an engine that takes no time.",
         _by_passes(at_data_sheet),
     ),
-    Way("acceptance length", "The speedup is the acceptance length.", _by_length),
+    Predictor("acceptance length", "The speedup is the acceptance length.", _by_length),
 )
-"""The product's own way first."""
+"""The product first."""
