@@ -158,7 +158,7 @@ def test_the_picture_is_drawn(found: LoadPlan, tmp_path: Path) -> None:
 
 
 def test_the_command_prints_the_plan_and_commands_that_parse(run_main: Main) -> None:
-    words = ("plan", *NAMES, "--draft", "Qwen/Qwen3-0.6B", "--gpus", "2", "--concurrency", "1,4")
+    words = ("plan", *NAMES, "--methods", "ngram,draft_model,eagle3", "--gpus", "2", "--concurrency", "1,4")
     code, screen, _ = run_main(*words)
     assert code == 0
     assert max(map(len, screen.splitlines())) <= SCREEN
