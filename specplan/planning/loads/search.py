@@ -34,7 +34,7 @@ _BELOW: Final = "prompt-lookup"
 _LOST: Final = 0.8
 """Share of plain decoding's pace below which a kind is given up at larger loads, [-]."""
 _FAR_BEHIND: Final = 0.7
-"""Share of the best kind's tokens per second below which methods of the step level are given up at larger loads, [-]."""
+"""Share of the best kind's rate below which methods of the step level are given up at larger loads, [-]."""
 _CLOSE: Final = 0.01
 """Options nearer than this share count as equal, and the one that drafts less wins."""
 

@@ -214,8 +214,8 @@ def switch_off(plan: LoadPlan) -> str:
 
 
 def one_k(plan: LoadPlan) -> str:
-    """Return what one k for all loads would lose; empty where no tokens are drafted at two loads or more."""
-    drafting = [rows[0].option.configuration.k2 for _, rows in plan.loads if rows[0].option.configuration.k2 > 1]
+    """Return what one k for all loads would lose; empty where all have the same one, or none."""
+    drafting = {rows[0].option.configuration.k2 for _, rows in plan.loads if rows[0].option.configuration.k2 > 1}
     fixed = fixed_k(plan)
     if fixed is None or len(drafting) < 2:
         return ""
