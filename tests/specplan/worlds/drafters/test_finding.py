@@ -34,7 +34,7 @@ LLAMA, LMSYS = "meta-llama/Llama", "lmsys/SGLang-EAGLE3-Llama"
         ("Qwen/Qwen2.5-72B-Instruct", None, "Qwen/Qwen2.5-7B-Instruct"),  # smaller ones have another vocab_size
         ("Qwen/Qwen3-0.6B", None, None),
         ("microsoft/phi-4", None, None),
-        ("google/gemma-2-27b-it", None, None),  # gemma-2b is of another generation
+        ("google/gemma-2-27b-it", None, "google/gemma-2-2b-it"),  # gemma-2b is of another generation
         (f"{LLAMA}-4-Maverick-17B-128E-Instruct-FP8", "nvidia/Llama-4-Maverick-17B-128E-Eagle3", None),
     ],
 )
