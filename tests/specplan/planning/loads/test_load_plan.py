@@ -17,7 +17,7 @@ from calibrate.replay.trials import PLAIN
 from specplan.output import SCREEN
 from specplan.planning.loads.limits import LIMITS
 from specplan.planning.loads.load_plan import LoadPlan, LoadRow, plan_loads
-from specplan.planning.loads.options import considered, pays, rank
+from specplan.planning.loads.options import Place, considered, pays, rank
 from specplan.planning.loads.picture import draw_loads
 from specplan.planning.loads.schedule import Depths
 from specplan.planning.loads.statements import schedule_of
@@ -44,7 +44,7 @@ def rows(found: LoadPlan, place: int) -> dict[str, LoadRow]:
     return {row.option.kind: row for row in found.loads[place][1]}
 
 
-def place(row: LoadRow) -> tuple[bool, float, float]:
+def place(row: LoadRow) -> Place:
     seconds = row.served.mean("seconds")
     return rank(row.option.configuration, meets=row.meets, gain=row.gain.value, seconds=seconds)
 
