@@ -65,7 +65,7 @@ class WholeNumber(click.ParamType):  # type: ignore[type-arg]  # generic in newe
         """Return the integer; see `click.ParamType.convert`."""
         try:
             number = int(value)
-        except ValueError:
+        except (ValueError, TypeError, OverflowError):
             raise ParameterError(typed(param), value, self.rule) from None
         if not self.low <= number <= self.high:
             raise ParameterError(typed(param), number, self.rule)
@@ -85,7 +85,7 @@ class Number(click.ParamType):  # type: ignore[type-arg]  # generic in newer ver
         """Return the number; see `click.ParamType.convert`."""
         try:
             number = float(value)
-        except ValueError:
+        except (ValueError, TypeError):
             raise ParameterError(typed(param), value, self.rule) from None
         if not self._inside(number):
             raise ParameterError(typed(param), number, self.rule)

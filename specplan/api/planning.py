@@ -144,15 +144,20 @@ def plan_models(
     ParameterError : an unknown name, models that do not fit, or options that contradict each other.
     """
     from specplan.planning.loads.asked import deployment_plan
-    from specplan.planning.loads.asking import DEPLOYMENT, LOADS
+    from specplan.planning.loads.asking import DEPLOYMENT, LOADS, checked
     from theory.errors import ParameterError
 
     options = dict.fromkeys((*DEPLOYMENT, *LOADS))
     for name, value in deployment.items():
         if name not in options:
             raise ParameterError(name, value, f"is no option of a deployment: {', '.join(options)}")
-    if isinstance(deployment.get("acceptance"), Mapping):
-        deployment["acceptance"] = [f"{method}={value}" for method, value in deployment["acceptance"].items()]
-    counts = (concurrency,) if isinstance(concurrency, int) else tuple(concurrency)
-    asked = {**options, **deployment, "target": target, "gpu": gpu, "concurrency": ",".join(map(str, counts))}
-    return LoadsPlan(asked=deployment_plan(asked, methods, max_accuracy_loss))
+    if not isinstance(target, str | Path):
+        raise ParameterError("target", target, "must name a model")
+    given = deployment.get("acceptance")
+    if isinstance(given, Mapping):
+        deployment["acceptance"] = [f"{method}={value}" for method, value in given.items()]
+    elif isinstance(given, str):
+        deployment["acceptance"] = [given]
+    counts = concurrency if isinstance(concurrency, Sequence) and not isinstance(concurrency, str) else (concurrency,)
+    asked = {**options, **deployment, "target": str(target), "concurrency": ",".join(map(str, counts))}
+    return LoadsPlan(asked=deployment_plan({**checked(asked), "gpu": gpu}, methods, max_accuracy_loss))

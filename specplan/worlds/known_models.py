@@ -107,7 +107,7 @@ def base_name(name: str) -> str:
     ('Qwen/Qwen3-32B', 'Qwen/Qwen3-32B')
     """
     asked = name.strip().lower()
-    for ending in ("", *_SUFFIXES):
+    for ending in (*_SUFFIXES, ""):
         found = _found(asked.removesuffix(ending)) if asked.endswith(ending) else None
         if found is not None:
             return found[0]

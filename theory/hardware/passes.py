@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, fields
-from typing import Final, Literal
+from typing import Final
 
 from theory.hardware.engines import BLACKWELL, EngineConstants, engine_named
 from theory.hardware.formats import FORMATS, Precision
@@ -24,9 +24,8 @@ from theory.hardware.sharding import check_split
 from theory.hardware.sources import FittedOperators, OperatorSource
 from theory.hardware.work import Parallel, Work
 
-__all__ = ["Limit", "PassModel", "PassParts"]
+__all__ = ["PassModel", "PassParts"]
 
-Limit = Literal["bandwidth", "compute", "cache", "overhead"]
 _BF16: Final = FORMATS["bf16"]
 _WIDENING: Final = 2.0
 """Time of attention over a cache whose format the GPU cannot multiply, over that of attention alike, [-]: its numbers
@@ -127,19 +126,6 @@ class PassModel:
         Kernels widen them then, for several new tokens at once from a copy in bf16 and outside graphs.
         """
         return self.precision.cache == "fp8" and self.gpu.sheet.fp8 is None
-
-    def limit(self, work: Work) -> Limit:
-        """Return what most of the time is spent on: weights, arithmetic, cached tokens, or overheads."""
-        parts = self.parts(work)
-        rows = self._shared(work).rows
-        arithmetic = 2.0 * self.shape.active_parameters * rows / self.parallel.gpus / self.gpu.sheet.bf16
-        busy = parts.products + parts.experts + parts.head
-        spent: dict[Limit, float] = {
-            "cache": parts.attention,
-            "overhead": parts.sums + parts.layers + parts.sequences + parts.ungraphed,
-            "compute" if arithmetic > 0.5 * busy else "bandwidth": busy,
-        }
-        return max(spent, key=spent.__getitem__)
 
     def _shared(self, work: Work) -> Work:
         """The work of one of the copies of attention."""

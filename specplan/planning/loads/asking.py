@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -11,7 +12,7 @@ import click
 from specplan.output import InputName, OutputFile
 from specplan.ranges import GPUS, MILLISECONDS, PROBABILITY, RATE, TOKENS, ListOf, Number, WholeNumber
 
-__all__ = ["DEPLOYMENT", "LOADS", "deployment_options"]
+__all__ = ["DEPLOYMENT", "LOADS", "checked", "deployment_options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -92,6 +93,27 @@ DEPLOYMENT: Final = {
     ),
 }
 """Options that only go with ``--target``."""
+
+
+@cache
+def _parameters() -> dict[str, click.Parameter]:
+    command = click.command()(deployment_options(lambda **_options: None))
+    return {parameter.name or "": parameter for parameter in command.params}
+
+
+def checked(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options that came from Python as the command line would hand them on.
+
+    Raises
+    ------
+    ParameterError : a value outside the range of its option, or of another kind; the text names the option.
+    """
+    found = dict(asked)
+    for name, parameter in _parameters().items():
+        value = found.get(name)
+        if value is not None and not parameter.multiple:
+            found[name] = parameter.type.convert(value, parameter, None)
+    return found
 
 
 def deployment_options(command: F) -> F:

@@ -44,7 +44,7 @@ def runs_out(world: World, configuration: Configuration, tp: int, sequences: flo
         _of_products(model, work): parts.products + parts.experts + parts.head,
         "cache reads": parts.attention,
         "links": parts.sums,
-        "host": parts.layers + parts.sequences,
+        "host": parts.layers + parts.sequences + parts.ungraphed,
     }
     cost = world.round_cost(configuration, tp)
     if isinstance(cost, RoundCost):

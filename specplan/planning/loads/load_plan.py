@@ -18,7 +18,7 @@ from sim.operations import DRAFT, TARGET
 from sim.serving.answers import ServedLoad
 from sim.serving.arrivals import bursty_times
 from specplan.planning.loads.limits import Limit, runs_out
-from specplan.planning.loads.options import Considered, Option, considered, rank
+from specplan.planning.loads.options import Considered, Option, Place, considered, rank
 from specplan.planning.loads.schedule import Depths
 from specplan.planning.loads.search import Best, best_of_each_kind
 from specplan.planning.loads.simulating import Simulator, shares_of
@@ -300,7 +300,7 @@ class _Planner:
         )
 
 
-def _place(row: LoadRow) -> tuple[bool, float, float]:
+def _place(row: LoadRow) -> Place:
     """The place of a row in its table."""
     seconds = row.served.mean("seconds")
     return rank(row.option.configuration, meets=row.meets, gain=row.gain.value, seconds=seconds)

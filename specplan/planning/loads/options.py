@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from calibrate.replay.trials import PLAIN
 from sim.catalogue import Method, method
@@ -21,10 +21,13 @@ from theory.hardware.work import Parallel
 if TYPE_CHECKING:
     from specplan.worlds.request import Deployment
 
-__all__ = ["DEPTHS", "Considered", "Option", "considered", "pays", "rank", "room_of"]
+__all__ = ["DEPTHS", "Considered", "Option", "Place", "considered", "pays", "rank", "room_of"]
 
 _LEAST: Final = 0.01
 """Share by which a gain must exceed 1 to be one: simulations do not tell smaller ones from none."""
+
+Place: TypeAlias = tuple[bool, float, bool, float]
+"""The place of a row in its table; smaller ones come first."""
 
 DEPTHS: Final = (2, 3, 4, 6, 8)
 """Values of k1 to try: the gain is flat around its best."""
@@ -114,14 +117,15 @@ def pays(gain: float) -> bool:
     return gain > 1.0 + _LEAST
 
 
-def rank(configuration: Configuration, *, meets: bool, gain: float, seconds: float) -> tuple[bool, float, float]:
+def rank(configuration: Configuration, *, meets: bool, gain: float, seconds: float) -> Place:
     """Return the place of a row: what meets the bounds first, then by gain; plain decoding before what is no gain.
 
     >>> lookup = Configuration(method="prompt-lookup")
     >>> rank(PLAIN, meets=True, gain=1.0, seconds=2.0) < rank(lookup, meets=True, gain=1.01, seconds=1.0)
     True
     """
-    return not meets, -(1.0 + _LEAST if configuration == PLAIN else gain), seconds
+    plain = configuration == PLAIN
+    return not meets, -(1.0 + _LEAST if plain else gain), not plain, seconds
 
 
 def _drafts_on(deployment: Deployment, tp: int) -> bool:

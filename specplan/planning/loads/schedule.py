@@ -2,14 +2,14 @@
 
 The rate of a batch is tokens per pass over seconds per round, by the pass model and what is expected of acceptance; it
 is flat around its best. Among all schedules that lose at most `NOISE` of the best rate at each batch size the one is
-taken whose k rises least often with the batch, then the one that changes least often.
+taken whose k rises least often with the batch, then the one that changes least often, then the one that drafts least.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from calibrate.token_acceptance.schedule import Schedule
 from sim.configuration import Configuration
@@ -93,7 +93,9 @@ class Depths:
 
 
 def smoothed(rates: Sequence[Sequence[float]], noise: float) -> list[int]:
-    """Return a choice for each row whose rate is within ``noise`` of the row's best, with the fewest rises and changes.
+    """Return a place in each row whose rate is within ``noise`` of the row's best, with the fewest rises and changes.
+
+    Of those that rise and change as seldom the lowest places are taken.
 
     Parameters
     ----------
@@ -105,21 +107,22 @@ def smoothed(rates: Sequence[Sequence[float]], noise: float) -> list[int]:
     >>> smoothed([[1.0, 1.5], [1.0, 0.9], [1.0, 1.5]], 0.02)
     [1, 0, 1]
     """
-    paths: dict[int, tuple[tuple[int, int, float], list[int]]] = {}
+    paths: dict[int, _Path] = {}
     for row in rates:
-        best = max(row)
-        near = {place: 1.0 - rate / best for place, rate in enumerate(row) if rate >= best * (1.0 - noise)}
-        paths = {place: min(_extended(paths, place, loss)) for place, loss in near.items()}
-    return min(paths.values())[1]
+        near = [place for place, rate in enumerate(row) if rate >= max(row) * (1.0 - noise)]
+        paths = {place: min(_extended(paths, place)) for place in near}
+    return min(paths.values())[3]
 
 
-def _extended(
-    paths: dict[int, tuple[tuple[int, int, float], list[int]]], place: int, loss: float
-) -> list[tuple[tuple[int, int, float], list[int]]]:
-    """The paths so far, each with one more choice: rises, changes and losses, and the choices."""
+_Path: TypeAlias = tuple[int, int, int, list[int]]
+"""Rises, changes and the sum of places so far, and the places."""
+
+
+def _extended(paths: Mapping[int, _Path], place: int) -> list[_Path]:
+    """The paths so far, each with one more place."""
     if not paths:
-        return [((0, 0, loss), [place])]
+        return [(0, 0, place, [place])]
     return [
-        ((rises + (place > last), changes + (place != last), lost + loss), [*path, place])
-        for last, ((rises, changes, lost), path) in paths.items()
+        (rises + (place > last), changes + (place != last), total + place, [*path, place])
+        for last, (rises, changes, total, path) in paths.items()
     ]

@@ -33,6 +33,8 @@ _BELOW: Final = "prompt-lookup"
 """Decodes below steps: a second drafter beside that of steps has not been priced."""
 _LOST: Final = 0.8
 """Share of plain decoding's pace below which a kind is given up at larger loads, [-]."""
+_FAR_BEHIND: Final = 0.7
+"""Share of the best kind's rate below which methods of the step level are given up at larger loads, [-]."""
 _CLOSE: Final = 0.01
 """Options nearer than this share count as equal, and the one that drafts less wins."""
 
@@ -100,7 +102,7 @@ class _Search:
             below.append(best[0].configuration)
             yield best
         for name in self.found.step_methods:
-            if not self._is_lost(name):
+            if not (self._is_lost(name) or self._is_far_behind(name)):
                 yield from self._steps(name, below)
 
     def _steps(self, name: str, below: Sequence[Configuration]) -> Iterator[tuple[Option, float]]:
@@ -128,6 +130,12 @@ class _Search:
     def _is_lost(self, kind: str) -> bool:
         """Whether a kind was so far behind plain decoding at fewer answers that it does not come back."""
         return bool(self.before) and (kind not in self.before or self.before[kind][1] < _LOST * self.plain)
+
+    def _is_far_behind(self, name: str) -> bool:
+        """Whether steps, which take long to simulate, were far behind the best kind at fewer answers."""
+        best = max((rate for _, rate in self.before.values()), default=0.0)
+        own = [rate for option, rate in self.before.values() if option.configuration.method == name]
+        return bool(own) and max(own) < _FAR_BEHIND * best
 
     def _depth(self, kind: str) -> int:
         """The k1 at fewer answers."""

@@ -69,7 +69,10 @@ def plan_as_text(plan: LoadPlan, settings: Sequence[Settings]) -> str:
 
 
 def _wrapped(lines: Iterable[str]) -> Iterator[str]:
-    yield from (textwrap.fill(line, SCREEN, subsequent_indent="  ", break_on_hyphens=False) for line in lines)
+    yield from (
+        textwrap.fill(line, SCREEN, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)
+        for line in lines
+    )
 
 
 def title(deployment: Deployment) -> str:
@@ -211,12 +214,13 @@ def switch_off(plan: LoadPlan) -> str:
 
 
 def one_k(plan: LoadPlan) -> str:
-    """Return what one k for all loads would lose; empty where no tokens are drafted at two loads or more."""
-    drafting = [rows[0].option.configuration.k2 for _, rows in plan.loads if rows[0].option.configuration.k2 > 1]
+    """Return what one k for all loads would lose; empty where all have the same one, or none."""
+    drafting = {rows[0].option.configuration.k2 for _, rows in plan.loads if rows[0].option.configuration.k2 > 1}
     fixed = fixed_k(plan)
     if fixed is None or len(drafting) < 2:
         return ""
-    return f"Simpler: one k = {fixed.k} for all these loads loses at most {100.0 * fixed.loss:.0f} % of k by load."
+    loses = f"{100.0 * fixed.loss:.0f} % of what k by load gives"
+    return f"Simpler: one k = {fixed.k} for all these loads loses at most {loses}."
 
 
 def not_considered(plan: LoadPlan) -> Iterator[str]:

@@ -18,7 +18,7 @@ __all__ = ["HeadFound", "family_draft", "find_head"]
 
 _SMALLER: Final = 5.0
 """Active parameters of a target over those of a draft of its family, at least: nearer ones take too long to draft."""
-_FAMILY: Final = re.compile(r"(?:meta-)?([a-z]+-?\d+)")
+_FAMILY: Final = re.compile(r"(?:meta-)?([a-z]+-?\d+)(?!\d*b)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

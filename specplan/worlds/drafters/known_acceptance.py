@@ -56,7 +56,7 @@ def known_acceptances(texts: Sequence[str]) -> dict[str, KnownAcceptance]:
     ParameterError : an unknown method, one that comes twice, a value outside its convention's range.
     SchemaError : a file that cannot be read.
 
-    >>> known_acceptances(["mtp=0.5", "eagle3=1.75/round@2"])["eagle3"].per_position
+    >>> known_acceptances(["mtp=0.5", "eagle3=1.75/round@2"])["eagle3"].first(2)
     (0.5, 0.5)
     """
     found: dict[str, KnownAcceptance] = {}

@@ -122,7 +122,7 @@ def _speculation(
         return {**config, _TABLE: by_batch.plain()}, ["vLLM drafts by batch size as the table says"]
     if schedule is None or len(schedule.ranges) == 1:
         return config, []
-    table = json.dumps({_TABLE: schedule.plain()})
+    table = json.dumps({_TABLE: schedule.plain()}, separators=(",", ":"))
     return config, [f"from vLLM {first_with('vllm', _TABLE)} on the speculative configuration also takes {table}"]
 
 

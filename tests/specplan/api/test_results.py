@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
 from html.parser import HTMLParser
+from typing import Any
 
 import pytest
 
@@ -14,7 +16,7 @@ import specplan as sp
 from specplan.output import SCREEN, to_json
 from specplan.show.results.plans import ProfilePlan
 from specplan.show.results.result import Result, flat
-from theory.errors import ParameterError
+from theory.errors import ParameterError, SchemaError
 
 Main = Callable[..., tuple[int, str, str]]
 
@@ -177,3 +179,24 @@ def test_bad_arguments_are_refused() -> None:
     ):
         with pytest.raises(ParameterError, match=message):
             call()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"target": None}, "target=None must name a model"),
+        ({"gpus": float("nan")}, "--gpus"),
+        ({"gpus": float("inf")}, "--gpus"),
+        ({"context": "8k"}, "--context"),
+        ({"context": [8]}, "--context"),
+        ({"concurrency": "many"}, "--concurrency"),
+        ({"alpha1": object()}, "--alpha1"),
+        ({"acceptance": {"mtp": 1.5}}, "acceptance='mtp=1.5' must be a rate per token"),
+        ({"acceptance": "mtp"}, "No such file"),
+        ({"alpha2": 0.7}, "is no option of a deployment"),
+    ],
+)
+def test_arguments_of_plans_from_names_are_checked_as_options_are(options: dict[str, Any], message: str) -> None:
+    asked = {"target": "Qwen/Qwen3-8B", **options}
+    with pytest.raises((ParameterError, SchemaError), match=re.escape(message)):
+        sp.plan_models(**asked)

@@ -17,7 +17,7 @@ from calibrate.replay.trials import PLAIN
 from specplan.output import SCREEN
 from specplan.planning.loads.limits import LIMITS
 from specplan.planning.loads.load_plan import LoadPlan, LoadRow, plan_loads
-from specplan.planning.loads.options import considered, pays, rank
+from specplan.planning.loads.options import Place, considered, pays, rank
 from specplan.planning.loads.picture import draw_loads
 from specplan.planning.loads.schedule import Depths
 from specplan.planning.loads.statements import schedule_of
@@ -44,7 +44,7 @@ def rows(found: LoadPlan, place: int) -> dict[str, LoadRow]:
     return {row.option.kind: row for row in found.loads[place][1]}
 
 
-def place(row: LoadRow) -> tuple[bool, float, float]:
+def place(row: LoadRow) -> Place:
     seconds = row.served.mean("seconds")
     return rank(row.option.configuration, meets=row.meets, gain=row.gain.value, seconds=seconds)
 
@@ -158,7 +158,7 @@ def test_the_picture_is_drawn(found: LoadPlan, tmp_path: Path) -> None:
 
 
 def test_the_command_prints_the_plan_and_commands_that_parse(run_main: Main) -> None:
-    words = ("plan", *NAMES, "--draft", "Qwen/Qwen3-0.6B", "--gpus", "2", "--concurrency", "1,4")
+    words = ("plan", *NAMES, "--methods", "ngram,draft_model,eagle3", "--gpus", "2", "--concurrency", "1,4")
     code, screen, _ = run_main(*words)
     assert code == 0
     assert max(map(len, screen.splitlines())) <= SCREEN

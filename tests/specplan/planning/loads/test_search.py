@@ -64,6 +64,15 @@ def test_kinds_that_were_far_behind_are_given_up_and_depths_looked_for_nearby() 
     assert set(DEPTHS) > {4, 6, 8}
 
 
+def test_steps_far_behind_the_best_method_are_given_up_at_more_answers() -> None:
+    def heads_win(option: Option, answers: int) -> float:
+        return made_up(option, answers) * (3.0 if option.kind == "prompt-lookup" else 1.0)
+
+    few = best_of_each_kind(FOUND, heads_win, two, 2)
+    assert few["lr-async"][1] > few["autoregressive"][1], "steps gain, but a third of what tokens do"
+    assert set(best_of_each_kind(FOUND, heads_win, two, 3, few)) == {"autoregressive", "prompt-lookup"}
+
+
 def test_tokens_are_drafted_as_the_schedule_says_for_the_fullest_copy() -> None:
     asked = set()
 

@@ -16,6 +16,7 @@ from specplan.planning.loads.options import pays
 from specplan.planning.loads.schedule import NOISE, Depths, smoothed
 from specplan.planning.loads.statements import Pays
 from specplan.worlds.world import World
+from theory.hardware.engines import engine_named
 
 GAINS = st.dictionaries(st.sampled_from([2**i for i in range(9)]), st.floats(0.5, 3.0), min_size=1)
 
@@ -91,16 +92,17 @@ def test_depths_lose_at_most_the_noise(token: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "gpu_count", "sequences", "context", "limit"),
+    ("target", "version", "sequences", "context", "limit"),
     [
-        ("Qwen/Qwen3-32B", 1, 1, 100.0, "bandwidth"),
-        ("Qwen/Qwen3-32B", 1, 1000, 100.0, "arithmetic"),
-        ("Qwen/Qwen3-8B", 1, 64, 30_000.0, "cache reads"),
-        ("Qwen/Qwen3-0.6B", 1, 1, 100.0, "host"),
+        ("Qwen/Qwen3-32B", "0.18.0", 1, 100.0, "bandwidth"),
+        ("Qwen/Qwen3-32B", "0.18.0", 1000, 100.0, "arithmetic"),
+        ("Qwen/Qwen3-8B", "0.18.0", 64, 30_000.0, "cache reads"),
+        ("Qwen/Qwen3-0.6B", "0.18.0", 1, 100.0, "kernels"),
+        ("Qwen/Qwen3-0.6B", "0.11.1", 256, 100.0, "host"),
     ],
 )
-def test_what_runs_out_first(target: str, gpu_count: int, sequences: int, context: float, limit: str) -> None:
-    world = World(deployment(target=target, gpus=gpu_count))
+def test_what_runs_out_first(target: str, version: str, sequences: int, context: float, limit: str) -> None:
+    world = World(deployment(target=target, engine=engine_named("vllm", version)))
     assert runs_out(world, PLAIN, arrangement_of().tp, sequences, context) == limit
     assert limit in LIMITS
 

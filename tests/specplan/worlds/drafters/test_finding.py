@@ -34,6 +34,8 @@ LLAMA, LMSYS = "meta-llama/Llama", "lmsys/SGLang-EAGLE3-Llama"
         ("Qwen/Qwen2.5-72B-Instruct", None, "Qwen/Qwen2.5-7B-Instruct"),  # smaller ones have another vocab_size
         ("Qwen/Qwen3-0.6B", None, None),
         ("microsoft/phi-4", None, None),
+        ("google/gemma-2-27b-it", None, "google/gemma-2-2b-it"),  # gemma-2b is of another generation
+        (f"{LLAMA}-4-Maverick-17B-128E-Instruct-FP8", "nvidia/Llama-4-Maverick-17B-128E-Eagle3", None),
     ],
 )
 def test_what_exists_for_well_known_targets(target: str, head: str | None, draft: str | None) -> None:
