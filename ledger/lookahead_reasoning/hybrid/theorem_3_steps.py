@@ -303,9 +303,9 @@ CLAIMS: tuple[Claim, ...] = (
     proved_with_fix(
         "LR-T3i",
         formula=_STATIONARY,
-        verify=lambda: _STATIONARY,
+        verify=lambda: with_fix(searched(_STATIONARY), _stationary_at_real),
         correction_verify=_stationary_at_real,
-        mutants={"sign": partial(with_fix, lambda: _STATIONARY, lambda: _stationary_at_real(-1))},
+        mutants={"sign": partial(with_fix, lambda: searched(_STATIONARY), lambda: _stationary_at_real(-1))},
     ),
     proved(
         "LR-T3j",
