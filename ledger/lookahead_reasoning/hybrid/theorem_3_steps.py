@@ -23,7 +23,7 @@ from ledger.lookahead_reasoning.hybrid.lemmas_2_and_3 import unimodal_proof
 from ledger.lookahead_reasoning.hybrid.lemmas_5_and_6 import below_peak
 from ledger.lookahead_reasoning.hybrid.points import Synchronous, speedup, synchronous, threshold
 from ledger.proving.balls import point, simplest_between
-from ledger.proving.cases import Cases, Predicate, rows, walked
+from ledger.proving.cases import Cases, Predicate, rows, searched, walked
 from ledger.proving.combine import refutation
 from ledger.proving.deferred import sp
 from ledger.proving.formulas import between
