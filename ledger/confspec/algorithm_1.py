@@ -18,7 +18,6 @@ from ledger.proving.tools import all_of, exhaustive, identity
 
 __all__ = ["CLAIMS"]
 
-
 _HALF = Fraction(1, 2)
 
 

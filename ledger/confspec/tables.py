@@ -23,7 +23,6 @@ from theory.published.confspec import BENCHMARKS, PROBLEMS, SAMPLES, TABLES, acc
 
 __all__ = ["CLAIMS"]
 
-
 Failure = tuple[str, dict[str, str]] | None
 """What went wrong and the printed cells that show it; None when the check passes."""
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from typing import Final
 
 from ledger.ledger import Claim, Evidence
 from ledger.proving.cases import Cases, Predicate, grid, rows, searched, walked
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between, whole
-from ledger.proving.once import once
 from ledger.proving.records import proved, refuted, repaired, verified
 from ledger.proving.rounding import printed
 from ledger.proving.symbolic import nonnegative
@@ -50,7 +49,7 @@ def _pipeline() -> Cases:
 _PIPELINE: Final = _pipeline()
 
 
-@once
+@cache
 def _tree(form: Callable[[int, int], int] | None = None) -> Cases:
     """Nodes of the tree counted one by one against W (W^k - 1) / (W - 1), k for W = 1."""
 
@@ -207,7 +206,7 @@ CLAIMS: tuple[Claim, ...] = (
     proved("CS-M1", formula=_memory(), mutants={"1": partial(_memory, "1")}),
     proved(
         "CS-T1",
-        formula=_tree(),
+        formula=_tree(None),
         verify=_verify_tree,
         mutants={"beams": partial(_verify_tree, lambda w, depth: w * depth)},
     ),

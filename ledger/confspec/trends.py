@@ -6,12 +6,11 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from typing import Final
 
 from ledger.ledger import Claim, Evidence
 from ledger.proving.cases import Cases, grid, rows, walked
-from ledger.proving.once import once
 from ledger.proving.records import corrected, proved, verified
 from ledger.proving.tools import exhaustive
 from theory.published.confspec import BENCHMARKS, accuracies, speedups
@@ -123,7 +122,7 @@ def _lost(draft: str, column: int) -> Fraction:
     return Fraction(accuracies("7", "Target Model")[column]) - Fraction(accuracies("7", draft)[column])
 
 
-@once
+@cache
 def _loses(points: str, draft: str, *, at_least: bool) -> Cases:
     return Cases(
         text=f"{draft} loses at {'least' if at_least else 'most'} {points} points on each benchmark",

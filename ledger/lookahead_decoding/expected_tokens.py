@@ -12,13 +12,14 @@ from functools import partial
 from typing import Any
 
 from ledger.ledger import Claim, Evidence
+from ledger.lookahead_decoding.forms import single
 from ledger.proving.cases import Cases, Predicate, grid, searched
 from ledger.proving.deferred import sp
 from ledger.proving.formulas import between, one_of, whole
 from ledger.proving.records import proved, refuted
 from ledger.proving.tools import all_of, exhaustive, identity
 
-__all__ = ["CLAIMS"]
+__all__ = ["CLAIMS", "multi"]
 
 _RATES = (Fraction(1, 3), Fraction(1, 2), Fraction(3, 4))
 _HALF = Fraction(1, 2)
@@ -29,11 +30,8 @@ ClosedMulti = Callable[[Any, Any, Any], Any]
 """(alpha, gamma, b) -> expected tokens; gamma is an integer."""
 
 
-def _single(alpha: Any, gamma: Any) -> Any:
-    return (1 - alpha ** (gamma + 1)) / (1 - alpha)
-
-
-def _multi(alpha: Any, gamma: Any, b: Any) -> Any:
+def multi(alpha: Any, gamma: Any, b: Any) -> Any:
+    """Equation 5 for a whole number gamma."""
     return gamma + 1 - sum((1 - alpha**i) ** b for i in range(1, gamma + 1))
 
 
@@ -68,7 +66,7 @@ def _matches_enumeration(closed: ClosedMulti, most_bits: int, *, single: bool = 
     return exhaustive(holds, ranges, what=f"closed form = walk over all acceptance patterns (rates {rates})")
 
 
-def _verify_single(closed: Closed = _single, last_exponent: int = 0) -> Evidence:
+def _verify_single(closed: Closed = single, last_exponent: int = 0) -> Evidence:
     """Induction on gamma: both sides are 1 at gamma = 0 and grow by alpha**(gamma + 1)."""
     from ledger.lookahead_decoding.statements import alpha, expected_tokens_single, gamma
 
@@ -87,14 +85,14 @@ def _verify_single(closed: Closed = _single, last_exponent: int = 0) -> Evidence
 
 def _truth(x: Fraction, gamma: int, b: int) -> Fraction:
     """The mean over beta in {0, x}, each with probability 1/2."""
-    return Fraction(_multi(Fraction(0), gamma, b) + _multi(x, gamma, b)) / 2
+    return Fraction(multi(Fraction(0), gamma, b) + multi(x, gamma, b)) / 2
 
 
 def _mixture(*, b: int, longest: int = 12, equality: bool = True) -> Predicate:
     """The formula at E(beta) against the truth; a mutant knows short drafts only, the correction a bound."""
 
     def pooled(x: Fraction, gamma: Fraction, b: Fraction) -> bool:
-        formula, truth = _multi(x / 2, int(gamma), int(b)), _truth(x, int(gamma), int(b))
+        formula, truth = multi(x / 2, int(gamma), int(b)), _truth(x, int(gamma), int(b))
         return bool(formula == truth if equality else formula <= truth)
 
     return Predicate(
@@ -107,7 +105,7 @@ def _mixture(*, b: int, longest: int = 12, equality: bool = True) -> Predicate:
 
 
 def _explain_mixture(x: Fraction, gamma: Fraction, b: Fraction) -> str:
-    formula = _multi(x / 2, int(gamma), int(b))
+    formula = multi(x / 2, int(gamma), int(b))
     return f"a true mean of {_truth(x, int(gamma), int(b))} tokens against {formula} from the formula"
 
 
@@ -142,7 +140,7 @@ def _verify_jensen(coefficient: int = 1) -> Evidence:
 
 def _excess(gamma: int) -> Fraction:
     """Equation 5 at the mean minus the truth, b = 2, beta in {0, 1}."""
-    return Fraction(_multi(_HALF, gamma, 2)) - _truth(Fraction(1), gamma, 2)
+    return Fraction(multi(_HALF, gamma, 2)) - _truth(Fraction(1), gamma, 2)
 
 
 _NO_DIRECTION = Cases(
@@ -160,12 +158,12 @@ def _verify_ceiling(numerator: int = 1) -> Evidence:
     ceiling = numerator / (1 - alpha)
     gap = alpha ** (gamma + 1) / (1 - alpha)
     return all_of(
-        identity(ceiling - _single(alpha, gamma) - gap, "ceiling - E = alpha^(gamma+1) / (1 - alpha) > 0"),
+        identity(ceiling - single(alpha, gamma) - gap, "ceiling - E = alpha^(gamma+1) / (1 - alpha) > 0"),
         identity(gap.subs(gamma, gamma + 1) - alpha * gap, "the gap shrinks by alpha per token"),
     )
 
 
-def _verify_multi(closed: ClosedMulti = _multi) -> Evidence:
+def _verify_multi(closed: ClosedMulti = multi) -> Evidence:
     """Enumeration, and Abel summation by induction on gamma with p_gamma, p_(gamma+1) as free symbols."""
     from ledger.lookahead_decoding import statements as ld
 
@@ -192,7 +190,7 @@ def _verify_one_sequence(b: int = 1) -> Evidence:
     growth = 1 - (1 - alpha ** (gamma + 1)) ** b
     return all_of(
         identity(growth - alpha ** (gamma + 1), f"growth of Eq. 5 at b = {b} against Eq. 4"),
-        identity(_multi(alpha, 0, b) - _single(alpha, 0), "both are 1 at gamma = 0"),
+        identity(multi(alpha, 0, b) - single(alpha, 0), "both are 1 at gamma = 0"),
     )
 
 
@@ -201,7 +199,7 @@ def _copies(*, copies: bool = True) -> Predicate:
 
     def as_printed(alpha: Fraction, gamma: Fraction, b: Fraction) -> bool:
         truth = _enumerated(alpha, int(gamma), 1 if copies else int(b))
-        return bool(_multi(alpha, int(gamma), int(b)) == truth)
+        return bool(multi(alpha, int(gamma), int(b)) == truth)
 
     return Predicate(
         text="equal acceptance rates suffice (the sequences are equal)",
@@ -209,7 +207,7 @@ def _copies(*, copies: bool = True) -> Predicate:
         domain={"alpha": between(0, 1), "gamma": whole(1, 3), "b": whole(2, 3)},
         at=[{"alpha": _HALF, "gamma": g, "b": b} for g, b in ((1, 2), (2, 2))],
         explain=lambda alpha, gamma, b: (
-            f"{_enumerated(alpha, int(gamma), 1)} tokens against {_multi(alpha, int(gamma), int(b))}"
+            f"{_enumerated(alpha, int(gamma), 1)} tokens against {multi(alpha, int(gamma), int(b))}"
         ),
     )
 

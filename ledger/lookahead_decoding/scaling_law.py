@@ -15,6 +15,7 @@ from functools import partial
 from flint import arb
 
 from ledger.ledger import Claim, Evidence, Verdict
+from ledger.lookahead_decoding.expected_tokens import multi
 from ledger.proving.balls import point, precision
 from ledger.proving.cases import Cases, Predicate, rows, searched
 from ledger.proving.deferred import sp
@@ -52,11 +53,6 @@ def _unbounded(alpha: arb, b: int) -> arb:
 
 def _harmonic(b: int) -> Fraction:
     return sum((Fraction(1, k) for k in range(1, b + 1)), Fraction(0))
-
-
-def _exact(alpha: Fraction, gamma: int, b: int) -> Fraction:
-    """Equation 5 in rationals."""
-    return gamma + 1 - sum(((1 - alpha**i) ** b for i in range(1, gamma + 1)), Fraction(0))
 
 
 def _band_parts() -> tuple[Part, ...]:
@@ -101,7 +97,7 @@ def _verify_band(upper: Fraction = Fraction(1), base: int | None = None) -> Evid
 
 def _saved(alpha: Fraction, gamma: Fraction, factor: Fraction, *, of_steps: bool) -> tuple[Fraction, Fraction]:
     """What b from 1 to ``factor`` and from there to its square adds in tokens per step (saves in steps per token)."""
-    tokens = [_exact(alpha, int(gamma), int(factor) ** k) for k in range(3)]
+    tokens = [multi(alpha, int(gamma), int(factor) ** k) for k in range(3)]
     values = [-1 / t for t in tokens] if of_steps else tokens
     return values[1] - values[0], values[2] - values[1]
 
@@ -130,7 +126,7 @@ _OCTAVES = _octaves(of_steps=True)
 
 def _gain(alpha: Fraction, gamma: Fraction, b: Fraction) -> Fraction:
     """Tokens that a doubling of b adds."""
-    return _exact(alpha, int(gamma), 2 * int(b)) - _exact(alpha, int(gamma), int(b))
+    return multi(alpha, int(gamma), 2 * int(b)) - multi(alpha, int(gamma), int(b))
 
 
 _SATURATION = Predicate(
@@ -201,7 +197,7 @@ def _verify_alone(gap_factor: int = 1) -> Evidence:
 
     def holds(tenths: int, gamma: int, b: int) -> bool:
         alpha = Fraction(tenths, 10)
-        gap = gamma + 1 - _exact(alpha, gamma, b)
+        gap = gamma + 1 - multi(alpha, gamma, b)
         return 0 < gap * gap_factor <= gamma * (1 - alpha**gamma) ** b
 
     grid = {"tenths": range(1, 10), "gamma": range(1, 5), "b": (1, 2, 7, 30)}
@@ -227,7 +223,7 @@ def _fitted(alpha: Fraction, f: Fraction) -> Cases:
     """Prediction for N = 5, W = G = 15 against the published compression of Table 3, tag 8."""
 
     def near(alpha: Fraction, f: Fraction, published: str) -> bool:
-        predicted = (f - 1 + _exact(alpha, 4, 15)) / f
+        predicted = (f - 1 + multi(alpha, 4, 15)) / f
         return max(abs(predicted / end - 1) for end in printed(published)) < Fraction(2, 100)
 
     return Cases(
@@ -243,7 +239,7 @@ _FITTED = _fitted(**_SETTING)
 
 def _fit(fitted: Cases = _FITTED) -> Evidence:
     (case,) = fitted.cases()
-    predicted = float((case["f"] - 1 + _exact(case["alpha"], 4, 15)) / case["f"])
+    predicted = float((case["f"] - 1 + multi(case["alpha"], 4, 15)) / case["f"])
     off = max(abs(predicted / float(end) - 1) for end in printed(case["published"]))
     what = f"predicted S = {predicted:.3f} against {case['published']} published: at most {100 * off:.1f} % off"
     return numeric(fitted.holds(case), what=what, effort={"points": 1})

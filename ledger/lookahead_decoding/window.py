@@ -15,7 +15,6 @@ from ledger.proving.tools import identity
 
 __all__ = ["CLAIMS"]
 
-
 _TOKENS = 3
 """Positions of the exhaustive runs, on two tokens: 128 greedy targets."""
 _REACH = "outputs of three tokens of two letters"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
 
 from ledger.ledger import Claim, Evidence
 from ledger.lookahead_reasoning import exact
-from ledger.proving.cases import Predicate, searched
+from ledger.proving.cases import Predicate, grid, searched
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between
 from ledger.proving.formulas import Formula
@@ -23,18 +23,6 @@ _COSTS = ("2/5", "1/2", "1/4", "1/3", "3/5", "1/10", "5/6")
 Closed = Callable[..., Fraction]
 
 
-def _points(**axes: tuple[str, ...]) -> Iterator[dict[str, str]]:
-    """The grid of the axes, first axis slowest."""
-    grid: list[dict[str, str]] = [{}]
-    for name, values in axes.items():
-        grid = [{**point, name: value} for point in grid for value in values]
-    yield from grid
-
-
-def _integers(low: int, high: int) -> tuple[str, ...]:
-    return tuple(str(i) for i in range(low, high + 1))
-
-
 def _cycle_speedup(alpha: Fraction, c: Fraction, drafts: int) -> Fraction:
     """Algorithm 1, enumerated: first rejection at draft j emits j + 1 steps, no rejection emits drafts + 1."""
     emitted = sum(((j + 1) * alpha**j * (1 - alpha) for j in range(drafts)), (drafts + 1) * alpha**drafts)
@@ -47,7 +35,7 @@ def _cycle_model(closed: Closed, extra: int, what: str) -> Evidence:
     def holds(alpha: Fraction, c: Fraction, k: Fraction) -> bool:
         return closed(alpha, c, int(k)) == _cycle_speedup(alpha, c, int(k) - 1 + extra)
 
-    grid = _points(alpha=_ALPHAS, c=_COSTS, k=_integers(1, 9))
+    points = grid(alpha=_ALPHAS, c=_COSTS, k=range(1, 10))()
     a = sp.Symbol("alpha", positive=True)
     k = sp.Symbol("k", positive=True, integer=True)
 
@@ -57,7 +45,7 @@ def _cycle_model(closed: Closed, extra: int, what: str) -> Evidence:
     # one more draft turns the outcome "all k - 1 accepted" (k steps) into rejected (k steps) or accepted (k + 1 steps)
     gain = k * a ** (k - 1) * (1 - a) + (k + 1) * a**k - k * a ** (k - 1)
     return screened(
-        refute(holds, grid, what=what),
+        refute(holds, points, what=what),
         identity(emitted(k + 1) - emitted(k) - gain, "one more draft adds alpha**k expected steps"),
         identity(emitted(sp.Integer(1)) - 1, "no draft emits one step"),
         detail="Induction on the number of drafts; a cycle lasts c per draft plus one target step",
@@ -71,7 +59,7 @@ def _k1_is_gamma1(printed: Formula, offset: int) -> Evidence:
         formula = exact.f_sync(alpha, c, int(gamma1) + offset)
         return f"the cycle gives {_cycle_speedup(alpha, c, int(gamma1))}, the formula {formula}"
 
-    points = _points(alpha=_ALPHAS, c=("1/4", "1/2"), gamma1=_integers(1, 5))
+    points = grid(alpha=_ALPHAS, c=("1/4", "1/2"), gamma1=range(1, 6))()
     what = f"Algorithm 1 with gamma1 drafts has the speedup f_sync(gamma1{f' + {offset}' if offset else ''})"
     return searched(printed, *points, explain=explain, text=what)
 
@@ -86,7 +74,7 @@ def _bound(ceiling: Callable[[Fraction], Fraction], *, c_low: str = "0") -> Evid
     n = sp.Symbol("gamma", positive=True)
     search = refute(
         holds,
-        _points(alpha=("1/2", "9/10", "1/10"), c=(c_low, "0", "1/10", "1"), gamma=("0", "1", "4", "30")),
+        grid(alpha=("1/2", "9/10", "1/10"), c=(c_low, "0", "1/10", "1"), gamma=("0", "1", "4", "30"))(),
         what="g(gamma) stays below the bound",
     )
     # q stands for alpha**(gamma+1), any value in (0, 1)
@@ -113,7 +101,7 @@ def _only_without_draft_cost(c: str) -> Evidence:
     short = (1 - a**2) / (1 - a) - (1 - a * (a + (1 - a) * q)) / ((1 - a) * (1 + x * n))
     long = 1 / ((1 - a) * (1 + x)) - (1 - q) / ((1 - a) * (1 + x * (1 + n)))
     return screened(
-        refute(holds, _points(alpha=("1/2", "9/10"), gamma=("0", "1", "2", "8")), what=f"a gap remains at c = {c}"),
+        refute(holds, grid(alpha=("1/2", "9/10"), gamma=("0", "1", "2", "8"))(), what=f"a gap remains at c = {c}"),
         lambda: prove_sign(short, unit=("alpha", "q", "m"), what="gamma = m <= 1: g < (1-alpha**2)/(1-alpha)"),
         lambda: prove_sign(long, unit=("alpha", "q"), what="gamma = 1 + m: g < 1/((1-alpha)(1+c))"),
         _limit_without_cost,
@@ -132,7 +120,7 @@ def _additional_tokens(printed: Formula, offset: int) -> Evidence:
     """k2 additional tokens have the speedup g(k2 + offset)."""
     return searched(
         printed,
-        *_points(alpha=_ALPHAS, c=("0", "1/5"), k2=_integers(1, 6)),
+        *grid(alpha=_ALPHAS, c=("0", "1/5"), k2=range(1, 7))(),
         text=f"k2 additional tokens per target pass have the speedup g(k2{f' + {offset}' if offset else ''})",
         explain=lambda alpha, c, k2: (
             f"a draft of length {k2} gives {exact.g_background(alpha, c, int(k2))}, the formula "
@@ -173,7 +161,7 @@ def _whole_sequence(ratio_power: int) -> Evidence:
 
     a, n = sp.symbols("alpha gamma", positive=True)
     return screened(
-        refute(holds, _points(alpha=_ALPHAS, gamma=_integers(0, 8)), what="the chance of full acceptance is geometric"),
+        refute(holds, grid(alpha=_ALPHAS, gamma=range(0, 9))(), what="the chance of full acceptance is geometric"),
         identity(a ** (n + 1) - a * a**n, "alpha**(gamma+1) = alpha alpha**gamma"),
         identity((1 - a**n) / (1 - a) * (1 - a) - (1 - a**n), "P(a rejection among gamma) = 1 - alpha**gamma"),
     )
@@ -188,7 +176,7 @@ def _returns(sign: int) -> Evidence:
         here, later = (exact.g(alpha, c, peak + int(past) + i) for i in (0, 1))
         return bool(sign * (here - later) > 0)
 
-    points = _points(alpha=("1/2", "4/5"), c=("1/10", "1/4"), past=_integers(1, 6))
+    points = grid(alpha=("1/2", "4/5"), c=("1/10", "1/4"), past=range(1, 7))()
     return screened(refute(holds, points, what="g falls past its peak"), _additional_tokens_identity, unimodal_proof)
 
 
@@ -202,7 +190,7 @@ def _neutral(switch: str) -> Predicate:
         text=f"f(1) = g(1) = 1 with the switching point {switch}(1/c1)",
         test=all_one,
         domain={"alpha": between(0, 1), "c": between(0, 1)},
-        at=[*_points(alpha=_ALPHAS, c=("2/5", "1/4", "3/5", "9/10"))],
+        at=[*grid(alpha=_ALPHAS, c=("2/5", "1/4", "3/5", "9/10"))()],
         explain=lambda alpha, c: f"f_async(1) = {exact.f_async(alpha, c, 1, switch='floor')}",
     )
 

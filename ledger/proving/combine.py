@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from fractions import Fraction
+from types import FunctionType
 
 from ledger.ledger import Evidence, Verdict
 
-__all__ = ["Part", "all_of", "counterexample", "made", "numeric", "refutation", "screened", "with_fix"]
+__all__ = ["Part", "all_of", "counterexample", "made", "numeric", "refutation", "screened", "settled", "with_fix"]
 
 Part = Evidence | Callable[[], Evidence]
 """A piece of evidence, or a call that makes it: later parts are not run once a part has failed."""
@@ -68,8 +70,17 @@ def with_fix(printed: Part, fixed: Part) -> Evidence:
 
 
 def made(part: Part) -> Evidence:
-    """Run the part if it is a call."""
-    return part if isinstance(part, Evidence) else part()
+    """Run the part if it is a call; a function of a module comes to the same each time, and is run once."""
+    if isinstance(part, Evidence):
+        return part
+    lasting = isinstance(part, FunctionType) and part.__qualname__ == part.__name__ != "<lambda>"
+    return settled(part) if lasting else part()
+
+
+@functools.cache
+def settled(part: Callable[[], Evidence]) -> Evidence:
+    """Evidence of a part that many claims share, derived once in a process."""
+    return part()
 
 
 def screened(search: Part, *parts: Part, detail: str = "") -> Evidence:

@@ -43,17 +43,18 @@ def read(text: str, forms: str = "") -> sympy.Basic:
     (0 < x**2) & (x**2 < 1/2)
     """
     try:
-        return _Reader(forms, {}).visit(ast.parse(text, mode="eval").body)  # type: ignore[no-any-return]
+        return _Reader(forms, {}).visit(ast.parse(text, mode="eval").body)
     except (SyntaxError, KeyError) as error:
         raise ParameterError("relation", text, f"must be a formula in Python's notation; it stops at {error}") from None
 
 
-def _function(name: str, forms: str) -> Callable[..., Any]:
+def _function(name: str, forms: str) -> Any:
     """The function that a text calls by this name."""
-    if name in _FUNCTIONS or not forms:
-        return {each: getattr(sp, each) for each in _FUNCTIONS}[name]
-    module = importlib.import_module(f"ledger.{forms}.forms")
-    return {each: getattr(module, each) for each in module.__all__}[name]
+    named = {each: getattr(sp, each) for each in _FUNCTIONS}
+    if name not in named and forms:
+        module = importlib.import_module(f"ledger.{forms}.forms")
+        named = {each: getattr(module, each) for each in module.__all__}
+    return named[name]
 
 
 class _Reader(ast.NodeVisitor):

@@ -9,16 +9,16 @@ for a part of a proof, ``prove_sign``, ``prove_descent``) live in ``symbolic``, 
 
 from __future__ import annotations
 
-import itertools
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from flint import arb
 
 from ledger.ledger import Evidence, Verdict
 from ledger.proving.balls import Rational, ball, point, precision, simplest_between
-from ledger.proving.combine import Part, all_of, counterexample, made, numeric, refutation, screened, with_fix
+from ledger.proving.cases import Cases, grid, searched, walked
+from ledger.proving.combine import Part, all_of, counterexample, numeric, refutation, screened, with_fix
 from ledger.proving.symbolic import identity, prove_descent, prove_identity, prove_sign
 
 __all__ = [
@@ -179,19 +179,11 @@ def refute(
     -------
     ``false`` with the first failing candidate; ``open`` when the claim holds at all of them, which proves nothing.
     """
-    tried = 0
-    for candidate in candidates:
-        values = {name: Fraction(x) for name, x in candidate.items()}
-        tried += 1
-        if not holds(**values):
-            tail = "" if explain is None else f": {explain(**values)}"
-            return refutation(what, values, {"points": tried}, tail=tail)
-    return Evidence(
-        verdict=Verdict.OPEN,
-        method="exact counterexample",
-        detail=f"{what}: no counterexample among {tried} exact points",
-        effort={"points": tried},
-    )
+
+    def exact() -> Iterator[dict[str, Fraction]]:
+        return ({name: Fraction(value) for name, value in point.items()} for point in candidates)
+
+    return searched(Cases(text=what, test=holds, cases=exact, where="", explain=explain))
 
 
 def exhaustive(
@@ -217,26 +209,8 @@ def exhaustive(
     ``false`` at the first failing point; otherwise the verdict of the tail. Without one, ``verified`` where a reach
     is given, and ``proved`` where the ranges hold every case there is, as the rows of a table do.
     """
-    names = tuple(ranges)
-    count = 0
-    for combination in itertools.product(*ranges.values()):
-        count += 1
-        if not holds(**dict(zip(names, combination, strict=True))):
-            failing = {name: Fraction(x) for name, x in zip(names, combination, strict=True)}
-            return refutation(what, failing, {"points": count})
-    closed = None if tail is None else made(tail)
-    text = f"{what}: holds at all {count} integer points"
-    if closed is None:
-        verdict = Verdict.VERIFIED if reach else Verdict.PROVED
-        text += f", that is, for {reach}" if reach else ""
-        return Evidence(verdict=verdict, method="exhaustive", detail=text, effort={"points": count})
-    return Evidence(
-        verdict=closed.verdict,
-        method=f"exhaustive and {closed.method}",
-        detail=f"{text}; beyond them, {closed.detail}",
-        counterexample=closed.counterexample,
-        effort={"points": count, **closed.effort},
-    )
+    cases = Cases(text=what, test=holds, cases=grid(**ranges), where=reach, partial=bool(reach))
+    return walked(cases, tail=tail)
 
 
 def _box_text(box: Box) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from fractions import Fraction
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from ledger import runner
 from ledger.ledger import PAPERS, Claim, Evidence, Mutant, Verdict, claims
 from ledger.proving.cases import Cases, Predicate, Statement
+from ledger.proving.combine import settled
 from ledger.proving.formulas import Formula
 from ledger.runner import Verification
 
@@ -38,7 +40,7 @@ NEAR = {
 
 
 @pytest.mark.parametrize("item", claims(), ids=lambda item: item.id)
-def test_claim(item: Claim, verified: Callable[[str], Verification], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_claim(item: Claim, verified: Callable[[str], Verification]) -> None:
     result = verified(item.id)
     _derives_again(item, result)
     for mutant in item.mutants:
@@ -47,7 +49,7 @@ def test_claim(item: Claim, verified: Callable[[str], Verification], monkeypatch
         _is_tried(name, formula)
     if item.needs_correction and item.formula is not None:
         _fails_at_its_counterexample(item.formula, result.evidence)
-    _walks_its_cases(item, monkeypatch)
+    _walks_its_cases(item)
 
 
 def _derives_again(item: Claim, result: Verification) -> None:
@@ -110,21 +112,26 @@ def _point(formula: Statement, shown: Mapping[str, str]) -> Mapping[str, Fractio
     return {name: Fraction(value) for name, value in shown.items()}
 
 
-def _walks_its_cases(item: Claim, monkeypatch: pytest.MonkeyPatch) -> None:
+def _walks_its_cases(item: Claim) -> None:
     """The other answer in every case gives another verdict: there is one test, not two."""
     if isinstance(item.formula, Cases):
-        _answer_otherwise(monkeypatch, item.formula, item.needs_correction)
-        assert item.verify().verdict is not item.verdict
+        with _answering(item.formula, item.needs_correction):
+            assert item.verify().verdict is not item.verdict
     if isinstance(item.correction_formula, Cases):
         assert item.correction_verify is not None
-        _answer_otherwise(monkeypatch, item.correction_formula, False)
-        assert item.correction_verify().verdict not in {Verdict.PROVED, Verdict.VERIFIED}
+        with _answering(item.correction_formula, False):
+            assert item.correction_verify().verdict not in {Verdict.PROVED, Verdict.VERIFIED}
 
 
-def _answer_otherwise(monkeypatch: pytest.MonkeyPatch, cases: Statement, answer: bool) -> None:
-    """One answer in every case of these, whatever their test says."""
+@contextmanager
+def _answering(cases: Statement, answer: bool) -> Iterator[None]:
+    """One answer in every case of these, whatever their test says; nothing derived before or now is kept."""
     true = Cases.holds
-    monkeypatch.setattr(Cases, "holds", lambda self, case: answer if self is cases else true(self, case))
+    settled.cache_clear()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Cases, "holds", lambda self, case: answer if self is cases else true(self, case))
+        yield
+    settled.cache_clear()
 
 
 def test_every_claim_has_a_formula_or_says_why_not() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 import sympy as sp
@@ -15,7 +15,7 @@ from ledger import readme, texts
 from ledger.ledger import PAPERS, Claim, Evidence, Mutant, Verdict, claim, claim_modules, claims
 from ledger.lookahead_reasoning import exact
 from ledger.lookahead_reasoning.hybrid import theorem_4
-from ledger.proving.combine import all_of, screened, with_fix
+from ledger.proving.combine import all_of, screened, settled, with_fix
 from ledger.proving.records import refuted
 from ledger.runner import Verification, verify_all, verify_claim
 from ledger.specs import statements as specs_statements
@@ -124,6 +124,15 @@ def test_a_step_that_fails_after_the_search_leaves_the_claim_open() -> None:
     assert "a step of the proof fails" in evidence.detail
 
 
+@pytest.fixture
+def afresh() -> Iterator[None]:
+    """Nothing derived by another test is kept, nor what this one derives."""
+    settled.cache_clear()
+    yield
+    settled.cache_clear()
+
+
+@pytest.mark.usefixtures("afresh")
 def test_a_shifted_closed_form_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """LR-T2b ties the exact S2 that other claims use to the timeline."""
     true = exact.f_saturated
@@ -131,6 +140,7 @@ def test_a_shifted_closed_form_is_noticed(monkeypatch: pytest.MonkeyPatch) -> No
     assert claim("LR-T2b").verify().verdict is Verdict.FALSE
 
 
+@pytest.mark.usefixtures("afresh")
 def test_a_bound_without_the_reward_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """SPECS-T1 measures the divergence against the statement itself: kappa = C for C exp(beta R) is too small."""
     true = specs_statements.kl_bound

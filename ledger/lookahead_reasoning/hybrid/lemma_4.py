@@ -134,6 +134,7 @@ def _constants(*printed: tuple[str, int, int, str]) -> Cases:
         test=lambda **case: _rounds(**case).verdict is Verdict.PROVED,
         cases=rows(*(dict(zip(names, (Fraction(row[0]), *row[1:]), strict=True)) for row in printed)),
         where="the printed constants of part 3",
+        explain=lambda **case: _rounds(**case).detail,
     )
 
 
@@ -141,10 +142,6 @@ _TEN, _TEN_ROUNDED = _constants(("4/5", 10, 10, "0.26")), _constants(("4/5", 10,
 _TEN_MENDED = _constants(("4/5", 10, 10, "0.2684"))
 _SIX_AND_EIGHT = _constants(("4/5", 6, 10, "0.48"), ("4/5", 8, 10, "0.36"))
 _SIX_AND_EIGHT_MENDED = _constants(("4/5", 6, 6, "0.48"), ("4/5", 8, 8, "0.36"))
-
-
-def _verify_constants(printed: Cases) -> Evidence:
-    return walked(printed, explain=lambda **case: _rounds(**case).detail)
 
 
 def _bound_from_ten(x_from: str) -> Evidence:
@@ -172,7 +169,7 @@ def _interval_at_two(low: str, high: str) -> Evidence:
 def _at_two(low: str, high: str, enclosing: str) -> Evidence:
     """The rounded ends and the enclosing interval of a(alpha, 2)."""
     return all_of(
-        lambda: _verify_constants(_constants(("0.52", 2, 2, low), ("0.8", 2, 2, high))),
+        lambda: walked(_constants(("0.52", 2, 2, low), ("0.8", 2, 2, high))),
         lambda: _interval_at_two(low, enclosing),
         lambda: _rises_in_alpha(1),
     )
@@ -193,21 +190,12 @@ CLAIMS: tuple[Claim, ...] = (
         verify=lambda: _bound_from_ten("10"),
         mutants={"nine": partial(_bound_from_ten, "9"), "nine and a half": partial(_bound_from_ten, "19/2")},
     ),
-    refuted(
-        "LR-L4f",
-        formula=_TEN,
-        correction_formula=_TEN_MENDED,
-        verify=lambda: _verify_constants(_TEN),
-        correction_verify=lambda: _verify_constants(_TEN_MENDED),
-        mutants={"corrected": partial(_verify_constants, _TEN_ROUNDED)},
-    ),
+    refuted("LR-L4f", formula=_TEN, correction_formula=_TEN_MENDED, mutants={"corrected": _TEN_ROUNDED}),
     repaired(
         "LR-L4g",
         formula=_SIX_AND_EIGHT,
         correction_formula=_SIX_AND_EIGHT_MENDED,
-        printed=lambda: _verify_constants(_SIX_AND_EIGHT),
-        repair=lambda: _verify_constants(_SIX_AND_EIGHT_MENDED),
-        mutants={"corrected": partial(_verify_constants, _SIX_AND_EIGHT_MENDED)},
+        mutants={"corrected": _SIX_AND_EIGHT_MENDED},
     ),
     proved(
         "LR-L4h",

@@ -23,7 +23,7 @@ from ledger.lookahead_reasoning.hybrid.lemmas_2_and_3 import unimodal_proof
 from ledger.lookahead_reasoning.hybrid.lemmas_5_and_6 import below_peak
 from ledger.lookahead_reasoning.hybrid.points import Synchronous, speedup, synchronous, threshold
 from ledger.proving.balls import point, simplest_between
-from ledger.proving.cases import Cases, Predicate, rows, walked
+from ledger.proving.cases import Cases, Predicate, rows, searched, walked
 from ledger.proving.combine import refutation
 from ledger.proving.deferred import sp
 from ledger.proving.formulas import between
@@ -303,9 +303,9 @@ CLAIMS: tuple[Claim, ...] = (
     proved_with_fix(
         "LR-T3i",
         formula=_STATIONARY,
-        verify=lambda: _STATIONARY,
+        verify=lambda: with_fix(searched(_STATIONARY), _stationary_at_real),
         correction_verify=_stationary_at_real,
-        mutants={"sign": partial(with_fix, lambda: _STATIONARY, lambda: _stationary_at_real(-1))},
+        mutants={"sign": partial(with_fix, lambda: searched(_STATIONARY), lambda: _stationary_at_real(-1))},
     ),
     proved(
         "LR-T3j",

@@ -22,7 +22,6 @@ from ledger.specs.points import poisson_weights, two_letters
 
 __all__ = ["CLAIMS", "prove_lemma_5"]
 
-
 _HALF = Fraction(1, 2)
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from typing import Final
 
 from ledger.ledger import Claim, Evidence
 from ledger.proving.cases import Cases, Predicate, grid, rows, walked
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between
-from ledger.proving.once import once
 from ledger.proving.records import proved, refuted
 from ledger.proving.tools import all_of, identity
 from ledger.specs.exact import decided, nonnegative
@@ -19,7 +18,6 @@ from ledger.specs.measurements.cells import CELLS, accuracy, main_accuracy, seco
 from theory.published.specs import BENCHMARKS, TABLE_1, TABLE_2, TABLE_4, TABLE_6, TABLE_7, WIDTHS
 
 __all__ = ["CLAIMS"]
-
 
 _REWARDS = (Fraction(2, 5), Fraction(3, 5), Fraction(4, 5))
 """Largest reward among the candidates of three blocks."""
@@ -62,7 +60,7 @@ def _gaps() -> Iterator[dict[str, Fraction]]:
         yield {"clean": clean, "noisy": noisy}
 
 
-@once
+@cache
 def _noise(wider: bool = True) -> Cases:
     what = "further above beam search with the small model than without" if wider else "above it"
     return Cases(
@@ -97,7 +95,6 @@ def _unharmed(after: tuple[int, ...] = tuple(_REPORTED)) -> Cases:
     )
 
 
-@once
 def _competitive(below: str = "2") -> Cases:
     """With noisy rewards, points of accuracy below beam search with the large model."""
     found = [
@@ -126,7 +123,6 @@ def _saved(specs: str, large: str) -> Fraction:
     return 1 - Fraction(specs) / Fraction(large)
 
 
-@once
 def _gpqa(least: Fraction = Fraction(1, 10)) -> Cases:
     """Seconds of SPECS on GPQA below those of beam search with the large model by at least this share."""
     return Cases(
@@ -169,7 +165,6 @@ def _fix_no_target() -> Evidence:
     return decided(good, what="ahead in 7 of 9 settings, by at most 16.1 points", method="exact enumeration")
 
 
-@once
 def _as_fast(more: Fraction = Fraction(1, 3)) -> Cases:
     """Seconds of Table 2 against those of BS(S) in Table 1."""
     found = [
