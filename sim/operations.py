@@ -151,9 +151,6 @@ class Step:
     __slots__ = ("context_tokens", "depth", "final", "n_tokens", "parent", "payload", "role", "truncated")
 
     passes: tuple[int, ...] | None = None  # a `sim.answers.token_passes.PassedStep` has its own
-    lived: int = (
-        0  # tokens at its end that the request which goes on from here has written itself: `sim.serving.under_way`
-    )
 
     def __init__(
         self,

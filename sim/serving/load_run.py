@@ -33,6 +33,7 @@ __all__ = [
     "check_little",
     "gain",
     "quotient",
+    "shorter",
     "throughput",
     "until_known",
 ]
@@ -53,6 +54,8 @@ _STEPS_WARMUP: Final = 100
 _LEAST_STEPS: Final = 4_000
 _LIVES_WARMUP: Final = 0.25
 """Lives after which nothing is left of a beginning in the middle of lives (below 0.3 %)."""
+_PARTS: Final = 8
+"""Parts of arrivals, whose spread tells how well their mean is known."""
 _LITTLE: Final = 0.03
 """Share by which a load may break Little's law beyond what chance makes of it, [-]."""
 _Z: Final = 1.96
@@ -166,6 +169,16 @@ def quotient(own: Estimate, plain: Estimate) -> Estimate:
     half = math.hypot(own.relative_half_width, plain.relative_half_width)
     value, n = own.value / plain.value, min(own.n, plain.n)
     return on_logarithm(value, half, n, estimator="ratio of means over replications", seed=own.seed)
+
+
+def shorter(served: ServedLoad, plain: ServedLoad) -> Estimate:
+    """Return the mean seconds of the same arrivals by plain decoding / those served, from parts in their order."""
+    totals = []
+    for load in (plain, served):
+        order = sorted(load.answers, key=lambda answer: answer.arrived_s)
+        parts = np.array_split([answer.seconds for answer in order], min(_PARTS, len(order)))
+        totals.append([float(part.sum()) for part in parts])
+    return ratio_of_totals(*totals, estimator="ratio of totals over parts of the arrivals")
 
 
 def until_known(*wanted: Known, precision: float) -> list[Estimate]:

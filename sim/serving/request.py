@@ -29,7 +29,8 @@ class Request(Moment):
         self.text = context if goes_on else max(context - n_prompt, 0)
         self.own = 1.0 + max(context, n_prompt) - self.text  # before it decodes
         self.depth: float = max(context, n_prompt)  # tokens before the first that it generates
-        lived = operation.prefix.lived if goes_on else 0  # type: ignore[attr-defined]
+        # Of an answer that was met under way (`sim.serving.under_way`), the same request has written the first tokens.
+        lived = getattr(operation.prefix, "lived", 0) if goes_on else 0  # type: ignore[attr-defined]
         self.context = context + (n_tokens - lived) / 2  # its mean over the request's life
         self.new: float = n_prompt
         self.to_read = 0.0

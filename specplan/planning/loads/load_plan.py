@@ -12,13 +12,12 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from calibrate.replay.trials import PLAIN
-from sim.estimate import Estimate, on_logarithm, ratio_of_totals
+from sim.estimate import Estimate, on_logarithm
 from sim.operations import DRAFT, TARGET
 from sim.serving.answers import ServedLoad
 from sim.serving.arrivals import bursty_times
+from sim.serving.load_run import shorter
 from specplan.planning.loads.limits import Limit, runs_out
 from specplan.planning.loads.options import Considered, Option, considered, rank
 from specplan.planning.loads.schedule import Depths
@@ -43,9 +42,8 @@ _MOST_CURVE: Final = 128
 """Answers at once up to which the curve goes, unless a load asks for more."""
 _WAITING: Final = 0.05
 """Share of their time that answers wait for a place from which on the cache is what runs out, [-]."""
+_ENDLESS: Final = on_logarithm(math.inf, 0.0, 1, estimator="plain decoding cannot keep up")
 _LEAST_ARRIVALS: Final = 60
-_PARTS: Final = 8
-"""Parts of the arrivals, whose spread tells how well their mean is known."""
 _MOST_OF_A_TRACE: Final = 500
 """Arrivals that one copy meets, of a load without end and of a trace."""
 _MOST_OF_CAPACITY: Final = 0.98
@@ -375,7 +373,7 @@ class _Arriving:
 
     def _row(self, option: Option, served: ServedLoad, plain: ServedLoad | None) -> LoadRow:
         planner = self.planner
-        simulated = _shorter(served, plain)
+        simulated = shorter(served, plain) if plain is not None else _ENDLESS
         in_flight = max(round(served.in_flight), 1)
         errors = planner.errors(option, in_flight * option.arrangement.replicas, simulated)
         copies = option.arrangement.replicas
@@ -391,18 +389,6 @@ class _Arriving:
             meets=planner.meets(served),
             goodput=planner.goodput(option, served),
         )
-
-
-def _shorter(served: ServedLoad, plain: ServedLoad | None) -> Estimate:
-    """Mean seconds of the same arrivals by plain decoding / those of an option, from parts of them in their order."""
-    if plain is None:
-        return on_logarithm(math.inf, 0.0, 1, estimator="plain decoding cannot keep up")
-    totals = []
-    for load in (plain, served):
-        order = sorted(load.answers, key=lambda answer: answer.arrived_s)
-        parts = np.array_split([answer.seconds for answer in order], min(_PARTS, len(order)))
-        totals.append([float(part.sum()) for part in parts])
-    return ratio_of_totals(*totals)
 
 
 def with_errors(value: float, errors: Mapping[str, float], n: int, *, of: str = "tokens per second") -> Estimate:
