@@ -249,7 +249,7 @@ class _Run:
         """Let time pass until so many tokens are written; to count them takes longer than an event, so seldom."""
         before, few, passed = self.written, max(len(self.in_flight), 1), 0
         while (written := self.written) < tokens:
-            known = passed > _KNOWN * few and written > before  # how many tokens an event brings, on average
+            known = self._streams and passed > _KNOWN * few and written > before  # tokens per event
             left = (tokens - written) * passed / (written - before) if known else 0.0
             events = max(min(int(_CAUTION * left), passed), few)
             self._pass(events)
