@@ -27,6 +27,7 @@ __all__ = [
     "SECONDS",
     "SEED",
     "SHARE",
+    "SPREAD",
     "TEMPERATURE",
     "TOKENS",
     "TOP_P",
@@ -143,6 +144,8 @@ CORES: Final = WholeNumber(0, 4095)
 """Number of a CPU core."""
 
 TOKENS: Final = WholeNumber(1, 10_000_000)
+SPREAD: Final = Number(0.0, 4.0)
+"""Standard deviation / mean: 1 for exponential lengths."""
 SEED: Final = WholeNumber(0, 2**31 - 1)
 PROBABILITY: Final = Number(0.0, 1.0)
 SHARE: Final = Number(0.0, 1.0, ends="()")

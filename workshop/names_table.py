@@ -73,7 +73,7 @@ def _served(name: str) -> ServedModel:
 
 def _speedup(deployment: Deployment, configuration: Configuration) -> float:
     simulator = Simulator(deployment)
-    return simulator.speed(Option(configuration, _PLACED), 1) / simulator.speed(Option(PLAIN, _ALONE), 1)
+    return simulator.reported(Option(configuration, _PLACED), Option(PLAIN, _ALONE), 1)[0].value
 
 
 def _error(predicted: float, published: float) -> float:

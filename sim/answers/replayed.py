@@ -189,6 +189,10 @@ class TraceAnswer:
         best = max(range(len(scores)), key=scores.__getitem__)
         return Selection(best if scores[best] >= 0.0 else None, scores[best])
 
+    def written_lengths(self) -> list[int]:
+        """Return the lengths of the target's steps by position, tokens."""
+        return [step.target_tokens for step in self._steps]
+
     def judge_tokens(self, operation: Verify) -> int:
         """Return the recorded prompt length of the verifier."""
         return self._at(operation.candidate.depth).judge_tokens
@@ -230,6 +234,10 @@ class BaselineAnswer:
         """Return the recorded step of this position."""
         depth = operation.prefix.depth + 1
         return Step(operation.prefix, operation.role, self._tokens[depth], depth == len(self._tokens) - 1)
+
+    def written_lengths(self) -> list[int]:
+        """Return the lengths of the steps by position, tokens."""
+        return list(self._tokens)
 
     def verify(self, operation: Verify) -> Verdict:
         """Refuse: the target alone is never judged."""

@@ -61,6 +61,8 @@ def cut(passes: Iterable[int], n_tokens: int) -> tuple[int, ...]:
     return tuple(found)
 
 
+_AMPLE, _MORE = 1.05, 24
+"""Passes that are drawn first / the mean number of passes, and besides."""
 _KEPT = 10_000
 """Steps whose passes a source remembers: all configurations that are compared meet the same steps."""
 
@@ -99,6 +101,7 @@ class DrawnPasses:
     seed: int = 0
 
     _edges: NDArray[np.float64] = field(init=False, repr=False, compare=False)
+    _mean: float = field(init=False, repr=False, compare=False)
     _known: _Known = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -106,15 +109,19 @@ class DrawnPasses:
         if p.ndim != 1 or not p.size or not (p >= 0.0).all() or abs(float(p.sum()) - 1.0) > 1e-9:
             raise ParameterError("pmf", self.pmf, "must be one row of probabilities that sum to 1")
         object.__setattr__(self, "_edges", np.cumsum(p)[:-1])
+        object.__setattr__(self, "_mean", float(p @ np.arange(1, p.size + 1)))
 
     def passes(self, index: int, operation: Generate, n_tokens: int) -> tuple[int, ...]:
         """Return the tokens of each pass of a step."""
         return _drawn_once(self._known, self._draw, index, operation, n_tokens)
 
     def _draw(self, index: int, operation: Generate, n_tokens: int) -> tuple[int, ...]:
-        drawn = _generator(self.seed, index, operation).random(n_tokens)
-        tokens = np.searchsorted(self._edges, drawn, side="right") + 1
-        ends = np.cumsum(tokens)
+        # As many as reach the end of nearly every step; the same numbers and more where they do not.
+        for n in (min(int(_AMPLE * n_tokens / self._mean) + _MORE, n_tokens), n_tokens):
+            tokens = np.searchsorted(self._edges, _generator(self.seed, index, operation).random(n), side="right") + 1
+            ends = np.cumsum(tokens)
+            if ends[-1] >= n_tokens:
+                break
         last = int(np.searchsorted(ends, n_tokens))  # the pass that reaches the end of the step, cut there
         tokens[last] -= ends[last] - n_tokens
         return tuple(tokens[: last + 1].tolist())
@@ -183,6 +190,10 @@ class SpeculatedAnswer:
         self._sources = dict(sources)
         self._index = index
         self.root = inner.root
+
+    def around(self, wrap: Callable[[Answer], Answer]) -> SpeculatedAnswer:
+        """Return the same passes below another answer that is made of the inner one."""
+        return SpeculatedAnswer(wrap(self._inner), self._sources, self._index)
 
     def generate(self, operation: Generate) -> Step:
         """Return the step, with its passes where its role speculates."""

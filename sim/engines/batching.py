@@ -196,6 +196,12 @@ class BatchEngine:
         elif job.state == _TRAVELLING:
             job.end()
 
+    def written(self) -> int:
+        """Return the tokens that the requests in flight have generated so far, by whole iterations."""
+        self.settle()
+        now = math.floor(self._progress + _BOUNDARY)
+        return sum(job.generated(finish - now) for finish, _, job in self._active if job.state == _DECODING)
+
     def settle(self) -> None:
         """Account for the progress made since the last change."""
         now = self._env._now  # the property behind it costs a call

@@ -146,6 +146,16 @@ class ServingEngine(BatchEngine):
             self._going.append(request)
             self.plan()
 
+    def written(self) -> int:
+        """Return the tokens that the requests in flight have generated so far, those included that lost their place."""
+        self.settle()
+        now = math.floor(self._progress + _BOUNDARY)
+        decoding = (entry[2] for entry in self._requests if entry[2].finish == entry[0])
+        waiting = (request for request in (*self._reading, *self._waiting) if request.has_begun)
+        return sum(one.generated(one.finish - now) for one in decoding) + sum(
+            one.generated(one.left) for one in waiting
+        )
+
     def settle(self) -> None:
         """Account for the progress made since the last change."""
         now = self._env._now

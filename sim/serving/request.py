@@ -25,10 +25,13 @@ class Request(Moment):
         self.n_iterations = n_tokens - 1 if self.passes is None else len(self.passes)
         self.per_iteration = (n_tokens - 1) / self.n_iterations if self.n_iterations > 0 else 0.0
         # What a model goes on after becomes the answer's text; what a judge or a scorer reads stays its own.
-        self.text = context if operation.__class__ is Generate else max(context - n_prompt, 0)
+        goes_on = operation.__class__ is Generate
+        self.text = context if goes_on else max(context - n_prompt, 0)
         self.own = 1.0 + max(context, n_prompt) - self.text  # before it decodes
         self.depth: float = max(context, n_prompt)  # tokens before the first that it generates
-        self.context = context + n_tokens / 2  # its mean over the request's life
+        # Of an answer that was met under way (`sim.serving.under_way`), the same request has written the first tokens.
+        lived = getattr(operation.prefix, "lived", 0) if goes_on else 0  # type: ignore[attr-defined]
+        self.context = context + (n_tokens - lived) / 2  # its mean over the request's life
         self.new: float = n_prompt
         self.to_read = 0.0
         self.left = self.began = self.n_iterations  # iterations to go: now, and when it had its place

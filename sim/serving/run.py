@@ -1,40 +1,42 @@
 """Answers that come and go on shared engines, until enough is seen.
 
-A closed loop keeps so many answers in flight; it begins with answers spread over their lives, as they are met at any
-moment later, since answers that began together would stay together for long. An open loop lets them arrive.
+A closed loop keeps so many answers in flight. An open loop lets answers arrive. Tokens count when they are written, not
+when their answer ends, so that it does not matter where a window begins or ends.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import count, pairwise
+from itertools import count
+from typing import Final
 
 from simpy import Timeout
 
+from sim.algorithms.autoregressive import autoregressive
 from sim.engines.batching import BatchEngine
 from sim.engines.protocol import Done
 from sim.operations import TARGET, Step
 from sim.serving.answers import ServedAnswer, ServedLoad
 from sim.serving.engine import ServingEngine
+from sim.serving.under_way import under_way
 from sim.timeline import Counts
 from sim.trial import Trial
 from sim.virtual_clock import Answer, DeadlockError, Session, VirtualClock
 from theory.errors import ParameterError, SpecplanError
 
-__all__ = ["OverloadError", "Resume", "arriving", "closed_loop", "resumed"]
+__all__ = ["OverloadError", "arriving", "closed_loop"]
 
 
 class OverloadError(SpecplanError):
     """Answers arrive faster than the engines finish them."""
 
 
-Resume = Callable[[Answer, float], Step]
-"""Takes an answer and a share of it in [0, 1); returns the text after that share, from which it goes on."""
-
-_MOST_IN_FLIGHT = 20_000
-_PARTS = 8
-"""Parts of a window whose paces tell how well its pace is known."""
+_MOST_IN_FLIGHT: Final = 20_000
+_CAUTION: Final = 0.5
+"""Share of the events that seem to be left after which tokens are counted again, [-]."""
+_KNOWN: Final = 16
+"""Events per answer in flight from which tokens per event are known."""
 
 
 def closed_loop(
@@ -43,20 +45,22 @@ def closed_loop(
     concurrency: int,
     tokens: int,
     warmup_tokens: int = 0,
-    resume: Resume | None = None,
+    met_under_way: bool = False,
     apart_s: float = 0.0,
+    first: int = 0,
     counts: bool = False,
 ) -> ServedLoad:
-    """Keep ``concurrency`` answers in flight until so many tokens are committed; each that ends is replaced at once.
+    """Keep ``concurrency`` answers in flight until so many tokens are written; each that ends is replaced at once.
 
     Parameters
     ----------
     trial : the algorithm, its answers and the engines that they share.
     concurrency : answers in flight, >= 1.
-    tokens : committed ones after which it ends, >= 1.
+    tokens : written ones after which it ends, >= 1.
     warmup_tokens : of these the first, which do not count.
-    resume : how answers go on from the middle: the first ones begin there, spread evenly. None: from their beginnings.
-    apart_s : seconds between the beginnings of the first answers, for those that cannot go on from the middle.
+    met_under_way : whether the first answers are in the middle of their lives, as at any later moment.
+    apart_s : seconds between the beginnings of the first answers, where they are not: a server that begins empty.
+    first : index of the first answer, >= 0: loops on other answers are independent of each other.
     counts : whether to count tokens in vain.
 
     Raises
@@ -66,15 +70,14 @@ def closed_loop(
     for name, value in (("concurrency", concurrency), ("tokens", tokens)):
         if value < 1:
             raise ParameterError(name, value, "must be an integer >= 1")
-    run = _Run(trial, counts)
-    for place in range(concurrency):
-        share = (place + 0.5) / concurrency if resume is not None else 0.0
-        run.start(replace=True, at=place * apart_s, resume=resume, share=share)
-    run.until_committed(warmup_tokens)
+    run = _Run(trial, counts, first=first)
+    if met_under_way:
+        run.meet(concurrency, first)
+    for place in range(concurrency - len(run.in_flight)):
+        run.start(replace=True, at=place * apart_s)
+    run.until_written(warmup_tokens)
     run.begin_window()
-    for part in range(1, _PARTS + 1):
-        run.until_committed(warmup_tokens + part * (tokens - warmup_tokens) / _PARTS)
-        run.end_part()
+    run.until_written(tokens)
     return run.window(float(concurrency))
 
 
@@ -92,7 +95,7 @@ def arriving(
     ----------
     trial : the algorithm, its answers and the engines that they share.
     moments_s : seconds, in order.
-    warmup : answers that do not count, the first to end.
+    warmup : arrivals that do not count, the first ones.
     counts : whether to count tokens in vain.
     max_in_flight : give up when so many answers are in flight at once.
 
@@ -106,30 +109,19 @@ def arriving(
     run = _Run(trial, counts, max_in_flight)
     for moment in moments_s:
         run.start(replace=False, at=moment)
-    run.until(lambda: run.n_done >= max(warmup, 1) or not warmup)
-    run.begin_window()
+    run.until(lambda: run.n_begun > warmup)
+    run.begin_window(from_index=warmup)
     run.until(lambda: run.n_done >= len(moments_s))
     return run.window(None)
 
 
-def resumed(answer: Answer, share: float) -> Step:
-    """Return the text of a drawn answer after a share of its steps, which the target has written and cached."""
-    lengths: list[int] = answer.written_lengths()  # type: ignore[attr-defined]  # drawn answers know it
-    depth = int(share * len(lengths))
-    if depth == 0:
-        return answer.root
-    text = Step(None, TARGET, 1)
-    text.depth = depth - 1
-    text.context_tokens = answer.root.n_tokens + sum(lengths[:depth])
-    return text
-
-
 class _Place:
-    """An answer in flight: who its requests report to, and how many of its tokens are committed."""
+    """An answer in flight: which it is, who its requests report to, and how many of its tokens are committed."""
 
-    __slots__ = ("_counted", "_tokens", "owner")
+    __slots__ = ("_counted", "_tokens", "index", "owner")
 
-    def __init__(self, owner: Done) -> None:
+    def __init__(self, index: int | None, owner: Done) -> None:
+        self.index = index  # None: met under way, so that nobody saw it begin
         self.owner = owner
         self._counted = 0
         self._tokens = 0
@@ -156,120 +148,154 @@ class _Ended:
 class _Run:
     """One clock with answers in flight. Of those that have ended it keeps a few numbers, so that memory stays flat."""
 
-    def __init__(self, trial: Trial, counts: bool, max_in_flight: int = _MOST_IN_FLIGHT) -> None:
+    def __init__(self, trial: Trial, counts: bool, max_in_flight: int = _MOST_IN_FLIGHT, *, first: int = 0) -> None:
         self.trial = trial
         self.max_in_flight = max_in_flight
         self.counts = counts
         self.clock = VirtualClock(trial.engines, record=counts)
-        self.indices = count()
+        self.indices = count(first)
         self.in_flight: dict[Session, _Place] = {}
+        self.n_begun = 0
         self.n_done = 0
         self.finished_tokens = 0
-        self._ended: list[_Ended] | None = None  # since the window began
+        target = self.clock.engines[TARGET]
+        self._target = target if isinstance(target, BatchEngine) else None
+        self._serving = target if isinstance(target, ServingEngine) else None
+        # Whatever a request of plain decoding writes will stand; of other methods only what is committed does.
+        self._streams = self._target is not None and trial.algorithm is autoregressive
+        self._ended: list[_Ended] = []  # of the answers that count
         self._running_on: list[_Ended] = []  # of these, whose requests still run
-        self._began = 0.0
+        self._began: float | None = None
+        self._from_index = 0
+        self._done_before = 0
         self._tokens_before = 0
         self._busy_before: dict[str, float] = {}
         self._area = 0.0
         self._since = 0.0
-        self._marks: list[tuple[float, int]] = []
 
     @property
-    def committed(self) -> int:
-        """Tokens committed so far, since the answers in flight began or went on."""
-        return self.finished_tokens + sum(place.tokens(session) for session, place in self.in_flight.items())
+    def written(self) -> int:
+        """Tokens that stand so far, since the answers in flight began or went on."""
+        committed = self.finished_tokens + sum(place.tokens(session) for session, place in self.in_flight.items())
+        return committed + self._target.written() if self._streams and self._target is not None else committed
 
-    def start(self, *, replace: bool, at: float = 0.0, resume: Resume | None = None, share: float = 0.0) -> None:
+    def start(self, *, replace: bool, at: float = 0.0) -> None:
         """Start the next answer, now or later."""
         index = next(self.indices)
 
         def begin(event: object = None) -> None:
             answer = self.trial.answer(index)
-            root = answer.root if resume is None else resume(answer, share)
-            self._count_area()
-            if len(self.in_flight) >= self.max_in_flight:
-                raise OverloadError(f"{self.max_in_flight} answers in flight at once: overload")
-            session = Session(self.clock, self.trial.algorithm(root), answer)
-            self.in_flight[session] = _Place(session._done)
-            session.on_finish = lambda ended: self._on_finish(ended, replace)
-            session.resume()
+            self._launch(answer, answer.root, index, replace)
 
         if at <= self.clock.env.now:
             begin()
         else:
             Timeout(self.clock.env, at - self.clock.env.now).callbacks.append(begin)
 
+    def meet(self, n: int, first: int) -> None:
+        """Take up so many answers under way, or as many as the target has places for."""
+        begun, following = under_way(self.trial, n, first, self._serving.limits if self._serving else None)
+        self.indices = count(following)
+        for answer, root in begun:
+            self._launch(answer, root, None, replace=True)
+
+    def _launch(self, answer: Answer, root: Step, index: int | None, replace: bool) -> None:
+        self._count_area()
+        if len(self.in_flight) >= self.max_in_flight:
+            raise OverloadError(f"{self.max_in_flight} answers in flight at once: overload")
+        self.n_begun += 1
+        session = Session(self.clock, self.trial.algorithm(root), answer)
+        self.in_flight[session] = _Place(index, session._done)
+        session.on_finish = lambda ended: self._on_finish(ended, replace)
+        session.resume()
+
+    def _is_seen(self, session: Session, place: _Place) -> bool:
+        """Whether what users see of an answer counts: of those that began in the window."""
+        if self._began is None or place.index is None or place.index < self._from_index:
+            return False
+        return session.started >= self._began or self._from_index > 0
+
     def _on_finish(self, session: Session, replace: bool) -> None:
         self._count_area()
-        owner, tokens = self.in_flight.pop(session).owner, _tokens(session)
+        place = self.in_flight.pop(session)
+        tokens = place.tokens(session)
         self.n_done += 1
         self.finished_tokens += tokens
-        first = session.commit_times[0]
-        target = self.clock.engines[TARGET]
-        if isinstance(target, ServingEngine):
-            if len(session.committed) == 1:
-                first = target.first_token_s.get(owner, first)
-            target.forget(owner)
-        if self._ended is None:
-            session.forget()
-        else:
+        first = self._first_s(session, place.owner)
+        if self._serving is not None:
+            self._serving.forget(place.owner)
+        if self._is_seen(session, place):
             self._running_on.append(_Ended(session, first, tokens))
             self._ended.append(self._running_on[-1])
             self._serve()
+        else:
+            session.forget()
         if replace:
             self.start(replace=True)
 
+    def _first_s(self, session: Session, owner: Done) -> float:
+        """When a user has seen the first token of an answer that has ended."""
+        first = session.commit_times[0]
+        if self._serving is not None and self._streams and len(session.committed) == 1:
+            return self._serving.first_token_s.get(owner, first)
+        return first
+
     def until(self, enough: Callable[[], bool]) -> None:
-        """Let time pass; a few events at a time, since asking takes longer than an event."""
-        env = self.clock.env
+        """Let time pass, event by event."""
         while not enough():
-            if not env._queue:
-                raise DeadlockError("answers wait although nothing that they started is running")
-            for _ in range(max(len(self.in_flight), 1)):
-                if env._queue:
-                    env.step()
+            self._pass(1)
 
-    def until_committed(self, tokens: float) -> None:
-        """Let time pass until so many tokens are committed."""
-        self.until(lambda: self.committed >= tokens)
+    def until_written(self, tokens: float) -> None:
+        """Let time pass until so many tokens are written; to count them takes longer than an event, so seldom."""
+        before, few, passed = self.written, max(len(self.in_flight), 1), 0
+        while (written := self.written) < tokens:
+            known = self._streams and passed > _KNOWN * few and written > before  # tokens per event
+            left = (tokens - written) * passed / (written - before) if known else 0.0
+            events = max(min(int(_CAUTION * left), passed), few)
+            self._pass(events)
+            passed += events
 
-    def begin_window(self) -> None:
-        """Count from here on."""
+    def _pass(self, events: int) -> None:
+        """Let so many events happen."""
+        env = self.clock.env
+        if not env._queue:
+            raise DeadlockError("answers wait although nothing that they started is running")
+        for _ in range(events):
+            if env._queue:
+                env.step()
+
+    def begin_window(self, *, from_index: int = 0) -> None:
+        """Count from here on; of arrivals, those of this index and later."""
         self._count_area()
         self._area = 0.0
-        self._ended = []
+        self._from_index = from_index
+        self._done_before = self.n_done
         self._began = self.clock.env.now
-        self._tokens_before = self.committed
+        self._tokens_before = self.written
         self._busy_before = self._busy()
-        self._marks = [(self._began, self._tokens_before)]
-
-    def end_part(self) -> None:
-        """Remember how far it is."""
-        self._marks.append((self.clock.env.now, self.committed))
-
-    def _paces(self) -> tuple[float, ...]:
-        """Tokens per second of each part of the window."""
-        return tuple(
-            (tokens - before) / (now - then) for (then, before), (now, tokens) in pairwise(self._marks) if now > then
-        )
 
     def window(self, in_flight: float | None) -> ServedLoad:
         """What has happened since then."""
         self._count_area()
+        assert self._began is not None
         seconds = self.clock.env.now - self._began
-        target = self.clock.engines[TARGET]
         busy = {role: value - self._busy_before[role] for role, value in self._busy().items()}
-        serving = target if isinstance(target, ServingEngine) else None
+        serving = self._serving
         return ServedLoad(
-            answers=tuple(ended.served or self._served(ended) for ended in self._ended or ()),
+            answers=tuple(ended.served or self._served(ended) for ended in self._ended),
+            unended_s=tuple(
+                self.clock.env.now - session.started
+                for session, place in self.in_flight.items()
+                if self._is_seen(session, place)
+            ),
+            n_ended=self.n_done - self._done_before,
             seconds=seconds,
-            tokens=self.committed - self._tokens_before,
+            tokens=self.written - self._tokens_before,
             in_flight=in_flight if in_flight is not None else self._area / seconds if seconds else 0.0,
             busy={role: value / seconds if seconds else 0.0 for role, value in busy.items()},
             preempted=serving.preempted if serving else 0,
             cache_share=serving.cache.peak / serving.cache.capacity if serving else 0.0,
             waited_s=serving.waited_s if serving else 0.0,
-            paces=self._paces(),
             seed=self.trial.seed,
         )
 
@@ -313,7 +339,3 @@ class _Run:
         now = self.clock.env.now
         self._area += len(self.in_flight) * (now - self._since)
         self._since = now
-
-
-def _tokens(session: Session) -> int:
-    return sum(step.n_tokens for step in session.committed)

@@ -1,8 +1,8 @@
 """A plan from a profile for many answers at once: what each method gains where engines are shared, and at which k1.
 
 The engines are those of the profile, with its devices. The speedup for one answer is the plan's; closed loops
-(`sim.serving.run`) tell by what it changes where answers share the engines, so that at one answer at once both are the
-same. Drawn answers begin spread over their lives, recorded ones at their beginnings.
+(`sim.serving.load_run`) tell by what it changes where answers share the engines, so that at one answer at once both are
+the same.
 """
 
 from __future__ import annotations
@@ -17,17 +17,15 @@ from typing import Any, Final
 from calibrate.replay.trials import PLAIN, Trials
 from sim.configuration import Configuration
 from sim.estimate import Estimate
-from sim.serving.answers import ServedLoad
-from sim.serving.run import closed_loop, resumed
+from sim.serving.load_run import CHOICE, REPORT, LoadRun, Window, gain, quotient, throughput, until_known
 from specplan.planning.predict import Prediction
 
 __all__ = ["AtOnce", "Crowds"]
 
-_LIVES: Final = 1.5
-"""Lives of recorded answers that a simulation counts, after one that it does not."""
-_TOKENS_EACH: Final = 600
-"""Committed tokens per answer in flight that a simulation of drawn answers counts; a quarter as many before."""
-_LEAST_TOKENS: Final = 24_000
+_PRECISION: Final = 0.03
+"""Standard error that simulation may leave of a gain, as a share."""
+_RECORDED: Final = 0.25
+"""Share of the recorded answers that a replication meets at least."""
 _ANSWERS: Final = 40
 """Drawn answers whose mean length is taken for that of all."""
 
@@ -66,14 +64,14 @@ class Crowds:
     def __init__(self, trials: Trials, alone: Sequence[Prediction]) -> None:
         self._trials = trials
         self._alone = [one for one in alone if one.configuration.speculates]
-        self._known: dict[tuple[Configuration, int], ServedLoad] = {}
+        self._runs: dict[tuple[Configuration, int, int], LoadRun] = {}
 
     def at_once(self, answers: int) -> tuple[AtOnce, ...]:
         """Return the best of each kind with so many answers at once, fastest first; of smaller k1 too."""
         found = []
         for alone in self._alone:
             options = [alone.configuration] if answers == 1 else _smaller(alone.configuration)
-            best = max(options, key=lambda one: self._served(one, answers).tokens_per_s)
+            best = max(options, key=lambda one: float(self._run(one, answers, CHOICE).throughputs(1)[0]))
             found.append(self._row(alone, best, answers))
         return tuple(sorted(found, key=lambda row: -row.gain.value))
 
@@ -83,15 +81,18 @@ class Crowds:
 
     def _row(self, alone: Prediction, best: Configuration, answers: int) -> AtOnce:
         gain = self._gain(alone, best, answers)
-        pace = self._served(PLAIN, answers).tokens_per_s
-        baseline = alone.baseline_seconds if answers == 1 else answers * self._tokens / pace
+        plain = self._run(PLAIN, answers)
+        rate = until_known(throughput(plain.throughputs), precision=_PRECISION)[0].value
+        baseline = alone.baseline_seconds if answers == 1 else answers * self._tokens / rate
+        run = self._run(best, answers)
+        run.run(1)
         return AtOnce(
             answers=answers,
             configuration=best,
             gain=gain,
             seconds=baseline / gain.value,
             baseline_seconds=baseline,
-            busy=self._served(best, answers).busy,
+            busy=run.busy(),
         )
 
     @cached_property
@@ -108,39 +109,32 @@ class Crowds:
         speedup = alone.speedup
         if answers == 1:
             return speedup
-        loops = [(best, answers), (PLAIN, answers), (alone.configuration, 1), (PLAIN, 1)]
-        paces = [self._served(*loop).pace for loop in loops]
-        change = paces[0].value / paces[1].value * paces[3].value / paces[2].value
-        sampling = math.hypot(*(pace.relative_half_width for pace in paces))
-        half = math.hypot(sampling, math.log(speedup.high / speedup.low) / 2.0)
-        value = speedup.value * change
+        change = quotient(self._gain_over_plain(best, answers), self._gain_over_plain(alone.configuration, 1))
+        half = math.hypot(change.relative_half_width, math.log(speedup.high / speedup.low) / 2.0)
+        value = speedup.value * change.value
         return replace(
             speedup,
             value=value,
             stderr=value * half / 1.96,
             low=value * math.exp(-half),
             high=value * math.exp(half),
-            estimator="speedup of one answer x change of the pace in closed loops, simulated",
+            estimator="speedup of one answer x change of the throughput in closed loops, simulated",
         )
 
-    def _served(self, configuration: Configuration, answers: int) -> ServedLoad:
-        key = configuration, answers
-        if key not in self._known:
-            self._known[key] = self._simulated(configuration, answers)
-        return self._known[key]
+    def _gain_over_plain(self, configuration: Configuration, answers: int) -> Estimate:
+        """Tokens per second over those of plain decoding, on the same answers."""
+        own, plain = (self._run(one, answers).throughputs for one in (configuration, PLAIN))
+        return until_known(gain(own, plain), precision=_PRECISION)[0]
 
-    def _simulated(self, configuration: Configuration, answers: int) -> ServedLoad:
-        trial = self._trials.trial(configuration)
-        if trial.n_answers is None:
-            tokens = max(_TOKENS_EACH * answers, _LEAST_TOKENS)
-            return closed_loop(trial, concurrency=answers, tokens=tokens, warmup_tokens=tokens // 4, resume=resumed)
-        life, recorded = self._tokens, self._trials.profile.all_answers
-        return closed_loop(
-            trial,
-            concurrency=answers,
-            tokens=math.ceil(life * (answers + _LIVES * max(answers, len(recorded)))),
-            warmup_tokens=math.ceil(life * answers),
-        )
+    def _run(self, configuration: Configuration, answers: int, first: int = REPORT) -> LoadRun:
+        key = configuration, answers, first
+        if key not in self._runs:
+            trial = self._trials.trial(configuration)
+            least = math.ceil(_RECORDED * self._tokens * (trial.n_answers or 0))
+            window = Window.of_steps(answers)
+            window = replace(window, tokens=max(window.tokens, least))
+            self._runs[key] = LoadRun(trial, answers, window, first)
+        return self._runs[key]
 
 
 def _smaller(alone: Configuration) -> list[Configuration]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from sim.configuration import Configuration
 from sim.gaps.worlds import World, behaviour_of, engines_of
-from sim.serving.run import closed_loop, resumed
+from sim.serving.load_run import LoadRun, Window, gain, until_known
 from sim.trial import Trial, trial_seconds, with_plain
 from specplan.output import progress
 
@@ -38,8 +38,8 @@ _K1S: Final = (2, 4, 8)
 _AT_ONCE: Final = (1, 8, 32)
 _METHODS: Final = (("async", "lr-async", "LR async"), ("sync", "lr-sync", "LR sync"))
 _ANSWERS: Final = 256
-_TOKENS: Final = 32_000
-"""Committed ones of a closed loop; a quarter of them before do not count."""
+_PRECISION: Final = 0.02
+"""Standard error of a gain in closed loops, as a share: finer than a page draws."""
 _CACHED: Final = 2000.0
 """Tokens of context at which the costs of a batch are compared."""
 _SEED: Final = 0
@@ -183,18 +183,13 @@ def _changes(figures: Figures, name: str, k1: int, axes: Sequence[Sequence[float
 
 
 def _gain(world: World, name: str, k1: int, count: int) -> float:
-    """Tokens per second over those of plain decoding, in closed loops."""
+    """Tokens per second over those of plain decoding, in closed loops on the same answers."""
     trial, _ = _trials(world, name, k1)
-    plain = _plain_pace(replace(world, alpha1=1.0, c1=1.0, judge=0.0), count)  # which asks no draft and no judge
-    return _pace(trial, count) / plain
+    own = LoadRun(trial, count, Window.of_steps(count))
+    plain = _plain(replace(world, alpha1=1.0, c1=1.0, judge=0.0), count)  # which asks no draft and no judge
+    return until_known(gain(own.throughputs, plain.throughputs), precision=_PRECISION)[0].value
 
 
 @lru_cache(maxsize=64)
-def _plain_pace(world: World, count: int) -> float:
-    return _pace(_trials(world, _METHODS[0][1], _K1S[0])[1], count)
-
-
-def _pace(trial: Trial, count: int) -> float:
-    """Tokens per second with so many answers at once."""
-    loop = closed_loop(trial, concurrency=count, tokens=_TOKENS, warmup_tokens=_TOKENS // 4, resume=resumed)
-    return loop.tokens_per_s
+def _plain(world: World, count: int) -> LoadRun:
+    return LoadRun(_trials(world, _METHODS[0][1], _K1S[0])[1], count, Window.of_steps(count))

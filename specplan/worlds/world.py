@@ -19,7 +19,9 @@ from calibrate.replay.system import ASSUMED
 from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import DrawnAnswer, SyntheticBehaviour
 from sim.answers.lengths import Fixed, Lengths, Lognormal
+from sim.answers.replayed import BaselineAnswer
 from sim.answers.token_passes import DrawnPasses, SpeculatedAnswer
+from sim.answers.traces import AnswerTrace
 from sim.engines.device import Device
 from sim.operations import DRAFT, JUDGE, TARGET
 from sim.serving.engine import ServingEngine
@@ -29,6 +31,7 @@ from specplan.worlds.arrangements import parallel_of
 from specplan.worlds.beliefs import STEP_ACCEPTANCE, STEP_LENGTHS, TOKEN_ACCEPTANCE, Beliefs
 from specplan.worlds.costs import Contexts, ModelCost, RoundCost
 from specplan.worlds.measured_operators import with_operators
+from specplan.worlds.sizes import Drawn, Sizes, longest_answer
 from theory.hardware.passes import PassModel
 from theory.hardware.rounds import Round, head_round
 from theory.hardware.work import Parallel
@@ -36,7 +39,6 @@ from theory.hardware.work import Parallel
 if TYPE_CHECKING:
     from sim.configuration import Configuration
     from sim.engines.protocol import Engine
-    from sim.serving.arrivals import Arrivals
     from sim.serving.limits import ServingCost
     from specplan.worlds.arrangements import Arrangement
     from specplan.worlds.request import Deployment, ServedModel
@@ -81,7 +83,7 @@ class World:
         configuration: Configuration,
         arrangement: Arrangement,
         limits: ServingLimits,
-        sizes: Arrivals | None = None,
+        sizes: Sizes | None = None,
     ) -> Trial:
         """Return the trial of a configuration on one copy of an arrangement.
 
@@ -89,16 +91,14 @@ class World:
         ----------
         configuration, arrangement : what runs, and where.
         limits : of the target's engine.
-        sizes : of each answer; None: all as long as the deployment says.
+        sizes : of each answer; None: drawn as the deployment says.
         """
-        steps = configuration.spec.drafts_steps
-        alike = self._steps if steps else self._whole
-        trial = Trial.of(
-            configuration.algorithm(),
-            alike if sizes is None else _Sized(alike, sizes, self._mean_step if steps else None),
-            self._engines(configuration, arrangement, limits),
-            meets=configuration.spec.meets if steps else "plain",
-        )
+        spec, algorithm = configuration.spec, configuration.algorithm()
+        engines, sized = self._engines(configuration, arrangement, limits), sizes or self._drawn(limits)
+        if spec.drafts_steps:
+            trial = Trial.of(algorithm, _Sized(self._steps, sized, self._mean_step), engines, meets=spec.meets)
+        else:
+            trial = Trial(algorithm=algorithm, answer=lambda i: _whole(*sized.of(i)), engines=engines, seed=_SEED)
         if configuration.token is None:
             return trial
         z = self._moved.get(TOKEN_ACCEPTANCE, 0.0)
@@ -163,16 +163,14 @@ class World:
                 found[role] = ServingEngine(self.cost(model, 1), device)
         return found
 
-    @cached_property
-    def _whole(self) -> SyntheticBehaviour:
-        """Answers as one request each."""
-        one = Fixed(self.deployment.answer_tokens)
-        return SyntheticBehaviour(
-            lengths=Lengths(target=one, draft=one),
-            acceptance=Acceptance(alpha=0.0),
-            steps=Fixed(1),
-            prompt_tokens=self.deployment.prompt_tokens,
-            seed=_SEED,
+    def _drawn(self, limits: ServingLimits) -> Drawn:
+        """Sizes around the deployment's means, as far as the target's cache holds them."""
+        deployment = self.deployment
+        return Drawn(
+            prompt_tokens=deployment.prompt_tokens,
+            mean=deployment.answer_tokens,
+            spread=deployment.answer_spread,
+            longest=longest_answer(deployment, limits.cache_tokens),
         )
 
     @cached_property
@@ -210,17 +208,22 @@ class World:
         )
 
 
+def _whole(prompt_tokens: int, tokens: int) -> BaselineAnswer:
+    """An answer as one request."""
+    return BaselineAnswer(AnswerTrace(prompt_tokens=prompt_tokens, steps=(), baseline=(tokens,)))
+
+
 class _Sized:
-    """Answers of a behaviour, each as long as a trace says.
+    """Answers step by step, each of its size.
 
     Parameters
     ----------
     alike : the behaviour, whose answers are all as long.
-    sizes : of each answer; further ones begin again.
-    step : mean tokens of a step; None for answers that are one request.
+    sizes : of each answer.
+    step : mean tokens of a step.
     """
 
-    def __init__(self, alike: SyntheticBehaviour, sizes: Arrivals, step: float | None) -> None:
+    def __init__(self, alike: SyntheticBehaviour, sizes: Sizes, step: float) -> None:
         self._alike = alike
         self._sizes = sizes
         self._step = step
@@ -229,14 +232,9 @@ class _Sized:
 
     def answer(self, index: int) -> DrawnAnswer:
         """Return an answer of its size."""
-        place = index % len(self._sizes)
-        prompt, tokens = int(self._sizes.prompt_tokens[place]), int(self._sizes.answer_tokens[place])
-        if self._step is None:
-            one = Fixed(tokens)
-            sized = replace(self._alike, lengths=Lengths(target=one, draft=one), prompt_tokens=prompt)
-        else:
-            sized = replace(self._alike, steps=Fixed(max(round(tokens / self._step), 1)), prompt_tokens=prompt)
-        return sized.answer(index)
+        prompt, tokens = self._sizes.of(index)
+        steps = Fixed(max(round(tokens / self._step), 1))
+        return replace(self._alike, steps=steps, prompt_tokens=prompt).answer(index)
 
     def baseline_answer(self, index: int) -> DrawnAnswer:
         """Return the same answer."""

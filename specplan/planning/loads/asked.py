@@ -80,7 +80,7 @@ def _with_sizes(asked: Mapping[str, Any], load: Load) -> Mapping[str, Any]:
     """The options with the mean sizes of a trace, which has its own."""
     if load.trace is None:
         return asked
-    for name in ("context", "answer_tokens"):
+    for name in ("context", "answer_tokens", "answer_spread"):
         if asked[name] is not None:
             raise ParameterError(name, asked[name], "must not be given with --trace, which tells the sizes of answers")
     answer = max(round(float(load.trace.answer_tokens.mean())), 1)
@@ -124,6 +124,7 @@ def _deployment(asked: Mapping[str, Any], methods: Sequence[str], heads: Sequenc
         engine_version=version,
         context=_given(asked, "context", _CONTEXT),
         answer_tokens=_given(asked, "answer_tokens", _ANSWER_TOKENS),
+        **({} if asked["answer_spread"] is None else {"answer_spread": asked["answer_spread"]}),
         task=_task(asked["task"]),
         alpha1=asked["alpha1"],
         acceptance=known_acceptances(asked["acceptance"] or ()),
@@ -294,9 +295,10 @@ def _seconds(name: str, milliseconds: float | None) -> float | None:
 
 def _settings(plan: LoadPlan, option: Option) -> Settings:
     """What to paste for an option, for the largest load at which it is best."""
-    from specplan.planning.loads.simulating import sequences_for, shares_of
+    from specplan.planning.loads.simulating import Simulator, sequences_for, shares_of
     from specplan.planning.loads.statements import schedule_of
     from specplan.worlds.running.settings import settings_of
+    from specplan.worlds.sizes import longest_answer
 
     copies, configuration = option.arrangement.replicas, option.configuration
     answers = 1
@@ -304,8 +306,10 @@ def _settings(plan: LoadPlan, option: Option) -> Settings:
         if rows[0].option == option:
             closed = max(shares_of(load.concurrency or 1, copies))
             answers = max(answers, closed, 0 if load.concurrency else math.ceil(2.0 * rows[0].served.in_flight))
+    deployment = plan.deployment
+    longest = longest_answer(deployment, Simulator(deployment).limits(option, answers).cache_tokens)
     return settings_of(
-        plan.deployment,
+        replace(deployment, context=deployment.prompt_tokens + longest),  # what its engines have to hold
         configuration,
         option.arrangement,
         sequences=sequences_for(configuration, answers),

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from specplan.output import InputName, OutputFile
-from specplan.ranges import GPUS, MILLISECONDS, PROBABILITY, RATE, TOKENS, ListOf, Number, WholeNumber
+from specplan.ranges import GPUS, MILLISECONDS, PROBABILITY, RATE, SPREAD, TOKENS, ListOf, Number, WholeNumber
 
 __all__ = ["DEPLOYMENT", "LOADS", "checked", "deployment_options"]
 
@@ -64,6 +64,11 @@ DEPLOYMENT: Final = {
     ),
     "context": click.option("--context", type=TOKENS, help="Tokens of prompt and answer together. Default 8192."),
     "answer_tokens": click.option("--answer-tokens", type=TOKENS, help="Mean tokens of an answer. Default 4096."),
+    "answer_spread": click.option(
+        "--answer-spread",
+        type=SPREAD,
+        help="Standard deviation / mean of answers' tokens. Default 0.8; 0: all as long.",
+    ),
     "task": click.option("--task", help="What is asked, e.g. gsm8k: narrows what is assumed of acceptance."),
     "alpha1": click.option("--alpha1", type=PROBABILITY, help="Step acceptance, where you know it."),
     "acceptance": click.option(

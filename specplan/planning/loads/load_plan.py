@@ -17,6 +17,7 @@ from sim.estimate import Estimate, on_logarithm
 from sim.operations import DRAFT, TARGET
 from sim.serving.answers import ServedLoad
 from sim.serving.arrivals import bursty_times
+from sim.serving.load_run import shorter
 from specplan.planning.loads.limits import Limit, runs_out
 from specplan.planning.loads.options import Considered, Option, Place, considered, rank
 from specplan.planning.loads.schedule import Depths
@@ -41,6 +42,7 @@ _MOST_CURVE: Final = 128
 """Answers at once up to which the curve goes, unless a load asks for more."""
 _WAITING: Final = 0.05
 """Share of their time that answers wait for a place from which on the cache is what runs out, [-]."""
+_ENDLESS: Final = on_logarithm(math.inf, 0.0, 1, estimator="plain decoding cannot keep up")
 _LEAST_ARRIVALS: Final = 60
 _MOST_OF_A_TRACE: Final = 500
 """Arrivals that one copy meets, of a load without end and of a trace."""
@@ -69,7 +71,7 @@ class LoadRow:
     errors: Mapping[str, float]
     """Source of error to the 95 % half-width of the logarithm of the gain that is its own, [-]."""
     served: ServedLoad = field(repr=False)
-    """What its fullest copy does."""
+    """What its fullest copy does, and what users see of all copies."""
     tokens_per_s: float
     """Tokens per second of all GPUs."""
     answers_per_s: float
@@ -182,6 +184,7 @@ class _Planner:
         self.simulator = Simulator(deployment)
         self.depths = Depths(self.simulator.world)
         self._best: dict[int, Best] = {}
+        self._gains: dict[tuple[int, Option], float] = {}
 
     def best_at(self, answers: int) -> Best:
         """The best option of each kind with so many answers at once."""
@@ -200,29 +203,30 @@ class _Planner:
         plain = best[PLAIN.method]
         ranked = sorted(best.values(), key=lambda pair: -pair[1])
         shown = ranked[:_SHOWN] + ([] if plain in ranked[:_SHOWN] else [plain])
-        found = [self._row(option, rate / plain[1], n) for option, rate in shown]
+        found = [self._row(option, plain[0], n) for option, _ in shown]
         return tuple(sorted(found, key=_place))
 
-    def _row(self, option: Option, gain: float, answers: int) -> LoadRow:
-        shares = shares_of(answers, option.arrangement.replicas)
-        fullest = max(shares)
-        served = self.simulator.served(option, fullest)
-        rate = self.simulator.speed(option, answers)
-        errors = self.errors(option, answers, self.simulator.short(option, fullest))
+    def _row(self, option: Option, plain: Option, answers: int) -> LoadRow:
+        """What an option that was chosen does, on answers that had no part in the choice."""
+        simulated, rate = self.simulator.reported(option, plain, answers)
+        self._gains[answers, option] = simulated.value
+        fullest = max(shares_of(answers, option.arrangement.replicas))
+        served = self.simulator.served(option, answers, rate)
+        errors = self.errors(option, answers, simulated)
         return LoadRow(
             option=option,
-            gain=with_errors(gain, errors, len(served.paces)),
+            gain=with_errors(simulated.value, errors, simulated.n),
             errors=errors,
             served=served,
-            tokens_per_s=rate,
-            answers_per_s=rate / self.deployment.answer_tokens,
+            tokens_per_s=rate.value,
+            answers_per_s=rate.value / self.deployment.answer_tokens,
             in_vain=self.in_vain(option, served),
             limit=self.limit(option, fullest, served),
             meets=self.meets(served),
             goodput=self.goodput(option, served),
         )
 
-    def errors(self, option: Option, answers: int, served: ServedLoad) -> dict[str, float]:
+    def errors(self, option: Option, answers: int, simulated: Estimate) -> dict[str, float]:
         """Half-widths of the logarithm of a gain by source."""
         configuration = option.configuration
         if not configuration.speculates:
@@ -234,8 +238,7 @@ class _Planner:
             ends = [self.simulator.speed(option, answers, {name: z}) for z in (-_Z, _Z)]
             found[name] = abs(math.log(ends[1] / ends[0])) / 2.0
         found["cost of passes"] = self.cost_error(option, answers)
-        if len(served.paces) > 1 and configuration.spec.drafts_steps:
-            found["sampling"] = served.pace.relative_half_width
+        found["sampling"] = simulated.relative_half_width
         return found
 
     def cost_error(self, option: Option, answers: int) -> float:
@@ -290,14 +293,21 @@ class _Planner:
         for n in grid:
             best = self.best_at(n)
             for kind in kinds:
-                option, rate = best.get(kind, (None, math.nan))
-                gains[kind].append(None if option is None else rate / best[PLAIN.method][1])
+                option = best[kind][0] if kind in best else None
+                gains[kind].append(None if option is None else self._gain(option, best[PLAIN.method][0], n))
                 options[kind].append(option)
         return Curve(
             answers=tuple(grid),
             gains={kind: tuple(values) for kind, values in gains.items()},
             options={kind: tuple(values) for kind, values in options.items()},
         )
+
+    def _gain(self, option: Option, plain: Option, answers: int) -> float:
+        """The gain of an option that was chosen: that of its row, or by one replication."""
+        known = self._gains.get((answers, option))
+        if known is None:
+            known = self._gains[answers, option] = self.simulator.gain(option, plain, answers)
+        return known
 
 
 def _place(row: LoadRow) -> Place:
@@ -363,13 +373,13 @@ class _Arriving:
 
     def _row(self, option: Option, served: ServedLoad, plain: ServedLoad | None) -> LoadRow:
         planner = self.planner
-        gain = plain.mean("seconds") / served.mean("seconds") if plain is not None else math.inf
+        simulated = shorter(served, plain) if plain is not None else _ENDLESS
         in_flight = max(round(served.in_flight), 1)
-        errors = planner.errors(option, in_flight * option.arrangement.replicas, served)
+        errors = planner.errors(option, in_flight * option.arrangement.replicas, simulated)
         copies = option.arrangement.replicas
         return LoadRow(
             option=option,
-            gain=with_errors(gain, errors, len(served.answers), of="mean seconds of an answer"),
+            gain=with_errors(simulated.value, errors, simulated.n, of="mean seconds of an answer"),
             errors=errors,
             served=served,
             tokens_per_s=served.tokens_per_s * copies,

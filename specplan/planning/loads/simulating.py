@@ -1,42 +1,60 @@
-"""How fast options are with so many answers in flight: short simulations to choose by, long ones to report.
+"""How fast options are with so many answers in flight, by `sim.serving.load_run`.
 
-The answers are dealt out evenly to the copies of an arrangement; copies do not meet. A short simulation begins with
-answers spread over their lives and counts what is committed in a window; it does not see the ends of answers, a long
-one does.
+The answers are dealt out evenly to the copies of an arrangement; copies do not meet. Options are compared by one
+replication each, of the same answers; what is reported of the chosen ones comes from other replications, as many as its
+standard error needs, and the times of answers from a window that is long enough to see their ends.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from sim.serving.answers import ServedLoad
+import numpy as np
+
 from sim.serving.limits import ServingLimits
-from sim.serving.run import arriving, closed_loop, resumed
+from sim.serving.load_run import (
+    CHOICE,
+    CURVE,
+    REPORT,
+    LoadRun,
+    Throughputs,
+    Window,
+    check_little,
+    gain,
+    quotient,
+    throughput,
+    until_known,
+)
+from sim.serving.run import arriving
 from specplan.planning.loads.options import Option, room_of
+from specplan.worlds.sizes import SLACK, Traced
 from specplan.worlds.world import World
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from sim.configuration import Configuration
+    from sim.estimate import Estimate
+    from sim.serving.answers import ServedLoad
     from sim.serving.arrivals import Arrivals
+    from sim.trial import Trial
     from specplan.worlds.request import Deployment
 
 __all__ = ["Simulator", "sequences_for", "shares_of"]
 
-
-_TOKENS_EACH: Final = 400
-"""Tokens that a short simulation of steps commits per answer in flight: about 10 steps of each."""
-_TOKENS_LEAST: Final = 8_000
-_WARMUP_SHARE: Final = 0.25
-"""Share of them that does not count, [-]."""
-
-_SLACK: Final = 256.0
-"""Tokens beyond its context for which an engine has room where a single answer fits: a block, and the next tokens."""
-
-_LEAST_ANSWERS: Final = 24
-"""Answers that a short simulation of whole answers sees at least."""
+_PRECISION: Final = 0.01
+"""Standard error that simulation may leave of a gain and of tokens per second, as a share, and of those by steps, whose
+gain is known to a fifth at best."""
+_STEP_PRECISION: Final = 0.02
+_CHOICE: Final = {"lives": 1.0, "answers": 32}
+"""What a replication counts of answers that are one request, to choose by."""
+_REPORT: Final = {"lives": 2.5, "answers": 64}
+"""The same to report from: 19 of 20 answers with a spread of 0.8 are shorter, so that their ends are seen."""
+_ENDS_OF_STEPS: Final = {"lives": 3.0, "answers": 16}
+"""The same of steps, where the ends of their answers are to be seen."""
 
 _MOST_SEQUENCES: Final = 1024
 """Places of an engine at most: vLLM's default on large GPUs."""
@@ -51,39 +69,82 @@ class Simulator:
         self.deployment = deployment
         self.world = World(deployment)
         self._moved: dict[tuple[tuple[str, float], ...], World] = {(): self.world}
-        self._short: dict[tuple[object, ...], ServedLoad] = {}
+        self._runs: dict[tuple[object, ...], LoadRun] = {}
 
     def speed(self, option: Option, answers: int, moved: Mapping[str, float] = _NO_MOVES) -> float:
-        """Return the tokens per second of the whole deployment with so many answers in flight, by short simulations."""
+        """Return the tokens per second of the whole deployment with so many answers in flight, to compare options."""
+        return float(self.throughputs(option, answers, CHOICE, moved)(1)[0])
+
+    def gain(self, option: Option, plain: Option, answers: int) -> float:
+        """Return the gain of an option on answers that had no part in choosing it, by one replication."""
+        own, other = (self.throughputs(one, answers, CURVE)(1) for one in (option, plain))
+        return float(own[0] / other[0])
+
+    def reported(self, option: Option, plain: Option, answers: int) -> tuple[Estimate, Estimate]:
+        """Return the gain of an option over plain decoding, and its tokens per second, as well as is asked.
+
+        Steps and whole answers are seen through different windows, which makes pairs of no use.
+        """
+        own, other = (self.throughputs(one, answers) for one in (option, plain))
+        if not option.configuration.spec.drafts_steps:
+            both, rate = until_known(gain(own, other), throughput(own), precision=_PRECISION)
+            return both, rate
+        rate, plain_rate = (until_known(throughput(one), precision=_STEP_PRECISION)[0] for one in (own, other))
+        return quotient(rate, plain_rate), rate
+
+    def throughputs(
+        self, option: Option, answers: int, first: int = REPORT, moved: Mapping[str, float] = _NO_MOVES
+    ) -> Throughputs:
+        """Return the tokens per second of the whole deployment by replications, from one of a number on."""
         shares = shares_of(answers, option.arrangement.replicas)
-        return sum(copies * self.short(option, n, moved).tokens_per_s for n, copies in shares.items() if n)
+        runs = [(self.run(option, n, first, moved), copies) for n, copies in shares.items() if n]
 
-    def served(self, option: Option, answers: int, *, lives: float = 2.0) -> ServedLoad:
-        """Return what one copy with so many answers in flight does while each place ends some ``lives``."""
-        tokens = self.deployment.answer_tokens * answers
-        return self._closed(option, answers, round((1.0 + lives) * tokens), round(tokens), _NO_MOVES, counts=True)
+        def throughputs(n: int) -> NDArray[np.float64]:
+            return np.sum([copies * run.throughputs(n) for run, copies in runs], axis=0)
 
-    def short(self, option: Option, answers: int, moved: Mapping[str, float] = _NO_MOVES) -> ServedLoad:
-        """Return what one copy with so many answers in flight does, by a short simulation."""
+        return throughputs
+
+    def run(self, option: Option, answers: int, first: int, moved: Mapping[str, float] = _NO_MOVES) -> LoadRun:
+        """Return the replications of one copy with so many answers in flight."""
         arrangement = option.arrangement
         place = arrangement.tp, arrangement.own_gpus, arrangement.drafting
-        key = option.configuration, place, answers, tuple(sorted(moved.items()))
-        if key not in self._short:
-            if option.configuration.spec.drafts_steps:
-                tokens = max(_TOKENS_EACH * answers, _TOKENS_LEAST)
-                warmup = round(_WARMUP_SHARE * tokens)
-            else:
-                warmup = self.deployment.answer_tokens * answers
-                tokens = warmup * (1 + math.ceil(_LEAST_ANSWERS / answers))  # whole lives: ends come in waves
-            self._short[key] = self._closed(option, answers, tokens, warmup, moved)
-        return self._short[key]
+        key = option.configuration, place, answers, first, tuple(sorted(moved.items()))
+        if key not in self._runs:
+            trial = self._trial(option, answers, moved)
+            self._runs[key] = LoadRun(trial, answers, self._window(option, answers, first), first)
+        return self._runs[key]
+
+    def served(self, option: Option, answers: int, throughput: Estimate) -> ServedLoad:
+        """Return what the fullest copy does and what users see of all copies.
+
+        Parameters
+        ----------
+        option : what runs.
+        answers : in flight, in all copies.
+        throughput : tokens per second of all copies, for Little's law.
+        """
+        seen = []
+        for n, copies in shares_of(answers, option.arrangement.replicas).items():
+            if n and option.configuration.spec.drafts_steps:
+                run = LoadRun(self._trial(option, n), n, self._lives(n, _ENDS_OF_STEPS), REPORT, counts=True)
+                seen += copies * run.run(1)
+            elif n:
+                seen += copies * self.run(option, n, REPORT).loads
+        together = replace(
+            seen[-1],  # the fullest
+            answers=tuple(one for load in seen for one in load.answers),
+            unended_s=tuple(one for load in seen for one in load.unended_s),
+        )
+        check_little(f"{option.text}, {answers} answers at once", answers, throughput, together)
+        return together
 
     def arriving(
         self, option: Option, moments_s: Sequence[float], *, warmup: int, sizes: Arrivals | None = None
     ) -> ServedLoad:
         """Return what one copy does with answers that arrive, each of its size where sizes are told."""
         limits = self.limits(option, _MOST_SEQUENCES)
-        trial = self.world.trial(option.configuration, option.arrangement, limits, sizes)
+        traced = None if sizes is None else Traced(sizes)
+        trial = self.world.trial(option.configuration, option.arrangement, limits, traced)
         return arriving(trial, moments_s, warmup=warmup, counts=True)
 
     def limits(self, option: Option, answers: int) -> ServingLimits:
@@ -94,44 +155,24 @@ class Simulator:
         rows = float(option.configuration.k2)
         places = sequences_for(option.configuration, answers)
         # `considered` made sure that one answer fits
-        return ServingLimits(max_sequences=places, cache_tokens=max(fit, context + _SLACK), rows=rows)
+        return ServingLimits(max_sequences=places, cache_tokens=max(fit, context + SLACK), rows=rows)
 
-    def world_at(self, moved: Mapping[str, float]) -> World:
-        """Return the world with some beliefs moved."""
+    def _trial(self, option: Option, answers: int, moved: Mapping[str, float] = _NO_MOVES) -> Trial:
+        """The trial of one copy; worlds with the same beliefs moved share what they know."""
         key = tuple(sorted(moved.items()))
         if key not in self._moved:
             self._moved[key] = World(self.deployment, moved)
-        return self._moved[key]
+        limits = self.limits(option, answers)
+        return self._moved[key].trial(option.configuration, option.arrangement, limits)
 
-    def _closed(
-        self,
-        option: Option,
-        answers: int,
-        tokens: int,
-        warmup: int,
-        moved: Mapping[str, float],
-        *,
-        counts: bool = False,
-    ) -> ServedLoad:
-        world = self.world_at(moved)
-        steps = option.configuration.spec.drafts_steps
-        return closed_loop(
-            world.trial(option.configuration, option.arrangement, self.limits(option, answers)),
-            concurrency=answers,
-            tokens=tokens,
-            warmup_tokens=warmup,
-            resume=resumed if steps else None,
-            apart_s=0.0 if steps else self._life_s(world, option, answers) / answers,
-            counts=counts,
-        )
+    def _window(self, option: Option, answers: int, first: int) -> Window:
+        """What a replication counts."""
+        if option.configuration.spec.drafts_steps:
+            return Window.of_steps(answers)
+        return self._lives(answers, _REPORT if first == REPORT else _CHOICE)
 
-    def _life_s(self, world: World, option: Option, answers: int) -> float:
-        """About how long an answer takes that is one request, s."""
-        deployment, configuration = self.deployment, option.configuration
-        cost = world.round_cost(configuration, option.arrangement.tp)
-        context = deployment.prompt_tokens + deployment.answer_tokens / 2.0
-        per_pass = world.tokens_per_pass(configuration)
-        return deployment.answer_tokens / per_pass * cost.iteration(answers, answers * context)
+    def _lives(self, answers: int, least: Mapping[str, Any]) -> Window:
+        return Window.of_lives(answers, self.deployment.answer_tokens, **least)
 
 
 def sequences_for(configuration: Configuration, answers: int) -> int:
@@ -140,7 +181,7 @@ def sequences_for(configuration: Configuration, answers: int) -> int:
 
 
 def shares_of(answers: int, copies: int) -> dict[int, int]:
-    """Return how many answers a copy has in flight, to how many copies have so many.
+    """Return how many answers a copy has in flight, to how many copies have so many; the most answers last.
 
     >>> shares_of(7, 2), shares_of(1, 4)
     ({3: 1, 4: 1}, {0: 3, 1: 1})

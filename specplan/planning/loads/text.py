@@ -133,8 +133,9 @@ def _times(row: LoadRow) -> list[str]:
 
 def median_and_90th(row: LoadRow, name: str, unit: float) -> str:
     """Return the median and the 90th percentile, in a unit."""
-    found = row.served.percentiles(name)
-    return "–" if math.isnan(found[50]) else f"{unit * found[50]:.3g} / {unit * found[90]:.3g}"
+    known = row.served.percentiles(name)
+    median, most = ("–" if math.isnan(known[p]) else f"{unit * known[p]:.3g}" for p in (50, 90))
+    return "–" if median == most == "–" else f"{median} / {most}"
 
 
 def method_name(deployment: Deployment, configuration: Configuration) -> str:
@@ -372,6 +373,7 @@ def _row_as_json(deployment: Deployment, row: LoadRow) -> dict[str, Any]:
         "dollars_per_million_tokens": None if dollars is None else 1e6 * dollars / row.tokens_per_s,
         "dollars_per_answer": None if dollars is None else dollars / row.answers_per_s,
         **{name: served.percentiles(name) for name in ("ttft_s", "tpot_s", "seconds")},
+        "mean": {name: served.mean(name) for name in ("seconds", "tokens")},
         "in_flight_per_copy": served.in_flight,
         "busy": served.busy,
         "preempted": served.preempted,

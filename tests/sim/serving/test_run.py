@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -18,7 +20,7 @@ from sim.operations import DRAFT, TARGET, Step
 from sim.serving.answers import ServedAnswer, ServedLoad
 from sim.serving.engine import ServingEngine
 from sim.serving.limits import Added
-from sim.serving.run import arriving, closed_loop, resumed
+from sim.serving.run import arriving, closed_loop
 from sim.trial import Trial
 from theory.errors import ParameterError
 
@@ -43,7 +45,6 @@ def test_one_answer_after_the_other_is_seen_as_it_is() -> None:
         assert (answer.ttft_s, answer.tpot_s) == (pytest.approx(PREFILL), pytest.approx(ITERATION))
     assert load.tokens_per_s == pytest.approx(TOKENS / life)
     assert load.busy == {TARGET: pytest.approx(1.0)}
-    assert load.pace.value == pytest.approx(load.tokens_per_s, rel=0.5)
 
 
 def test_so_many_answers_are_in_flight_and_share_iterations() -> None:
@@ -51,7 +52,7 @@ def test_so_many_answers_are_in_flight_and_share_iterations() -> None:
     life = 8 * PREFILL + (TOKENS - 1) * ITERATION
     load = closed_loop(trial(), concurrency=8, tokens=32 * TOKENS, warmup_tokens=8 * TOKENS, apart_s=life / 8)
     assert load.in_flight == 8.0
-    assert load.answers_per_s * load.mean("seconds") == pytest.approx(8.0, rel=0.1)
+    assert load.tokens_per_s * load.seconds_per_token().value == pytest.approx(8.0, rel=0.02)
     assert load.tokens_per_s == pytest.approx(8 * TOKENS / life, rel=0.05)
 
 
@@ -63,13 +64,33 @@ def test_arrivals_far_apart_meet_an_empty_server() -> None:
     assert load.in_flight == pytest.approx(2 * life / load.seconds)
 
 
-def test_answers_that_go_on_have_the_rest_of_their_text() -> None:
-    answer = trial(steps=10).answer(0)
-    middle = resumed(answer, 0.45)
-    assert (middle.depth, middle.context_tokens) == (3, 20 + 4 * 5)
-    assert resumed(answer, 0.0) is answer.root
-    load = closed_loop(trial(steps=10), concurrency=4, tokens=400, resume=resumed)
-    assert load.tokens >= 400
+def test_tokens_count_when_they_are_written_wherever_a_window_begins() -> None:
+    """Windows that follow each other count the tokens of the window that they make together, to the last one."""
+    cuts = [0, 13, 57, 200, 333, 700]
+    parts = [
+        closed_loop(trial(), concurrency=5, tokens=end, warmup_tokens=begin, met_under_way=True)
+        for begin, end in itertools.pairwise(cuts)
+    ]
+    whole = closed_loop(trial(), concurrency=5, tokens=cuts[-1], met_under_way=True)
+    assert sum(part.tokens for part in parts) == whole.tokens
+    assert sum(part.seconds for part in parts) == pytest.approx(whole.seconds)
+
+
+def test_all_tokens_of_answers_that_arrive_are_written() -> None:
+    load = arriving(trial(), [0.0, 0.1, 0.2, 5.0])
+    assert load.tokens == sum(answer.tokens for answer in load.answers) == 4 * TOKENS
+
+
+def test_answers_that_have_not_ended_take_longer_than_so_far() -> None:
+    """Kaplan and Meier's own rule: what is censored after an end is shared out among those that are left."""
+    answers = tuple(ServedAnswer(0.0, 0.5, end, 10) for end in (1.0, 2.0, 4.0))
+    load = ServedLoad(answers=answers, unended_s=(1.5, 3.0), n_ended=3, seconds=5.0, tokens=30, in_flight=1.0, busy={})
+    # 5 at risk at 1, 3 at 2 and 1 at 4: survival 4/5, 8/15, 0
+    assert load.percentiles("seconds") == {50: 4.0, 90: 4.0, 99: 4.0}
+    assert load.mean("seconds") == pytest.approx(1.0 * 3 / 15 + 2.0 * 4 / 15 + 4.0 * 8 / 15)
+    early = replace(load, unended_s=(1.5, 9.0))
+    assert math.isnan(early.percentiles("seconds")[90]), "one that goes on for longer than all others may be any length"
+    assert early.percentiles("ttft_s")[90] == 0.5
 
 
 def test_percentiles_goodput_and_waste() -> None:
@@ -77,14 +98,14 @@ def test_percentiles_goodput_and_waste() -> None:
         ServedAnswer(0.0, first, first + 9.0 * pace, 10, draft_in_vain=5)
         for first, pace in ((0.1, 0.01), (0.2, 0.02), (0.9, 0.03), (0.3, 0.09))
     )
-    load = ServedLoad(answers=answers, seconds=2.0, tokens=40, in_flight=1.0, busy={})
+    load = ServedLoad(answers=answers, n_ended=4, seconds=2.0, tokens=40, in_flight=1.0, busy={})
     assert load.goodput() == 2.0
     assert load.goodput(ttft_s=0.5) == 1.5
     assert load.goodput(ttft_s=0.5, tpot_s=0.05) == 1.0
     assert load.percentiles("tpot_s")[50] == pytest.approx(0.025)
     assert load.in_vain("draft") == 0.5
     assert load.in_vain("target") == 0.0
-    empty = ServedLoad(answers=(), seconds=1.0, tokens=0, in_flight=1.0, busy={})
+    empty = ServedLoad(answers=(), n_ended=0, seconds=1.0, tokens=0, in_flight=1.0, busy={})
     assert math.isnan(empty.percentiles("seconds")[90])
     assert math.isnan(empty.mean("seconds"))
 

@@ -15,6 +15,7 @@ from sim.serving.run import arriving, closed_loop
 from sim.trial import run_trial
 from specplan.worlds.arrangements import Arrangement
 from specplan.worlds.drafters.known_acceptance import known_acceptances
+from specplan.worlds.sizes import Traced
 from specplan.worlds.world import World
 
 WANTED = deployment(draft="Qwen/Qwen3-0.6B", judge="Qwen/Qwen3-1.7B", gpus=4, context=700, answer_tokens=300)
@@ -43,11 +44,11 @@ def test_one_answer_at_once_takes_what_the_answer_takes_alone(name: str) -> None
 
 def test_answers_of_a_trace_have_its_sizes() -> None:
     sizes = Arrivals.of([0.0, 50.0], [100, 900], [40, 160])
-    trial = World(WANTED).trial(Configuration.parse("autoregressive"), ALONE, ServingLimits(), sizes)
+    trial = World(WANTED).trial(Configuration.parse("autoregressive"), ALONE, ServingLimits(), Traced(sizes))
     load = arriving(trial, sizes.times_s.tolist())
     assert [answer.tokens for answer in load.answers] == [40, 160]
     assert load.answers[1].ttft_s > load.answers[0].ttft_s, "the longer prompt takes longer to read"
-    steps = World(WANTED).trial(Configuration.parse("lr-async k1=2"), AHEAD, ServingLimits(), sizes)
+    steps = World(WANTED).trial(Configuration.parse("lr-async k1=2"), AHEAD, ServingLimits(), Traced(sizes))
     written = [sum(trial_answer.written_lengths()) for trial_answer in map(steps.answer, range(2))]  # type: ignore[attr-defined]
     assert written[1] > written[0]
 

@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from deployments import deployment
 
@@ -21,7 +22,7 @@ from specplan.planning.loads.options import Place, considered, pays, rank
 from specplan.planning.loads.picture import draw_loads
 from specplan.planning.loads.schedule import Depths
 from specplan.planning.loads.statements import schedule_of
-from specplan.planning.loads.text import plan_as_text
+from specplan.planning.loads.text import _row_as_json, plan_as_text
 from specplan.worlds.drafters.known_acceptance import known_acceptances
 from specplan.worlds.request import Limits, Load
 from specplan.worlds.world import World
@@ -67,6 +68,35 @@ def test_more_answers_make_more_tokens_and_longer_answers(found: LoadPlan) -> No
     one, six = rows(found, 0)["autoregressive"], rows(found, 1)["autoregressive"]
     assert six.tokens_per_s > 2.0 * one.tokens_per_s
     assert six.served.mean("seconds") >= one.served.mean("seconds")
+
+
+def test_what_is_printed_keeps_littles_law(found: LoadPlan) -> None:
+    """Answers in flight = tokens per second x mean seconds of an answer / its mean tokens, in each row."""
+    for load, all_rows in found.loads:
+        for row in all_rows if load.concurrency else ():
+            data = _row_as_json(found.deployment, row)
+            each = data["mean"]["seconds"] / data["mean"]["tokens"]
+            error = row.served.seconds_per_token()
+            chance = 4.0 * error.stderr / error.value
+            assert data["tokens_per_s"] * each == pytest.approx(load.concurrency, rel=0.03 + chance)
+            assert chance < 0.2
+
+
+def test_lengths_that_differ_are_drawn_unless_none_are_wanted() -> None:
+    loads = [Load(concurrency=4)]
+    spread, equal = (
+        plan_loads(replace(WANTED, answer_spread=spread), loads, Limits(), []).loads[0][1][0] for spread in (0.8, 0.0)
+    )
+    assert len({answer.tokens for answer in equal.served.answers}) == 1
+    lengths = np.array([answer.tokens for answer in spread.served.answers])
+    assert 0.4 < lengths.std() / lengths.mean() < 0.9
+    assert spread.tokens_per_s == pytest.approx(equal.tokens_per_s, rel=0.05)
+
+
+@pytest.mark.parametrize("spread", [-0.1, 4.5, float("nan")])
+def test_impossible_spreads_are_refused(spread: float) -> None:
+    with pytest.raises(ParameterError, match=r"answer_spread=.* must be in \[0, 4\]"):
+        deployment(answer_spread=spread)
 
 
 def test_what_names_do_not_tell_is_said(found: LoadPlan) -> None:

@@ -1,0 +1,223 @@
+"""A load, simulated until what is wanted of it is known as well as asked.
+
+A closed loop is run in *replications*: short runs on other answers, each of which meets its first answers under way.
+They are independent, so that the spread between them tells the standard error of their mean, however correlated what
+happens within one is. Two loops are compared by replications of the same numbers, which meet the same answers. What has
+been chosen for being fastest is run again, in replications that had no part in the choice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.estimate import Estimate, on_logarithm, ratio_of_totals
+from sim.serving.answers import ServedLoad
+from sim.serving.run import closed_loop
+from sim.trial import Trial
+from theory.errors import SpecplanError
+
+__all__ = [
+    "CHOICE",
+    "REPORT",
+    "Known",
+    "LittleError",
+    "LoadRun",
+    "Throughputs",
+    "Window",
+    "check_little",
+    "gain",
+    "quotient",
+    "shorter",
+    "throughput",
+    "until_known",
+]
+
+CHOICE: Final = 0
+"""First replication of those by which is chosen, of those that draw a curve, and of those that are reported."""
+CURVE: Final = 1 << 15
+REPORT: Final = 1 << 16
+
+_APART: Final = 1 << 24
+"""Answers between the beginnings of two replications: more than any of them meets."""
+_LEAST: Final = 4
+"""Replications from which a standard error is told, and how many are run at most."""
+_MOST: Final = 64
+_STEPS_EACH: Final = 200
+"""Tokens per answer in flight that are about 5 steps, those that get all answers going, and tokens at least."""
+_STEPS_WARMUP: Final = 100
+_LEAST_STEPS: Final = 4_000
+_LIVES_WARMUP: Final = 0.25
+"""Lives after which nothing is left of a beginning in the middle of lives (below 0.3 %)."""
+_PARTS: Final = 8
+"""Parts of arrivals, whose spread tells how well their mean is known."""
+_LITTLE: Final = 0.03
+"""Share by which a load may break Little's law beyond what chance makes of it, [-]."""
+_Z: Final = 1.96
+_SURE: Final = 4.0
+"""Standard errors that chance makes, once in 16,000."""
+
+Throughputs = Callable[[int], NDArray[np.float64]]
+"""Takes n; returns tokens per second of the first n replications, shape (n,)."""
+
+Known = Callable[[int], Estimate]
+"""Takes n; returns what the first n replications say."""
+
+
+class LittleError(SpecplanError):
+    """A simulation breaks Little's law: an error of specplan's own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """What a replication counts."""
+
+    tokens: int
+    """Tokens that are written in it, >= 1."""
+    warmup: int
+    """Tokens before it, >= 0."""
+
+    @classmethod
+    def of_steps(cls, concurrency: int) -> Self:
+        """Return a window for answers of many steps: a few of each answer in flight, after all have got going.
+
+        Parameters
+        ----------
+        concurrency : answers in flight, >= 1.
+        """
+        return cls(tokens=max(_STEPS_EACH * concurrency, _LEAST_STEPS), warmup=_STEPS_WARMUP * concurrency)
+
+    @classmethod
+    def of_lives(cls, concurrency: int, answer_tokens: float, *, lives: float, answers: int) -> Self:
+        """Return a window in which all places end so many answers on average, and so many end in all, at least.
+
+        Parameters
+        ----------
+        concurrency : answers in flight, >= 1.
+        answer_tokens : of an answer, mean.
+        lives, answers : see above.
+        """
+        life = answer_tokens * concurrency
+        return cls(tokens=round(life * max(lives, answers / concurrency)), warmup=round(life * _LIVES_WARMUP))
+
+
+@dataclass(slots=True)
+class LoadRun:
+    """A closed loop, one replication after the other.
+
+    Parameters
+    ----------
+    trial : the algorithm, its answers and the engines that they share.
+    concurrency : answers in flight, >= 1.
+    window : of a replication.
+    first : number of the first replication: `CHOICE`, `CURVE` or `REPORT`.
+    counts : whether to count tokens in vain.
+    """
+
+    trial: Trial
+    concurrency: int
+    window: Window
+    first: int = CHOICE
+    counts: bool = False
+    loads: list[ServedLoad] = field(init=False, default_factory=list)
+    """Of the replications that have been run."""
+
+    def run(self, n: int) -> list[ServedLoad]:
+        """Return the loads of the first ``n`` replications."""
+        while len(self.loads) < n:
+            load = closed_loop(
+                self.trial,
+                concurrency=self.concurrency,
+                tokens=self.window.warmup + self.window.tokens,
+                warmup_tokens=self.window.warmup,
+                met_under_way=True,
+                first=(self.first + len(self.loads)) * _APART,
+                counts=self.counts,
+            )
+            self.loads.append(load)
+        return self.loads[:n]
+
+    def busy(self) -> dict[str, float]:
+        """Return by role the share of the time in which its engine worked, in [0, 1], over all replications so far."""
+        seconds = sum(load.seconds for load in self.loads)
+        return {
+            role: sum(load.busy[role] * load.seconds for load in self.loads) / seconds for role in self.loads[0].busy
+        }
+
+    def throughputs(self, n: int) -> NDArray[np.float64]:
+        """Return the tokens per second of the first ``n`` replications."""
+        return np.array([load.tokens_per_s for load in self.run(n)])
+
+
+def throughput(throughputs: Throughputs) -> Known:
+    """Return tokens per second of a number of replications."""
+    return lambda n: ratio_of_totals(throughputs(n), np.ones(n), unit="tokens/s", estimator="mean over replications")
+
+
+def gain(own: Throughputs, plain: Throughputs) -> Known:
+    """Return tokens per second / those of plain decoding, by the same replications."""
+    return lambda n: ratio_of_totals(own(n), plain(n), estimator="ratio of means over replications")
+
+
+def quotient(own: Estimate, plain: Estimate) -> Estimate:
+    """Return the ratio of two independent estimates, its interval even on the logarithm."""
+    half = math.hypot(own.relative_half_width, plain.relative_half_width)
+    value, n = own.value / plain.value, min(own.n, plain.n)
+    return on_logarithm(value, half, n, estimator="ratio of means over replications", seed=own.seed)
+
+
+def shorter(served: ServedLoad, plain: ServedLoad) -> Estimate:
+    """Return the mean seconds of the same arrivals by plain decoding / those served, from parts in their order."""
+    totals = []
+    for load in (plain, served):
+        order = sorted(load.answers, key=lambda answer: answer.arrived_s)
+        parts = np.array_split([answer.seconds for answer in order], min(_PARTS, len(order)))
+        totals.append([float(part.sum()) for part in parts])
+    return ratio_of_totals(*totals, estimator="ratio of totals over parts of the arrivals")
+
+
+def until_known(*wanted: Known, precision: float) -> list[Estimate]:
+    """Return estimates from as many replications as all of them need.
+
+    Parameters
+    ----------
+    wanted : each of a number of replications.
+    precision : standard error / value that is asked for, > 0; that of few replications counts for more (Student).
+    """
+    n = _LEAST
+    while True:
+        found = [estimate(n) for estimate in wanted]
+        missed = max(one.relative_half_width for one in found) / (_Z * precision)
+        if missed <= 1.0 or n >= _MOST:
+            return found
+        n = min(math.ceil(n * min(missed * missed, 2.0)), _MOST)
+
+
+def check_little(what: str, concurrency: float, throughput: Estimate, load: ServedLoad) -> None:
+    """Hold a load to Little's law: answers in flight = tokens per second x seconds of an answer / its tokens.
+
+    Parameters
+    ----------
+    what : the setting, for the error.
+    concurrency : answers in flight.
+    throughput : tokens per second.
+    load : what users see.
+
+    Raises
+    ------
+    LittleError : they differ by more than 3 % beyond what chance makes of it.
+    """
+    each = load.seconds_per_token()
+    found = throughput.value * each.value / concurrency
+    chance = _SURE * math.hypot(throughput.stderr / throughput.value, each.stderr / each.value)
+    if abs(found - 1.0) > _LITTLE + chance:
+        raise LittleError(
+            f"{what}: {throughput.value:.6g} tokens/s x {each.value:.4g} s per token of an answer = "
+            f"{found * concurrency:.4g} answers in flight, not {concurrency:g} (Little's law); this is an error of "
+            "specplan: please report the command"
+        )
