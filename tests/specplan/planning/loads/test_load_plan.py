@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from deployments import deployment
 
+import specplan as sp
 from calibrate.replay.trials import PLAIN
 from specplan.output import SCREEN
 from specplan.planning.loads.limits import LIMITS
@@ -188,7 +189,7 @@ def test_the_picture_is_drawn(found: LoadPlan, tmp_path: Path) -> None:
 
 
 def test_the_command_prints_the_plan_and_commands_that_parse(run_main: Main) -> None:
-    words = ("plan", *NAMES, "--methods", "ngram,draft_model,eagle3", "--gpus", "2", "--concurrency", "1,4")
+    words = ("plan", *NAMES, "--methods", "draft_model", "--gpus", "1", "--concurrency", "1,4")
     code, screen, _ = run_main(*words)
     assert code == 0
     assert max(map(len, screen.splitlines())) <= SCREEN
@@ -206,6 +207,24 @@ def test_the_command_prints_the_plan_and_commands_that_parse(run_main: Main) -> 
             config = json.loads(words[words.index("--speculative-config") + 1])
             assert config["num_speculative_tokens"] >= 1
             assert "num_speculative_tokens_per_batch_size" not in config, "vLLM 0.18.0 has no such field"
+
+
+def test_layers_for_further_tokens_are_found_and_what_is_known_of_them_moves_nothing_else() -> None:
+    def gains(**known: Any) -> dict[str, dict[str, Any]]:
+        asked = {"context": 500, "answer_tokens": 250, "methods": ["mtp", "ngram"], "concurrency": 2, **known}
+        found = sp.plan_models("deepseek-ai/DeepSeek-R1", gpu="H200", gpus=8, **asked)
+        return {row["method"]: row for row in found.plain()["loads"][0]["rows"]}
+
+    prior, known = gains(), gains(acceptance={"mtp": 0.85})
+    assert next(iter(prior)) == "mtp", "the best method is in the checkpoint"
+    assert known["mtp"]["gain"]["value"] > 1.05 * prior["mtp"]["gain"]["value"]
+    assert known["ngram"] == prior["ngram"]
+    (assumed,) = known["mtp"]["assumed"]
+    assert assumed["source"] == "given as 0.85 per token"
+    assert assumed["low"] == assumed["value"] == pytest.approx(sum(0.85**i for i in range(known["mtp"]["k"] + 1)))
+    (of_prior,) = prior["mtp"]["assumed"]
+    assert of_prior["low"] < of_prior["value"] < of_prior["high"]
+    assert of_prior["source"].startswith("prior: ")
 
 
 def test_the_plan_as_data(run_main: Main) -> None:
