@@ -21,7 +21,7 @@ from sim.serving.load_run import shorter
 from specplan.planning.loads.limits import Limit, runs_out
 from specplan.planning.loads.options import Considered, Option, Place, considered, rank
 from specplan.planning.loads.schedule import Depths
-from specplan.planning.loads.search import Best, best_of_each_kind
+from specplan.planning.loads.search import Best, best_of_each_kind, worth_simulating
 from specplan.planning.loads.simulating import Simulator, shares_of
 from theory.errors import ParameterError
 from theory.hardware.half_widths import GAIN, half_width
@@ -201,7 +201,7 @@ class _Planner:
         n = load.concurrency
         best = self.best_at(n)
         plain = best[PLAIN.method]
-        ranked = sorted(best.values(), key=lambda pair: -pair[1])
+        ranked = sorted(worth_simulating(best).values(), key=lambda pair: -pair[1])
         shown = ranked[:_SHOWN] + ([] if plain in ranked[:_SHOWN] else [plain])
         found = [self._row(option, plain[0], n) for option, _ in shown]
         return tuple(sorted(found, key=_place))
@@ -329,7 +329,7 @@ class _Arriving:
         """What the best kinds do, by mean seconds of an answer."""
         planner = self.planner
         best = planner.best_at(self._in_flight())
-        ranked = sorted(best.values(), key=lambda pair: -pair[1])[:_SHOWN]
+        ranked = sorted(worth_simulating(best).values(), key=lambda pair: -pair[1])[:_SHOWN]
         if best[PLAIN.method] not in ranked:
             ranked.append(best[PLAIN.method])
         capacity = {option: self._capacity(option) for option, _ in ranked}

@@ -16,7 +16,7 @@ from sim.configuration import Configuration
 from specplan.planning.loads.options import DEPTHS, Considered, Option
 from specplan.worlds.arrangements import Arrangement
 
-__all__ = ["Best", "Depth", "Speed", "best_of_each_kind"]
+__all__ = ["Best", "Depth", "Speed", "best_of_each_kind", "worth_simulating"]
 
 _NOTHING: Final[Mapping[str, tuple[Option, float]]] = MappingProxyType({})
 
@@ -72,6 +72,16 @@ def best_of_each_kind(found: Considered, speed: Speed, depth: Depth, answers: in
     return {option.kind: (option, rate) for option, rate in search.kinds()}
 
 
+def worth_simulating(best: Best) -> Best:
+    """Return the kinds without those of the step level, which take long to simulate, that are far behind the best."""
+    least = _FAR_BEHIND * max(rate for _, rate in best.values())
+    return {
+        kind: (option, rate)
+        for kind, (option, rate) in best.items()
+        if rate >= least or not option.configuration.spec.drafts_steps
+    }
+
+
 Fastest = Callable[[Iterable[Option]], tuple[Option, float] | None]
 
 
@@ -86,12 +96,14 @@ class _Search:
         self.at_depth = at_depth
         self.before = before
         self.plain = before[PLAIN.method][1] if before else 0.0
+        self.most = 0.0  # tokens per second of the best kind so far
 
     def kinds(self) -> Iterator[tuple[Option, float]]:
         """The best option of one kind after the other."""
         plain = self.fastest(Option(PLAIN, arrangement) for arrangement in self.found.plain)
         assert plain is not None  # the models fit somewhere
         yield plain
+        self.most = plain[1]
         below = []
         for name, arrangements in self.found.tokens.items():
             if self._is_lost(name):
@@ -100,6 +112,7 @@ class _Search:
             if best is None:
                 continue
             below.append(best[0].configuration)
+            self.most = max(self.most, best[1])
             yield best
         for name in self.found.step_methods:
             if not (self._is_lost(name) or self._is_far_behind(name)):
@@ -113,6 +126,9 @@ class _Search:
 
         placed = self.fastest(Option(at(self._depth(name)), where) for where in self.found.steps)
         if placed is None:
+            return
+        if placed[1] < _FAR_BEHIND * self.most:
+            yield placed
             return
         where = placed[0].arrangement
         alone = self.fastest(Option(at(k1), where) for k1 in self._near(name))
@@ -133,9 +149,8 @@ class _Search:
 
     def _is_far_behind(self, name: str) -> bool:
         """Whether steps, which take long to simulate, were far behind the best kind at fewer answers."""
-        best = max((rate for _, rate in self.before.values()), default=0.0)
-        own = [rate for option, rate in self.before.values() if option.configuration.method == name]
-        return bool(own) and max(own) < _FAR_BEHIND * best
+        own = {kind: pair for kind, pair in self.before.items() if pair[0].configuration.method == name}
+        return bool(own) and not set(own) & set(worth_simulating(self.before))
 
     def _depth(self, kind: str) -> int:
         """The k1 at fewer answers."""
