@@ -100,7 +100,8 @@ class Simulator:
         runs = [(self.run(option, n, first, moved), copies) for n, copies in shares.items() if n]
 
         def throughputs(n: int) -> NDArray[np.float64]:
-            return np.sum([copies * run.throughputs(n) for run, copies in runs], axis=0)
+            total: NDArray[np.float64] = np.sum([copies * run.throughputs(n) for run, copies in runs], axis=0)
+            return total
 
         return throughputs
 
