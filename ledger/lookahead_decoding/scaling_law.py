@@ -126,7 +126,7 @@ _OCTAVES = _octaves(of_steps=True)
 
 def _gain(alpha: Fraction, gamma: Fraction, b: Fraction) -> Fraction:
     """Tokens that a doubling of b adds."""
-    return multi(alpha, int(gamma), 2 * int(b)) - multi(alpha, int(gamma), int(b))
+    return Fraction(multi(alpha, int(gamma), 2 * int(b)) - multi(alpha, int(gamma), int(b)))
 
 
 _SATURATION = Predicate(
@@ -198,7 +198,7 @@ def _verify_alone(gap_factor: int = 1) -> Evidence:
     def holds(tenths: int, gamma: int, b: int) -> bool:
         alpha = Fraction(tenths, 10)
         gap = gamma + 1 - multi(alpha, gamma, b)
-        return 0 < gap * gap_factor <= gamma * (1 - alpha**gamma) ** b
+        return bool(0 < gap * gap_factor <= gamma * (1 - alpha**gamma) ** b)
 
     grid = {"tenths": range(1, 10), "gamma": range(1, 5), "b": (1, 2, 7, 30)}
     what = "0 < gamma + 1 - E <= gamma (1 - alpha^gamma)^b, as each term is at most the last"
@@ -224,7 +224,7 @@ def _fitted(alpha: Fraction, f: Fraction) -> Cases:
 
     def near(alpha: Fraction, f: Fraction, published: str) -> bool:
         predicted = (f - 1 + multi(alpha, 4, 15)) / f
-        return max(abs(predicted / end - 1) for end in printed(published)) < Fraction(2, 100)
+        return bool(max(abs(predicted / end - 1) for end in printed(published)) < Fraction(2, 100))
 
     return Cases(
         text="predicted and published compression differ by less than 2 %",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from typing import Final
 
 import sympy as sp
@@ -221,6 +221,11 @@ STATEMENTS: Mapping[str, Callable[[], sp.Basic]] = {
 """Name of the numeric function (with its mode, where it has one) -> builder of its statement."""
 
 
+@cache
+def _built(name: str) -> sp.Expr:
+    return STATEMENTS[name]()
+
+
 def evaluate(name: str, *, digits: int = 50, **values: Fraction | float | str) -> sp.Expr:
     """The named statement at a point, to this many digits.
 
@@ -239,7 +244,7 @@ def evaluate(name: str, *, digits: int = 50, **values: Fraction | float | str) -
     """
     if name not in STATEMENTS:
         raise ParameterError("name", name, f"must be one of {', '.join(STATEMENTS)}")
-    expression = STATEMENTS[name]()
+    expression = _built(name)
     missing = sorted(s.name for s in expression.free_symbols if s.name not in values)
     if missing:
         raise ParameterError(missing[0], None, f"must be given for {name}")

@@ -44,7 +44,7 @@ def read(text: str, forms: str = "") -> sympy.Basic:
     """
     try:
         return _Reader(forms, {}).visit(ast.parse(text, mode="eval").body)
-    except (SyntaxError, KeyError) as error:
+    except (SyntaxError, KeyError, TypeError) as error:
         raise ParameterError("relation", text, f"must be a formula in Python's notation; it stops at {error}") from None
 
 

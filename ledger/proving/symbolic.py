@@ -35,7 +35,13 @@ def prove_identity(difference: sp.Expr, *, what: str, samples: Iterable[Mapping[
         values = {s: sp.Rational(str(sample[s.name])) for s in symbols if s.name in sample}
         if len(values) == len(symbols) and _certainly_nonzero(difference.subs(values)):
             return refutation(what, {s.name: Fraction(str(v)) for s, v in values.items()}, {"digits": 50})
-    for reduce in (sp.expand, lambda e: sp.cancel(sp.together(sp.powsimp(sp.expand(e)))), sp.simplify):
+    reductions: tuple[Callable[[sp.Expr], sp.Expr], ...] = (
+        sp.expand,
+        lambda e: sp.expand(sp.numer(sp.together(e))),  # decides most quotients, without a common divisor
+        lambda e: sp.cancel(sp.together(sp.powsimp(sp.expand(e)))),
+        sp.simplify,
+    )
+    for reduce in reductions:
         if reduce(difference) == 0:
             return Evidence(verdict=Verdict.PROVED, method="symbolic", detail=f"{what} (identity)")
     return Evidence(

@@ -18,7 +18,7 @@ from ledger.runner import Verification
 
 POINTS = {Formula: 300, Predicate: 150}
 """Points asked for; a premise leaves some of them out."""
-FEWEST, ENOUGH = 20, 40
+FEWEST, ENOUGH = 20, 100
 """Points that a premise must leave, or too little is tried; and points of them that show how many balls decide."""
 COMPLETE = ("lookahead_reasoning", "lookahead_decoding")
 """Folders of papers of which every claim has a formula, or says why not."""
