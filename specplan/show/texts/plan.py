@@ -22,9 +22,9 @@ __all__ = ["Doubt", "first_screen", "plan_as_text", "summary", "widest"]
 _SHOWN: Final = 12
 """Methods on the first screen, plain decoding besides."""
 _WIDEST: Final = {
-    "sampling": "chance among {n} answers",
-    "profile": "what the profile leaves open of its engines and texts",
-    "model": "how far such predictions were off before",
+    "sampling": "sampling of {n} answers",
+    "profile": "what the profile does not say about timings and step lengths",
+    "model": "the error of earlier predictions of this kind",
 }
 """Part of an interval to what it is."""
 
@@ -49,7 +49,7 @@ def widest(found: Plan) -> Doubt | None:
     if not errors:
         return None
     name, part = max(errors.items(), key=lambda error: error[1])
-    what = f"Most of the interval, ±{100 * part:.0f} %, is {_WIDEST[name].format(n=found.n_answers)}."
+    what = f"Most of the interval, ±{100 * part:.0f} %, comes from {_WIDEST[name].format(n=found.n_answers)}."
     more = 4 * found.n_answers
     if not found.measured:
         drawn = f"Draw four times as many (-n {more}), or measure" if name == "sampling" else "Measure"
@@ -104,12 +104,14 @@ def plan_as_text(found: Plan, timings: Timed | None, at_once: Sequence[AtOnce], 
 
 
 def _costs(best: Prediction) -> str:
-    """What the best row costs: servers, tokens of the target, right answers."""
+    """Return what the best row needs: servers, tokens that the target generates, and how many answers are right."""
     if not best.configuration.speculates:
         return ""
-    others = [f"the {role}" for role in best.configuration.spec.roles if role in ("draft", "judge")]
-    servers = " and ".join(["a server of the target", *others])
-    text = f"It takes {servers}, and {1.0 + best.wasted_target:.2f} target tokens for one that stands"
+    servers = ["target", *(role for role in best.configuration.spec.roles if role in ("draft", "judge"))]
+    need = "one server" if len(servers) == 1 else f"{len(servers)} servers"
+    roles = " and ".join(filter(None, [", ".join(servers[:-1]), servers[-1]]))
+    kept = f"The target generates {1.0 + best.wasted_target:.2f} tokens for every token that it keeps"
+    text = f"You need {need}: {roles}. {kept}"
     if best.accuracy is not None and best.baseline_accuracy is not None:
         right = f"{best.accuracy.value:.2f} [{best.accuracy.low:.2f}, {best.accuracy.high:.2f}]"
         text += f"; {right} of the answers are right, {best.baseline_accuracy.value:.2f} without it"
@@ -165,7 +167,7 @@ def _below(found: Plan, n_shown: int) -> Iterator[str]:
     if (doubt := widest(found)) is not None:
         yield f"{doubt.what} {doubt.remedy}."
     yield (
-        "speedup: over plain decoding, one answer at a time, [95 % interval]; target tokens: per one that stands. "
+        "speedup: over plain decoding, one answer at a time, [95 % interval]; target tokens: generated per token kept. "
         "All rows, columns and assumptions, and the commands to run it: -v."
     )
 

@@ -86,7 +86,7 @@ def test_a_first_screen_fits_80_columns_and_says_the_rest_with_v(plan: ProfilePl
     speedup = plan.speedup
     assert f"{speedup.value:.2f} times" in first
     assert f"between {speedup.low:.2f} and {speedup.high:.2f} with 95 % confidence" in first
-    assert "It takes a server of the target" in first
+    assert "You need 3 servers: target, draft and judge." in first
     assert "Most of the interval" in plan.text()
     assert "vllm serve" not in plan.text()
     words = ("plan", "-p", "lr-qwen3-gsm8k", "--methods", "lr-async,prompt-lookup", "--k1-max", "2", "-n", "4")
