@@ -39,7 +39,7 @@ FAULTS = {
     "cut": {"cut:1": 0.03},
     "cut before the first event": {"cut:0": 0.03},
     "die and return": {"die:0.1": 0.03},
-    "all": {"delay:0.02": 0.1, "reset": 0.04, "503": 0.04, "429:0.01": 0.04, "truncate:1": 0.01, "cut:2": 0.01},
+    "all": {"delay:0.02": 0.1, "reset": 0.03, "503": 0.03, "429:0.01": 0.03, "truncate:1": 0.005, "cut:2": 0.005},
 }
 
 
