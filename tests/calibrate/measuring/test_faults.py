@@ -29,17 +29,17 @@ from theory.errors import CalibrationError
 OPTIONS = MeasureOptions(batches=(1, 2), contexts=(8,), iterations=6, prefills=(4,), repeats=2, rounds=2)
 N_ANSWERS = 2
 FAST = Planted(iteration_s=0.0005, steps=3, step_tokens=(2, 5))
-FAULTS = {
+FAULTS = {  # rates; with the seeds below, the rare ones hit requests between the 25th and the 55th
     "delay": {"delay:0.03": 0.2},
     "reset": {"reset": 0.15},
     "500": {"500": 0.15},
     "429": {"429:0.01": 0.15},
-    "truncate": {"truncate:1": 0.04},
-    "short": {"short:0": 0.01, "short:1": 0.01, "short:3": 0.02},
-    "cut": {"cut:1": 0.03},
-    "cut before the first event": {"cut:0": 0.03},
-    "die and return": {"die:0.1": 0.03},
-    "all": {"delay:0.02": 0.1, "reset": 0.04, "503": 0.04, "429:0.01": 0.04, "truncate:1": 0.01, "cut:2": 0.01},
+    "truncate": {"truncate:1": 0.02},
+    "short": {"short:0": 0.006, "short:1": 0.007, "short:3": 0.007},
+    "cut": {"cut:1": 0.02},
+    "cut before the first event": {"cut:0": 0.02},
+    "die and return": {"die:0.1": 0.02},
+    "all": {"delay:0.02": 0.1, "reset": 0.03, "503": 0.03, "429:0.01": 0.03, "truncate:1": 0.005, "cut:2": 0.005},
 }
 
 
@@ -105,8 +105,8 @@ def test_no_fault_changes_what_is_recorded(name: str, undisturbed: Profile, tmp_
     with (
         serving(FAST) as target,
         serving(FAST) as draft,
-        proxied(target.url, random_faults(FAULTS[name], seed=3)) as first,
-        proxied(draft.url, random_faults(FAULTS[name], seed=4)) as second,
+        proxied(target.url, random_faults(FAULTS[name], seed=99)) as first,
+        proxied(draft.url, random_faults(FAULTS[name], seed=128)) as second,
     ):
         profile = carry_out(plan(first.url, second.url), journal)
         assert first.seen + second.seen, "no fault happened: the test tests nothing"

@@ -117,6 +117,7 @@ def test_a_given_corruption_lets_a_scorer_end_an_answer_all_the_same() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_every_knob_value_runs_for_real() -> None:
     """Two questions each, on the bundled pair; the embedding verifier only where its model is installed."""
