@@ -1,4 +1,4 @@
-"""What users see of answers under load: first tokens, pace, ends; and what a server delivers."""
+"""What users see of answers under load: first tokens, time per token, ends; and what a server delivers."""
 
 from __future__ import annotations
 

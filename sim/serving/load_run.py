@@ -1,4 +1,4 @@
-"""A load, simulated until what is wanted of it is known as well as asked.
+"""A load, simulated until its estimates have the standard error that is wanted.
 
 A closed loop is run in *replications*: short runs on other answers, each of which meets its first answers under way.
 They are independent, so that the spread between them tells the standard error of their mean, however correlated what
@@ -46,7 +46,7 @@ REPORT: Final = 1 << 16
 _APART: Final = 1 << 24
 """Answers between the beginnings of two replications: more than any of them meets."""
 _LEAST: Final = 4
-"""Replications from which a standard error is told, and how many are run at most."""
+"""Replications from which a standard error is estimated, and how many are run at most."""
 _MOST: Final = 64
 _STEPS_EACH: Final = 200
 """Tokens per answer in flight that are about 5 steps, those that get all answers going, and tokens at least."""
@@ -125,7 +125,7 @@ class LoadRun:
     first: int = CHOICE
     counts: bool = False
     loads: list[ServedLoad] = field(init=False, default_factory=list)
-    """Of the replications that have been run."""
+    """Loads of the replications that have been run."""
 
     def run(self, n: int) -> list[ServedLoad]:
         """Return the loads of the first ``n`` replications."""
@@ -187,14 +187,14 @@ def until_known(*wanted: Known, precision: float) -> list[Estimate]:
     Parameters
     ----------
     wanted : each of a number of replications.
-    precision : standard error / value that is asked for, > 0; that of few replications counts for more (Student).
+    precision : standard error / value that is wanted, > 0; that of few replications counts for more (Student).
     """
     n = _LEAST
     while True:
-        found = [estimate(n) for estimate in wanted]
-        missed = max(one.relative_half_width for one in found) / (_Z * precision)
+        result = [estimate(n) for estimate in wanted]
+        missed = max(one.relative_half_width for one in result) / (_Z * precision)
         if missed <= 1.0 or n >= _MOST:
-            return found
+            return result
         n = min(math.ceil(n * min(missed * missed, 2.0)), _MOST)
 
 
@@ -213,11 +213,11 @@ def check_little(what: str, concurrency: float, throughput: Estimate, load: Serv
     LittleError : they differ by more than 3 % beyond what chance makes of it.
     """
     each = load.seconds_per_token()
-    found = throughput.value * each.value / concurrency
+    result = throughput.value * each.value / concurrency
     chance = _SURE * math.hypot(throughput.stderr / throughput.value, each.stderr / each.value)
-    if abs(found - 1.0) > _LITTLE + chance:
+    if abs(result - 1.0) > _LITTLE + chance:
         raise LittleError(
             f"{what}: {throughput.value:.6g} tokens/s x {each.value:.4g} s per token of an answer = "
-            f"{found * concurrency:.4g} answers in flight, not {concurrency:g} (Little's law); this is an error of "
+            f"{result * concurrency:.4g} answers in flight, not {concurrency:g} (Little's law); this is an error of "
             "specplan: please report the command"
         )

@@ -316,24 +316,24 @@ class _Run:
         session = ended.session
         assert session is not None
         assert session.finished is not None
-        found = Counts.of(session) if self.counts else Counts()
+        result = Counts.of(session) if self.counts else Counts()
         return ServedAnswer(
             arrived_s=session.started,
             first_s=ended.first_s,
             ended_s=session.finished,
             tokens=ended.tokens,
-            draft_in_vain=found.wasted_draft_tokens,
-            target_in_vain=found.wasted_target_tokens,
+            draft_in_vain=result.wasted_draft_tokens,
+            target_in_vain=result.wasted_target_tokens,
         )
 
     def _busy(self) -> dict[str, float]:
-        found = {}
+        result = {}
         for role in self.trial.engines:
             engine = self.clock.engines[role]
             if isinstance(engine, BatchEngine):
                 engine.settle()
-                found[role] = engine.busy_s
-        return found
+                result[role] = engine.busy_s
+        return result
 
     def _count_area(self) -> None:
         now = self.clock.env.now

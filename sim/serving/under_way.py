@@ -52,7 +52,7 @@ def under_way(
     ends = list(accumulate(map(sum, lengths)))
     shift = float(stream(trial.seed or 0, "under way", first).random())
     places, room = (limits.most_sequences, limits.cache_tokens) if limits else _ENDLESS
-    found: list[tuple[Answer, Step]] = []
+    met: list[tuple[Answer, Step]] = []
     for number in range(n):
         at = (number + shift) * ends[-1] / n
         place = min(bisect_right(ends, at), len(ends) - 1)
@@ -61,8 +61,8 @@ def under_way(
         room -= text.context_tokens + 1
         if number >= places or room < 0.0:
             break
-        found.append((answer, text))
-    return found, indices[-1] + 1
+        met.append((answer, text))
+    return met, indices[-1] + 1
 
 
 def _rest(answer: Answer, lengths: Sequence[int], age: int, *, whole: bool) -> tuple[Answer, Step]:

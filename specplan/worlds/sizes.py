@@ -1,7 +1,7 @@
 """How long prompts and answers are: drawn around a mean, or as a trace says.
 
 Lengths of answers are lognormal and cut where a server would cut them: at a multiple of their mean, at what the models
-read, or at what the cache holds. Cut ones have the asked mean all the same. Sixteen answers in a row have a length from
+read, or at what the cache holds. Cut ones have the given mean all the same. Sixteen answers in a row have a length from
 each sixteenth of the distribution, so that short simulations meet all of it (stratified sampling).
 """
 
@@ -105,7 +105,7 @@ def _lengths(mean: int, spread: float, longest: int, seed: int, block: int) -> t
 
 @lru_cache(maxsize=256)
 def _uncut_mean(mean: int, spread: float, longest: int) -> float:
-    """The mean before cutting at which the mean of cut lengths is as asked, by bisection."""
+    """The mean before cutting at which the mean of cut lengths is as given, by bisection."""
     low, high = float(mean), _MOST_UNCUT * mean
     for _ in range(_HALVINGS):
         middle = math.sqrt(low * high)

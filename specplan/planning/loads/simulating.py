@@ -49,9 +49,9 @@ _PRECISION: Final = 0.01
 """Standard error that simulation may leave of a gain and of tokens per second, as a share, and of those by steps, whose
 gain is known to a fifth at best."""
 _STEP_PRECISION: Final = 0.02
-_CHOICE: Final = {"lives": 1.0, "answers": 32}
+_CHOICE: Final = {"lives": 1.0, "answers": 24}
 """What a replication counts of answers that are one request, to choose by."""
-_REPORT: Final = {"lives": 2.5, "answers": 64}
+_REPORT: Final = {"lives": 2.5, "answers": 48}
 """The same to report from: 19 of 20 answers with a spread of 0.8 are shorter, so that their ends are seen."""
 _ENDS_OF_STEPS: Final = {"lives": 3.0, "answers": 16}
 """The same of steps, where the ends of their answers are to be seen."""
@@ -81,7 +81,7 @@ class Simulator:
         return float(own[0] / other[0])
 
     def reported(self, option: Option, plain: Option, answers: int) -> tuple[Estimate, Estimate]:
-        """Return the gain of an option over plain decoding, and its tokens per second, as well as is asked.
+        """Return the gain of an option over plain decoding, and its tokens per second, with the wanted standard error.
 
         Steps and whole answers are seen through different windows, which makes pairs of no use.
         """
@@ -142,7 +142,7 @@ class Simulator:
     def arriving(
         self, option: Option, moments_s: Sequence[float], *, warmup: int, sizes: Arrivals | None = None
     ) -> ServedLoad:
-        """Return what one copy does with answers that arrive, each of its size where sizes are told."""
+        """Return what one copy does with answers that arrive, each of its size where sizes are given."""
         limits = self.limits(option, _MOST_SEQUENCES)
         traced = None if sizes is None else Traced(sizes)
         trial = self.world.trial(option.configuration, option.arrangement, limits, traced)
