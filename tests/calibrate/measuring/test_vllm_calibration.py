@@ -10,7 +10,6 @@ import statistics
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -148,45 +147,32 @@ def pieces(output: Path) -> list[Any]:
 
 @pytest.mark.vllm
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize(("number", "least"), [(signal.SIGKILL, 0), (signal.SIGTERM, 1)])
+@pytest.mark.parametrize(("number", "least"), [(signal.SIGTERM, 1), (signal.SIGKILL, 2)])
 def test_whatever_ends_a_calibration_ends_its_engines(output: Path, number: signal.Signals, least: int) -> None:
-    """The first is killed when two engines run, the second is told to end when it has finished a piece."""
+    """The first is told to end when it has finished a piece; the second goes on from there, and is killed."""
+    kept = pieces(output)
     with subprocess.Popen(calibrating(output)) as process:
         limit = time.monotonic() + 900.0
-        # Each engine runs its model in a process of its own.
-        while len(engine_processes(process.pid)) < 4 or len(pieces(output)) < least:
+        while len(pieces(output)) < least:
             assert process.poll() is None
             assert time.monotonic() < limit
             time.sleep(0.2)
         engines = psutil.Process(process.pid).children(recursive=True)
+        assert len([one for one in engines if "VLLM" in one.name()]) >= 4  # each runs its model in a process of its own
         process.send_signal(number)
         assert process.wait(300.0) == (130 if number is signal.SIGTERM else -number)
     wait_until_gone(engines, 120.0)
-
-
-def engine_processes(parent: int) -> list[psutil.Process]:
-    """The processes of a calibration's engines, those that are starting left out."""
-    found = []
-    for child in psutil.Process(parent).children(recursive=True):
-        with suppress(psutil.NoSuchProcess):
-            found += [child] if "VLLM" in child.name() else []
-    return found
+    assert pieces(output)[: len(kept)] == kept  # measured once
 
 
 @pytest.fixture(scope="module")
 def profile(output: Path) -> Profile:
     """Measured by the command, in a process of its own; the rest of it, if calibrations were interrupted before."""
-    kept = pieces(output)
     done = subprocess.run(calibrating(output), capture_output=True, text=True, timeout=1500, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     assert "target" in done.stdout
     assert "VLLM" not in done.stdout + done.stderr
-    found = Profile.read(output)
-    timed = {sample.seconds for sample in found.engines["target"].decode}
-    for piece in kept:
-        if piece["key"].startswith("engine:target"):
-            assert {sample["seconds"] for sample in piece["value"]["decode"]} <= timed
-    return found
+    return Profile.read(output)
 
 
 @pytest.mark.vllm
