@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -35,6 +36,9 @@ __all__ = ["Read", "VllmEngine", "passes_of"]
 
 _TRIES: Final = 40
 """How often a prefix cache is asked to be reset, 5 ms apart."""
+
+_ANSWER_S: Final = 10.0
+"""How long the core's answer after an abort is waited for, s."""
 
 
 class Read:
@@ -286,10 +290,14 @@ class VllmEngine:
             read.active.n_generated = max(read.active.n_generated, len(read.token_ids))
 
     async def _left(self, read: Read) -> None:
-        """Wait until the core has let go of an aborted request: it answers questions in the order of their arrival."""
+        """Wait until the core has let go of an aborted request: it answers questions in the order of their arrival.
+
+        At the end of an event loop all its tasks are cancelled, vLLM's that read the answer too: the wait is bounded.
+        """
         self.recorder.work.n_aborted_tokens += len(read.token_ids)
         if self._llm is not None and not self._llm.errored:
-            await asyncio.shield(self._llm.is_paused())
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._llm.is_paused(), _ANSWER_S)
 
     def _failure(self, error: Exception) -> CalibrationError:
         """One of vLLM's own, as ours: a dead engine, a refused request."""

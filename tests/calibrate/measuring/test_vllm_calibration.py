@@ -149,18 +149,27 @@ def pieces(output: Path) -> list[Any]:
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(("number", "least"), [(signal.SIGTERM, 1), (signal.SIGKILL, 2)])
 def test_whatever_ends_a_calibration_ends_its_engines(output: Path, number: signal.Signals, least: int) -> None:
-    """The first is told to end when it has finished a piece; the second goes on from there, and is killed."""
+    """The first is told to end when it has finished a piece; the second goes on from there, and is killed.
+
+    Both are background jobs, in which shells have SIGINT ignored, so that asyncio does not handle it either.
+    """
     kept = pieces(output)
-    with subprocess.Popen(calibrating(output)) as process:
-        limit = time.monotonic() + 900.0
-        while len(pieces(output)) < least:
-            assert process.poll() is None
-            assert time.monotonic() < limit
-            time.sleep(0.2)
-        engines = psutil.Process(process.pid).children(recursive=True)
-        assert len([one for one in engines if "VLLM" in one.name()]) >= 4  # each runs its model in a process of its own
-        process.send_signal(number)
-        assert process.wait(300.0) == (130 if number is signal.SIGTERM else -number)
+    with subprocess.Popen(
+        calibrating(output), preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)
+    ) as process:
+        try:
+            limit = time.monotonic() + 900.0
+            while len(pieces(output)) < least:
+                assert process.poll() is None
+                assert time.monotonic() < limit
+                time.sleep(0.2)
+            engines = psutil.Process(process.pid).children(recursive=True)
+            # Each runs its model in a process of its own.
+            assert len([one for one in engines if "VLLM" in one.name()]) >= 4
+            process.send_signal(number)
+            assert process.wait(300.0) == (130 if number is signal.SIGTERM else -number)
+        finally:
+            process.kill()
     wait_until_gone(engines, 120.0)
     assert pieces(output)[: len(kept)] == kept  # measured once
 

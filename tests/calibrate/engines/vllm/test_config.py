@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from calibrate import pair
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.vllm.config import CPU_BLOCK, VllmConfig, checked_speculative, speculative_of
-from calibrate.engines.vllm.engine import Read, passes_of
+from calibrate.engines.vllm.engine import Read, VllmEngine, passes_of
 from calibrate.engines.vllm.recorder import Active, Recorder
 from calibrate.engines.vllm.start import engine_settings
 from calibrate.engines.work import Pass
@@ -160,6 +162,17 @@ def test_iterations_of_the_only_request_do_not_wait_for_its_reader() -> None:
     assert [it.context for it in found.iterations] == [11, 15]
     assert [one.context for one in found.passes] == [12]
     assert (only.passes, only.n_generated) == ([(0, 0), (3, 2), (0, 0)], 6)
+
+
+async def test_a_core_whose_answer_nobody_reads_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As at the end of an event loop, where vLLM's own tasks are cancelled: an interrupted command hung."""
+    monkeypatch.setattr("calibrate.engines.vllm.engine._ANSWER_S", 0.05)
+    engine, read = VllmEngine(VllmConfig(name="t", model=pair.draft_path())), Read()
+    read.token_ids = [1, 2]
+    engine._llm = SimpleNamespace(errored=False, is_paused=asyncio.Event().wait)  # type: ignore[assignment]
+    async with asyncio.timeout(30):
+        await engine._left(read)
+    assert engine.recorder.work.n_aborted_tokens == 2
 
 
 @pytest.mark.parametrize("chunks", [(1, 3, 1, 4, 3), (1, 4, 4, 3), (11, 1)])
