@@ -154,9 +154,7 @@ def test_whatever_ends_a_calibration_ends_its_engines(output: Path, number: sign
     Both are background jobs, in which shells have SIGINT ignored, so that asyncio does not handle it either.
     """
     kept = pieces(output)
-    with subprocess.Popen(
-        calibrating(output), preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)
-    ) as process:
+    with subprocess.Popen(["sh", "-c", "trap '' INT; exec \"$@\"", "sh", *calibrating(output)]) as process:
         try:
             limit = time.monotonic() + 900.0
             while len(pieces(output)) < least:
