@@ -87,7 +87,9 @@ def test_latex_is_balanced(written: dict[str, str]) -> None:
     assert not re.search(r"(?<!\\)[&%#]", text)
 
 
-@pytest.mark.parametrize("key", PAPERS)
+@pytest.mark.parametrize(
+    "key", [pytest.param(key, marks=pytest.mark.slow if key == "lookahead_reasoning" else ()) for key in PAPERS]
+)
 def test_each_paper_has_its_documents(key: str, verified: Callable[[str], Verification]) -> None:
     """Every item: place, claim, where it fails at which values, what holds; every cause: severity and what survives."""
     mine = [item for item in claims() if item.paper == PAPERS[key]]
@@ -186,6 +188,7 @@ def test_claims_against_words_are_quoted() -> None:
         assert quotation.count("$") % 2 == 0, name
 
 
+@pytest.mark.slow  # derives the claims of two papers
 def test_readings_name_every_value(verified: Callable[[str], Verification]) -> None:
     """A counterexample told by hand is the one that its verifier derives."""
     causes = {

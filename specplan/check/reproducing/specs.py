@@ -44,10 +44,7 @@ N_STEPS: Final = 1
 TITLE: Final = "SPECS, Tables 1 and 4"
 HEADING: Final = "Reasons of the largest errors, and rows that are not predicted:"
 """Heading of the reasons."""
-BELOW: Final = (
-    "SPECS: predicted with one constant / published; RSD and noisy rewards: mean errors; off: mean error of the row. "
-    "All rows, nothing fitted, intervals: -v."
-)
+BELOW: Final = "SPECS: with one constant / published; other cells: mean errors. All rows: -v."
 REASONS: Final = (
     "MATH500, width 16, Qwen2.5: 1.31 s per step and a share of 45.5 % repeat the row of width 8. A step of SPECS "
     "contains a step of beam search with the small model, which takes 1.57 s there.",
@@ -196,17 +193,17 @@ def summary(cells: Sequence[Cell]) -> str:
         for key in dict.fromkeys((c.method, c.quantity) for c in cells)
     }
     steps, problems = errors["SPECS", _STEP], errors["SPECS", _PROBLEM]
-    rsd = [*errors["RSD", _STEP], *errors["RSD", _PROBLEM]]
+    rsd_steps, rsd_problems = errors["RSD", _STEP], errors["RSD", _PROBLEM]
     noisy = errors[_NOISY, _PROBLEM]
+    worst = max((c.error for c in (*rsd_steps, *rsd_problems)), key=abs)
     return (
-        f"SPECS: {len(steps)} seconds per step are predicted with a mean absolute error of "
-        f"{_mean([c.error for c in steps])} with nothing fitted ({_mean([c.left_out_error for c in steps])} with one "
-        f"constant from a pair's other data sets), {len(problems)} seconds per problem with "
-        f"{_mean([c.error for c in problems])} ({_mean([c.left_out_error for c in problems])}), {len(noisy)} with "
-        f"noisy rewards with {_mean([c.error for c in noisy])}. RSD is not explained: its {len(rsd)} latencies are "
-        f"{_mean([c.error for c in errors['RSD', _STEP]])} (per step) and "
-        f"{_mean([c.error for c in errors['RSD', _PROBLEM]])} (per problem) off, the worst "
-        f"{100 * max((c.error for c in rsd), key=abs):+.0f} %."
+        f"SPECS: mean absolute errors with nothing fitted are {_mean([c.error for c in steps])} for {len(steps)} "
+        f"seconds per step ({_mean([c.left_out_error for c in steps])} with one constant from a pair's other data "
+        f"sets), {_mean([c.error for c in problems])} for {len(problems)} seconds per problem "
+        f"({_mean([c.left_out_error for c in problems])}), {_mean([c.error for c in noisy])} for {len(noisy)} with "
+        f"noisy rewards. RSD is not explained: {len(rsd_steps) + len(rsd_problems)} latencies, "
+        f"{_mean([c.error for c in rsd_steps])} (per step) and {_mean([c.error for c in rsd_problems])} (per problem) "
+        f"off, worst {100 * worst:+.0f} %."
     )
 
 

@@ -122,6 +122,7 @@ def kill_at_random_moments(arguments: list[str], journal: Path, size: int, kills
     return before
 
 
+@pytest.mark.slow
 def test_kill_9_loses_nothing_and_counts_nothing_twice(tmp_path: Path) -> None:
     with serving(PLANTED) as target, serving(PLANTED) as draft:
         size = _journal_size(small(target, draft, tmp_path / "calm.json"), tmp_path / "calm.json")

@@ -260,7 +260,7 @@ def test_run_stands_for_method_and_knobs() -> None:
     options = ["validate", "-p", "any.json", "--run", "lr-async k1=2", "--k1", "2"]
     done = CliRunner().invoke(cli, options, standalone_mode=False)
     assert isinstance(done.exception, ParameterError)
-    assert "leave --method and its knobs out" in str(done.exception)
+    assert "leave out --method and its knobs" in str(done.exception)
     assert [one.name for one in named(("lr-async k1=2", "lr-async k1=2", "jacobi"))] == ["lr-async k1=2", "jacobi"]
 
 

@@ -123,20 +123,27 @@ def test_memory_does_not_grow_with_the_answers_that_have_ended(
 ) -> None:
     """Steps that live at the end of a window: of those in flight, however long the window was."""
     monkeypatch.setattr("sim.answers.drawn._drawn", DrawnAnswer)  # else 256 are kept
-    alive = []
-    for n_answers in (20, 80):
-        before = _n_steps()
-        configuration = Configuration.parse(f"lr-async k1=3 rules={rules}")
-        behaviour = SyntheticBehaviour(
-            lengths=Lengths(target=Fixed(5), draft=Fixed(5)), acceptance=Acceptance(alpha=0.5), steps=Fixed(10)
-        )
-        engine = ServingEngine(Added(LinearCost(base_s=ITERATION, prefill_s=PREFILL)))
-        one = Trial.of(configuration.algorithm(), behaviour, {TARGET: engine, DRAFT: FixedEngine(PerToken(0.001))})
-        load = closed_loop(one, concurrency=4, tokens=n_answers * 50, counts=counts)
-        alive.append(_n_steps() - before)
-        assert len(load.answers) == pytest.approx(n_answers, abs=4)
-        assert load.in_vain("draft") > 0.0 or not counts
+    gc.collect()
+    gc.freeze()  # what was there before is not looked through
+    try:
+        alive = [_alive_after(n_answers, rules, counts=counts) for n_answers in (20, 80)]
+    finally:
+        gc.unfreeze()
     assert alive[1] <= alive[0] + 100  # 600 more are in what has ended meanwhile
+
+
+def _alive_after(n_answers: int, rules: str, *, counts: bool) -> int:
+    before = _n_steps()
+    configuration = Configuration.parse(f"lr-async k1=3 rules={rules}")
+    behaviour = SyntheticBehaviour(
+        lengths=Lengths(target=Fixed(5), draft=Fixed(5)), acceptance=Acceptance(alpha=0.5), steps=Fixed(10)
+    )
+    engine = ServingEngine(Added(LinearCost(base_s=ITERATION, prefill_s=PREFILL)))
+    one = Trial.of(configuration.algorithm(), behaviour, {TARGET: engine, DRAFT: FixedEngine(PerToken(0.001))})
+    load = closed_loop(one, concurrency=4, tokens=n_answers * 50, counts=counts)
+    assert len(load.answers) == pytest.approx(n_answers, abs=4)
+    assert load.in_vain("draft") > 0.0 or not counts
+    return _n_steps() - before
 
 
 def _n_steps() -> int:
