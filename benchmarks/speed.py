@@ -30,9 +30,9 @@ from calibrate.record.library import load
 from sim.algorithms import lookahead_async
 from sim.algorithms.rules import PAPER
 from sim.engines.fixed import PerToken
-from sim.fast import kernels
+from sim.fast import compiled as loops
 from sim.fast.draws import blocks_of, shared_by, step_seconds
-from sim.fast.kernels import async_seconds
+from sim.fast.recursions import async_seconds
 from sim.gaps.worlds import World, behaviour_of, engines_of
 from sim.trial import Trial, trial_seconds
 from specplan.planning.planner import Request, plan
@@ -123,7 +123,7 @@ def fast_rates() -> Rates:
     )
     generator, u = np.random.Generator(np.random.Philox(1)), np.empty(1_000_000)
     n, whole = 4 * BLOCK, "fast engine with its draws"
-    worth, kernels.WORTH_COMPILING = kernels.WORTH_COMPILING, sys.maxsize  # nothing is compiled
+    worth, loops.WORTH_COMPILING = loops.WORTH_COMPILING, sys.maxsize  # nothing is compiled
     found = {
         f"{whole}, random lengths, steps": rate(drawn_anew(random, n), STEPS * n),
         f"{whole}, fixed lengths, steps": rate(drawn_anew(fixed, n), STEPS * n),
@@ -133,13 +133,13 @@ def fast_rates() -> Rates:
         "run lengths in numpy, fixed lengths, steps": rate(*recursion(fixed)),
         DRAWING: rate(lambda: generator.random(out=u), u.size),
     }
-    kernels.WORTH_COMPILING = 0
+    loops.WORTH_COMPILING = 0
     if find_spec("numba") is None:
         print("numba is not installed: its rows are left out", file=sys.stderr)
     else:
         found["recursion in numba, random lengths, steps"] = rate(*recursion(random, compiled=True))
         found[f"{whole}, random lengths, numba, steps"] = rate(drawn_anew(random, n), STEPS * n)
-    kernels.WORTH_COMPILING = worth
+    loops.WORTH_COMPILING = worth
     return found
 
 

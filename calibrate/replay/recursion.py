@@ -17,8 +17,8 @@ from sim.algorithms.rules import PRESETS, Rules
 from sim.answers.drawn import SyntheticBehaviour
 from sim.configuration import Configuration
 from sim.engines.protocol import Cost
+from sim.fast.recursions import async_commit_times, sync_seconds
 from sim.operations import DRAFT, JUDGE, TARGET
-from sim.vectorised import async_commit_times, sync_answer_seconds
 
 __all__ = ["unshared_seconds"]
 
@@ -60,7 +60,7 @@ def unshared_seconds(system: System, configuration: Configuration, indices: Sequ
     verify_s, rules = _verdict_seconds(system), PRESETS[configuration.rules]
     if configuration.method == "lr-sync":
         judged_good = _judged(accepted, written > limit, proposed > limit, rules)
-        return sync_answer_seconds(
+        return sync_seconds(
             target_s, draft_s, judged_good, k1=configuration.k1, verify_s=verify_s, barrier=rules.barrier
         )
     commits = async_commit_times(

@@ -30,7 +30,7 @@ from sim.answers.drawn import Behaviour, SyntheticBehaviour
 from sim.engines.fixed import FixedEngine, PerToken
 from sim.engines.protocol import Engine
 from sim.fast.draws import Answers, blocks_of, step_seconds
-from sim.fast.kernels import async_seconds, sync_seconds
+from sim.fast.recursions import async_seconds, sync_seconds
 from sim.operations import DRAFT, EMBEDDING, EXACT, GATE, JUDGE, REWARD, SCORER, TARGET, MakeAlgorithm
 from sim.virtual_clock import with_stand_ins
 
@@ -149,7 +149,7 @@ def _sync(target: Array, draft: Array, answers: Answers, times: _Times, said: di
     checked = _checked(said.get("check", JUDGED), answers, times)
     if checked is None or np.ndim(checked[1]):
         return None
-    return sync_seconds(target, draft, checked[0], float(checked[1]), answers.n_steps, k1=said["k1"])
+    return sync_seconds(target, draft, checked[0], answers.n_steps, k1=said["k1"], verify_s=float(checked[1]))
 
 
 def _checked(check: Check, answers: Answers, times: _Times) -> tuple[Flags, Array | np.float64] | None:

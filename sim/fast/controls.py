@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim.answers.lengths import Fixed, Lognormal, Marginal
-from sim.vectorised import async_commit_times
+from sim.fast.recursions import async_commit_times
 from theory.errors import ParameterError
 
 __all__ = ["Controlled", "controlled_mean", "ideal_mean", "mean_tokens", "ratio_to_known"]

@@ -20,8 +20,8 @@ from sim.answers.drawn import DrawnAnswer, SyntheticBehaviour, TraceBehaviour
 from sim.answers.lengths import Fixed, Lengths, Lognormal
 from sim.answers.traces import StepTrace
 from sim.engines.fixed import FixedEngine
+from sim.fast.recursions import async_commit_times, sync_seconds
 from sim.trial import run_answer
-from sim.vectorised import async_commit_times, sync_answer_seconds
 from theory.errors import ParameterError
 from theory.speedup import f_async, f_sync
 
@@ -119,7 +119,7 @@ def test_async_recursion_gives_the_simulators_times(seed: int, k1: int, verify_s
 def test_sync_recursion_gives_the_simulators_times(seed: int, k1: int, verify_s: float) -> None:
     behaviour = drawn(n_steps=25, cv=1.5, seed=seed)
     answers = [behaviour.answer(i) for i in range(3)]
-    times = sync_answer_seconds(*columns(answers), k1=k1, verify_s=verify_s)
+    times = sync_seconds(*columns(answers), k1=k1, verify_s=verify_s)
     for answer, expected in zip(answers, times, strict=True):
         session = run_answer(partial(lookahead_sync, k1=k1), answer, by_tokens(verify_s))
         assert session.finished == pytest.approx(expected, rel=1e-12)
@@ -144,7 +144,7 @@ def test_an_idiomatic_simpy_program_gives_the_same_times(seed: int, k1: int, ver
     np.testing.assert_allclose(ours, theirs, rtol=1e-12)
 
 
-def test_vectorised_refuses_bad_input() -> None:
+def test_recursions_refuse_bad_input() -> None:
     with pytest.raises(ParameterError, match="accepted"):
         async_commit_times([[1.0]], [[1.0, 2.0]], [[True]], k1=2)
     for rules in (Rules(fallback="regenerate"), Rules(slot="any-target")):

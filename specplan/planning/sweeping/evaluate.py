@@ -18,7 +18,7 @@ from sim.configuration import Configuration
 from sim.estimate import ratio_of_totals
 from sim.fast.controls import Controlled, controlled_mean, ideal_mean, mean_tokens, ratio_to_known
 from sim.fast.draws import blocks_of, shared_by
-from sim.fast.kernels import async_seconds, sync_seconds
+from sim.fast.recursions import async_seconds, sync_seconds
 from sim.gaps.worlds import World, behaviour_of, engines_of
 from sim.operations import JUDGE
 from sim.trial import trial_seconds, with_plain
@@ -161,7 +161,7 @@ class _Known:
             yes = answers.accepted
             target, draft = np.broadcast_to(self.target, yes.shape), np.broadcast_to(self.draft, yes.shape)
             if self.method == "lr-sync":
-                ideal = sync_seconds(target, draft, yes, self.verify, answers.n_steps, k1=self.k1)
+                ideal = sync_seconds(target, draft, yes, answers.n_steps, k1=self.k1, verify_s=self.verify)
             else:
                 uncut, verify = np.zeros_like(yes), np.float64(self.verify)
                 known = async_seconds(

@@ -15,9 +15,9 @@ from released_scheduler import Texts, commit_times
 from sim.algorithms import EAGER, RELEASED_CODE, Rules, lookahead_async
 from sim.algorithms.rules import PRESETS
 from sim.engines.fixed import FixedEngine
+from sim.fast.recursions import async_commit_times
 from sim.operations import TARGET, Generate, Step, Verdict, Verify, prompt
 from sim.trial import run_answer
-from sim.vectorised import async_commit_times
 from sim.virtual_clock import Session
 
 NANO = 1e-9

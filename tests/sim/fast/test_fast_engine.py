@@ -32,8 +32,8 @@ from sim.engines.protocol import Engine
 from sim.fast.choosing import fast_seconds
 from sim.fast.controls import mean_tokens
 from sim.fast.draws import Answers, blocks_of, shared_by
-from sim.fast.kernels import async_seconds, sync_seconds
 from sim.fast.one_by_one import runs_one_by_one
+from sim.fast.recursions import async_seconds, sync_seconds
 from sim.operations import MakeAlgorithm
 from sim.timeline import Counts
 from sim.trial import Trial, run_answer, session_of, trial_seconds
@@ -270,7 +270,7 @@ def test_compiled_code_says_the_same_to_the_last_bit(rules: Rules) -> None:
     assert compiled is not None
     assert plain is not None
     assert compiled.tolist() == plain.tolist()
-    cycles = [sync_seconds(target, draft, flags[0], 0.3, n_steps, k1=4, compiled=one) for one in (True, False)]
+    cycles = [sync_seconds(target, draft, flags[0], n_steps, k1=4, verify_s=0.3, compiled=one) for one in (True, False)]
     assert cycles[0].tolist() == cycles[1].tolist()
 
 

@@ -1,12 +1,9 @@
 """Lookahead Reasoning by recursion on arrays: millions of steps per second where no engine is shared.
 
-Two programs, both at width 1, with step times that do not depend on the load:
-
-- `async_commit_times`: asynchronous lookahead with given step times, over many answers at once.
-- `sync_answer_seconds`: synchronous lookahead likewise.
-
-The recursions follow the committed trajectory only. That is exact at width 1: what hangs on a wrong prefix is thrown
-away, and without shared engines it delays nothing.
+One recursion for the asynchronous schedule and one for the synchronous, over many answers at a time, both at width 1
+and with step times that do not depend on the load. They follow the committed trajectory only. That is exact at width 1:
+work on a wrong prefix is thrown away, and without shared engines it delays nothing. The generators of `sim.algorithms`
+on the virtual clock are the specification.
 """
 
 from __future__ import annotations
@@ -17,9 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sim.algorithms.rules import PAPER, Rules, check_counts
+from sim.fast.compiled import compiled_loops, is_compiled
 from theory.errors import ParameterError
 
-__all__ = ["async_commit_times", "async_recursion", "sync_answer_seconds"]
+__all__ = ["async_commit_times", "async_recursion", "async_seconds", "sync_seconds"]
 
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -87,11 +85,11 @@ def async_recursion(
     rules: Rules = PAPER,
     target_truncated: ArrayLike = False,
     draft_truncated: ArrayLike = False,
-) -> tuple[Array, Flags | None]:
+) -> tuple[Array, Flags]:
     """Return `async_commit_times`, and at which steps two events on one moment leave open whether a draft is late.
 
     Parameters and errors are those of `async_commit_times`. Open are ties under rules that do not wait for drafts; they
-    are taken to be in time. Both have the shape (answers, steps); None where no rule asks what is late.
+    are taken to be in time. Both have the shape (answers, steps).
     """
     check_counts(k1, 1)
     if (rules.slot, rules.fallback) != (PAPER.slot, PAPER.fallback):
@@ -103,8 +101,6 @@ def async_recursion(
     # A position of all answers lies together in memory, so that a step of the recursion reads what is side by side.
     target, draft, yes = np.ascontiguousarray(target.T), np.ascontiguousarray(draft.T), np.ascontiguousarray(yes.T)
     window, in_order = k1 + rules.extra_in_flight, rules.late_draft == "in-order"
-    if rules.judges_every_draft and rules.restart == "verdict":
-        return _all_judged(target, draft, yes, verify, window).T, None
     waits = rules.late_draft == "wait"
     commits, ties = np.empty_like(target), np.zeros(target.shape, dtype=np.bool_)
     prefix = last = np.zeros(target.shape[1])
@@ -130,26 +126,96 @@ def async_recursion(
     return commits.T, ties.T
 
 
-def _all_judged(target: Array, draft: Array, yes: Flags, verify: Array, window: int) -> Array:
-    """The recursion where each draft is judged, and verdicts take effect at once; shapes (steps, answers).
+def async_seconds(
+    target: Array,
+    draft: Array,
+    accepted: Flags,
+    verify: Array | np.float64,
+    n_steps: NDArray[np.int64],
+    *,
+    k1: int,
+    rules: Rules,
+    target_cut: Flags,
+    draft_cut: Flags,
+    compiled: bool | None = None,
+) -> Array | None:
+    """Return when the last step of each answer is committed, s, shape (answers,); None if ties decide.
 
-    Both texts of a position start together, so what follows that moment is known for all positions in advance. Nothing
-    is rounded otherwise: the later of two sums with the same start is the sum with the larger number, to the last bit.
+    Where two events fall on one moment the order of their start would decide whether a draft is late; a recursion does
+    not know it. Under rules that wait for drafts this makes no difference.
+
+    Parameters
+    ----------
+    target, draft, accepted, k1, rules : as of `async_commit_times`. Step times that are one number
+        (`numpy.broadcast_to`) are run by the lengths of runs of accepted drafts, where the rules allow: some ten times
+        as fast, and the same but for rounding.
+    verify : seconds of verdicts, one for all or one for each.
+    n_steps : steps of each answer, shape (answers,).
+    target_cut, draft_cut : which steps were cut.
+    compiled : whether by numba; default as the work is worth it.
     """
-    takes_time = bool(verify.any())
-    commits = np.empty_like(target)
-    prefix = last = np.zeros(target.shape[1])
-    for d in range(len(target)):
-        start = np.maximum(prefix, commits[d - window]) if d >= window else prefix
-        verdict = np.maximum(target[d], draft[d])
-        prefix = np.where(yes[d], draft[d], verdict)
-        verdict += start
-        prefix += start
-        if takes_time:
-            verdict += verify[d]
-            np.copyto(prefix, verdict, where=~yes[d])
-        last = np.maximum(verdict, last, out=commits[d])
-    return commits
+    window = k1 + rules.extra_in_flight
+    if window - (not rules.prefetch_draft) < 1:
+        return None  # the draft never starts: the virtual clock says so
+    constant = not any((*target.strides, *draft.strides, np.ndim(verify)))  # one number each, broadcast
+    if constant and rules.judges_every_draft:
+        return _constant_seconds(target, draft, accepted, verify, n_steps, window)
+    if compiled is None:
+        compiled = is_compiled(target.size)
+    if compiled:
+        seconds, tie = compiled_loops()[0](
+            *(np.ascontiguousarray(one) for one in (target, draft, accepted)),
+            np.broadcast_to(verify, target.shape),
+            *(np.ascontiguousarray(one) for one in (target_cut, draft_cut)),
+            n_steps,
+            window,
+            rules.prefetch_draft,
+            rules.late_draft == "wait",
+            rules.late_draft == "in-order",
+            rules.restart == "in-order",
+            rules.reject_first,
+            rules.reject_after_truncation,
+        )
+        return None if tie else seconds
+    commits, ties = async_recursion(
+        target,
+        draft,
+        accepted,
+        k1=k1,
+        verify_s=verify,
+        rules=rules,
+        target_truncated=target_cut,
+        draft_truncated=draft_cut,
+    )
+    if ties[np.arange(target.shape[1]) < n_steps[:, None]].any():
+        return None
+    return np.asarray(commits[np.arange(len(commits)), n_steps - 1])
+
+
+def _constant_seconds(
+    target: Array,
+    draft: Array,
+    accepted: Flags,
+    verify: Array | np.float64,
+    n_steps: NDArray[np.int64],
+    window: int,
+) -> Array:
+    """`async_seconds` where step times are the same throughout.
+
+    Verdicts come in order then. So with a rejection all begins anew, and an answer takes the sum of its runs, each of
+    them ended by a rejection or by the end of the answer: the commit times of a run of accepted drafts say how long.
+    """
+    steps = np.arange(accepted.shape[1])
+    ends = ~accepted if (n_steps == steps.size).all() else ~accepted[steps < n_steps[:, None]]
+    ends, last = ends.reshape(-1), np.cumsum(n_steps) - 1
+    ends[last] = True
+    at = np.flatnonzero(ends)
+    n_before = np.diff(at, prepend=-1) - 1  # accepted drafts before a run's last step
+    longest = (1, int(n_before.max()) + 1)
+    one_run = (np.broadcast_to(seconds[0, 0], longest) for seconds in (target, draft))
+    run_s = async_commit_times(*one_run, np.ones(longest), k1=window, verify_s=float(verify))[0]
+    first_runs = np.searchsorted(at, np.append(0, last[:-1] + 1))
+    return np.asarray(np.add.reduceat(run_s[n_before], first_runs))
 
 
 def _admitted(prefix: Array, commits: Array, d: int, window: int) -> Array:
@@ -166,14 +232,16 @@ def _like(shape: Array, name: str, given: ArrayLike) -> NDArray[Any]:
         raise ParameterError(name, np.shape(given), f"must broadcast to {shape.shape}") from None
 
 
-def sync_answer_seconds(
+def sync_seconds(
     target_s: ArrayLike,
     draft_s: ArrayLike,
     accepted: ArrayLike,
+    n_steps: ArrayLike | None = None,
     *,
     k1: int,
     verify_s: float = 0.0,
     barrier: bool = True,
+    compiled: bool | None = None,
 ) -> Array:
     """How long each answer takes by synchronous lookahead, s, shape (answers,).
 
@@ -183,9 +251,11 @@ def sync_answer_seconds(
     Parameters
     ----------
     target_s, draft_s, accepted : as in `async_commit_times`.
+    n_steps : steps of each answer, shape (answers,); default as many as there are columns.
     k1 : target steps in flight, >= 1.
     verify_s : time of a verdict, s.
     barrier : as in `sim.algorithms.rules.Rules`; without it a cycle ends at its first rejection.
+    compiled : as of `async_seconds`; only with the barrier.
 
     Raises
     ------
@@ -193,25 +263,27 @@ def sync_answer_seconds(
     """
     check_counts(k1, 1)
     target, draft, yes = _columns(target_s, draft_s, accepted)
-    n, steps = target.shape
-    drafted = np.concatenate([np.zeros((n, 1)), np.cumsum(draft, axis=1)], axis=1)
-    last = np.arange(steps) + np.minimum(k1 - 1, steps - np.arange(steps))  # where a cycle from here would end
-    committed = np.empty_like(target, dtype=np.int64)
-    run = np.zeros(n, dtype=np.int64)  # accepted drafts in a row from a position on
-    for d in range(steps - 1, -1, -1):
-        run = np.where(yes[:, d], run + 1, 0)
-        committed[:, d] = np.minimum(run, last[d] - d)
-    slowest = target.copy()
-    for ahead in range(1, min(k1, steps)):
-        waited = True if barrier else committed[:, :-ahead] >= ahead
-        np.maximum(slowest[:, :-ahead], np.where(waited, target[:, ahead:], 0.0), out=slowest[:, :-ahead])
-    cycle_s = drafted[:, last] - drafted[:, :-1] + slowest + verify_s * (last > np.arange(steps))
-    seconds, at, rows = np.zeros(n), np.zeros(n, dtype=np.int64), np.arange(n)
-    while rows.size:
-        a = at[rows]
-        seconds[rows] += cycle_s[rows, a]
-        at[rows] = a + committed[rows, a] + 1
-        rows = rows[at[rows] < steps]
+    ends = np.broadcast_to(target.shape[1] if n_steps is None else np.asarray(n_steps), len(target))
+    if barrier and (is_compiled(target.size) if compiled is None else compiled):
+        arrays = (np.ascontiguousarray(one) for one in (target, draft, yes, ends))
+        return np.asarray(compiled_loops()[1](*arrays, float(verify_s), k1))
+    seconds, at, rows = np.zeros(len(target)), np.zeros(len(target), dtype=np.int64), np.arange(len(target))
+    last = target.shape[1] - 1
+    while rows.size:  # the cycles of all answers side by side, summed in the order of the clock
+        first, left = at[rows], ends[rows] - at[rows]
+        drafts = np.minimum(k1 - 1, left)
+        now, slowest, n_good = seconds[rows], target[rows, first], np.zeros(rows.size, dtype=np.int64)
+        for j in range(k1 - 1):
+            here = np.minimum(first + j, last)
+            now = np.where(j < drafts, now + draft[rows, here], now)
+            n_good += (j < drafts) & (n_good == j) & yes[rows, here]
+            waited = (j + 1 < left) & (barrier | (n_good > j))
+            after = target[rows, np.minimum(here + 1, last)]
+            slowest = np.where(waited, np.maximum(slowest, after), slowest)
+        now = now + slowest
+        seconds[rows] = np.where(drafts > 0, now + verify_s, now)
+        at[rows] = first + n_good + 1
+        rows = rows[at[rows] < ends[rows]]
     return seconds
 
 
