@@ -8,7 +8,7 @@ one machine share; a remote engine reports what can be seen from here.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol, TypeAlias, runtime_checkable
 
@@ -89,12 +89,19 @@ class Request:
 
 
 class Progress:
-    """How far a request has come; its backend keeps ``n_generated`` right once the request has ended or was aborted."""
+    """How far a request has come; its backend keeps ``n_generated`` right once the request has ended or was aborted.
 
-    __slots__ = ("n_generated",)
+    Parameters
+    ----------
+    on_text : called by a server's engine with each piece of text as it arrives, and its tokens; engines of this machine
+        do not call it.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("n_generated", "on_text")
+
+    def __init__(self, on_text: Callable[[str, int], None] | None = None) -> None:
         self.n_generated = 0
+        self.on_text = on_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

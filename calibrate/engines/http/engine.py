@@ -99,7 +99,7 @@ class OpenAIEngine(Server):
         """
         if request.speculation is not None:
             return await self._speculating(request.speculation).generate(replace(request, speculation=None), progress)
-        streamed = Streamed()
+        streamed = Streamed(on_text=progress.on_text if progress is not None else None)
         try:
             await self.stream(request, streamed)
             finish = self._settle(streamed, request.stop)

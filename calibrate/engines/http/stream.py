@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
 
@@ -86,6 +86,9 @@ class Streamed:
 
     stops: tuple[str, ...] = ()
     """Stop strings to watch for on this side."""
+
+    on_text: Callable[[str, int], None] | None = field(default=None, compare=False, repr=False)
+    """Called with each piece of text as it arrives, and its tokens."""
 
     text: str = ""
     ids: list[int] = field(default_factory=list)
@@ -191,6 +194,8 @@ class Streamed:
         if n:
             self.arrivals.append((now, int(n)))
             self.begun.set()
+            if self.on_text is not None:
+                self.on_text(text, int(n))
         self.reason = choice.get("finish_reason") or self.reason
         for key in ("stop_reason", "matched_stop"):
             if key in choice:

@@ -1,7 +1,8 @@
 """One answer: the plan's generator runs on the servers step by step; plain decoding replaces it if a helper fails.
 
 The generators are those of the simulation, and `calibrate.running.session.Drive` runs them as in a validation.
-Committed steps are final, so after any failure the answer continues from its last step.
+Committed steps are final, so after any failure the answer continues from its last step. Plain decoding and token-level
+methods are one request to the target's server, whose text goes to the client as it arrives.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from typing import Any, Final, Literal, Protocol
 from calibrate.engines.http.wire import BrokenOffError, RefusedError
 from calibrate.engines.protocol import Generation, Progress
 from calibrate.engines.speculation import Speculation
+from calibrate.running.seeds import derive_seed
 from calibrate.running.session import Drive, Reply, WallSession
+from calibrate.running.verifiers import StepText
 from calibrate.running.wall_clock import WallClock
 from sim.configuration import Configuration
 from sim.operations import TARGET, Algorithm, Commit, Generate, Operation, Step, singly
@@ -112,8 +115,8 @@ class Answering:
         self._running: Counter[str] = Counter()
 
     @asynccontextmanager
-    async def answer(self, request: AnswerRequest, prompt: str) -> AsyncIterator[tuple[Answer, AsyncIterator[Step]]]:
-        """Yield the answer and its steps as they are committed; leaving early aborts all its requests.
+    async def answer(self, request: AnswerRequest, prompt: str) -> AsyncIterator[tuple[Answer, AsyncIterator[str]]]:
+        """Yield the answer and its text, piece by piece; leaving early aborts all its requests.
 
         Raises
         ------
@@ -122,29 +125,24 @@ class Answering:
         clock = self.servers.clock(request)
         root = await clock.root(prompt)
         answer = Answer(request, root, root, time.monotonic(), self.control.in_flight)
-        async with aclosing(self._steps(answer, clock)) as steps:
-            yield answer, steps
+        async with aclosing(self._pieces(answer, clock)) as pieces:
+            yield answer, pieces
         self._observer.ended(answer)
 
-    async def _steps(self, answer: Answer, clock: WallClock) -> AsyncGenerator[Step]:
-        committed: asyncio.Queue[Step | None] = asyncio.Queue()
-        writing = asyncio.ensure_future(self._write(answer, clock, committed.put_nowait))
-        writing.add_done_callback(lambda _: committed.put_nowait(None))
+    async def _pieces(self, answer: Answer, clock: WallClock) -> AsyncGenerator[str]:
+        pieces: asyncio.Queue[str | None] = asyncio.Queue()
+        writing = asyncio.ensure_future(self._write(answer, clock, pieces.put_nowait))
+        writing.add_done_callback(lambda _: pieces.put_nowait(None))
         try:
-            while (step := await committed.get()) is not None:
-                yield step
+            while (piece := await pieces.get()) is not None:
+                yield piece
             await writing
         finally:
             writing.cancel()
             await asyncio.wait((writing,))
 
-    async def _write(self, answer: Answer, clock: WallClock, commit: Callable[[Step], None]) -> None:
+    async def _write(self, answer: Answer, clock: WallClock, send: Callable[[str], None]) -> None:
         """Generate the answer to its end, switching configurations when `Control` does."""
-
-        def committed(step: Step) -> None:
-            answer.last = step
-            commit(step)
-
         failures, refused = 0, False
         try:
             async with asyncio.timeout(self._most_seconds):
@@ -153,8 +151,9 @@ class Answering:
                     configuration = PLAIN if refused else self.control.wanted()
                     if not answer.methods or answer.methods[-1] != configuration.name:
                         answer.methods += (configuration.name,)
+                    run = self._run if configuration.spec.drafts_steps else self._stream
                     try:
-                        await self._run(answer, clock, configuration, committed)
+                        await run(answer, clock, configuration, send)
                     except CalibrationError as error:
                         cause = error.__cause__
                         failures = failures + 1 if answer.last is before else 1
@@ -172,9 +171,14 @@ class Answering:
             answer.seconds = time.monotonic() - answer.began
 
     async def _run(
-        self, answer: Answer, clock: WallClock, configuration: Configuration, commit: Callable[[Step], None]
+        self, answer: Answer, clock: WallClock, configuration: Configuration, send: Callable[[str], None]
     ) -> None:
         """Run a generator from the last committed step until it ends, fails, or another configuration is wanted."""
+
+        def commit(step: Step) -> None:
+            answer.last = step
+            send(step.payload.text)
+
         speculation: Mapping[str, Speculation] = self.servers.speculation(configuration)
         session, in_flight = WallSession(answer.request.name, speculation), self.control.in_flight
         algorithm = _observed(
@@ -187,6 +191,80 @@ class Answering:
             algorithm.close()
             await drive.abort()  # also operations that a schedule leaves running at the end of an answer
             self._observer.ran(configuration, session, in_flight)
+
+    async def _stream(
+        self, answer: Answer, clock: WallClock, configuration: Configuration, send: Callable[[str], None]
+    ) -> None:
+        """Have the target write the rest in one request, until it ends or, after a step, another method is wanted."""
+        session = WallSession(answer.request.name, self.servers.speculation(configuration))
+        in_flight, rest = self.control.in_flight, _Rest(answer, session, clock.limits.separator)
+        seed, depth = answer.request.seed, answer.last.depth
+
+        def on_text(text: str, n_tokens: int) -> None:
+            send(text)
+            ends = rest.take(text, n_tokens) and answer.n_tokens < answer.request.max_tokens
+            if ends and self.control.wanted() != configuration:
+                writing.cancel()
+
+        if depth >= 0:  # a rest, whose draws must not repeat those of the beginning
+            seed = derive_seed(seed, answer.request.name, TARGET, depth, 0)
+        self._running[TARGET] += 1
+        busy = self._running[TARGET]
+        writing = asyncio.ensure_future(clock.rest(answer.last, session, Progress(on_text), seed=seed))
+        try:
+            await asyncio.wait((writing,))
+            if not writing.cancelled() and (error := writing.exception()) is not None:
+                raise CalibrationError(str(error)) from error
+        finally:
+            writing.cancel()
+            await asyncio.wait((writing,))
+            self._running[TARGET] -= 1
+            written = None if writing.cancelled() or writing.exception() is not None else writing.result()
+            rest.end(written)
+            self._observer.ran(configuration, session, in_flight)
+        if written is not None:
+            self._observer.timed(TARGET, busy, written)
+
+
+class _Rest:
+    """The text of one request as steps of an answer: it ends a step with each piece that holds a separator."""
+
+    def __init__(self, answer: Answer, session: WallSession, separator: str) -> None:
+        self._answer = answer
+        self._session = session
+        self._separator = separator
+        self._operation = Generate(TARGET, answer.last)
+        self._text = ""
+        self._n_tokens = self._n_committed = 0
+        session.operations.append(self._operation)
+
+    def take(self, text: str, n_tokens: int) -> bool:
+        """Take a piece of text; return whether a step ends with it."""
+        self._text += text
+        self._n_tokens += n_tokens
+        ends = self._separator in self._text
+        if ends:
+            self._commit()
+        return ends
+
+    def end(self, written: Generation | None) -> None:
+        """Commit what is left: the last step if the request came to its end, else the beginning of a step."""
+        if written is not None:  # the server's own count: pieces may hold more tokens than they show
+            self._n_tokens = max(written.n_generated - self._n_committed, 0)
+            self._commit(final=True, truncated=written.finish == "length")
+        elif self._n_tokens:
+            self._commit()
+        self._operation.n_generated = self._n_committed
+        self._operation.finished = self._session.finished = self._session.now()
+
+    def _commit(self, *, final: bool = False, truncated: bool = False) -> None:
+        text = StepText(text=self._text, token_ids=None, tokenizer_id=None)
+        step = Step(self._answer.last, TARGET, self._n_tokens, final, truncated, text)
+        self._answer.last = step
+        self._session.committed.append(step)
+        self._session.commit_times.append(self._session.now())
+        self._n_committed += self._n_tokens
+        self._text, self._n_tokens = "", 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,12 +122,12 @@ class _Gateway:
                 raise upstream_failed(rule) from None
             return
         reply, cutter, texts = Reply(request, self.model), StopCutter(request.stop), list[str]()
-        async with self.answering.answer(request, prompt) as (answer, steps):
+        async with self.answering.answer(request, prompt) as (answer, pieces):
             if request.stream:
                 await sender.begin()
                 await sender.part(reply.begin())
-            async for step in steps:
-                texts.append(cutter.take(step.payload.text))
+            async for piece in pieces:
+                texts.append(cutter.take(piece))
                 if request.stream and texts[-1]:
                     await sender.part(reply.part(texts[-1]))
                 if cutter.stopped:

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
-from openai import APIStatusError
+from openai import APIStatusError, AsyncOpenAI
 from openai_server import Planted
 
 from sim.configuration import Configuration
@@ -46,9 +46,9 @@ async def test_no_answer_is_lost_when_a_helper_dies(moment: int) -> None:
         answers = await asyncio.gather(*asked, *(served.answer(f"later {i}") for i in range(4)))
         parts = await asyncio.gather(*streams, served.streamed("later"))
     assert all(map(whole, answers))
-    for texts, finish in parts:
-        # Each piece is a committed step: nothing is lost, and nothing is written twice.
-        assert (finish, "".join(texts).count("\n\n"), len(texts)) == ("stop", SLOW.steps - 1, SLOW.steps)
+    for texts, finish in parts:  # nothing is lost, and nothing is written twice
+        assert (finish, "".join(texts).count("\n\n")) == ("stop", SLOW.steps - 1)
+        assert len(texts) >= SLOW.steps  # a step, or a token of plain decoding
 
 
 async def test_the_answer_goes_on_from_the_last_committed_step() -> None:
@@ -80,6 +80,46 @@ async def test_a_target_that_breaks_off_once_is_asked_again_and_one_that_is_gone
     assert caught.value.status_code == 502
     assert caught.value.type == "server_error"
     assert "unreachable" in caught.value.message
+
+
+async def test_an_answer_that_breaks_off_goes_on_after_its_last_token() -> None:
+    async with planted_gateway(Configuration.parse("autoregressive"), planted=SLOW) as served:
+        target = served.servers[TARGET]
+        before = len(target.bodies)
+        target.fail("die:9")
+        texts, finish = await served.streamed("one")
+        sent = target.bodies[before:]
+    assert (finish, "".join(texts).count("\n\n")) == ("stop", SLOW.steps - 1)
+    assert len(sent) == 2
+    assert sent[1]["prompt"].startswith(sent[0]["prompt"])
+    rest = sent[1]["prompt"].removeprefix(sent[0]["prompt"])
+    assert rest
+    assert "".join(texts).startswith(rest)
+
+
+async def test_a_plain_answer_is_one_request_and_the_servers_own_text() -> None:
+    """With the client's seed, limit and sampling; its pieces are sent as they arrive."""
+    async with planted_gateway(Configuration.parse("autoregressive"), planted=SLOW) as served:
+        target = served.servers[TARGET]
+        before = len(target.bodies)
+        texts, finish = await served.streamed("one", seed=5)
+        (sent,) = target.bodies[before:]
+        async with AsyncOpenAI(base_url=f"{target.url}/v1", api_key="none") as client:
+            direct = await client.completions.create(model="tiny", prompt="one", seed=5, max_tokens=200, stream=True)
+            own = [part.choices[0].text async for part in direct if part.choices]
+    assert (finish, "".join(texts)) == ("stop", "".join(own))
+    assert len(texts) > SLOW.steps
+    assert (sent["seed"], sent["max_tokens"], "stop" in sent) == (5, 200, False)
+
+
+async def test_a_plain_answer_returns_to_speculation_at_the_end_of_a_step() -> None:
+    planted = Planted(iteration_s=0.01, step_tokens=(90, 100))
+    async with planted_gateway(ASYNC, planted=planted) as served:
+        served.serving.control.failed(DRAFT)  # a pause of two seconds
+        answer = await served.client.completions.with_raw_response.create(
+            model="tiny", prompt="first", max_tokens=3000, extra_body={"seed": 1}
+        )
+    assert answer.headers["x-specplan-method"] == f"autoregressive; {ASYNC.name}"
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -1,8 +1,13 @@
-"""Every method of the catalogue through the gateway, on planted servers: the text is that of a run by `validate`."""
+"""Every method of the catalogue through the gateway, on planted servers.
+
+The text of a step-level method is that of a run by `validate`; of plain decoding and token-level methods, the server's
+own answer to one request.
+"""
 
 from __future__ import annotations
 
 import pytest
+from openai import AsyncOpenAI
 from openai_server import Planted
 
 from calibrate.models.servers import RemoteModels
@@ -14,10 +19,12 @@ pytest.importorskip("uvicorn", reason="needs the extra serve")
 
 from gateways import planted_gateway
 
-SERVED = [one.name for one in methods().values() if not one.name.startswith("specs") and not one.ablation]
+SERVED = [one for one in methods().values() if not one.name.startswith("specs") and not one.ablation]
+BY_STEPS = [one.name for one in SERVED if one.drafts_steps]
+IN_ONE_REQUEST = [one.name for one in SERVED if not one.drafts_steps]
 
 
-@pytest.mark.parametrize("name", SERVED)
+@pytest.mark.parametrize("name", BY_STEPS)
 async def test_the_text_is_that_of_the_generator_run_directly(name: str) -> None:
     configuration = Configuration(method=name)
     async with planted_gateway(configuration, planted=Planted(steps=3, acceptance=0.6)) as served:
@@ -38,3 +45,22 @@ async def test_the_text_is_that_of_the_generator_run_directly(name: str) -> None
     assert answer.usage.completion_tokens == sum(step.n_tokens for step in session.committed)
     if "judge" in helpers_of(configuration):
         assert served.servers["judge"].bodies
+
+
+@pytest.mark.parametrize("name", IN_ONE_REQUEST)
+async def test_the_text_is_the_servers_answer_to_one_request(name: str) -> None:
+    async with planted_gateway(Configuration(method=name), planted=Planted(steps=3)) as served:
+        target = served.servers["target"]
+        before = len(target.bodies)
+        answer = await served.answer("one", seed=5)
+        assert len(target.bodies) == before + 1
+        async with AsyncOpenAI(base_url=f"{target.url}/v1", api_key="none") as client:
+            stream = await client.completions.create(model="tiny", prompt="one", seed=5, max_tokens=200, stream=True)
+            texts = [chunk.choices[0].text async for chunk in stream if chunk.choices]
+        counted = served.serving.metrics.registry.get_sample_value
+        tokens = answer.usage.completion_tokens
+        assert counted("specplan_committed_steps_total", {"role": "target"}) == 3
+        assert counted("specplan_committed_tokens_total", {"role": "target"}) == tokens == len(texts)
+        assert counted("specplan_generated_tokens_total", {"role": "target"}) == tokens
+    assert answer.choices[0].text == "".join(texts)
+    assert answer.choices[0].finish_reason == "stop"
