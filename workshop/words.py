@@ -49,6 +49,7 @@ CLEAN: Final[tuple[str, ...]] = (
     "specplan/api/explaining.py",
     "specplan/api/simulating.py",
     "specplan/api/validating.py",
+    "sim/engines",
 )
 """Folders and files without a complaint."""
 
@@ -63,10 +64,16 @@ INSTEAD: Final[Mapping[str, str]] = {
 }
 """Word without one meaning -> what to write."""
 
-KEPT: Final[Mapping[str, str]] = {'"pace"': "key of the JSON of `specplan validate`, a contract"}
-"""Token that passes -> why."""
+KEPT: Final[Mapping[str, str]] = {
+    "alone": "field of profiles and method of `LinearCost`: without another request or engine at work",
+    "beside": "parameter of `BatchEngine` and field of profiles: while another engine of the device or machine works",
+    "pace": "attribute of `PacedCost` and key of the JSON of `specplan validate`, a contract",
+}
+"""Name that passes in code, as a key in quotes, in backquotes and where a docstring describes it -> why."""
 
 _WORDS: Final = re.compile(rf"\b({'|'.join(INSTEAD)})\b", re.IGNORECASE)
+_NAMED: Final = re.compile(rf"(`+)({'|'.join(KEPT)})\1|^ *({'|'.join(KEPT)}) :", re.MULTILINE)
+"""A kept name as docstrings refer to it: in backquotes, or at the head of its description."""
 
 
 def complaints(text: str) -> Iterator[tuple[int, str]]:
@@ -81,10 +88,10 @@ def complaints(text: str) -> Iterator[tuple[int, str]]:
             case ast.Expr(value=ast.Constant(value=str() as docstring)) if docstring.lstrip().startswith("Of "):
                 yield node.lineno, "a docstring begins with a bare 'Of': name the thing that it describes"
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.string in KEPT:
+        if token.string.strip('"') in KEPT:
             continue
         if token.type in {tokenize.NAME, tokenize.STRING, tokenize.COMMENT} or token.type in _F_STRING:
-            for word in _WORDS.findall(token.string):
+            for word in _WORDS.findall(_NAMED.sub("", token.string)):
                 yield token.start[0], f"{word!r}: {INSTEAD[word.lower()]}"
 
 
