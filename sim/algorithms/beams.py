@@ -21,16 +21,16 @@ __all__ = ["METHODS", "NOISE", "WIDTH", "beam_search", "rsd_beams", "surveyed_be
 
 
 def beam_search(root: Step, *, width: int, keep: int = 1, role: str = TARGET, noise: float = 0.0) -> Algorithm:
-    """Generate the answer to ``root``: candidates at every step, of which those with the best rewards go on.
+    """Generate the answer to ``root``: candidates at every step, of which those with the best rewards are continued.
 
-    A beam counts by the reward of its last step. One that has ended keeps its place as long as no others are better;
-    the search ends when all kept beams have. Steps are committed as soon as all beams share them.
+    A beam is ranked by the reward of its last step. A finished beam is kept until enough others are better; the search
+    ends when all kept beams are finished. Steps are committed as soon as all beams share them.
 
     Parameters
     ----------
     root : the prompt.
     width : candidates after each beam, >= 1, generated side by side.
-    keep : beams that go on, >= 1.
+    keep : beams that are continued, >= 1.
     role : who generates: ``target`` or ``draft``.
     noise : standard deviation of noise on the rewards, >= 0.
 
@@ -58,7 +58,7 @@ def _beam_search(root: Step, width: int, keep: int, role: str, noise: float) -> 
 
 
 def rsd_beams(root: Step, *, width: int, threshold: float, first: int = 0, noise: float = 0.0) -> Algorithm:
-    """Generate the answer to ``root``: the best of several drafts, or of as many target steps where it is not enough.
+    """Generate the answer to ``root``: the best of ``width`` drafts, or of ``width`` target steps if its reward is low.
 
     Parameters
     ----------
@@ -94,10 +94,10 @@ def _rsd_beams(step: Step, width: int, threshold: float, first: int, noise: floa
 
 
 def surveyed_beams(root: Step, *, width: int) -> Algorithm:
-    """Measure what test-time scaling methods meet: at every position ``width`` candidates of both models, all scored.
+    """Record candidates for test-time scaling methods: at every position ``width`` of each model, all of them scored.
 
-    The target's best rewarded candidate stands. So what is known of a candidate is known after a text that is hardly
-    ever wrong, which is what decides how soon a method makes its first mistake.
+    The target's candidate with the highest reward is committed. So each candidate is measured after a prefix that is
+    rarely wrong, as it is before the first mistake of a method.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def _beams_in_flight(*, width: int, keep: int, **knobs: KnobValue | None) -> int
 
 
 def _after_beams(*, width: int, keep: int, **knobs: KnobValue | None) -> int:
-    """Candidates of one position: so many after each of the beams that go on."""
+    """Candidates of one position: ``width`` after each of the ``keep`` beams."""
     return width * keep
 
 

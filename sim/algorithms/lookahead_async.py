@@ -24,7 +24,7 @@ def lookahead_async(root: Step, *, k1: int, width: int = 1, rules: Rules = PAPER
     k1 : target steps in flight along one path, >= 1 (1 is autoregressive decoding that also drafts in vain).
     width : drafts per position, >= 1 (the paper's W); targets in flight grow as ``width ** depth``.
     rules : scheduling rules; `PAPER`, `RELEASED_CODE` or `EAGER`, or your own.
-    check : who decides about a draft, and how.
+    check : the verifier of drafts and its threshold.
 
     Raises
     ------
