@@ -5,8 +5,8 @@ Two programs, both at width 1, with step times that do not depend on the load:
 - `async_commit_times`: asynchronous lookahead with given step times, over many answers at once.
 - `sync_answer_seconds`: synchronous lookahead likewise.
 
-The recursions follow the committed trajectory only. That is exact at width 1: what hangs on a wrong prefix is thrown
-away, and without shared engines it delays nothing.
+The recursions follow the committed trajectory only. That is exact at width 1: steps after a refused prefix are
+discarded, and without shared engines they delay nothing.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ def async_commit_times(
     target_truncated: ArrayLike = False,
     draft_truncated: ArrayLike = False,
 ) -> Array:
-    r"""When each step of each answer is committed by asynchronous lookahead, s.
+    r"""Commit time of each step of each answer by asynchronous lookahead, s.
 
     Position d exists from :math:`s_d` on. Its target step starts at :math:`\max(s_d, C_{d-w})`, when the window of w
     positions admits it, and ends at :math:`t_d`; its draft ends at :math:`e_d`, started together with it or, without
-    ``prefetch_draft``, at :math:`\max(s_d, C_{d-w+1})`. The verdict comes at :math:`v_d = \max(t_d, e_d) + V`; at the
-    moment when the draft is too late or refused unjudged, if it is. The commit is at
-    :math:`C_d = \max(C_{d-1}, v_d)`, and the next prefix exists at :math:`e_d` if the draft stands, else at
+    ``prefetch_draft``, at :math:`\max(s_d, C_{d-w+1})`. The verdict comes at :math:`v_d = \max(t_d, e_d) + V`; for a
+    draft that is too late or refused unjudged, at the moment of that decision. The commit is at
+    :math:`C_d = \max(C_{d-1}, v_d)`, and the next prefix exists at :math:`e_d` if the draft is accepted, else at
     :math:`v_d` or, in order, at :math:`C_d`.
 
     Parameters
     ----------
-    target_s, draft_s : step times, s, shape (answers, steps). What follows the last step of a shorter answer does not
-        matter: no time depends on a later position.
+    target_s, draft_s : step times, s, shape (answers, steps). Values after the last step of a shorter answer are
+        arbitrary: no time depends on a later position.
     accepted : verdicts, same shape.
     k1 : target steps in flight, >= 1; w is ``k1 + rules.extra_in_flight``.
     verify_s : time of a verdict, s, of a shape that broadcasts to (answers, steps).
-    rules : all but ``slot`` and ``fallback``, which must be the paper's; ``winner`` is nothing to single drafts, and
-        the last fields are about other things than commits.
+    rules : ``slot`` and ``fallback`` must be the paper's, the others are free; ``winner`` has no effect on single
+        drafts, and the last fields none on commits.
     target_truncated, draft_truncated : whether the steps were cut at their limit, of shapes that broadcast likewise.
 
     Returns
@@ -88,10 +88,10 @@ def async_recursion(
     target_truncated: ArrayLike = False,
     draft_truncated: ArrayLike = False,
 ) -> tuple[Array, Flags | None]:
-    """Return `async_commit_times`, and at which steps two events on one moment leave open whether a draft is late.
+    """Return `async_commit_times`, and the steps where it is undecided whether a draft is late because of a tie.
 
-    Parameters and errors are those of `async_commit_times`. Open are ties under rules that do not wait for drafts; they
-    are taken to be in time. Both have the shape (answers, steps); None where no rule asks what is late.
+    Parameters and errors are those of `async_commit_times`. Ties matter under rules that do not wait for drafts; such
+    drafts count as in time. Both have the shape (answers, steps); None where no rule depends on late drafts.
     """
     check_counts(k1, 1)
     if (rules.slot, rules.fallback) != (PAPER.slot, PAPER.fallback):
@@ -100,7 +100,7 @@ def async_recursion(
     verify = _like(target, "verify_s", verify_s).T
     target_cut = _like(target, "target_truncated", target_truncated).T
     draft_cut = _like(target, "draft_truncated", draft_truncated).T
-    # A position of all answers lies together in memory, so that a step of the recursion reads what is side by side.
+    # The values of a position of all answers are contiguous in memory: each step of the recursion reads them together.
     target, draft, yes = np.ascontiguousarray(target.T), np.ascontiguousarray(draft.T), np.ascontiguousarray(yes.T)
     window, in_order = k1 + rules.extra_in_flight, rules.late_draft == "in-order"
     if rules.judges_every_draft and rules.restart == "verdict":
@@ -133,8 +133,8 @@ def async_recursion(
 def _all_judged(target: Array, draft: Array, yes: Flags, verify: Array, window: int) -> Array:
     """The recursion where each draft is judged, and verdicts take effect at once; shapes (steps, answers).
 
-    Both texts of a position start together, so what follows that moment is known for all positions in advance. Nothing
-    is rounded otherwise: the later of two sums with the same start is the sum with the larger number, to the last bit.
+    Both texts of a position start together, so the durations from that moment are known for all positions in advance.
+    Rounding is the same: the later of two sums with the same start is the sum with the larger number, to the last bit.
     """
     takes_time = bool(verify.any())
     commits = np.empty_like(target)
@@ -153,7 +153,7 @@ def _all_judged(target: Array, draft: Array, yes: Flags, verify: Array, window: 
 
 
 def _admitted(prefix: Array, commits: Array, d: int, window: int) -> Array:
-    """When a text of position d may start: its prefix exists, and the window reaches it; never in a window of none."""
+    """Earliest start of a text of position d: its prefix exists, and the window reaches it; inf for window 0."""
     if window < 1:
         return np.full_like(prefix, np.inf)
     return np.maximum(prefix, commits[d - window]) if d >= window else prefix
@@ -175,7 +175,7 @@ def sync_answer_seconds(
     verify_s: float = 0.0,
     barrier: bool = True,
 ) -> Array:
-    """How long each answer takes by synchronous lookahead, s, shape (answers,).
+    """Time of each answer by synchronous lookahead, s, shape (answers,).
 
     A cycle from position a drafts the next ``k1 - 1`` steps one after the other, then generates ``k1`` target steps in
     parallel and waits for the slowest, then judges all drafts at once.
@@ -195,7 +195,7 @@ def sync_answer_seconds(
     target, draft, yes = _columns(target_s, draft_s, accepted)
     n, steps = target.shape
     drafted = np.concatenate([np.zeros((n, 1)), np.cumsum(draft, axis=1)], axis=1)
-    last = np.arange(steps) + np.minimum(k1 - 1, steps - np.arange(steps))  # where a cycle from here would end
+    last = np.arange(steps) + np.minimum(k1 - 1, steps - np.arange(steps))  # end position of a cycle that starts here
     committed = np.empty_like(target, dtype=np.int64)
     run = np.zeros(n, dtype=np.int64)  # accepted drafts in a row from a position on
     for d in range(steps - 1, -1, -1):

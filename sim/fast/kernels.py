@@ -1,7 +1,7 @@
 """The recursions of `sim.vectorised` for answers of any length: in numpy, or compiled by numba where it is installed.
 
-Both do the same additions and comparisons in the same order, so results do not depend on which of them runs (to the
-last bit; a test compares them). Compiling takes a second or two, so that little work is left to numpy.
+Both do the same additions and comparisons in the same order, so the results are the same to the last bit (a test
+compares them). Compiling takes a second or two, so that short runs are left to numpy.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 WORTH_COMPILING = 5_000_000
-"""Steps of one process, from which on the compiled recursion is used: half a second of numpy."""
+"""Steps simulated by this process from which on the compiled recursion is used: about 0.5 s with numpy."""
 
 _done = [0]
 
 
 def is_compiled(n_steps: int) -> bool:
-    """Whether ``n_steps`` more are run by compiled code."""
+    """Whether the next ``n_steps`` steps are run by compiled code."""
     _done[0] += n_steps
     return _done[0] >= WORTH_COMPILING and find_spec("numba") is not None
 
@@ -47,25 +47,25 @@ def async_seconds(
     draft_cut: Flags,
     compiled: bool | None = None,
 ) -> Array | None:
-    """Return when the last step of each answer is committed, s, shape (answers,); None if ties decide.
+    """Return the commit time of the last step of each answer, s, shape (answers,); None if it depends on ties.
 
-    Where two events fall on one moment the order of their start would decide whether a draft is late; a recursion does
-    not know it. Under rules that wait for drafts this makes no difference.
+    Where two events have the same time, the order of their start decides whether a draft is late; a recursion does not
+    know that order. Under rules that wait for drafts the order has no effect.
 
     Parameters
     ----------
-    target, draft, accepted, k1, rules : as of `sim.vectorised.async_commit_times`. Step times that are one number
-        (`numpy.broadcast_to`) are run by the lengths of runs of accepted drafts, where the rules allow: some ten times
-        as fast, and the same but for rounding.
-    verify : seconds of verdicts, one for all or one for each.
+    target, draft, accepted, k1, rules : as in `sim.vectorised.async_commit_times`. Constant step times
+        (`numpy.broadcast_to`) are computed from the lengths of runs of accepted drafts, where the rules allow: about
+        ten times as fast, and equal up to rounding.
+    verify : seconds of verdicts, one number for all or one for each.
     n_steps : steps of each answer, shape (answers,).
     target_cut, draft_cut : which steps were cut.
-    compiled : whether by numba; default as the work is worth it.
+    compiled : whether to use numba; by default where the number of steps is worth compiling.
     """
     window = k1 + rules.extra_in_flight
     if window - (not rules.prefetch_draft) < 1:
-        return None  # the draft never starts: the virtual clock says so
-    constant = not any((*target.strides, *draft.strides, np.ndim(verify)))  # one number each, broadcast
+        return None  # the draft never starts, as on the virtual clock
+    constant = not any((*target.strides, *draft.strides, np.ndim(verify)))  # a constant each, broadcast
     if constant and rules.judges_every_draft:
         return _constant_seconds(target, draft, accepted, verify, n_steps, window)
     if compiled is None:
@@ -108,10 +108,10 @@ def _constant_seconds(
     n_steps: NDArray[np.int64],
     window: int,
 ) -> Array:
-    """`async_seconds` where step times are the same throughout.
+    """`async_seconds` for constant step times.
 
-    Verdicts come in order then. So with a rejection all begins anew, and an answer takes the sum of its runs, each of
-    them ended by a rejection or by the end of the answer: the commit times of a run of accepted drafts say how long.
+    Verdicts then come in order, so the process restarts after each rejection. An answer takes the sum of its runs, each
+    ended by a rejection or by the end of the answer; their times are commit times of a row of accepted drafts.
     """
     steps = np.arange(accepted.shape[1])
     ends = ~accepted if (n_steps == steps.size).all() else ~accepted[steps < n_steps[:, None]]
@@ -125,7 +125,7 @@ def _constant_seconds(
 
 
 def _run_seconds(target: float, draft: float, verify: float, n: int, window: int) -> Array:
-    """When each of ``n`` steps in a row is committed that are all accepted, s."""
+    """Commit times of ``n`` steps in a row that are all accepted, s."""
     commits: list[float] = []
     prefix = 0.0
     for d in range(n):
@@ -145,14 +145,14 @@ def sync_seconds(
     k1: int,
     compiled: bool | None = None,
 ) -> Array:
-    """Return how long each answer takes by synchronous lookahead, s, shape (answers,).
+    """Return the time of each answer by synchronous lookahead, s, shape (answers,).
 
     Parameters are those of `sim.vectorised.sync_answer_seconds` and `async_seconds`.
     """
     if is_compiled(target.size) if compiled is None else compiled:
-        told = (np.ascontiguousarray(one) for one in (target, draft, accepted))
-        found: Array = _compiled()[1](*told, float(verify), n_steps, k1)
-        return found
+        arrays = (np.ascontiguousarray(one) for one in (target, draft, accepted))
+        seconds: Array = _compiled()[1](*arrays, float(verify), n_steps, k1)
+        return seconds
     seconds, at, rows = np.zeros(len(target)), np.zeros(len(target), dtype=np.int64), np.arange(len(target))
     last = target.shape[1] - 1
     while rows.size:
@@ -219,7 +219,7 @@ def _async_loop(
     reject_first: bool,
     reject_after_cut: bool,
 ) -> tuple[Array, bool]:
-    """`sim.vectorised.async_commit_times`, one answer after the other; commits of a window are remembered."""
+    """`sim.vectorised.async_commit_times`, one answer after the other; keeps the commit times of a window only."""
     seconds = np.empty(len(target))
     ring = np.empty(window)
     tie = False
