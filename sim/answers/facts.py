@@ -61,7 +61,7 @@ class Quality:
     """Share of acceptance that is lost after a wrong committed step, in [0, 1]."""
 
     escalation: float = 0.0
-    """Share of drafts on which the gate is not sure (ConfSpec's alpha), in [0, 1]."""
+    """Share of drafts on which the gate is not confident (ConfSpec's alpha), in [0, 1]."""
 
     gate_error: float = 0.0
     """Share of the gate's sure verdicts that differ from the judge's, in [0, 1]."""

@@ -263,10 +263,10 @@ class BatchEngine:
             if self._settled - self._resting_since >= RESTED_S:
                 self._prefill_left += self.waking_s
             if self._is_watched:
-                self._notify_device()
+                self._tell_the_device()
         return True
 
-    def _notify_device(self) -> None:
+    def _tell_the_device(self) -> None:
         busy = self.busy
         if busy != self._was_busy:
             self._was_busy = busy
@@ -315,7 +315,7 @@ class BatchEngine:
         else:
             self._resting_since = self._settled
         if self._is_watched:
-            self._notify_device()
+            self._tell_the_device()
         return finished
 
     def _end_prefill(self, job: _Job) -> Sequence[_Job]:
