@@ -65,6 +65,7 @@ CLEAN: Final[tuple[str, ...]] = (
     "sim/virtual_clock.py",
     "sim/fast",
     "sim/gaps",
+    "calibrate/record",
 )
 """Folders and files without a complaint."""
 
