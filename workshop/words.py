@@ -66,6 +66,7 @@ CLEAN: Final[tuple[str, ...]] = (
     "sim/fast",
     "sim/gaps",
     "calibrate/record",
+    "calibrate/costs",
 )
 """Folders and files without a complaint."""
 
@@ -88,7 +89,7 @@ KEPT: Final[Mapping[str, str]] = {
 """Name that passes in code, as a key in quotes, in backquotes and where a docstring describes it -> why."""
 
 _WORDS: Final = re.compile(rf"\b({'|'.join(INSTEAD)})\b", re.IGNORECASE)
-_NAMED: Final = re.compile(rf"(`+)({'|'.join(KEPT)})\1|^ *({'|'.join(KEPT)}) :", re.MULTILINE)
+_NAMED: Final = re.compile(rf"(`+)(?:\w+\.)?({'|'.join(KEPT)})\1|^ *({'|'.join(KEPT)}) :", re.MULTILINE)
 """A kept name as docstrings refer to it: in backquotes, or at the head of its description."""
 
 
