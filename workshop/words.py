@@ -67,6 +67,7 @@ CLEAN: Final[tuple[str, ...]] = (
     "sim/gaps",
     "calibrate/record",
     "calibrate/costs",
+    "calibrate/replay",
 )
 """Folders and files without a complaint."""
 
