@@ -68,6 +68,7 @@ CLEAN: Final[tuple[str, ...]] = (
     "calibrate/record",
     "calibrate/costs",
     "calibrate/replay",
+    "calibrate/measuring",
 )
 """Folders and files without a complaint."""
 
