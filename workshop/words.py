@@ -69,6 +69,7 @@ CLEAN: Final[tuple[str, ...]] = (
     "calibrate/costs",
     "calibrate/replay",
     "calibrate/measuring",
+    "calibrate/running",
 )
 """Folders and files without a complaint."""
 
