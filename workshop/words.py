@@ -70,6 +70,7 @@ CLEAN: Final[tuple[str, ...]] = (
     "calibrate/replay",
     "calibrate/measuring",
     "calibrate/running",
+    "calibrate/engines/http",
 )
 """Folders and files without a complaint."""
 
