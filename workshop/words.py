@@ -96,7 +96,7 @@ _WORDS: Final = re.compile(rf"\b({'|'.join(INSTEAD)})\b", re.IGNORECASE)
 _NAMED: Final = re.compile(
     rf"(`+)(?:\w+\.)?({'|'.join(KEPT)})\1|^ *({'|'.join(KEPT)}) :|type: ignore\[.*\]", re.MULTILINE
 )
-"""A kept name as docstrings refer to it: in backquotes, or at the head of its description; codes of the type checker."""
+"""A kept name as docstrings refer to it: in backquotes, or heading its description; and codes for mypy."""
 
 
 def complaints(text: str) -> Iterator[tuple[int, str]]:
