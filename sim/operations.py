@@ -136,7 +136,7 @@ class Step:
     Parameters
     ----------
     parent : the step before it; ``None`` for the prompt.
-    role : who wrote it (``"target"``, ``"draft"``; ``"user"`` for the prompt).
+    role : role that wrote it (``"target"``, ``"draft"``; ``"user"`` for the prompt).
     n_tokens : its length, tokens, >= 0.
     final : whether the answer ends with it.
     truncated : whether it was cut by the limit on a step's tokens.

@@ -71,6 +71,22 @@ CLEAN: Final[tuple[str, ...]] = (
     "calibrate/measuring",
     "calibrate/running",
     "calibrate/engines",
+    "calibrate/models",
+    "calibrate/thresholds",
+    "calibrate/pair",
+    "theory/lookahead_decoding",
+    "theory/__init__.py",
+    "theory/budget.py",
+    "theory/cascade.py",
+    "theory/checks.py",
+    "theory/errors.py",
+    "theory/kernels.py",
+    "theory/optimum.py",
+    "theory/parallelism.py",
+    "theory/speedup.py",
+    "theory/step_methods.py",
+    "theory/token_methods.py",
+    "calibrate/__init__.py",
 )
 """Folders and files without a complaint."""
 
@@ -89,13 +105,14 @@ KEPT: Final[Mapping[str, str]] = {
     "alone": "field of profiles and method of `LinearCost`: without another request or engine at work",
     "beside": "parameter of `BatchEngine` and field of profiles: while another engine of the device or machine works",
     "pace": "attribute of `PacedCost` and key of the JSON of `specplan validate`, a contract",
+    "All told, the answer is {r}.": "wording of the task that the weights of the bundled pair were trained on",
+    "All of the story is told, so the answer is {r}.": "wording of the task of the bundled pair",
 }
-"""Name that passes in code, as a key in quotes, in backquotes and where a docstring describes it -> why."""
+"""Name that passes in code, as a quoted key, in backquotes and where a docstring describes it; or a text -> why."""
 
 _WORDS: Final = re.compile(rf"\b({'|'.join(INSTEAD)})\b", re.IGNORECASE)
-_NAMED: Final = re.compile(
-    rf"(`+)(?:\w+\.)?({'|'.join(KEPT)})\1|^ *({'|'.join(KEPT)}) :|type: ignore\[.*\]", re.MULTILINE
-)
+_NAME: Final = "|".join(map(re.escape, KEPT))
+_NAMED: Final = re.compile(rf"(`+)(?:\w+\.)?({_NAME})\1|^ *({_NAME}) :|type: ignore\[.*\]", re.MULTILINE)
 """A kept name as docstrings refer to it: in backquotes, or heading its description; and codes for mypy."""
 
 

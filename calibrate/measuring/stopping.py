@@ -73,7 +73,7 @@ class LookOutcome:
     """Estimated time until the precision or the limits are reached, s; 0 at the end."""
 
     reason: str = ""
-    """Why the calibration stops here; empty if it goes on."""
+    """Reason why the calibration stops at this look; empty if it continues."""
 
 
 @dataclass(frozen=True, slots=True)

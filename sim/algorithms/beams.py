@@ -1,8 +1,8 @@
 """Beam search with a process reward model, and reward-guided speculative decoding with several beams.
 
-Sources: beam search as Snell et al. 2025 (arXiv:2408.03314) and SPECS, section 4.1 ("Baselines") use it: candidates of
-a step are generated side by side, a reward model scores each, the best go on. Multi-beam RSD is the baseline that SPECS
-makes of Liao et al. 2025 (arXiv:2501.19324): the draft's best candidate, or the target's where its reward is too low.
+Sources: beam search as in Snell et al. 2025 (arXiv:2408.03314) and SPECS, section 4.1 ("Baselines"): candidates of a
+step are generated concurrently, a reward model scores each, and the best are kept. Multi-beam RSD is the baseline of
+SPECS after Liao et al. 2025 (arXiv:2501.19324): the draft's best candidate, or the target's where its reward is low.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def beam_search(root: Step, *, width: int, keep: int = 1, role: str = TARGET, no
     Parameters
     ----------
     root : the prompt.
-    width : candidates after each beam, >= 1, generated side by side.
+    width : candidates after each beam, >= 1, generated concurrently.
     keep : beams that are continued, >= 1.
-    role : who generates: ``target`` or ``draft``.
+    role : model that generates: ``target`` or ``draft``.
     noise : standard deviation of noise on the rewards, >= 0.
 
     Raises
@@ -63,8 +63,8 @@ def rsd_beams(root: Step, *, width: int, threshold: float, first: int = 0, noise
     Parameters
     ----------
     root : the prompt.
-    width : candidates per position, >= 1, generated side by side.
-    threshold : least reward at which the best draft stands.
+    width : candidates per position, >= 1, generated concurrently.
+    threshold : least reward at which the best draft is accepted.
     first : steps at the beginning that the target writes, >= 0 (SPECS, Table 6: "start with large model").
     noise : standard deviation of noise on the rewards, >= 0.
 
@@ -150,7 +150,7 @@ def _after_beams(*, width: int, keep: int, **knobs: KnobValue | None) -> int:
 
 
 def width_in_flight(*, width: int, **knobs: KnobValue | None) -> int:
-    """Target sequences in flight of a method that generates ``width`` candidates side by side."""
+    """Target sequences in flight of a method that generates ``width`` candidates concurrently."""
     return width
 
 

@@ -50,7 +50,7 @@ def specs(
     Parameters
     ----------
     root : the prompt.
-    width : candidates per step, >= 1, generated side by side.
+    width : candidates per step, >= 1, generated concurrently.
     beta : weight of the reward in the score, nats per unit of reward, >= 0 (Equation 1).
     tau : the draft generates the next step where some reward is above this.
     switch : see `Switch`.

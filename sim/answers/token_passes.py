@@ -224,5 +224,5 @@ class SpeculatedAnswer:
         return self._inner.score_tokens(operation)
 
     def __getattr__(self, name: str) -> Any:
-        """Whatever else the inner answer can say."""
+        """Return any other attribute of the inner answer."""
         return getattr(self._inner, name)
