@@ -44,7 +44,7 @@ class TokenModel:
     """Most tokens per target pass; 1 is plain decoding."""
 
     tokens_per_pass: float
-    """Mean tokens that a pass commits, >= 1; for published profiles / time of the pass in plain passes."""
+    """Mean tokens that a pass commits, >= 1; for published profiles per time of a plain pass."""
 
     low: float
     """Lower end of ``tokens_per_pass`` by the model's assumption (equal to it where passes were recorded)."""

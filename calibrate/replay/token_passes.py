@@ -285,7 +285,7 @@ class _Timings:
         """Cost of passes by rows, scaled to the method's own passes; ``share`` of its drafting time is included."""
         sums = np.array([one for answer in answers for one in answer.decode], dtype=np.float64).reshape(-1, 6)
         recorded, used = self._recorded.cost, self._used.cost
-        then = self._pace(answers)
+        then = self._relative_time(answers)
         slower = self._used.factors.decode / self._recorded.factors.decode / then
         if self._timed:  # the sweep includes drafting by the method, in batches too
             sums[:, 5] = 0.0

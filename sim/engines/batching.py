@@ -78,7 +78,7 @@ class BatchEngine:
 
     Attributes
     ----------
-    speed : share of the speed that it has when no other engine uses the device or a neighbour, in (0, 1].
+    speed : speed / speed while no other engine works on its device or a neighbour, > 0, [-].
     busy_s : seconds in which it has used its processor since it was attached.
     """
 
