@@ -68,7 +68,7 @@ class Configuration:
         put(self, "token", name)
         put(self, "token_knobs", below)
         if k2 not in (None, self.k2):
-            raise ParameterError("k2", k2, f"must be left out, or {self.k2}: so many the knobs of {name} say")
+            raise ParameterError("k2", k2, f"must be left out, or {self.k2}, which the knobs of {name} give")
 
     def _token_level(self, token: str | None, knobs: Knobs, k2: int | None) -> tuple[str | None, Knobs]:
         """The token-level method and all its knobs."""

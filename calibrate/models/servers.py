@@ -159,7 +159,7 @@ class RemoteModels(AskedModels):
                 other.speculates = speculation_of(config)
                 engines[0].speculating[other.speculates] = other
                 if not other.tells_ids:
-                    raise CalibrationError(f"{name}: its streams do not tell their tokens (return_token_ids)")
+                    raise CalibrationError(f"{name}: its streams have no token ids (return_token_ids)")
             roles = {TARGET: engines[0]}
             if self.draft:
                 roles = dict(zip((TARGET, DRAFT, JUDGE), (*engines, engines[0])[:3], strict=True))
@@ -222,7 +222,7 @@ class RemoteModels(AskedModels):
                 return speculation_of(config)
         known_names = ", ".join(setting.key for setting in self.token_settings()) or "none"
         requested = TokenSetting(method=method, knobs=wanted).key
-        rule = f"needs a server that speculates so; named were (calibrate openai --speculative): {known_names}"
+        rule = f"needs a server with this method; configured are (calibrate openai --speculative): {known_names}"
         raise ParameterError("token", requested, rule)
 
     def record(self, role: str, engine: OpenAIEngine) -> ModelRecord:
@@ -258,7 +258,7 @@ class RemoteModels(AskedModels):
         if about["n_retries"]:
             notes.append(f"warning: {about['n_retries']} requests were sent again; their waits are in the step times")
         if not engine.tells_ids:
-            notes.append("chunks of streams do not tell their tokens; the count of an aborted request is a guess")
+            notes.append("chunks of streams have no token ids; the token count of an aborted request is an estimate")
         return notes + timing_notes(engine)
 
     def speculating_servers(self) -> list[tuple[str, dict[str, Any]]]:
@@ -272,7 +272,7 @@ class RemoteModels(AskedModels):
         keys = [setting_of(config).key for _, config in servers]
         for key in keys:
             if keys.count(key) > 1:
-                raise ParameterError("speculative", key, "is there twice: leave one of them out")
+                raise ParameterError("speculative", key, "is given twice: leave one of them out")
         return servers
 
     def _config(self, role: str, endpoint: str) -> HttpConfig:

@@ -187,7 +187,7 @@ def _check_passable(configurations: Sequence[Mapping[str, Any]]) -> None:
                 other = f"is {known.get(name)!r} in another configuration of {setting.method}"
                 raise ParameterError(name, rest.get(name), f"{other}: calibrate a profile for each")
         if setting.key in keys:
-            raise ParameterError("speculative", setting.key, "is there twice: leave one of them out")
+            raise ParameterError("speculative", setting.key, "is given twice: leave one of them out")
         keys.add(setting.key)
 
 

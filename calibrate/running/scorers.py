@@ -106,7 +106,7 @@ class LikelihoodScorer:
         CalibrationError : the engine does not compute likelihoods of a given text.
         """
         if not isinstance(engine, TellsLikelihood):
-            raise CalibrationError(f"{engine.name} cannot tell how likely a given text is, which this method asks for")
+            raise CalibrationError(f"{engine.name} computes no likelihood of a given text, which this method needs")
         prompt, n_scored = _ids(candidate, engine)
         if not n_scored:  # the model ended the text at once: the empty text has probability 1
             return Reply(0.0, None)

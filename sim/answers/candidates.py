@@ -47,7 +47,7 @@ class BeamAnswer:
         position = self._steps[min(depth, self._n - 1)]
         listed = position.targets if role == TARGET else position.drafts
         if branch >= len(listed):
-            rule = f"must be at most {len(listed)}: so many candidates per position and model are recorded"
+            rule = f"must be at most {len(listed)}, the recorded number of candidates per position and model"
             raise ParameterError("width", branch + 1, rule)
         return listed[branch]
 
@@ -56,7 +56,7 @@ class BeamAnswer:
 
         Raises
         ------
-        ParameterError : so many candidates were not recorded.
+        ParameterError : that many candidates were not recorded.
         """
         prefix = operation.prefix
         depth = prefix.depth + 1

@@ -142,7 +142,7 @@ class TraceAnswer:
 
         Raises
         ------
-        ParameterError : the verifier's scores, or so many drafts of a position, were not recorded.
+        ParameterError : the verifier's scores, or that many drafts of a position, were not recorded.
         """
         candidate, role, threshold = operation.candidate, operation.role, operation.threshold
         if role == RANDOM and candidate.depth < self._n:  # past the recorded end it refuses, so that the answer ends
@@ -168,7 +168,7 @@ class TraceAnswer:
         ParameterError : it was not recorded; scores of target steps never are, see `TraceBehaviour.beam_answer`.
         """
         if operation.candidate.role == TARGET:
-            rule = "scores no step of the target: a method that chooses among candidates must be replayed on them"
+            rule = "has no scores of target steps: replay methods that choose among candidates on recorded candidates"
             raise ParameterError("replay", operation.role, rule)
         turned = self._turned(operation.candidate, operation.branch)
         if turned is not None:

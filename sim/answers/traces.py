@@ -113,11 +113,11 @@ class StepTrace:
 
         Raises
         ------
-        ParameterError : so many drafts were not recorded.
+        ParameterError : that many drafts were not recorded.
         """
         if branch > len(self.others):
             n = 1 + len(self.others)
-            raise ParameterError("width", branch + 1, f"must be at most {n}: so many drafts per position are recorded")
+            raise ParameterError("width", branch + 1, f"must be at most {n}, the recorded drafts per position")
         if branch:
             return self.others[branch - 1]
         scores = self.scores if self.judge_score is None else {**self.scores, JUDGE: self.judge_score}

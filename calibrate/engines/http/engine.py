@@ -236,7 +236,7 @@ class OpenAIEngine(Server):
 
     def _speculating(self, speculation: Speculation) -> OpenAIEngine:
         if speculation not in self.speculating:
-            rule = f"must be how a server speculates that was named with {self.name!r}'s"
+            rule = f"must be the speculation of a server that was configured for {self.name!r}"
             raise ParameterError("speculation", speculation.method, rule)
         return self.speculating[speculation]
 

@@ -281,7 +281,7 @@ class Wire:
         try:
             return on_event(event, now)
         except SchemaError as error:
-            raise self.error(f"sent an event of a form that no API has: {error}") from None
+            raise self.error(f"sent an event that does not match the API: {error}") from None
 
     def _event(self, line: bytes) -> dict[str, Any] | None:
         """The object on a line of the stream; None for comments, blank lines, other fields and the end mark."""

@@ -117,12 +117,12 @@ def speculative_of(speculation: Speculation) -> dict[str, Any]:
     terms = OF_REQUEST[speculation.method]
     if not terms.vllm:
         names = ", ".join(known.requested for known in OF_VLLM.values())
-        raise ParameterError("method", speculation.method, f"vLLM has none of this kind, only {names}")
+        raise ParameterError("method", speculation.method, f"is not supported by vLLM; choose one of {names}")
     if speculation.k2 < 2:
         raise ParameterError("k2", speculation.k2, "must be >= 2: num_speculative_tokens is k2 - 1")
     lengths = {"max_ngram": speculation.max_ngram, "min_ngram": speculation.min_ngram}
     config = terms.vllm_configuration(speculation.k2, model=speculation.source, **lengths)
     extra = dict(speculation.extra)
     if again := sorted(config.keys() & extra.keys()):
-        raise ParameterError("extra", again[0], "is said by a field of its own")
+        raise ParameterError("extra", again[0], "must not be in extra: it has a field of its own")
     return checked_speculative(config | extra)

@@ -133,7 +133,8 @@ class VllmEngine:
         ParameterError : the request has a speculation: a vLLM engine speculates for all requests or for none.
         """
         if request.speculation is not None:
-            raise ParameterError("speculation", request.speculation.method, f"is a matter of the engine {self.name!r}")
+            rule = f"must be None: engine {self.name!r} speculates for all requests or for none"
+            raise ParameterError("speculation", request.speculation.method, rule)
         read = await self.read(request, progress)
         text, ids, finish = self._settled(read, request)
         passes = passes_of(read) if self.config.speculative is not None else ()
