@@ -46,14 +46,14 @@ _TIMED: Final = "timed"
 _LATE: Final = "late"
 _LEFT_OUT: Final = "left out"
 _PREFILLS: Final = "prefills"
-_NOT_TOGETHER: Final = "its requests were not seen side by side"
+_NOT_TOGETHER: Final = "its requests did not run at the same time"
 _REMEDY: Final = (
-    "ask for a smaller --concurrency if the server limits how many it runs at once, else calibrate again while this "
-    "machine and the server have nothing else to do"
+    "give a smaller --concurrency if the server limits how many it runs at once, else calibrate again without other "
+    "load on this machine and the server"
 )
 _INSTEAD: Final = (
-    "simulations take its time from the batches that were timed: between two of them by interpolation, beyond the "
-    "largest by the slope of the upper half, and as long as an iteration of one request where only batch 1 was timed"
+    "simulations compute its time from the timed batches: between two of them by interpolation, beyond the largest by "
+    "the slope of the upper half, and as long as an iteration of one request where only batch 1 was timed"
 )
 _LEVELS: Final = 3
 _TRIES: Final = 4
@@ -352,7 +352,7 @@ def timing_notes(engine: OpenAIEngine) -> list[str]:
     n_late, n_answered = sum(server.n_late for server in engines), sum(server.n_answered for server in engines)
     if n_late > _NOTED_SHARE * n_answered:
         late.append(f"{n_late} of {n_answered} requests of answers")
-    return [f"warning: {what} were read late, for this machine had too much to do" for what in late]
+    return [f"warning: {what} were read late, because this machine was overloaded" for what in late]
 
 
 def left_out_notes(batches: Sequence[int], rounds: Sequence[Sequence[DecodeSample]]) -> list[str]:

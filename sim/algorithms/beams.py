@@ -113,12 +113,12 @@ def surveyed_beams(root: Step, *, width: int) -> Algorithm:
 
 
 WIDTH: Final = Knob(
-    name="width", kind="integer", default=4, low=1, high=64, help="candidates per step (after each beam), side by side"
+    name="width", kind="integer", default=4, low=1, high=64, help="concurrent candidates per step (after each beam)"
 )
 NOISE: Final = Knob(
     name="noise", kind="number", default=0.0, low=0.0, high=10.0, help="standard deviation of noise on the rewards"
 )
-_KEEP: Final = Knob(name="keep", kind="integer", default=1, low=1, high=16, help="beams that go on to the next step")
+_KEEP: Final = Knob(name="keep", kind="integer", default=1, low=1, high=16, help="beams that are continued")
 _THRESHOLD: Final = Knob(
     name="threshold", kind="number", default=0.7, low=0.0, high=1.0, help="least reward of the best draft, 0 to 1"
 )

@@ -68,7 +68,13 @@ def confidence(verify: Verify) -> float:
 JUDGED: Final = Check()
 
 CHECK_KNOBS: Final = (
-    Knob(name="verifier", kind="choice", default=JUDGE, choices=VERIFIERS, help="who compares draft and target step"),
+    Knob(
+        name="verifier",
+        kind="choice",
+        default=JUDGE,
+        choices=VERIFIERS,
+        help="verifier of a draft against the target's step",
+    ),
     Knob(
         name="threshold",
         kind="number",

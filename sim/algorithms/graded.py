@@ -144,7 +144,7 @@ def _build_best(*, width: int, threshold: float, select: Selector) -> Callable[[
 _EXACT: Final = "the speedup for constant step times and independent acceptance"
 _MEASURED: Final = "step lengths, scores and truth of the drafts along recorded answers; engine timings"
 _GRADE: Final = Knob(
-    name="threshold", kind="number", default=7.0, low=0.0, high=9.0, help="least grade at which a draft stands, 0 to 9"
+    name="threshold", kind="number", default=7.0, low=0.0, high=9.0, help="least grade of an accepted draft, 0 to 9"
 )
 
 METHODS = (

@@ -118,7 +118,14 @@ def _build(**knobs: Any) -> Callable[[Step], Algorithm]:
 _KNOBS: Final = (
     WIDTH,
     Knob(name="beta", kind="number", default=20.0, low=0.0, high=1e6, help="weight of the reward in the score, nats"),
-    Knob(name="tau", kind="number", default=0.8, low=0.0, high=1.0, help="the draft takes over above this reward"),
+    Knob(
+        name="tau",
+        kind="number",
+        default=0.8,
+        low=0.0,
+        high=1.0,
+        help="reward above which the draft generates the next step",
+    ),
     Knob(
         name="switch",
         kind="choice",
@@ -126,7 +133,9 @@ _KNOBS: Final = (
         choices=get_args(Switch),
         help="when the generator changes: once (Algorithm 1), both-ways, retry (draft first), random, never",
     ),
-    Knob(name="start", kind="choice", default=TARGET, choices=(TARGET, DRAFT), help="who generates the first step"),
+    Knob(
+        name="start", kind="choice", default=TARGET, choices=(TARGET, DRAFT), help="model that generates the first step"
+    ),
     Knob(
         name="share",
         kind="number",
@@ -150,7 +159,7 @@ def _variant(name: str, title: str, where: str, **defaults: KnobValue) -> Method
         algorithm=_build,
         knobs=knobs,
         roles=(DRAFT, REWARD, LIKELIHOOD, DRAFT_LIKELIHOOD),
-        exact=f"{EXACT}; the law of the selected step on small alphabets",
+        exact=f"{EXACT}; the distribution of the selected step on small alphabets",
         measured=MEASURED,
         closed_form="theory.specs.beams.specs_speedup",
         in_flight=width_in_flight,

@@ -123,7 +123,7 @@ def test_answers_that_this_process_reads_late_are_told() -> None:
 
     with serving(Planted(iteration_s=0.01)) as server:
         notes = asyncio.run(work(server.url))
-    assert notes == ["warning: 1 of 1 requests of answers were read late, for this machine had too much to do"]
+    assert notes == ["warning: 1 of 1 requests of answers were read late, because this machine was overloaded"]
 
 
 def test_a_stop_string_in_pieces_across_chunks_is_found() -> None:
