@@ -218,7 +218,7 @@ class DrawnAnswer:
         return Step(prefix, role, n_tokens, depth == self._last)
 
     def verify(self, operation: Verify) -> Verdict:
-        """Return the verdict drawn for this position and branch; the drawn acceptance holds at any threshold."""
+        """Return the verdict drawn for this position and branch; acceptance does not depend on the threshold."""
         if operation.role == RANDOM:
             return _chance(self._behaviour.seed, self.index, operation)
         return _YES if self._passes(operation.candidate, operation.branch) else _NO

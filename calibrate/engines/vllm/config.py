@@ -124,5 +124,5 @@ def speculative_of(speculation: Speculation) -> dict[str, Any]:
     config = terms.vllm_configuration(speculation.k2, model=speculation.source, **lengths)
     extra = dict(speculation.extra)
     if again := sorted(config.keys() & extra.keys()):
-        raise ParameterError("extra", again[0], "must not be in extra: it has a field of its own")
+        raise ParameterError("extra", again[0], "repeats a field of the request: leave it out")
     return checked_speculative(config | extra)
