@@ -1,1 +1,1 @@
-"""Virtual time: algorithms, clock, devices and behaviours that stand for real models, and their timelines."""
+"""Simulation in virtual time: algorithms, the clock, engines, models of answers, and timelines."""

@@ -1,8 +1,8 @@
-"""The catalogue: every method by name, with its paper, its knobs, and what of its prediction is exact.
+"""The catalogue: every method by name, with its paper, its knobs, and which part of its prediction is exact.
 
-A method is one generator (see `sim.operations`) with a record beside it; the module that defines the generator lists
-its records in ``METHODS``, and `methods` collects them. The commands, the planner and the tests go by this list, so a
-method that stands in it is simulated, run for real, planned with and tested without another line of code.
+A method is a generator (see `sim.operations`) with a `Method` record; the module that defines the generator lists its
+records in ``METHODS``, and `methods` collects them. The commands, the planner and the tests iterate over this list, so
+a method in it is simulated, run on real engines, planned with and tested without another line of code.
 
 >>> method("lr-async").settings({"k1": 3})["k1"]
 3
@@ -42,11 +42,11 @@ Level: TypeAlias = Literal["baseline", "token", "step", "beam"]
 _Kind: TypeAlias = Literal["integer", "number", "choice", "switch"]
 
 Meets: TypeAlias = Literal["plain", "speculation", "candidates"]
-"""How a method meets an answer: as the target alone writes it, as a course of drafts and verdicts, or as candidates of
-every position."""
+"""The view of an answer that a method uses: that of plain decoding, drafts with their verdicts, or candidates of every
+position."""
 
 MOST_COUNT: Final = 1_000_000
-"""Upper end of integer knobs that have none of their own."""
+"""Largest value of integer knobs without a bound of their own."""
 
 _MODULES: Final = (
     "sim.algorithms.autoregressive",
@@ -58,7 +58,7 @@ _MODULES: Final = (
     "sim.algorithms.beams",
     "sim.algorithms.specs",
 )
-"""Modules with a ``METHODS``, in the order in which their methods are listed. Imported when somebody asks."""
+"""Modules with a ``METHODS``, in the order of their methods in lists; the first call of `methods` imports them."""
 
 _SWITCH: Final = {
     **dict.fromkeys(("on", "true", "yes", "1"), True),
@@ -71,13 +71,13 @@ class Knob:
     """One parameter of a method, with its domain."""
 
     name: str
-    """As in ``--set name=value`` and as the keyword of the method's ``algorithm``."""
+    """Name in ``--set name=value`` and keyword of the method's ``algorithm``."""
 
     kind: _Kind
     """``integer`` and ``number`` lie in [low, high]; ``choice`` is one of ``choices``; ``switch`` is true or false."""
 
     default: KnobValue | None
-    """``None``: whoever it concerns has a value of its own."""
+    """Default value; ``None``: the verifier or scorer that the knob configures has its own default."""
 
     help: str
     """One line: meaning and unit."""
@@ -138,7 +138,7 @@ class Knob:
         return float(value) if self.kind == "number" else value
 
     def parse(self, text: str) -> KnobValue:
-        """Return the value that a person typed.
+        """Return the value that a user typed.
 
         Raises
         ------
@@ -161,12 +161,12 @@ class Knob:
 
 
 def one_sequence(**knobs: KnobValue | None) -> int:
-    """Target sequences in flight of a method that never has more than one."""
+    """Target sequences in flight of a method that never has more than 1."""
     return 1
 
 
 def tokens_of_k2(*, k2: int = 1, **knobs: KnobValue | None) -> int:
-    """Tokens that a target pass can commit of a method that has the knob k2."""
+    """Most tokens that a target pass commits with a method that has the knob k2."""
     return k2
 
 
@@ -177,16 +177,16 @@ def drafts_per_position(*, width: int = 1, **knobs: KnobValue | None) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
-    """A method, and everything that one must know to run, predict and describe it."""
+    """A method: its name, knobs and functions to run, predict and describe it."""
 
     name: str
-    """As on the command line, e.g. ``lr-async``."""
+    """Name on the command line, e.g. ``lr-async``."""
 
     title: str
-    """In words, for tables."""
+    """Title, for tables."""
 
     paper: str
-    """Which paper, section or algorithm."""
+    """Paper, section or algorithm that defines the method."""
 
     level: Level
     """What is speculated: nothing, tokens, reasoning steps, or beams."""
@@ -196,29 +196,29 @@ class Method:
     so that it can be sent to worker processes."""
 
     exact: str
-    """What of its prediction is exact, and under which assumptions."""
+    """The part of its prediction that is exact, with the assumptions."""
 
     measured: str
-    """What of its prediction comes from measurements."""
+    """The part of its prediction that comes from measurements."""
 
     knobs: tuple[Knob, ...] = ()
     roles: tuple[str, ...] = ()
-    """Roles that it asks besides the target, e.g. ``draft``, ``judge``."""
+    """Roles that it uses in addition to the target, e.g. ``draft``, ``judge``."""
 
     closed_form: str | None = None
     """Dotted name of the closed form in `theory`."""
 
     in_flight: Callable[..., int] = one_sequence
-    """Takes the knobs; returns the target sequences in flight at the worst moment, whatever the lengths."""
+    """Takes the knobs; returns the most target sequences in flight at one time, for any step lengths."""
 
     drafts_seen: Callable[..., int] = drafts_per_position
-    """Takes the knobs; returns the drafts of one position that it looks at, at most: so many a replay needs."""
+    """Takes the knobs; returns the most drafts of a position that it uses: the number that a replay needs."""
 
     most_tokens: Callable[..., int] = tokens_of_k2
-    """Takes the knobs; returns the tokens that one target pass commits at most: k2."""
+    """Takes the knobs; returns the most tokens that a target pass commits: k2."""
 
     ablation: bool = False
-    """Whether it exists for comparison only: a method with a part taken away or spoiled, which nobody would deploy."""
+    """Whether it is an ablation: a method with a part removed or degraded, for comparison only."""
 
     drafts_steps: bool = True
     """Whether it speculates on steps, so that recorded step verdicts, not the target's own answer, are replayed."""
@@ -240,7 +240,7 @@ class Method:
 
     @property
     def meets(self) -> Meets:
-        """How it meets an answer."""
+        """The view of an answer that it uses; see `Meets`."""
         if self.level == "beam":
             return "candidates"
         return "speculation" if self.drafts_steps else "plain"
@@ -270,7 +270,7 @@ class Method:
         return self.algorithm(**self.settings(given))
 
     def most_per_pass(self, **given: Any) -> int:
-        """Return the tokens that one target pass commits at most.
+        """Return the most tokens that a target pass commits.
 
         Raises
         ------
@@ -279,7 +279,7 @@ class Method:
         return self.most_tokens(**self.settings(given))
 
     def most_sequences(self, **given: Any) -> int:
-        """Return the target sequences in flight at the worst moment.
+        """Return the most target sequences in flight at one time.
 
         Raises
         ------
@@ -289,7 +289,7 @@ class Method:
 
 
 def choice(name: str, value: str, allowed: Iterable[T], what: str = "one") -> T:
-    """Return the element of ``allowed`` that ``value``, which a person typed, names.
+    """Return the element of ``allowed`` that is named by ``value``, as a user typed it.
 
     Raises
     ------
@@ -311,13 +311,13 @@ def choice(name: str, value: str, allowed: Iterable[T], what: str = "one") -> T:
 
 @cache
 def _collected() -> dict[str, Method]:
-    found: dict[str, Method] = {}
+    collected: dict[str, Method] = {}
     for module in _MODULES:
         for one in import_module(module).METHODS:
-            if one.name in found:
+            if one.name in collected:
                 raise ParameterError("METHODS", one.name, f"is listed twice, the second time in {module}")
-            found[one.name] = one
-    return found
+            collected[one.name] = one
+    return collected
 
 
 def methods(*levels: Level) -> dict[str, Method]:

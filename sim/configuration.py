@@ -19,7 +19,7 @@ METHOD_NAMES: Final = tuple(methods())
 TOKEN_METHOD_NAMES: Final = tuple(methods("token"))
 
 DEFAULT_TOKEN_METHOD: Final = "prompt-lookup"
-"""What decodes below a step-level method if only k2 is said: it needs no other model."""
+"""Token-level method below a step-level method if only k2 is given: it needs no other model."""
 
 Knobs: TypeAlias = Mapping[str, KnobValue | None]
 
@@ -54,8 +54,8 @@ class Configuration:
     ) -> None:
         """Fill in the defaults of what is not given.
 
-        ``k1``, ``width`` and ``rules`` stand for knobs of the method, ``k2`` for one of the token level. A method that
-        has no such knob takes a k1 or width of 1, and any rules. A k2 > 1 without a ``token`` means prompt lookup.
+        ``k1``, ``width`` and ``rules`` set knobs of the method, ``k2`` a knob of the token level. A method without such
+        a knob accepts a k1 or width of 1, and any rules. A k2 > 1 without a ``token`` means prompt lookup.
 
         Raises
         ------
@@ -68,7 +68,7 @@ class Configuration:
         put(self, "token", name)
         put(self, "token_knobs", below)
         if k2 not in (None, self.k2):
-            raise ParameterError("k2", k2, f"must be left out, or {self.k2}: so many the knobs of {name} say")
+            raise ParameterError("k2", k2, f"must be left out, or {self.k2}, which the knobs of {name} give")
 
     def _token_level(self, token: str | None, knobs: Knobs, k2: int | None) -> tuple[str | None, Knobs]:
         """The token-level method and all its knobs."""
@@ -94,7 +94,7 @@ class Configuration:
 
     @classmethod
     def parse(cls, text: str, *, rules: str | None = None) -> Self:
-        """Read a configuration as `name` writes it: a method, its knobs, ``+``, a token-level method and its knobs.
+        """Parse a configuration in the format of `name`: method, its knobs, ``+``, token-level method, its knobs.
 
         Parameters
         ----------
@@ -115,14 +115,14 @@ class Configuration:
             raise ParameterError("configuration", text, rule)
         name = choice("method", words[0], METHOD_NAMES)
         knobs = parse_knobs(name, words[1:])
-        found = cls(method=name, knobs=knobs, rules=None if "rules" in knobs else rules)
+        configuration = cls(method=name, knobs=knobs, rules=None if "rules" in knobs else rules)
         if not under:
-            return found
+            return configuration
         token = choice("token", under[0], TOKEN_METHOD_NAMES)
-        return found.with_token(token, parse_knobs(token, under[1:]))
+        return configuration.with_token(token, parse_knobs(token, under[1:]))
 
     def with_token(self, token: str, token_knobs: Knobs) -> Self:
-        """Return the same with a token-level method below it."""
+        """Return the same configuration with a token-level method below it."""
         return type(self)(method=self.method, knobs=self.knobs, token=token, token_knobs=token_knobs)
 
     @property
@@ -152,7 +152,7 @@ class Configuration:
 
     @property
     def name(self) -> str:
-        """Method and knobs that tell it from its defaults, in one word or a few."""
+        """Short name: the method and the knobs that differ from their defaults."""
         if self.spec.level == "token":
             return " ".join([self.method, *_shown(self.spec, self.knobs, "k2")])
         words = [self.method, *_shown(self.spec, self.knobs, "k1")]
@@ -167,40 +167,40 @@ class Configuration:
 
     @property
     def levels(self) -> tuple[Self, Self]:
-        """The two parts of a hybrid: its step-level method with plain decoding, and its token-level method alone."""
+        """The two parts of a hybrid: its step-level method with plain decoding, and its token-level method."""
         assert self.token is not None
         above = type(self)(method=self.method, knobs=self.knobs)
         return above, type(self)(method=self.token, knobs=self.token_knobs)
 
     @property
     def speculates(self) -> bool:
-        """Whether it is anything but plain decoding."""
+        """Whether it is not plain decoding."""
         return self.spec.drafts_steps or self.k2 > 1 or bool(self.knobs)
 
     @property
     def decider(self) -> tuple[str, float | None]:
-        """Who decides which drafts stand, and from which score on; None: from its own threshold on."""
+        """The role that verifies drafts, and the least score that it accepts; None: its own threshold."""
         graded = next((role for role in self.spec.roles if role in (SCORER, REWARD)), JUDGE)
         threshold = self.knobs.get("threshold")
         return str(self.knobs.get("verifier") or graded), None if threshold is None else float(threshold)
 
     @property
     def most_sequences(self) -> int:
-        """Target sequences in flight at the worst moment, whatever the lengths."""
+        """Most target sequences in flight at one time, for any step lengths."""
         return self.spec.most_sequences(**self.knobs)
 
     def algorithm(self) -> MakeAlgorithm:
-        """Builds the method's generator for a prompt."""
+        """The function that builds the method's generator for a prompt."""
         return self.spec.build(**self.knobs)
 
     def plain(self) -> dict[str, Any]:
-        """As plain data: the store, and what is read from it by a name of its own."""
+        """Fields as plain data, with the derived values under their own names."""
         names = ("method", "k1", "k2", "width", "rules", "knobs", "token", "token_knobs")
         return {name: getattr(self, name) for name in names}
 
 
 def _filled(spec: Method, knobs: Knobs, **shortcuts: KnobValue | None) -> Knobs:
-    """All knobs of a method: those given either way, and the defaults of the others."""
+    """All knobs of a method: the given ones, and the defaults of the others."""
     said = {name: value for name, value in shortcuts.items() if value is not None}
     for name, value in said.items():
         if knobs.get(name) not in (None, value):
@@ -211,14 +211,14 @@ def _filled(spec: Method, knobs: Knobs, **shortcuts: KnobValue | None) -> Knobs:
 
 
 def _shown(spec: Method, knobs: Knobs, always: str) -> list[str]:
-    """Knobs to name: one always, the others where they differ from their defaults."""
+    """Knobs to show in a name: ``always``, and the others where they differ from their defaults."""
     defaults = spec.settings({})
     shown = [f"{always}={knobs[always]}"] if spec.has(always) else []
     return shown + [f"{name}={value}" for name, value in knobs.items() if value != defaults[name] and name != always]
 
 
 def parse_knobs(chosen: str, settings: Sequence[str]) -> dict[str, KnobValue]:
-    """Read ``name=value`` settings of a method as typed on the command line.
+    """Parse ``name=value`` settings of a method as typed on the command line.
 
     Raises
     ------
@@ -227,13 +227,13 @@ def parse_knobs(chosen: str, settings: Sequence[str]) -> dict[str, KnobValue]:
     >>> parse_knobs("lr-async", ("k1=3", "gamma=0.8"))
     {'k1': 3, 'gamma': 0.8}
     """
-    found: dict[str, KnobValue] = {}
+    knobs: dict[str, KnobValue] = {}
     for text in settings:
         name, equals, value = text.partition("=")
         if not equals:
             raise ParameterError("set", text, f"must be NAME=VALUE; see 'specplan methods {chosen}' for the names")
         knob = method(chosen).knob(name.strip())
-        if knob.name in found:
+        if knob.name in knobs:
             raise ParameterError(knob.name, value.strip(), "must not be given twice")
-        found[knob.name] = knob.parse(value.strip())
-    return found
+        knobs[knob.name] = knob.parse(value.strip())
+    return knobs

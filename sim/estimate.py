@@ -1,4 +1,4 @@
-"""An estimate is never a bare number: value, standard error, interval, sample size, and how it was made."""
+"""Estimates: a value with its standard error, interval, sample size and the name of the estimator."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Estimate:
     """Point estimate, in ``unit``."""
 
     stderr: float
-    """Standard error of the value; 0 for an exact number, NaN if it cannot be told (fewer than two samples)."""
+    """Standard error of the value; 0 for an exact number, NaN if it is unknown (fewer than two samples)."""
 
     low: float
     """Lower end of the confidence interval."""
@@ -48,7 +48,7 @@ class Estimate:
     """Coverage that the interval aims at, in (0, 1)."""
 
     estimator: str = "mean"
-    """How it was made, e.g. ``"ratio of totals"``."""
+    """The estimator, e.g. ``"ratio of totals"``."""
 
     unit: str = ""
     """Unit of the value; empty for a pure number."""
@@ -115,7 +115,7 @@ def ratio_of_totals(
     .. math:: S = \frac{\sum_i B_i}{\sum_i T_i}, \qquad
               \mathrm{se}^2 = \frac{\sum_i (B_i - S\,T_i)^2}{n (n - 1)\, \bar T^2}
 
-    The ratio of totals, not the mean of ratios, is what a server gains on a workload. Its bias is O(1/n), far below
+    The ratio of totals, not the mean of ratios, is the speedup of a server on a workload. Its bias is O(1/n), far below
     the standard error.
 
     Parameters
@@ -140,7 +140,7 @@ def ratio_of_totals(
 
 
 def proportion(successes: int, n: int, *, confidence: float = 0.95, seed: int | None = None) -> Estimate:
-    """Share of independent trials that succeeded, with Wilson's interval (right near 0 and 1 too).
+    """Share of independent trials that succeeded, with Wilson's interval (valid near 0 and 1 too).
 
     Raises
     ------
@@ -165,7 +165,7 @@ def proportion(successes: int, n: int, *, confidence: float = 0.95, seed: int | 
 
 
 def on_logarithm(value: float, half_width: float, n: int, *, estimator: str, seed: int | None = None) -> Estimate:
-    """Return an estimate of n observations whose 95 % interval is even on the logarithm: a speedup cannot be negative.
+    """Return an estimate of n observations with a 95 % interval symmetric in the logarithm: a speedup is positive.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ def student_quantile(confidence: float, degrees: int) -> float:
 
 @lru_cache(maxsize=1024)
 def _two_sided_quantile(confidence: float, degrees: int) -> float:
-    """By Newton's method on the incomplete beta function; importing scipy's would take longer than many a plan."""
+    """By Newton's method on the incomplete beta function; importing scipy would take longer than some plans."""
     from flint import arb
 
     log_scale = math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2) - math.log(degrees * math.pi) / 2

@@ -1,4 +1,4 @@
-"""Draw timelines as Gantt charts: one row per model and parallel sequence, coloured by what became of the work."""
+"""Draw timelines as Gantt charts: one row per model and parallel sequence, coloured by outcomes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["draw", "figure"]
 
-# Okabe and Ito's palette, told apart by colour-blind readers; greys for what only served or was thrown away.
+# Okabe and Ito's palette, distinguishable for colour-blind readers; greys for references and discarded work.
 _FACE = {
     "accepted": "#009E73",
     "committed": "#0072B2",
@@ -33,7 +33,7 @@ _MEANING = {
     "reference": "target step used to verify only",
     "rejected": "draft rejected",
     "discarded": "discarded (wrong prefix, or after the end)",
-    "escalated": "verdict not sure enough: another verifier asked",
+    "escalated": "confidence too low: passed to another verifier",
     "pending": "undecided",
 }
 _ROW_INCHES = 0.30
@@ -54,7 +54,7 @@ def draw(
     timelines : at least one; the first on top.
     path : the file; its suffix chooses the format.
     until : draw only the first ``until`` seconds, > 0.
-    title : heading of the picture.
+    title : heading of the chart.
 
     Raises
     ------
@@ -140,7 +140,7 @@ def _bar(axes: Axes, span: Span, y: int, scale: float, points_per_unit: float) -
     style: dict[str, Any] = {"facecolor": _FACE[span.outcome], "edgecolor": "white", "linewidth": 0.7}
     if span.outcome == "discarded":
         style |= {"edgecolor": "#B5B5B5", "hatch": "////" if span.cancelled else None, "linewidth": 0.4}
-    if width * points_per_unit < 1.2:  # an instant: draw a tick that can be seen
+    if width * points_per_unit < 1.2:  # no duration: draw a visible tick
         style |= {"edgecolor": _FACE[span.outcome] if span.outcome != "discarded" else "#999999", "linewidth": 1.0}
     axes.broken_barh([(span.start * scale, width)], (y - _BAR / 2, _BAR), **style)
     label = str(span.depth) + (f"·{span.branch + 1}" if span.branch else "")
@@ -151,7 +151,7 @@ def _bar(axes: Axes, span: Span, y: int, scale: float, points_per_unit: float) -
 
 
 def _answer_row(axes: Axes, timeline: Timeline, y: int, end: float, scale: float, points_per_unit: float) -> None:
-    """Mark when steps joined the answer, in the colour of who wrote the last, and number those that have room."""
+    """Mark the commits of steps, in the colour of the model that wrote the last, with step numbers where they fit."""
     written = 0.0
     for time, group in groupby(timeline.commits, lambda commit: commit.time):
         if time > end:

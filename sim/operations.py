@@ -1,18 +1,18 @@
-"""The language in which an algorithm talks to a clock: operations, steps, and the generator protocol.
+"""The interface between an algorithm and a clock: operations, steps, and the generator protocol.
 
-An algorithm is a plain generator. It does no I/O, draws no random number and knows no time: it *yields*
+An algorithm is a plain generator. It does no I/O, draws no random numbers and reads no time: it *yields*
 
 - an :class:`Operation` (:class:`Generate`, :class:`Verify`, :class:`Score`, :class:`Choose`) to start it; the operation
-  object is its own handle, and the answer to the ``yield`` is ``None``;
-- ``Cancel(operation)`` to abandon one that it started;
+  object is its own handle, and the value of the ``yield`` is ``None``;
+- ``Cancel(operation)`` to cancel an operation that it started;
 - ``Commit(step)`` to append a step to the answer, for good;
-- ``WAIT`` to sleep until one of its running operations ends; the answer is that operation, its ``result`` filled in.
+- ``WAIT`` to sleep until one of its running operations ends; the value is that operation, with its ``result`` set.
   Operations that end at the same moment are delivered in the order in which they ended, and cancelled ones never;
 - a list of operations, cancellations and commits to have all of them done in that order, and then to wait as by
-  ``WAIT``; the algorithm may use the list again when it has the answer.
+  ``WAIT``; the algorithm may reuse the list when it is resumed.
 
 Two drivers run the same generator: ``sim.virtual_clock`` (SimPy; durations from a cost model, outcomes from a behaviour
-model) and ``calibrate.running.wall_clock`` (asyncio; real engines, real text). What is simulated is what is run.
+model) and ``calibrate.running.wall_clock`` (asyncio; real engines, real text).
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ JUDGE: Final = "judge"
 """Compares two steps; the verifier of Lookahead Reasoning."""
 
 GATE: Final = "gate"
-"""Compares two steps first and cheaply; where it is not sure, the judge decides (ConfSpec)."""
+"""Compares two steps first, at low cost; where its confidence is low, the judge decides (ConfSpec)."""
 
 EMBEDDING: Final = "embedding"
 """Compares the embeddings of two steps."""
@@ -72,7 +72,7 @@ EXACT: Final = "exact"
 """Compares the texts of two steps."""
 
 RANDOM: Final = "random"
-"""Accepts by chance; its score is uniform in [0, 1), another one for each branch: that is how algorithms draw lots."""
+"""Accepts at random; its score is uniform in [0, 1) and differs by branch. Algorithms draw random numbers with it."""
 
 SCORER: Final = "scorer"
 """Grades a step from 0 to 9 (SpecReason)."""
@@ -84,7 +84,7 @@ LIKELIHOOD: Final = "likelihood"
 """Scores a step by the logarithm of its probability under the target (SPECS), nats."""
 
 DRAFT_LIKELIHOOD: Final = "draft-likelihood"
-"""The same under the draft."""
+"""Scores a step by the logarithm of its probability under the draft, nats."""
 
 CHOOSER: Final = "chooser"
 """Picks one of several steps, or none (SpecCoT)."""
@@ -100,22 +100,22 @@ STANDS_IN: Final[Mapping[str, str]] = MappingProxyType(
         DRAFT_LIKELIHOOD: DRAFT,
     }
 )
-"""Whose engine does the work of a role that has none of its own."""
+"""Role without an engine of its own -> role whose engine it uses."""
 
 OWN_THRESHOLDS: Final[Mapping[str, float]] = MappingProxyType({GATE: 0.5, EMBEDDING: 0.8, EXACT: 1.0, RANDOM: 0.5})
-"""Least score at which a verifier accepts when nobody says otherwise; a judge's own is part of its set-up."""
+"""Default threshold: least score at which a verifier accepts; a judge's own is part of its set-up."""
 
 INSTANT: Final = frozenset({EXACT, RANDOM})
 """Roles that need no engine and no time."""
 
 
 class Outcome(StrEnum):
-    """What became of an operation, told by the algorithm when it knows.
+    """Outcome of an operation; the algorithm sets it when it is decided.
 
     A draft is ``accepted``, ``rejected`` (judged and refused, or refused unjudged by a rule) or ``discarded`` (its
-    prefix turned out wrong, or the answer ended). A target step is ``committed`` (it stands in the answer),
-    ``reference`` (it only served to verify a draft) or ``discarded``. A verdict goes the way of its draft, or is
-    ``escalated`` (not sure enough: another verifier was asked).
+    prefix was refused, or the answer ended). A target step is ``committed`` (part of the answer), ``reference`` (used
+    only to verify a draft) or ``discarded``. A verdict has the outcome of its draft, or is ``escalated`` (its
+    confidence was low, and another verifier decides).
     """
 
     PENDING = "pending"
@@ -131,16 +131,16 @@ _PENDING: Final = Outcome.PENDING
 
 
 class Step:
-    """One reasoning step, a node in the tree of texts: it names its prefix, so a leaf is a whole text.
+    """One reasoning step, a node in the tree of texts: it refers to its prefix, so a leaf is a whole text.
 
     Parameters
     ----------
     parent : the step before it; ``None`` for the prompt.
-    role : who wrote it (``"target"``, ``"draft"``; ``"user"`` for the prompt).
+    role : role that wrote it (``"target"``, ``"draft"``; ``"user"`` for the prompt).
     n_tokens : its length, tokens, >= 0.
     final : whether the answer ends with it.
     truncated : whether it was cut by the limit on a step's tokens.
-    payload : what a real engine needs to go on after it (text, token ids); ``None`` in simulation.
+    payload : data with which a real engine continues after it (text, token ids); ``None`` in simulation.
 
     Attributes
     ----------
@@ -157,7 +157,7 @@ class Step:
         parent: Step | None,
         role: str,
         n_tokens: int,
-        final: bool = False,  # these may be given by position: names would double the time of the millions made
+        final: bool = False,  # not keyword-only: simulations make millions, and keywords would double the time
         truncated: bool = False,
         payload: Any = None,
     ) -> None:
@@ -185,7 +185,7 @@ def prompt(n_tokens: int = 0, payload: Any = None) -> Step:
 
 
 class Verdict:
-    """What a verifier says: accepted or not, and the score behind it (probability of yes, similarity, ...)."""
+    """Verdict of a verifier: accepted or not, and its score (probability of yes, similarity, ...)."""
 
     __slots__ = ("accepted", "score")
 
@@ -195,10 +195,10 @@ class Verdict:
 
 
 class Selection:
-    """What a chooser says: the index of the candidate it takes (``None``: none of them), and the score behind it.
+    """Choice of a chooser: the index of the candidate it takes (``None``: none of them), and its score.
 
-    ``scores`` has one number per candidate where the chooser can tell: it takes the first of the greatest, and none if
-    that is below 0.
+    ``scores`` has one number per candidate where the chooser reports them: it takes the first of the greatest, and none
+    if that is below 0.
     """
 
     __slots__ = ("index", "score", "scores")
@@ -210,19 +210,19 @@ class Selection:
 
 
 class Operation:
-    """Something that takes time on an engine. The object is its own handle; drivers fill in result and times.
+    """Work that takes time on an engine. The object is its own handle; drivers set result and times.
 
     Attributes
     ----------
-    role : which model does it.
+    role : the role whose model does the work.
     result : the :class:`Step`, :class:`Verdict`, score or :class:`Selection`, once delivered.
-    outcome : what became of it; the algorithm says so.
+    outcome : see `Outcome`; set by the algorithm.
     started, finished : seconds on the driver's clock; ``finished`` is the moment of the cancellation if cancelled.
-    cancelled : whether it was abandoned before it was delivered.
-    n_generated : tokens generated up to the cancellation; the driver fills it in. Of an operation that ran to its end,
-        the result says how many.
-    tag : free for the algorithm's own bookkeeping.
-    job, pending : free for the driver's; ``pending`` may hold the result of an operation that is not delivered yet.
+    cancelled : whether it was cancelled before it was delivered.
+    n_generated : tokens generated up to the cancellation, set by the driver; where the operation ran to its end, the
+        number is in its result.
+    tag : for the algorithm's own use.
+    job, pending : for the driver's own use; ``pending`` may hold the result of an operation that is not delivered yet.
     """
 
     __slots__ = (
@@ -244,7 +244,7 @@ class Operation:
     tag: Any
     job: Any
     pending: Any
-    _ok = True  # with `callbacks` all that SimPy's environment needs of an event
+    _ok = True  # `_ok` and `callbacks` are all that SimPy's environment reads of an event
 
     def __init__(self, role: str, tag: Any = None) -> None:
         self.role = role
@@ -258,12 +258,12 @@ class Operation:
 
     @property
     def callbacks(self) -> list[Callable[[Operation], None]]:
-        """For SimPy's environment: in its queue an operation stands for its own end, of which it tells its job."""
+        """Callbacks for SimPy's environment: an operation in its queue is the event of its end, passed to its job."""
         return _ENDS
 
     @callbacks.setter
     def callbacks(self, done: None) -> None:
-        """Stay as it is: the environment sets None when it has read."""
+        """Ignore the None that the environment sets after it has read the callbacks."""
 
 
 def _end(operation: Operation) -> None:
@@ -275,15 +275,15 @@ _ENDS: Final[list[Callable[[Operation], None]]] = [_end]
 
 
 class Generate(Operation):
-    """Generate one step with the model ``role`` after ``prefix``; ``branch`` tells siblings of a draft tree apart.
+    """Generate one step with the model ``role`` after ``prefix``; siblings of a draft tree differ in ``branch``.
 
-    The driver says in ``passes`` how many tokens each pass of the engine commits; None: one token per iteration.
+    The driver sets ``passes``, the tokens that each pass of the engine commits; None: one token per iteration.
     """
 
     __slots__ = ("branch", "passes", "prefix")
 
     def __init__(self, role: str, prefix: Step, branch: int = 0, tag: Any = None) -> None:
-        # Operation.__init__ written out, here and in Verify: simulations make millions of them.
+        # Operation.__init__ is inlined, here and in Verify: simulations make millions of them.
         self.role = role
         self.tag = tag
         self.result = None
@@ -298,9 +298,9 @@ class Generate(Operation):
 
 
 class Verify(Operation):
-    """Ask the verifier ``role`` whether ``candidate`` (a draft step) may stand for ``reference`` (the target's step).
+    """Have the verifier ``role`` decide whether ``candidate`` (a draft step) may replace ``reference`` (the target's).
 
-    It accepts at a score of at least ``threshold``; ``None`` leaves the threshold to the verifier.
+    It accepts at a score of at least ``threshold``; ``None`` means the verifier's own threshold.
     """
 
     __slots__ = ("branch", "candidate", "reference", "threshold")
@@ -329,9 +329,9 @@ class Verify(Operation):
 
 
 class Score(Operation):
-    """Ask ``role`` how good ``candidate`` is after its prefix; the result is a number, greater is better.
+    """Have ``role`` score ``candidate`` after its prefix; the result is a number, greater is better.
 
-    ``branch`` tells candidates of one position apart.
+    Candidates of one position differ in ``branch``.
     """
 
     __slots__ = ("branch", "candidate")
@@ -343,7 +343,7 @@ class Score(Operation):
 
 
 class Choose(Operation):
-    """Ask ``role`` which of the ``candidates`` for one position to take, if any; the result is a `Selection`."""
+    """Have ``role`` choose one of the ``candidates`` for a position, or none; the result is a `Selection`."""
 
     __slots__ = ("candidates",)
 
@@ -353,7 +353,7 @@ class Choose(Operation):
 
 
 class Cancel:
-    """Abandon an operation: its engine stops working on it, and it is never delivered. Twice does no harm."""
+    """Cancel an operation: its engine stops working on it, and it is never delivered. A second time has no effect."""
 
     __slots__ = ("operation",)
 
@@ -386,7 +386,7 @@ MakeAlgorithm: TypeAlias = Callable[[Step], Algorithm]
 
 
 def singly(algorithm: Algorithm) -> Generator[Action, Any, None]:
-    """Return the same algorithm, which yields what stands in its lists one by one."""
+    """Return the same algorithm, with the elements of the lists that it yields yielded one by one."""
     message: Operation | None = None
     try:
         while True:

@@ -1,12 +1,12 @@
 """One random stream per named source and index.
 
-A stream's key derives from the seed and the *name* of what is drawn, so a new source does not shift the others, and
-its counter from the index of the answer, so answers can be drawn in any order, in any process. Philox is a
-counter-based generator: streams with different keys or counters never meet, and making one costs microseconds.
+A stream's key derives from the seed and the *name* of the source, so a new source does not shift the others, and its
+counter from the index of the answer, so answers can be drawn in any order, in any process. Philox is a counter-based
+generator: streams with different keys or counters never overlap, and creating a stream takes microseconds.
 
-Where thousands of answers are wanted and each is short, that is most of the time. Then a *block* of answers may share a
-stream: its numbers lie by position, so that those of an answer do not depend on how many are drawn, and they are single
-precision or 32 bits. Blocks come from SFC64, which is twice as fast; its key is a hash of the block's number too.
+For thousands of short answers, creating streams takes most of the time. Then a *block* of answers may share a stream:
+its numbers are ordered by position, so that those of an answer do not depend on how many are drawn, and they are single
+precision or 32 bits. Blocks come from SFC64, which is twice as fast; the hash for its key includes the block's number.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from theory.errors import ParameterError
 __all__ = ["block_of_bits", "block_of_normals", "stream", "streams", "uniforms"]
 
 _ROWS = 64
-"""Positions by which a block is drawn for a single answer: answers of nearly the same length share what is kept."""
+"""Positions of a block are drawn in multiples of this number: answers of similar length share the cached numbers."""
 
 
 def stream(seed: int, name: str, index: int) -> np.random.Generator:
@@ -34,8 +34,8 @@ def stream(seed: int, name: str, index: int) -> np.random.Generator:
     Parameters
     ----------
     seed : any integer >= 0.
-    name : what is drawn, e.g. ``"lengths/target"``.
-    index : which answer, 0 <= index < 2**64.
+    name : name of the source, e.g. ``"lengths/target"``.
+    index : index of the answer, 0 <= index < 2**64.
 
     Raises
     ------
@@ -43,14 +43,14 @@ def stream(seed: int, name: str, index: int) -> np.random.Generator:
     """
     _check_index(index)
     # Philox counts up in the lowest word: the answer's number in the third leaves 2**128 draws between answers.
-    key: Any = _key(seed, name)  # numpy's stubs forget that a seed may be any `ISeedSequence`
+    key: Any = _key(seed, name)  # numpy's stubs do not allow any `ISeedSequence` as a seed
     return np.random.Generator(np.random.Philox(key, counter=np.array([0, 0, index, 0], dtype=np.uint64)))
 
 
 def streams(seed: int, name: str, indices: Iterable[int]) -> Iterator[np.random.Generator]:
     """Yield the generators that `stream` makes for many answers, in a sixth of its time.
 
-    It is one generator, set to the start of each answer in turn: draw from it before asking for the next.
+    All are the same object, set to the start of each answer in turn: draw from it before advancing the iterator.
 
     Parameters and errors are those of `stream`.
     """
@@ -71,9 +71,9 @@ def uniforms(seed: int, name: str, index: int, n: int, block: int = 1) -> NDArra
 
     Parameters
     ----------
-    seed, name, index : of `stream`.
-    n : how many, >= 0.
-    block : answers that share a stream, >= 1; where it is not 1 they are multiples of 2**-32.
+    seed, name, index : as in `stream`.
+    n : numbers to draw, >= 0.
+    block : answers that share a stream, >= 1; if it is not 1, the numbers are multiples of 2**-32.
     """
     if block == 1:
         return stream(seed, name, index).random(n)
@@ -83,7 +83,7 @@ def uniforms(seed: int, name: str, index: int, n: int, block: int = 1) -> NDArra
 
 
 def rows(n: int) -> int:
-    """Return how many positions of a block are drawn where ``n`` are asked for by a single answer."""
+    """Return how many positions of a block are drawn if a single answer needs ``n``: a multiple of `_ROWS`."""
     return -(-n // _ROWS) * _ROWS
 
 
@@ -96,7 +96,7 @@ def block_of_normals(seed: int, name: str, number: int, n: int, block: int) -> N
 
 
 def block_of_bits(seed: int, name: str, number: int, n: int, block: int) -> NDArray[np.uint32]:
-    """Return random whole numbers below 2**32 for the same answers, likewise."""
+    """Return random whole numbers below 2**32 for the answers of a block, shape (n, block); see `block_of_normals`."""
     raw: Any = _block_stream(seed, name, number, block).bit_generator
     words = raw.random_raw(-(-n * block // 2)).astype("<u8", copy=False).view("<u4")
     bits: NDArray[np.uint32] = words[: n * block].reshape(n, block)
@@ -119,13 +119,13 @@ def _check_index(index: int) -> None:
 
 
 class _Key(ISeedSequence):
-    """A key as a seed that is ready for use: given a bare key, Philox would first ask the system for a random seed."""
+    """A key in the form of a seed sequence: given only a key, Philox would first read a random seed from the system."""
 
     def __init__(self, words: NDArray[np.uint64]) -> None:
         self._words = words
 
     def generate_state(self, n_words: int, dtype: DTypeLike = np.uint64) -> NDArray[np.uint64]:
-        """Return the key, of as many words of 64 bits as the generator takes."""
+        """Return the key as ``n_words`` words of 64 bits."""
         return self._words
 
 

@@ -1,7 +1,7 @@
-"""What happened when: the timeline of one answer, simulated or measured, and what can be counted on it.
+"""The timeline of one answer, simulated or measured, and the counts of its operations and tokens.
 
-Both clocks leave the same operations behind, so both make the same `Timeline`; it prints as a Gantt chart
-(``sim.gantt``) and as a Perfetto/Chrome trace.
+Both clocks record the same operations, so both make the same `Timeline`; it is drawn as a Gantt chart (``sim.gantt``)
+and exported as a Perfetto/Chrome trace.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["CommitMark", "Counts", "Run", "Span", "Timeline", "acceptance", "per
 
 
 class Run(Protocol):
-    """An algorithm's run on one answer, over: a session of either clock."""
+    """The finished run of an algorithm on one answer: a session of either clock."""
 
     operations: list[Operation]
     committed: list[Step]
@@ -46,7 +46,7 @@ class Span:
     """One operation on the timeline; times are seconds since the answer's start."""
 
     role: str
-    """Which model: ``"target"``, ``"draft"``, ``"judge"``."""
+    """Role, e.g. ``"target"``, ``"draft"``, ``"judge"``."""
 
     kind: str
     """``"generate"``, ``"verify"``, ``"score"`` or ``"choose"``."""
@@ -55,7 +55,7 @@ class Span:
     """Index in the answer of the step that is generated or judged."""
 
     branch: int
-    """Which sibling of a draft tree."""
+    """Index among the siblings of a draft tree."""
 
     start: float
     """Start, s."""
@@ -70,7 +70,7 @@ class Span:
     """Tokens generated, up to a cancellation; 0 for a verdict."""
 
     cancelled: bool = False
-    """Whether it was abandoned while it ran."""
+    """Whether it was cancelled while it ran."""
 
     lane: int = 0
     """Number of the parallel sequence of its role that it occupies, lowest free one first."""
@@ -81,13 +81,13 @@ class CommitMark:
     """One step appended to the answer."""
 
     time: float
-    """When, s since the answer's start."""
+    """Time of the commit, s since the answer's start."""
 
     depth: int
     """Index of the step in the answer."""
 
     role: str
-    """Who wrote it."""
+    """Role that wrote it."""
 
     tokens: int
     """Its length, tokens."""
@@ -95,7 +95,7 @@ class CommitMark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """What a run did and wasted; counts are operations unless they say tokens."""
+    """Counts of a run's operations (tokens where the name says so), committed and not committed."""
 
     steps: int = 0
     """Committed steps."""
@@ -107,25 +107,25 @@ class Counts:
     """Drafts started; equals accepted + rejected + discarded."""
 
     accepted: int = 0
-    """Drafts that stand in the answer."""
+    """Drafts that are part of the answer."""
 
     rejected: int = 0
     """Drafts that were judged and refused, or refused by a rule."""
 
     discarded: int = 0
-    """Drafts whose prefix turned out wrong, or that the end of the answer made needless."""
+    """Drafts whose prefix was refused, or that were not needed because the answer ended."""
 
     targets: int = 0
     """Target steps started; equals targets_committed + targets_reference + targets_discarded."""
 
     targets_committed: int = 0
-    """Target steps that stand in the answer."""
+    """Target steps that are part of the answer."""
 
     targets_reference: int = 0
     """Target steps that only served to verify a draft."""
 
     targets_discarded: int = 0
-    """Target steps after a wrong prefix, or past the end of the answer."""
+    """Target steps after a refused prefix, or past the end of the answer."""
 
     verifier_calls: int = 0
     """Verifications, scores and choices started."""
@@ -137,16 +137,16 @@ class Counts:
     """Tokens that the target generated."""
 
     wasted_draft_tokens: int = 0
-    """Tokens that the draft generated and that do not stand in the answer."""
+    """Tokens that the draft generated and that are not part of the answer."""
 
     wasted_target_tokens: int = 0
-    """Tokens that the target generated and that do not stand in the answer (references included)."""
+    """Tokens that the target generated and that are not part of the answer (references included)."""
 
     peak_targets: int = 0
     """Most target sequences in flight at one time."""
 
     graded_steps: int = 0
-    """Committed steps whose truth is known."""
+    """Committed steps that are known to be right or wrong."""
 
     false_accepts: int = 0
     """Committed steps of the draft that are wrong."""
@@ -215,10 +215,10 @@ def acceptance(counts: Iterable[Counts]) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """Everything one run did, in order of start; times are seconds since the answer's start."""
+    """All operations and commits of a run, in order of start; times are seconds since the answer's start."""
 
     label: str
-    """What it is, e.g. ``"simulated"``."""
+    """Label, e.g. ``"simulated"``."""
 
     duration: float
     """Seconds from the start to the last commit."""
@@ -243,13 +243,13 @@ class Timeline:
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Roles that did something, target, draft and judge first."""
+        """Roles with at least one operation, target, draft and judge first."""
         there = dict.fromkeys(span.role for span in self.spans)
         known = [role for role in (TARGET, DRAFT, JUDGE) if role in there]
         return (*known, *(role for role in there if role not in known))
 
     def n_lanes(self, role: str) -> int:
-        """Sequences of ``role`` in parallel, at most."""
+        """Most sequences of ``role`` in parallel."""
         return 1 + max((span.lane for span in self.spans if span.role == role), default=-1)
 
     def lane_name(self, role: str, lane: int) -> str:
@@ -262,7 +262,7 @@ class Timeline:
 
 
 _ASKED = {LIKELIHOOD: "likelihood by target", DRAFT_LIKELIHOOD: "likelihood by draft", REWARD: "reward model"}
-"""Who answers, for roles that do not say it."""
+"""Model that does the work, for roles whose name does not say it."""
 
 
 def perfetto(*timelines: Timeline) -> dict[str, Any]:
@@ -365,7 +365,7 @@ def _in_lanes(spans: Sequence[Span]) -> tuple[Span, ...]:
 
 
 def _peak(starts: list[float], ends: list[float]) -> int:
-    """Most intervals open at one time, none of them empty; one that ends when another starts does not meet it."""
+    """Most non-empty intervals open at one time; an interval that ends when another starts does not overlap with it."""
     ends = sorted(ends)
     peak = n_over = 0
     for n_begun, start in enumerate(sorted(starts), 1):

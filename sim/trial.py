@@ -1,9 +1,9 @@
-"""What is simulated, and the one loop that simulates it.
+"""Trials and the loop that simulates them.
 
-A `Trial` is an algorithm with the answers that it meets and the engines that do its work. Each answer is simulated from
-its first token to its last commit; nothing is cut at a fixed time or number of steps, which would favour whatever
-happens to be finished. Answers are indexed, so that trials on the same answers meet the same ones (common random
-numbers), and the speedup is the ratio of the totals.
+A `Trial` is an algorithm with its answers and the engines that do its work. Each answer is simulated from its first
+token to its last commit; a cut at a fixed time or number of steps would favour the method that has just finished a
+step. Answers are indexed, so that compared trials run on the same answers (common random numbers), and the speedup is
+the ratio of the totals.
 """
 
 from __future__ import annotations
@@ -46,25 +46,25 @@ _PILOT = 100  # answers before the first check of the precision: fewer make sequ
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """An algorithm, the answers that it meets, and the engines that do its work."""
+    """An algorithm, its answers, and the engines that do its work."""
 
     algorithm: MakeAlgorithm
-    """Builds the generator for a prompt."""
+    """Builds the generator of a prompt."""
 
     answer: Callable[[int], Answer]
     """Returns the answer of an index."""
 
     engines: Mapping[str, Engine]
-    """The engine of each role; every run starts them afresh."""
+    """The engine of each role; every run resets them."""
 
     n_answers: int | None = None
-    """Recorded answers; later indices repeat them. None where answers are drawn without end."""
+    """Number of recorded answers; later indices repeat them. None where answers are drawn without limit."""
 
     seed: int | None = None
     """Seed of drawn answers."""
 
     behaviour: Behaviour | None = None
-    """Whose answers these are, just as it gives them; None where something stands between."""
+    """Behaviour that returns exactly these answers; None where they are modified."""
 
     @classmethod
     def of(
@@ -91,7 +91,7 @@ class Trial:
         )
 
     def with_answers(self, answer: Callable[[int], Answer]) -> Trial:
-        """Return the trial on other answers, which are no longer just as a behaviour gives them."""
+        """Return the trial on other answers, with ``behaviour`` set to None."""
         return replace(self, answer=answer, behaviour=None)
 
 
@@ -115,7 +115,7 @@ def with_plain(
 
 
 def run_answer(algorithm: MakeAlgorithm, answer: Answer, engines: Mapping[str, Engine]) -> Session:
-    """Run one algorithm on one answer, alone on the engines, and return the finished session."""
+    """Run an algorithm on one answer at concurrency 1, and return the finished session."""
     clock = VirtualClock(engines)
     session = clock.launch(algorithm(answer.root), answer)
     clock.run(session)
@@ -135,7 +135,7 @@ class Runs:
     """Seconds of each answer, shape (answers,)."""
 
     counts: tuple[Counts, ...]
-    """What was done for each."""
+    """Counts of operations and tokens of each answer."""
 
     @property
     def accepted(self) -> float:
@@ -149,12 +149,12 @@ class Runs:
 
     @property
     def wasted_draft(self) -> float:
-        """Draft tokens generated in vain per committed token, [-]."""
+        """Draft tokens that were not committed per committed token, [-]."""
         return self._total("wasted_draft_tokens") / max(self._total("committed_tokens"), 1)
 
     @property
     def wasted_target(self) -> float:
-        """Target tokens that do not stand in the answer per committed token, [-]."""
+        """Target tokens that were not committed per committed token, [-]."""
         return self._total("wasted_target_tokens") / max(self._total("committed_tokens"), 1)
 
     @property
@@ -167,7 +167,7 @@ class Runs:
         return Runs(self.seconds[part], self.counts[part])
 
     def __add__(self, more: Runs) -> Runs:
-        """Return the runs of these answers and of more."""
+        """Return the runs of these answers and those of ``more``."""
         return Runs(np.concatenate([self.seconds, more.seconds]), self.counts + more.counts)
 
     def _total(self, name: str) -> int:
@@ -175,18 +175,18 @@ class Runs:
 
 
 def run_trial(trial: Trial, indices: Sequence[int], *, jobs: int = 1) -> Runs:
-    """Simulate answers of a trial, each alone on the engines.
+    """Simulate answers of a trial, each at concurrency 1.
 
     Parameters
     ----------
-    trial : what to simulate.
-    indices : of its answers.
+    trial : algorithm, answers and engines.
+    indices : indices of the answers.
     jobs : processes, through ``joblib.Parallel``.
     """
     if jobs == 1 or len(indices) < 2:
-        alone = runs_one_by_one(trial.algorithm, trial.answer, trial.engines, indices)
-        if alone is not None:
-            return Runs(*alone)
+        one_by_one = runs_one_by_one(trial.algorithm, trial.answer, trial.engines, indices)
+        if one_by_one is not None:
+            return Runs(*one_by_one)
         sessions = [session_of(trial, index) for index in indices]
         seconds = [float(session.finished or 0.0) - session.started for session in sessions]
         return Runs(np.array(seconds), tuple(Counts.of(session) for session in sessions))
@@ -199,9 +199,9 @@ def run_trial(trial: Trial, indices: Sequence[int], *, jobs: int = 1) -> Runs:
 
 
 def trial_seconds(trial: Trial, indices: Sequence[int]) -> NDArray[np.float64]:
-    """Return the seconds of each answer of a trial, shape (answers,), where nothing else of it is asked for.
+    """Return the seconds of each answer of a trial, shape (answers,), without counts of operations.
 
-    By the fast engine (`sim.fast`) where it runs the trial exactly, else as `run_trial`: the times are the same.
+    By the fast engine (`sim.fast`) where it supports the trial, else by `run_trial`: the times are the same.
     """
     known = fast_seconds(trial.algorithm, trial.behaviour, trial.engines, indices)
     return run_trial(trial, indices).seconds if known is None else known
@@ -209,7 +209,7 @@ def trial_seconds(trial: Trial, indices: Sequence[int]) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Simulation:
-    """What a configuration does to a workload, one answer at a time."""
+    """Speedup and counts of a configuration on a workload, one answer at a time."""
 
     speedup: Estimate
     """Seconds of the baseline over seconds of the method, ratio of totals."""
@@ -236,15 +236,15 @@ def simulate(
     confidence: float = 0.95,
     jobs: int = 1,
 ) -> Simulation:
-    """Simulate answers one by one under a method and under what it is compared with.
+    """Simulate answers one by one under a method and under its baseline.
 
     Parameters
     ----------
-    trial, baseline : on the same answers; see `with_plain`.
-    n : answers to simulate, >= 1. Default: all recorded ones of a replay; 200 of an endless behaviour.
-    precision : instead of ``n``, go on until the speedup's confidence interval is at most this wide on either side,
-        relative to its value, in (0, 1).
-    max_answers : never simulate more than this.
+    trial, baseline : trials on the same answers; see `with_plain`.
+    n : answers to simulate, >= 1. Default: all recorded answers of a replay, 200 drawn ones.
+    precision : instead of ``n``, simulate until half the speedup's confidence interval, relative to its value, is at
+        most this, in (0, 1).
+    max_answers : upper limit of the number of answers.
     confidence : coverage of the intervals, in (0, 1).
     jobs : processes, through ``joblib.Parallel``.
 
@@ -254,15 +254,16 @@ def simulate(
     """
     _check(n, precision, max_answers)
     limit = min(max_answers, trial.n_answers or max_answers) if precision is not None else n or trial.n_answers or 200
-    found = _compared(trial, baseline, range(min(limit, _PILOT) if precision is not None else limit), confidence, jobs)
-    while precision is not None and found.n < limit:
-        width = found.speedup.relative_half_width
+    first = min(limit, _PILOT) if precision is not None else limit
+    simulation = _compared(trial, baseline, range(first), confidence, jobs)
+    while precision is not None and simulation.n < limit:
+        width = simulation.speedup.relative_half_width
         if width <= precision:
             break
-        needed = math.ceil(found.n * 1.1 * (width / precision) ** 2) if math.isfinite(width) else limit
-        more = min(max(needed, found.n + _PILOT), 4 * found.n, limit)
-        found = _compared(trial, baseline, range(found.n, more), confidence, jobs, found)
-    return found
+        needed = math.ceil(simulation.n * 1.1 * (width / precision) ** 2) if math.isfinite(width) else limit
+        more = min(max(needed, simulation.n + _PILOT), 4 * simulation.n, limit)
+        simulation = _compared(trial, baseline, range(simulation.n, more), confidence, jobs, simulation)
+    return simulation
 
 
 def _compared(
@@ -277,7 +278,7 @@ def _compared(
 
 
 def false_accepts(counts: Sequence[Counts], *, confidence: float = 0.95, seed: int | None = None) -> Estimate | None:
-    """Wrong draft steps accepted per answer; ``None`` unless the truth of every committed step is known."""
+    """Wrong draft steps accepted per answer; ``None`` unless all committed steps are known to be right or wrong."""
     if not all(c.graded_steps == c.steps > 0 for c in counts):
         return None
     return mean([c.false_accepts for c in counts], confidence=confidence, seed=seed)

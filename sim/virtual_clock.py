@@ -35,14 +35,14 @@ __all__ = ["Answer", "DeadlockError", "Session", "VirtualClock", "with_stand_ins
 
 
 class DeadlockError(SpecplanError):
-    """An algorithm waits although nothing that it started is running."""
+    """An algorithm waits although no operation that it started is running."""
 
 
 class Answer(Protocol):
-    """The outcomes of one answer: what each model would say. Asked at an operation's start, told at its end.
+    """The outcomes of one answer: steps, verdicts and scores. Read when an operation starts, delivered when it ends.
 
-    The same question must get the same reply in every schedule (replies are indexed by depth, role and branch, never by
-    time), so that two schedules can be compared on the same answer.
+    The same operation must have the same outcome in every schedule (outcomes are indexed by depth, role and branch,
+    never by time), so that two schedules can be compared on the same answer.
     """
 
     root: Step
@@ -64,20 +64,20 @@ class Answer(Protocol):
         ...
 
     def choose(self, operation: Choose) -> Selection:
-        """Return which of ``operation.candidates`` is taken."""
+        """Return the selection among ``operation.candidates``."""
         ...
 
     def score_tokens(self, operation: Score | Choose) -> int:
-        """Return the prompt tokens that are new to whoever scores or chooses: the text before them is cached."""
+        """Return the uncached prompt tokens of a request that scores or chooses: the text before them is cached."""
         ...
 
 
 class Session:
-    """One algorithm at work on one answer.
+    """The run of an algorithm on one answer.
 
     Attributes
     ----------
-    operations : everything it started, in order, with times and outcomes (empty when recording is off).
+    operations : all operations that it started, in order, with times and outcomes (empty when recording is off).
     committed : the answer's steps, with their commit times in ``commit_times``.
     started, finished : seconds of virtual time.
     """
@@ -121,11 +121,11 @@ class Session:
         self.on_finish: Callable[[Session], None] | None = None
 
     def resume(self, message: Operation | None = None) -> None:  # noqa: PLR0912, PLR0915  # calls would take longer
-        """Run the algorithm up to its next wait that nothing satisfies yet; ``None`` starts it.
+        """Run the algorithm up to its next wait without a finished operation; ``None`` starts it.
 
-        This is the inner loop of all simulations: what is frequent stands here and is not called.
+        This is the inner loop of all simulations: frequent cases are inlined.
         """
-        send: Callable[[Operation | None], Any] = self._send  # classes are compared below, of what it returns
+        send: Callable[[Operation | None], Any] = self._send  # the classes of its results are compared below
         ready, timed = self._ready, self._timed
         now = self._env._now  # the property behind it costs a call
         self._waiting = False
@@ -134,10 +134,10 @@ class Session:
             message.result = message.pending
         try:
             while True:
-                asked = send(message)
+                yielded = send(message)
                 message = None
-                waits = asked.__class__ is list
-                for action in asked if waits else (asked,):
+                waits = yielded.__class__ is list
+                for action in yielded if waits else (yielded,):
                     kind = action.__class__
                     if kind is Generate:
                         action.pending = step = self._answer.generate(action)
@@ -184,13 +184,13 @@ class Session:
 
     def _end(self) -> None:
         self._ready.clear()
-        del self._done  # a session that refers to itself would stay in memory for long
+        del self._done  # breaks a reference cycle that would keep the session in memory
         self.finished = self._clock.env.now
         if self.on_finish is not None:
             self.on_finish(self)
 
     def _submit(self, operation: Generate | Verify) -> None:
-        """Have a request done by its engine."""
+        """Submit a request to its engine."""
         role = operation.role
         submit = self._clock.submit[role]
         if isinstance(operation, Verify):
@@ -199,7 +199,7 @@ class Session:
             return
         step: Step = operation.pending
         operation.passes, prefix = step.passes, operation.prefix
-        # What the model wrote itself is in its cache, and so is what it has just read for a sibling.
+        # Text that the model wrote itself, or has just read for a sibling, is in its cache.
         new = 0 if prefix.role == role or operation.branch else prefix.n_tokens
         submit(operation, step.n_tokens, new, prefix.context_tokens, self._done)
 
@@ -217,34 +217,34 @@ class Session:
         context = candidate.context_tokens - candidate.n_tokens + n_new
         stranger = self._clock.engines[operation.role] is not self._clock.engines.get(candidate.role)
         if stranger and not candidate.depth and candidate.parent is not None and getattr(operation, "branch", 0) == 0:
-            n_new += candidate.parent.n_tokens  # nobody has read the question yet; of several, the first one does
+            n_new += candidate.parent.n_tokens  # the question is not cached yet; the first of several requests reads it
         self._clock.submit[operation.role](operation, 1, n_new, context, self._done)
 
     def _cancel(self, operation: Operation) -> None:
         if operation.cancelled:
             return
         operation.cancelled = True
-        if operation.finished >= 0.0:  # it has ended and waits to be delivered, which will not happen
+        if operation.finished >= 0.0:  # it has ended, but will not be delivered
             return
         now = operation.finished = self._env._now
         if operation.job is not self:
             self._clock.engines[operation.role].cancel(operation)
             return
-        operation.job = None  # its end stays in the queue, and must not keep this session in memory
+        operation.job = None  # its end event stays in the queue and must not keep this session in memory
         n_tokens = operation.pending.n_tokens if isinstance(operation, Generate) else 1
         request_s, token_s = self._timed[operation.role]
         operation.n_generated = int(n_tokens * (now - operation.started) / (request_s + token_s * n_tokens))
 
     def forget(self) -> None:
-        """Let go of what was done, after the end; when it began and ended remains."""
+        """Release operations and steps after the end; only the times of start and end remain."""
         self.operations.clear()
         self.committed.clear()
         self.commit_times.clear()
         del self._answer, self._send
 
     def on_end(self, operation: Operation) -> None:
-        """Take up the end of a request that the clock timed."""
-        operation.job = None  # else the two would keep each other in memory
+        """Handle the end of a request whose time the clock computed."""
+        operation.job = None  # breaks the reference cycle between operation and session
         self._on_done(operation)
 
     def _on_done(self, operation: Operation) -> None:
@@ -252,12 +252,12 @@ class Session:
             self.resume(operation)
             return
         operation.finished = self._env._now
-        if self.finished is None:  # else it was left running when the answer ended
+        if self.finished is None:  # false if the answer ended while it ran
             self._ready.append(operation)
 
 
 def with_stand_ins(engines: Mapping[str, Engine]) -> dict[str, Engine]:
-    """Return engines for all roles that can do without one of their own: instant ones, and those of stand-ins."""
+    """Return engines for all roles: those given, those of stand-ins, and instant ones for roles that take no time."""
     full = dict(engines)
     for role in INSTANT - full.keys():
         full[role] = FixedEngine(0.0)
@@ -268,7 +268,7 @@ def with_stand_ins(engines: Mapping[str, Engine]) -> dict[str, Engine]:
 
 
 class VirtualClock:
-    """SimPy time with engines in it; sessions are launched on it and share the engines.
+    """A SimPy environment with engines; sessions are launched on it and share the engines.
 
     Parameters
     ----------
@@ -298,13 +298,13 @@ class VirtualClock:
         return session
 
     def run(self, *sessions: Session) -> None:
-        """Let time pass until the given sessions have ended (what they left running runs on afterwards).
+        """Process events until the given sessions have ended (requests that they left running go on afterwards).
 
         Raises
         ------
-        DeadlockError : time ran out of events first.
+        DeadlockError : no event is left before that.
         """
-        # A recording is no garbage, and to look through it again and again takes time.
+        # Recorded operations are not garbage, and repeated garbage collections of them take time.
         pauses = self.record and gc.isenabled()
         if pauses:
             gc.disable()
@@ -322,7 +322,7 @@ class VirtualClock:
             if not queue:
                 raise DeadlockError("an algorithm waits although nothing that it started is running")
             event = queue[0][3]
-            # A step of the environment, without what these events cannot be.
+            # One step of the environment, inlined, without the cases that these events never have.
             if event.__class__ is Generate or event.__class__ is Verify:
                 env._now, _, _, event = heappop(queue)
                 if not event.cancelled:
@@ -340,6 +340,6 @@ class VirtualClock:
 
 
 def _rates(engine: Engine) -> tuple[float, float] | None:
-    """Seconds of each request and of each token, where nothing else counts and nobody need be asked."""
+    """Seconds of each request and of each token, where an engine's times depend on nothing else; else None."""
     known = engine.by_tokens if type(engine) is FixedEngine else None
     return None if known is None else (known.request_s, known.token_s)

@@ -3,14 +3,14 @@
 Maximise h(k1, k2) = f(k1) g(k2) over integers k1, k2 >= 1 with ParallelDim_f * ParallelDim_g <= M, where
 ParallelDim_g = k2 and ParallelDim_f = k1 (sync) or min(ceil(1 / c1), k1) (async). LR, section 3.3, Eq. (1).
 
-How. f_async grows up to ceil(1 / c1) and is constant from there; f_sync and g rise to one peak and fall (LR, Lemma 3).
-Beyond its plateau or peak a larger k costs budget and brings nothing, so each k is capped there, and below the caps
-both factors grow. Then k2 = min(floor(M / k1), cap) is best for each k1, and among the k1 that share floor(M / k1) the
-largest is: about 2 sqrt(M) candidates hold the optimum.
+Method. f_async grows up to ceil(1 / c1) and is constant from there; f_sync and g rise to one peak and fall (LR,
+Lemma 3). Beyond its plateau or peak a larger k uses budget without a gain, so each k is capped there, and below the
+caps both factors grow. Then k2 = min(floor(M / k1), cap) is best for each k1, and among the k1 with the same
+floor(M / k1) the largest is best: about 2 sqrt(M) candidates contain the optimum.
 
-Ties. Two configurations tie when their speedups, as computed, differ by less than `TIE_RTOL` relative, which is a few
-times the rounding error of h. Among ties only those are listed that no other tie undercuts in both k1 and k2: a longer
-window for the same speedup is nobody's answer. The one reported needs the smallest budget, and among equals
+Ties. Two configurations tie when their computed speedups differ by less than `TIE_RTOL` relative, which is a few times
+the rounding error of h. Only ties are listed for which no other tie has both k1 and k2 at most as large: a longer
+window without a larger speedup is of no use. The reported tie needs the smallest budget, and among equal budgets has
 the smallest k1, because token-level speculation cannot change the output and step-level speculation can.
 """
 
@@ -34,7 +34,7 @@ __all__ = ["MAX_BUDGET", "REGIMES", "TIE_RTOL", "HybridOptimum", "RegimeMap", "b
 Regime: TypeAlias = Literal["autoregressive", "token-only", "step-only", "hybrid"]
 
 REGIMES: Final[tuple[Regime, ...]] = ("autoregressive", "token-only", "step-only", "hybrid")
-"""Names of the codes in `RegimeMap.regime`: bit 0 says k2 >= 2, bit 1 says k1 >= 2."""
+"""Names of the codes in `RegimeMap.regime`: bit 0 is k2 >= 2, bit 1 is k1 >= 2."""
 
 TIE_RTOL: Final = 32 * float(np.finfo(np.float64).eps)
 """7.1e-15. The error of h stays below 8 eps (``test_h_against_mpmath``), so equal configurations always tie."""
@@ -43,7 +43,7 @@ MAX_BUDGET: Final = 2**40
 """Largest budget accepted: 2 sqrt(M) candidates are then 2 million, a second's work."""
 
 _CHUNK: Final = 1 << 19
-"""Candidates evaluated at a time: some tens of MB of temporaries."""
+"""Candidates evaluated at a time: tens of MB of temporaries."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class HybridOptimum:
     """The best configuration under a parallel budget."""
 
     k1: int
-    """Target steps in flight at most."""
+    """Most target steps in flight."""
     k2: int
     """Tokens per target pass."""
     speedup: float
@@ -61,7 +61,7 @@ class HybridOptimum:
     regime: Regime
     """Which of k1, k2 exceed 1."""
     ties: tuple[tuple[int, int], ...]
-    """All (k1, k2) of this speedup that no other undercuts, the reported one first; rule in `theory.budget`."""
+    """All undominated (k1, k2) with this speedup, the reported one first; rule in `theory.budget`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ class RegimeMap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Problems:
-    """n problems under one budget: checked arrays of shape (n,), and the caps beyond which no k brings more."""
+    """n problems under one budget: checked arrays of shape (n,), and the caps beyond which a larger k has no gain."""
 
     alpha1: FloatArray
     c1: FloatArray
@@ -127,7 +127,7 @@ def best_hybrid(alpha1: float, c1: float, alpha2: float, c2: float, budget: int,
     c1 : time of a draft step / time of a target step, [-], in [0, 1].
     alpha2 : acceptance probability of a drafted token, [-], in [0, 1].
     c2 : time of a draft token / time of a target pass, [-], in [0, 1].
-    budget : M, target positions in flight at most, integer in [1, 2**40].
+    budget : M, most target positions in flight, integer in [1, 2**40].
     mode : 'sync' or 'async', the step-level schedule.
 
     Returns
@@ -213,8 +213,8 @@ def regime_map(alpha1: ArrayLike, c1: ArrayLike, alpha2: ArrayLike, c2: ArrayLik
     ----------
     LR, section 3.3, Eq. (1), and Theorems 3 and 4 on which regime wins where.
 
-    >>> found = regime_map([0.2, 0.6], 0.3, [[0.1], [0.7]], 0.1, 16, "sync")
-    >>> [[REGIMES[code] for code in row] for row in found.regime]
+    >>> regimes = regime_map([0.2, 0.6], 0.3, [[0.1], [0.7]], 0.1, 16, "sync")
+    >>> [[REGIMES[code] for code in row] for row in regimes.regime]
     [['autoregressive', 'step-only'], ['token-only', 'hybrid']]
     """
     schedule = checks.mode("mode", mode)
@@ -306,17 +306,17 @@ def _solve(p: _Problems, budget: int) -> _Ties:
 
 def _undominated(p: _Problems, row: IntArray, k1: IntArray, k2: IntArray, threshold: FloatArray) -> _Ties:
     """Walk down each staircase of ties below (k1, k2): the least k1 that holds the value, then the least k2, and on."""
-    found: list[tuple[IntArray, IntArray, IntArray]] = []
+    undominated: list[tuple[IntArray, IntArray, IntArray]] = []
     bound1 = k1
     while row.size:
         low1 = p.least_k1(row, k2, threshold[row], bound1)
         low2 = p.least_k2(row, low1, threshold[row], k2)
-        found.append((row, low1, low2))
+        undominated.append((row, low1, low2))
         on = low2 > 1
         row, bound1, k2 = row[on], bound1[on], low2[on] - 1
         on = p.f(row, bound1) * p.g(row, k2) >= threshold[row]
         row, bound1, k2 = row[on], bound1[on], k2[on]
-    rows, low1, low2 = (np.concatenate(part) for part in zip(*found, strict=True))
+    rows, low1, low2 = (np.concatenate(part) for part in zip(*undominated, strict=True))
     order = np.lexsort((low1, low1 * low2, rows))
     rows, low1, low2 = rows[order], low1[order], low2[order]
     new = np.ones(rows.size, dtype=np.bool_)

@@ -1,7 +1,8 @@
-r"""Closed forms of ConfSpec (Liu, Cao, He 2025): cost of gated verification, committed steps, accuracy at risk.
+r"""Closed forms of ConfSpec (Liu, Cao, He 2025): cost of gated verification, committed steps, loss of accuracy.
 
-A draft verifier decides where it is confident and passes the rest on. The paper's alpha, the share that is passed on,
-is ``escalation`` here, because alpha1 is the acceptance of a draft step. Costs may be in any unit, the same for all.
+A draft verifier decides where it is confident and escalates the other decisions. The paper's alpha, the share of
+escalated decisions, is ``escalation`` here, because alpha1 is the acceptance of a draft step. Costs may be in any unit,
+the same for all.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def expected_verification_cost(escalation: ArrayLike, draft_cost: ArrayLike, tar
 
 
 def break_even_escalation(draft_cost: ArrayLike, target_cost: ArrayLike) -> FloatArray:
-    """Escalation below which the cascade costs less than the target verifier alone, ``max(0, 1 - c_d / c_t)``.
+    """Escalation below which the cascade costs less than the target verifier without a gate, ``max(0, 1 - c_d / c_t)``.
 
     Parameters
     ----------
@@ -240,7 +241,7 @@ def committed_steps(alpha1: ArrayLike, k1: ArrayLike, fallback: Fallback = "prin
 
 
 def committed_law(target: ArrayLike, draft: ArrayLike) -> FloatArray:
-    """Law of the meaning of a first committed step when a rejection regenerates (Algorithm 1 as printed).
+    """Distribution of the meaning of a first committed step when a rejection regenerates (Algorithm 1 as printed).
 
     Parameters
     ----------
@@ -248,7 +249,7 @@ def committed_law(target: ArrayLike, draft: ArrayLike) -> FloatArray:
 
     Returns
     -------
-    ``p (1 + q - sum p q)`` along the last axis; a law again, at most 1/4 from `target` in total variation.
+    ``p (1 + q - sum p q)`` along the last axis; a distribution, at most 1/4 from `target` in total variation.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Validation at the door of `theory`: every public function turns its arguments into float64 or int64 arrays here.
+"""Validation of arguments of `theory`: every public function converts its arguments to float64 or int64 arrays here.
 
 A value that passes is finite, of the right kind and inside its domain; anything else raises `ParameterError`, which
 names the argument (with the index of the first bad element where it is an array), the value and the rule.
@@ -50,8 +50,8 @@ def probability(name: str, value: ArrayLike) -> FloatArray:
 def ratio(name: str, value: ArrayLike) -> FloatArray:
     """Cost ratios draft/target, [-], any shape, in [0, 1].
 
-    0 is the limit of a free draft, 1 a draft as slow as the target. A draft slower than its target is no draft: the
-    formulas of the paper assume c < 1, and their schedules are another thing beyond it.
+    0 is the limit of a free draft, 1 a draft as slow as the target. The paper's formulas assume c < 1; beyond it their
+    schedules do not apply.
     """
     return _within(name, value, 0.0, 1.0, "must be in [0, 1] (draft time / target time)")
 
@@ -144,7 +144,7 @@ def _array(name: str, value: ArrayLike, rule: str) -> NDArray[Any]:
 
 
 def _holds_bool(value: object) -> bool:
-    """Whether a boolean hides in a list: numpy would make [True, 0.5] an array of floats without a word."""
+    """Whether a list contains a boolean: numpy would convert [True, 0.5] to an array of floats silently."""
     if isinstance(value, (list, tuple)):
         return any(_holds_bool(item) for item in value)
     return isinstance(value, (bool, np.bool_))

@@ -10,12 +10,12 @@ _LONGEST_VALUE: Final = 160
 
 
 def shown(text: str, longest: int = _LONGEST_VALUE) -> str:
-    r"""Text that cannot leave its line: what is not printable is escaped, the middle of a long text is left out.
+    r"""Text on a single line: unprintable characters are escaped, the middle of a long text is left out.
 
     Parameters
     ----------
-    text : from a user, a file or a server.
-    longest : characters to show at most, >= 8.
+    text : text from a user, a file or a server.
+    longest : most characters to show, >= 8.
 
     >>> print(shown("a\nUse LR: 99 times \x1b[31m"))
     a\nUse LR: 99 times \x1b[31m
@@ -29,7 +29,7 @@ def shown(text: str, longest: int = _LONGEST_VALUE) -> str:
 
 
 class SpecplanError(Exception):
-    """Base of every error that this project raises on purpose; its text is one line, fit to print as it is."""
+    """Base of all errors that this project raises; the message is a single printable line."""
 
 
 class ParameterError(SpecplanError, ValueError):
@@ -37,8 +37,8 @@ class ParameterError(SpecplanError, ValueError):
 
     Parameters
     ----------
-    name : the parameter, as the caller knows it.
-    value : what was passed.
+    name : the parameter's name for the caller.
+    value : the given value.
     rule : the domain in words or as an interval, e.g. ``"must be in [0, 1]"``.
     """
 
@@ -49,25 +49,25 @@ class ParameterError(SpecplanError, ValueError):
         self.rule = rule
 
     def __reduce__(self) -> tuple[type[ParameterError], tuple[str, object, str]]:
-        """Rebuild from the three parts: worker processes send exceptions home as pickles."""
+        """Rebuild from the three parts: worker processes return exceptions as pickles."""
         return type(self), (self.name, self.value, self.rule)
 
 
 class SchemaError(SpecplanError):
-    """A file does not have the form that its schema asks for; the text carries the path inside the file."""
+    """A file does not match its schema; the message has the path inside the file."""
 
 
 class CalibrationError(SpecplanError):
-    """A measurement on an engine could not be made (engine unreachable, died, answered nonsense, timed out)."""
+    """A measurement on an engine failed (engine unreachable, died, sent an invalid answer, timed out)."""
 
 
 class UnstableMeasurementError(CalibrationError):
-    """A measurement was made, but it is too noisy to be used.
+    """A measurement succeeded, but is too noisy to be used.
 
     Parameters
     ----------
-    message : one line: what was measured, the spread found and the spread allowed.
-    spread : the relative spread found, [-].
+    message : one line: the measured quantity, its spread and the limit of the spread.
+    spread : the relative spread, [-].
     """
 
     def __init__(self, message: str, *, spread: float) -> None:

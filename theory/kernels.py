@@ -1,7 +1,7 @@
 """The formulas without their checks: float64 arrays in, float64 arrays out, broadcasting, warnings off.
 
-`theory.speedup` wraps these for people; the optimiser calls them in its inner loops on arguments already checked.
-Every expression is arranged so that no step loses digits: sums of positive terms, `expm1` and `log1p` where a
+`theory.speedup` wraps them with checks; the optimiser calls them in its inner loops on checked arguments. Every
+expression is arranged so that no step loses digits: sums of positive terms, `expm1` and `log1p` where a
 difference would cancel, and a power series where both arguments of a difference go to zero. ``k`` is a float64 array
 of whole numbers up to 2**53.
 """

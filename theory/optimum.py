@@ -30,7 +30,7 @@ _NEWTON_STEPS: Final = 5
 """Each squares the relative error: 8e-2, 3e-3, 5e-6, 1e-11 and then the rounding; one step in hand."""
 
 _PRECISIONS: Final = (128, 512, 2048, 8192)
-"""Bits tried to tell two neighbours apart. Values that agree to 8192 bits are a tie."""
+"""Precisions, in bits, at which two neighbours are compared. Values that agree to 8192 bits are a tie."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

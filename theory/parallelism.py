@@ -1,4 +1,4 @@
-"""How many sequences a schedule keeps in flight, and how many steps it generates in vain.
+"""Number of sequences that a schedule keeps in flight, and of steps that it generates without committing them.
 
 Conventions and assumptions are those of `theory.speedup`: fixed step times, free verification, one draft branch.
 """
@@ -115,8 +115,8 @@ def draft_steps_per_commit(alpha1: ArrayLike, c1: ArrayLike, k1: ArrayLike, mode
     r"""Draft steps started per committed step; what exceeds the accepted share is waste.
 
     Sync: k1 - 1 drafts serve a stage that commits 1 + alpha1 + ... + alpha1**(k1 - 1) steps. Async: as many drafts as
-    targets are started, because each starts with the target of the same prefix (`target_steps_per_commit`); those of
-    a window that is full are prefetched. At k1 = 1 that is one draft per step, none of any use: an engine that turns
+    targets are started, because each starts with the target of the same prefix (`target_steps_per_commit`); drafts of
+    a full window are prefetched. At k1 = 1 that is one draft per step, which is never used: an engine that turns
     drafting off there starts none.
 
     Parameters

@@ -11,7 +11,7 @@ Sources, and the conventions that set them apart:
 
 Assumptions of all: each draft is accepted independently with one probability, every step of a model takes the same
 time, verification is free, and a batched target pass costs as much as a single one. Speedups are ratios of throughput
-in the long run, against the target decoding alone.
+in the long run, over plain decoding.
 
 All functions broadcast, compute in float64 and return a numpy scalar for scalar arguments. Measured against 50-digit
 arithmetic over all magnitudes of the arguments, k up to 1e6, no result is off by more than 1e-15 relative
@@ -315,7 +315,7 @@ def f_async_saturated(alpha1: ArrayLike, c1: ArrayLike, k1: ArrayLike) -> FloatA
 def h(
     alpha1: ArrayLike, c1: ArrayLike, k1: ArrayLike, alpha2: ArrayLike, c2: ArrayLike, k2: ArrayLike, mode: str
 ) -> FloatArray:
-    """Speedup of both levels together, f(k1) g(k2): the levels are taken to multiply.
+    """Speedup of both levels together, f(k1) g(k2), assuming that the levels multiply.
 
     Parameters
     ----------

@@ -1,12 +1,12 @@
 r"""Closed forms of methods that speculate on reasoning steps, other than Lookahead Reasoning: speed and accuracy.
 
-All times are in target steps: a target step takes 1, a draft step c1, a score, gate or judge what its cost says,
-whatever runs beside it. Acceptance is independent from position to position. Answers are long, so that their ends do
-not count. Under these assumptions every formula here is exact (``tests/sim/algorithms/test_step_methods.py`` compares
-each with the simulator to rounding); what varying lengths and shared engines do to them is the simulator's business.
+All times are in target steps: a target step takes 1, a draft step c1, a score, gate or judge its cost, independent of
+concurrent requests. Acceptance is independent from position to position. Answers are long, so that their ends do not
+count. Under these assumptions every formula here is exact (``tests/sim/algorithms/test_step_methods.py`` compares each
+with the simulator to rounding); the simulator computes the effect of varying lengths and shared engines.
 
-Accuracy. A step that stands is wrong with probability ``wrong`` if the draft wrote it (a false accept) and
-``wrong_target`` if the target did. Once a wrong step stands, later drafts are accepted less often by the factor
+Accuracy. A committed step is wrong with probability ``wrong`` if the draft wrote it (a false accept) and
+``wrong_target`` if the target did. After a wrong committed step, drafts are accepted less often by the factor
 1 - ``corruption``.
 """
 
@@ -94,7 +94,7 @@ def graded_speedup(alpha1: ArrayLike, c1: ArrayLike, score_cost: ArrayLike = 0.0
 
 
 def best_of_speedup(alpha1: ArrayLike, c1: ArrayLike, width: ArrayLike, select_cost: ArrayLike = 0.0) -> FloatArray:
-    """Speedup of SpecCoT with independent drafts that are written and graded side by side at no extra cost.
+    """Speedup of SpecCoT with independent drafts that are generated and graded concurrently at no extra cost.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def confspec_speedup(
 
     r is the probability that the iteration ends with a step that the target writes anew: 1 - p (printed: no draft was
     accepted), 1 - p**k1 (text: not all were), 0 (reuse). With ``width`` > 1 a position is accepted with
-    p = 1 - (1 - alpha1)**W, and its siblings are checked side by side, so that it takes longer if any is escalated.
+    p = 1 - (1 - alpha1)**W, and its siblings are checked concurrently, so that it takes longer if any is escalated.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ def confspec_speedup(
     k1 : steps drafted per iteration, >= 1.
     fallback : as in `theory.cascade.committed_steps`.
     gate_cost, judge_cost : time of a verdict by the draft and by the judge / target step time, >= 0.
-    escalation : share of drafts on which the gate is not sure, [-], in [0, 1]; independent of acceptance.
+    escalation : share of drafts on which the gate is not confident, [-], in [0, 1]; independent of acceptance.
     width : drafts per position, >= 1.
 
     Returns
@@ -167,12 +167,12 @@ def confspec_speedup(
     """
     p, c, k = any_of(alpha1, width), ratio("c1", c1), count("k1", k1)
     gate, judge = nonnegative("gate_cost", gate_cost), nonnegative("judge_cost", judge_cost)
-    asked = any_of(probability("escalation", escalation), width)
+    escalated = any_of(probability("escalation", escalation), width)
     p_array = np.asarray(p)
-    broadcast_shape(alpha1=p_array, c1=c, k1=k, gate_cost=gate, judge_cost=judge, escalation=np.asarray(asked))
+    broadcast_shape(alpha1=p_array, c1=c, k1=k, gate_cost=gate, judge_cost=judge, escalation=np.asarray(escalated))
     anew = {"printed": 1.0 - p_array, "text": 1.0 - p_array**k, "reuse": np.zeros(())}
     committed = committed_steps(p, k, fallback)
-    checks = verified_steps(p, k) * (gate + asked * judge)
+    checks = verified_steps(p, k) * (gate + escalated * judge)
     return unwrap(np.asarray(committed / (k * c + 1.0 + checks + anew[fallback])))
 
 
@@ -184,9 +184,9 @@ def confspec_pipeline_speedup(
     .. math:: S = f, \quad \frac{1}{1/f + 1 - p} \text{ (text)}, \quad
               \frac{p + (1 - p)^2}{1/f + (1 - p)^2} \text{ (printed)}, \qquad f = f_{async}(p, c_1, k_1)
 
-    A stage ends with a rejection and takes 1 / ((1 - p) f) target steps. With the step compared with reused it commits
-    that step too; with a step written anew likewise, a target step later; as printed it commits its accepted drafts
-    alone, and where there are none, with probability 1 - p, a step written anew.
+    A stage ends with a rejection and takes 1 / ((1 - p) f) target steps. With ``reuse`` it commits the target step of
+    the comparison too; with ``text`` a new target step, one step time later; as ``printed`` it commits its accepted
+    drafts only, or, if there are none, with probability 1 - p, a new target step.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ def confspec_pipeline_speedup(
     c1 : draft step time / target step time, [-], in [0, 1].
     k1 : target steps in flight along one path, >= 1.
     fallback : as in `theory.cascade.committed_steps`.
-    width : drafts per position, >= 1; independent, so that p = 1 - (1 - alpha1)**W, and written side by side for free.
+    width : drafts per position, >= 1; independent, so that p = 1 - (1 - alpha1)**W, and concurrent at no cost.
 
     Returns
     -------
@@ -264,7 +264,7 @@ def mean_acceptance(
 
     Parameters
     ----------
-    alpha1 : acceptance while no wrong step stands, [-], in [0, 1].
+    alpha1 : acceptance before the first wrong committed step, [-], in [0, 1].
     n_steps : steps of the answer, >= 1.
     wrong, wrong_target : share of accepted drafts, of target steps, that are wrong, [-], in [0, 1].
     corruption : share of acceptance lost after a wrong step (kappa), [-], in [0, 1].

@@ -1,4 +1,4 @@
-r"""Closed forms of token-level speculation: tokens per target pass, their distribution, and what ends of texts cost.
+r"""Closed forms of token-level speculation: tokens per target pass, their distribution, and the cost of ends of texts.
 
 A pass over k2 positions commits the drafted tokens up to the first wrong one, and one token of the target's own:
 between 1 and k2 tokens (tau). Two countings of acceptance per position are in use and never mixed here:
@@ -129,8 +129,8 @@ def lookup_pmf(hit: ArrayLike, first: ArrayLike, continuation: ArrayLike, length
     """Distribution of the tokens of a pass of prompt lookup: P(tau = 1), ..., P(tau = k2) along the last axis.
 
     A lookup finds a draft with probability ``hit``; its first token is right with probability ``first``, each later one
-    with ``continuation`` once those before it are; it has d tokens with probability ``lengths[d - 1]``, k2 - 1 at most
-    (a match near the end of the text has less behind it).
+    with ``continuation`` once those before it are; it has d tokens with probability ``lengths[d - 1]``, at most k2 - 1
+    (a match near the end of the text has fewer tokens after it).
 
     Parameters
     ----------
@@ -242,7 +242,7 @@ def multi_draft_speedup(
 
 
 def expected_passes(n_tokens: ArrayLike, pmf: ArrayLike) -> FloatArray:
-    r"""Passes until ``n_tokens`` tokens are there, the last pass being cut at the end.
+    r"""Passes until ``n_tokens`` tokens are committed; the last pass is cut at the end.
 
     .. math:: N(n) = 1 + \sum_{j=1}^{k_2} P(\tau = j) N(n - j), \qquad N(n \le 0) = 0
 
@@ -274,13 +274,13 @@ def expected_passes(n_tokens: ArrayLike, pmf: ArrayLike) -> FloatArray:
 
 
 def end_loss(pmf: ArrayLike) -> float:
-    r"""Passes that the end of a long text costs beyond ``n / E[tau]``, because the last pass is cut there.
+    r"""Additional passes of a long text beyond ``n / E[tau]``, because the last pass is cut at its end.
 
     .. math:: \lim_{n \to \infty} N(n) - \frac{n}{E[\tau]} = \frac{E[\tau (\tau - 1)]}{2 E[\tau]^2}
 
     Parameters
     ----------
-    pmf : P(tau = 1), ..., P(tau = k2), [-], one row that sums to 1; P(tau = 1) > 0, else lengths matter for ever.
+    pmf : P(tau = 1), ..., P(tau = k2), [-], one row that sums to 1; P(tau = 1) > 0, else the limit does not exist.
 
     Returns
     -------

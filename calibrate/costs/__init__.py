@@ -1,1 +1,1 @@
-"""What an engine takes for its work: from timings to a cost model."""
+"""Cost models of engines, fitted to their timings."""

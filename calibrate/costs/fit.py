@@ -1,4 +1,4 @@
-"""The cost model of an engine in a use, and its resampled variants: a sweep, scaled to what the engine took then."""
+"""Cost model of an engine in a use, and its resampled variants: a fitted sweep, scaled to the times in that use."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ __all__ = ["CostFit", "fit_cost", "slowdown_of"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostFit:
-    """A fitted cost model, and what it was made of.
+    """A fitted cost model, and its parts.
 
     Attributes
     ----------
-    cost : the model; its prefills are of new tokens, what is read again besides them included.
-    sweep : the timings of the engine while nothing else was asked of it.
-    factors : by how much the times in use exceed those of the sweep.
-    waking_s : what the prefill with which it begins after a rest takes more than others, s; 0 if not measured.
-    reread : tokens that each prefill reads again besides the new ones.
-    shared_s : what a prefill takes less where it joins a pass, s; 0 where not measured, or in the factor already.
+    cost : the model; its prefill times are functions of the new tokens and include re-reading.
+    sweep : fit to the timings of the engine without other work.
+    factors : times in use / times by the sweep.
+    waking_s : additional time of a prefill after `sim.engines.batching.RESTED_S` without work, s; 0 if not measured.
+    reread : cached tokens that each prefill reads again in addition to the new ones.
+    shared_s : time that a prefill saves by joining a pass, s; 0 if not measured, or if included in the factor.
     """
 
     cost: TableCost
@@ -57,9 +57,9 @@ def fit_cost(
     ----------
     record : the raw samples; warm-ups are not used.
     rng : if given, fit to a bootstrap resample (within cells; of answers, in blocks of neighbours), for the error of
-        what is predicted with the fit.
-    use : what for; where the record does not tell, as for steps.
-    reread : tokens that a prefill reads again besides the new ones, `reread_tokens`.
+        predictions with the fit.
+    use : use of the engine; without a record of that use, the record of ``steps`` is used.
+    reread : cached tokens that a prefill reads again, see `calibrate.replay.recorded.reread_tokens`.
 
     Raises
     ------
@@ -70,9 +70,9 @@ def fit_cost(
     grouped = use == "beams" and bool(in_use)
     if not any(one.decode for one in in_use):
         in_use = record.in_use
-    # Where several requests meet and it is not known which prefills joined, what these save is in the factor.
-    told = use == "plain" or any(one.joined for one in in_use)
-    shared_s = sweep.shared_s if told else 0.0
+    # With concurrent requests and no record of which prefills joined a pass, the factor includes the saved time.
+    joins_known = use == "plain" or any(one.joined for one in in_use)
+    shared_s = sweep.shared_s if joins_known else 0.0
     waking_s = waking_seconds(sweep.cost, _picked([*record.in_use, *quiet], rng), shared_s)
     done = _picked(in_use, rng)
     cost, factors = sweep.cost, Factors()
@@ -90,11 +90,11 @@ def fit_cost(
 
 
 def slowdown_of(work: Iterable[tuple[CostFit, InUse]]) -> float | None:
-    """Return what an engine took for its work as a multiple of what fits say, ratio of totals; None without any work.
+    """Return the measured time of an engine's work / the time by its fits, ratio of totals; None without any work.
 
     Parameters
     ----------
-    work : what the engine did, each with the fit for that use.
+    work : pairs of a fit and the engine's work in that use.
     """
     pairs: Pairs = []
     for fit, done in work:
@@ -104,5 +104,5 @@ def slowdown_of(work: Iterable[tuple[CostFit, InUse]]) -> float | None:
 
 
 def _picked(done: Sequence[InUse], rng: np.random.Generator | None) -> Sequence[InUse]:
-    """What was done, or a bootstrap resample of it."""
+    """The records of work, or a bootstrap resample of them."""
     return done if rng is None or not done else [done[i] for i in resampled_answers(len(done), rng)]

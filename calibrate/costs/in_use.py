@@ -1,8 +1,8 @@
-"""How large a cost is: what an engine took for its work while answers were made, over what a sweep says.
+"""Scale of a cost model: time of an engine's work while answers were generated / time by the fitted sweep.
 
 A sweep keeps its engine busy with one kind of work; between the requests of an answer caches go cold and the machine
-does other things. The sweep says how cost grows with batch and context, the answers how large it is: while the engine
-works alone, and by how much larger while another one works, which shares memory and caches with it.
+does other work. The sweep determines how the cost grows with batch and context, the work for answers its scale: a
+factor while no other engine works, and another factor while one works that shares memory and caches with it.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from sim.engines.costs import TableCost
 __all__ = ["Factors", "Modelled", "Pairs", "factors_in_use", "ratio", "scaled_to_use", "waking_seconds", "work_pairs"]
 
 _HARDLY: Final = 0.1
-"""Share of its work up to which an engine hardly ever did it alone, [-]: then it is taken to always have company."""
+"""Least share of an engine's work without another engine at work for which a factor is estimated from it, [-]."""
 
 _SLOWEST: Final = 8.0
-"""By how much company slows an engine at most, [-]."""
+"""Largest factor by which another engine at work slows an engine, [-]."""
 
 Pairs: TypeAlias = list[tuple[float, float]]
 """Modelled and measured seconds."""
@@ -28,11 +28,11 @@ Pairs: TypeAlias = list[tuple[float, float]]
 
 @dataclass(frozen=True, slots=True)
 class Factors:
-    """What an engine took in use, as a multiple of what a sweep says.
+    """Times of an engine in use / times by the sweep.
 
     Attributes
     ----------
-    decode, prefill : of iterations and of prefills, while no other engine worked, [-].
+    decode, prefill : factor of iterations and of prefills while no other engine works, [-].
     beside : time while another engine works / time while none does, [-]; None if not measured.
     """
 
@@ -43,13 +43,13 @@ class Factors:
 
 @dataclass(frozen=True, slots=True)
 class Modelled:
-    """A cost, to be compared with what its engine took for its work.
+    """A cost model, to be compared with the measured times of its engine.
 
     Attributes
     ----------
-    cost : of iterations and prefills.
-    waking_s, shared_s : what a prefill takes more after a rest, and less where it joins a pass, s.
-    again_s : of a prefill, what the cost has for tokens that are read again; what was done counts them as others, s.
+    cost : cost of iterations and prefills.
+    waking_s, shared_s : additional time of a prefill after a rest, and time that it saves by joining a pass, s.
+    again_s : part of a prefill's cost for re-read tokens, s; subtracted, as recorded work counts these tokens as new.
     """
 
     cost: TableCost
@@ -63,7 +63,7 @@ class Modelled:
         return [(n * self.cost.iteration(batch, context / n), s) for batch, n, context, s in cells]
 
     def prefills(self, done: Sequence[Work]) -> Pairs:
-        """Modelled and measured seconds of prefills; only their sums are known: all are taken to be of mean length."""
+        """Modelled and measured seconds of prefills; only sums are recorded, so all are taken to be of mean length."""
         return [(self._prefills_s(one), one.prefill.seconds) for one in done if one.prefill.n]
 
     def _prefills_s(self, done: Work) -> float:
@@ -74,11 +74,10 @@ class Modelled:
 
 
 def scaled_to_use(cost: TableCost, factors: Factors, done: Sequence[InUse], *, grouped: bool = False) -> TableCost:
-    """Return a swept cost as large as it was in use, with the latency of requests there.
+    """Return a swept cost scaled to its use, with the latency of requests in that use.
 
-    Where requests come in groups (``grouped``), the latency of a group grows with its size: reading a request and
-    sending its result takes its server some time that the others wait for. That part counts as prefill, one after the
-    other.
+    Where requests come in groups (``grouped``), the latency of a group grows with its size: the server reads requests
+    and sends results one after the other. That part of the latency counts as prefill time.
     """
     n_requests = sum(one.request.n for one in done)
     latency = sum(one.request.seconds for one in done)
@@ -98,7 +97,7 @@ def scaled_to_use(cost: TableCost, factors: Factors, done: Sequence[InUse], *, g
 
 
 def waking_seconds(cost: TableCost, done: Sequence[InUse], shared_s: float = 0.0) -> float:
-    """Return what a prefill after a rest takes more than others, s, where those take what they took in the sweep."""
+    """Return the additional time of a prefill after a rest, s, at the speed at which other prefills match the sweep."""
     modelled = Modelled(cost, shared_s=shared_s)
     after_a_rest = [Work(prefill=one.waking) for one in done]
     others = [one.without(rested) for one, rested in zip(done, after_a_rest, strict=True)]
@@ -110,24 +109,24 @@ def waking_seconds(cost: TableCost, done: Sequence[InUse], shared_s: float = 0.0
 
 
 def factors_in_use(modelled: Modelled, done: Sequence[InUse], quiet: Sequence[InUse]) -> Factors:
-    """Return measured over modelled seconds of iterations and of prefills alone, and by how much company slows both.
+    """Return measured / modelled seconds of iterations and prefills, without and with another engine at work.
 
     Parameters
     ----------
-    modelled : by the sweep.
-    done : what the engine did in the use.
-    quiet : what it did while it had answers to itself.
+    modelled : cost model of the sweep.
+    done : work of the engine in the use.
+    quiet : its work during plain decoding, when no other engine worked.
     """
-    told = any(one.beside is not None and one.beside.seconds > 0.0 for one in done)
-    found = _alone_and_beside(modelled, done, quiet) if told else None
-    if found is not None:
-        return found
+    load_known = any(one.beside is not None and one.beside.seconds > 0.0 for one in done)
+    factors = _factors_by_load(modelled, done, quiet) if load_known else None
+    if factors is not None:
+        return factors
     decode, prefill = ratio(modelled.decodes(done)), ratio(modelled.prefills(done))
-    return Factors(decode or 1.0, prefill or 1.0, 1.0 if told else None)
+    return Factors(decode or 1.0, prefill or 1.0, 1.0 if load_known else None)
 
 
 def work_pairs(modelled: Modelled, done: InUse, beside: float | None) -> Pairs:
-    """Return modelled and measured seconds of all that was done, where ``beside`` is how much company slows."""
+    """Return modelled and measured seconds of all work; ``beside`` is as in `Factors`."""
     pairs: Pairs = []
     for part, factor in ((done.undisturbed, 1.0), (done.beside, _slowing(_share([done]), beside))):
         if part is not None:
@@ -135,12 +134,12 @@ def work_pairs(modelled: Modelled, done: InUse, beside: float | None) -> Pairs:
     return pairs
 
 
-def _alone_and_beside(modelled: Modelled, done: Sequence[InUse], quiet: Sequence[InUse]) -> Factors | None:
-    """The factors alone, and by how much company slows; None if one factor will do for both cases.
+def _factors_by_load(modelled: Modelled, done: Sequence[InUse], quiet: Sequence[InUse]) -> Factors | None:
+    """Factors with and without another engine at work; None if the same factor fits both cases.
 
-    How much company slows is told by iterations, or by prefills where there are no others. An engine that hardly ever
-    worked alone is taken to be as fast then as when it had an answer to itself. Prefills mostly begin as the other
-    engine begins, so that few were alone: those in company count too, with what company slows them.
+    The slowdown by another engine is estimated from iterations, or from prefills where there are no iterations. An
+    engine with little work of its own without another engine has the factor of plain decoding there. Prefills often
+    start together with the other engine, so that few run without it: the others count too, with the slowdown removed.
     """
     alone, both = [one.undisturbed for one in done], [one.beside for one in done if one.beside is not None]
     by_iterations = bool(modelled.decodes(done))
@@ -149,35 +148,35 @@ def _alone_and_beside(modelled: Modelled, done: Sequence[InUse], quiet: Sequence
     if factor is None:
         return None
     share = _share(done)
-    beside = _company(_scaled(telling(both), factor), share)
-    if beside < 1.0:  # Company speeds nothing up: the few seconds alone were slow by chance.
+    slowdown = _slowdown(_scaled(telling(both), factor), share)
+    if slowdown < 1.0:  # Another engine cannot speed it up: the few seconds without one were slow.
         return None
-    in_company = _scaled(modelled.prefills(both), _slowing(share, beside))
-    prefill = ratio(modelled.prefills(alone) + in_company) or factor
-    return Factors(factor if by_iterations else 1.0, prefill, beside)
+    loaded = _scaled(modelled.prefills(both), _slowing(share, slowdown))
+    prefill = ratio(modelled.prefills(alone) + loaded) or factor
+    return Factors(factor if by_iterations else 1.0, prefill, slowdown)
 
 
-def _company(both: Pairs, share: float) -> float:
-    """By how much company slows an engine that had it for a share of what it took, as the time that the rest leaves."""
+def _slowdown(both: Pairs, share: float) -> float:
+    """Factor by which another engine slows an engine if it works for ``share`` of the measured time."""
     work_s, measured_s = _totals(both)
-    in_company_s = share * measured_s
-    work_s -= measured_s - in_company_s  # what was done in company would have taken so long alone
-    return in_company_s / max(work_s, in_company_s / _SLOWEST) if in_company_s > 0.0 else 1.0
+    loaded_s = share * measured_s
+    work_s -= measured_s - loaded_s  # the time that the work would take without the other engine
+    return loaded_s / max(work_s, loaded_s / _SLOWEST) if loaded_s > 0.0 else 1.0
 
 
 def _usual(alone: Pairs, both: Pairs) -> float | None:
-    """Measured over modelled seconds of what was done alone; None where that is hardly anything."""
+    """Measured / modelled seconds of work without another engine; None if that is a small share of all work."""
     return ratio(alone) if _totals(alone)[0] > _HARDLY * _totals(alone + both)[0] else None
 
 
 def _share(done: Iterable[InUse]) -> float:
-    """The share of the time of what was done beside another engine in which that worked, in [0, 1]."""
+    """Share of the time of `InUse.beside` in which another engine worked, in [0, 1]."""
     pairs = [(one.beside.seconds, one.company_s) for one in done if one.beside is not None]
     return min(ratio(pairs) or 0.0, 1.0)
 
 
 def _slowing(share: float, beside: float | None) -> float:
-    """By how much that takes longer which has company for a share of its time, [-]."""
+    """Mean slowdown of work during which another engine works for ``share`` of the time, [-]."""
     return 1.0 / (1.0 - share + share / (beside or 1.0))
 
 
@@ -190,6 +189,6 @@ def _totals(pairs: Pairs) -> tuple[float, float]:
 
 
 def ratio(pairs: Pairs) -> float | None:
-    """Measured over modelled seconds, ratio of totals; None without samples."""
+    """Measured / modelled seconds, ratio of totals; None without samples."""
     modelled, seconds = _totals(pairs)
     return seconds / modelled if modelled > 0.0 else None

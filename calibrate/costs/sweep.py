@@ -1,6 +1,6 @@
-"""From raw timings to how an engine's cost grows: non-negative least squares on cell means.
+"""Fit of an engine's costs to the raw timings of a sweep: non-negative least squares on cell means.
 
-Means, not medians: an answer's time is the sum of its iterations, slow ones included.
+Means, not medians: an answer's time is the sum of its iterations, including slow ones.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from theory.errors import CalibrationError
 __all__ = ["SweepFit", "fit_passes", "fit_sweep"]
 
 _ENOUGH: Final = 0.25
-"""Timings of a batch size, as a share of those of batch 1, from which on it counts, [-]: n-grams of all sequences of a
-batch are seldom found at once."""
+"""Least number of timings of a batch size that is used / number of batch 1, [-]: a pass in which all sequences of a
+large batch have an n-gram to draft is rare."""
 
 _BENDS: Final = tuple(4.0**power for power in range(2, 9))
 """Prompt lengths at which the time of a prefill may begin to grow faster, tokens."""
 
 _LEAST: Final = 2
-"""Lengths that must have been timed on either side of a bend."""
+"""Least number of prompt lengths timed on either side of a bend."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepFit:
-    """What a sweep over batch sizes, contexts and prompts says.
+    """Fit of a sweep over batch sizes, contexts and prompts.
 
     Attributes
     ----------
-    cost : of iterations, prefills that had the engine to themselves, and requests.
+    cost : cost of iterations, of prefills that do not share a pass, and of requests.
     decode_error, prefill_error : root-mean-square relative error of the fit on the cell means, [-].
-    shared_s : what a prefill takes less where it joins a pass that decodes, s; 0 where not measured.
+    shared_s : time that a prefill saves by joining a pass that decodes, s; 0 if not measured.
     n_decode : samples of iterations.
     """
 
@@ -50,7 +50,7 @@ class SweepFit:
 
 
 def fit_sweep(record: EngineRecord, rng: np.random.Generator | None = None) -> SweepFit:
-    """Fit a `TableCost` to an engine's timings while nothing else was asked of it.
+    """Fit a `TableCost` to an engine's timings without other work.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def fit_sweep(record: EngineRecord, rng: np.random.Generator | None = None) -> S
 
 
 def _shared_s(cost: TableCost, prefills: Sequence[PrefillSample]) -> float:
-    """What prefills that joined decoding sequences took less than they take alone, median, s: some met others too."""
+    """Time that prefills save by joining a pass that decodes, s; median, as some share it with another prefill too."""
     saved = [cost.prefill(one.tokens) - one.seconds for one in prefills if one.beside and one.together == 1]
     return max(float(np.median(saved)), 0.0) if saved else 0.0
 
@@ -97,42 +97,42 @@ def _shared_s(cost: TableCost, prefills: Sequence[PrefillSample]) -> float:
 def fit_passes(
     record: EngineRecord, rng: np.random.Generator | None = None, *, method: str = ""
 ) -> dict[int, TableCost]:
-    """Fit the time of a pass over several tokens per sequence, for each number of tokens that was measured alone.
+    """Fit the time of a pass over several tokens per sequence, for each number of tokens that was measured at batch 1.
 
     Parameters
     ----------
-    record : the raw samples, of `DecodeSample.tokens` >= 1; warm-ups are not used.
+    record : the raw samples, with `DecodeSample.tokens` >= 1; warm-ups are not used.
     rng : if given, fit to a bootstrap resample (within cells).
-    method : token-level method whose own passes, drafting included, are taken where there are such; else those without
-        drafting are.
+    method : token-level method; its own passes, drafting included, are used if there are any, else passes without
+        drafting.
 
     Returns
     -------
-    Tokens per sequence to iteration times as swept; 1 is plain decoding. Prefill and request times are left at 0.
-    Beyond the batch sizes that were timed often enough, passes grow as plain iterations do.
+    Tokens per sequence -> iteration times by the sweep; 1 is plain decoding. Prefill and request times are 0. Beyond
+    the batch sizes with enough timings, times grow as those of plain iterations do.
     """
-    found: dict[int, TableCost] = {}
+    tables: dict[int, TableCost] = {}
     own = method if any(sample.by == method for sample in record.decode) else ""
     usable = [sample for sample in record.decode if sample.tokens == 1 or sample.by == own]
     for tokens in sorted({sample.tokens for sample in usable}):
         n = Counter(sample.batch for sample in usable if sample.tokens == tokens)
         samples = [sample for sample in usable if sample.tokens == tokens and n[sample.batch] >= _ENOUGH * n[1]]
         if n[1]:
-            plain_s = None if tokens == 1 or _lengths_vary(samples) else found[1].context_s
+            plain_s = None if tokens == 1 or _lengths_vary(samples) else tables[1].context_s
             batches, times, context_s, _ = _fit_decode(samples, rng, plain_s)
             table = TableCost(batches=batches, seconds=times, context_s=context_s)
-            found[tokens] = _grown(table, found[1]) if tokens > 1 else table
-    return found
+            tables[tokens] = _grown(table, tables[1]) if tokens > 1 else table
+    return tables
 
 
 def _lengths_vary(samples: Sequence[DecodeSample]) -> bool:
-    """Whether contexts of a batch size tell what context costs: else it would be told by the size of batches alone."""
+    """Whether contexts of the same batch size differ enough to estimate the cost of context apart from the batch's."""
     contexts = [[s.context for s in samples if s.batch == batch] for batch in {s.batch for s in samples}]
     return any(max(each) > 2 * min(each) for each in contexts)
 
 
 def _grown(table: TableCost, plain: TableCost) -> TableCost:
-    """Add the batch sizes beyond the table's largest, growing as in another one."""
+    """Add batch sizes beyond the table's largest, with times in proportion to those of plain iterations."""
     last = table.batches[-1]
     plain_s = plain.iteration(last, 0.0)
     growth = table.seconds[-1] / plain_s if plain_s > 0.0 else 0.0
@@ -147,7 +147,7 @@ def _grown(table: TableCost, plain: TableCost) -> TableCost:
 def _fit_decode(
     samples: Sequence[DecodeSample], rng: np.random.Generator | None, context_s: float | None = None
 ) -> tuple[tuple[int, ...], tuple[float, ...], float, float]:
-    """One intercept per batch size, one slope for the context unless it is given, s per token."""
+    """Fit an intercept per batch size, and a slope for the context unless it is given, s per token."""
     cells: dict[tuple[int, int], list[tuple[int, float]]] = defaultdict(list)
     for sample in samples:
         cells[sample.batch, sample.context // 64].append((sample.context, sample.seconds))
@@ -166,7 +166,7 @@ def _fit_decode(
 def _fit_prefill(
     samples: Sequence[PrefillSample], rng: np.random.Generator | None
 ) -> tuple[float, float, tuple[tuple[float, float], ...], float]:
-    """Fixed part, slope, bends and error: convex, since all coefficients are >= 0."""
+    """Fit fixed part, slope and bends; return them and the error. The fit is convex, as all coefficients are >= 0."""
     cells: dict[tuple[int, int], list[tuple[int, float]]] = defaultdict(list)
     for sample in samples:
         cells[sample.tokens, 0].append((sample.tokens, sample.seconds))

@@ -1,1 +1,1 @@
-"""Engines behind one small protocol (`calibrate.engines.protocol`); torch and vLLM are imported where they are used."""
+"""Engines with a common protocol (`calibrate.engines.protocol`); torch and vLLM are imported where they are used."""

@@ -1,4 +1,4 @@
-"""What engines with a tokenizer of their own share when a model chooses among single-token replies."""
+"""Choice among single-token replies, for engines with a tokenizer of their own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["choice_ids", "shares"]
 
 
 def choice_ids(tokenizer: Tokenizer, choices: Sequence[str], engine: str) -> tuple[int, ...]:
-    """Token ids of replies, in their order; ``engine`` is the name that an error tells.
+    """Token ids of replies, in their order; ``engine`` names the engine in errors.
 
     Raises
     ------
@@ -33,7 +33,7 @@ def choice_ids(tokenizer: Tokenizer, choices: Sequence[str], engine: str) -> tup
 
 
 def shares(logs: Sequence[float]) -> tuple[tuple[float, ...], float]:
-    """Probabilities of replies given that it is one of them, and their mass, from log probabilities in nats.
+    """Probabilities of replies, given that the reply is one of them, and their sum, from log probabilities in nats.
 
     >>> shares([-1e4, -1e4])
     ((0.5, 0.5), 0.0)

@@ -1,8 +1,8 @@
-"""What a model server says about itself in Prometheus text: its load, and its counters of speculative decoding.
+"""Metrics of a model server in Prometheus text: its load, and its counters of speculative decoding.
 
-Counters grow from the server's start, so two readings are subtracted. ``_created`` lines carry times, not counts, and
-are skipped. vLLM counts a draft only where something was drafted: an n-gram lookup that finds nothing is a target pass
-without a draft, so drafts are not passes, and tokens per target pass is N / (N - accepted), N being all tokens.
+Counters start with the server, so two readings are subtracted. ``_created`` lines hold times, not counts, and are
+skipped. vLLM counts a draft only if tokens were drafted: an n-gram lookup without a match is a target pass without a
+draft, so drafts are not passes, and tokens per target pass is N / (N - accepted), with N all tokens.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _SPEC: Final = "spec_decode_num_"
 _PER_POSITION: Final = f"{_SPEC}accepted_tokens_per_pos"
 _GENERATED: Final = "tokens generated"
 _COUNTED: Final = {"vllm": "vllm:generation_tokens", "llamacpp": "llamacpp:tokens_predicted"}
-"""Engines whose counters of speculation have vLLM's names after their own prefix, and how they count all tokens."""
+"""Engines whose counters of speculation have vLLM's names after their own prefix -> counter of all tokens."""
 _MOST: Final = 1e15
-"""Largest count that is believed: 30 years of a million tokens per second; exact in a float."""
+"""Largest plausible count: 30 years of a million tokens per second; exact in a float."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One line of an exposition."""
+    """A sample: one line of the text."""
 
     name: str
     labels: Mapping[str, str]
@@ -37,11 +37,11 @@ class Sample:
 
 
 def parse_metrics(text: str) -> list[Sample]:
-    """Read a Prometheus text exposition; comments and ``_created`` lines are left out.
+    """Parse text in Prometheus exposition format; comments and ``_created`` lines are left out.
 
     Raises
     ------
-    SchemaError : a line is neither a comment nor a sample; the text carries its number.
+    SchemaError : a line is neither a comment nor a sample; the message has its number.
 
     >>> parse_metrics('a_total{x="1"} 2.0')
     [Sample(name='a_total', labels={'x': '1'}, value=2.0)]
@@ -70,7 +70,7 @@ def _samples(text: str) -> Iterator[tuple[str, dict[str, str], float]]:
 
 
 def _unreadable(text: str) -> Iterator[tuple[int, str]]:
-    """Lines that cannot be read by themselves, with their numbers; the whole text where each of them can."""
+    """Lines that cannot be parsed, with their numbers; the whole text if each line can be parsed on its own."""
     from prometheus_client.parser import text_string_to_metric_families
 
     for number, line in enumerate(text.split("\n"), 1):
@@ -82,11 +82,11 @@ def _unreadable(text: str) -> Iterator[tuple[int, str]]:
 
 
 def counted(sample: Sample) -> float:
-    """The value of a sample that counts something.
+    """The value of a counter's sample.
 
     Raises
     ------
-    SchemaError : it is negative, not a number, or more than any server counts.
+    SchemaError : it is negative, not a number, or larger than any plausible count.
     """
     if not 0.0 <= sample.value < _MOST:
         raise SchemaError(f"metrics: {shown(sample.name)}: must be a count of at least 0, got {sample.value:g}")
@@ -102,7 +102,7 @@ def _position(sample: Sample) -> int:
 
 
 def _counter(name: str) -> str:
-    """The common name of a counter of tokens, without prefix and ``_total``; empty: it is none of them."""
+    """The common name of a counter of speculation, without prefix and ``_total``; empty for other metrics."""
     prefix, _, rest = name.removesuffix("_total").partition(":")
     if prefix not in _COUNTED:
         return ""
@@ -111,19 +111,19 @@ def _counter(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Requests on a server at one moment."""
+    """Numbers of requests on a server at one moment."""
 
     running: int
     waiting: int
 
     @property
     def idle(self) -> bool:
-        """Whether there are none."""
+        """Whether there are no requests."""
         return self.running == 0 and self.waiting == 0
 
 
 def load(samples: Iterable[Sample]) -> Load | None:
-    """Requests that a vLLM, SGLang or TGI server reports, all engines and models together; None: it reports none."""
+    """Requests that a vLLM, SGLang or TGI server reports, of all engines and models; None without such metrics."""
     known = [sample for sample in samples if sample.name in _RUNNING + _WAITING and 0.0 <= sample.value < _MOST]
     if not known:
         return None
@@ -143,18 +143,18 @@ class SpecDecode:
 
     drafted: int
     accepted: int
-    """Drafted tokens, and those of them that were accepted."""
+    """Drafted tokens, and accepted ones among them."""
 
     accepted_at: tuple[int, ...] = field(default=())
-    """Drafts of which the token at this position was accepted (unconditional, from position 0)."""
+    """Number of drafts whose token at this position was accepted (unconditional, from position 0)."""
 
     @classmethod
     def read(cls, samples: Iterable[Sample]) -> Self | None:
-        """Find the counters; None where the server does not speculate.
+        """Extract the counters; None where the server does not speculate.
 
         Raises
         ------
-        SchemaError : a count is none, or positions are left out.
+        SchemaError : a value is not a count, or positions are missing.
         """
         sums: dict[str, float] = {}
         positions: dict[int, float] = {}
@@ -178,11 +178,11 @@ class SpecDecode:
         )
 
     def since(self, earlier: SpecDecode) -> SpecDecode:
-        """What was counted between an earlier reading and this one.
+        """The counts between an earlier reading and this one.
 
         Raises
         ------
-        ParameterError : a counter went back: the server was started anew in between.
+        ParameterError : a counter decreased: the server was restarted in between.
         """
         before = earlier.accepted_at + (0,) * (len(self.accepted_at) - len(earlier.accepted_at))
         difference = SpecDecode(
@@ -198,10 +198,10 @@ class SpecDecode:
 
     @property
     def tokens_per_pass(self) -> float:
-        """Tokens per target pass, N / (N - accepted): every pass gives one token besides those that it accepted."""
+        """Tokens per target pass, N / (N - accepted): every pass commits a token in addition to accepted ones."""
         return self.tokens / (self.tokens - self.accepted) if self.tokens > self.accepted else math.nan
 
     @property
     def acceptance_rate(self) -> float:
-        """Accepted over drafted tokens, in [0, 1]; NaN if nothing was drafted."""
+        """Accepted / drafted tokens, in [0, 1]; NaN if nothing was drafted."""
         return self.accepted / self.drafted if self.drafted else math.nan

@@ -1,8 +1,8 @@
-"""What every backend offers: generate a text, choose one of a few tokens, count tokens, say what it is, and close.
+"""Protocol of backends: generate a text, choose one of several tokens, count tokens, describe the engine, close it.
 
-A backend is one engine with one model. Requests are asyncio awaitables; cancelling the awaiting task aborts the request
+A backend is an engine with one model. Requests are asyncio awaitables; cancelling the awaiting task aborts the request
 inside the engine. Times in results are seconds on the machine's monotonic clock (`time.monotonic`), which processes of
-one machine share; a remote engine reports what can be seen from here.
+one machine share; for a remote engine they are the times observed by the client.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 Prompt: TypeAlias = str | tuple[int, ...]
-"""A text, or the token ids that stand for it (exact: what an engine wrote is continued as it was written)."""
+"""A text, or its token ids (exact: generated text is continued with the same tokens)."""
 
 Finish: TypeAlias = Literal["stop", "eos", "length", "abort"]
 """Why a generation ended: stop string, end of text, limit of tokens or context, or aborted by its caller."""
@@ -39,13 +39,13 @@ Finish: TypeAlias = Literal["stop", "eos", "length", "abort"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
-    """How a token is drawn from the model's distribution."""
+    """Sampling of a token from the model's distribution."""
 
     temperature: float = 0.0
     """Divides the logits; 0 is greedy."""
 
     top_p: float = 1.0
-    """Draw among the fewest tokens whose probabilities sum to at least this, in (0, 1]."""
+    """Sample from the smallest set of tokens whose probabilities sum to at least this, in (0, 1]."""
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.temperature) and self.temperature >= 0.0):
@@ -59,21 +59,21 @@ GREEDY: Final = Sampling()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One generation: continue ``prompt`` until a stop string, the end of the text, or ``max_tokens``."""
+    """A request to continue ``prompt`` until a stop string, the end of the text, or ``max_tokens``."""
 
     prompt: Prompt
     max_tokens: int
-    """Tokens to generate at most, >= 1."""
+    """Most tokens to generate, >= 1."""
 
     stop: tuple[str, ...] = ("\n\n",)
     """Generation ends with the first of these that appears in the generated text; it is kept in the text."""
 
     sampling: Sampling = GREEDY
     seed: int = 0
-    """The same prompt, sampling and seed give the same text, whatever else the engine does meanwhile."""
+    """The same prompt, sampling and seed give the same text, independent of concurrent requests."""
 
     ignore_eos: bool = False
-    """Go on after an end-of-text token: for latency measurements that need an exact number of tokens."""
+    """Continue after an end-of-text token: for latency measurements that need an exact number of tokens."""
 
     speculation: Speculation | None = None
     """Token-level speculation for this request; None is plain decoding. The distribution of the text is the same, and
@@ -89,7 +89,7 @@ class Request:
 
 
 class Progress:
-    """How far a request has come; its backend keeps ``n_generated`` right once the request has ended or was aborted.
+    """Progress of a request; the backend sets the final ``n_generated`` when the request has ended or was aborted.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """When things happened to a request inside its engine, s on the machine's monotonic clock."""
+    """Times of a request's events inside its engine, s on the machine's monotonic clock."""
 
     queued: float
     prefill_start: float
@@ -117,39 +117,39 @@ class Times:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generation:
-    """What a request produced."""
+    """Result of a request."""
 
     text: str
     token_ids: tuple[int, ...]
-    """The ids that stand for ``text``, without the end-of-text token; ready to be appended to a prompt."""
+    """Token ids of ``text``, without the end-of-text token; can be appended to a prompt."""
 
     n_generated: int
-    """Tokens that the engine drew, the end-of-text token included: what the time was spent on."""
+    """Tokens that the engine generated, including the end-of-text token."""
 
     finish: Finish
     n_prompt_tokens: int
     n_cached_tokens: int
-    """Prompt tokens whose keys and values the engine already had."""
+    """Prompt tokens whose keys and values were cached."""
 
     n_iterations: int
     """Decode iterations that the request took part in (its first token comes from the prefill)."""
 
     times: Times
     passes: tuple[tuple[int, int], ...] = ()
-    """With speculation, for each decode pass of the target: tokens drafted, and of these verified as right. A pass
-    yields the right ones and one more, cut where the text ends; what is cut counts as right but is not generated."""
+    """With speculation, for each decode pass of the target: drafted tokens, and those verified as right. A pass commits
+    the right tokens and one more, cut where the text ends; cut tokens count as right but are not generated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The model's preference among a few single-token replies."""
+    """Probabilities of several single-token replies."""
 
     choices: tuple[str, ...]
     probabilities: tuple[float, ...]
     """Probability of each choice, given that the reply is one of them; they sum to 1."""
 
     mass: float
-    """Probability, under the whole vocabulary, that the reply is one of them: low means the question was not heard."""
+    """Probability, under the whole vocabulary, that the reply is one of the choices; low for an unsuitable prompt."""
 
     n_prompt_tokens: int
     n_cached_tokens: int
@@ -157,7 +157,7 @@ class Choice:
 
     @property
     def n_new_tokens(self) -> int:
-        """Prompt tokens that the engine had to read."""
+        """Prompt tokens that were not cached."""
         return self.n_prompt_tokens - self.n_cached_tokens
 
     @property
@@ -172,22 +172,22 @@ class Choice:
 
 @runtime_checkable
 class Forgetful(Protocol):
-    """An engine that can be told to forget the texts that it has read."""
+    """An engine whose prefix cache can be emptied."""
 
     async def forget(self) -> None:
-        """Drop keys and values kept for later requests; what is running keeps its own."""
+        """Drop keys and values kept for later requests; running requests keep theirs."""
 
 
 @runtime_checkable
 class Preparing(Protocol):
-    """An engine that has to get ready for a way to speculate, which may take seconds."""
+    """An engine that has to prepare for a kind of speculation, which may take seconds."""
 
     async def prepare(self, speculation: Speculation) -> None:
-        """Get ready for requests that speculate so."""
+        """Prepare for requests with this speculation."""
 
 
 class Backend(Protocol):
-    """One engine with one model."""
+    """An engine with one model."""
 
     @property
     def name(self) -> str:
@@ -195,12 +195,12 @@ class Backend(Protocol):
 
     @property
     def tokenizer_id(self) -> str | None:
-        """A fingerprint of the tokenizer; backends that share it understand each other's token ids. None: text only."""
+        """Fingerprint of the tokenizer; backends with the same one can exchange token ids. None: text only."""
 
     async def generate(self, request: Request, progress: Progress | None = None) -> Generation:
-        """Continue a prompt. Cancelling the task aborts the request in the engine, and ends when the engine has.
+        """Continue a prompt. Cancelling the task aborts the request, and ends when the engine has ended the request.
 
-        ``progress`` tells how many tokens were drawn, also after a cancellation.
+        ``progress`` holds the number of generated tokens, also after a cancellation.
 
         Raises
         ------
@@ -217,13 +217,13 @@ class Backend(Protocol):
         """
 
     def encode(self, text: str) -> tuple[int, ...] | None:
-        """Token ids of a text as the beginning of a prompt; None where the tokenizer is out of reach."""
+        """Token ids of a text as the beginning of a prompt; None without access to the tokenizer."""
 
     async def count_tokens(self, text: str) -> int:
         """Tokens of a text as a prompt."""
 
     def describe(self) -> Mapping[str, Any]:
-        """Model, engine, versions, device, dtype, cores: what a profile must say about where its numbers come from."""
+        """Model, engine, versions, device, dtype, cores: the provenance of measurements, for a profile."""
 
     async def close(self) -> None:
-        """End the engine; requests in flight fail with `CalibrationError`. Twice does no harm."""
+        """End the engine; requests in flight fail with `CalibrationError`. A second call has no effect."""

@@ -1,4 +1,4 @@
-"""Drawing tokens: greedy, temperature and top-p, with reproducible series of uniforms per request."""
+"""Sampling of tokens: greedy, temperature and top-p, with a reproducible series of uniform numbers per request."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["DRAFT_DRAWS", "TEST_DRAWS", "distribution", "draw", "invert", "nucle
 _MASK: Final = (1 << 64) - 1
 
 DRAFT_DRAWS: Final = 0x6A09E667F3BCC908
-"""Added to a request's seed by exclusive or: the series that draws a draft model's tokens."""
+"""XORed with a request's seed: the series for the tokens of a draft model."""
 
 TEST_DRAWS: Final = 0xBB67AE8584CAA73B
-"""The same for the series that decides whether they are accepted."""
+"""XORed with a request's seed: the series for the acceptance of drafted tokens."""
 
 
 def uniform(seed: int, index: int) -> float:
@@ -34,7 +34,7 @@ def uniform(seed: int, index: int) -> float:
 
 
 def nucleus(probabilities: torch.Tensor, top_p: float | torch.Tensor) -> torch.Tensor:
-    """Probabilities with all but the fewest likeliest tokens that reach ``top_p`` set to 0, not renormalised; (..., V).
+    """Probabilities with all tokens outside the top-p set at 0, not renormalised; (..., V).
 
     A tensor ``top_p`` holds one limit for each row, (..., 1).
     """
@@ -45,7 +45,7 @@ def nucleus(probabilities: torch.Tensor, top_p: float | torch.Tensor) -> torch.T
 
 
 def distribution(logits: torch.Tensor, samplings: Sequence[Sampling]) -> torch.Tensor:
-    """What each row of ``logits`` (B, V) is drawn from at a temperature > 0: weights in float64, not normalised."""
+    """Weights that each row of ``logits`` (B, V) is sampled by at a temperature > 0, float64, not normalised."""
     import torch
 
     device = logits.device
@@ -53,7 +53,7 @@ def distribution(logits: torch.Tensor, samplings: Sequence[Sampling]) -> torch.T
     probabilities = (logits.double() / temperatures).softmax(-1)
     if all(s.top_p >= 1.0 for s in samplings):
         return probabilities
-    # rounding must not cut anything where there is no limit
+    # without a limit, rounding must not cut a token
     limits = [s.top_p if s.top_p < 1.0 else 2.0 for s in samplings]
     return nucleus(probabilities, torch.tensor(limits, dtype=torch.float64, device=device)[:, None])
 
@@ -69,9 +69,9 @@ def invert(weights: torch.Tensor, uniforms: Sequence[float]) -> list[int]:
 
 
 def draw(logits: torch.Tensor, samplings: Sequence[Sampling], uniforms: Sequence[float]) -> list[int]:
-    """One token for each row of ``logits`` (B, V); a greedy row ignores its uniform.
+    """A token for each row of ``logits`` (B, V); a greedy row ignores its uniform number.
 
-    Sums run in float64, so that the chance of a token is right to about 1e-16 in any vocabulary.
+    Sums are in float64, so that the probability of a token is right to about 1e-16 in any vocabulary.
     """
     drawn = [row for row, sampling in enumerate(samplings) if sampling.temperature > 0.0]
     if not drawn:

@@ -1,8 +1,8 @@
 """A sentence-embedding model in a process of its own, for `calibrate.running.embedding`.
 
-The encoder runs in a process of its own, on a core of its choice: in a thread it would hold the interpreter for
-milliseconds at a time and so delay every event of the wall clock. Requests and replies are lines of JSON; the process
-ends with its standard input, and so with its parent, however that ends.
+The encoder runs in its own process, optionally pinned to a core: in a thread it would hold the interpreter lock for
+milliseconds and so delay every event of the wall clock. Requests and replies are lines of JSON; the process ends when
+its standard input closes, and so with its parent.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _WARM_UP: Final = 8
 """Pairs encoded before the first request: torch's first passes are slow."""
 _LINE_LIMIT: Final = 1 << 20
 _LISTED: Final = "modules.json"
-"""The file that makes a folder that of a sentence-transformers model."""
+"""File that every folder of a sentence-transformers model has."""
 
 
 def check_embedding_folder(folder: Path) -> None:
-    """Refuse a folder that holds no sentence-transformers model, before anything is loaded.
+    """Refuse a folder without a sentence-transformers model, before anything is loaded.
 
     Raises
     ------
@@ -50,7 +50,7 @@ class Encoder:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
         self._one_at_a_time = asyncio.Lock()
-        self._unread = 0  # replies to requests that were abandoned
+        self._unread = 0  # replies to cancelled requests
 
     @classmethod
     async def start(cls, folder: Path, *, core: int | None = None, timeout_s: float = 300.0) -> Self:
@@ -58,9 +58,9 @@ class Encoder:
 
         Parameters
         ----------
-        folder : of a sentence-transformers model.
-        core : CPU core to pin the process to; None leaves it free.
-        timeout_s : seconds until it must be ready.
+        folder : folder of a sentence-transformers model.
+        core : CPU core to pin the process to; None: not pinned.
+        timeout_s : longest start, s.
 
         Raises
         ------
@@ -101,8 +101,8 @@ class Encoder:
     async def cosine(self, first: str, second: str) -> float:
         """Return the cosine of two texts' embeddings, in [-1, 1].
 
-        Pairs are encoded one at a time, in the order of their requests; an abandoned one that has begun is finished
-        first, one that has not is dropped.
+        Pairs are encoded one at a time, in the order of their requests; a cancelled request that has begun is finished,
+        one that has not is dropped.
         """
         async with self._one_at_a_time:
             while self._unread:
@@ -126,20 +126,20 @@ class Encoder:
         return reply
 
     async def close(self) -> None:
-        """End the process. Twice does no harm."""
+        """End the process. A second call has no effect."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         if self._process.returncode is None:
             try:
                 async with asyncio.timeout(2.0):
                     await self._process.wait()
-            except TimeoutError:  # in the middle of loading: it does not look at its input
+            except TimeoutError:  # while it loads, it does not read its input
                 self._process.kill()
                 await self._process.wait()
 
 
 def cosine_of(model: Any, texts: Sequence[str]) -> float:
-    """Return the cosine of two texts' embeddings by a loaded model; exactly 1 at most, whatever rounding says."""
+    """Return the cosine of two texts' embeddings by a loaded model; clipped to [-1, 1] against rounding."""
     a, b = model.encode(list(texts), normalize_embeddings=True, show_progress_bar=False)
     cosine = math.fsum(float(x) * float(y) for x, y in zip(a, b, strict=True))
     return min(max(cosine, -1.0), 1.0)
@@ -159,9 +159,9 @@ def _load(folder: str, core: str) -> Any:
 
 
 def _serve() -> None:
-    """The process: load, warm up, say so, and answer pairs until the input ends."""
+    """The process: load the model, warm up, report that it is ready, and answer pairs until the input ends."""
     replies = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
-    sys.stdout = sys.stderr  # whatever a library prints is no reply
+    sys.stdout = sys.stderr  # output of libraries must not mix with replies
 
     def reply(**fields: object) -> None:
         replies.write(json.dumps(fields) + "\n")
@@ -175,8 +175,8 @@ def _serve() -> None:
         for line in sys.stdin:
             reply(cosine=cosine_of(model, json.loads(line)))
     except BrokenPipeError:
-        return  # the parent has gone
-    except Exception as error:  # whatever it is, the parent must hear of it before this process is gone
+        return  # the parent has ended
+    except Exception as error:  # any error is reported to the parent before this process ends
         reply(error=f"the embedding model failed: {' '.join(str(error).split())[:300]}")
 
 

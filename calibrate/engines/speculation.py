@@ -1,7 +1,7 @@
-"""Token-level speculation as a request asks for it: by which method, and how many tokens a target pass may commit.
+"""Token-level speculation of a request: the method, and the most tokens that a target pass commits.
 
-Not every engine has every method (`calibrate.engines.token_vocabulary`), and an engine refuses at once what it has not.
-Of servers over HTTP each speculates in one way or not at all, so that one is named for each way.
+Not every engine has every method (`calibrate.engines.token_vocabulary`), and an engine refuses other methods at once. A
+server over HTTP speculates in a single way or not at all, so that a server is configured for each way.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ __all__ = ["Speculation"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speculation:
-    """How the tokens of a request are speculated inside its engine."""
+    """Method and settings by which an engine speculates for a request."""
 
     method: TokenMethodName
-    """``ngram`` is prompt lookup; ``draft`` a smaller model; ``random`` drafts noise, to time passes over k2 tokens."""
+    """``ngram``: prompt lookup; ``draft``: a smaller model; ``random``: random tokens, to time passes over k2 rows."""
 
     k2: int = 1
-    """Tokens that one target pass can commit at most: k2 - 1 drafted ones and the target's own; >= 1."""
+    """Most tokens that a target pass can commit: k2 - 1 drafted ones and the target's own; >= 1."""
 
     max_ngram: int = 3
     """Longest n-gram that prompt lookup compares, >= min_ngram."""
@@ -43,7 +43,7 @@ class Speculation:
     """Lookahead Decoding: N, length of the n-grams in its pool."""
 
     guesses: int = 0
-    """Lookahead Decoding: G, n-grams that one pass verifies at most."""
+    """Lookahead Decoding: G, most n-grams that a pass verifies."""
 
     extra: tuple[tuple[str, int | float | str | bool], ...] = ()
     """Names and values of further settings of the engine's own, for vLLM only, e.g. ``draft_sample_method``."""
@@ -68,7 +68,7 @@ class Speculation:
 
     @property
     def source(self) -> str:
-        """The weights that draft, by the name under which an engine loads them; empty where there are none."""
+        """Name under which an engine loads the weights of the drafter; empty without such weights."""
         return "" if self.model is None else str(self.model)
 
     def to_message(self) -> dict[str, Any]:

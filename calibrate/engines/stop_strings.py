@@ -12,10 +12,10 @@ __all__ = ["StopFinder"]
 
 
 class StopFinder:
-    """Finds stop strings; a whole decode is made only when a token could complete one.
+    """Detects stop strings; the whole text is decoded only after a token that could complete one.
 
-    A stop string is complete with the token that brings its last character, so the text is decoded after such a token
-    only. A last character outside ASCII may be spread over several byte-level tokens, so then every token is suspect.
+    A stop string is complete with the token that contains its last character, so the text is decoded after such tokens
+    only. A last character outside ASCII may be spread over several byte-level tokens; then it is decoded after each.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -31,9 +31,9 @@ class StopFinder:
         return any(stop in text for stop in stops)
 
     def settle(self, tokens: list[int], stops: Sequence[str]) -> tuple[str, list[int]]:
-        """The text of ``tokens`` up to the end of the first stop string, and the ids that stand for exactly that text.
+        """The text of ``tokens`` up to the end of the first stop string, and the token ids of exactly that text.
 
-        Where the last token ran on beyond the stop string, the text is tokenized anew.
+        If the last token contains text beyond the stop string, the text is tokenized again.
         """
         text = self._tokenizer.decode(tokens)
         ends = [text.index(stop) + len(stop) for stop in stops if stop in text]

@@ -1,4 +1,4 @@
-"""What methods of token-level speculation are called: in the catalogue, in a request, in vLLM; and what they need."""
+"""Names of methods of token-level speculation in the catalogue, in requests and in vLLM, and their requirements."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ VLLM_KNOBS: Final[Mapping[str, str]] = {
     "max_ngram": "prompt_lookup_max",
     "min_ngram": "prompt_lookup_min",
 }
-"""Knobs of the catalogue, and what vLLM calls them; k2 tokens per target pass are k2 - 1 speculative ones."""
+"""Knob of the catalogue -> vLLM's name; k2 tokens per target pass are k2 - 1 speculative tokens."""
 
 _DRAFTER: Final = frozenset({"model", "max_model_len", "draft_sample_method", "quantization"})
 _HEAD: Final = "the folder of an EAGLE head of the target"
@@ -40,17 +40,17 @@ _HEAD: Final = "the folder of an EAGLE head of the target"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """One method under all its names.
+    """A method with all its names.
 
     Attributes
     ----------
-    requested : its name in a request (`Speculation.method`).
-    catalogue : in the catalogue of methods; empty: it is none, but a means of measuring.
-    vllm : in vLLM's speculative configuration; empty: vLLM has no such method.
+    requested : name in a request (`Speculation.method`).
+    catalogue : name in the catalogue of methods; empty: it is used for measurements only.
+    vllm : name in vLLM's speculative configuration; empty: vLLM does not have it.
     torch : whether torch engines have it.
-    needs : the weights that it needs besides the target's, in words; empty: none.
-    knobs : of `VLLM_KNOBS` those that it has.
-    drafter_settings : what vLLM can set of those weights.
+    needs : description of the weights that it needs in addition to the target's; empty: none.
+    knobs : those of `VLLM_KNOBS` that it has.
+    drafter_settings : vLLM's settings of those weights.
     """
 
     requested: TokenMethodName
@@ -63,13 +63,13 @@ class Terms:
 
     @property
     def vllm_settings(self) -> frozenset[str]:
-        """What vLLM can set for this method and not for every other."""
+        """Settings of vLLM that apply to this method but not to all methods."""
         return self.drafter_settings | {VLLM_KNOBS[knob] for knob in self.knobs if knob != "k2"}
 
     def vllm_configuration(
         self, k2: int, *, model: str | None = None, max_ngram: int | None = None, min_ngram: int = 1
     ) -> dict[str, Any]:
-        """Return vLLM's speculative configuration: the weights with methods that need them, else lengths of n-grams."""
+        """Return vLLM's speculative configuration, with the weights for methods that need them, else n-gram lengths."""
         lengths = {"prompt_lookup_max": max_ngram, "prompt_lookup_min": min_ngram}
         own: dict[str, Any] = {"model": model} if self.needs else lengths
         return {"method": self.vllm, "num_speculative_tokens": k2 - 1, **own}
@@ -96,7 +96,7 @@ OF_VLLM: Final[Mapping[str, Terms]] = {terms.vllm: terms for terms in VOCABULARY
 OF_CATALOGUE: Final[Mapping[str, Terms]] = {
     terms.catalogue: terms for terms in VOCABULARY if terms.catalogue and terms.torch
 }
-"""Catalogue name to its terms; of the two kinds of EAGLE heads, the first, which all engines have."""
+"""Catalogue name -> its names elsewhere; for the two kinds of EAGLE heads the first, which all engines have."""
 
 OF_ENGINES: Final[Mapping[str, str]] = {
     "ngram": "prompt-lookup",
@@ -105,7 +105,7 @@ OF_ENGINES: Final[Mapping[str, str]] = {
     "eagle3": "eagle",
     "mtp": "eagle",
 }
-"""Methods of the token level as engines call them, to their names in the catalogue: heads draft alike there."""
+"""Engines' names of token-level methods -> names in the catalogue, which has a single method for all heads."""
 
 _NO_CURVE: Final = "no acceptance by position has been published that a prior could be fitted to"
 UNPLANNED: Final[Mapping[str, str]] = {
@@ -115,11 +115,11 @@ UNPLANNED: Final[Mapping[str, str]] = {
     "medusa": "trees of independent heads are not modelled",
     "mlp_speculator": _NO_CURVE,
 }
-"""Methods that engines have and plans from names do not consider, and why."""
+"""Methods of engines that plans from names do not consider -> reason."""
 
 
 def engines_name(typed: str) -> str:
-    """Return how engines call a method of the token level, whichever common spelling was typed.
+    """Return the engines' name of a token-level method, given any common spelling.
 
     Raises
     ------
@@ -136,11 +136,11 @@ def engines_name(typed: str) -> str:
 
 
 def catalogue_name(typed: str) -> str:
-    """Return the name in the catalogue of what engines may call otherwise; other names as they are.
+    """Return the catalogue's name of a method given by an engine's name; other names are returned unchanged.
 
     Raises
     ------
-    ParameterError : a method that engines have and plans do not consider, with the reason.
+    ParameterError : a method of engines that plans do not consider, with the reason.
 
     >>> catalogue_name("mtp"), catalogue_name("lr-async")
     ('eagle', 'lr-async')
@@ -161,17 +161,17 @@ _SPELLINGS: Final[Mapping[str, str]] = {
 
 
 def parsed_settings(text: str) -> list[dict[str, Any]]:
-    """Read vLLM's settings of several engines, a JSON list of objects; an empty text is an empty list.
+    """Parse vLLM's settings of several engines, a JSON list of objects; an empty text is an empty list.
 
     Raises
     ------
-    ParameterError : it is something else.
+    ParameterError : not a list of objects.
     """
     try:
-        found = parse_json(text or "[]", "-")
+        settings = parse_json(text or "[]", "-")
     except SchemaError as error:
         why = str(error).removeprefix("-: ").removeprefix("not JSON: ")
         raise ParameterError("speculative", text, f"must be JSON: {why}") from None
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+    if not isinstance(settings, list) or not all(isinstance(one, dict) for one in settings):
         raise ParameterError("speculative", text, "must be a list of objects")
-    return found
+    return settings

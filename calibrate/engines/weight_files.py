@@ -14,15 +14,15 @@ __all__ = ["weight_header"]
 
 _MOST_BYTES: Final = 2**50
 _MOST_HEADER: Final = 100 * 2**20
-"""Bytes; what the format's own library reads."""
+"""Largest header, bytes: the limit of the format's own library."""
 
 
 def weight_header(path: Path) -> dict[str, Any]:
-    """Return the header of a file by name of tensor, without the file's own notes.
+    """Return the header of a file by name of tensor, without the file's metadata.
 
     Raises
     ------
-    SchemaError : it cannot be read, or has another size than its header says.
+    SchemaError : it cannot be read, or its size differs from the header's.
     """
     with opened(path, "weights", most_bytes=_MOST_BYTES) as file:
         size = file.seek(0, 2)

@@ -1,4 +1,4 @@
-"""What an engine did: its iterations, its passes over drafts, and its prefills, each a record of its own."""
+"""Records of an engine's work: iterations, passes over drafts, and prefills."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Iteration:
     Attributes
     ----------
     batch, context : sequences decoded, and cached tokens of all of them.
-    seconds, ended_s : how long it took, and when it ended, s on the machine's monotonic clock.
+    seconds, ended_s : duration, s, and end, s on the machine's monotonic clock.
     """
 
     batch: int
@@ -36,10 +36,10 @@ class Pass:
     Attributes
     ----------
     batch, context : sequences decoded, and cached tokens of all of them.
-    rows : new tokens computed for all of them; each sequence gets as many as the longest draft asks for.
-    tokens : tokens that it led to, of all of them.
-    seconds, drafting_s : how long it took, and how much of that went into drafting.
-    ended_s : when it ended, s on the machine's monotonic clock.
+    rows : new tokens computed for all of them; each sequence has as many rows as the longest draft needs.
+    tokens : tokens committed, for all of them.
+    seconds, drafting_s : duration, and the part of it for drafting, s.
+    ended_s : end, s on the machine's monotonic clock.
     """
 
     batch: int
@@ -52,21 +52,21 @@ class Pass:
 
     @classmethod
     def without_draft(cls, plain: Iteration) -> Self:
-        """Return an iteration of an engine that speculates, but found nothing to draft, as a pass."""
+        """Return a pass without a draft, from an iteration of an engine that speculates."""
         n = plain.batch
         return cls(n, plain.context, rows=n, tokens=n, seconds=plain.seconds, drafting_s=0.0, ended_s=plain.ended_s)
 
 
 @dataclass(frozen=True, slots=True)
 class Prefill:
-    """The reading of a request's prompt.
+    """The prefill of a request.
 
     Attributes
     ----------
-    tokens, cached : prompt tokens computed, and prompt tokens that the cache held.
-    seconds, ended_s : how long it took, and when it ended, s on the machine's monotonic clock.
-    together : prompts that the same pass read; ``seconds`` is then its share.
-    beside : sequences that decoded in the same pass; ``seconds`` is then what it took longer for the prompts.
+    tokens, cached : prompt tokens computed, and prompt tokens that were cached.
+    seconds, ended_s : duration, s, and end, s on the machine's monotonic clock.
+    together : prompts that the same pass read; ``seconds`` is the time of the pass / this number.
+    beside : sequences that decoded in the same pass; if > 0, ``seconds`` is the time that the prompts added to it.
     """
 
     tokens: int
@@ -82,16 +82,16 @@ _KINDS: Final[Mapping[str, type[Any]]] = {"iterations": Iteration, "passes": Pas
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineStatistics:
-    """What an engine spent its time on, since its start or the last time this was read with ``clear``; oldest first."""
+    """Work of an engine since its start or the last reading with ``clear``; oldest first."""
 
     iterations: tuple[Iteration, ...] = ()
     passes: tuple[Pass, ...] = ()
     prefills: tuple[Prefill, ...] = ()
     n_aborted_tokens: int = 0
-    """Tokens drawn for requests that were then aborted."""
+    """Tokens generated for requests that were then aborted."""
 
     def with_speculating(self, others: Iterable[EngineStatistics]) -> EngineStatistics:
-        """Return this and what engines did that speculate for it: what they decoded are passes, drafted or not."""
+        """Return this work and that of engines that speculate for it, whose iterations count as passes."""
         parts = (self, *others)
         passes = [(*part.passes, *map(Pass.without_draft, part.iterations)) for part in parts[1:]]
         return replace(
@@ -102,7 +102,7 @@ class EngineStatistics:
         )
 
     def busy_spans(self) -> list[tuple[float, float]]:
-        """Return from when to when the engine worked, s on the monotonic clock, in order and apart."""
+        """Return the disjoint time spans (from, to) in which the engine worked, s on the monotonic clock, in order."""
         done: tuple[Iteration | Pass | Prefill, ...] = (*self.iterations, *self.passes, *self.prefills)
         return united((entry.ended_s - entry.seconds, entry.ended_s) for entry in done)
 
@@ -119,7 +119,7 @@ class EngineStatistics:
 
 
 class WorkLog:
-    """Keeps the latest of what an engine does; the attributes are those of `EngineStatistics`."""
+    """Records the latest work of an engine; the attributes are those of `EngineStatistics`."""
 
     def __init__(self) -> None:
         self.iterations: deque[Iteration] = deque(maxlen=_KEPT)
@@ -128,7 +128,7 @@ class WorkLog:
         self.n_aborted_tokens = 0
 
     def statistics(self, *, clear: bool) -> EngineStatistics:
-        """Return what was done since the start or the last clearing; ``clear`` starts afresh."""
+        """Return the work since the start or the last clearing; ``clear`` empties the records."""
         records = {name: tuple(getattr(self, name)) for name in _KINDS}
         statistics = EngineStatistics(**records, n_aborted_tokens=self.n_aborted_tokens)
         if clear:
@@ -143,7 +143,7 @@ def _names(kind: type[Any]) -> list[str]:
 
 
 def united(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Join spans (from, to) that touch; return them in order.
+    """Join spans (from, to) that overlap or touch; return them in order.
 
     >>> united([(3.0, 4.0), (0.0, 1.0), (1.0, 2.0)])
     [(0.0, 2.0), (3.0, 4.0)]

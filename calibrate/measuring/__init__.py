@@ -1,1 +1,1 @@
-"""Measuring a set of models: timings, answers, and when enough is known."""
+"""Measurement of a set of models: timings, answers, and the rule that stops it."""

@@ -1,4 +1,4 @@
-"""Measuring an answer: both models' steps along one trajectory, and what everybody who judges says about them."""
+"""Measurement of an answer: both models' steps along one trajectory, and all verdicts and scores of them."""
 
 from __future__ import annotations
 
@@ -42,24 +42,24 @@ __all__ = [
 ]
 
 _RECENT: Final = 64
-"""Operations before a request among which its engine may still be busy with some."""
+"""Number of operations before a request that are checked for overlap with it on the same engine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inspection:
-    """What is found out about the drafts of a position, so that the same answers predict other methods too."""
+    """Verdicts and scores to record for the drafts of a position, so that the answers predict other methods too."""
 
     drafts: int = 1
-    """Drafts per position, >= 0; the first one decides. 0: there is no draft model to ask."""
+    """Drafts per position, >= 0; the first one may be committed. 0: there is no draft model."""
 
     verifiers: tuple[str, ...] = (GATE, EXACT)
-    """Verifiers that see every draft besides the judge."""
+    """Verifiers that see every draft, in addition to the judge."""
 
     scorers: tuple[str, ...] = ()
     """Roles that score every draft."""
 
     chooser: bool = False
-    """Whether the chooser is asked about the drafts of a position, all at once."""
+    """Whether the chooser selects one of the drafts of a position, in a single request."""
 
     beams: int = 0
     """Candidates per position and model of a further answer, for methods that choose among them; 0: no such answer."""
@@ -71,21 +71,21 @@ class Inspection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredAnswer:
-    """The record of an answer, and what was measured with it but belongs elsewhere."""
+    """The record of an answer, and measurements that other parts of a profile hold."""
 
     record: RecordedAnswer
 
     token_ids: tuple[tuple[int, ...], tuple[int, ...]] | None
-    """Token ids of prompt and target answer, where the engine tells them (for n-gram statistics)."""
+    """Token ids of prompt and target answer, if the engine reports them (for n-gram statistics)."""
 
     role_seconds: dict[str, list[float]]
-    """Times of verdicts by roles that run on no engine, s."""
+    """Times of verdicts by roles without an engine, s."""
 
 
 def outside_seconds(session: WallSession, clock: WallClock) -> dict[str, list[float]]:
-    """Seconds that requests spent outside their engines, by role: round trip less engine time.
+    """Seconds that requests spent outside their engines, by role: round trip - engine time.
 
-    Requests that began while their engine was busy with another are left out: part of their wait is for that.
+    Requests that began while their engine was busy with another one are excluded: they wait for that one too.
     """
     seconds: dict[str, list[float]] = {}
     for i, o in enumerate(session.operations):
@@ -108,17 +108,17 @@ async def measure_answer(
     *,
     apart: bool = True,
 ) -> MeasuredAnswer:
-    """Answer one problem twice: by the target's own steps, and by lookahead reasoning, each position by both models.
+    """Answer a problem twice: by plain decoding, and by lookahead reasoning with both models at each position.
 
-    Where somebody scores steps, the draft answers it by its own steps, too.
+    With scorers, the draft model generates an answer without the target, too.
 
     Parameters
     ----------
-    clock : real engines.
-    problem : what to answer.
+    clock : wall clock with real engines.
+    problem : the question.
     truth : ground truth of the task, if it has one.
-    inspection : what to find out about each draft; nothing by default.
-    apart : whether nothing is to be found in a cache of what was read before; not while other answers are made.
+    inspection : verdicts and scores to record for each draft; none by default.
+    apart : whether prefix caches are emptied before each answer; not possible during concurrent answers.
 
     Raises
     ------
@@ -128,16 +128,20 @@ async def measure_answer(
     await fresh()
     root = await clock.root(problem.prompt)
     baseline = await clock.run(autoregressive(root), stream=problem.name)
-    asked = inspection if inspection is not None else Inspection(verifiers=())
-    if asked.drafts == 0:
+    inspection = inspection if inspection is not None else Inspection(verifiers=())
+    if inspection.drafts == 0:
         return _of_target(root, problem, baseline, truth, clock)
     procedure = paired_trajectory(
-        root, drafts=asked.drafts, verifiers=asked.verifiers, scorers=asked.scorers, chooser=asked.chooser
+        root,
+        drafts=inspection.drafts,
+        verifiers=inspection.verifiers,
+        scorers=inspection.scorers,
+        chooser=inspection.chooser,
     )
     await fresh()
     paired = await clock.run(procedure, stream=problem.name)
     await fresh()
-    draft_answer = await _draft_answer(clock, root, problem, truth, asked.scorers)
+    draft_answer = await _draft_answer(clock, root, problem, truth, inspection.scorers)
     record = RecordedAnswer(
         problem=problem.name,
         prompt_tokens=root.n_tokens,
@@ -161,10 +165,10 @@ async def _nothing() -> None:
 async def seconds_in_company(
     clock: WallClock, problem: Problem, inspection: Inspection, role: str = EMBEDDING
 ) -> list[float]:
-    """Seconds of verdicts by a role that runs on no engine, while the target writes the next step; none if not asked.
+    """Seconds of verdicts by a role without an engine while the target writes the next step; none if not inspected.
 
-    That is how Lookahead Reasoning meets it. An encoder reads its weights from the memory that the target reads from:
-    alone, as `measure_answer` asks for it, it took 0.88 of the time (101 verdicts, standard error 0.04).
+    In Lookahead Reasoning the two run concurrently. An encoder shares memory bandwidth with the target: in
+    `measure_answer`, where the target is idle, it took 0.88 of the time (101 verdicts, standard error 0.04).
     """
     if role not in inspection.verifiers:
         return []
@@ -177,8 +181,8 @@ async def seconds_in_company(
 def undelayed_seconds(operations: Sequence[Operation], role: str, processor: str = DRAFT) -> list[float]:
     """Seconds of a role's operations that shared their processor neither with each other nor with role ``processor``.
 
-    Sharing is simulated: what it takes must not be in the seconds too. Nor must the end of an abandoned operation,
-    which may have gone on working.
+    Sharing is simulated, so the seconds must not include its effect, nor that of a cancelled operation, which may have
+    continued to run.
     """
     own = [o for o in operations if o.role == role]
     there = [*own, *(o for o in operations if o.role == processor)]
@@ -193,14 +197,14 @@ def undelayed_seconds(operations: Sequence[Operation], role: str, processor: str
 
 
 def _apart(one: Operation, other: Operation) -> bool:
-    """Whether two operations were never under way at the same time; one that has not ended still is."""
+    """Whether two operations did not overlap; an operation that has not ended is still running."""
     return one.finished <= other.started or 0.0 <= other.finished <= one.started
 
 
 def _of_target(
     root: Step, problem: Problem, baseline: WallSession, truth: Truth | None, clock: WallClock
 ) -> MeasuredAnswer:
-    """The target's own answer, where no draft is asked."""
+    """The answer of plain decoding, where there is no draft model."""
     record = RecordedAnswer(
         problem=problem.name,
         prompt_tokens=root.n_tokens,
@@ -214,7 +218,7 @@ def _of_target(
 async def _draft_answer(
     clock: WallClock, root: Step, problem: Problem, truth: Truth | None, scorers: Sequence[str]
 ) -> list[Generated]:
-    """The draft's own answer with the scores of its steps; nothing where nobody scores."""
+    """An answer of the draft without the target, with scores of its steps; None without scorers."""
     if not scorers:
         return []
     session = await clock.run(draft_trajectory(root, scorers=scorers), stream=problem.name)
@@ -261,14 +265,14 @@ def _step_records(session: WallSession, problem: Problem, truth: Truth | None) -
 
 @dataclass(frozen=True, slots=True)
 class _Opinion:
-    """What a verifier, scorer or chooser said about a step, besides the judge's verdict on the first draft."""
+    """A verdict or score of a step, other than the judge's verdict on the first draft."""
 
     role: str
     score: float
-    """In the role's unit; of a verdict without a score 1 if it accepted, else 0."""
+    """Score in the role's unit; for a verdict without a score 1 if it accepted, else 0."""
 
     accepted: bool | None = None
-    """The judge's verdict; None of all others."""
+    """The judge's verdict; None for other roles."""
 
 
 def _opinions(session: WallSession) -> dict[int, list[_Opinion]]:
@@ -293,7 +297,7 @@ def _of_verdict(o: Verify) -> _Opinion:
 def _draft_record(
     draft: Generate, problem: Problem, truth: Truth | None, before: Sequence[Step], opinions: dict[int, list[_Opinion]]
 ) -> Generated:
-    """The record of a draft, with what others than the deciding judge said about it."""
+    """The record of a draft, with verdicts and scores other than the judge's decision."""
     said = opinions.get(id(draft.result), [])
     accepted = next((opinion.accepted for opinion in said if opinion.accepted is not None), None)
     scores = {opinion.role: opinion.score for opinion in said}
@@ -326,7 +330,7 @@ def _generated(operation: Operation, problem: Problem, truth: Truth | None, befo
 def _token_ids(
     clock: WallClock, problem: Problem, session: WallSession
 ) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """Prompt and answer as the target's token ids; None where the engine does not tell them."""
+    """Prompt and answer as the target's token ids; None if the engine does not report them."""
     answer = [step.payload.token_ids for step in session.committed]
     prompt = clock.backend(TARGET).encode(problem.prompt)
     if prompt is None or any(part is None for part in answer):

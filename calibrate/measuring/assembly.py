@@ -1,4 +1,4 @@
-"""From the journal of a calibration to a profile: pieces put together, warm-ups set apart, and where they come from."""
+"""Assembly of a profile from the journal of a calibration: finished pieces, warm-ups separately, and provenance."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ def assemble(
     n_answers: int,
     n_rounds: int,
 ) -> Profile:
-    """Put a profile together.
+    """Assemble a profile.
 
     Parameters
     ----------
-    plan : what was to be measured.
+    plan : plan of the measurement.
     journal : the finished pieces.
-    engines : name to engine, as the models opened them.
-    placement : role to name of its engine.
-    stamp : fields of the provenance that the models know.
-    n_answers, n_rounds : how many answers and rounds of timing to take, from the first on.
+    engines : name -> engine, as the models opened them.
+    placement : role -> name of its engine.
+    stamp : fields of the provenance that the models provide.
+    n_answers, n_rounds : answers and rounds of timing to include, from the first on.
     """
     answers = [journal[f"answer:{problem.name}"] for problem in plan.problems[:n_answers]]
     texts = kept_texts(journal, plan.texts)
@@ -85,10 +85,10 @@ def assemble(
 
 
 def _role_seconds(answers: Sequence[Any]) -> dict[str, list[float]]:
-    """Times of verdicts by roles that run on no engine, s; of embeddings in company, if any of them was undelayed."""
-    in_company = [seconds for answer in answers for seconds in answer.get("embedding_seconds", ())]
-    alone = _merged([answer["role_seconds"] for answer in answers])
-    return {**alone, EMBEDDING: in_company} if in_company else alone
+    """Times of verdicts by roles without an engine, s; of embeddings during target steps, if there are any."""
+    concurrent = [seconds for answer in answers for seconds in answer.get("embedding_seconds", ())]
+    times = _merged([answer["role_seconds"] for answer in answers])
+    return {**times, EMBEDDING: concurrent} if concurrent else times
 
 
 def _rounds(journal: Journal, name: str, n: int) -> list[EngineRecord]:
@@ -96,7 +96,7 @@ def _rounds(journal: Journal, name: str, n: int) -> list[EngineRecord]:
 
 
 def _engine_record(name: str, rounds: Sequence[EngineRecord], answers: Sequence[Any]) -> tuple[EngineRecord, int]:
-    """All rounds of an engine's timing, its work on the answers, and how many samples went to the warm-up."""
+    """All timing rounds of an engine, its work on the answers, and the number of samples in the warm-up."""
     decode = [sample for timed in rounds for sample in timed.decode]
     n_slow = _warm_up(decode, len(rounds[0].decode))
     record = EngineRecord(
@@ -116,9 +116,9 @@ def _engine_record(name: str, rounds: Sequence[EngineRecord], answers: Sequence[
 
 
 def _warm_up(decode: Sequence[DecodeSample], n_first: int) -> int:
-    """Leading samples of the first round that were still slow, each measured by its cell's median; none of the rest.
+    """Number of leading samples of the first round that were still slow, relative to the median of their cells.
 
-    The first sample of every cell stays: a cost model needs it more than the last slow one hurts.
+    The first sample of every cell is kept: a cost model needs it, even if it is slow.
     """
     cells: dict[tuple[int, int, int], list[float]] = defaultdict(list)
     keys = [(sample.tokens, sample.batch, sample.context // 64) for sample in decode]

@@ -1,10 +1,10 @@
-"""A calibration from beginning to end: what is measured in which order, and kept as it is finished.
+"""A calibration from beginning to end: order of the measurements, and their journal.
 
 A journal next to the output holds every finished piece (see `calibrate.record.journal`). Timing rounds are spread
-between the answers, and so are sentinels, one small piece of work repeated, which tell how steady the machine was. A
-piece that a server breaks off is made again as a whole, so that nothing is lost and nothing counted twice. With a
-stopping rule (`calibrate.measuring.stopping`) the calibration looks at its precision now and then, and goes on until it
-is good enough. What is measured at all is said by `calibrate.measuring.plan`.
+between the answers, and so are sentinels, a small fixed workload whose times show how steady the machine was. A piece
+that a server breaks off is measured again as a whole, so that nothing is lost or counted twice. With a stopping rule
+(`calibrate.measuring.stopping`) the calibration evaluates its precision at scheduled looks, and stops when it is
+reached. The contents of the measurement are defined in `calibrate.measuring.plan`.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ _RUNS: Final[Mapping[Use, Sequence[Callable[[Step], Algorithm]]]] = {
     "plain": (autoregressive,),
     "steps": tuple(partial(lookahead_async, k1=k1) for k1 in (1, 2, 4)),
 }
-"""Algorithms that show what engines take in a use, from answer to answer in turns; beams are surveyed."""
+"""Use -> algorithms that are run in turns, an answer each, to time engines in that use; ``beams`` has a survey."""
 
 FIRST_WAIT_S: Final = 0.5
-"""Before a part is tried again, s; doubled for each trial after it, up to:"""
+"""Wait before a part is tried again, s; doubled for each further trial, up to:"""
 
 LONGEST_WAIT_S: Final = 8.0
 _SENTINEL: Final[dict[str, Any]] = {
@@ -61,24 +61,24 @@ _SENTINEL: Final[dict[str, Any]] = {
     "k2": 1,
     "rounds": 1,
 }
-"""What a sentinel measures, as `MeasureOptions`."""
+"""Workload of a sentinel, as `MeasureOptions`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """How far a calibration is."""
+    """Progress of a calibration."""
 
     done: int
-    """Finished parts, those of earlier sittings included."""
+    """Finished parts, including those of earlier runs."""
 
     n_parts: int
-    """Parts until the end, as far as is known."""
+    """Estimated number of parts in all."""
 
     seconds_left: float | None
     """Estimated time left, s; None before anything was timed."""
 
     last_look: LookOutcome | None
-    """What the latest look at the precision said."""
+    """Outcome of the latest look at the precision."""
 
 
 async def calibrate_models(
@@ -89,19 +89,19 @@ async def calibrate_models(
     precision: Callable[[Profile], Precision] | None = None,
     watch: Callable[[Status], None] = lambda status: None,
 ) -> Profile:
-    """Measure a set of models; what the journal holds already is not measured again.
+    """Measure a set of models; pieces that are in the journal are not measured again.
 
     Parameters
     ----------
-    plan : what to measure.
-    journal_path : where finished pieces are kept; the file is left behind for the caller to remove.
+    plan : plan of the measurement.
+    journal_path : file of the finished pieces; the caller has to remove it.
     progress : called with a description when a part is done, ``plan.n_parts`` times in all without a stopping rule.
-    precision : what a profile of everything measured so far says about the planned speedup; for a stopping rule.
-    watch : called with the state of things after every part.
+    precision : returns the precision of the planned speedup by a profile of all pieces so far; for a stopping rule.
+    watch : called with the `Status` after every part.
 
     Raises
     ------
-    CalibrationError : an engine failed; what was finished is in the journal. Or the journal cannot be written.
+    CalibrationError : an engine failed (finished pieces are in the journal), or the journal cannot be written.
     SchemaError : the journal belongs to a measurement with other settings.
     ParameterError : a stopping rule without ``precision``.
     """
@@ -117,7 +117,7 @@ async def calibrate_models(
 
 
 class _Sitting:
-    """One sitting of a calibration: the engines are open, and pieces go to the journal one by one."""
+    """One run of a calibration: the engines are open, and pieces are added to the journal one by one."""
 
     def __init__(
         self,
@@ -130,7 +130,8 @@ class _Sitting:
     ) -> None:
         self.plan = plan
         self.engines: dict[str, Any] = {}
-        homes = {role: roles.get(role, roles[TARGET]) for role in (TARGET, DRAFT, JUDGE)}  # a target may be alone
+        # Roles without an engine, as without a draft, use the target's.
+        homes = {role: roles.get(role, roles[TARGET]) for role in (TARGET, DRAFT, JUDGE)}
         for role, home in homes.items():
             if not any(engine is home for engine in self.engines.values()):
                 self.engines[role] = home
@@ -150,14 +151,14 @@ class _Sitting:
         self._last_look: LookOutcome | None = None
 
     async def warm_up(self) -> None:
-        """Get the engines over their first, slow work."""
+        """Warm up the engines."""
         for name, engine in self.engines.items():
             warm_up = partial(self.plan.models.warm_up, engine, self.plan.warm_up_s)
             self._warmups[name] = await self._patiently(warm_up)
             self._step(f"{name}: warm-up")
 
     async def measure(self, precision: Callable[[Profile], Precision] | None) -> list[str]:
-        """Measure everything, or until the stopping rule is content; return what is to be noted about that."""
+        """Measure everything, or until the stopping rule ends it; return notes on the end for the profile."""
         rule, n_answers, n_rounds, n_looks = self.plan.stopping, self.plan.n_answers, self.plan.n_rounds, 0
         await self._texts()
         if rule is None or precision is None:
@@ -176,20 +177,20 @@ class _Sitting:
             )
             self._last_look = outcome
             if outcome.reason:
-                return [rule.told(outcome, n_looks)]
+                return [rule.summary(outcome, n_looks)]
             n_answers, n_rounds = self._decided(n_looks, following.n_answers, following.n_rounds)
             self._n_parts += n_answers - self.n_answers + (n_rounds - self.n_rounds) * self.plan.parts_per_round
             self._watch(self._status())
 
     def _precision(self, of_profile: Callable[[Profile], Precision], n_looks: int) -> Precision:
-        """The precision at a look; a look that was made before counts as it was seen then."""
+        """The precision at a look; a look of an earlier run is read from the journal."""
         key = f"look:{n_looks}"
         if key not in self._journal:
             self._journal.add(key, asdict(of_profile(self.profile({}))))
         return Precision(**self._journal[key])
 
     def _decided(self, n_looks: int, n_answers: int, n_rounds: int) -> tuple[int, int]:
-        """What comes after a look; what was decided before an interruption stands."""
+        """The next counts of answers and rounds after a look; decisions of an earlier run are kept."""
         key = f"after look:{n_looks}"
         if key not in self._journal:
             self._journal.add(key, [n_answers, n_rounds])
@@ -197,7 +198,7 @@ class _Sitting:
         return int(answers), int(rounds)
 
     async def _block(self, n_answers: int, n_rounds: int) -> None:
-        """Go on to so many answers and rounds of timing, these spread evenly between those."""
+        """Measure up to these numbers of answers and timing rounds, with the rounds spread evenly between answers."""
         first, n = self.n_answers, n_answers - self.n_answers
         rounds = range(self.n_rounds, n_rounds)
         for i, number in enumerate(rounds or (None,)):
@@ -208,12 +209,12 @@ class _Sitting:
                 await self._answer(index)
 
     async def _texts(self) -> None:
-        """The answers that are not timed: before the others, so that looks at the precision know them."""
+        """Generate the answers that are not timed; first, so that looks at the precision include them."""
         measured = partial(measure_texts, self._clock, self.plan.texts, self._journal, truth=self.plan.truth)
         await measured(inspection=self.plan.models.inspection(), patiently=self._patiently, progress=self._step)
 
     async def _round(self, number: int) -> None:
-        """One round of timing all engines; the first one keeps the warm-up."""
+        """Run a round of timing all engines; the first round records the warm-up."""
         started, new, options = time.monotonic(), False, self.plan.options_of_round(number)
         for name, engine in self.engines.items():
             key = f"engine:{name}:{number}"
@@ -231,16 +232,16 @@ class _Sitting:
             self._seconds["round"].append(time.monotonic() - started)
 
     async def _timing(self, name: str, engine: Any, options: MeasureOptions) -> EngineRecord:
-        told = 0
+        reported = 0
 
         async def once() -> EngineRecord:
             seen = 0
 
             def step(part: str) -> None:
-                nonlocal seen, told
+                nonlocal seen, reported
                 seen += 1
-                if seen > told:  # a round that is tried again makes no progress until it is where it was
-                    told = seen
+                if seen > reported:  # a repeated round reports only parts not reported before
+                    reported = seen
                     self._step(part)
 
             return await self.plan.models.time_engine(engine, options, warmup=self._warmups[name], progress=step)
@@ -258,11 +259,11 @@ class _Sitting:
         self._step(problem.name)
 
     async def _measured(self, problem: Problem, index: int) -> dict[str, Any]:
-        """An answer as it goes to the journal, with a sentinel of every engine before it."""
+        """The journal entry of an answer, with a sentinel of every engine before it."""
         models = self.plan.models
         sentinels = {name: await self._sentinel(name, engine, index) for name, engine in self.engines.items()}
         answer = await measure_answer(self._clock, problem, self.plan.truth, models.inspection())
-        await work_done(self.engines)  # what they did before is not the survey's
+        await work_done(self.engines)  # clears the work before the survey
         surveyed = await measure_beams(self._clock, problem, self.plan.truth, width=models.inspection().beams)
         surveying = await work_done(self.engines) if surveyed.records else {}
         groups = {name: surveyed.as_groups(name, work) for name, work in surveying.items()}
@@ -280,9 +281,9 @@ class _Sitting:
     async def _run_as_used(
         self, problem: Problem, index: int
     ) -> tuple[dict[Use, Mapping[str, InUse]], dict[str, dict[str, Any]]]:
-        """Answer as the engines will be used, in an order drawn anew; return their work by use, and token answers.
+        """Answer a problem once per use of the engines, in random order; return their work by use, and token answers.
 
-        What runs just before a run leaves its traces in caches, so that a fixed order would favour some.
+        The previous run affects caches, so that a fixed order would favour some runs.
         """
         uses = [use for use in _RUNS if use == "plain" or self.plan.models.inspection().drafts]
         runs: list[Use | TokenSetting] = [*uses, *(self.plan.token if self.plan.takes_token_answer(index) else ())]
@@ -301,7 +302,7 @@ class _Sitting:
         return work, token_answers
 
     async def _work_of_run(self, problem: Problem, make: Callable[[Step], Algorithm]) -> Mapping[str, InUse]:
-        """What each engine does while an algorithm runs."""
+        """The work of each engine while an algorithm runs."""
         clock = self._clock
         await clock.fresh()
         root = await clock.root(problem.prompt)
@@ -314,7 +315,7 @@ class _Sitting:
         return await work_done(self.engines, outside)
 
     async def _sentinel(self, name: str, engine: Any, index: int) -> tuple[float, float]:
-        """Moment and duration of the same work as always, its prompt apart."""
+        """Moment and duration of a sentinel; only its prompt differs from others."""
         options = replace(self.plan.engine, **_SENTINEL, seed=self.plan.engine.seed + 1_000_003 * (index + 1))
         record = await self.plan.models.time_engine(
             engine, options, warmup=self._warmups[name], progress=lambda part: None
@@ -322,7 +323,7 @@ class _Sitting:
         return time.time(), median(sample.seconds for sample in record.decode if sample.tokens == 1)
 
     async def _patiently(self, once: Callable[[], Awaitable[T]]) -> T:
-        """Make a piece; again from its beginning where a server broke it off in a way that may pass."""
+        """Measure a piece; repeat it from its beginning after a transient error of a server."""
         wait, first = FIRST_WAIT_S, None
         while True:
             try:
@@ -336,7 +337,7 @@ class _Sitting:
             wait = min(2.0 * wait, LONGEST_WAIT_S)
 
     def profile(self, stamp: dict[str, Any]) -> Profile:
-        """Everything measured so far as a profile."""
+        """All measurements so far as a profile."""
         return assemble(
             self.plan,
             self._journal,
@@ -348,7 +349,7 @@ class _Sitting:
         )
 
     def notes(self) -> list[str]:
-        """What happened in this sitting that a reader must know."""
+        """Notes on this run for the profile."""
         if not self._n_repeated:
             return []
         return [f"{self._n_repeated} parts were broken off by a server and measured again as a whole"]
@@ -363,7 +364,7 @@ class _Sitting:
         return Status(done=self._done, n_parts=n_parts, seconds_left=self._left(), last_look=self._last_look)
 
     def _left(self) -> float | None:
-        """Time until the next look, s, and what the latest one expected after it."""
+        """Estimated time until the end, s: until the next look, or the latest look's estimate if that is longer."""
         answers, rounds = self._seconds["answer"], self._seconds["round"]
         if not answers or not rounds:
             return None
@@ -377,7 +378,7 @@ class _Sitting:
         return max(seconds, self._last_look.seconds_left if self._last_look is not None else 0.0)
 
     def _mean_seconds(self, what: str) -> float:
-        """Mean seconds of an answer or a round in this sitting; a second before the first is measured."""
+        """Mean seconds of an answer or a round in this run; 1 s before the first is measured."""
         seconds: Sequence[float] = self._seconds[what]
         return max(sum(seconds) / len(seconds), 1e-6) if seconds else 1.0
 
@@ -387,7 +388,7 @@ def _dumped(work: Mapping[str, InUse]) -> dict[str, Any]:
 
 
 def _may_pass(error: BaseException | None) -> bool:
-    """Whether something behind an error says of itself that trying again may help."""
+    """Whether an error or one of its causes is marked as transient, so that another trial may succeed."""
     while error is not None:
         if getattr(error, "transient", False):
             return True

@@ -1,8 +1,8 @@
-"""Measuring what test-time scaling methods meet: several candidates of both models at each position.
+"""Measurement of candidates for test-time scaling methods: several steps of both models at each position.
 
-The answer is written by the target's best rewarded candidates (`sim.algorithms.beams.surveyed_beams`). How long single
-candidates take is not used: it follows from the engines' timings by batch. How much the machine loses between groups of
-many requests is.
+The answer consists of the target's candidates with the highest reward (`sim.algorithms.beams.surveyed_beams`). Times of
+single candidates are not used: they follow from the engines' timings by batch. Recorded are the times of groups of
+requests, for the latency between them.
 """
 
 from __future__ import annotations
@@ -22,38 +22,38 @@ from sim.operations import DRAFT, STANDS_IN, TARGET, Generate, Operation, Score,
 __all__ = ["Surveyed", "measure_beams"]
 
 _DIGITS: Final = 6
-"""Decimals of a recorded score: a reward's noise is larger."""
+"""Decimals of a recorded score; the noise of a reward is larger."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surveyed:
-    """One surveyed answer."""
+    """An answer with candidates, and the work for it."""
 
     records: list[BeamStepRecord]
     """Its positions."""
 
     spans: Mapping[str, tuple[int, float]]
-    """Per engine (``target``, ``draft``): groups of requests sent all at once, and the seconds from first to last."""
+    """Per engine (``target``, ``draft``): groups of concurrent requests, and their seconds from first to last."""
 
     def as_groups(self, engine: str, work: InUse) -> InUse:
-        """Return what an engine did, its requests' latency being that of a group: its seconds less those of passes."""
+        """Return the work of an engine with request latencies of groups: seconds of the groups - seconds of passes."""
         n, seconds = self.spans.get(engine, (0, 0.0))
         return work.model_copy(update={"request": RequestSums(n, max(seconds - work.seconds, 0.0))})
 
 
 async def measure_beams(clock: WallClock, problem: Problem, truth: Truth | None = None, *, width: int) -> Surveyed:
-    """Answer a problem by surveying candidates.
+    """Answer a problem with candidates of both models at each position.
 
     Parameters
     ----------
-    clock : real engines; its scorers must know rewards and likelihoods.
-    problem : what to answer.
+    clock : wall clock with real engines; its scorers must include rewards and likelihoods.
+    problem : the question.
     truth : ground truth of the task, if it has one.
-    width : candidates per position and model, >= 1; 0 asks for nothing.
+    width : candidates per position and model, >= 1; 0: no answer.
 
     Raises
     ------
-    CalibrationError : an engine failed, or cannot tell likelihoods.
+    CalibrationError : an engine failed, or does not report likelihoods.
     """
     if not width:
         return Surveyed(records=[], spans={})

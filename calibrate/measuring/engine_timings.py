@@ -34,13 +34,13 @@ Answered = TypeVar("Answered")
 _PASS_BATCHES: Final = (1, 2, 4, 8, 16)
 
 _DRAFTING_BATCHES: Final = (1, 4, 16)
-"""Between them costs are interpolated."""
+"""Measured numbers of tokens per sequence; costs are interpolated between them."""
 
 _BETWEEN_S: Final = 0.05
-"""Between prefills that join a decoding sequence, s."""
+"""Wait between prefills that join a decoding sequence, s."""
 
 _APART: Final = 3
-"""Tokens by which the prompts of a batch differ in length: equal ones need no mask in attention, as answers do."""
+"""Difference of prompt lengths in a batch, tokens: equal lengths would need no mask in attention, unlike answers."""
 
 
 class MeasuredEngine(Backend, Reporting, Protocol):
@@ -49,7 +49,7 @@ class MeasuredEngine(Backend, Reporting, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasureOptions:
-    """How much to measure of an engine."""
+    """Batch sizes, lengths and repeats of an engine's timings."""
 
     batches: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 12, 16)
     """Batch sizes for iteration times; 1 must be among them."""
@@ -67,11 +67,11 @@ class MeasureOptions:
     """Prefills per length, each round."""
 
     k2: int = 16
-    """Largest number of tokens per sequence for the times of passes that verify a draft; 1 leaves them out."""
+    """Largest number of tokens per sequence for the times of passes that verify a draft; 1: no such passes."""
 
     rounds: int | None = None
-    """Rounds of timing, spread evenly between the answers: a machine that is slow for some seconds slows all alike.
-    None: as many as suit the number of answers (`calibrate.measuring.plan`)."""
+    """Rounds of timing, spread evenly between the answers, so that a slow phase of the machine affects all parts alike.
+    None: a number that depends on the number of answers (`calibrate.measuring.plan`)."""
 
     seed: int = 0
     """Seed of the random prompts."""
@@ -90,7 +90,7 @@ class MeasureOptions:
 
     @property
     def pass_batches(self) -> tuple[int, ...]:
-        """Batch sizes for the times of a token-level method's own passes, which take an engine more time each."""
+        """Batch sizes for the times of a token-level method's own passes: few, as each takes more time."""
         return tuple(sorted(set(self.batches) & set(_PASS_BATCHES)))
 
     @property
@@ -100,8 +100,8 @@ class MeasureOptions:
 
 
 async def warm_up(engine: MeasuredEngine, *, seconds: float = 1.0) -> EngineStatistics:
-    """Keep an engine busy until its first, slow iterations are over; return them (they are kept apart)."""
-    prompts = _prompts(engine, random.Random("warm-up"))  # other prompts than those to be timed
+    """Run requests until the first, slow iterations are over; return their statistics, recorded separately."""
+    prompts = _prompts(engine, random.Random("warm-up"))  # other prompts than the timed ones
     await engine.stats(clear=True)
     until = time.monotonic() + seconds
     while time.monotonic() < until:
@@ -118,18 +118,18 @@ async def measure_engine(
     warmup: EngineStatistics | None = None,
     progress: Callable[[str], None] = lambda part: None,
 ) -> EngineRecord:
-    """Measure iteration, prefill and request times of an engine that has nothing else to do.
+    """Measure iteration, prefill and request times of an engine without other work.
 
-    The batches are like those of answers: drawn as answers are, and of sequences that differ in length. Of a small
-    model, a draw takes as long as a third of the pass, and more so the more sequences there are.
+    The batches resemble those of answers: same sampling, and sequences of different length. For a small model, sampling
+    takes up to a third of the pass, and more with more sequences.
 
     Parameters
     ----------
     engine : the engine; warm.
     device : name of the processor that it runs on; engines of one device share it.
     options : batch sizes, contexts and repeats.
-    sampling : how the answers' tokens are drawn.
-    warmup : what `warm_up` returned, to be kept apart in the record.
+    sampling : sampling of the answers' tokens.
+    warmup : result of `warm_up`, recorded separately.
     progress : called with a description when a part is done, ``options.n_parts`` times.
 
     Raises
@@ -148,10 +148,10 @@ async def measure_engine(
             if options.k2 > 1 and engine.describe().get("speculates_per_request"):
                 drafting = [_drafting(next(prompts)(context), options.k2, sampling) for _ in range(batch)]
                 await asyncio.gather(*(engine.generate(request) for request in drafting))
-            told = await engine.stats(clear=True)
-            # While a batch forms or ends, fewer decode, and the engine is busy with those that come and go.
-            decode += [one for one in (*_decode_samples(told), *_pass_samples(told)) if one.batch == batch]
-            prefill += prefill_samples(told.prefills)
+            statistics = await engine.stats(clear=True)
+            # Iterations while a batch forms or ends are dropped: they have fewer sequences and other work.
+            decode += [one for one in (*_decode_samples(statistics), *_pass_samples(statistics)) if one.batch == batch]
+            prefill += prefill_samples(statistics.prefills)
             progress(f"{engine.name}: batch {batch}, context {context}")
     for n_tokens in options.prefills:
         for _ in range(options.repeats):
@@ -177,17 +177,17 @@ async def measure_engine(
 async def measure_drafting_passes(
     engine: MeasuredEngine, method: str, speculation: Speculation, options: MeasureOptions, sampling: Sampling = GREEDY
 ) -> list[DecodeSample]:
-    """Measure the passes of a method whose drafts a model writes, by batch size, drafting and verification included.
+    """Measure the passes of a method with a draft model or head, by batch size, including drafting and verification.
 
-    Both grow with the batch in their own ways, so that the passes of one sequence do not tell. Prompts are random: what
-    is drafted is seldom right, and costs as much. A batch's first pass reads the prompts once more, for the drafter,
-    and does not count.
+    Both grow with the batch in different ways, so that passes of one sequence are not enough. Prompts are random:
+    drafts are rarely right, but take as long. The first pass of a batch includes the drafter's prefill, and does not
+    count.
     """
     samples: list[DecodeSample] = []
     batches = [size for size in options.batches if size in _DRAFTING_BATCHES]
-    length = options.iterations // 2 + 2 * speculation.k2  # the last passes draft less than fits
+    length = options.iterations // 2 + 2 * speculation.k2  # the last passes have shorter drafts
     for context in options.contexts:
-        prompts = _prompts(engine, random.Random(f"drafting {context} {options.seed}"))  # those of every setting
+        prompts = _prompts(engine, random.Random(f"drafting {context} {options.seed}"))  # engines of all settings
         texts = [next(prompts)(context + _APART * i) for i in range(max(batches))]
         for batch in batches:
             requests = [request_of_length(text, length, sampling) for text in texts[:batch]]
@@ -199,36 +199,36 @@ async def measure_drafting_passes(
 async def measure_joining_prefills(
     engine: MeasuredEngine, options: MeasureOptions, sampling: Sampling = GREEDY
 ) -> list[PrefillSample]:
-    """Measure prefills while another sequence decodes, of an engine that does both in one pass; none of others."""
+    """Measure prefills while another sequence decodes, on an engine that does both in one pass; none on others."""
     prompts = _prompts(engine, random.Random(f"joining {options.seed}"))
     lengths = [n for n in options.prefills for _ in range(options.repeats)]
     requests = [request_of_length(next(prompts)(n), 1, sampling) for n in lengths]
     decoding = request_of_length(next(prompts)(32), 16 + 8 * len(requests), sampling)
     await engine.stats(clear=True)
     await ask_beside(asyncio.ensure_future(engine.generate(decoding)), requests, engine.generate)
-    told = await engine.stats(clear=True)
-    return [sample for sample in prefill_samples(told.prefills) if sample.beside]
+    statistics = await engine.stats(clear=True)
+    return [sample for sample in prefill_samples(statistics.prefills) if sample.beside]
 
 
 async def ask_beside(
-    company: asyncio.Future[Any], requests: Iterable[Request], ask: Callable[[Request], Awaitable[Answered]]
+    decoding: asyncio.Future[Any], requests: Iterable[Request], ask: Callable[[Request], Awaitable[Answered]]
 ) -> list[Answered]:
-    """Ask one request after the other while a sequence decodes, as long as it does; then end that."""
+    """Send ``requests`` one after the other while the request ``decoding`` runs; then cancel that."""
     answered = []
     try:
         for request in requests:
-            await asyncio.sleep(_BETWEEN_S)  # a pass or more without any prompt: what it takes is left out
-            if company.done():
+            await asyncio.sleep(_BETWEEN_S)  # at least a pass without a prompt
+            if decoding.done():
                 break
             answered.append(await ask(request))
     finally:
-        company.cancel()
-        await asyncio.gather(company, return_exceptions=True)
+        decoding.cancel()
+        await asyncio.gather(decoding, return_exceptions=True)
     return answered
 
 
 async def timed_passes(engine: MeasuredEngine, method: str, k2: int, requests: Sequence[Request]) -> list[DecodeSample]:
-    """Answer requests together; the passes in which every one of them had a full draft, drafting included."""
+    """Run concurrent requests; return the passes in which each of them had a full draft, drafting included."""
     batch = len(requests)
     await engine.stats(clear=True)
     await asyncio.gather(*map(engine.generate, requests))
@@ -241,19 +241,19 @@ async def timed_passes(engine: MeasuredEngine, method: str, k2: int, requests: S
 
 
 def _prompts(engine: Backend, rng: random.Random) -> Iterator[Callable[[int], tuple[int, ...]]]:
-    """Endless makers of random prompts: no two share a prefix, so that no cache helps."""
+    """Yield functions that make a random prompt of a length; no two share a prefix, so that no prefix cache helps."""
     vocabulary = int(engine.describe()["vocab_size"])
     while True:
         yield lambda n: tuple(rng.randrange(vocabulary) for _ in range(n))
 
 
 def request_of_length(prompt: Prompt, n_tokens: int, sampling: Sampling = GREEDY) -> Request:
-    """Return a request for exactly so many tokens."""
+    """Return a request that generates exactly ``n_tokens`` tokens."""
     return Request(prompt=prompt, max_tokens=n_tokens, stop=(), sampling=sampling, ignore_eos=True)
 
 
 def _drafting(prompt: tuple[int, ...], k2: int, sampling: Sampling) -> Request:
-    """A request whose passes take k2 tokens, k2 - 1 tokens, ... and 2: a draft never goes beyond the request's end."""
+    """A request whose passes compute k2, k2 - 1, ... and 2 tokens, as drafts are limited by the end of the request."""
     return replace(request_of_length(prompt, k2 + 1, sampling), speculation=Speculation(method="random", k2=k2))
 
 
@@ -268,7 +268,7 @@ def _decode_samples(statistics: EngineStatistics) -> list[DecodeSample]:
 
 
 def _pass_samples(statistics: EngineStatistics) -> list[DecodeSample]:
-    """Passes over drafts, without the drafting; of batches of equal sequences."""
+    """Times of passes over drafts, without drafting, for batches of sequences with equally long drafts."""
     return [
         DecodeSample(batch=p.batch, context=p.context, tokens=p.rows // p.batch, seconds=p.seconds - p.drafting_s)
         for p in statistics.passes
@@ -277,7 +277,7 @@ def _pass_samples(statistics: EngineStatistics) -> list[DecodeSample]:
 
 
 def prefill_samples(prefills: Iterable[Prefill]) -> list[PrefillSample]:
-    """Return prefills as a profile has them."""
+    """Return prefills as records of a profile."""
     return [
         PrefillSample(tokens=p.tokens, cached=p.cached, seconds=p.seconds, together=p.together, beside=p.beside)
         for p in prefills

@@ -1,4 +1,4 @@
-"""What engines did while answers were made: in sums, apart for the time in which another engine worked too."""
+"""Work of engines while answers are generated: sums, in all and for the time in which another engine worked too."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ class Reporting(Protocol):
 async def work_done(
     engines: Mapping[str, Reporting], outside: Mapping[str, Sequence[float]] | None = None
 ) -> dict[str, InUse]:
-    """Sum up what engines did since they were last asked.
+    """Sum up the work of engines since the last call.
 
     Parameters
     ----------
-    engines : by name; all that work at the same time on one machine, so that it can be told who had company.
-    outside : by name, the seconds that requests spent outside their engine, where that is known.
+    engines : name -> engine, for all engines of the machine, to determine when several worked at once.
+    outside : name -> seconds that requests spent outside their engine, where known.
 
     Raises
     ------
-    CalibrationError : an engine is gone.
+    CalibrationError : an engine has ended.
     """
     outside = outside or {}
     statistics = {name: await engine.stats(clear=True) for name, engine in engines.items()}
-    working = {name: told.busy_spans() for name, told in statistics.items()}
+    working = {name: stats.busy_spans() for name, stats in statistics.items()}
     work = {}
-    for name, told in statistics.items():
+    for name, stats in statistics.items():
         others = united(span for other, spans in working.items() if other != name for span in spans)
-        work[name] = _in_use(told, others, outside.get(name, ()))
+        work[name] = _in_use(stats, others, outside.get(name, ()))
     return work
 
 
@@ -62,9 +62,9 @@ def _in_use(statistics: EngineStatistics, others: Sequence[tuple[float, float]],
 
 
 def _after_a_rest(statistics: EngineStatistics) -> frozenset[float]:
-    """When those prefills ended with which the engine began after a rest; the first one counts as such.
+    """End times of the first prefill after each rest of `RESTED_S` or more; the very first prefill counts too.
 
-    One that joined a pass began with it, and of those that are read together only the first to end can be one.
+    A prefill that joined a pass is none, and of prompts that are read together only the first to end.
     """
     done: list[Iteration | Pass | Prefill]
     done = [*statistics.iterations, *statistics.passes, *statistics.prefills]
@@ -99,12 +99,12 @@ def _by_batch(cells: Iterable[tuple[int, int, int, float]]) -> list[IterationSum
 
 
 def _shared(done: Sequence[Done], others: Sequence[tuple[float, float]]) -> tuple[list[Done], float]:
-    """What others worked beside, be it for a moment, and the seconds for which they did.
+    """Return the work that overlapped with another engine's, at least partly, and the seconds of overlap.
 
-    What begins or ends in between is as slow as what has company throughout: it tells nothing of work alone.
+    Work that overlaps in part is slowed too, so it is not counted as undisturbed.
     """
     begins = [begin for begin, _ in others]
-    found, seconds = [], 0.0
+    overlapping, seconds = [], 0.0
     for one in done:
         end = one.ended_s
         begin, overlap, i = end - one.seconds, 0.0, bisect_right(begins, end) - 1
@@ -112,25 +112,25 @@ def _shared(done: Sequence[Done], others: Sequence[tuple[float, float]]) -> tupl
             overlap += max(min(end, others[i][1]) - max(begin, others[i][0]), 0.0)
             i -= 1
         if overlap > 0.0:
-            found.append(one)
+            overlapping.append(one)
             seconds += overlap
-    return found, seconds
+    return overlapping, seconds
 
 
 def summed(entries: Sequence[InUse]) -> list[InUse]:
-    """Return a single entry with everything that entries hold; none if there are none."""
+    """Return a single entry with the sums of all entries; none if there are none."""
     if not entries:
         return []
     parts = [entry.beside for entry in entries if entry.beside is not None]
-    told = len(parts) == len(entries)
+    load_known = len(parts) == len(entries)
     return [
         InUse(
             **_total(entries),
             request=RequestSums(
                 sum(entry.request.n for entry in entries), sum(entry.request.seconds for entry in entries)
             ),
-            beside=Work(**_total(parts)) if told else None,
-            shared_s=sum(entry.company_s for entry in entries) if told else None,
+            beside=Work(**_total(parts)) if load_known else None,
+            shared_s=sum(entry.company_s for entry in entries) if load_known else None,
         )
     ]
 

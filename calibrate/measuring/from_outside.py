@@ -1,17 +1,16 @@
-"""Timings of an engine estimated from outside, from the moments at which the tokens of its streams arrive.
+"""Timings of a server's engine, estimated from the arrival times of streamed tokens.
 
-Iteration at batch b: when b - 1 requests have their first tokens, one more is sent that ends before they do. From its
-first token on all b are in every iteration, and the gaps between its tokens are iterations; the other streams see the
-same ones, and none is counted twice. The gaps add up to the time that passed, so deliveries that are late in between
-widen the spread and leave the mean alone. A late first or last token does not: an attempt during which this process had
-to wait for its processor (`calibrate.engines.http.stalls`) is made again. A batch that cannot be had is left out, and
-noted. On a server that speculates, iterations are passes over drafts.
+Iteration at batch b: when b - 1 requests have their first tokens, another request is sent that ends before they do.
+From its first token on all b are in every iteration, and the gaps between its tokens are iterations; the other streams
+have the same iterations, which are counted once. The gaps sum to the elapsed time, so a late delivery in between
+increases the variance but does not change the mean. A late first or last token does: an attempt during which this
+process waited for a processor (`calibrate.engines.http.stalls`) is repeated. A batch that the server does not run at
+once is left out, and noted. On a server that speculates, iterations are passes over drafts.
 
-Prefill: time to the first token, less the median round trip of a request without a model. Request: such a round trip,
-and the time from the last token to the end of the stream. What the server spends on a request before its engine sees
-it, beyond such a round trip, is therefore part of the prefill. A prefill that joins a stream which decodes is what that
-stream's gap grew by (`calibrate.engines.http.activity`): nothing, where the server had more requests than it runs at
-once.
+Prefill: time to the first token - median round trip of a request without a model. Request: such a round trip, and the
+time from the last token to the end of the stream. Time that the server spends on a request before its engine starts,
+beyond such a round trip, is therefore part of the prefill. The time of a prefill that joins a decoding stream is the
+growth of that stream's gap (`calibrate.engines.http.activity`): none is recorded where the server queued requests.
 """
 
 from __future__ import annotations
@@ -47,47 +46,47 @@ _TIMED: Final = "timed"
 _LATE: Final = "late"
 _LEFT_OUT: Final = "left out"
 _PREFILLS: Final = "prefills"
-_NOT_TOGETHER: Final = "its requests were not seen side by side"
+_NOT_TOGETHER: Final = "its requests did not run at the same time"
 _REMEDY: Final = (
-    "ask for a smaller --concurrency if the server limits how many it runs at once, else calibrate again while this "
-    "machine and the server have nothing else to do"
+    "give a smaller --concurrency if the server limits how many it runs at once, else calibrate again without other "
+    "load on this machine and the server"
 )
 _INSTEAD: Final = (
-    "simulations take its time from the batches that were timed: between two of them by interpolation, beyond the "
-    "largest by the slope of the upper half, and as long as an iteration of one request where only batch 1 was timed"
+    "simulations compute its time from the timed batches: between two of them by interpolation, beyond the largest by "
+    "the slope of the upper half, and as long as an iteration of one request where only batch 1 was timed"
 )
 _LEVELS: Final = 3
 _TRIES: Final = 4
 _PAUSE_S: Final = 0.05
-"""Before what was read late is tried again, s; a multiple of it each time."""
+"""Wait before an attempt with late reads is repeated, s; a multiple of it each time."""
 
 _GIVEN_UP: Final = 3
-"""Timings of a batch that were left out, less those that were not, at which it is not tried any more."""
+"""Failed timings of a batch - successful ones, at which it is not tried any more."""
 
 _COMPANY: Final = 32
-"""Words of the prompt of the stream that others join; and tokens of its answer, for each of them."""
+"""Words in the prompt of the stream that prefills join, and tokens of its answer per prefill."""
 
 _AT_MOST_EACH: Final = 4
-"""Tokens of a word at most."""
+"""Most tokens of a word."""
 
 _LONG_S: Final = 2.0
-"""Wait for a first token after which longer company would not help: the server runs one request after the other, s."""
+"""Time to first token from which on the server is taken to run one request after the other, s."""
 
 _NOTED_SHARE: Final = 0.01
-"""Share of the requests of answers that may have been read late without a word, [-]."""
+"""Share of the requests of answers that may have been read late without a note, [-]."""
 
 _WORDS: Final = (
     *("the", "of", "and", "to", "in", "is", "that", "it", "was", "for", "on", "are", "as", "with", "his", "they", "at"),
     *("be", "this", "from", "have", "or", "by", "one", "had", "not", "but", "what", "all", "were", "when", "we", "how"),
 )
-"""Words that are one token in most vocabularies, so that prompts of one length in words have one in tokens."""
+"""Words that are a single token in most vocabularies, so that equal lengths in words are equal in tokens."""
 
 Warmup = tuple[list[DecodeSample], list[PrefillSample]]
 
 
 async def warm_up_server(engine: OpenAIEngine, *, seconds: float) -> Warmup:
-    """Keep a server busy until its first, slow requests are over; return their timings (they are kept apart)."""
-    prompts = _prompts(random.Random("warm-up"))  # other prompts than those to be timed
+    """Send requests until the first, slow ones are over; return their timings, which are recorded separately."""
+    prompts = _prompts(random.Random("warm-up"))  # other prompts than the timed ones
     decode: list[DecodeSample] = []
     prefills: list[PrefillSample] = []
     until = time.monotonic() + seconds
@@ -106,21 +105,21 @@ async def measure_server(
     warmup: Warmup = ([], []),
     progress: Callable[[str], None] = lambda part: None,
 ) -> EngineRecord:
-    """Measure iteration, prefill and request times of a server that has nothing else to do; see the module.
+    """Measure iteration, prefill and request times of a server without other work; see the module.
 
-    Of servers of the same model that speculate (`OpenAIEngine.speculating`) the passes are timed.
+    Passes over drafts are timed on servers of the same model that speculate (`OpenAIEngine.speculating`).
 
     Parameters
     ----------
     engine : the server; warm.
-    device : name of what it runs on; engines of one device share it.
-    options : batch sizes and lengths; lengths are in words here, and what the server counted is recorded.
-    warmup : what `warm_up_server` returned, to be kept apart in the record.
+    device : name of its processor; engines of one device share it.
+    options : batch sizes and lengths; lengths are in words here, and the server's token counts are recorded.
+    warmup : result of `warm_up_server`, recorded separately.
     progress : called with a description when a part is done, ``options.n_parts`` times.
 
     Raises
     ------
-    CalibrationError : the server failed, or the iterations of a single request cannot be told.
+    CalibrationError : the server failed, or the iterations of a single request cannot be timed.
     """
     prompts = _prompts(random.Random(options.seed))
     decode: list[DecodeSample] = []
@@ -141,7 +140,7 @@ async def measure_server(
         for speculation, other in engine.speculating.items() if len(options.batches) > 1 else ():
             passes = await _passes(other, prompts, options, watch)
             decode += [sample.model_copy(update={"by": OF_REQUEST[speculation.method].catalogue}) for sample in passes]
-        trip = statistics.median(trips)  # one late answer must not make all prefills look short
+        trip = statistics.median(trips)  # a late answer must not make all prefills appear short
         joining = await _joining_prefills(engine, prompts, options, trip, watch)
     progress(f"{engine.name}: request latency")
     return EngineRecord(
@@ -155,10 +154,10 @@ async def measure_server(
 
 
 async def _timed_batch(engine: OpenAIEngine, prompts: Sequence[str], n: int, watch: StallWatch) -> list[DecodeSample]:
-    """About ``n`` iterations of a batch; none of a batch of several that could not be had.
+    """About ``n`` iterations of a batch; none if the server did not run its requests at once.
 
-    What was read late is asked for again; requests that did not run all at once are made longer. Where iterations are
-    passes over drafts, requests are as long as if half of each draft were right.
+    Attempts with late reads are repeated; requests that did not overlap are made longer. Where iterations are passes
+    over drafts, lengths assume that half of each draft is right.
     """
     what = _batch(len(prompts))
     behind = engine.outcomes[what, _LEFT_OUT] - engine.outcomes[what, _TIMED] if len(prompts) > 1 else 0
@@ -184,18 +183,19 @@ async def _timed_batch(engine: OpenAIEngine, prompts: Sequence[str], n: int, wat
         return []
     usable = [attempt for attempt in tried if attempt.n >= enough]
     if not usable:
-        raise CalibrationError(f"{engine.name}: a request of {attempt.asked} tokens cannot be timed: {attempt.came()}")
+        request = f"a request of {attempt.max_tokens} tokens"
+        raise CalibrationError(f"{engine.name}: {request} cannot be timed: {attempt.failure()}")
     engine.outcomes[what, _LATE] += 1
     return levelled(min(usable, key=lambda attempt: attempt.stalled).samples, n)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Attempt:
-    """Requests sent to run all at once, and what can be told of the last of them."""
+    """Requests sent to run at once, and the timings of the last of them."""
 
     samples: list[DecodeSample]
     last: Streamed
-    asked: int
+    max_tokens: int
     stall_s: float
     n_prompt: int
 
@@ -213,25 +213,25 @@ class _Attempt:
 
     @property
     def waited(self) -> float:
-        """Seconds until the last one's first token."""
+        """Time to first token of the last request, s."""
         return self.last.arrivals[0][0] - self.last.sent if self.last.arrivals else 0.0
 
     @property
     def stalled(self) -> float:
-        """By how much the mean of the samples may be wrong, [-]."""
+        """Largest relative error of the mean of the samples because of late reads, [-]."""
         return self.stall_s / max(self.seconds, 1e-9)
 
-    def came(self) -> str:
-        """How the last answer came, if nothing could be counted."""
-        if self.last.n_tokens < self.asked:
-            return f"the server ended the answer after {self.last.n_tokens}, though it was asked to go on (ignore_eos)"
+    def failure(self) -> str:
+        """Reason why no iteration of the last request could be timed."""
+        if self.last.n_tokens < self.max_tokens:
+            return f"the server ended the answer after {self.last.n_tokens}, though the request says ignore_eos"
         return f"its tokens came in {len(self.last.arrivals)} piece(s): does something on the way collect the stream?"
 
 
 async def _attempt(
     engine: OpenAIEngine, prompts: Sequence[str], lengths: tuple[int, int], watch: StallWatch
 ) -> _Attempt:
-    """Send one request of ``lengths[0]`` tokens into the company of the others, of ``lengths[1]``."""
+    """Send a request of ``lengths[0]`` tokens while the others, of ``lengths[1]``, decode."""
     streams = [Streamed() for _ in prompts]
     tasks: list[asyncio.Task[Streamed]] = []
     try:
@@ -248,30 +248,30 @@ async def _attempt(
     return _Attempt(
         samples=iterations(streams, k2=_pass_tokens(engine)),
         last=last,
-        asked=lengths[0],
+        max_tokens=lengths[0],
         stall_s=watch.longest(last.sent, last.end),
         n_prompt=max(streamed.n_prompt for streamed in streams),
     )
 
 
 async def _wait_for_first_token(task: asyncio.Task[Streamed], streamed: Streamed) -> None:
-    """Return when the first token has come."""
+    """Return when the first token has arrived."""
     first = asyncio.ensure_future(streamed.begun.wait())
     try:
         await asyncio.wait({task, first}, return_when=asyncio.FIRST_COMPLETED)
     finally:
         first.cancel()
     if task.done():
-        task.result()  # raises what broke it off
+        task.result()  # raises the error that ended it
 
 
 async def _passes(
     engine: OpenAIEngine, prompts: Iterator[Callable[[int], str]], options: MeasureOptions, watch: StallWatch
 ) -> list[DecodeSample]:
-    """Passes of a server that speculates, at several batch sizes: of texts that repeat, so that n-grams are found."""
+    """Passes of a server that speculates, at several batch sizes, with repetitive prompts for n-gram drafts."""
     samples: list[DecodeSample] = []
     for _ in range(options.repeats):
-        await engine.round_trip()  # what its requests take besides is told with it
+        await engine.round_trip()  # updates the engine's estimate of request latency
     for batch in options.pass_batches:
         texts = [" ".join([next(prompts)(max(options.contexts[0] // 4, 4))] * 4) for _ in range(batch)]
         samples += await _timed_batch(engine, texts, options.iterations, watch)
@@ -279,24 +279,24 @@ async def _passes(
 
 
 def _pass_tokens(engine: OpenAIEngine) -> int:
-    """Tokens that an iteration of a server gives a sequence at most."""
+    """Most tokens that an iteration of a server commits per sequence."""
     return 1 if engine.speculates is None else engine.speculates.k2
 
 
 def _lengths(n: int, batch: int, level: int, room: int | None) -> tuple[int, int]:
-    """Tokens of the request that is timed, and of those that keep it company.
+    """Tokens of the timed request, and of the others that decode at the same time.
 
-    A server takes some iterations' time to begin with a request; the faster its model, the more.
+    A server starts a request some iterations after it was sent; the faster its model, the more iterations.
     """
-    timed, company = ((n + 1, n + 5 + 2 * batch), (4 * n, 8 * n + 8 * batch), (16 * n, 64 * n + 64 * batch))[level]
+    timed, others = ((n + 1, n + 5 + 2 * batch), (4 * n, 8 * n + 8 * batch), (16 * n, 64 * n + 64 * batch))[level]
     if not level:
-        return timed, company
-    company = min(company, 16 * n + 32 * batch if room is None else max(room, 2))
-    return max(min(timed, company if batch == 1 else company // 2), 2), company
+        return timed, others
+    others = min(others, 16 * n + 32 * batch if room is None else max(room, 2))
+    return max(min(timed, others if batch == 1 else others // 2), 2), others
 
 
 def _most_tokens(engine: OpenAIEngine, n_prompt: int) -> int | None:
-    """Tokens that a request may ask for at most; None where the server does not say."""
+    """Most tokens that a request may generate; None if the server does not report a limit."""
     most = engine.describe()["max_context"]
     return int(most) - n_prompt if most and n_prompt else None
 
@@ -304,7 +304,7 @@ def _most_tokens(engine: OpenAIEngine, n_prompt: int) -> int | None:
 async def _timed_prefill(
     engine: OpenAIEngine, prompts: Iterator[Callable[[int], str]], n_words: int, watch: StallWatch
 ) -> tuple[float, Streamed]:
-    """A round trip without the model and a request for one token, with a fresh prompt each time it is tried."""
+    """Time a round trip without the model and a request for one token, with a new prompt for each attempt."""
     tried: list[tuple[float, float, Streamed]] = []
     for repetition in range(_TRIES):
         await asyncio.sleep(_PAUSE_S * repetition)
@@ -327,36 +327,36 @@ async def _joining_prefills(
     trip: float,
     watch: StallWatch,
 ) -> list[PrefillSample]:
-    """Prefills that joined a stream which decodes: what its gap grew by. Those that were read late do not count."""
+    """Prefills that joined a decoding stream, timed by the growth of its gap, without those that were read late."""
     lengths = [n for n in options.prefills for _ in range(options.repeats)]
     room = _most_tokens(engine, _AT_MOST_EACH * _COMPANY)
     n_tokens = _COMPANY * len(lengths) if room is None else max(min(_COMPANY * len(lengths), room), 2)
-    company = Streamed()
-    task = asyncio.ensure_future(engine.stream(request_of_length(next(prompts)(_COMPANY), n_tokens), company))
+    stream = Streamed()
+    task = asyncio.ensure_future(engine.stream(request_of_length(next(prompts)(_COMPANY), n_tokens), stream))
     try:
-        await _wait_for_first_token(task, company)
+        await _wait_for_first_token(task, stream)
         requests = (request_of_length(next(prompts)(n_words), 1) for n_words in lengths)
-        asked = await ask_beside(task, requests, lambda request: engine.stream(request, Streamed()))
+        answered = await ask_beside(task, requests, lambda request: engine.stream(request, Streamed()))
     finally:
         task.cancel()
-    in_time = [one for one in asked if watch.longest(one.sent, one.end) <= tolerated(one.end - one.sent)]
-    done = activity([company, *in_time], trip_s=trip).prefills
+    in_time = [one for one in answered if watch.longest(one.sent, one.end) <= tolerated(one.end - one.sent)]
+    done = activity([stream, *in_time], trip_s=trip).prefills
     return prefill_samples(one for one in done if one.beside)
 
 
 def timing_notes(engine: OpenAIEngine) -> list[str]:
-    """What a reader must know about what this process timed on a server: what of it was read late, and too slow so."""
+    """Notes for the profile on timings of a server that this process read late."""
     engines = (engine, *engine.speculating.values())
     outcomes = sum((server.outcomes for server in engines), start=Counter[tuple[str, str]]())
     late = [f"{n} timings of {what}" for (what, outcome), n in outcomes.items() if outcome == _LATE]
     n_late, n_answered = sum(server.n_late for server in engines), sum(server.n_answered for server in engines)
     if n_late > _NOTED_SHARE * n_answered:
         late.append(f"{n_late} of {n_answered} requests of answers")
-    return [f"warning: {what} were read late, for this machine had too much to do" for what in late]
+    return [f"warning: {what} were read late, because this machine was overloaded" for what in late]
 
 
 def left_out_notes(batches: Sequence[int], rounds: Sequence[Sequence[DecodeSample]]) -> list[str]:
-    """What a reader must know about batch sizes that rounds of timing lack, those of earlier sittings included."""
+    """Notes for the profile on batch sizes that timing rounds lack, including rounds of earlier runs."""
     notes = []
     for batch in batches:
         n = sum(all(sample.batch != batch or sample.by for sample in samples) for samples in rounds)
@@ -372,6 +372,6 @@ def _batch(n: int) -> str:
 
 
 def _prompts(rng: random.Random) -> Iterator[Callable[[int], str]]:
-    """Endless makers of random prompts: no two share a beginning of any length, so that no cache helps."""
+    """Yield functions that make a random prompt of a length; no two share a prefix, so that no prefix cache helps."""
     while True:
         yield lambda n: " ".join(rng.choice(_WORDS) for _ in range(n))

@@ -1,7 +1,7 @@
-"""Whether a machine was warm, steady and its own: leading slow samples, spread and drift of sentinels, stolen time.
+"""Checks of a machine during a measurement: warm-up, spread and drift of sentinels, and stolen CPU time.
 
-A sentinel is one and the same piece of work, timed again and again between the other parts of a calibration. Its
-spread and its drift say what the machine did, whatever was measured on it.
+A sentinel is a fixed workload, timed again and again between the other parts of a calibration. Its spread and its drift
+are those of the machine, independent of the measured models.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _GROSS: Final = 2.0
 
 _NULL_DRAWS: Final = 20_000
 _LEAST: Final = 12
-"""Samples below which no warm-up is searched for."""
+"""Least number of samples in which a warm-up is detected."""
 
 _MOST: Final = 400
-"""Samples among which a warm-up is searched for: it is at the beginning."""
+"""Number of first samples in which a warm-up is detected."""
 
 
 _CPU_TIMES: Final = Path("/proc/stat")
@@ -46,18 +46,18 @@ def leading_slow(seconds: ArrayLike) -> int:
 
     .. math:: Z_k = \frac{\sum_{i \le k} R_i - k (n + 1) / 2}{\sqrt{k (n - k) (n + 1) / 12}}
 
-    is largest, if it exceeds what exchangeable samples exceed in 1 % of all cases (by simulation, for this n). (2)
-    Samples slower than all later ones and twice the median: for the few very slow ones that ranks cannot see;
-    exchangeable samples have such a beginning with probability at most 1 / n.
+    is largest, if it exceeds the 99 % quantile of exchangeable samples (by simulation, for this n). (2) Samples slower
+    than all later ones and twice the median: few very slow samples, to which ranks are not sensitive; exchangeable
+    samples have such a beginning with probability at most 1 / n.
 
     Parameters
     ----------
-    seconds : durations of like work in the order in which it was done, shape (n,); work of different size is to be
-        divided by its usual duration before. Only the first 400 count; of fewer than 12 none is kept apart.
+    seconds : durations of similar work in order of time, shape (n,); divide work of different size by its usual
+        duration before. Only the first 400 count; with fewer than 12 the result is 0.
 
     Returns
     -------
-    Samples to be kept apart, 0 <= k <= n / 2.
+    Samples of the warm-up, 0 <= k <= n / 2.
     """
     x = np.asarray(seconds, dtype=np.float64)[:_MOST]
     n = x.size
@@ -83,10 +83,10 @@ def _rank_sums(ranks: NDArray[np.float64]) -> NDArray[np.float64]:
 
 @lru_cache(maxsize=64)
 def _critical(n: int) -> float:
-    """The largest rank sum that exchangeable samples exceed with the false-alarm rate, [-]."""
+    """Critical value of the largest rank sum of exchangeable samples at the false-alarm rate, [-]."""
     rng = np.random.default_rng([0x7761726D, n])
     largest = []
-    for _ in range(10):  # in parts, for the memory
+    for _ in range(10):  # in parts, to limit memory
         ranks = rng.permuted(np.tile(np.arange(1.0, n + 1.0), (_NULL_DRAWS // 10, 1)), axis=1)
         largest.append(_rank_sums(ranks).max(axis=1))
     return float(np.quantile(np.concatenate(largest), 1.0 - _FALSE_ALARM))
@@ -103,14 +103,13 @@ def _gross(x: NDArray[np.float64]) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoiseLimits:
-    """How unsteady a machine may be.
+    """Limits of a machine's spread and drift.
 
-    The defaults pass virtual machines whose single cores run at half speed for a tenth of the time, and refuse those on
-    which they do so for a third of it.
+    The defaults accept virtual machines whose cores run at half speed for a tenth of the time, and refuse a third.
     """
 
     spread: float = 0.40
-    """Half the distance of the 16 % and 84 % quantiles of the sentinel over its median, [-]."""
+    """Half the distance between the 16 % and 84 % quantiles of the sentinel / its median, [-]."""
 
     drift: float = 0.30
     """Relative change from the beginning to the end, [-], if a trend is significant at 1 %."""
@@ -123,21 +122,21 @@ class NoiseLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steadiness:
-    """What the sentinels of one engine say."""
+    """Spread and drift of the sentinels of one engine."""
 
     n: int
     median_s: float
     spread: float
-    """As in `NoiseLimits`."""
+    """Spread as in `NoiseLimits`, [-]."""
 
     drift: float
     """exp(Theil-Sen slope of the logarithm times the duration) - 1, [-]."""
 
     trend_p: float
-    """Probability of so clear a trend without one (Kendall's tau, two-sided)."""
+    """p-value of the trend (Kendall's tau, two-sided)."""
 
     def complaint(self, limits: NoiseLimits) -> str:
-        """What is wrong, in words; empty if nothing is."""
+        """Description of the limits that are exceeded; empty if none is."""
         faults = []
         if self.spread > limits.spread:
             faults.append(f"the same work varied by ±{self.spread:.0%} (limit {limits.spread:.0%})")
@@ -181,16 +180,16 @@ def steadiness(sentinels: Sequence[tuple[float, float]]) -> Steadiness | None:
 
 
 def check_steadiness(sentinels: Mapping[str, Sequence[tuple[float, float]]], limits: NoiseLimits | None = None) -> None:
-    """See that the machine was steady.
+    """Raise an error if the machine was not steady.
 
     Parameters
     ----------
-    sentinels : engine name to its sentinels, as `steadiness` takes them.
-    limits : how unsteady it may be.
+    sentinels : engine name -> its sentinels, as in `steadiness`.
+    limits : limits of spread and drift.
 
     Raises
     ------
-    UnstableMeasurementError : it was not; the text says what was seen, and what to do.
+    UnstableMeasurementError : a limit is exceeded; the message has the values and a remedy.
     """
     limits = limits or NoiseLimits()
     measured = {name: steadiness(values) for name, values in sentinels.items()}
@@ -206,14 +205,14 @@ def check_steadiness(sentinels: Mapping[str, Sequence[tuple[float, float]]], lim
 
 @dataclass(frozen=True, slots=True)
 class CpuTimes:
-    """Time of all cores since the machine's start, in ticks of its clock."""
+    """CPU time of all cores since boot, in clock ticks."""
 
     busy: int
     stolen: int
 
     @classmethod
     def now(cls) -> Self | None:
-        """Read the clocks; None where the system does not tell."""
+        """Read the current times; None where the system does not report them."""
         try:
             return cls.read(_CPU_TIMES.read_text(encoding="ascii"))
         except OSError:
@@ -221,7 +220,7 @@ class CpuTimes:
 
     @classmethod
     def read(cls, text: str) -> Self | None:
-        """Read Linux's ``/proc/stat``; None if it is something else.
+        """Parse the text of Linux's ``/proc/stat``; None if it is something else.
 
         >>> CpuTimes.read("cpu  100 0 20 1000 5 1 2 7 0 0")
         CpuTimes(busy=123, stolen=7)
@@ -233,6 +232,6 @@ class CpuTimes:
         return cls(busy=user + nice + system + irq + softirq, stolen=stolen)
 
     def stolen_since(self, before: Self) -> float:
-        """The share that was stolen of the time wanted since then, in [0, 1]."""
+        """Share of the CPU time wanted since ``then`` that the hypervisor stole, in [0, 1]."""
         stolen = self.stolen - before.stolen
         return stolen / max(self.busy - before.busy + stolen, 1)

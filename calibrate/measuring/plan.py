@@ -1,4 +1,4 @@
-"""What a calibration measures: which models, on which questions, how much of each, and when it stops."""
+"""Plan of a calibration: models, questions, numbers of timings, and the stopping rule."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _TOKEN_ANSWERS: Final = 40
 _TOKEN_RUNS: Final = 480
 _ROUNDS_PER_ANSWER: Final = 0.3
 _ROUNDS: Final = (2, 6)
-"""Fewest and most in which a context is timed; of one alone nobody could tell how well it is known."""
+"""Least and largest number of rounds in which a context is timed; at least two, to estimate the variance."""
 
 
 class MeasurableModels(Speculating, Protocol):
-    """Models in their roles that can be measured: the kinds of `calibrate.models`.
+    """A set of models, by role, that can be measured: the kinds of `calibrate.models`.
 
-    Engines are of the set's own kind, handed back to it as it opened them; they report what they do.
+    Engines have the set's own type and are passed back to it as it opened them; they report their work.
     """
 
     @property
     def n_engines(self) -> int:
-        """Engines that `open` opens: roles may share one."""
+        """Engines that `open` opens; roles may share an engine."""
         ...
 
     @property
@@ -50,7 +50,7 @@ class MeasurableModels(Speculating, Protocol):
         ...
 
     def settings(self) -> dict[str, str | int | float | bool]:
-        """Return everything as plain settings, for a profile."""
+        """Return all settings as plain data, for a profile."""
         ...
 
     def identity(self) -> dict[str, Any]:
@@ -62,7 +62,7 @@ class MeasurableModels(Speculating, Protocol):
         ...
 
     def inspection(self) -> Inspection:
-        """Return what these models can be asked about drafts."""
+        """Return the verdicts and scores of drafts that these models provide."""
         ...
 
     def open(self) -> AbstractAsyncContextManager[tuple[Mapping[str, Any], WallClock]]:
@@ -70,7 +70,7 @@ class MeasurableModels(Speculating, Protocol):
         ...
 
     async def warm_up(self, engine: Any, seconds: float) -> Any:
-        """Get an engine over its first, slow work; return the record of that, for `time_engine`."""
+        """Warm up an engine; return the record of the warm-up, for `time_engine`."""
         ...
 
     async def time_engine(
@@ -80,41 +80,41 @@ class MeasurableModels(Speculating, Protocol):
         ...
 
     def record(self, role: str, engine: Any) -> ModelRecord:
-        """Return what is known about the model of a role."""
+        """Return the profile's entry for the model of a role."""
         ...
 
     async def stamp(self, engines: dict[str, Any]) -> dict[str, Any]:
-        """Return fields of the provenance: engine, engine_version, and device or notes where there are any."""
+        """Return fields of the provenance: engine, engine_version, and optionally device or notes."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationPlan:
-    """What to measure."""
+    """The plan of a calibration."""
 
     models: MeasurableModels
     problems: tuple[Problem, ...]
-    """With a stopping rule as many as are answered at most."""
+    """Questions to answer; with a stopping rule the most that are answered."""
 
     texts: tuple[Problem, ...] = ()
-    """Further questions, answered several at a time: they show what is said, at a fraction of the price, not when."""
+    """Further questions, answered concurrently without timing: their texts cost a fraction of the time."""
 
     truth: Truth | None = None
     engine: MeasureOptions = field(default_factory=MeasureOptions)
     warm_up_s: float = 1.0
     token: tuple[TokenSetting, ...] = ()
-    """Token-level methods to run besides, each with its knobs."""
+    """Token-level methods to run too, each with its knobs."""
 
     n_token_answers: int | None = None
-    """How many of the problems are answered with them; None: so many that all methods together make 480 runs, 40 at
-    least. They are spread evenly, since machines have slow phases; with a stopping rule, which may come early, they are
-    the first ones."""
+    """Number of problems that are answered with them; None: as many as give 480 runs of all methods together, at least
+    40. They are spread evenly, since machines have slow phases; with a stopping rule, which may end early, they are the
+    first ones."""
 
     stopping: Stopping | None = None
     """When to stop; None: when all problems are answered."""
 
     patience_s: float = 60.0
-    """How long a piece is tried again that a server breaks off, s. A piece that cannot succeed is not tried again."""
+    """Time for which a piece is repeated after transient errors of a server, s. Other errors are raised at once."""
 
     name: str = "profile"
     command: str = ""
@@ -122,9 +122,9 @@ class CalibrationPlan:
     def __post_init__(self) -> None:
         if len(self.problems) < 2:
             raise ParameterError("problems", len(self.problems), "must be at least 2 questions, for a standard error")
-        asked = (*self.problems, *self.texts)
-        if len({problem.name for problem in asked}) != len(asked):
-            raise ParameterError("problems", len(asked), "must have different names")
+        questions = (*self.problems, *self.texts)
+        if len({problem.name for problem in questions}) != len(questions):
+            raise ParameterError("problems", len(questions), "must have different names")
         if self.stopping is not None and self.stopping.max_answers != len(self.problems):
             raise ParameterError(
                 "problems", len(self.problems), f"must be {self.stopping.max_answers}, the most allowed"
@@ -133,7 +133,7 @@ class CalibrationPlan:
             raise ParameterError("patience", self.patience_s, "must be a finite number of seconds >= 0")
 
     def settings(self) -> dict[str, Any]:
-        """Return everything that the pieces depend on: a journal made with other settings cannot be resumed."""
+        """Return all settings that the pieces depend on: a journal with other settings cannot be resumed."""
         stopping = {} if self.stopping is None else {f"stop_{k}": v for k, v in asdict(self.stopping).items()}
         return {
             **self.models.identity(),
@@ -148,7 +148,7 @@ class CalibrationPlan:
         }
 
     def takes_token_answer(self, index: int) -> bool:
-        """Whether the problem of that index is answered with the token-level methods too."""
+        """Whether problem ``index`` is answered with the token-level methods too."""
         n, most = len(self.problems), self.n_token_answers
         if most is None:
             most = max(_TOKEN_ANSWERS, _TOKEN_RUNS // max(len(self.token), 1))
@@ -156,14 +156,14 @@ class CalibrationPlan:
 
     @property
     def n_answers(self) -> int:
-        """Answers in all; with a stopping rule those before its first look."""
+        """Answers in all; with a stopping rule the answers before its first look."""
         return len(self.problems) if self.stopping is None else self.stopping.min_answers
 
     @property
     def n_rounds(self) -> int:
-        """Rounds of timing beside these answers: unless it is said, three of each context for ten answers, 2 to 6.
+        """Rounds of timing for these answers: by default three of each context for ten answers, at least 2, at most 6.
 
-        A round may take as long as several answers, and few answers leave more open than few timings do.
+        A round may take as long as several answers, and few answers increase the error more than few timings do.
         """
         if self.engine.rounds is not None:
             return self.engine.rounds
@@ -171,9 +171,9 @@ class CalibrationPlan:
         return len(self.engine.contexts) * min(max(math.ceil(self.n_answers * _ROUNDS_PER_ANSWER), least), most)
 
     def options_of_round(self, number: int) -> MeasureOptions:
-        """What the round of that number measures: the contexts take turns, if there are rounds enough for all.
+        """Options of a round, by its number: the contexts take turns if there are enough rounds for all.
 
-        Many short rounds tell more than few long ones: what a machine's slow phase does to one, it does to all of it.
+        Many short rounds give a smaller error than few long ones, as a slow phase of the machine affects a whole round.
         """
         contexts = self.engine.contexts
         turn = contexts if self.n_rounds < len(contexts) else (contexts[number % len(contexts)],)
@@ -186,5 +186,5 @@ class CalibrationPlan:
 
     @property
     def n_parts(self) -> int:
-        """Parts of the work, for a progress bar; with a stopping rule the least."""
+        """Parts of the work, for a progress bar; with a stopping rule the least number."""
         return self.n_rounds * self.parts_per_round + self.models.n_engines + self.n_answers + len(self.texts)

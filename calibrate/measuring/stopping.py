@@ -1,15 +1,15 @@
-"""When a calibration has measured enough, and what to measure next: looks, their correction, and the cheapest mix.
+"""Stopping rule of a calibration: looks at the precision, their correction, and the allocation of time between them.
 
-A calibration looks at its precision after answer counts fixed beforehand (geometrically spaced) and stops when the
-relative half-width of the planned speedup is at most what was asked for. An interval that is looked at several times
-until it pleases covers less than it says. Therefore the half-width compared is widened so that the intervals of *all*
-looks hold at once (Pocock 1977): with z-statistics of correlation ``sqrt(n_i / n_j)`` between the looks i <= j, the
-critical value c has ``P(max |Z_k| <= c) = confidence``. It is found by the recursion of Armitage, McPherson and Rowe
-1969: the density of Z_k inside (-c, c) is carried from look to look by quadrature.
+A calibration evaluates its precision after predetermined numbers of answers (geometrically spaced) and stops when the
+relative half-width of the planned speedup is at most the requested one. An interval that is evaluated several times
+until it is narrow enough has less than its nominal coverage. Therefore the half-width is widened so that the intervals
+of *all* looks hold at once (Pocock 1977): with z-statistics of correlation ``sqrt(n_i / n_j)`` between the looks
+i <= j, the critical value c has ``P(max |Z_k| <= c) = confidence``. It is computed by the recursion of Armitage,
+McPherson and Rowe 1969: the density of Z_k inside (-c, c) is propagated from look to look by quadrature.
 
-Between two looks the time goes where it narrows the interval most. With half-width^2 = a / n + b / r for n answers and
-r timing rounds of s_a and s_r seconds each, the cheapest way to a half-width w is Neyman's allocation
-``n = sqrt(a / s_a) (sqrt(a s_a) + sqrt(b s_r)) / w^2`` and alike for r.
+Between two looks the time is allocated to the part that narrows the interval most. With half-width^2 = a / n + b / r
+for n answers and r timing rounds of s_a and s_r seconds each, the least time to reach a half-width w is given by
+Neyman's allocation ``n = sqrt(a / s_a) (sqrt(a s_a) + sqrt(b s_r)) / w^2``, and likewise for r.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from theory.errors import ParameterError
 __all__ = ["LookOutcome", "Next", "Precision", "Stopping", "cheapest_mix", "simultaneous_quantile"]
 
 _EXTRA_LOOKS: Final = 2
-"""Looks for which only timings were added; they are counted as if answers had been."""
+"""Most looks after which only timings are added; they are counted as if answers had been added."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Precision:
-    """How well a profile knows the speedup of the configuration that would be planned with it.
+    """Precision of the speedup of the configuration that would be planned with a profile.
 
     Half-widths are shares of the speedup at 95 % confidence.
     """
@@ -43,10 +43,10 @@ class Precision:
 
     speedup: float
     answers: float
-    """The part of the half-width that more answers would narrow."""
+    """The part of the half-width that more answers reduce."""
 
     timings: float
-    """The part that more timing rounds would narrow."""
+    """The part of the half-width that more timing rounds reduce."""
 
     def __post_init__(self) -> None:
         for name in ("answers", "timings"):
@@ -55,25 +55,25 @@ class Precision:
 
     @property
     def half_width(self) -> float:
-        """Both parts together, in squares."""
+        """Half-width of both parts together: root of the sum of squares."""
         return math.hypot(self.answers, self.timings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookOutcome:
-    """What one look at the precision said."""
+    """Outcome of a look at the precision."""
 
     n_answers: int
     n_rounds: int
     precision: Precision
     widened: float
-    """Its half-width, corrected for looking several times."""
+    """Its half-width, corrected for repeated looks."""
 
     seconds_left: float
-    """Estimated time until the precision is reached, or all that is allowed is measured, s; 0 when it is over."""
+    """Estimated time until the precision or the limits are reached, s; 0 at the end."""
 
     reason: str = ""
-    """Why the calibration stops here; empty if it goes on."""
+    """Reason why the calibration stops at this look; empty if it continues."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Next:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stopping:
-    """When to stop, decided before anything is measured."""
+    """Stopping rule, fixed before the measurement."""
 
     precision: float
     """Largest relative half-width of the planned speedup, in (0, 1)."""
@@ -95,7 +95,7 @@ class Stopping:
     max_answers: int = 120
     max_rounds: int = 48
     growth: float = 1.4
-    """Answers at a look over those at the look before."""
+    """Number of answers at a look / at the look before."""
 
     confidence: float = 0.95
 
@@ -111,7 +111,7 @@ class Stopping:
 
     @property
     def looks(self) -> tuple[int, ...]:
-        """Answer counts at which the precision is looked at, the first and the last included."""
+        """Numbers of answers at which the precision is evaluated, including the first and the last."""
         counts = [self.min_answers]
         while counts[-1] < self.max_answers:
             counts.append(min(max(math.ceil(counts[-1] * self.growth), counts[-1] + 1), self.max_answers))
@@ -119,14 +119,14 @@ class Stopping:
 
     @property
     def max_looks(self) -> int:
-        """Looks at most, those after timings only included."""
+        """Most looks, including those after which only timings are added."""
         return len(self.looks) + _EXTRA_LOOKS
 
     def widening(self, n_answers: int) -> float:
         """Factor on a half-width at ``confidence`` that makes the intervals of all looks hold at once, >= 1.
 
-        A look after timings alone is as strongly correlated with the one before as can be, so counting it as one
-        after more answers errs to the safe side.
+        A look after more timings without more answers is strongly correlated with the look before, so counting it like
+        a look after more answers is conservative.
         """
         ratios = tuple(self.growth**k for k in range(self.max_looks))
         c = simultaneous_quantile(ratios, self.confidence)
@@ -137,18 +137,18 @@ class Stopping:
     def decide(
         self, precision: Precision, n_answers: int, n_rounds: int, *, n_looks: int, answer_s: float, round_s: float
     ) -> tuple[LookOutcome, Next]:
-        """Decide after a look whether to go on.
+        """Decide after a look whether to continue.
 
         Parameters
         ----------
-        precision : what the profile so far says.
-        n_answers, n_rounds : what is measured so far.
-        n_looks : looks so far, this one included.
-        answer_s, round_s : mean seconds that an answer and a timing round took.
+        precision : precision of the profile so far.
+        n_answers, n_rounds : answers and timing rounds so far.
+        n_looks : looks so far, including this one.
+        answer_s, round_s : mean seconds of an answer and of a timing round.
 
         Returns
         -------
-        What the look said (``reason`` is set when it is over), and what to have before the next look.
+        Outcome of the look (``reason`` is set at the end), and the counts to reach before the next look.
         """
         factor = self.widening(n_answers)
         widened = factor * precision.half_width
@@ -159,11 +159,9 @@ class Stopping:
         following = self._following(wanted, n_answers, n_rounds, n_looks)
         reason = ""
         if widened <= self.precision:
-            reason = f"the precision asked for is reached: ±{widened:.1%} of at most ±{self.precision:.1%}"
+            reason = f"the requested precision is reached: ±{widened:.1%} of at most ±{self.precision:.1%}"
         elif following == Next(n_answers, n_rounds):
-            reason = (
-                f"the most that is allowed is measured: ±{widened:.1%} instead of the ±{self.precision:.1%} asked for"
-            )
+            reason = f"the limits are reached: ±{widened:.1%} instead of the requested ±{self.precision:.1%}"
         left = max(wanted.n_answers - n_answers, 0) * answer_s + max(wanted.n_rounds - n_rounds, 0) * round_s
         outcome = LookOutcome(
             n_answers=n_answers,
@@ -175,8 +173,8 @@ class Stopping:
         )
         return outcome, following
 
-    def told(self, outcome: LookOutcome, n_looks: int) -> str:
-        """Return in a sentence why it is over."""
+    def summary(self, outcome: LookOutcome, n_looks: int) -> str:
+        """Return a sentence on why the calibration stopped."""
         known = outcome.precision
         return (
             f"stopped after {outcome.n_answers} answers, {outcome.n_rounds} timing rounds and {n_looks} looks: "
@@ -185,13 +183,16 @@ class Stopping:
         )
 
     def _following(self, wanted: Next, n_answers: int, n_rounds: int, n_looks: int) -> Next:
-        """The next look: the next scheduled answer count unless timings alone will do; rounds at most doubled."""
+        """Counts of the next look: the next scheduled number of answers, or only more timings if these suffice.
+
+        Rounds are at most doubled.
+        """
         later = [count for count in self.looks if count > n_answers]
         rounds = max(min(wanted.n_rounds, 2 * n_rounds), n_rounds)
         spare = self.max_looks - n_looks > len(later)
         only_timings = wanted.n_answers <= n_answers and rounds > n_rounds and spare
         if wanted.n_answers <= n_answers and rounds == n_rounds == self.max_rounds:
-            return Next(n_answers, n_rounds)  # what is missing are timings, and there may be no more of them
+            return Next(n_answers, n_rounds)  # timings are missing, but their limit is reached
         if not later or only_timings:
             return Next(n_answers, rounds if spare else n_rounds)
         return Next(later[0], rounds)
@@ -200,7 +201,7 @@ class Stopping:
 def cheapest_mix(
     precision: Precision, n_answers: int, n_rounds: int, *, target: float, answer_s: float, round_s: float
 ) -> tuple[int, int]:
-    """Answers and timing rounds that reach a half-width in the least time, given what is measured already.
+    """Answers and timing rounds that reach a half-width in the least time, given the present numbers.
 
     Parameters
     ----------
@@ -210,7 +211,7 @@ def cheapest_mix(
 
     Returns
     -------
-    Counts, at least those measured. A part that is ahead already is taken as it is, and the other one makes up for it.
+    Counts, at least the present ones. If a part already exceeds its allocation, it stays and the other is recomputed.
 
     >>> cheapest_mix(Precision(planned="", speedup=1.0, answers=0.1, timings=0.0), 20, 6, target=0.05, answer_s=1.0,
     ...              round_s=1.0)
@@ -221,7 +222,7 @@ def cheapest_mix(
     square = target * target
     n = math.sqrt(a / answer_s) * both / square
     r = math.sqrt(b / round_s) * both / square
-    # Where one part leaves the other no room, it is ahead by rounding only, and the other one is as good as exact.
+    # No room is left for the other part only because of rounding: it is practically exact.
     if n < n_answers and square > a / n_answers:
         r = b / (square - a / n_answers)
     elif r < n_rounds and square > b / n_rounds:
@@ -232,11 +233,11 @@ def cheapest_mix(
 
 @lru_cache(maxsize=64)
 def simultaneous_quantile(information: tuple[float, ...], confidence: float = 0.95) -> float:
-    """The c with ``P(|Z_k| <= c for all k) = confidence`` for z-statistics of one growing sample.
+    """Return c with ``P(|Z_k| <= c for all k) = confidence`` for z-statistics of one growing sample.
 
     Parameters
     ----------
-    information : sample sizes at the looks, or anything proportional to them; increasing, > 0.
+    information : sample sizes at the looks, or numbers proportional to them; increasing, > 0.
     confidence : in (0, 1).
 
     Returns

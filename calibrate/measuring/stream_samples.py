@@ -1,4 +1,4 @@
-"""Iterations and prefills of a server, told from the moments at which the tokens of its streams came."""
+"""Iterations and prefills of a server, estimated from the arrival times of streamed tokens."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["grouped", "iterations", "levelled", "prefill", "tail_s"]
 
 
 def iterations(streams: Sequence[Streamed], *, k2: int = 1) -> list[DecodeSample]:
-    """The iterations in which all streams took part, as the stream that began last saw them.
+    """Iterations in which all streams took part, by the chunks of the stream that began last.
 
-    A chunk of n tokens counts as n iterations of equal length; where an iteration gives up to ``k2`` tokens (a pass
-    over a draft), as n / k2 of them, rounded up. Where chunks do not say how many tokens they hold, they are taken to
-    hold equally many, so that they add up to the server's count. A chunk counts if it came before any other stream
-    ended, and if the others had tokens left for it, by their number.
+    A chunk of n tokens counts as n iterations of equal length; where an iteration commits up to ``k2`` tokens (a pass
+    over a draft), as n / k2 of them, rounded up. Chunks without a token count are taken to hold the same number of
+    tokens, with the server's count as the sum. A chunk counts if it arrived before any other stream ended, and if the
+    other streams had enough tokens left for it.
     """
     if any(len(streamed.arrivals) < 2 for streamed in streams):
         return []
@@ -44,9 +44,9 @@ def iterations(streams: Sequence[Streamed], *, k2: int = 1) -> list[DecodeSample
 
 
 def _left(streamed: Streamed, moment: float) -> float:
-    """Tokens that a stream had still to generate at a moment, at least.
+    """Least number of tokens that a stream had still to generate at a moment.
 
-    A chunk of several tokens may have waited for its delivery: all but its last token may have been there before.
+    The delivery of a chunk of several tokens may have been delayed: all but its last token may be older.
     """
     left = sum(n for arrived, n in streamed.arrivals if arrived > moment)
     waiting = next((n - 1 for arrived, n in streamed.arrivals if arrived > moment), 0)
@@ -69,13 +69,13 @@ def tail_s(streamed: Streamed) -> float:
 
 
 def grouped(samples: Sequence[DecodeSample], n: int) -> list[DecodeSample]:
-    """At most ``n`` samples with the same mean: of the first ones alone, one late delivery could decide."""
+    """At most ``n`` samples with the same mean; a late delivery could dominate the mean of the first ``n``."""
     groups = min(n, len(samples))
     return [_mean(samples[len(samples) * i // groups : len(samples) * (i + 1) // groups]) for i in range(groups)]
 
 
 def levelled(samples: Sequence[DecodeSample], n: int) -> list[DecodeSample]:
-    """At most ``n`` samples that are all the mean: of what was read late, in bursts, nothing else is known."""
+    """At most ``n`` samples that all equal the mean, for timings read late, in bursts, with unknown spread."""
     return [_mean(samples)] * min(n, len(samples))
 
 

@@ -1,10 +1,9 @@
-"""Answers that are made several at a time: what the models say and decide, at a fraction of the price of timing it.
+"""Answers that are generated concurrently and without timing, at a fraction of the cost of timed answers.
 
-How often drafts are accepted, and how long steps are, differs so much between questions that a profile of forty answers
-knows an acceptance of 85 % to five points, and a speedup no better than that. Batches cost little more than one
-sequence, so that many more answers are to be had in the time of a few, if nobody asks what each took. The texts are
-those that each question gets alone. What a judge finds in its cache is not: of its prompts some 4 % fewer tokens count
-as new.
+Acceptance and step lengths differ so much between questions that forty answers estimate an acceptance of 85 % to five
+points, and a speedup no better. A batch takes little longer than one sequence, so that many more answers are generated
+in the time of a few. The texts are the same as at concurrency 1. The judge's cache is not: about 4 % fewer tokens of
+its prompts count as new.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from calibrate.running.wall_clock import WallClock
 __all__ = ["kept_texts", "measure_texts"]
 
 AT_ONCE: Final = 8
-"""Answers that are made at a time."""
+"""Concurrent answers."""
 
 Patiently: TypeAlias = Callable[[Callable[[], Awaitable[MeasuredAnswer]]], Awaitable[MeasuredAnswer]]
-"""Makes a piece, again from its beginning where that may help."""
+"""Function that measures a piece and repeats it after transient errors."""
 
 
 async def measure_texts(
@@ -39,30 +38,30 @@ async def measure_texts(
     patiently: Patiently,
     progress: Callable[[str], None],
 ) -> None:
-    """Answer questions, several at a time, into a journal; those that it holds are not answered again.
+    """Answer questions concurrently into a journal; questions that it holds are not answered again.
 
     Parameters
     ----------
-    clock : real engines.
-    problems : what to answer.
-    journal : keeps each as it is finished (`kept_texts`).
+    clock : wall clock with real engines.
+    problems : the questions.
+    journal : receives each answer when it is finished (`kept_texts`).
     truth : ground truth of the task, if it has one.
-    inspection : what to find out about drafts; of a position the first one alone is written.
-    patiently : makes an answer, trying again where an engine broke it off.
-    progress : called with the name of each.
+    inspection : verdicts and scores to record for drafts; at most one draft per position is generated.
+    patiently : measures an answer, and repeats it after transient errors.
+    progress : called with the name of each finished question.
 
     Raises
     ------
     CalibrationError : an engine failed, or the journal cannot be written.
     """
     await clock.fresh()
-    asked = replace(inspection, drafts=min(inspection.drafts, 1))
+    inspected = replace(inspection, drafts=min(inspection.drafts, 1))
     waiting = iter(problems)
 
     async def client() -> None:
         for problem in waiting:
             if _key(problem) not in journal:
-                answer = await patiently(partial(measure_answer, clock, problem, truth, asked, apart=False))
+                answer = await patiently(partial(measure_answer, clock, problem, truth, inspected, apart=False))
                 journal.add(_key(problem), {"record": answer.record.model_dump(mode="json"), "ids": answer.token_ids})
             progress(problem.name)
 
@@ -70,7 +69,7 @@ async def measure_texts(
 
 
 def kept_texts(journal: Journal, problems: Sequence[Problem]) -> list[dict[str, Any]]:
-    """Return those of the questions' answers that are finished: ``record`` and ``ids``, in the questions' order."""
+    """Return the finished answers: ``record`` and ``ids``, in the order of the questions."""
     return [journal[_key(problem)] for problem in problems if _key(problem) in journal]
 
 

@@ -1,11 +1,11 @@
-"""Measuring token-level speculation on real engines: the passes of each answer, and what they took.
+"""Measurement of token-level speculation on real engines: the passes of each answer, and their times.
 
-A method is run as it will be used, step by step on the wall clock, so that first tokens, ends of steps and what the
-drafter reads at a step's beginning are in the figures. With prompt lookup the text is that of plain decoding, token for
-token (see `calibrate.engines.torch.token_methods.protocol.OneHot`), so its passes at a smaller k2 could be derived from
-the text; with a draft model they could not: where a pass ends depends on k2, and with it which token comes from which
-distribution. Every setting is therefore run. A pass's acceptance up to a position does not depend on how much is
-drafted beyond it, other than through where passes begin.
+A method is run as in use, step by step on the wall clock, so that the results include first tokens, ends of steps and
+the drafter's prefill at the beginning of a step. With prompt lookup the text is that of plain decoding, token for token
+(see `calibrate.engines.torch.token_methods.protocol.OneHot`), so its passes at a smaller k2 could be derived from the
+text; with a draft model they could not: the end of a pass depends on k2, and so does the distribution that a token is
+drawn from. Every setting is therefore run. A pass's acceptance up to a position depends on the number of tokens drafted
+after it only through the positions at which passes begin.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class TokenSetting:
 
     @property
     def key(self) -> str:
-        """One line that names it."""
+        """Name in one line."""
         return " ".join([self.method, *(f"{name}={value}" for name, value in sorted(self.knobs.items()))])
 
 
@@ -56,17 +56,17 @@ TOKEN_SETTINGS: Final = (
     TokenSetting(method="lookahead-decoding", knobs={"k2": 3, "window": 5, "ngram": 3, "guesses": 5}),
     TokenSetting(method="jacobi", knobs={"k2": 5, "window": 4}),
 )
-"""What a calibration measures unless it is told otherwise."""
+"""Default settings of a calibration."""
 
 _WARM_UP: Final = Request(prompt="1 2 3", max_tokens=2)
-"""Nobody counts it: an engine that has to start for a method, as vLLM's do, starts now."""
+"""Request that is not recorded: it starts engines that have to start for a method, as vLLM's do."""
 
 
 class Speculating(Protocol):
-    """Models that know how to run token-level methods."""
+    """Models that can run token-level methods."""
 
     def speculation(self, method: str, knobs: Mapping[str, Any]) -> Speculation:
-        """Return what a request must carry."""
+        """Return the options of a request that select the method."""
         ...
 
 
@@ -82,7 +82,7 @@ def token_records(settings: Sequence[TokenSetting], answers: Mapping[str, Sequen
 async def measure_token_answer(
     models: Speculating, clock: WallClock, problem: Problem, setting: TokenSetting
 ) -> TokenAnswer:
-    """Answer one problem by plain decoding of the target, on top of a token-level method.
+    """Answer a problem by plain steps of the target, which decodes with a token-level method.
 
     Raises
     ------

@@ -1,1 +1,1 @@
-"""Sets of models in their roles: what is asked, and where it runs."""
+"""Sets of models by role: their prompts and settings, and the engines that run them."""

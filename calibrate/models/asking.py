@@ -1,7 +1,7 @@
-"""What models are asked, wherever they run: questions, prompts, the judge's threshold, limits and sampling.
+"""Settings of all sets of models: questions, prompts, the judge's threshold, limits and sampling.
 
-All kinds of models of this folder are plain data on top of it: they go into a profile's settings, so that a later run
-can open and ask the same models again.
+All kinds of sets in this folder are plain data that extend it: they are stored in a profile's settings, so that a later
+run can open the same models again.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from theory.errors import ParameterError, SchemaError
 __all__ = ["BUNDLED", "AskedModels", "bundled_problems", "bundled_truth", "general_judge_prompt"]
 
 BUNDLED: Final = "bundled"
-"""Stands for the bundled pair wherever the path of a model is asked for."""
+"""In place of a model's path: the model of the bundled pair."""
 
 _BUNDLED_ANSWER: Final = 1600
-"""Tokens of an answer of the bundled pair at most: with its question and one more step, which is to be scored, it fits
-into the 2,048 tokens of the models. One answer in some hundreds goes on for ever."""
+"""Most tokens of an answer of the bundled pair: with its question and another step to score, it fits into the 2,048
+tokens of the models. About one answer in several hundred never ends by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedModels:
-    """Target and draft, and how they are asked; the kinds of models say where these two are and who judges."""
+    """Target and draft with prompts, limits and sampling; subclasses add the engines and the judge."""
 
     backend: ClassVar[str] = ""
-    """Names the kind in a profile's settings; empty: models on torch."""
+    """Name of the kind in a profile's settings; empty: models on torch."""
 
     target: str
     draft: str
@@ -54,16 +54,16 @@ class AskedModels:
 
     top_p: float = 0.95
     max_step_tokens: int = 100
-    """A step is cut there, and the answer goes on (LR's limit)."""
+    """Tokens at which a step is cut; the answer continues (LR's limit)."""
 
     max_steps: int = 64
-    """Steps after which an answer is ended by force."""
+    """Most steps of an answer."""
 
     judge_threshold: float = 0.5
-    """A draft is accepted if the judge's probability of yes is at least this."""
+    """Least probability of yes by the judge at which a draft is accepted."""
 
     seed: int = 0
-    """Seed of the sampling: the same prefix gets the same continuation in every run with it."""
+    """Seed of the sampling: with the same seed, a prefix has the same continuation in every run."""
 
     def __post_init__(self) -> None:
         self.sampling()
@@ -87,7 +87,7 @@ class AskedModels:
         return cls(**{field.name: settings[field.name] for field in fields(cls) if field.name in settings})
 
     def settings(self) -> dict[str, str | int | float | bool]:
-        """Return everything as plain settings; what is left to chance is left out."""
+        """Return all settings as plain data, without fields that are None."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         kind = {"backend": self.backend} if self.backend else {}
         return {**kind, **{name: value for name, value in values.items() if value is not None}}
@@ -102,20 +102,20 @@ class AskedModels:
         return self.target == BUNDLED
 
     def inspection(self) -> Inspection:
-        """Return what a measurement finds out about drafts: as much as these models can be asked.
+        """Return the verdicts and scores of drafts that a measurement records with these models.
 
-        Scores need a model that answers the request for one; of the bundled pair that is known.
+        Scores need a model that was trained to give them, such as the bundled pair.
         """
         if self.is_bundled:
             return Inspection(drafts=4, scorers=(SCORER, REWARD), chooser=True, beams=8)
         return Inspection()
 
     def sampling(self) -> Sampling:
-        """Return how tokens are drawn."""
+        """Return the sampling of tokens."""
         return Sampling(temperature=self.temperature, top_p=self.top_p)
 
     def judge_prompt(self) -> Callable[[str, str], str]:
-        """Return the function that asks the judge about two steps."""
+        """Return the function that makes the judge's prompt from two steps."""
         if self.is_bundled:
             from calibrate.pair import judge_prompt
 
@@ -123,7 +123,7 @@ class AskedModels:
         return general_judge_prompt
 
     def clock(self, roles: Mapping[str, Backend], encoder: Encodes | None = None) -> WallClock:
-        """Return a wall clock on engines of these roles, which asks them as these models are to be asked."""
+        """Return a wall clock on engines of these roles, with the prompts and limits of these models."""
         return WallClock(
             roles=roles,
             verifier=LlmJudge(prompt=self.judge_prompt(), threshold=self.judge_threshold),
@@ -144,13 +144,13 @@ class AskedModels:
         return gate if encoder is None else {**gate, EMBEDDING: EmbeddingSimilarity(encoder)}
 
     def _chooser(self) -> Chooser:
-        """How a choice among candidates is made; the bundled models know grades, but no letters."""
+        """The chooser among candidates; the bundled models give grades, but no letters."""
         if self.is_bundled:
             return GradeChooser(scorer=self._graders()[REWARD])
         return PromptChooser(prompt=general_choice_prompt)
 
     def _scorers(self) -> dict[str, Scorer]:
-        """Who scores steps; a greedy model's likelihoods are those at temperature 1."""
+        """The scorers of steps, by role; a greedy model's likelihoods are those at temperature 1."""
         likelihood = LikelihoodScorer(temperature=self.temperature or 1.0)
         return {**self._graders(), LIKELIHOOD: likelihood, DRAFT_LIKELIHOOD: likelihood}
 
@@ -164,7 +164,7 @@ class AskedModels:
 
 
 def general_judge_prompt(step_a: str, step_b: str) -> str:
-    """Ask an instruction-tuned model whether two reasoning steps mean the same; it answers `` Yes`` or `` No``."""
+    """Prompt an instruction-tuned model whether two reasoning steps mean the same; it answers `` Yes`` or `` No``."""
     return (
         "Two versions of one step of a solution follow. Do they make the same claim and reach the same result, "
         "wording aside? If in doubt, the answer is No.\n\n"

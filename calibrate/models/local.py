@@ -1,4 +1,4 @@
-"""Models in folders of this machine: where they run, and which of them draft tokens; on torch engines or vLLM's."""
+"""Models in local folders, on torch or vLLM engines: their cores or devices, and the models that draft tokens."""
 
 from __future__ import annotations
 
@@ -38,23 +38,23 @@ _MOST_CANDIDATES: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalModels(AskedModels):
-    """Target, draft and judge, each a local model folder (or `BUNDLED`), on their cores or devices."""
+    """Target, draft and judge, each a local model folder (or `BUNDLED`), with their cores or devices."""
 
     target: str = BUNDLED
     draft: str = BUNDLED
     judge: str | None = None
-    """Model folder of the judge (or `BUNDLED`), on the draft's core; or ``target`` or ``draft``: that engine judges as
-    well. None: the bundled judge of the bundled pair, else the target."""
+    """Model folder of the judge (or `BUNDLED`), on the draft's core; or ``target`` or ``draft``: that engine judges
+    too. None: the bundled judge for the bundled pair, else the target."""
 
     embedding: str | None = None
     """Folder of a sentence-embedding model, on the draft's core, for the verifier ``embedding``; None: none."""
 
     token_draft: str | None = None
     """Folder of the model that drafts tokens inside the target's engine; None: the draft, if it has the target's
-    tokenizer; ``none``: there is none."""
+    tokenizer; ``none``: no such model."""
 
     eagle: str | None = None
-    """Folder of an EAGLE head of the target; None: the bundled target's own, else none; ``none``: there is none."""
+    """Folder of an EAGLE head of the target; None: the bundled target's, else no head; ``none``: no head."""
 
     device: str = "cpu"
     dtype: str = "float32"
@@ -76,11 +76,11 @@ class LocalModels(AskedModels):
 
     @property
     def judging(self) -> str:
-        """Who judges: ``target``, ``draft``, or the folder of a model of its own."""
+        """The judge: ``target``, ``draft``, or the folder of another model."""
         return self.judge or (BUNDLED if self.is_bundled else TARGET)
 
     def inspection(self) -> Inspection:
-        """Return what a measurement finds out about drafts: with an embedding model how alike texts are, too."""
+        """Return the verdicts and scores of drafts to record, with an embedding model its similarities too."""
         known = AskedModels.inspection(self)
         return replace(known, verifiers=(GATE, EXACT, EMBEDDING)) if self.embedding else known
 
@@ -113,18 +113,18 @@ class LocalModels(AskedModels):
         raise NotImplementedError
 
     def _possible(self, settings: Sequence[TokenSetting]) -> tuple[TokenSetting, ...]:
-        """Those of the settings whose methods need no weights, or weights that there are."""
+        """The settings whose methods need no weights, or have them."""
         return tuple(s for s in settings if not OF_CATALOGUE[s.method].needs or self._drafting(s.method))
 
     def _weights(self, method: str) -> Path | None:
-        """The weights that draft for a token-level method, which must be there if it needs any."""
+        """The weights that draft for a token-level method; an error if it needs weights and has none."""
         folder, needs = self._drafting(method), OF_CATALOGUE[method].needs
         if needs and folder is None:
             raise ParameterError("method", method, f"needs {needs}")
         return folder
 
     def _drafting(self, method: str) -> Path | None:
-        """The weights that draft for a token-level method inside the target's engine; None: there are none."""
+        """The weights that draft for a token-level method inside the target's engine; None without any."""
         if method == "eagle":
             return self._head()
         return self._token_draft() if method == "draft-model" else None
@@ -149,7 +149,7 @@ class LocalModels(AskedModels):
         return draft if same and _vocabulary(target) == _vocabulary(draft) else None
 
     async def warm_up(self, engine: MeasuredEngine, seconds: float) -> EngineStatistics:
-        """Keep an engine busy until its first, slow iterations are over."""
+        """Run requests on an engine until its first, slow iterations are over."""
         return await warm_up(engine, seconds=seconds)
 
     async def time_engine(
@@ -162,7 +162,7 @@ class LocalModels(AskedModels):
         return await measure_engine(engine, device, options, sampling=self.sampling(), warmup=warmup, progress=progress)
 
     def record(self, role: str, engine: MeasuredEngine) -> ModelRecord:
-        """Return what is known about the model of a role."""
+        """Return the profile's entry for the model of a role."""
         about = engine.describe()
         models = {TARGET: self.target, DRAFT: self.draft}
         location = models.get(role) or models.get(self.judging, self.judging)
@@ -186,8 +186,8 @@ class TorchModels(LocalModels):
     """Target, draft and judge on torch engines, each in a process of its own."""
 
     candidates: int = 8
-    """Candidates that both models write at every position for methods that choose among several (beam search, SPECS):
-    most of the time of a calibration. 0: none, and such methods are not planned."""
+    """Candidates of both models at every position, for methods that choose among several (beam search, SPECS): they
+    take most of the time of a calibration. 0: none, and such methods are not planned."""
 
     def __post_init__(self) -> None:
         LocalModels.__post_init__(self)
@@ -195,7 +195,7 @@ class TorchModels(LocalModels):
             raise ParameterError("candidates", self.candidates, f"must be an integer in [0, {_MOST_CANDIDATES}]")
 
     def inspection(self) -> Inspection:
-        """Return what a measurement finds out about drafts."""
+        """Return the verdicts and scores of drafts to record."""
         known = LocalModels.inspection(self)
         return replace(known, beams=min(known.beams, self.candidates))
 
@@ -215,12 +215,12 @@ class TorchModels(LocalModels):
         )
 
     def speculation(self, method: str, knobs: Mapping[str, Any]) -> Speculation:
-        """Return what a request must carry to be decoded with a token-level method.
+        """Return the speculation of a request for a token-level method.
 
         Parameters
         ----------
-        method : its name in the catalogue.
-        knobs : ``k2`` and the method's own; others are left alone.
+        method : name in the catalogue.
+        knobs : ``k2`` and the method's own; others are ignored.
 
         Raises
         ------
@@ -239,7 +239,7 @@ class TorchModels(LocalModels):
     async def time_engine(
         self, engine: Any, options: MeasureOptions, *, warmup: EngineStatistics, progress: Callable[[str], None]
     ) -> EngineRecord:
-        """Measure an engine by its own records; of the target, passes over drafts that models write too."""
+        """Measure an engine by its own records; for the target also passes with drafts by a model."""
         record = await LocalModels.time_engine(self, engine, options, warmup=warmup, progress=progress)
         if engine.name != TARGET or len(options.batches) < 2:
             return record
@@ -251,7 +251,7 @@ class TorchModels(LocalModels):
 
 
 def _fewest_and_most(settings: Sequence[TokenSetting]) -> list[TokenSetting]:
-    """Return the smallest and the largest k2 of each method whose drafts a model writes; others are interpolated."""
+    """Return the smallest and the largest k2 of each method with a drafting model; others are interpolated."""
     by_method: dict[str, list[TokenSetting]] = {}
     for setting in settings:
         if OF_CATALOGUE[setting.method].needs:
@@ -262,7 +262,7 @@ def _fewest_and_most(settings: Sequence[TokenSetting]) -> list[TokenSetting]:
 
 
 def model_folder(role: str, model: str) -> Path:
-    """Return where the weights of a role are."""
+    """Return the folder with the weights of a role."""
     if model != BUNDLED:
         return Path(model)
     from calibrate import pair

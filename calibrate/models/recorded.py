@@ -1,4 +1,4 @@
-"""The models that a profile was measured on, whatever their kind."""
+"""The models that a profile was measured on, of any kind."""
 
 from __future__ import annotations
 

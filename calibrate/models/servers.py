@@ -36,10 +36,10 @@ from theory.errors import CalibrationError, ParameterError, SchemaError
 __all__ = ["RemoteModels", "timeouts_as_such"]
 
 _TICK_S: Final = 0.005
-"""How often it is checked whether this process reads answers in time, s: seldom enough to cost nothing."""
+"""Interval of the checks whether this process reads answers in time, s: long enough to take no noticeable time."""
 
 _NOT_MEASURED: Final = ("api_key_env", "timeout_s")
-"""Settings that change no result: a measurement may go on with others."""
+"""Settings that do not affect results: a measurement may be resumed with other values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,29 +49,29 @@ class RemoteModels(AskedModels):
     backend: ClassVar[str] = "openai"
 
     draft: str = ""
-    """Empty: the target is alone, and only token-level methods are measured."""
+    """Server of the draft; empty: only the target is measured, with token-level methods."""
 
     judge: str = ""
-    """Empty: the target's server judges."""
+    """Server of the judge; empty: the target's server."""
 
     api_key_env: str = ""
-    """Environment variable with the key for all servers; empty: none is sent. The key itself is never kept."""
+    """Environment variable with the key for all servers; empty: no key is sent. The key itself is never stored."""
 
     timeout_s: float = 120.0
     """Longest silence of a server, s."""
 
     task: str = "general"
-    """``bundled`` if the models are the bundled pair, which is asked in its own words; else ``general``."""
+    """``bundled`` if the models are the bundled pair, which has its own prompts; else ``general``."""
 
     speculative: str = ""
-    """Servers of the target that speculate: a JSON list of vLLM's speculative configurations, each with its ``server``
-    (``URL[#model]``) besides. Empty: token-level methods are not measured."""
+    """Servers of the target that speculate: a JSON list of vLLM's speculative configurations, each with an additional
+    field ``server`` (``URL[#model]``). Empty: token-level methods are not measured."""
 
     gate: bool = True
-    """Whether the draft model is asked for its confidence, which needs log-probabilities of its server."""
+    """Whether the draft model's confidence is recorded, which needs log-probabilities from its server."""
 
     chat: bool = False
-    """Whether questions are the first turn of a user, as the target's chat template has it; else they are continued."""
+    """Whether questions are rendered as a user's first turn by the target's chat template; else they are continued."""
 
     template_kwargs: str = ""
     """Settings of the chat template, such as ``{"enable_thinking": false}``, as JSON; empty: none."""
@@ -87,7 +87,7 @@ class RemoteModels(AskedModels):
         if not self.draft and self.judge:
             raise ParameterError("judge", self.judge, "needs a draft, whose steps it compares with the target's")
         if not self.draft and not servers:
-            rule = "must be named; or, with the target alone, a server of it that speculates (--speculative)"
+            rule = "must be named; or, without a draft, a server of the target that speculates (--speculative)"
             raise ParameterError("draft", self.draft, rule)
         if self.template_kwargs and not self.chat:
             raise ParameterError("template_kwargs", self.template_kwargs, "belongs to --chat")
@@ -98,15 +98,15 @@ class RemoteModels(AskedModels):
         return {name: value for name, value in self.settings().items() if name not in _NOT_MEASURED}
 
     def at(self, servers: Mapping[str, str]) -> Self:
-        """Return the same models on servers that have other addresses now.
+        """Return the same models with other addresses of their servers.
 
         Parameters
         ----------
-        servers : address here to address now, each ``URL[#model]``; servers that are not in it stay where they are.
+        servers : old address -> new address, each ``URL[#model]``; other servers keep their addresses.
 
         Raises
         ------
-        ParameterError : none of these servers has such an address, or it is none.
+        ParameterError : none of these servers has the old address, or an address is invalid.
         """
         now = {split_endpoint(old): new for old, new in servers.items()}
         speculating = parsed_settings(self.speculative)
@@ -137,17 +137,17 @@ class RemoteModels(AskedModels):
         return self.task == BUNDLED
 
     def inspection(self) -> Inspection:
-        """Return what a measurement finds out about drafts: as much as these models can be asked."""
+        """Return the verdicts and scores of drafts that a measurement records with these models."""
         if not self.draft:
             return Inspection(drafts=0, verifiers=())
-        known = replace(AskedModels.inspection(self), beams=0)  # a server does not tell how likely a given text is
+        known = replace(AskedModels.inspection(self), beams=0)  # servers report no likelihood of a given text
         if self.gate:
             return known
         return Inspection(drafts=known.drafts, verifiers=tuple(v for v in known.verifiers if v != GATE))
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[tuple[dict[str, OpenAIEngine], WallClock]]:
-        """Reach the servers; yield them by role, and a wall clock on them; close the connections."""
+        """Connect to the servers; yield them by role, and a wall clock on them; close the connections."""
         engines: list[OpenAIEngine] = []
         try:
             for role, endpoint in ((TARGET, self.target), (DRAFT, self.draft), (JUDGE, self.judge)):
@@ -159,7 +159,7 @@ class RemoteModels(AskedModels):
                 other.speculates = speculation_of(config)
                 engines[0].speculating[other.speculates] = other
                 if not other.tells_ids:
-                    raise CalibrationError(f"{name}: its streams do not tell their tokens (return_token_ids)")
+                    raise CalibrationError(f"{name}: its streams have no token ids (return_token_ids)")
             roles = {TARGET: engines[0]}
             if self.draft:
                 roles = dict(zip((TARGET, DRAFT, JUDGE), (*engines, engines[0])[:3], strict=True))
@@ -174,7 +174,7 @@ class RemoteModels(AskedModels):
             await asyncio.gather(*(engine.close() for engine in engines))
 
     def clock(self, roles: Mapping[str, Backend], encoder: Encodes | None = None) -> WallClock:
-        """Return a wall clock on these servers, which makes turns of a chat of questions if they are to be."""
+        """Return a wall clock on these servers, which renders questions by the chat template if configured."""
         clock = AskedModels.clock(self, roles, encoder)
         target = roles[TARGET]
         if self.chat and isinstance(target, OpenAIEngine):
@@ -183,14 +183,14 @@ class RemoteModels(AskedModels):
 
     @property
     def key_in_clear(self) -> tuple[str, ...]:
-        """Hosts to which the key goes where others on the way can read it."""
+        """Hosts that the key is sent to without encryption."""
         endpoints = (self.target, self.draft, self.judge, *(server for server, _ in self.speculating_servers()))
         configs = (self._config(TARGET, endpoint) for endpoint in endpoints if endpoint)
         return tuple(dict.fromkeys(config.host for config in configs if config.key_in_clear))
 
     @property
     def n_engines(self) -> int:
-        """Servers that `open` reaches."""
+        """Number of servers that `open` connects to."""
         return 1 if not self.draft else 3 if self.judge else 2
 
     async def warm_up(self, engine: OpenAIEngine, seconds: float) -> Warmup:
@@ -200,19 +200,19 @@ class RemoteModels(AskedModels):
     async def time_engine(
         self, engine: OpenAIEngine, options: MeasureOptions, *, warmup: Warmup, progress: Callable[[str], None]
     ) -> EngineRecord:
-        """Measure a server from outside."""
+        """Measure a server by the arrival times of its tokens."""
         return await measure_server(engine, engine.config.host, options, warmup=warmup, progress=progress)
 
     def token_settings(self) -> tuple[TokenSetting, ...]:
-        """Return the token-level methods for which a server was named."""
+        """Return the token-level methods with a configured server."""
         return tuple(setting_of(config) for _, config in self.speculating_servers())
 
     def speculation(self, method: str, knobs: Mapping[str, Any]) -> Speculation:
-        """Return what a request must carry to go to the server that speculates so.
+        """Return the speculation of a request that is sent to the server with that method.
 
         Raises
         ------
-        ParameterError : no server was named that does.
+        ParameterError : no configured server has it.
         """
         wanted = {name: value for name, value in knobs.items() if value is not None}
         for _, config in self.speculating_servers():
@@ -221,16 +221,16 @@ class RemoteModels(AskedModels):
             if setting.method == method and all(known.get(name, value) == value for name, value in wanted.items()):
                 return speculation_of(config)
         known_names = ", ".join(setting.key for setting in self.token_settings()) or "none"
-        asked = TokenSetting(method=method, knobs=wanted).key
-        rule = f"needs a server that speculates so; named were (calibrate openai --speculative): {known_names}"
-        raise ParameterError("token", asked, rule)
+        requested = TokenSetting(method=method, knobs=wanted).key
+        rule = f"needs a server with this method; configured are (calibrate openai --speculative): {known_names}"
+        raise ParameterError("token", requested, rule)
 
     def record(self, role: str, engine: OpenAIEngine) -> ModelRecord:
-        """Return what is known about the model of a role."""
+        """Return the profile's entry for the model of a role."""
         return ModelRecord(name=engine.model, location=str(engine.describe()["url"]))
 
     async def stamp(self, engines: dict[str, OpenAIEngine]) -> dict[str, Any]:
-        """Return engine, version, device, and what a reader must know about how the numbers came about."""
+        """Return engine, version, device, and notes on the measurement."""
         about = engines[TARGET].describe()
         notes = [ESTIMATOR, "cpu, cores, os and python are those of the machine that sent the requests"]
         for role, engine in engines.items():
@@ -243,7 +243,7 @@ class RemoteModels(AskedModels):
         }
 
     async def cautions(self, engine: OpenAIEngine) -> list[str]:
-        """What makes numbers of a server doubtful: other users, speculation, retries, unknown token counts, timings."""
+        """Notes on sources of error: other users of a server, speculation, retries, unknown token counts, timings."""
         about, metrics = engine.describe(), await engine.metrics()
         notes = [f"stop strings are {about['stop_strings']}"]
         busy = engine.load_at_start
@@ -258,11 +258,11 @@ class RemoteModels(AskedModels):
         if about["n_retries"]:
             notes.append(f"warning: {about['n_retries']} requests were sent again; their waits are in the step times")
         if not engine.tells_ids:
-            notes.append("chunks of streams do not tell their tokens; the count of an aborted request is a guess")
+            notes.append("chunks of streams have no token ids; the token count of an aborted request is an estimate")
         return notes + timing_notes(engine)
 
     def speculating_servers(self) -> list[tuple[str, dict[str, Any]]]:
-        """Return the servers of the target that speculate, and how: checked, and no two alike."""
+        """Return the servers of the target that speculate and their configurations, after a check of these."""
         servers = []
         for given in parsed_settings(self.speculative):
             if not given.get("server"):
@@ -272,7 +272,7 @@ class RemoteModels(AskedModels):
         keys = [setting_of(config).key for _, config in servers]
         for key in keys:
             if keys.count(key) > 1:
-                raise ParameterError("speculative", key, "is there twice: leave one of them out")
+                raise ParameterError("speculative", key, "is given twice: leave one of them out")
         return servers
 
     def _config(self, role: str, endpoint: str) -> HttpConfig:
@@ -280,26 +280,26 @@ class RemoteModels(AskedModels):
 
 
 def _template_settings(text: str) -> dict[str, Any]:
-    """Settings of a chat template.
+    """Parse the settings of a chat template.
 
     Raises
     ------
-    ParameterError : no JSON object.
+    ParameterError : not a JSON object.
     """
     if not text:
         return {}
     try:
-        found = parse_json(text, "template_kwargs")
+        settings = parse_json(text, "template_kwargs")
     except SchemaError as error:
         raise ParameterError("template_kwargs", text, f"must be a JSON object: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(settings, dict):
         raise ParameterError("template_kwargs", text, 'must be a JSON object, e.g. {"enable_thinking": false}')
-    return found
+    return settings
 
 
 @contextmanager
 def timeouts_as_such() -> Iterator[None]:
-    """Let a time-out that stopped a run leave as one: the clock tells which operation failed, not in which way."""
+    """Raise a time-out of a server as `EngineTimeoutError`: the clock's error only names the operation that failed."""
     try:
         yield
     except CalibrationError as error:

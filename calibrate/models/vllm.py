@@ -1,4 +1,4 @@
-"""Models on vLLM engines of this process."""
+"""Models on vLLM engines that this process starts."""
 
 from __future__ import annotations
 
@@ -38,25 +38,25 @@ _DEFAULTS: Final = (
 )
 
 _AT_ONCE: Final = {"cpu": 8, "cuda": 3}
-"""Engines of the target that speculate and run at once; on a GPU each takes its share of the memory."""
+"""Most engines of the target that speculate and run at once; on a GPU each takes its share of the memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VllmModels(LocalModels):
-    """Target, draft and judge in vLLM engines; the fields of `LocalModels`, and what vLLM has besides."""
+    """Target, draft and judge in vLLM engines; the fields of `LocalModels`, and settings of vLLM."""
 
     backend: ClassVar[str] = "vllm"
 
     speculative: str = ""
-    """vLLM's speculative configurations of the target to measure, a JSON list; those of one method differ in the number
-    of tokens and the lengths of n-grams only. Empty: prompt lookup, the draft as draft model and the EAGLE head, where
-    there are such, k2 = 4 each."""
+    """vLLM's speculative configurations of the target to measure, a JSON list; configurations of the same method may
+    differ in the number of tokens and the lengths of n-grams only. Empty: prompt lookup, and if available the draft as
+    draft model and the EAGLE head, with k2 = 4 each."""
 
     eager: bool = True
-    """Whether models run as they are; else vLLM compiles and captures them."""
+    """Whether models run in eager mode; else vLLM compiles and captures them."""
 
     gpu_memory_utilization: float = 0.28
-    """Share of a GPU's memory for each engine: plain target, a speculating one and the draft fit."""
+    """Share of a GPU's memory for each engine, so that plain target, speculating target and draft fit together."""
 
     def __post_init__(self) -> None:
         LocalModels.__post_init__(self)
@@ -65,16 +65,16 @@ class VllmModels(LocalModels):
         self._configurations()
 
     def inspection(self) -> Inspection:
-        """Return what a measurement finds out about drafts: about two of each position, and nothing of beams.
+        """Return the verdicts and scores of drafts to record: two drafts per position, and no candidates for beams.
 
-        An iteration of a tiny model takes several times as long here as in the torch backend, and the models are the
-        same; their beams are measured there.
+        An iteration of a tiny model takes several times as long here as in the torch backend, with the same models:
+        candidates are measured there.
         """
         known = LocalModels.inspection(self)
         return replace(known, drafts=min(known.drafts, 2), beams=0)
 
     async def _start(self, role: str, model: str, core: int) -> VllmGroup:
-        """Start the engine for plain decoding; those that speculate are started when a request first asks for it."""
+        """Start the engine for plain decoding; engines that speculate are started by the first request for them."""
         return await VllmGroup.start(self._vllm_config(role, model, core), most=_AT_ONCE[self.device])
 
     def _vllm_config(self, role: str, model: str, core: int) -> VllmConfig:
@@ -89,16 +89,16 @@ class VllmModels(LocalModels):
         )
 
     def speculation(self, method: str, knobs: Mapping[str, Any]) -> Speculation:
-        """Return what a request must carry to be decoded with a token-level method.
+        """Return the speculation of a request for a token-level method.
 
         Parameters
         ----------
-        method : its name in the catalogue.
-        knobs : ``k2`` and the method's own; others are left alone.
+        method : name in the catalogue.
+        knobs : ``k2`` and the method's own; others are ignored.
 
         Raises
         ------
-        ParameterError : vLLM has no such method, or the weights that draft are not known.
+        ParameterError : vLLM has no such method, or the weights of the drafter are not known.
         """
         known = {terms.catalogue for terms in OF_VLLM.values()}
         if method not in known:
@@ -115,7 +115,7 @@ class VllmModels(LocalModels):
 
         Raises
         ------
-        ParameterError : weights that draft are not where they are said to be.
+        ParameterError : the folder of a drafter does not exist.
         """
         settings = tuple(map(setting_of, self._configurations())) or self._possible(_DEFAULTS)
         for setting in settings:
@@ -125,7 +125,7 @@ class VllmModels(LocalModels):
         return settings
 
     def _configurations(self) -> list[dict[str, Any]]:
-        """The speculative configurations that were asked for, checked: everything in them reaches an engine."""
+        """The given speculative configurations, after a check that all their settings can be passed to an engine."""
         configurations = [checked_speculative(self._completed(given)) for given in parsed_settings(self.speculative)]
         _check_passable(configurations)
         heads = {config["model"] for config in configurations if OF_VLLM[config["method"]].catalogue == "eagle"}
@@ -135,7 +135,7 @@ class VllmModels(LocalModels):
         return configurations
 
     def _completed(self, config: dict[str, Any]) -> dict[str, Any]:
-        """A configuration with the weights that draft filled in where the set knows them."""
+        """A configuration completed by the weights of the drafter, if they are known."""
         if config.get("method") == "draft_model" and config.get("model") in (None, BUNDLED, DRAFT):
             return {**config, "model": str(self._token_draft() or "")}
         if config.get("method") in ("eagle", "eagle3") and config.get("model") is None:
@@ -145,7 +145,7 @@ class VllmModels(LocalModels):
     async def time_engine(
         self, engine: VllmGroup, options: MeasureOptions, *, warmup: Any, progress: Callable[[str], None]
     ) -> EngineRecord:
-        """Measure an engine by its own records, prefills beside decoding too; of the target, each method's passes."""
+        """Measure an engine by its own records, including prefills during decoding; for the target also passes."""
         record = await LocalModels.time_engine(self, engine, options, warmup=warmup, progress=progress)
         joining = await measure_joining_prefills(engine, options, self.sampling())
         record = record.model_copy(update={"prefill": [*record.prefill, *joining]})
@@ -162,14 +162,14 @@ class VllmModels(LocalModels):
             f"{role}: {json.dumps(engine.describe()['settings'], sort_keys=True)}" for role, engine in engines.items()
         ]
         notes.append(
-            "vLLM: an iteration is the distance of two outputs of its core; drafting is part of a pass, and not told "
-            "apart; a prefill that ran beside decoding counts with what it took longer"
+            "vLLM: an iteration is the interval between two outputs of its core; the time of a pass includes drafting; "
+            "the time of a prefill that joined a decode iteration is what it added to it"
         )
         return {**await LocalModels.stamp(self, engines), "notes": notes}
 
 
 def _check_passable(configurations: Sequence[Mapping[str, Any]]) -> None:
-    """Refuse configurations that a profile cannot hold: it knows a method by k2 and the lengths of n-grams."""
+    """Refuse configurations that a profile cannot distinguish: it records k2 and the lengths of n-grams of a method."""
     first: dict[str, dict[str, Any]] = {}
     keys: set[str] = set()
     for config in configurations:
@@ -187,14 +187,14 @@ def _check_passable(configurations: Sequence[Mapping[str, Any]]) -> None:
                 other = f"is {known.get(name)!r} in another configuration of {setting.method}"
                 raise ParameterError(name, rest.get(name), f"{other}: calibrate a profile for each")
         if setting.key in keys:
-            raise ParameterError("speculative", setting.key, "is there twice: leave one of them out")
+            raise ParameterError("speculative", setting.key, "is given twice: leave one of them out")
         keys.add(setting.key)
 
 
 async def _passes(
     group: VllmGroup, method: str, speculation: Speculation, options: MeasureOptions
 ) -> list[DecodeSample]:
-    """Passes over k2 tokens of every sequence, by batch size and context: n-grams of a text that repeats are found.
+    """Passes over k2 tokens of every sequence, by batch size and context, with repetitive prompts for n-gram drafts.
 
     Only passes in which every sequence had a full draft count.
     """

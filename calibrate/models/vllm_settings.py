@@ -24,12 +24,12 @@ def setting_of(config: Mapping[str, Any]) -> TokenSetting:
 
 
 def speculation_of(config: Mapping[str, Any], knobs: Mapping[str, Any] | None = None) -> Speculation:
-    """Return what a request must carry to be decoded by a configuration.
+    """Return the speculation of a request for a configuration.
 
     Parameters
     ----------
-    config : vLLM's method, the weights that draft, and further settings of the engine's own.
-    knobs : of the catalogue, those that the method does not have being left alone; by default the configuration's.
+    config : vLLM's method, the weights of the drafter, and further settings of the engine.
+    knobs : knobs of the catalogue; those that the method does not have are ignored. Default the configuration's.
     """
     terms = OF_VLLM[config["method"]]
     given = setting_of(config).knobs if knobs is None else knobs
@@ -41,5 +41,5 @@ def speculation_of(config: Mapping[str, Any], knobs: Mapping[str, Any] | None = 
 
 
 def without_knobs(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what of a configuration is no knob of the catalogue: it holds for all configurations of a method."""
+    """Return the settings of a configuration that are no knobs of the catalogue: the same for all of a method."""
     return {name: value for name, value in config.items() if name not in VLLM_KNOBS.values()}

@@ -6,7 +6,7 @@ and ``workshop.training.evaluate`` measures them.
 
 >>> from calibrate import pair
 >>> problem, = pair.problems(1, seed=0)
->>> pair.answer_is_correct(problem.question, f"All told, the answer is {problem.answer}.")
+>>> pair.answer_is_correct(problem.question, f"All in all it is {problem.answer}.")
 True
 """
 

@@ -1,6 +1,6 @@
 """Synthetic word problems with step-by-step answers and computable ground truth: what the bundled pair is trained on.
 
-A problem is a first number and a few operations told in words; its answer restates the first number, applies the
+A problem is a first number and a few operations, as a story; its answer restates the first number, applies the
 operations one step at a time and ends with the answer, steps separated by a blank line.
 """
 
@@ -112,7 +112,7 @@ class Problem:
 
     @property
     def answer(self) -> int:
-        """The number asked for."""
+        """The right answer: the last total."""
         return self.totals[-1]
 
 
@@ -124,7 +124,7 @@ def apply_operation(operation: Operation | None, operand: int | None, total: int
 def split_of(start: int, operations: Sequence[tuple[Operation, int | None]]) -> Split:
     """Which of the disjoint splits a problem belongs to, decided by a hash of its numbers and operations.
 
-    Names and wording do not enter, so a problem told in other words stays on its side.
+    Names and wording do not matter, so a problem in other words is in the same split.
     """
     key = f"{start}:" + ",".join(f"{operation}{operand}" for operation, operand in operations)
     bucket = hashlib.sha256(key.encode()).digest()[0]
@@ -158,7 +158,7 @@ def word_question(
     operations: Sequence[tuple[Operation, int | None]],
     verbosity: Verbosity | None = None,
 ) -> Problem:
-    """The question of a story, told in words drawn anew; so is how wordy the answer shall be, unless it is given."""
+    """The problem of given numbers in random words, with random verbosity of the answer unless it is given."""
     name, noun = NAMES[int(rng.integers(len(NAMES)))], OBJECTS[int(rng.integers(len(OBJECTS)))]
     verbosity = verbosity or draw_verbosity(rng)
     verbs = tuple(VERBS[operation][int(rng.integers(len(VERBS[operation])))] for operation, _ in operations)
@@ -179,7 +179,7 @@ def word_question(
 
 
 def problem_stream(rng: np.random.Generator, split: Split) -> Iterator[Problem]:
-    """Problems of one split without end; those of other splits are drawn and passed over."""
+    """Yield problems of a split without end; problems of other splits are drawn and skipped."""
     while True:
         start, operations = _draw_content(rng)
         if split_of(start, operations) == split:
@@ -189,15 +189,16 @@ def problem_stream(rng: np.random.Generator, split: Split) -> Iterator[Problem]:
 def problems(n: int, seed: int, split: Split = "validation") -> tuple[Problem, ...]:
     """`n` problems of a split, the same for the same seed.
 
-    How wordy the answers shall be and how many moves there are explain four fifths of what differs between answers in
-    acceptance and time. Both follow a sequence of low discrepancy with a random start (Roberts's R2), so that any run
-    of problems has them in nearly the shares of the task, and two sets of questions differ by little else.
+    The verbosity of the answers and the number of operations explain 80 % of the variance between answers in acceptance
+    and time. Both follow a low-discrepancy sequence with a random start (Roberts's R2), so that any set of problems has
+    them in nearly the shares of the task, which reduces the difference between two sets.
 
     Parameters
     ----------
-    n : how many, >= 0.
+    n : number of problems, >= 0.
     seed : >= 0.
-    split : ``training`` is what the weights have seen; measure on ``calibration``, judge on ``validation``.
+    split : ``training`` has the problems that the weights were trained on; calibrate on ``calibration``, validate on
+        ``validation``.
 
     Raises
     ------
@@ -211,20 +212,20 @@ def problems(n: int, seed: int, split: Split = "validation") -> tuple[Problem, .
         raise ParameterError("split", split, f"must be one of {', '.join(get_args(Split))}")
     index = get_args(Split).index(split)
     rng = np.random.default_rng(np.random.SeedSequence([seed, index]))
-    start_at, found = rng.random(2), []
+    start_at, drawn = rng.random(2), []
     for i in range(n):
         at_verbosity, at_operations = (start_at + (i + 1) * np.array(_STRIDES)) % 1.0
         n_operations = _MIN_OPERATIONS + int(at_operations * (_MAX_OPERATIONS + 1 - _MIN_OPERATIONS))
         start, operations = _draw_content(rng, n_operations)
         while split_of(start, operations) != split:
             start, operations = _draw_content(rng, n_operations)
-        found.append(word_question(rng, start, operations, verbosity_at(at_verbosity)))
-    return tuple(found)
+        drawn.append(word_question(rng, start, operations, verbosity_at(at_verbosity)))
+    return tuple(drawn)
 
 
 @functools.lru_cache(maxsize=4096)
 def parse_question(question: str) -> Problem | None:
-    """The problem that a question tells, or None where the text is no question of the language."""
+    """Parse a question; None if the text is no question of the language."""
     words = "|".join(_VERBOSITY_WORDS.values())
     opening = re.match(rf"(\w+) has (\d+) (\w+) in {MONTHS[0]}\. ", question)
     ending = re.search(rf"How many (\w+) does (\w+) have after (\w+)\?({words})$", question.strip())
@@ -259,8 +260,8 @@ def answer_meanings(problem: Problem, totals: Sequence[int] | None = None) -> tu
 
     Parameters
     ----------
-    problem : what is answered.
-    totals : the running totals that the answer states; the problem's own, and so a correct answer, by default.
+    problem : the problem.
+    totals : the running totals that the answer states; by default the right ones.
     """
     totals = problem.totals if totals is None else totals
     applied = (
@@ -273,7 +274,7 @@ def answer_meanings(problem: Problem, totals: Sequence[int] | None = None) -> tu
 
 
 def word_step(problem: Problem, meaning: Meaning, rng: np.random.Generator) -> str:
-    """One wording of a step in the manner of the problem."""
+    """A random wording of a step, with the names and the verbosity of the problem."""
     in_story = meaning.month is not None and 1 <= meaning.month <= len(problem.verbs)
     verb = problem.verbs[(meaning.month or 1) - 1] if in_story else ""
     return render_step(meaning, rng, name=problem.name, noun=problem.noun, verbosity=problem.verbosity, verb=verb)
@@ -286,12 +287,12 @@ def split_steps(answer: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """Where an answer stands after some steps, as these steps themselves state it."""
+    """State of an answer after some steps, as stated in these steps."""
 
     total: int | None = None
     """The running total as stated, right or wrong; None before the first number."""
     n_done: int = 0
-    """Operations of the question dealt with (a wrong step may have skipped some)."""
+    """Operations of the question that are done (a wrong step may have skipped some)."""
     finished: bool = False
 
     def then(self, problem: Problem, meaning: Meaning | None) -> State:
@@ -353,9 +354,9 @@ def _problem(question: str) -> Problem:
 def step_is_correct(question: str, previous_steps: Sequence[str], step: str) -> bool:
     """Ground truth of one step, given the question and the steps before it.
 
-    Correct means: well formed, the operation that is next in the question (or the final answer when nothing is left),
-    and arithmetic that is right from the total *as stated so far*. So a step after an undetected mistake can be
-    correct while the answer is already lost.
+    A step is correct if it is well formed, applies the next operation of the question (or gives the final answer when
+    none is left), and its arithmetic is right from the total *as stated so far*. So a step after an undetected mistake
+    can be correct although the answer will be wrong.
 
     Raises
     ------
@@ -366,13 +367,13 @@ def step_is_correct(question: str, previous_steps: Sequence[str], step: str) -> 
 
 
 def same_meaning(step_a: str, step_b: str) -> bool:
-    """Whether two step texts say the same; a malformed step says the same as nothing."""
+    """Whether two step texts mean the same; a malformed step means the same as no other step."""
     a, b = parse_step(step_a), parse_step(step_b)
     return a is not None and b is not None and a.agrees_with(b)
 
 
 def answer_is_correct(question: str, answer: str | Sequence[str]) -> bool:
-    """Whether an answer (text, or its steps) ends with the number asked for.
+    """Whether an answer (text, or its steps) ends with the right number.
 
     Raises
     ------

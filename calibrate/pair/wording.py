@@ -1,8 +1,8 @@
-"""The language of the bundled pair's task: the meaning of one reasoning step, its many wordings, and back again.
+"""The language of the bundled pair's task: the meaning of a reasoning step, its wordings, and their parser.
 
-A step is some filler sentences around one core sentence. Only the core carries numbers, so a step's meaning does not
-depend on which of its wordings was drawn, and a parser recovers it exactly: that is what makes semantic acceptance
-(same meaning) differ from token equality (same words) while ground truth stays computable.
+A step has filler sentences around a core sentence. Only the core has numbers, so a step's meaning does not depend on
+its random wording, and the parser recovers it exactly. So semantic acceptance (same meaning) differs from token
+equality (same words), and ground truth is computable.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ MONTHS: Final = (
     "November",
     "December",
 )
-"""A story begins in January and has an operation a month from then on: a step says which month it is about."""
+"""Months of a story: it begins in January and has an operation in each later month; a step names its month."""
 OBJECTS: Final = (
     "apples",
     "books",
@@ -78,23 +78,23 @@ OBJECTS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meaning:
-    """What one step says; two wordings of the same content have compatible meanings (:meth:`agrees_with`)."""
+    """Meaning of a step; two wordings of the same content have compatible meanings (:meth:`agrees_with`)."""
 
     kind: Kind
-    """start states the first number, operation applies one, final answers."""
+    """``start`` states the first number, ``operation`` applies an operation, ``final`` gives the answer."""
     operation: Operation | None = None
-    """Which operation is applied; None for start and final."""
+    """The applied operation; None for start and final."""
     operand: int | None = None
     """The number added or subtracted; None for double, start and final."""
     before: int | None = None
-    """The total before the operation where the wording states it."""
+    """The total before the operation if the wording states it."""
     result: int | None = None
     """The running total when the step is done: after the operation, the first number, or the answer."""
     month: int | None = None
-    """Which month of the story, from 0 for January, where it begins; None for final."""
+    """Month of the story, from 0 for January, the first; None for final."""
 
     def agrees_with(self, other: Meaning) -> bool:
-        """Whether both say the same; a total before the operation counts only where both state it."""
+        """Whether both mean the same; a total before the operation counts only if both state it."""
         both_before = self.before is None or other.before is None or self.before == other.before
         mine, others = ((one.kind, one.operation, one.operand, one.result, one.month) for one in (self, other))
         return both_before and mine == others
@@ -105,16 +105,16 @@ VERBS: Final[dict[Operation, tuple[str, ...]]] = {
     "subtract": ("takes", "costs", "removes", "claims"),
     "double": ("doubles",),
 }
-"""What a month does in the story, by what that does to the total."""
+"""Operation on the total -> verbs of the story for it."""
 STEP_WORDS: Final = ("In", "So", "All")
-"""How the core of a first, a middle and the final step begins: the word decides whether the story has ended."""
+"""First word of the core of a first, a middle and the final step: it determines whether the story has ended."""
 _EVENT: Final = "So {m} {v}: "
 _BEGINNING: Final = "In {m}: "
-"""Before every core but that of the final step: what the story says, and then what follows from it. The verb comes next
-to the month in story and step, and months follow a word, so that they are the same token: so a small model finds it."""
+"""Beginning of every core except the final step's: the month and the verb of the story. The verb follows the month in
+story and step, and months follow a word, so that both are the same tokens: a small model learns to copy them."""
 # Fields: {n} operand, {b} total before, {r} total after, {o} a noun of the story. Short wordings first: a brief answer
-# draws from the first _N_BRIEF, so terse steps are terse in the core too. A step's last number is always its total: a
-# small model finds what was said last, and hardly what was said anywhere else.
+# draws from the first _N_BRIEF, so brief steps have brief cores too. A step's last number is always its total: a small
+# model learns to copy the last number, but hardly any other.
 _N_BRIEF: Final = 3
 _WORDINGS: Final[dict[tuple[Kind, Operation | None], tuple[str, ...]]] = {
     ("start", None): (
@@ -170,8 +170,8 @@ _CORES: Final = {
     key: tuple({"start": _BEGINNING, "final": ""}.get(key[0], _EVENT) + text for text in texts)
     for key, texts in _WORDINGS.items()
 }
-# Every sentence before the core begins with one word, and every sentence after it with another: whether one more comes
-# is then decided by one token, and hardly changed by the temperature. Many rare first words would be sharpened away.
+# Every sentence before the core begins with the same word, and every sentence after it with another: so a single token
+# decides whether another sentence follows, almost independent of temperature, which would suppress rare first words.
 _BEFORE: Final = (
     "Now we go on.",
     "Now comes the next part.",
@@ -180,7 +180,7 @@ _BEFORE: Final = (
     "Now one thing at a time, so we do this part.",
     "Now let us think about what {p} does here and what it means for the {o}.",
 )
-# Each repeats month and total, so that a step leaves both near its end however long it is.
+# Each repeats month and total, so that both are near the end of a step of any length.
 _AFTER: Final = (
     "Note that {m} ends with {r}.",
     "Note that {m} is done and leaves {r}.",
@@ -201,14 +201,14 @@ _MAX_TOKENS: Final = 112
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Manner:
-    """How wordy the steps of an answer are; the question says it, which correlates lengths of draft and target."""
+    """Verbosity of an answer's steps; the question states it, which correlates lengths of draft and target."""
 
     share: float
-    """Share of the problems that ask for this style."""
+    """Share of the problems with this verbosity."""
     before: float
     """Probability of a sentence before the core."""
     more: float
-    """Probability of one more sentence after the core, again and again: lengths vary as much as their mean."""
+    """Probability of another sentence after the core, repeatedly: the number of sentences is geometric."""
 
 
 _MANNERS: Final[dict[Verbosity, _Manner]] = {
@@ -219,12 +219,12 @@ _MANNERS: Final[dict[Verbosity, _Manner]] = {
 
 
 def draw_verbosity(rng: np.random.Generator) -> Verbosity:
-    """How wordy an answer shall be."""
+    """Draw the verbosity of an answer."""
     return tuple(_MANNERS)[int(rng.choice(len(_MANNERS), p=[manner.share for manner in _MANNERS.values()]))]
 
 
 def verbosity_at(u: float) -> Verbosity:
-    """The quantile at ``u`` in [0, 1) of how wordy answers shall be, from brief to careful."""
+    """The quantile at ``u`` in [0, 1) of the verbosity of answers, from brief to careful."""
     ends = itertools.accumulate(manner.share for manner in _MANNERS.values())
     return next((name for name, end in zip(_MANNERS, ends, strict=True) if u < end), tuple(_MANNERS)[-1])
 
@@ -235,7 +235,7 @@ def n_tokens(text: str) -> int:
 
 
 def _stated_before(meaning: Meaning) -> int | None:
-    """The total before the operation, said or implied: wordings with {b} need it."""
+    """The total before the operation, stated or implied: wordings with {b} need it."""
     if meaning.before is not None or meaning.result is None:
         return meaning.before
     shift = {"add": -1, "subtract": 1}.get(meaning.operation or "")
@@ -251,11 +251,11 @@ def render_step(
 
     Parameters
     ----------
-    meaning : what to say; wordings that state the total before need ``before``, or a sum from which it follows.
-    rng : source of the wording.
+    meaning : meaning of the step; wordings that state the total before need ``before``, or a sum that implies it.
+    rng : generator of the random wording.
     name, noun : person and things of the story, used by some wordings.
-    verbosity : how many sentences besides the core to expect.
-    verb : the story's for the operation; one is drawn if this is none of the step's operation.
+    verbosity : determines the distribution of the number of sentences around the core.
+    verb : the story's verb for the operation; a random one is drawn if it does not match the step's operation.
 
     Returns
     -------
@@ -281,9 +281,9 @@ def render_step(
 
 
 def render_move(meaning: Meaning, rng: np.random.Generator, *, name: str, noun: str, verb: str, more: float) -> str:
-    """What an operation step looks up, without what it computes: its shortest wording up to the operand, then notes.
+    """Wording of a step without its computation, to train recall: its shortest core up to the operand, then notes.
 
-    The notes, one more with probability `more` again and again, tell ``meaning.result``, right or not.
+    The number of notes is geometric with probability `more`; they state ``meaning.result``, right or not.
     """
     cut = _CORES[meaning.kind, meaning.operation][0].partition(" is ")[0] + "."
     sentences = [cut]
@@ -293,7 +293,7 @@ def render_move(meaning: Meaning, rng: np.random.Generator, *, name: str, noun: 
 
 
 def render_beginning(meaning: Meaning, rng: np.random.Generator, *, name: str, noun: str, verb: str) -> str:
-    """Any wording of a step, perhaps after a sentence before it, cut after its operand, or after its verb without one.
+    """A random wording of a step, optionally after a sentence, cut after its operand, or after its verb without one.
 
     A step with a total before it needs ``meaning.before`` and an operand.
     """
@@ -314,7 +314,7 @@ _NUMBER: Final = r"(0|[1-9]\d?)"
 
 
 def _pattern(template: str, operation: Operation | None = None) -> str:
-    """A regular expression of a template, numbers as named groups; `operation` says which verbs it takes."""
+    """A regular expression of a template, with numbers as named groups and the verbs of `operation`."""
     pattern = re.escape(template).replace(r"\ ", " ")
     for field in ("n", "b", "r"):
         pattern = pattern.replace(rf"\{{{field}\}}", f"(?P<{field}>{_NUMBER[1:-1]})")
@@ -327,7 +327,7 @@ def _pattern(template: str, operation: Operation | None = None) -> str:
 def _grammar() -> tuple[
     re.Pattern[str], tuple[re.Pattern[str], ...], tuple[tuple[re.Pattern[str], Kind, Operation | None], ...]
 ]:
-    """(sentences before a core, those after it, each core wording with its kind and operation), compiled once."""
+    """Compiled patterns: sentences before a core, sentences after it, and each core with its kind and operation."""
     before = re.compile("|".join(f"(?:{_pattern(text)})" for text in _BEFORE))
     after = tuple(re.compile(_pattern(text)) for text in _AFTER)
     cores = tuple((re.compile(_pattern(text, key[1])), *key) for key, texts in _CORES.items() for text in texts)
@@ -337,15 +337,15 @@ def _grammar() -> tuple[
 def parse_step(step: str) -> Meaning | None:
     """The meaning of a step's text, or None where it is not well formed.
 
-    Well formed is: sentences of the language separated by one space, exactly one of them a core sentence, and every
-    month and total that is said again the core's. White space around the step is ignored.
+    A step is well formed if it has sentences of the language separated by one space, exactly one of them a core
+    sentence, and every repeated month and total equals the core's. White space around the step is ignored.
     """
     before, after, cores = _grammar()
     parsed: Meaning | None = None
     for sentence in re.split(r"(?<=\.) ", step.strip()):
         if before.fullmatch(sentence):
             continue
-        again = next((found for pattern in after if (found := pattern.fullmatch(sentence))), None)
+        again = next((match for pattern in after if (match := pattern.fullmatch(sentence))), None)
         if again is not None:
             if (
                 parsed is None
@@ -376,7 +376,7 @@ def _meaning(match: re.Match[str], kind: Kind, operation: Operation | None) -> M
 
 
 def all_fragments() -> tuple[str, ...]:
-    """Every template of the language: the tokenizer's vocabulary is built from these, not from a sample."""
+    """Every template of the language: the tokenizer's vocabulary is built from these."""
     return (
         *(text for texts in _CORES.values() for text in texts),
         *_BEFORE,

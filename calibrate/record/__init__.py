@@ -1,1 +1,1 @@
-"""Profiles: what is kept of a measurement, and where it is kept."""
+"""Profiles: the records of a measurement, and the files that hold them."""

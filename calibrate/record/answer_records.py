@@ -1,4 +1,4 @@
-"""What a profile holds of answers: steps of both models, verdicts on them, and candidates for them."""
+"""Records of answers in a profile: steps of both models, verdicts on them, and candidates for them."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ class Generated(Record):
 
     tokens: AtLeastOne
     seconds: Seconds
-    """From the request to its end, with the engine to itself."""
+    """Seconds from the request to its end, without other requests on the engine."""
     final: bool = False
     truncated: bool = False
     correct: bool | None = None
-    """Against ground truth, where the task has one."""
+    """Whether it is right by ground truth, where the task has one."""
     accepted: bool | None = None
-    """What the judge said of a draft that was only judged."""
+    """The judge's verdict on a draft that was judged but could not be committed."""
     scores: dict[str, Finite] = {}
-    """Scores of a draft by each verifier and scorer that saw it besides the judge, by role, in the role's unit."""
+    """Scores of a draft by each further verifier and scorer that saw it, by role, in the role's unit."""
 
 
 class VerdictRecord(Record):
@@ -34,9 +34,9 @@ class VerdictRecord(Record):
     score: Finite | None = None
     seconds: Seconds
     prompt_tokens: Count
-    """Those that the judge had to read: what it knew from earlier verdicts is not counted."""
+    """Prompt tokens that the judge read; tokens cached from earlier verdicts are not counted."""
     same_meaning: bool | None = None
-    """Ground truth, where the task has one."""
+    """Whether the two steps mean the same by ground truth, where the task has one."""
 
 
 class StepRecord(Record):
@@ -55,11 +55,11 @@ class CandidatesRecord(Record):
     tokens: Annotated[list[AtLeastOne], Field(min_length=1)]
     """Lengths of the candidates."""
     truncated: list[Count] = []
-    """Which of them were cut by the limit on a step's tokens."""
+    """Indices of the candidates that were cut by the limit on a step's tokens."""
     correct: list[bool] | None = None
-    """Each against ground truth, where the task has one."""
+    """Whether each is right by ground truth, where the task has one."""
     scores: dict[str, list[Finite]]
-    """By role, of each candidate: reward, and of drafts log likelihoods under both models, nats."""
+    """Role -> score of each candidate: reward, and for drafts log likelihoods under both models, nats."""
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -78,7 +78,7 @@ class BeamStepRecord(Record):
 
 
 class RecordedAnswer(Record):
-    """One problem: the committed trajectory of lookahead reasoning, and the target's own answer."""
+    """One problem: the committed trajectory of lookahead reasoning, and the answer of plain decoding."""
 
     problem: str
     prompt_tokens: Count
@@ -89,4 +89,4 @@ class RecordedAnswer(Record):
     beams: list[BeamStepRecord] = []
     """Another answer to the problem, with candidates of both models at each of its positions."""
     alone: list[Generated] = []
-    """The draft's own answer to the problem, each step scored by the roles that score."""
+    """An answer of the draft without the target, each step scored by all scorers."""

@@ -1,11 +1,11 @@
-"""Two profiles side by side: what is set otherwise, and which measured differences are more than noise.
+"""Comparison of two profiles: different settings, and measured differences that are significant.
 
-Timings are compared by runs: the samples of one batch in one round are one measurement, because a machine's mood lasts
-longer than an iteration; runs of different rounds are taken as independent, and the means of their logarithms are
-compared by Welch's test. Acceptance is compared by the hybrid score interval of Newcombe 1998 (method 10; for the same
-questions, his correction for paired ones), on decisions counted as many as they are worth clustered by answer. All
-tests of one comparison share one error rate (Holm 1979): with none but chance differences, the probability that any of
-them is called real is at most that.
+Timings are compared by runs: the samples of one batch in one round are one measurement, because the speed of a machine
+is correlated over many iterations; runs of different rounds are taken as independent, and the means of their logarithms
+are compared by Welch's test. Acceptance is compared by the hybrid score interval of Newcombe 1998 (method 10; for the
+same questions, his correction for pairs), on the effective number of decisions given their clustering by answer. All
+tests of a comparison share an error rate (Holm 1979): if no quantity differs, the probability that any difference is
+reported as significant is at most that rate.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ __all__ = ["Comparison", "Difference", "Setting", "compare", "compare_acceptance
 
 _LEAST_RUNS: Final = 2
 _LEAST_PROBLEMS: Final = 8
-"""Answers to the same questions below which their correlation is taken as 0, which errs to the safe side."""
+"""Fewest common questions from which the correlation is estimated; with fewer it is 0, which is conservative."""
 
 _NOT_COMPARED: Final = ("created", "command", "notes", "citation")
-"""Parts of the provenance that tell one measurement from the next, and say nothing about what was measured."""
+"""Parts of the provenance that differ between any two measurements and are not compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """A setting, or something about machine, engine or models, that differs."""
+    """A setting, or a property of machine, engine or models, that differs."""
 
     name: str
     first: str
@@ -52,7 +52,7 @@ class Difference:
 
     quantity: str
     kind: Literal["ratio", "difference"]
-    """How ``change`` is meant: second over first, or second less first."""
+    """Meaning of ``change``: second / first, or second - first."""
 
     first: float
     second: float
@@ -62,35 +62,35 @@ class Difference:
     change: float
     low: float
     high: float
-    """Interval of the change, for this quantity alone."""
+    """Interval of the change, for this quantity without adjustment for the others."""
 
     p: float
-    """Probability of so large a difference by chance, for this quantity alone."""
+    """p-value of the difference, for this quantity without adjustment for the others."""
 
     adjusted_p: float = 1.0
-    """After Holm, over all quantities of the comparison."""
+    """p-value adjusted by Holm's method over all quantities of the comparison."""
 
     real: bool = False
-    """Whether it is more than noise."""
+    """Whether it is significant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Everything that differs between two profiles."""
+    """Settings and measured quantities of two profiles, compared."""
 
     first: str
     second: str
     confidence: float
     settings: tuple[Setting, ...]
     differences: tuple[Difference, ...]
-    """All that could be compared, real or not, in a fixed order."""
+    """All compared quantities, significant or not, in a fixed order."""
 
     not_compared: tuple[str, ...]
-    """What one of them lacks, or has too little of."""
+    """Quantities that are missing in one of the profiles, or have too few samples."""
 
     @property
     def real(self) -> tuple[Difference, ...]:
-        """The differences that are more than noise."""
+        """The significant differences."""
         return tuple(difference for difference in self.differences if difference.real)
 
 
@@ -105,9 +105,9 @@ def compare(
 
     Parameters
     ----------
-    first, second : measured, or latencies.
+    first, second : profiles of source ``measured`` or ``latency``.
     speedups : predicted speedups by configuration, of the first and of the second, to be compared as well.
-    confidence : of each interval; 1 less this is the error rate of all tests together, in (0, 1).
+    confidence : coverage of each interval, in (0, 1); 1 - confidence is the error rate of all tests together.
 
     Raises
     ------
@@ -135,7 +135,7 @@ def compare(
 
 
 def settings_that_differ(first: Profile, second: Profile) -> list[Setting]:
-    """Settings, provenance, models and placement that are not the same, by dotted name."""
+    """Settings, provenance, models and placement that differ, by dotted name."""
     ours, theirs = _flat(first), _flat(second)
     return [
         Setting(name=name, first=str(ours.get(name, "-")), second=str(theirs.get(name, "-")))
@@ -179,7 +179,7 @@ Key = tuple[str, str]
 
 
 def _runs(record: EngineRecord) -> dict[Key, list[float]]:
-    """Mean seconds of each run, by what was run; contexts of a batch are put together, round by round."""
+    """Mean seconds of each run, by kind of run; the contexts of a batch are pooled, round by round."""
     means: dict[Key, list[float]] = {}
     for key, rounds in _decode_rounds(record).items():
         means[key] = [
@@ -187,7 +187,7 @@ def _runs(record: EngineRecord) -> dict[Key, list[float]]:
         ]
     by_length: dict[Key, list[float]] = defaultdict(list)
     for prefill in record.prefill:
-        kind = "prefill beside decoding" if prefill.beside else "prefill"
+        kind = "prefill while others decode" if prefill.beside else "prefill"
         by_length[kind, f"{prefill.tokens:4d} tokens"].append(prefill.seconds)
     for key, seconds in by_length.items():
         if len(seconds) >= 4 * _LEAST_RUNS and min(seconds) > 0.0:
@@ -216,7 +216,7 @@ def _decode_rounds(record: EngineRecord) -> dict[Key, list[list[list[float]]]]:
     for (batch, tokens), of_kind in runs.items():
         longest = max(len(seconds) for _, seconds in of_kind)
         for context, seconds in of_kind:
-            if 2 * len(seconds) > longest:  # shorter: a batch that was just filling up
+            if 2 * len(seconds) > longest:  # shorter runs occur while a batch fills up
                 cells["iteration" if tokens == 1 else "pass", f"batch {batch:3d}"][tokens, context].append(seconds)
     rounds: dict[Key, list[list[list[float]]]] = {}
     for key, by_cell in cells.items():
@@ -227,13 +227,13 @@ def _decode_rounds(record: EngineRecord) -> dict[Key, list[list[list[float]]]]:
 
 
 def _blocks(seconds: Sequence[float]) -> list[float]:
-    """Means of six consecutive stretches, as a default calibration has rounds; fewer if there are few samples."""
+    """Means of consecutive parts: six, the rounds of a default calibration, or fewer if there are few samples."""
     n = min(6, len(seconds) // 2)
     return [float(np.mean(part)) for part in np.array_split(np.asarray(seconds), n)]
 
 
 def compare_acceptance(first: Profile, second: Profile, *, confidence: float = 0.95) -> Difference | None:
-    """Compare the shares of accepted drafts alone; None where one of the profiles has no answers with drafts."""
+    """Compare only the shares of accepted drafts; None where one of the profiles has no answers with drafts."""
     if not all(any(answer.steps for answer in profile.all_answers) for profile in (first, second)):
         return None
     shares = _worth(_verdicts(first.all_answers)), _worth(_verdicts(second.all_answers))
@@ -248,8 +248,8 @@ def compare_acceptance(first: Profile, second: Profile, *, confidence: float = 0
 
 
 def _acceptance(first: Profile, second: Profile, confidence: float) -> Difference | str:
-    found = compare_acceptance(first, second, confidence=confidence)
-    return found if found is not None else "step acceptance: not recorded in both"
+    difference = compare_acceptance(first, second, confidence=confidence)
+    return difference if difference is not None else "step acceptance: not recorded in both"
 
 
 def _verdicts(answers: Sequence[RecordedAnswer]) -> NDArray[np.float64]:
@@ -258,7 +258,7 @@ def _verdicts(answers: Sequence[RecordedAnswer]) -> NDArray[np.float64]:
 
 
 def _worth(counts: NDArray[np.float64]) -> Share:
-    """Share of the accepted, and how many independent decisions the clustered ones are worth, at most their number."""
+    """Share of accepted drafts, and the effective number of decisions given clustering, at most their number."""
     accepted, judged = counts.T
     n = float(judged.sum())
     share = float(accepted.sum()) / n
@@ -280,12 +280,12 @@ def _correlation(first: Profile, second: Profile) -> float:
     if min(float(r.std()) for r in residuals) <= 0.0:
         return 0.0
     r = float(np.corrcoef(*residuals)[0, 1])
-    # The lower end of Fisher's interval: a correlation that is only chance must not make the interval too short.
+    # The lower end of Fisher's interval: a correlation by chance must not make the interval too short.
     return max(math.tanh(math.atanh(min(max(r, -0.999), 0.999)) - 1.645 / math.sqrt(len(ours) - 3)), 0.0)
 
 
 def _speedup(name: str, first: Estimate, second: Estimate, confidence: float) -> Difference:
-    """Speedups on the logarithm, with the half-widths that the predictions come with; questions taken as different."""
+    """Speedups compared by logarithm, with the half-widths of the predictions; questions are taken as different."""
     gap = math.log(second.value / first.value)
     spread = [math.log(e.high / e.low) / 2.0 / float(stats.norm.ppf(0.5 + e.confidence / 2.0)) for e in (first, second)]
     stderr = math.hypot(*spread)

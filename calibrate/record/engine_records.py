@@ -1,4 +1,4 @@
-"""What a profile holds of engines: raw timings, and in sums what they did while answers were made."""
+"""Records of engines in a profile: raw timings, and sums of their work while answers were generated."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class DecodeSample(Record):
     batch: AtLeastOne
     """Sequences in the iteration."""
     context: Count
-    """Cached tokens of all of them together."""
+    """Cached tokens of all sequences together."""
     tokens: AtLeastOne = 1
     """New tokens per sequence (1 is plain decoding; more is the verification of a token draft)."""
     by: str = ""
-    """Token-level method whose drafting is part of the time; empty: none's is."""
+    """Token-level method whose drafting is included in the time; empty: no drafting is."""
     seconds: Seconds
 
 
@@ -40,13 +40,13 @@ class PrefillSample(Record):
     cached: Count = 0
     seconds: Seconds
     together: AtLeastOne = 1
-    """Prompts that the same pass read; ``seconds`` is then its share."""
+    """Prompts that the same pass read; ``seconds`` is the time of the pass / this number."""
     beside: Count = 0
-    """Sequences that decoded in the same pass; ``seconds`` is then what it took longer for the prompts."""
+    """Sequences that decoded in the same pass; if > 0, ``seconds`` is the time that the prompts added to the pass."""
 
 
 class IterationSums(NamedTuple):
-    """Iterations of one batch size, in sums; sums are arrays in files."""
+    """Sums over iterations of one batch size; an array in files."""
 
     batch: AtLeastOne
     """Sequences in each."""
@@ -56,11 +56,11 @@ class IterationSums(NamedTuple):
 
 
 class PrefillSums(NamedTuple):
-    """Prefills, in sums."""
+    """Sums over prefills; an array in files."""
 
     n: Count
     tokens: Count
-    """Those that were not cached."""
+    """Prompt tokens that were not cached."""
     seconds: Seconds
 
 
@@ -68,32 +68,32 @@ _NONE: Final = IterationSums(1, 0, 0, 0.0)
 
 
 class RequestSums(NamedTuple):
-    """Requests, in sums."""
+    """Sums over requests; an array in files."""
 
     n: Count
     seconds: Seconds
-    """What they spent outside the engine."""
+    """Seconds of the requests outside the engine."""
 
 
 class Work(Record):
-    """What an engine did, in sums."""
+    """Sums over the work of an engine."""
 
     decode: list[IterationSums] = []
-    """One per batch size."""
+    """One entry per batch size."""
     prefill: PrefillSums = PrefillSums(0, 0, 0.0)
     waking: PrefillSums = PrefillSums(0, 0, 0.0)
-    """The part of ``prefill`` with which it began after a rest (`sim.engines.batching.RESTED_S`)."""
+    """The part of ``prefill`` that followed `sim.engines.batching.RESTED_S` or more without work."""
     joined: NotNegative = 0.0
-    """How many of ``prefill`` joined a pass that was there anyway: sequences decoded in it, or other prompts
-    were read (of k prompts that are read together, each counts as 1 - 1/k)."""
+    """Prefills of ``prefill`` that shared a pass with decoding sequences or other prompts (each of k prompts in a pass
+    counts as 1 - 1/k)."""
 
     @property
     def seconds(self) -> float:
-        """Seconds of everything."""
+        """Seconds of iterations and prefills."""
         return sum(iterations.seconds for iterations in self.decode) + self.prefill.seconds
 
     def without(self, part: Work) -> Work:
-        """Return what is left without a part of it."""
+        """Return the work without a part of it."""
         less = {iterations.batch: iterations for iterations in part.decode}
         rest = [IterationSums(own.batch, *_less(own[1:], less.get(own.batch, _NONE)[1:])) for own in self.decode]
         return Work(
@@ -105,25 +105,25 @@ class Work(Record):
 
 
 class InUse(Work):
-    """What an engine did while one answer was made: the work as it comes, caches cold and neighbours busy."""
+    """Work of an engine while one answer was generated, with cold caches and other engines at work, unlike a sweep."""
 
     request: RequestSums = RequestSums(0, 0.0)
-    """Requests that met no other of theirs."""
+    """Requests that did not overlap with another one of the same engine."""
 
     beside: Work | None = None
-    """The part of ``decode`` and ``prefill`` during which another engine worked too; None where that is not known."""
+    """The part of ``decode`` and ``prefill`` during which another engine worked too; None if unknown."""
 
     shared_s: Seconds | None = None
-    """Seconds of ``beside`` in which another engine worked; None where that is not known: all."""
+    """Seconds of ``beside`` in which another engine worked; None if unknown: then all."""
 
     @property
     def undisturbed(self) -> Work:
-        """What was done while no other engine worked at all; everything where that is not known."""
+        """The work during which no other engine worked; all work if that is unknown."""
         return self.without(self.beside or Work())
 
     @property
     def company_s(self) -> float:
-        """Seconds of ``beside`` in which another engine worked; all of them where that is not known."""
+        """Seconds of ``beside`` in which another engine worked; all of them if that is unknown."""
         if self.beside is None:
             return 0.0
         return self.beside.seconds if self.shared_s is None else self.shared_s
@@ -135,7 +135,7 @@ def _less(all_of: tuple[int, int, float], part: tuple[int, int, float]) -> tuple
 
 
 class Sentinel(NamedTuple):
-    """A small piece of work, always the same, that was timed between two answers."""
+    """A reference measurement: a small fixed workload that was timed between two answers."""
 
     moment_s: Moment
     """Seconds since 1970."""
@@ -151,14 +151,14 @@ class EngineRecord(Record):
     decode: list[DecodeSample]
     prefill: list[PrefillSample]
     request_s: list[Seconds]
-    """Latency of a request outside the engine's own work: round trip less prefill and iterations."""
+    """Latency of a request outside the engine: round trip - prefill - iterations."""
     in_use: list[InUse] = []
-    """One entry per answer, while asynchronous lookahead reasoning made it, with k1 = 1, 2, 4 in turns; the fit is
-    scaled to it."""
+    """Work for each answer by asynchronous lookahead reasoning, with k1 = 1, 2, 4 in turns; the fitted costs are scaled
+    to it."""
     plain_in_use: list[InUse] = []
-    """The same while it answered alone: the target, and then the draft; empty where that was not measured."""
+    """Work for each answer by plain decoding, of the target and then of the draft; empty where it was not measured."""
     beam_in_use: list[InUse] = []
-    """The same while candidates were surveyed, many requests at a time; their latency is that of a whole group."""
+    """Work for each answer with candidates, in groups of concurrent requests; a request latency is that of a group."""
     warmup_decode: list[DecodeSample] = []
     warmup_prefill: list[PrefillSample] = []
     sentinels: list[Sentinel] = []

@@ -1,4 +1,4 @@
-"""What the records of a profile are made of: frozen, without foreign keys, numbers within their ranges."""
+"""Base class and field types of the records of a profile: frozen, without unknown keys, numbers within their ranges."""
 
 from __future__ import annotations
 
@@ -21,4 +21,4 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 class Record(BaseModel):
     """Part of a profile."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)  # of nested records one schema is enough
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)  # nested records share their schema

@@ -1,8 +1,8 @@
-"""The one place that opens input files and writes output files.
+"""Reading of input files and writing of output files, for the whole package.
 
-Inputs are regular files of bounded size, or ``-`` for standard input: a device may never end, and a pipe may never
-begin. Outputs are written all at once or not at all, through links, with the mode that the file had or the user's umask
-asks for.
+Inputs are regular files of bounded size, or ``-`` for standard input: reading a device may never end, and opening a
+pipe may block forever. Outputs are written atomically, links are followed, and the file keeps its mode or has the mode
+of the user's umask.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MOST_BYTES: Final = 512 * 2**20
 """Largest input that is read, bytes: ten times the largest profiles."""
 
 STDIN: Final = "-"
-"""Stands for standard input."""
+"""Path that means standard input."""
 
 _KINDS: Final = (
     (stat.S_ISDIR, "a folder"),
@@ -39,14 +39,14 @@ _KINDS: Final = (
 
 
 def read_text(path: str | os.PathLike[str], what: str, *, most_bytes: int = MOST_BYTES, packed: bool = False) -> str:
-    """The text of a file, less a byte order mark; of standard input for ``-``.
+    """The text of a file without its byte order mark; of standard input for ``-``.
 
     Parameters
     ----------
     path : a regular file, or ``-``.
-    what : is to be read, for errors.
-    most_bytes : that are read.
-    packed : whether a name that ends in ``.gz`` is unpacked.
+    what : description of the file, for errors.
+    most_bytes : largest accepted size.
+    packed : whether a file with a name that ends in ``.gz`` is unpacked.
 
     Raises
     ------
@@ -63,9 +63,9 @@ def read_text(path: str | os.PathLike[str], what: str, *, most_bytes: int = MOST
 def opened(
     path: str | os.PathLike[str], what: str, *, most_bytes: int = MOST_BYTES, packed: bool = False
 ) -> Iterator[BinaryIO]:
-    """Open a file to be read in parts; what goes wrong while it is read is told as by `read_text`.
+    """Open a file to read it in parts; errors while it is read are raised as by `read_text`.
 
-    Parameters and errors are those of `read_text`, but what a packed file unpacks to is the reader's to bound.
+    Parameters and errors are those of `read_text`, but the caller has to limit the unpacked size of a packed file.
     """
     try:
         if str(path) == STDIN:
@@ -73,7 +73,7 @@ def opened(
             return
         if not str(path):
             raise SchemaError(f"{what}: the name of the file is empty")
-        # Without O_NONBLOCK a pipe that nobody writes to would be waited for.
+        # Without O_NONBLOCK, opening a pipe without a writer would block.
         number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         about = os.fstat(number)
         if not stat.S_ISREG(about.st_mode):
@@ -92,7 +92,7 @@ def opened(
                 yield file
     except UnicodeDecodeError:
         raise SchemaError(f"{shown(str(path))}: cannot be read as {what}: not UTF-8 text") from None
-    except (OSError, EOFError, zlib.error) as error:  # the latter two: a packed file that is cut or broken
+    except (OSError, EOFError, zlib.error) as error:  # the last two: a packed file that is truncated or corrupt
         reason = getattr(error, "strerror", None) or shown(str(error))
         raise SchemaError(f"{shown(str(path))}: cannot be read as {what}: {reason}") from None
     except ValueError as error:
@@ -110,7 +110,7 @@ def write_atomically(path: str | os.PathLike[str], text: str) -> None:
 
     Raises
     ------
-    OSError : it cannot be written, or is no regular file; nothing has changed then.
+    OSError : it cannot be written, or is no regular file; the old file is unchanged.
     """
     with replacing(path) as temporary:
         temporary.write_bytes(text.encode("utf-8", "backslashreplace"))
@@ -118,9 +118,9 @@ def write_atomically(path: str | os.PathLike[str], text: str) -> None:
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a name to write to, with the same ending; at the end that file takes the place of ``path``.
+    """Yield the name of a temporary file with the same suffix; at the end that file replaces ``path``.
 
-    A link stays a link, and its file is replaced; a file keeps its mode and owner, a new one has what the umask leaves.
+    A link stays a link, and its file is replaced; a file keeps its mode and owner, a new one has the mode of the umask.
 
     Raises
     ------
@@ -140,7 +140,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         with temporary.open("rb") as written:
             os.fsync(written.fileno())
         if old is not None:
-            with suppress(OSError):  # only root may give files away
+            with suppress(OSError):  # only root may change the owner of a file
                 os.chown(temporary, old.st_uid, old.st_gid)
             temporary.chmod(stat.S_IMODE(old.st_mode))
         os.replace(temporary, final)

@@ -1,9 +1,9 @@
-"""A journal of finished pieces of a long measurement, so that a crash, a full disk or Ctrl-C loses nothing.
+"""A journal of finished pieces of a long measurement, so that a crash, a full disk or Ctrl-C loses no finished piece.
 
 One JSON object per line: first the settings, then one entry per finished piece, each flushed to disk before the next
 piece begins. A line cut by a crash is ignored on resuming, and its piece measured again; a line that could not be
-written to its end is taken back. The last valid entry of a key wins, so nothing is counted twice. The file is locked
-while a process measures, so that two of them cannot write into it.
+written completely is removed. The last valid entry of a key counts, so nothing is counted twice. The file is locked
+while a process measures, so that two processes cannot write into it.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Journal:
 
     Parameters
     ----------
-    path : the journal's file; a new one is started if it does not exist, and removed if nothing was finished.
-    settings : what the measurement depends on; a journal of pieces made with other settings is refused.
+    path : the journal's file; it is created if it does not exist, and removed if no piece was finished.
+    settings : settings that the measurement depends on; a journal of pieces made with other settings is refused.
 
     Raises
     ------
@@ -68,14 +68,14 @@ class Journal:
             return
 
     def _load(self, settings: dict[str, Any]) -> int:
-        """Read what is valid; return the number of bytes that are."""
+        """Read the valid entries; return their number of bytes."""
         valid, first = 0, None
         with self.path.open("rb") as file:
             for number, line in enumerate(file):
                 entry = _whole(line)
                 if number == 0:
                     if entry is None and _HEADER.startswith(line[: len(_HEADER)]):
-                        break  # cut while the header was written: nothing was measured yet
+                        break  # cut while the header was written: nothing had been measured
                     first = entry
                     self._refuse_foreign(first)
                 elif entry is None and not line.endswith(b"\n"):
@@ -86,7 +86,7 @@ class Journal:
                     self._pieces[entry["key"]] = entry["value"]
                 valid += len(line)
         if first is not None and not self._pieces and first["settings"] != _as_read(settings):
-            return 0  # nothing was finished: there is nothing to lose
+            return 0  # no finished piece would be lost
         if first is not None:
             self._check(first["settings"], _as_read(settings))
         return valid
@@ -117,11 +117,11 @@ class Journal:
         return list(self._pieces)
 
     def add(self, key: str, value: Any) -> None:
-        """Record a finished piece; on return it is on the disk.
+        """Record a finished piece; on return it is on disk.
 
         Raises
         ------
-        CalibrationError : it could not be written (disk full); what was recorded before stays valid.
+        CalibrationError : it could not be written (disk full); earlier entries stay valid.
         """
         self._append({"key": key, "value": value})
         self._pieces[key] = value
@@ -159,18 +159,18 @@ class Journal:
 
 
 def digest(*texts: str) -> str:
-    """What stands for long texts in the settings of a journal."""
+    """Replacement of a long text in the settings of a journal."""
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
 
 
 def _as_read(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings as they come back from a file."""
+    """Settings as they are after a round trip through JSON."""
     read: dict[str, Any] = json.loads(json.dumps(settings))
     return read
 
 
 def _whole(line: bytes) -> dict[str, Any] | None:
-    """The object on a line that was written to its end, else None."""
+    """The object on a completely written line, else None."""
     try:
         entry = json.loads(line)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""JSON from outside: a key that comes twice, deep nests and half characters are refused, each in one line."""
+"""Parsing of untrusted JSON: duplicate keys, deep nesting and invalid characters are refused with one-line errors."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from theory.errors import SchemaError, shown
 __all__ = ["MOST_DEPTH", "check_depth", "check_version", "json_lines", "one_line_strings", "parse_json"]
 
 MOST_DEPTH: Final = 64
-"""Brackets within brackets. Our own files have 8, the deepest configurations of models 12."""
+"""Deepest nesting of brackets. Profiles have 8 levels, the deepest configurations of models 12."""
 
-_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?')  # also one that does not end, so that it is looked for but once
+_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?')  # or an unterminated string, searched only once
 _BRACKET: Final = re.compile(r"[\[\]{}]")
 _HALF: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _STEERING: Final = r"\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff"
-"""Characters that break a line, steer a terminal, or turn the direction of text; also those below the blank."""
+"""Characters that break a line, control a terminal, or change the direction of text; also all below the blank."""
 _UNSAFE: Final = re.compile(rf"[\x00-\x1f{_STEERING}]")
 _MAY_HOLD: Final = re.compile(rf"\\[bfnrtu]|[{_STEERING}]")
-"""What JSON text must have in it for one of its strings to be unsafe."""
+"""Pattern that JSON text contains if one of its strings may be unsafe."""
 
 
 def parse_json(text: str, where: str) -> Any:
-    """Parse JSON text; ``where`` names it in errors. A byte order mark before it is passed over.
+    """Parse JSON text; ``where`` names it in errors. A byte order mark before it is ignored.
 
     Raises
     ------
-    SchemaError : not JSON, nested deeper than `MOST_DEPTH`, a key twice, a number of thousands of digits, or a string
-        with half of a surrogate pair.
+    SchemaError : not JSON, nested deeper than `MOST_DEPTH`, a duplicate key, a number of thousands of digits, or a
+        string with half of a surrogate pair.
     """
 
     def unique(items: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def parse_json(text: str, where: str) -> Any:
 
 
 def json_lines(text: str, where: str) -> Iterator[tuple[int, Any]]:
-    """Parse one JSON value a line; blank lines are passed over.
+    """Parse one JSON value per line; blank lines are skipped.
 
     Yields
     ------
@@ -70,14 +70,14 @@ def json_lines(text: str, where: str) -> Iterator[tuple[int, Any]]:
     ------
     SchemaError : as `parse_json`.
     """
-    # Not splitlines: JSON may hold the other separators of Unicode within its strings.
+    # Not splitlines: JSON strings may contain the other line separators of Unicode.
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             yield number, parse_json(line, f"{where}:{number}")
 
 
 def one_line_strings(data: Any, text: str, where: str) -> None:
-    """Refuse keys and strings that would break a line or steer a terminal where they are printed.
+    """Refuse keys and strings that would break a line or control a terminal where they are printed.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def one_line_strings(data: Any, text: str, where: str) -> None:
 
 
 def check_version(data: Any, supported: int, where: str, remedy: str) -> None:
-    """Refuse data whose ``schema_version`` is not the integer that is supported; true and 1.0 are no versions.
+    """Refuse data whose ``schema_version`` is not the supported integer; true and 1.0 are no versions.
 
     Raises
     ------
@@ -113,11 +113,11 @@ def _too_deep(where: str) -> SchemaError:
 
 
 def check_depth(text: str, where: str) -> None:
-    """Refuse more than `MOST_DEPTH` brackets within each other; those in strings do not count.
+    """Refuse brackets nested deeper than `MOST_DEPTH`; those in strings do not count.
 
     Raises
     ------
-    SchemaError : so.
+    SchemaError : deeper nesting.
     """
     depth = 0
     for bracket in _BRACKET.finditer(_STRING.sub("", text)):
@@ -127,7 +127,7 @@ def check_depth(text: str, where: str) -> None:
 
 
 def _strings(data: Any) -> Iterator[tuple[str, str]]:
-    """All keys and strings, with where they stand."""
+    """All keys and strings, with their places in the data."""
     stack: list[tuple[str, Any]] = [("", data)]
     while stack:
         place, value = stack.pop()

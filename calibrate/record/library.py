@@ -35,7 +35,7 @@ def bundled(name: str) -> Profile:
 
     Raises
     ------
-    ParameterError : there is none of that name.
+    ParameterError : no profile of that name.
     """
     from calibrate.record.profile import Profile
 
@@ -47,8 +47,7 @@ def bundled(name: str) -> Profile:
 def load(name_or_path: str) -> Profile:
     """Read a profile by its name, or from a file.
 
-    Anything that ends in ``.json``, contains a slash or is an existing file is taken for a path, ``-`` for standard
-    input.
+    A name that ends in ``.json``, contains a slash or is an existing file is a path, ``-`` is standard input.
 
     Raises
     ------
@@ -69,17 +68,17 @@ def latencies(folder: Path | None = None) -> tuple[dict[str, Profile], list[str]
 
     Parameters
     ----------
-    folder : the user's own; default what the environment variable `FOLDER_VARIABLE` names, if it is set.
+    folder : the user's folder; default the value of the environment variable `FOLDER_VARIABLE`, if it is set.
 
     Returns
     -------
-    The profiles by where they are, each once however many copies there are; and what was passed over because
-    it cannot be read as JSON, one line each. Other profiles and other JSON files are not meant, and not mentioned.
+    The profiles by name or path, each once even if there are copies; and a line for each file that was skipped because
+    it is not valid JSON. Other profiles and other JSON files are ignored without a line.
 
     Raises
     ------
-    ParameterError : the folder is none.
-    SchemaError : a file says that it is a latency profile and does not fit the schema.
+    ParameterError : the folder is not a directory.
+    SchemaError : a file states that it is a latency profile and does not fit the schema.
     """
     from calibrate.record.profile import Profile
 
@@ -122,7 +121,7 @@ def _text(path: Path) -> str | None:
 
 
 def _exists(name: str) -> bool:
-    """Whether there is such a file; a name that is too long for one is none."""
+    """Whether the file exists; False for a name that is too long for a file."""
     try:
         return bool(name) and Path(name).exists()
     except (OSError, ValueError):

@@ -1,8 +1,8 @@
-"""Profiles: what was measured (or published) about a set of models on a machine, as a versioned JSON file.
+"""Profiles: measurements (or published figures) of a set of models on a machine, as a versioned JSON file.
 
-A profile keeps raw samples, warm-ups apart, with seeds, machine and versions; what is derived from them (costs, rates)
-is derived when it is needed, so that a better estimator can be applied to an old file. `Profile.read` refuses what does
-not fit the schema, with the path inside the file.
+A profile keeps raw samples, with warm-ups separately, and seeds, machine and versions; costs and rates are computed
+when they are needed, so that a better estimator can be applied to an old file. `Profile.read` refuses data that do not
+fit the schema, with the path inside the file.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SCHEMA_VERSION = 1
 
 
 class ModelRecord(Record):
-    """A model in its role."""
+    """The model of a role."""
 
     name: Annotated[str, Field(max_length=1000)]
     location: str = ""
@@ -36,11 +36,11 @@ class ModelRecord(Record):
     n_parameters: Count | None = None
     dtype: str = ""
     sha256: str = ""
-    """Hash of the weights, where they are at hand."""
+    """Hash of the weights, if they are available as files."""
 
 
 class Provenance(Record):
-    """Where the numbers come from."""
+    """Source of the numbers: machine, engine, versions, date."""
 
     created: str
     """ISO 8601 date or date and time, UTC."""
@@ -57,7 +57,7 @@ class Provenance(Record):
     packages: dict[str, str] = {}
     git: str = ""
     citation: str = ""
-    """For published figures: paper, table, how derived."""
+    """For published figures: paper, table, and derivation."""
     notes: list[str] = []
 
 
@@ -67,11 +67,11 @@ class PublishedValue(Record):
     value: Finite
     half_width: NotNegative
     source: str
-    """Paper and table, or how it was derived."""
+    """Paper and table, or derivation."""
 
 
 def _within(low: float, high: float) -> AfterValidator:
-    """Refuse a figure outside [low, high], or one whose half-width reaches from end to end and beyond."""
+    """Refuse a figure outside [low, high], or with a half-width larger than that range."""
 
     def check(figure: PublishedValue) -> PublishedValue:
         if not (low <= figure.value <= high and figure.half_width <= high):
@@ -84,7 +84,7 @@ def _within(low: float, high: float) -> AfterValidator:
 _Window = Annotated[int, Field(ge=1, le=1_000_000)]
 _Share = Annotated[PublishedValue, _within(0.0, 1.0)]
 _Score = Annotated[PublishedValue, _within(0.0, 100.0)]
-"""Accuracy as a share; of MT-Bench, marks up to 10."""
+"""Accuracy as a share; for MT-Bench, scores up to 10."""
 _Seconds = Annotated[PublishedValue, _within(0.0, 1e6)]
 _Speedup = Annotated[PublishedValue, _within(0.0, 1e4)]
 
@@ -99,10 +99,10 @@ class Published(Record):
     mean_step_tokens: Annotated[PublishedValue, _within(1.0, 1e6)] | None = None
     step_length_cv: Annotated[PublishedValue, _within(0.0, 100.0)] | None = None
     token_speedup: _Speedup | None = None
-    """Measured speedup of token-level speculation alone, at ``token_k2``."""
+    """Measured speedup of token-level speculation without step-level speculation, at ``token_k2``."""
     token_k2: _Window | None = None
     step_speedup: _Speedup | None = None
-    """Measured speedup of lookahead reasoning alone: to compare with, never used for prediction."""
+    """Measured speedup of lookahead reasoning with plain decoding: for comparison, never used for prediction."""
     combined_speedup: _Speedup | None = None
     k1: _Window | None = None
     accuracy_target: _Score | None = None
@@ -110,7 +110,7 @@ class Published(Record):
 
 
 class Profile(Record):
-    """Everything known about a set of models on a machine."""
+    """All records of a set of models on a machine."""
 
     schema_version: Literal[1] = SCHEMA_VERSION  # type: ignore[assignment]  # a Literal default
     name: Annotated[str, Field(max_length=300)]
@@ -119,16 +119,16 @@ class Profile(Record):
     provenance: Provenance
     models: dict[str, ModelRecord]
     placement: dict[str, str] = {}
-    """Role (target, draft, judge) to engine."""
+    """Role (target, draft, judge) -> name of its engine."""
     engines: dict[str, EngineRecord] = {}
     answers: list[RecordedAnswer] = []
     texts: list[RecordedAnswer] = []
-    """Further answers, made several at a time: what was said counts, their seconds do not."""
+    """Further answers, generated concurrently: their texts are used, their seconds are not."""
     ngram: list[NGramRecord] = []
     token: list[TokenRecord] = []
-    """Token-level methods as they ran on the target, one record per method and settings."""
+    """Records of token-level methods on the target, one per method and settings."""
     role_seconds: dict[str, list[Seconds]] = {}
-    """Raw times of verifiers that run on no engine (``embedding``), by role."""
+    """Raw times of verifiers without an engine (``embedding``), by role."""
     published: Published | None = None
     settings: dict[str, str | int | float | bool] = {}
     """Every effective parameter of the measurement: temperature, limits, judge threshold, ..."""
@@ -145,18 +145,18 @@ class Profile(Record):
                 raise ValueError(f"placement.{role} must name one of the engines {sorted(self.engines)}")
         if self.source == "measured" and not self.answers:
             raise ValueError("a measured profile needs at least one answer")
-        told = self.answers or self.texts or self.ngram or self.token
-        if self.source == "latency" and (told or self.published is not None):
+        has_answers = self.answers or self.texts or self.ngram or self.token
+        if self.source == "latency" and (has_answers or self.published is not None):
             raise ValueError("a latency profile holds timings only: no answers, texts, ngram, token or published")
         return self
 
     @property
     def all_answers(self) -> list[RecordedAnswer]:
-        """What the models said: the answers that were timed, and after them those that were not."""
+        """All answers: those that were timed, and after them those that were not."""
         return [*self.answers, *self.texts]
 
     def on_engines_of(self, latency: Profile) -> Profile:
-        """What this profile says about the models, with the timings of another one.
+        """Return the answers and acceptance of this profile with the timings of another one.
 
         Parameters
         ----------
@@ -180,20 +180,21 @@ class Profile(Record):
         return self.model_copy(update=changed)
 
     def with_answers_of(self, others: Sequence[Profile]) -> Profile:
-        """Return this profile, and among its texts what the same models said when other profiles were measured.
+        """Return this profile with the answers of other profiles of the same models added to its texts.
 
-        What models say depends neither on the engine nor on the machine, and a speedup is the quotient of two mean
-        lengths, of which each profile has a draw of its own. Seconds do depend, and so does what a judge finds in its
-        cache: of the added verdicts the tokens read are scaled to this profile's mean. Timings, statistics of n-grams
+        Texts depend neither on the engine nor on the machine, and a speedup is the quotient of two mean lengths, which
+        more answers estimate better. Seconds do depend on them, and so does the share of a prompt in a judge's cache:
+        the tokens that it read for the added verdicts are scaled to this profile's mean. Timings, statistics of n-grams
         and token-level methods stay this profile's. Answers to the same questions count as different ones.
 
         Parameters
         ----------
-        others : measured profiles of the same models, asked in the same way.
+        others : measured profiles of the same models, with the same settings of generation and judging.
 
         Raises
         ------
-        ParameterError : a profile without answers, of other models, asked otherwise, or whose answers are here already.
+        ParameterError : a profile without answers, of other models, with other settings, or with answers that this
+            profile has already.
         """
         own = {_draw(answer) for answer in self.all_answers}
         texts, notes = list(self.texts), list(self.provenance.notes)
@@ -206,8 +207,8 @@ class Profile(Record):
                     raise ParameterError("others", other.name, rule)
                 own.add(_draw(answer))
                 texts.append(_as_text(answer, other.name, scale))
-            told = f"{other.provenance.engine} {other.provenance.engine_version}, {other.provenance.created}"
-            notes.append(f"{len(other.all_answers)} texts are of profile {other.name} ({told})")
+            source = f"{other.provenance.engine} {other.provenance.engine_version}, {other.provenance.created}"
+            notes.append(f"{len(other.all_answers)} texts are of profile {other.name} ({source})")
         provenance = self.provenance.model_copy(update={"notes": notes})
         return self.model_copy(update={"texts": texts, "provenance": provenance})
 
@@ -248,42 +249,42 @@ class Profile(Record):
         return _compact_json(self.model_dump(mode="json", exclude_defaults=False)) + "\n"
 
 
-_ASKED: Final = ("temperature", "top_p", "max_step_tokens", "max_steps", "judge_threshold", "chat", "template_kwargs")
-"""Settings on which it depends what models say."""
+_SHARED: Final = ("temperature", "top_p", "max_step_tokens", "max_steps", "judge_threshold", "chat", "template_kwargs")
+"""Settings that determine the models' texts and verdicts."""
 
 
 def _check_alike(one: Profile, other: Profile) -> None:
-    """See that two profiles are of the same models, as far as is known, and that these were asked in the same way."""
+    """Raise `ParameterError` if two profiles have different models, as far as known, or different settings."""
     for profile in (one, other):
         if profile.source != "measured":
             raise ParameterError("others", profile.name, f"is {profile.source}: only measured profiles have answers")
     if one.models.keys() != other.models.keys():
         raise ParameterError("others", other.name, f"has models for {sorted(other.models)}, not {sorted(one.models)}")
     for role, own in sorted(one.models.items()):
-        found = other.models[role]
+        added = other.models[role]
         for name in ("sha256", "n_parameters"):
-            values = getattr(own, name), getattr(found, name)
+            values = getattr(own, name), getattr(added, name)
             if all(values) and values[0] != values[1]:
                 raise ParameterError("others", other.name, f"has another {role}: {name} {values[1]}, not {values[0]}")
-    for name in _ASKED:
+    for name in _SHARED:
         if name in one.settings and name in other.settings and one.settings[name] != other.settings[name]:
             rule = f"was measured with {name} = {other.settings[name]}, not {one.settings[name]}"
             raise ParameterError("others", other.name, rule)
 
 
 def _draw(answer: RecordedAnswer) -> tuple[float, ...]:
-    """What no two measured answers share: their seconds."""
+    """The seconds of an answer's steps, which identify it: no two measured answers share them."""
     return tuple(step.seconds for step in answer.baseline)
 
 
 def _mean_read(profile: Profile) -> float:
-    """Tokens that the judge read per verdict, on average; 1 where there is no verdict."""
+    """Mean tokens that the judge read per verdict; 1 where there is no verdict."""
     read = [step.verdict.prompt_tokens for answer in profile.all_answers for step in answer.steps]
     return max(sum(read) / len(read), 1.0) if read else 1.0
 
 
 def _as_text(answer: RecordedAnswer, source: str, scale: float) -> RecordedAnswer:
-    """An answer of another profile: one draft per position, and no beams, as in every text."""
+    """An answer of another profile as a text: one draft per position, and no beams."""
     steps = []
     for step in answer.steps:
         verdict = step.verdict.model_copy(update={"prompt_tokens": round(scale * step.verdict.prompt_tokens)})

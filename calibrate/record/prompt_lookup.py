@@ -1,8 +1,8 @@
-"""Prompt lookup (n-gram) drafting: what a lookup proposes, and, counted on texts, how much of it comes true.
+"""Prompt lookup (n-gram) drafting: the tokens that a lookup proposes, and their acceptance counted on texts.
 
-A draft is what followed the first earlier occurrence of the text's last ``n`` tokens, longest ``n`` first, as in vLLM's
-ngram method. Its tokens are a point mass, so that under exact rejection sampling a token is accepted with the target's
-probability of it; counting matches on text that the target sampled is an unbiased estimate.
+A draft is the text after the first earlier occurrence of the last ``n`` tokens, longest ``n`` first, as in vLLM's ngram
+method. The draft's distribution is a point mass, so that under exact rejection sampling a token is accepted with the
+target's probability of it; counting matches on text that the target sampled is an unbiased estimate.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def count_acceptance(
 
     Parameters
     ----------
-    texts : of each, the token ids of its prompt and those generated.
+    texts : token ids of each prompt and of the text generated after it.
     max_ngram : longest n-gram looked up, >= 1.
     n_speculative : tokens drafted per target pass at most, >= 1.
 

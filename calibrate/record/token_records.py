@@ -1,4 +1,4 @@
-"""What a profile holds of token-level methods: passes of the target, and how many drafted tokens were right."""
+"""Records of token-level methods in a profile: passes of the target, and the numbers of right drafted tokens."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class NGramRecord(Record):
     passes: Count
     """Target passes in all."""
     drafts: Count
-    """Passes for which the lookup found a draft."""
+    """Passes with a draft."""
     tokens: Count
     """Tokens generated in all."""
     drafted_at: list[Count]
     accepted_at: list[Count]
-    """Per position: drafts that long, and of these accepted up to and including that position (unconditional)."""
+    """Per position: drafts of at least that length, and those accepted up to and including that position."""
 
     @model_validator(mode="after")
     def _lengths(self) -> Self:
@@ -36,25 +36,25 @@ class NGramRecord(Record):
 
 
 class PassSample(NamedTuple):
-    """One target pass over a draft. It commits the tokens that were right and one more, cut where the text ends."""
+    """One target pass over a draft. It commits the right tokens and one more, cut where the text ends."""
 
     drafted: Count
     """Tokens."""
     right: Count
-    """How many of them, from the first."""
+    """Number of right tokens before the first wrong one."""
 
 
 class PassSums(NamedTuple):
-    """Target passes of one kind, in sums."""
+    """Sums over target passes with the same batch and rows."""
 
     batch: AtLeastOne
-    """Sequences in each."""
+    """Sequences in each pass."""
     rows: AtLeastOne
-    """Tokens computed of each sequence."""
+    """Tokens computed for each sequence."""
     n: Count
     cached_tokens: Count
     seconds: Seconds
-    """Drafting included."""
+    """Seconds of the passes, drafting included."""
     drafting_s: Seconds
 
 
@@ -62,9 +62,9 @@ class TokenRequest(Record):
     """One request decoded with token-level speculation."""
 
     tokens: AtLeastOne
-    """Tokens that it generated, the first one (of its prefill) included."""
+    """Generated tokens, including the first one, of the prefill."""
     passes: list[PassSample] = []
-    """Those after the prefill, in order."""
+    """Passes after the prefill, in order."""
 
 
 class TokenAnswer(Record):
@@ -72,34 +72,34 @@ class TokenAnswer(Record):
 
     problem: str
     requests: list[TokenRequest]
-    """One per step, in order."""
+    """One request per step, in order."""
     decode: list[PassSums] = []
-    """One per kind of pass."""
+    """One entry per batch and rows."""
     prefill: PrefillSums = PrefillSums(0, 0, 0.0)
-    """What a draft model reads counts with its first draft, not here."""
+    """Prefills of the target; the time that a draft model takes to read the prompt counts with its first draft."""
     request: RequestSums = RequestSums(0, 0.0)
 
 
 class TokenRecord(Record):
-    """What a token-level method did on the target, with the settings that it had.
+    """Counts and passes of a token-level method on the target, with its settings.
 
-    Counts per position are *unconditional*: ``accepted_at[i]`` passes had their first i + 1 drafted tokens all right.
-    Where ``answers`` are recorded they are what the counts were made of (`counted`).
+    Counts per position are *unconditional*: in ``accepted_at[i]`` passes the first i + 1 drafted tokens were all right.
+    Where ``answers`` are recorded, the counts were computed from them (`counted`).
     """
 
     method: str
     """Name in the catalogue of methods, e.g. ``prompt-lookup``."""
     settings: dict[str, int | float | str | bool]
-    """Its knobs, ``k2`` among them: tokens that a pass can commit at most."""
+    """Its knobs, including ``k2``: the most tokens that a pass can commit."""
     passes: Count
     """Target passes in all, prefills not counted."""
     drafts: Count
     """Passes with a draft."""
     tokens: Count
-    """Tokens that the passes committed in all, without those cut at the ends of texts."""
+    """Tokens that the passes committed in all, without tokens cut at the ends of texts."""
     drafted_at: list[Count]
     accepted_at: list[Count]
-    """Per position: drafts that long, and of these right up to and including that position."""
+    """Per position: drafts of at least that length, and those right up to and including that position."""
     answers: list[TokenAnswer] = []
 
     @model_validator(mode="after")
@@ -112,14 +112,14 @@ class TokenRecord(Record):
 
     @property
     def k2(self) -> int:
-        """Tokens that a pass can commit at most."""
+        """Most tokens that a pass can commit."""
         return int(self.settings.get("k2", 1))
 
     @classmethod
     def counted(
         cls, method: str, settings: Mapping[str, int | float | str | bool], answers: Sequence[TokenAnswer]
     ) -> Self:
-        """Return the record of some answers, their passes counted.
+        """Return the record of answers, with counts computed from their passes.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""What `calibrate.record.compare` decides by: tests of ratios of means and of differences of proportions."""
+"""Statistical tests for `calibrate.record.compare`: ratios of means and differences of proportions."""
 
 from __future__ import annotations
 
@@ -14,27 +14,29 @@ __all__ = ["Change", "Share", "holm", "log_ratio", "newcombe"]
 
 
 class Share(NamedTuple):
-    """A proportion, and how well it is known."""
+    """A proportion with its effective sample size."""
 
     value: float
-    """In [0, 1]."""
+    """The proportion, in [0, 1]."""
     n: float
-    """Independent decisions behind it, > 0 (need not be whole)."""
+    """Effective number of independent decisions, > 0 (need not be whole)."""
 
 
 class Change(NamedTuple):
-    """From a first to a second measurement."""
+    """Change from a first to a second measurement, with interval and p-value."""
 
     change: float
     low: float
     high: float
-    """Ends of its interval."""
+    """Ends of the confidence interval."""
     p: float
-    """Probability of so large a change by chance."""
+    """p-value of the change."""
 
 
 def holm(p_values: ArrayLike) -> NDArray[np.float64]:
-    """Adjusted p-values for which "any below alpha" has probability at most alpha by chance, whatever the dependence.
+    """Adjusted p-values: if no effect is real, the smallest is below alpha with probability <= alpha.
+
+    This holds for any dependence between the tests.
 
     References
     ----------
@@ -65,7 +67,7 @@ def log_ratio(first: ArrayLike, second: ArrayLike, confidence: float = 0.95) -> 
     x, y = np.log(np.asarray(first, dtype=np.float64)), np.log(np.asarray(second, dtype=np.float64))
     a, b = float(x.var(ddof=1)) / x.size, float(y.var(ddof=1)) / y.size
     gap = float(y.mean() - x.mean())
-    if a + b <= 1e-24 * max(gap * gap, 1.0):  # no spread at all: any difference is real
+    if a + b <= 1e-24 * max(gap * gap, 1.0):  # zero variance: any difference is significant
         return Change(math.exp(gap), math.exp(gap), math.exp(gap), float(abs(gap) < 1e-12))
     degrees = (a + b) ** 2 / (a * a / (x.size - 1) + b * b / (y.size - 1))
     stderr = math.sqrt(a + b)
@@ -75,15 +77,15 @@ def log_ratio(first: ArrayLike, second: ArrayLike, confidence: float = 0.95) -> 
 
 
 def newcombe(first: Share, second: Share, *, confidence: float = 0.95, correlation: float = 0.0) -> Change:
-    """Difference of two proportions, its hybrid score interval, and the p-value at which the interval leaves out 0.
+    """Difference of two proportions, its hybrid score interval, and the p-value at which the interval excludes 0.
 
     Parameters
     ----------
-    correlation : of the two proportions as estimates, in (-1, 1).
+    correlation : correlation of the two estimated proportions, in (-1, 1).
 
     Returns
     -------
-    Second less first.
+    Second - first.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""What an engine is used for: its caches, its company and the size of its batches differ, and so does what it takes."""
+"""Uses of an engine, which differ in caches, in other engines at work and in batch size, and so in times."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from sim.catalogue import Level
 __all__ = ["FIELD_OF_USE", "USE_OF_LEVEL", "Use", "work_in_use"]
 
 Use: TypeAlias = Literal["plain", "steps", "beams"]
-"""The engine answers alone, or step by step in turns with another engine, or writes many candidates at once."""
+"""``plain``: plain decoding; ``steps``: steps in turns with another engine; ``beams``: many candidates at once."""
 
 FIELD_OF_USE: Final[Mapping[Use, str]] = {"plain": "plain_in_use", "steps": "in_use", "beams": "beam_in_use"}
-"""The field of `EngineRecord` that holds what an engine did in a use; journals have the same names."""
+"""Use -> field of `EngineRecord` with the engine's work in that use; journals have the same names."""
 
 USE_OF_LEVEL: Final[Mapping[Level, Use]] = {"baseline": "plain", "token": "plain", "step": "steps", "beam": "beams"}
-"""What methods of a level use engines for."""
+"""Level of a method -> use of its engines."""
 
 
 def work_in_use(record: EngineRecord, use: Use) -> list[InUse]:
-    """Return what an engine did in a use, one entry per answer."""
+    """Return the work of an engine in a use, one entry per answer."""
     return cast("list[InUse]", getattr(record, FIELD_OF_USE[use]))

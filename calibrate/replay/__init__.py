@@ -1,1 +1,1 @@
-"""From a profile to what the simulator needs: answers and engines."""
+"""Simulator inputs made from a profile: answers and engines."""

@@ -1,7 +1,7 @@
-"""What verifiers do to accuracy, from a profile whose task has ground truth: error rates, corruption, right answers.
+"""Effect of verifiers on accuracy, from a profile whose task has ground truth: error rates and right answers.
 
-A verifier lets right drafts stand (true accepts) and wrong ones (false accepts). A wrong step that stands spoils the
-answer with some probability, and lowers the acceptance of what follows: see `calibrate.replay.corruption`.
+A verifier accepts right drafts (true accepts) and wrong ones (false accepts). A wrong committed step makes the answer
+wrong with some probability, and lowers the acceptance of later drafts: see `calibrate.replay.corruption`.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ __all__ = ["Rates", "Spoiling", "accepts", "all_rates", "expected_accuracy", "ra
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """How a verifier or scorer treats right and wrong drafts at a threshold."""
+    """Error rates of a verifier or scorer at a threshold."""
 
     role: str
     threshold: float | None
-    """Least score at which a draft stands; None: the judge's recorded verdicts."""
+    """Least score at which a draft is accepted; None: the judge's recorded verdicts."""
 
     true_accept: Estimate | None
-    """Share of the right drafts that it lets stand; None without any."""
+    """Share of the right drafts that it accepts; None without right drafts."""
 
     false_accept: Estimate | None
-    """Share of the wrong drafts that it lets stand; None without any."""
+    """Share of the wrong drafts that it accepts; None without wrong drafts."""
 
 
 def rates(answers: Sequence[RecordedAnswer], role: str = JUDGE, threshold: float | None = None) -> Rates:
-    """Error rates of a role on the recorded first drafts of known truth, with Wilson's intervals.
+    """Error rates of a role on recorded first drafts known to be right or wrong, with Wilson's intervals.
 
     Parameters
     ----------
     answers : recorded answers.
     role : a verifier or scorer that saw the drafts; others have no rates.
-    threshold : least score at which a draft stands; default the role's own, and for the judge what it said.
+    threshold : least score at which a draft is accepted; default the role's own, and for the judge its verdicts.
     """
     right: list[bool] = []
     wrong: list[bool] = []
@@ -52,18 +52,18 @@ def rates(answers: Sequence[RecordedAnswer], role: str = JUDGE, threshold: float
 
 
 def all_rates(answers: Sequence[RecordedAnswer]) -> list[Rates]:
-    """Error rates of every verifier and scorer that was asked and decides by a threshold of its own, the judge first.
+    """Error rates of every verifier with recorded scores and a threshold of its own, the judge first.
 
-    Scorers (grades, rewards) have no threshold of their own: ask `rates` at one.
+    Scorers (grades, rewards) have no threshold of their own: use `rates` with a threshold.
     """
-    asked = {role for answer in answers for step in answer.steps for role in step.draft.scores}
-    roles = [role for role in (GATE, EMBEDDING, EXACT) if role in asked]
-    found = [rates(answers), *(replace(rates(answers, role), threshold=OWN_THRESHOLDS[role]) for role in roles)]
-    return [one for one in found if one.true_accept is not None or one.false_accept is not None]
+    scored = {role for answer in answers for step in answer.steps for role in step.draft.scores}
+    roles = [role for role in (GATE, EMBEDDING, EXACT) if role in scored]
+    every = [rates(answers), *(replace(rates(answers, role), threshold=OWN_THRESHOLDS[role]) for role in roles)]
+    return [one for one in every if one.true_accept is not None or one.false_accept is not None]
 
 
 def rates_text(answers: Sequence[RecordedAnswer]) -> list[str]:
-    """Say for each verifier which share of the right and of the wrong drafts it accepts; nothing without truth."""
+    """Return a line per verifier with the shares of right and wrong drafts it accepts; none without ground truth."""
     lines = []
     for one in all_rates(answers):
         who = one.role if one.threshold is None else f"{one.role} at {one.threshold:g}"
@@ -78,7 +78,7 @@ def _said(estimate: Estimate | None) -> str:
 
 
 def accepts(step: StepRecord, role: str = JUDGE, threshold: float | None = None) -> bool | None:
-    """Return whether a role lets the first draft of a position stand; None if it was not asked.
+    """Return whether a role accepts the first draft of a position; None if its score was not recorded.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def _share(events: Sequence[bool]) -> Estimate | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spoiling:
-    """How the steps of an answer decide about the answer."""
+    """Probability that an answer is right, given whether its steps are."""
 
     right_if_clean: float
     """Share of right answers among those without a wrong step, in [0, 1]."""
@@ -107,17 +107,17 @@ class Spoiling:
     """Share of right answers among those with a wrong step, in [0, 1]."""
 
     n: int
-    """Answers behind it."""
+    """Answers that the shares are estimated from."""
 
     forgiven: float | None = None
-    """Probability that one wrong step leaves an answer right, in [0, 1], each independently of the others, so that an
-    answer with w of them is right with the w-th power; None: every spoilt answer has ``right_if_spoilt``."""
+    """Probability that an answer is right despite a wrong step, in [0, 1], independently for each wrong step, so that
+    an answer with w wrong steps is right with the w-th power; None: every such answer has ``right_if_spoilt``."""
 
 
 def spoiling(answers: Sequence[RecordedAnswer]) -> Spoiling | None:
-    """Read off the recorded answers what a wrong step does to an answer; None where there is no ground truth.
+    """Estimate from recorded answers how wrong steps affect an answer; None where there is no ground truth.
 
-    Without an answer of a kind, a clean one counts as right and a spoilt one as wrong.
+    Without recorded answers of a kind, one without wrong steps counts as right and one with wrong steps as wrong.
     """
     clean: list[bool] = []
     spoilt: list[bool] = []
@@ -137,23 +137,23 @@ def spoiling(answers: Sequence[RecordedAnswer]) -> Spoiling | None:
 
 
 def _forgiven(n_wrong: Sequence[int], n_right: int) -> float | None:
-    """The probability whose powers sum to the spoilt answers that were right; None without spoilt ones."""
+    """The probability whose powers sum to the number of right answers with wrong steps; None without such answers."""
     if not n_wrong:
         return None
     low, high = 0.0, 1.0
-    for _ in range(60):  # the sum grows with it, from 0 to their number
+    for _ in range(60):  # bisection: the sum increases with the probability
         middle = (low + high) / 2.0
         low, high = (middle, high) if sum(middle**w for w in n_wrong) < n_right else (low, middle)
     return high
 
 
-def expected_accuracy(counts: Sequence[Counts], found: Spoiling) -> Estimate:
-    """Expected share of right answers of simulated runs whose every step has known truth, with Wilson's interval."""
+def expected_accuracy(counts: Sequence[Counts], effect: Spoiling) -> Estimate:
+    """Expected share of right answers of simulated runs, given which steps are right, with Wilson's interval."""
     n = len(counts)
     clean = sum(one.wrong_steps == 0 for one in counts) / n
-    if found.forgiven is None:
-        spoilt = (1.0 - clean) * found.right_if_spoilt
+    if effect.forgiven is None:
+        spoilt = (1.0 - clean) * effect.right_if_spoilt
     else:
-        spoilt = sum(found.forgiven**one.wrong_steps for one in counts if one.wrong_steps) / n
-    value = clean * found.right_if_clean + spoilt
+        spoilt = sum(effect.forgiven**one.wrong_steps for one in counts if one.wrong_steps) / n
+    value = clean * effect.right_if_clean + spoilt
     return replace(proportion(round(value * n), n), value=value, estimator="right answers, by the truth of their steps")

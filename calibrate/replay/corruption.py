@@ -1,25 +1,25 @@
-r"""The corruption, estimated from recorded answers: what share of acceptance is lost once a wrong step stands.
+r"""Corruption, estimated from recorded answers: the share of acceptance that is lost after a wrong committed step.
 
-Acceptance after a wrong step is not to be compared with acceptance before one over all answers: an answer with many
-accepted drafts meets a false accept early, one with few seldom, so that the two sides hold different problems (80
-planted answers of 8 steps, acceptance .70 with standard deviation .25 between them, no corruption: the comparison finds
+A comparison of acceptance before and after a wrong step over all answers is biased: an answer with many accepted drafts
+has a false accept early, an answer with few rarely has one, so that the two sides have different problems (80 synthetic
+answers of 8 steps, acceptance .70 with standard deviation .25 between answers, no corruption: the comparison gives
 -.12). Here each answer has an acceptance of its own: with :math:`a_i` logit-normal over answers,
 
 .. math:: \text{accepted before} \sim \mathrm{Bin}(n_i, a_i), \qquad
           \text{accepted after} \sim \mathrm{Bin}(m_i, a_i (1 - \kappa)),
 
-and kappa is the maximum of the likelihood in which the :math:`a_i` are integrated out. When the wrong step comes
-depends on the verdicts before it; the likelihood need not care, because a stopping rule cancels in it. The interval is
-that of the likelihood ratio. Assumed: given the answer, verdicts are independent, and whether a step is wrong does not
-depend on what makes the answer hard.
+and kappa maximises the likelihood in which the :math:`a_i` are integrated out. The position of the wrong step depends
+on the verdicts before it, but a stopping rule cancels in the likelihood. The interval is that of the likelihood ratio.
+Assumptions: given the answer, verdicts are independent, and whether a step is wrong does not depend on the difficulty
+of the answer.
 
-A judge compares a draft with what the target says; a score looks at the draft alone, and may like it the better the
-less the text before it makes sense. For such verifiers kappa may be negative: then a share of -kappa of the drafts that
-would have been refused are accepted after a wrong step. Answers that a judge let pass hold few wrong steps, and these
-on questions that are too hard for the target; methods that go by scores keep on writing after many more. So their kappa
-is estimated on the draft's own answers where such were recorded, as far as all steps were accepted: the steps after a
-wrong one against the drafts of the same positions in the recorded answer, whose context is right. (Scores also fall
-from position to position; a comparison with the first steps would take that for corruption.)
+A judge compares a draft with the target's step; a scorer reads the draft without one, and may give it a higher score
+after a wrong step. For such verifiers kappa may be negative: then a share of -kappa of the drafts that would have been
+refused are accepted after a wrong step. Answers verified by a judge have few wrong steps, and these on questions that
+are too hard for the target; methods that decide by scores write many more steps after wrong ones. So their kappa is
+estimated on answers of the draft model where such were recorded, up to the first refused step: the steps after a wrong
+one against the drafts of the same positions in the recorded answer, whose context is right. (Scores also fall with
+position; a comparison with the first steps would count that as corruption.)
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from sim.operations import JUDGE, REWARD, SCORER
 __all__ = ["corruption", "corruption_of", "known_corruption", "least_corruption"]
 
 Row: TypeAlias = tuple[int, int, int, int]
-"""Counts of an answer: verdicts before its first wrong step stands, accepted among them; verdicts after, accepted."""
+"""Counts of an answer: verdicts up to its first wrong committed step, accepted among them; verdicts after, accepted."""
 
 _CHI2_95: Final = 3.841458820694124
 _Z_95: Final = 1.959963984540054
 _NODES: Final = 20
 _SIGMAS: Final = (0.01, 4.0)
-"""Standard deviations of the log odds between answers that are considered."""
+"""Grid of standard deviations of the log odds between answers."""
 
 
 def corruption(
@@ -58,18 +58,18 @@ def corruption(
     *,
     traces: Sequence[AnswerTrace] | None = None,
 ) -> Estimate | None:
-    """Share of a verifier's acceptance that is lost once a wrong step stands.
+    """Share of a verifier's acceptance that is lost after a wrong committed step.
 
     Parameters
     ----------
     answers : recorded answers.
-    role, threshold : who accepts, and from which score on, as in `calibrate.replay.accuracy.rates`; default the judge.
-    traces : of the answers, where they are known already.
+    role, threshold : verifier and its least accepted score, as in `calibrate.replay.accuracy.rates`; default the judge.
+    traces : traces of the answers, if they have been computed.
 
     Returns
     -------
     Maximum-likelihood estimate with the likelihood-ratio interval, in [0, 1] for the judge and in [-1, 1] for others;
-    None unless verdicts were seen both before and after a wrong step, and one of those before was an acceptance.
+    None unless there are verdicts both before and after a wrong step, and one of those before was an acceptance.
     """
     traces = traces_of(answers) if traces is None else traces
     rows = [_row(answer, trace, role, threshold) for answer, trace in zip(answers, traces, strict=True)]
@@ -78,7 +78,7 @@ def corruption(
 
 
 def least_corruption(role: str) -> float:
-    """Return the least share that a wrong step may take from the acceptance of a role's verdicts."""
+    """Return the least corruption of a role: 0 for the judge, -1 for scorers."""
     return 0.0 if role == JUDGE else -1.0
 
 
@@ -89,16 +89,16 @@ def known_corruption(
     *,
     traces: Sequence[AnswerTrace] | None = None,
 ) -> tuple[str, Estimate] | None:
-    """As `corruption`, and whose verdicts told it: those of the judge where the role's own do not tell."""
+    """Return the role and its `corruption`; the judge and the judge's where the role's own verdicts do not suffice."""
     for who, at in ((role, threshold), (JUDGE, None)):
-        found = corruption(answers, who, at, traces=traces)
-        if found is not None:
-            return who, found
+        estimate = corruption(answers, who, at, traces=traces)
+        if estimate is not None:
+            return who, estimate
     return None
 
 
 def _row(answer: RecordedAnswer, trace: AnswerTrace, role: str, threshold: float | None) -> Row | None:
-    """Counts before and after a wrong step; None if the verifier was not asked about every draft."""
+    """Counts before and after a wrong step; None if the verifier's score is missing for a draft."""
     verdicts = [accepts(step, role, threshold) for step in answer.steps]
     known = [verdict for verdict in verdicts if verdict is not None]
     if len(known) < len(verdicts):
@@ -115,30 +115,30 @@ def _row(answer: RecordedAnswer, trace: AnswerTrace, role: str, threshold: float
 
 
 def _own(answer: RecordedAnswer, role: str, threshold: float) -> dict[int, bool]:
-    """Verdicts on the draft's own steps after a wrong one, by position, as far as the draft would be let write."""
-    found: dict[int, bool] = {}
+    """Verdicts on steps of the draft's own answer after a wrong step, by position, up to the first refused step."""
+    verdicts: dict[int, bool] = {}
     wrong = False
     for depth, step in enumerate(answer.alone):
         accepted = step.scores[role] >= threshold
         if wrong:
-            found[depth] = accepted
+            verdicts[depth] = accepted
         if not accepted:
             break
         wrong = wrong or step.correct is False
-    return found
+    return verdicts
 
 
 @lru_cache(maxsize=64)
 def corruption_of(rows: tuple[Row, ...], least: float = 0.0) -> Estimate | None:
-    """`corruption` of counted verdicts, ``least`` or more; remembered, because a planner asks many times."""
+    """`corruption` from counts of verdicts, at least ``least``; cached for the planner's many calls."""
     totals = np.sum(np.array(rows, dtype=np.int64).reshape(-1, 4), axis=0)
     if not totals[1] or not totals[2]:
         return None
     from scipy.optimize import minimize_scalar
 
     likelihood = _profile_likelihood(rows)
-    found = float(minimize_scalar(lambda k: -likelihood(k), bounds=(least, 1.0), method="bounded").x)
-    best = max((least, 0.0, 1.0, found), key=likelihood)
+    optimum = float(minimize_scalar(lambda k: -likelihood(k), bounds=(least, 1.0), method="bounded").x)
+    best = max((least, 0.0, 1.0, optimum), key=likelihood)
     low, high = _crossing(likelihood, best, least), _crossing(likelihood, best, 1.0)
     return Estimate(
         value=best,
@@ -151,7 +151,7 @@ def corruption_of(rows: tuple[Row, ...], least: float = 0.0) -> Estimate | None:
 
 
 def _crossing(likelihood: Callable[[float], float], best: float, end: float) -> float:
-    """Where the likelihood has fallen by what a 95 % interval allows, between its maximum and an end of the range."""
+    """End of the 95 % likelihood-ratio interval between the maximum of the likelihood and an end of the range."""
     from scipy.optimize import brentq
 
     level = likelihood(best) - _CHI2_95 / 2.0
@@ -161,7 +161,7 @@ def _crossing(likelihood: Callable[[float], float], best: float, end: float) -> 
 
 
 def _profile_likelihood(rows: Sequence[Row]) -> Callable[[float], float]:
-    """Log likelihood of kappa, at the distribution of acceptance between answers that suits it best."""
+    """Profile log likelihood of kappa: maximised over the distribution of acceptance between answers."""
     from scipy.optimize import minimize
 
     counted = Counter(rows)
@@ -178,7 +178,7 @@ def _profile_likelihood(rows: Sequence[Row]) -> Callable[[float], float]:
         x = parameters[0] + np.exp(parameters[1]) * nodes
         log_a, log_not_a = -np.logaddexp(0.0, -x), -np.logaddexp(0.0, x)
         log_kept = np.log1p(-abs(kappa)) if abs(kappa) < 1.0 else -1e3
-        fewer = (log_a if kappa >= 0.0 else log_not_a) + log_kept  # of what a positive or negative kappa takes from
+        fewer = (log_a if kappa >= 0.0 else log_not_a) + log_kept  # probability that kappa > 0, or kappa < 0, reduces
         more = np.log(-np.expm1(np.minimum(fewer, -1e-15)))
         log_b, log_not_b = (fewer, more) if kappa >= 0.0 else (more, fewer)
         terms = b * log_a + (n - b) * log_not_a + a * log_b + (m - a) * log_not_b + logs
@@ -189,7 +189,7 @@ def _profile_likelihood(rows: Sequence[Row]) -> Callable[[float], float]:
         if kappa not in known:
             bounds = [(-12.0, 12.0), tuple(np.log(_SIGMAS))]
             best = minimize(lambda p: -at(p, kappa), start, method="L-BFGS-B", bounds=bounds)
-            start[:] = best.x  # the next kappa is near
+            start[:] = best.x  # start value for the next kappa
             known[kappa] = -float(best.fun)
         return known[kappa]
 

@@ -1,4 +1,4 @@
-"""What if: a system with some of its costs taken away, to see what each of them does, or with engines elsewhere."""
+"""Hypothetical systems: without some of their costs, to attribute the speedup to them, or with engines moved."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from theory.errors import ParameterError
 __all__ = ["OWN", "Effect", "idealised", "placed"]
 
 OWN: Final = "own"
-"""Stands for a processor of an engine's own."""
+"""Place that means a processor of the engine's own."""
 
 Effect: TypeAlias = Literal["batch", "context", "cut", "verdict", "first", "draft", "device"]
-"""What keeps the speedups of steps and of tokens from multiplying (`specplan.planning.overshoot.EFFECTS`)."""
+"""Costs that keep the speedups of steps and tokens from multiplying (`specplan.planning.overshoot.EFFECTS`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Idealised:
-    """A cost with some of its effects taken away."""
+    """A cost model without some of its effects."""
 
     inner: Cost
     without: frozenset[Effect]
@@ -46,13 +46,13 @@ class _Idealised:
 
 
 def idealised(fast: System, plain: System, model: TokenModel | None, without: frozenset[Effect]) -> System:
-    """Return a system less some of its costs.
+    """Return a system without some of its costs.
 
     Parameters
     ----------
-    fast, plain : with token-level speculation and without.
-    model : of the token-level method; None if there is none, and the two systems are the same.
-    without : what to take away; ``cut`` is up to `calibrate.replay.token_level.with_token_speculation`.
+    fast, plain : the system with token-level speculation and without.
+    model : model of the token-level method; None if there is none, and the two systems are the same.
+    without : effects to remove; ``cut`` is removed by `calibrate.replay.token_level.with_token_speculation`.
     """
     target = plain.placement[TARGET]
     before, after = (_Idealised(system.costs[target], without).iteration(1, 0.0) for system in (plain, fast))
@@ -70,19 +70,19 @@ def _without_verdicts(system: System) -> System:
 
 
 def placed(system: System, places: Mapping[str, str]) -> System:
-    """Return a system with engines elsewhere.
+    """Return a system with engines moved to other processors.
 
-    Engines of one processor share it equally while they work. How much slower an engine was in the company in which it
-    was measured no longer counts for those whose company has changed.
+    Engines of one processor share it equally while they work. The measured slowdown by another engine is dropped for
+    engines that share their processor with others than in the measurement.
 
     Parameters
     ----------
-    system : of a profile with timings.
-    places : role to the role whose processor its engine goes to, or `OWN`.
+    system : system of a profile with timings.
+    places : role -> role to whose processor its engine is moved, or `OWN`.
 
     Raises
     ------
-    ParameterError : a role that is not known, or whose engine has other roles too.
+    ParameterError : an unknown role, or a role whose engine has other roles too.
     """
     if not places:
         return system
@@ -96,12 +96,12 @@ def placed(system: System, places: Mapping[str, str]) -> System:
         engine = system.placement[role]
         others = [other for other, home in system.placement.items() if home == engine and other != role]
         if others:
-            raise ParameterError("place", role, f"is asked of the engine of the {others[0]}: it cannot be elsewhere")
-        devices[engine] = f"{engine}, alone" if place == OWN else devices[system.placement[place]]
+            raise ParameterError("place", role, f"runs on the engine of the {others[0]}: it cannot be moved without it")
+        devices[engine] = f"{engine}, own" if place == OWN else devices[system.placement[place]]
     moved = frozenset(name for name in devices if _mates(name, devices) != _mates(name, system.devices))
     return replace(system, devices=devices, moved=moved)
 
 
 def _mates(name: str, devices: Mapping[str, str]) -> set[str]:
-    """The engines with which one shares its processor, and itself."""
+    """The engines on the processor of ``name``, including itself."""
     return {other for other, device in devices.items() if device == devices[name]}

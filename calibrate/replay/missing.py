@@ -1,7 +1,7 @@
-"""What a prediction needs and a profile does not know, in words that say how to come by it.
+"""Data that a prediction needs and a profile lacks, with the command that measures them.
 
-A measured profile knows the verdicts, scores and candidates that were recorded. A published one knows the acceptance by
-Lookahead Reasoning's judge, and of nobody else: whatever another verifier or a scorer would say would be made up.
+A measured profile has the verdicts, scores and candidates that were recorded. A published profile has the acceptance by
+Lookahead Reasoning's judge only: verdicts and scores of other verifiers or scorers are unknown.
 """
 
 from __future__ import annotations
@@ -28,60 +28,60 @@ _HOW: Final[Mapping[str, str]] = {
     EXACT: "specplan calibrate torch, vllm or openai",
     EMBEDDING: f"{_LOCAL}, with --embedding",
 }
-"""Which calibration asks a role; of the others it is `_LOCAL`."""
+"""Role -> calibration that records its verdicts or scores; `_LOCAL` for other roles."""
 
 _HOW_TOKEN: Final[Mapping[str, str]] = {
     "prompt-lookup": _HOW[JUDGE],
     "draft-model": f"{_LOCAL}, or openai with --speculative",
     "eagle": "specplan calibrate torch, with --eagle",
 }
-"""The same for token-level methods; of the others it is ``specplan calibrate torch``."""
+"""Token-level method -> calibration that records it; ``specplan calibrate torch`` for other methods."""
 
 
 def asked_roles(configuration: Configuration) -> frozenset[str]:
-    """Return the roles whose verdicts or scores a configuration asks for; those that draw lots know themselves."""
+    """Return the roles whose recorded verdicts or scores a configuration needs; random numbers need no record."""
     knobs = configuration.knobs
-    asked = set(configuration.spec.roles) - {DRAFT}
+    roles = set(configuration.spec.roles) - {DRAFT}
     verifier = knobs.get("verifier")
     if verifier is not None:
-        asked = {GATE, JUDGE} if verifier == "cascade" else {str(verifier)}
+        roles = {GATE, JUDGE} if verifier == "cascade" else {str(verifier)}
     if knobs.get("select") == "choice":
-        asked = {CHOOSER}
+        roles = {CHOOSER}
     if knobs.get("likelihood") is False:
-        asked -= {LIKELIHOOD, DRAFT_LIKELIHOOD}
-    return frozenset(asked - {RANDOM})
+        roles -= {LIKELIHOOD, DRAFT_LIKELIHOOD}
+    return frozenset(roles - {RANDOM})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What a profile knows of verdicts, scores and candidates; made once for many questions."""
+    """Verdicts, scores and candidates that a profile has; computed once for many configurations."""
 
     name: str
-    """The profile's."""
+    """Name of the profile."""
 
     drawn: bool
     """Whether its answers are drawn around published figures."""
 
     scores: tuple[frozenset[str], ...]
-    """For each draft of a position, first the one that decided: the roles whose scores all positions have."""
+    """For each draft of a position, the judged draft first: the roles whose scores all positions have."""
 
     judged: int
-    """Drafts per position with a verdict by the judge, whatever its score."""
+    """Drafts per position with a verdict by the judge, with or without a score."""
 
     beams: int
-    """Candidates per position and model of another answer; 0 where there is none."""
+    """Candidates per position and model in answers with candidates; 0 without such answers."""
 
     beam_scores: frozenset[str]
-    """Roles whose scores all candidates of the draft have, and in case of the reward those of the target too."""
+    """Roles whose scores all the draft's candidates have; the reward only if the target's have it too."""
 
     timed: frozenset[str]
-    """Roles with times of their own that no engine stands in for."""
+    """Roles without an engine whose times were recorded."""
 
     token_level: TokenLevel
 
     @classmethod
     def of(cls, profile: Profile) -> Self:
-        """Return what a profile knows."""
+        """Return the data that a profile has."""
         steps = [step for answer in profile.answers for step in answer.steps]
         drafts = min((1 + len(step.candidates) for step in steps), default=0)
         positions = [position for answer in profile.answers for position in answer.beams]
@@ -99,43 +99,43 @@ class Known:
         )
 
     def missing(self, configuration: Configuration, *, answers: bool = True) -> tuple[str, ...]:
-        """Return what a configuration needs and is not known, as `missing` does.
+        """Return a line for each item that a configuration needs and the profile lacks.
 
         Parameters
         ----------
-        configuration : what to predict.
-        answers : whether it meets the profile's answers, or others.
+        configuration : the configuration to predict.
+        answers : whether it is simulated on the profile's answers; if not, only timings are needed.
         """
-        found = [*self._missing_answers(configuration)] if answers else []
+        needs = [*self._missing_answers(configuration)] if answers else []
         if EMBEDDING in asked_roles(configuration) - self.timed:
-            found.append(f"the time of a verdict by embedding ({_HOW[EMBEDDING]})")
-        return (*found, *self._missing_passes(configuration))
+            needs.append(f"the time of a verdict by embedding ({_HOW[EMBEDDING]})")
+        return (*needs, *self._missing_passes(configuration))
 
     def _missing_answers(self, configuration: Configuration) -> Iterator[str]:
-        """What is not known of the answers that a configuration meets: verdicts, scores, candidates."""
-        spec, asked = configuration.spec, asked_roles(configuration)
+        """Missing data of answers: verdicts, scores, candidates."""
+        spec, roles = configuration.spec, asked_roles(configuration)
         needed = spec.drafts_seen(**configuration.knobs)
         if spec.level not in ("step", "beam"):
             return
         if self.drawn:
             own_threshold = configuration.knobs.get("threshold") is None
-            yield from _scores_of(asked - {JUDGE} if own_threshold else asked)
+            yield from _scores_of(roles - {JUDGE} if own_threshold else roles)
         elif spec.level == "beam":
-            yield from _scores_of(asked - self.beam_scores)
+            yield from _scores_of(roles - self.beam_scores)
             if self.beams < needed:
                 yield f"{needed} candidates per position and model, {self.beams} are recorded ({_LOCAL})"
         else:
-            yield from self._missing_steps(configuration, asked, needed)
+            yield from self._missing_steps(configuration, roles, needed)
 
-    def _missing_steps(self, configuration: Configuration, asked: frozenset[str], needed: int) -> Iterator[str]:
-        unscored = asked if _compares_scores(configuration) else asked - {JUDGE}
-        drafts = self.judged if unscored != asked else len(self.scores)
+    def _missing_steps(self, configuration: Configuration, roles: frozenset[str], needed: int) -> Iterator[str]:
+        unscored = roles if _compares_scores(configuration) else roles - {JUDGE}
+        drafts = self.judged if unscored != roles else len(self.scores)
         if drafts < needed:
             yield f"{needed} drafts per position, {drafts} are recorded ({_LOCAL})"
         yield from _scores_of(unscored - frozenset.intersection(unscored, *self.scores[:needed]))
 
     def _missing_passes(self, configuration: Configuration) -> Iterator[str]:
-        """What is not known of the token level."""
+        """Missing data of the token level."""
         token, knobs = configuration.token, configuration.token_knobs
         if token is None:
             return
@@ -165,7 +165,7 @@ def _scores(step: StepRecord, draft: int) -> Mapping[str, float]:
 
 
 def _judged(step: StepRecord) -> int:
-    """Drafts of a position up to the first that the judge did not see."""
+    """Number of drafts of a position before the first that the judge did not see."""
     unseen = (i for i, draft in enumerate(step.candidates, 1) if draft.accepted is None)
     return next(unseen, 1 + len(step.candidates))
 
@@ -176,7 +176,7 @@ def _in_all(scores: Iterable[Iterable[str]]) -> frozenset[str]:
 
 
 def _scores_of(roles: Iterable[str]) -> Iterator[str]:
-    """One line for all roles that the same calibration asks."""
+    """A line for all roles that the same calibration records."""
     by_how: dict[str, list[str]] = {}
     for role in sorted(roles):
         by_how.setdefault(_HOW.get(role, _LOCAL), []).append(role)

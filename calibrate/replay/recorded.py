@@ -1,4 +1,4 @@
-"""Recorded answers, and what they tell of a pair of models: each worked out once, because a plan asks many times."""
+"""Recorded answers, and cached estimates from them: a plan needs each many times."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ class Recorded:
 
     @cached_property
     def traces(self) -> tuple[AnswerTrace, ...]:
-        """What is replayed."""
+        """The traces that are replayed."""
         return tuple(traces_of(self._answers))
 
     @cached_property
     def spoiling(self) -> Spoiling | None:
-        """What a wrong step does to an answer; None where there is no ground truth."""
+        """Effect of wrong steps on an answer; None where there is no ground truth."""
         return spoiling(self._answers)
 
     def corruption(self, role: str = JUDGE, threshold: float | None = None) -> tuple[str, Estimate] | None:
-        """Return `calibrate.replay.corruption.known_corruption` of a verifier."""
+        """Return `calibrate.replay.corruption.known_corruption` for a verifier."""
         key = role, threshold
         if key not in self._corruption:
             self._corruption[key] = known_corruption(self._answers, role, threshold, traces=self.traces)
@@ -43,11 +43,10 @@ class Recorded:
 
 
 def reread_tokens(profile: Profile) -> float:
-    """Return how many tokens a prefill of the target reads again on average, though they were read or written before.
+    """Return the mean number of tokens that a prefill of the target computes again, although they were known before.
 
-    The token that ended a step is in no cache yet when the next one is asked for, and a prefix cache that keeps whole
-    blocks (vLLM's) has lost some before it. Counted while the target answered alone, where only the prompt is new; 0
-    where that was not recorded.
+    The last token of a step is not cached when the next step is requested, and a prefix cache of whole blocks (vLLM's)
+    lacks some tokens before it. Counted in plain decoding, where only the prompt is new; 0 where that was not recorded.
     """
     done = profile.engines[profile.placement[TARGET]].plain_in_use
     n = sum(one.prefill[0] for one in done)

@@ -1,7 +1,7 @@
-"""How long drawn answers take if no iteration is shared: arithmetic on arrays, as a control for the simulator.
+"""Times of drawn answers if no iteration is shared, by recursion on arrays: a control variate for the simulator.
 
-The simulator is exact and slow. What it says of a few answers, as a multiple of what is said here of the same ones,
-hardly varies from answer to answer; so few of them extend to many (`specplan.planning.predict`).
+The simulator is exact and slow. Its times of a few answers / the times computed here vary little between answers, so
+that a few simulated answers are extrapolated to many (`specplan.planning.predict`).
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ __all__ = ["unshared_seconds"]
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-_CONTEXT = 1000.0  # tokens at which the growth of an iteration with its context is read off
+_CONTEXT = 1000.0  # context at which the growth of an iteration's time is evaluated, tokens
 
 
 def unshared_seconds(system: System, configuration: Configuration, indices: Sequence[int]) -> Array | None:
-    """Return the seconds of answers on engines that never work on two steps at once; None where it is not known how.
+    """Return the seconds of answers on engines that never work on two steps at once; None for other configurations.
 
-    Known are plain decoding and Lookahead Reasoning with the judge, at width 1, of drawn answers with equally many
-    steps; token-level speculation only as an average.
+    Supported are plain decoding and Lookahead Reasoning with the judge, at width 1, for drawn answers with the same
+    number of steps; token-level speculation only as an average.
 
     Parameters
     ----------
-    system : the configuration's, token-level speculation included.
-    configuration : what is run.
-    indices : of the answers.
+    system : system of the configuration, with its token-level speculation.
+    configuration : configuration to run.
+    indices : indices of the answers.
     """
     behaviour = system.behaviour
     if not isinstance(behaviour, SyntheticBehaviour) or system.passes or not indices:
@@ -88,7 +88,7 @@ def _drawn(behaviour: SyntheticBehaviour, indices: tuple[int, ...]) -> tuple[Arr
 
 
 def _judged(accepted: Flags, target_cut: Flags, draft_cut: Flags, rules: Rules) -> Flags:
-    """Which drafts stand if some are refused unjudged, each position taken to be drafted."""
+    """Which drafts are accepted if some are refused unjudged; each position counts as drafted."""
     good = accepted.copy()
     unjudged = np.full(len(good), rules.reject_first)
     for d in range(good.shape[1]):
@@ -98,7 +98,7 @@ def _judged(accepted: Flags, target_cut: Flags, draft_cut: Flags, rules: Rules) 
 
 
 def _step_seconds(cost: Cost, tokens: Array, context: Array) -> Array:
-    """Steps alone on their engine: the request, then one iteration for each token but the first."""
+    """Seconds of steps at batch 1: the request, then an iteration for each token but the first."""
     empty = cost.iteration(1, 0.0)
     growth = (cost.iteration(1, _CONTEXT) - empty) / _CONTEXT
     return cost.request_s + cost.prefill(0) + np.maximum(tokens - 1.0, 0.0) * (empty + growth * context)

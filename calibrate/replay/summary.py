@@ -1,4 +1,4 @@
-"""What a measured profile says, in figures with their errors: acceptance, cost ratio, lengths, engines."""
+"""Summary of a measured profile, with errors: acceptance, cost ratio, lengths, engines."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Acceptance:
 
     after_rejected: Estimate | None
     between_problems: float
-    """Standard deviation of an answer's own acceptance between answers, beyond what chance gives, [-]."""
+    """Standard deviation of acceptance between answers, after subtraction of the sampling variance, [-]."""
 
     false_accepts: Estimate | None
     """Share of accepted drafts whose meaning is not the target's, by ground truth."""
@@ -48,9 +48,9 @@ def acceptance(answers: Sequence[RecordedAnswer]) -> Acceptance:
     pairs = [(a, b) for chain in chains for a, b in pairwise(chain)]
     steps = [step for answer in answers for step in answer.steps]
     alpha = ratio_of_totals(accepted, judged, estimator="accepted / judged, clustered by answer")
-    if alpha.value in (0.0, 1.0) or len(answers) < 2:  # no spread to see: Wilson's interval knows better than zero
+    if alpha.value in (0.0, 1.0) or len(answers) < 2:  # a spread of 0 would give a width of 0
         alpha = proportion(int(accepted.sum()), int(judged.sum()))
-    alpha = replace(alpha, low=max(alpha.low, 0.0), high=min(alpha.high, 1.0))  # of few answers it reaches beyond
+    alpha = replace(alpha, low=max(alpha.low, 0.0), high=min(alpha.high, 1.0))  # few answers exceed it
     own = accepted / judged
     chance = float(np.mean(alpha.value * (1.0 - alpha.value) / judged))
     return Acceptance(
@@ -80,10 +80,10 @@ def cost_ratio(answers: Sequence[RecordedAnswer]) -> Estimate:
 
 
 def replay_error(profile: Profile) -> dict[str, Estimate]:
-    """How well the fitted cost model reproduces the measured step times: predicted / measured seconds, by role.
+    """Return predicted / measured step times by the fitted cost model, by role.
 
-    ``baseline`` are the target's steps when it runs alone, ``target`` and ``draft`` those made side by side. 1 is
-    perfect; the two times come from different samples, so this is a test of the model, not of the fit.
+    ``baseline`` are the target's steps in plain decoding, ``target`` and ``draft`` those generated concurrently. 1 is
+    perfect; the two times come from different samples, so this tests the model, not the fit.
     """
     reread = reread_tokens(profile)
     fits = {name: fit_cost(record, reread=reread) for name, record in profile.engines.items()}
@@ -119,7 +119,7 @@ def replay_error(profile: Profile) -> dict[str, Estimate]:
 
 
 def _side_by_side(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
-    """When two engines end that begin together, s: each by its seconds alone and its factor while the other works."""
+    """End times of two engines that start together, s; each given as its seconds without the other and its slowdown."""
     if one[0] * one[1] > other[0] * other[1]:
         return _side_by_side(other, one)[::-1]
     first = one[0] * one[1]
@@ -166,11 +166,11 @@ def _of_steps(
     answers: Sequence[RecordedAnswer], steps: Sequence[StepRecord], all_answers: Sequence[RecordedAnswer]
 ) -> list[str]:
     """Return the lines on both models' steps and their verdicts: times of timed answers, verdicts of all."""
-    found = acceptance(all_answers)
+    judged = acceptance(all_answers)
     lines = [
-        f"  alpha1  step acceptance           {_show(found.alpha1)}",
-        f"          after accepted, rejected  {_show(found.after_accepted)}; {_show(found.after_rejected)}",
-        f"          between problems          sd {found.between_problems:.3f} beyond chance",
+        f"  alpha1  step acceptance           {_show(judged.alpha1)}",
+        f"          after accepted, rejected  {_show(judged.after_accepted)}; {_show(judged.after_rejected)}",
+        f"          between problems          sd {judged.between_problems:.3f} beyond chance",
         f"  c1      draft / target step time  {_show(cost_ratio(answers))}",
         f"  T       target step               {_milliseconds([s.target.seconds for s in steps])}, "
         f"{_tokens([s.target.tokens for s in steps])}",
@@ -178,8 +178,9 @@ def _of_steps(
         f"{_tokens([s.draft.tokens for s in steps])}",
         f"          verification              {_milliseconds([s.verdict.seconds for s in steps])}",
     ]
-    if found.false_accepts is not None:
-        lines.append(f"  judge   false accepts, rejects    {_show(found.false_accepts)}; {_show(found.false_rejects)}")
+    if judged.false_accepts is not None:
+        errors = f"{_show(judged.false_accepts)}; {_show(judged.false_rejects)}"
+        lines.append(f"  judge   false accepts, rejects    {errors}")
     lines += [f"  accepts {line}" for line in rates_text(all_answers)]
     lost = corruption(all_answers)
     if lost is not None:
@@ -206,11 +207,12 @@ def _tokens(tokens: Sequence[int]) -> str:
 
 def _engine_line(profile: Profile, name: str) -> str:
     fit = fit_cost(profile.engines[name])
+    slowdown = fit.factors.beside
     times = ", ".join(f"{b}: {1e3 * s:.2f}" for b, s in zip(fit.cost.batches, fit.cost.seconds, strict=True))
     return (
         f"  engine  {name:<25} iteration ms by batch {times}; +{1e6 * fit.cost.context_s:.2f} us per cached token; "
         f"fit error {100 * fit.sweep.decode_error:.0f} %, n = {fit.sweep.n_decode}; in use x{fit.factors.decode:.2f}"
-        + (f", beside another engine x{fit.factors.beside:.2f} more" if fit.factors.beside is not None else "")
+        + (f", while another works x{slowdown:.2f} more" if slowdown is not None else "")
     )
 
 

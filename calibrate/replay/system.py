@@ -1,8 +1,8 @@
-"""From a profile to what the simulator needs: a behaviour (what the models say) and engines (how long it takes).
+"""Simulator inputs made from a profile: a behaviour (the models' answers) and engines (their times).
 
-A measured profile is replayed: its recorded answers, on engines fitted to its timings. A published one is modelled:
+A measured profile is replayed: its recorded answers, on engines fitted to its timings. A published profile is modelled:
 lognormal correlated step lengths and independent acceptance around the published means, on engines scaled to the
-published step times, with parallel steps costing what was measured on comparable hardware.
+published step times, with the cost of parallel steps measured on comparable hardware.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ __all__ = ["ASSUMED", "HALF_WIDTHS", "Assumptions", "System", "as_seen_by", "sys
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assumptions:
-    """What a published profile does not say; measured elsewhere on comparable models (Qwen3-32B, 2 x H100).
+    """Quantities that a published profile lacks; measured elsewhere on comparable models (Qwen3-32B, 2 x H100).
 
-    Verdicts are taken to overlap. One at a time they would cost .1 to .2 % of the speedup at k1 = 4 to 8.
+    Verdicts are assumed to overlap. One at a time they would reduce the speedup by .1 to .2 % at k1 = 4 to 8.
     """
 
     mean_step_tokens: float = 40.0
@@ -68,14 +68,14 @@ class Assumptions:
     """Length of the prompt, tokens."""
 
     siblings: float = 0.63
-    """Correlation of the verdicts on drafts of one position, fitted to LR Table 3 (GSM8K, 7B judge): independent ones,
-    1 - (1 - alpha)**W, would be accepted with probability .9996 where .83 was measured."""
+    """Correlation of the verdicts on drafts of one position, fitted to LR Table 3 (GSM8K, 7B judge): with independent
+    verdicts, 1 - (1 - alpha)**W, a draft would be accepted with probability .9996 where .83 was measured."""
 
     sequence_cost: float = 0.0049
-    """What one more sequence adds to a target iteration, as a share of it, [-]."""
+    """Time that each further sequence adds to a target iteration, as a share of it, [-]."""
 
     context_cost: float = 3.7e-6
-    """What one more cached token adds to a target iteration, as a share of it, [-]: with ``sequence_cost`` this gives
+    """Time that each cached token adds to a target iteration, as a share of it, [-]: with ``sequence_cost`` this gives
     8 sequences 1.06, 1.14 and 1.45 times the cost of one at 1k, 4k and 16k tokens of context each."""
 
     persistence: float = 0.0
@@ -97,13 +97,13 @@ HALF_WIDTHS: Final[Mapping[str, float]] = MappingProxyType(
         "persistence": 0.5,
     }
 )
-"""How far the truth may be from each of the `Assumptions`, in its own unit; resampled variants draw evenly from there.
+"""Half-width of the range of each of the `Assumptions`, in its own unit; resampled variants are uniform in it.
 
-- correlations of lengths: one model on one kind of problem was looked at; other tasks split their text elsewhere;
+- correlations of lengths: one model on one kind of problem was measured; other tasks split their text differently;
 - the cut: 100 tokens is the default of LR's released code, which its paper does not mention;
 - siblings: LR Table 3 fits .64 and .67 (GSM8K, judge of 7B and 32B), .56 and .67 (AIME24);
 - the costs of batch and context: half and a third of them, as between 1 and 4 GPUs and kernels;
-- persistence, from 0 up: verdicts stick, partly by problem (.85 to .95 after an acceptance, .1 to .45 after a refusal);
+- persistence, >= 0: verdicts are correlated, partly by problem (.85 to .95 after an acceptance, .1 to .45 after none);
 - mean and spread of step lengths have theirs in the profile, as have c1 and the time of a verdict;
 - the schedule is chosen, not assumed, and the model's error is measured for each (`specplan.planning.model_error`).
 """
@@ -111,26 +111,26 @@ HALF_WIDTHS: Final[Mapping[str, float]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class System:
-    """A set of models on their engines, ready to be simulated.
+    """A set of models on their engines, as simulated.
 
     Attributes
     ----------
-    behaviour : what the models say.
-    costs : engine name to its cost model.
-    placement : role to engine name.
-    devices : engine name to the name of the processor it runs on.
-    fits : what for, and engine name, to the fit of its cost, for profiles with timings.
-    use : what the engines are used for now; ``costs`` and ``beside`` are those of the fits for that.
-    seconds : mean time of roles that run on no engine, s.
-    shared : role among these to the name of the processor on which it takes that time; others have one of their own.
-    graded_choice : whether a choice among candidates is one request for each of them, not one for all.
-    passes : role to the tokens that each pass of its engine commits; roles left out commit one token per iteration.
-    beside : engine name to its time while another engine works / while none does, [-]; engines left out do not care
-        about others, but for those of their processor, with which they share it.
-    waking : engine name to what the prefill with which it begins after a rest takes more than others, s; default 0.
-    sharing : engine name to what its prefills take less while it decodes, since one pass does both, s; default 0.
-    pace : engine name to what its iterations and prefills take as a multiple of what they cost, [-]; default 1.
-    moved : engines with whom others share their processor than when they were measured: ``beside`` is not theirs.
+    behaviour : the models' answers.
+    costs : engine name -> its cost model.
+    placement : role -> engine name.
+    devices : engine name -> name of its processor.
+    fits : use -> engine name -> fit of its cost, for profiles with timings.
+    use : current use of the engines; ``costs`` and ``beside`` are from the fits for that use.
+    seconds : mean time of roles without an engine, s.
+    shared : role without an engine -> name of the processor on which it takes that time; others have their own.
+    graded_choice : whether a choice among candidates is a request for each of them, not one for all.
+    passes : role -> source of the tokens that each pass of its engine commits; for other roles a token per iteration.
+    beside : engine name -> its time while another engine works / while none does, [-]; other engines are slowed only by
+        engines of the same processor, which they share equally.
+    waking : engine name -> additional time of its first prefill after a rest, s; default 0.
+    sharing : engine name -> time that its prefills save while it decodes, since one pass does both, s; default 0.
+    pace : engine name -> time of its iterations and prefills / time by ``costs``, [-]; default 1.
+    moved : engines that share their processor with others than in the measurement: ``beside`` does not apply to them.
     """
 
     behaviour: Behaviour
@@ -157,7 +157,7 @@ class System:
         return trial.with_answers(lambda index: SpeculatedAnswer(trial.answer(index), self.passes, index))
 
     def suited(self, method: Method, knobs: Mapping[str, Any] | None = None) -> System:
-        """Return the system as it is while it runs a method; ``knobs``: of those that differ from their defaults."""
+        """Return the system in the use of a method; ``knobs``: its knobs that differ from their defaults."""
         use = use_of(method, knobs or {})
         if use == self.use or not self.fits:
             return self
@@ -184,12 +184,12 @@ class System:
             by_role[CHOOSER] = PerCandidate(by_role[TARGET])
         for role, seconds in self.seconds.items():
             home = devices.get(self.shared.get(role, ""))
-            # One request after the other, as an encoder works, on a processor that is slower while others use it.
+            # Encoders serve one request after the other, on a processor that is slower while other engines use it.
             by_role[role] = FixedEngine(seconds) if home is None else BatchEngine(_one_pass(seconds), home)
         return by_role
 
     def _home(self, name: str) -> str:
-        """What an engine shares equally with others: its device, or nothing where their influence was measured."""
+        """Name of the device that an engine shares equally; its own where the influence of others was measured."""
         device = self.devices[name]
         shared = sum(other == device for other in self.devices.values()) > 1
         return name if shared and name in self.beside and name not in self.moved else device
@@ -209,16 +209,16 @@ def system_of(
     ----------
     profile : measured or published.
     resample : seed of a resampled variant, for error bars: a measured profile's timings are bootstrapped (its answers
-        are left alone: their spread is the simulator's to see), a published one's figures and what is assumed beside
-        them are drawn from their half-widths. None for the best estimate.
-    assumptions : what to assume where a published profile is silent.
-    corruption : share of acceptance lost after a wrong step, in [0, 1]; default what the recorded answers show.
-    recorded : the profile's answers, where what they tell is known already.
+        are not: the simulator estimates their variance), the figures and assumptions of a published profile are drawn
+        within their half-widths. None for the best estimate.
+    assumptions : values of quantities that a published profile lacks.
+    corruption : share of acceptance lost after a wrong step, in [0, 1]; default the estimate from recorded answers.
+    recorded : the profile's answers, to reuse their cached estimates.
 
     Raises
     ------
     CalibrationError : the profile's timings are not enough to fit a cost model.
-    ParameterError : it holds nothing but timings.
+    ParameterError : the profile has only timings.
     """
     if profile.source == "latency":
         rule = "holds timings only: give a profile with acceptance, and this one as its latency"
@@ -235,12 +235,12 @@ def system_of(
 
 
 def _timed(profile: Profile, rng: np.random.Generator | None) -> dict[str, Any]:
-    """The fields of a `System` that its engines' timings decide."""
-    engines = sorted(profile.engines.items())  # each draws from the same generator: their order must not matter
+    """The fields of a `System` that depend on its engines' timings."""
+    engines = sorted(profile.engines.items())  # each draws from the same generator: their order must be fixed
     fits: dict[Use, dict[str, CostFit]] = {}
     reread = reread_tokens(profile)
     for use in get_args(Use):
-        same = deepcopy(rng)  # the same resample for all fits, so that what they have in common cancels
+        same = deepcopy(rng)  # the same resample for all fits, so that common errors cancel
         fits[use] = {name: fit_cost(record, same, use=use, reread=reread) for name, record in engines}
     return {
         **_in(fits["steps"]),
@@ -254,13 +254,13 @@ def _timed(profile: Profile, rng: np.random.Generator | None) -> dict[str, Any]:
 
 
 def use_of(method: Method, knobs: Mapping[str, Any]) -> Use:
-    """Return what engines are used for while a method runs: several drafts of a position at once are like beams."""
+    """Return the use of engines by a method; methods with several drafts per position count as ``beams``."""
     width = method.settings(knobs).get("width") or 1
     return "beams" if method.level == "step" and int(width) > 1 else USE_OF_LEVEL[method.level]
 
 
 def _in(fits: Mapping[str, CostFit]) -> dict[str, Any]:
-    """The fields of a `System` that differ with what its engines are used for."""
+    """The fields of a `System` that depend on the use of its engines."""
     return {
         "costs": {name: fit.cost for name, fit in fits.items()},
         "beside": {name: fit.factors.beside for name, fit in fits.items() if fit.factors.beside is not None},
@@ -276,7 +276,7 @@ def _beside_the_draft(profile: Profile) -> dict[str, str]:
 
 
 def _one_pass(seconds: float) -> LinearCost:
-    """The cost of a model that reads and generates nothing."""
+    """Cost of a model whose requests take a constant time."""
     return LinearCost(base_s=0.0, prefill_s=seconds)
 
 
@@ -289,18 +289,17 @@ def as_seen_by(
     resample: int | None = None,
     corruption: float | None = None,
 ) -> System:
-    """Return a system of replayed answers for a verifier other than the judge, whose verdicts decided in the recording.
+    """Return a system of replayed answers for a verifier other than the judge, which decided in the recording.
 
-    A wrong step does to verdicts what it did to this verifier's, and one that scores drafts by themselves lets them end
-    an answer.
+    The corruption is that of this verifier, and drafts accepted by a scorer may end an answer.
 
     Parameters
     ----------
-    system : of the profile, by `system_of`.
+    system : system of the profile, by `system_of`.
     recorded : the profile's answers.
-    role, threshold : who decides which drafts stand, and from which score on.
-    resample : as for ``system``; one generator decides how much of each uncertain figure a variant takes.
-    corruption : as for ``system``.
+    role, threshold : the verifier of drafts, and its least accepted score.
+    resample : seed of the variant, as for `system_of`.
+    corruption : as for `system_of`.
     """
     if not isinstance(system.behaviour, TraceBehaviour):
         return system
@@ -320,15 +319,15 @@ def _corruption(
     role: str = JUDGE,
     threshold: float | None = None,
 ) -> float:
-    """The share of acceptance lost after a wrong step; as the judge saw it where the role's verdicts do not tell."""
+    """Share of acceptance lost after a wrong step; the judge's where the role's own verdicts do not suffice."""
     if given is not None:
         return given
     known = recorded.corruption(role, threshold)
     if known is None:
         return 0.0
-    who, found = known
-    shift = 0.0 if rng is None else float(rng.normal()) * found.stderr
-    return min(max(found.value + shift, least_corruption(who)), 1.0)
+    who, estimate = known
+    shift = 0.0 if rng is None else float(rng.normal()) * estimate.stderr
+    return min(max(estimate.value + shift, least_corruption(who)), 1.0)
 
 
 def _published(figures: Published, rng: np.random.Generator | None, assumptions: Assumptions) -> System:
@@ -366,12 +365,12 @@ def _published(figures: Published, rng: np.random.Generator | None, assumptions:
         costs=_published_costs(behaviour, c1, target_s, assumptions),
         placement={role: role for role in (TARGET, DRAFT)},
         devices={role: role for role in (TARGET, DRAFT)},
-        seconds={JUDGE: verify_s},  # side by side: LR's released code does not wait for one verdict to ask for the next
+        seconds={JUDGE: verify_s},  # concurrent: LR's released code does not wait for a verdict before the next request
     )
 
 
 def _perhaps(assumptions: Assumptions, rng: np.random.Generator | None) -> Assumptions:
-    """Assumptions as they may be too: each drawn from its range, those of counts rounded."""
+    """Assumptions drawn from their ranges, with counts rounded; unchanged without ``rng``."""
     if rng is None:
         return assumptions
     drawn = {}
@@ -385,7 +384,7 @@ def _perhaps(assumptions: Assumptions, rng: np.random.Generator | None) -> Assum
 def _published_costs(
     behaviour: SyntheticBehaviour, c1: float, target_s: float, assumptions: Assumptions
 ) -> dict[str, Cost]:
-    """Iteration times for which the mean step takes the published time, cut steps counted as they are cut."""
+    """Costs with which the mean step takes the published time; steps longer than the limit count with the limit."""
     lengths = [n for i in range(64) for n in behaviour.answer(i).target_lengths()]
     mean_tokens = float(np.minimum(lengths, assumptions.step_limit).mean())
     iteration_s = target_s / mean_tokens
@@ -393,7 +392,7 @@ def _published_costs(
         base_s=iteration_s * (1.0 - assumptions.sequence_cost),
         sequence_s=iteration_s * assumptions.sequence_cost,
         context_s=iteration_s * assumptions.context_cost,
-        request_s=iteration_s,  # the first token: it does not hold up the others
+        request_s=iteration_s,  # the first token; it does not delay other sequences
     )
     scaled = ("base_s", "sequence_s", "context_s", "request_s")
     draft = replace(target, **{name: getattr(target, name) * c1 for name in scaled})

@@ -1,9 +1,9 @@
-"""Token-level speculation below the step level: how many tokens a target pass gives, and what such a pass costs.
+"""Token-level speculation below the step level: the tokens that a target pass commits, and the time of a pass.
 
-A measured profile's passes are played one by one, with the cost of their rows (`calibrate.replay.token_passes`). A
+A measured profile's passes are simulated one by one, with the cost of their rows (`calibrate.replay.token_passes`). A
 published profile has one number only, for prompt lookup, whose drafts cost nothing (c2 = 0): its passes are averaged,
-and the range between two models that both reproduce the number is given. Where steps are written side by side, the
-drafts of each further sequence cost rows, and the last pass of a step goes beyond its end.
+and the range between two models that both reproduce the number is given. Where steps are generated concurrently, the
+drafts of each further sequence add rows, and the last pass of a step commits tokens beyond its end.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ __all__ = ["AveragedCost", "TokenLevel", "TokenModel", "with_token_speculation"]
 
 _SEED = 0x746F6B65
 _ROW_COST: Final = 0.0012
-"""What one more token of a sequence adds to a pass of a published target (32B on two H100), as a share of a pass of one
-token: `theory.hardware.passes` says 0.0012 at 1 to 7 sequences of up to 9 tokens, 0.0015 at 16."""
+"""Time that each further token of a sequence adds to a pass of a published target (32B on two H100), as a share of a
+pass of one token: by `theory.hardware.passes` 0.0012 at 1 to 7 sequences of up to 9 tokens, 0.0015 at 16."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenModel:
-    """What a token-level method does at its settings."""
+    """Model of a token-level method at given settings: tokens and cost of a pass."""
 
     k2: int
-    """Tokens per target pass at most; 1 is plain decoding."""
+    """Most tokens per target pass; 1 is plain decoding."""
 
     tokens_per_pass: float
-    """Mean tokens that a pass commits, >= 1; for published profiles net of what it costs more than a plain pass."""
+    """Mean tokens that a pass commits, >= 1; for published profiles per time of a plain pass."""
 
     low: float
     """Lower end of ``tokens_per_pass`` by the model's assumption (equal to it where passes were recorded)."""
@@ -53,28 +53,28 @@ class TokenModel:
     """Upper end."""
 
     note: str
-    """Where the numbers come from."""
+    """Source of the numbers, for tables."""
 
     cut_tokens: float = 0.0
-    """Published profiles: tokens that the last pass of a step commits beyond its end, and that are lost."""
+    """Published profiles: mean tokens beyond the end of a step that its last pass commits and that are discarded."""
 
     decoding: TokenDecoding | None = None
-    """The passes and their cost; None: a mean that the target and, as in LR's released code, the draft decode with, the
-    first token of a step included (published step times do not tell prefill from decoding)."""
+    """The passes and their cost; None: mean passes for the target and, as in LR's released code, the draft, including
+    the first token of a step (published step times do not separate prefill and decoding)."""
 
     @property
     def most_rows(self) -> int:
-        """Rows of a sequence in a pass, at most: positions of the target in flight."""
+        """Most rows of a sequence in a pass: positions of the target in flight."""
         return self.k2 if self.decoding is None else max(self.k2, *self.decoding.cost.rows)
 
     def seconds_per_token(self, plain: Cost, batch: int) -> float:
-        """Return the seconds per committed token of each of ``batch`` sequences, contexts left out."""
+        """Return the seconds per committed token of each of ``batch`` sequences, with empty contexts."""
         if self.decoding is None:
             return self.averaged(plain).iteration(batch, 0.0)
         return self.decoding.cost.iteration(batch, 0.0) / self.tokens_per_pass
 
     def averaged(self, plain: Cost, *, cut: bool = False) -> AveragedCost:
-        """Return what an engine costs of which only the mean of its passes is known; ``cut``: at the end of steps."""
+        """Return the cost of an engine of which only the mean pass is known; ``cut``: with tokens lost at step ends."""
         return AveragedCost(
             plain,
             self.tokens_per_pass,
@@ -85,20 +85,20 @@ class TokenModel:
 
 @dataclass(frozen=True, slots=True)
 class AveragedCost:
-    """The cost of an engine whose every pass commits the mean number of tokens, per committed token."""
+    """Cost per committed token of an engine whose every pass commits the mean number of tokens."""
 
     inner: Cost
     tokens_per_pass: float
     rows_s: float = 0.0
-    """What the drafts of each further sequence add to a pass, s; those of the first are in ``tokens_per_pass``."""
+    """Time that the drafts of each further sequence add to a pass, s; ``tokens_per_pass`` includes the first's."""
     cut_tokens: float = 0.0
-    """Tokens beyond its end that a request generates, on average."""
+    """Mean tokens that a request generates beyond its end."""
 
     @property
     def request_s(self) -> float:
-        """Latency of a request outside the engine, and of what it generates in vain, s."""
-        in_vain = self.cut_tokens * self.inner.iteration(1, 0.0)
-        return (self.inner.request_s + in_vain) / self.tokens_per_pass
+        """Latency of a request outside the engine, and time of the tokens beyond its end, s."""
+        beyond_s = self.cut_tokens * self.inner.iteration(1, 0.0)
+        return (self.inner.request_s + beyond_s) / self.tokens_per_pass
 
     def iteration(self, batch: int, context: float) -> float:
         """Seconds per committed token of each sequence."""
@@ -110,7 +110,7 @@ class AveragedCost:
 
 
 class TokenLevel:
-    """What a profile knows of token-level methods; keeps what it has worked out.
+    """Models of the token-level methods that a profile has records of; caches them.
 
     Parameters
     ----------
@@ -127,26 +127,26 @@ class TokenLevel:
 
         Parameters
         ----------
-        configuration : what to run.
-        system : the profile's, or a resampled variant of it.
-        resample : the variant's seed.
+        configuration : configuration to run.
+        system : system of the profile, or a resampled variant of it.
+        resample : seed of the variant.
 
         Raises
         ------
-        ParameterError : the profile says nothing about that method at those settings.
+        ParameterError : the profile has no record of that method at those settings.
         """
         if configuration.token is None:
             return None
-        found = self.find(configuration.token, configuration.token_knobs, system, resample)
-        if found is None:
+        model = self.find(configuration.token, configuration.token_knobs, system, resample)
+        if model is None:
             rule = f"is not measured for {configuration.token} in profile {self.profile.name!r}"
             raise ParameterError("k2", configuration.k2, rule)
-        return found
+        return model
 
     def find(
         self, token: str, knobs: Mapping[str, KnobValue | None], system: System, resample: int | None = None
     ) -> TokenModel | None:
-        """Return the model of a token-level method; None if the profile says nothing about it at those settings."""
+        """Return the model of a token-level method; None if the profile has no record of it at those settings."""
         key = (token, *sorted(knobs.items()), resample, system.use)
         if key not in self._known:
             self._known[key] = self._find(token, knobs, system, resample)
@@ -156,8 +156,8 @@ class TokenLevel:
         """Return the settings of a method that the profile can predict, smallest k2 first."""
         spec = method(token)
         if self.profile.published is None:
-            found = known_settings(self.profile, token)
-            return [{name: value for name, value in one.items() if spec.has(name)} for one in found]
+            settings = known_settings(self.profile, token)
+            return [{name: value for name, value in one.items() if spec.has(name)} for one in settings]
         figures = self.profile.published
         if token != DEFAULT_TOKEN_METHOD or figures.token_speedup is None:
             return []
@@ -170,14 +170,15 @@ class TokenLevel:
             k2 = knobs.get("k2")
             return _published(self.profile, int(k2)) if token == DEFAULT_TOKEN_METHOD and k2 is not None else None
         tables, rng = self._pass_tables(token, resample)
-        found = token_decoding(self.profile, token, knobs, system.fits, rng, use=system.use, tables=tables)
-        if found is None:
+        decoding = token_decoding(self.profile, token, knobs, system.fits, rng, use=system.use, tables=tables)
+        if decoding is None:
             return None
-        mean = found.tokens_per_pass
-        return TokenModel(k2=found.k2, tokens_per_pass=mean, low=mean, high=mean, note=found.note, decoding=found)
+        mean = decoding.tokens_per_pass
+        k2, note = decoding.k2, decoding.note
+        return TokenModel(k2=k2, tokens_per_pass=mean, low=mean, high=mean, note=note, decoding=decoding)
 
     def _pass_tables(self, token: str, resample: int | None) -> tuple[dict[int, TableCost], np.random.Generator | None]:
-        """What passes take by their tokens, and the generator as the fit has left it."""
+        """Times of passes by their tokens, and the generator in its state after the fit."""
         record = self.profile.engines[self.profile.placement[TARGET]]
         own = token if token in self._timed_methods else ""
         if (own, resample) not in self._tables:
@@ -199,11 +200,10 @@ def with_token_speculation(
 
     Parameters
     ----------
-    system : decoding plainly.
-    model : what the token level does; None leaves the system as it is.
-    played : whether passes are played one by one where they are known, or averaged, so that none is cut at the end of
-        a step.
-    steps : whether steps are requests of their own, at whose ends averaged passes of a published profile are cut.
+    system : system with plain decoding.
+    model : model of the token level; None returns the system unchanged.
+    played : whether known passes are simulated one by one; if not, they are averaged, and none is cut at a step's end.
+    steps : whether each step is a request, at whose end averaged passes of a published profile are cut.
     """
     if model is None or model.k2 == 1:
         return system
@@ -232,7 +232,7 @@ def _published(profile: Profile, k2: int) -> TokenModel | None:
     known, at = figures.token_speedup, figures.token_k2
     alpha2 = fitted_alpha2(known.value, at)
     geometric = float(g(alpha2, 0.0, k2))
-    # The other extreme: a draft that is hit at all is right to its end, so that every position brings the same.
+    # The other extreme: a draft is right to its end or not at all, so that every position adds the same.
     share = (known.value - 1.0) / (at - 1)
     linear = 1.0 + share * (k2 - 1)
     rounding = known.half_width
@@ -247,7 +247,7 @@ def _published(profile: Profile, k2: int) -> TokenModel | None:
 
 
 def _cut_tokens(alpha2: float, k2: int) -> float:
-    """Mean tokens by which the last pass of a step overshoots an end that falls anywhere, each token as likely.
+    """Mean tokens by which the last pass of a step overshoots its end, which is uniform over the tokens.
 
     Renewal theory: (E[N^2] / E[N] - 1) / 2 for passes of N tokens, here 1 + accepted drafts of k2 - 1.
 

@@ -1,8 +1,9 @@
-"""From a profile to token-level speculation in virtual time: what passes commit, and what they cost.
+"""Token-level speculation in virtual time from a profile: the tokens that passes commit, and their cost.
 
-The best source is a `TokenRecord` of the very method and settings: its passes are replayed, and its own timings scale
-what the sweep over rows says. A record of a larger k2 serves a smaller one where the method drafts one line of tokens:
-a long pass is split where the smaller k2 would have ended it. n-gram counts per position alone give independent passes.
+The best source is a `TokenRecord` of the same method and settings: its passes are replayed, and the times of the sweep
+over rows are scaled to its own timings. A record of a larger k2 serves a smaller one where the method drafts a single
+line of tokens: a long pass is split where the smaller k2 would have ended it. From n-gram counts per position without
+recorded passes, independent passes are drawn.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ __all__ = ["TokenDecoding", "counts_of", "known_settings", "split_passes", "toke
 Settings = Mapping[str, int | float | str | bool | None]
 
 NESTED: Final = frozenset({"prompt-lookup", "draft-model", "eagle"})
-"""Methods that draft one line of tokens, so that a smaller k2 drafts the beginning of the same line."""
+"""Methods that draft a single line of tokens, so that a smaller k2 drafts the beginning of the same line."""
 
 _MODELS: Final = frozenset({"draft-model", "eagle"})
 """Methods whose drafting takes a step of a model for each token."""
 
 _PADDING: Final = frozenset({"", "torch"})
-"""Engines that pad the rows of a batch, and those that do not say what they are."""
+"""Engines that pad the rows of a batch; also the name of unknown engines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,22 +46,22 @@ class TokenDecoding:
     """A token-level method with its settings on the target's engine."""
 
     k2: int
-    """Tokens that a pass commits at most."""
+    """Most tokens that a pass commits."""
 
     tokens_per_pass: float
-    """Mean tokens that a pass commits, the cut last one of a text not counted as shorter, >= 1."""
+    """Mean tokens that a pass commits, >= 1; the last pass of a text counts uncut."""
 
     source: PassSource
-    """What each pass of a step commits."""
+    """Source of the tokens that each pass of a step commits."""
 
     cost: PassCost
-    """What a pass costs."""
+    """Cost of a pass."""
 
     settings: Mapping[str, int | float | str | bool]
-    """The knobs that it was recorded with, ``k2`` as asked for."""
+    """The knobs that it was recorded with, but with the requested ``k2``."""
 
     note: str
-    """Where it comes from."""
+    """Source of the passes and costs, for tables."""
 
 
 def token_decoding(
@@ -73,17 +74,17 @@ def token_decoding(
     use: Use = "plain",
     tables: Mapping[int, TableCost] | None = None,
 ) -> TokenDecoding | None:
-    """Return what a profile knows about a token-level method at some settings; None if nothing.
+    """Return a token-level method with the passes and costs of a profile; None without a record at these settings.
 
     Parameters
     ----------
-    profile : measured, or with engines.
+    profile : a profile with engines.
     method : name in the catalogue.
-    settings : its knobs, ``k2`` among them for methods that draft one line of tokens.
-    fits : what plain decoding costs, by use and engine (`calibrate.replay.system.System.fits`).
-    rng : if given, of a bootstrap resample (answers, timings), for the error of what is predicted with it.
-    use : what the target's engine is used for.
-    tables : `calibrate.costs.sweep.fit_passes` of the target's engine, where known; ``rng`` has then been used.
+    settings : its knobs, including ``k2`` for methods that draft a single line of tokens.
+    fits : costs of plain decoding, by use and engine (`calibrate.replay.system.System.fits`).
+    rng : if given, for a bootstrap resample (answers, timings), for the error of predictions.
+    use : use of the target's engine.
+    tables : `calibrate.costs.sweep.fit_passes` of the target's engine, if known; ``rng`` has then been used.
     """
     if tables is None:
         tables = fit_passes(profile.engines[profile.placement[TARGET]], rng, method=method)
@@ -97,35 +98,35 @@ def token_decoding(
 
 
 def counts_of(profile: Profile, method: str, settings: Settings) -> TokenRecord | NGramRecord | None:
-    """Return what was counted of a token-level method at these settings, or at a larger k2 in which they nest."""
+    """Return the record of a token-level method at these settings, or at a larger k2 that includes them."""
     record = _record(profile.token, method, settings)
     return record if record is not None else _ngram(profile.ngram, method, settings)
 
 
 def known_settings(profile: Profile, method: str) -> list[dict[str, int | float | str | bool]]:
-    """Return the settings of a method that the profile can predict, ``k2`` nested where it nests; smallest k2 first."""
-    found = {}
+    """Return the settings of a method that the profile can predict, with each smaller ``k2``; smallest k2 first."""
+    by_settings = {}
     for record in profile.token:
         if record.method != method or not record.passes:
             continue
         depths = range(2, record.k2 + 1) if method in NESTED else (record.k2,)
         for k2 in depths:
             one = {**record.settings, "k2": k2}
-            found[tuple(sorted(one.items()))] = one
+            by_settings[tuple(sorted(one.items()))] = one
     for ngram in profile.ngram if method == "prompt-lookup" else ():
         for k2 in range(2, ngram.n_speculative + 2):
             one = {"k2": k2, "max_ngram": ngram.max_ngram}
-            if not any(all(other.get(name) == value for name, value in one.items()) for other in found.values()):
-                found[tuple(sorted(one.items()))] = one
-    return sorted(found.values(), key=lambda one: (one["k2"], str(sorted(one.items()))))
+            if not any(all(other.get(name) == value for name, value in one.items()) for other in by_settings.values()):
+                by_settings[tuple(sorted(one.items()))] = one
+    return sorted(by_settings.values(), key=lambda one: (one["k2"], str(sorted(one.items()))))
 
 
 def split_passes(passes: Sequence[tuple[int, int]], k2: int, recorded: int) -> list[tuple[int, int]]:
-    """Return what the passes of a request (drafted, right) would have been at a smaller k2 than the recorded one.
+    """Return the passes (drafted, right) of a request at a smaller k2 than the recorded one.
 
-    A pass that found more right than fit ends early with a full pass; the next one drafts the rest of the same line. Of
-    a full draft that was right to its end nobody knows how it would have gone on: it goes on as the next pass did, the
-    target's own token between them taken to be drafted.
+    A recorded pass with more right tokens than k2 allows becomes a full pass, and the next pass drafts the rest of the
+    same line. After a full draft that was right to its end, the line is assumed to continue with the next recorded
+    pass, and the target's own token between the two is assumed to be drafted.
 
     >>> split_passes([(7, 5), (7, 1), (0, 0)], 4, 8)
     [(3, 3), (3, 1), (3, 1), (0, 0)]
@@ -134,23 +135,23 @@ def split_passes(passes: Sequence[tuple[int, int]], k2: int, recorded: int) -> l
     """
     if k2 >= recorded:
         return list(passes)
-    found: list[tuple[int, int]] = []
+    split: list[tuple[int, int]] = []
     before = 0  # tokens of the line that a smaller pass has not committed yet
     for i, (drafted, right) in enumerate(passes, 1):
         goes_on = right == drafted == recorded - 1 and i < len(passes)
         line, known = before + right, before + drafted
         n_full = (line + goes_on) // k2
-        found += [(k2 - 1, k2 - 1)] * n_full
+        split += [(k2 - 1, k2 - 1)] * n_full
         if goes_on:
             before = line + 1 - n_full * k2
         else:
-            found.append((min(known - n_full * k2, k2 - 1), line - n_full * k2))
+            split.append((min(known - n_full * k2, k2 - 1), line - n_full * k2))
             before = 0
-    return found
+    return split
 
 
 def _record(records: Sequence[TokenRecord], method: str, settings: Settings) -> TokenRecord | None:
-    """The record of that very k2, or the next larger one where it nests; other settings must agree where both name."""
+    """The record with the same k2, or with the next larger one if it includes it; other common settings must agree."""
     k2 = settings.get("k2")
 
     def fits(record: TokenRecord) -> bool:
@@ -179,8 +180,8 @@ def _replayed(timings: _Timings, record: TokenRecord, settings: Settings) -> Tok
     if rng is not None:
         answers = [answers[i] for i in resampled_answers(len(answers), rng)]
     requests = [(r.tokens - 1, split_passes(r.passes, k2, record.k2)) for answer in answers for r in answer.requests]
-    passes = [one for _, found in requests for one in found]
-    source = RecordedPasses(requests=tuple((n, tuple(a + 1 for _, a in found)) for n, found in requests if found))
+    passes = [one for _, drafts in requests for one in drafts]
+    source = RecordedPasses(requests=tuple((n, tuple(a + 1 for _, a in drafts)) for n, drafts in requests if drafts))
     tokens = sum(a + 1 for _, a in passes) / len(passes)
     nested = f", from passes of up to {record.k2} tokens split" if k2 < record.k2 else ""
     note = f"{tokens:.2f} tokens per pass, replayed from {len(record.answers)} answers by {record.method}{nested}"
@@ -196,7 +197,7 @@ def _replayed(timings: _Timings, record: TokenRecord, settings: Settings) -> Tok
 
 
 def _answered(profile: Profile, method: str) -> Sequence[TokenAnswer]:
-    """The answers of a method at other settings, for what its passes take beyond their rows; of the smallest k2."""
+    """The answers of a method at its smallest recorded k2, to scale the time of passes with the same rows."""
     own = [record for record in profile.token if record.method == method and record.answers]
     return min(own, key=lambda record: record.k2).answers if own else ()
 
@@ -204,9 +205,9 @@ def _answered(profile: Profile, method: str) -> Sequence[TokenAnswer]:
 def _counted(
     timings: _Timings, record: NGramRecord | TokenRecord, k2: int, answers: Sequence[TokenAnswer]
 ) -> TokenDecoding:
-    """Independent passes with the counted probabilities: what hangs together from pass to pass is not known.
+    """Independent passes with the counted probabilities, as the correlation between passes was not recorded.
 
-    They take as long as those of the method's answers at other settings, where there are such.
+    Their times are scaled to the method's answers at other settings, if there are any.
     """
     reached = np.array([record.passes, *record.accepted_at[: k2 - 1], 0], dtype=np.float64)
     pmf = (reached[:-1] - reached[1:]) / record.passes
@@ -229,7 +230,7 @@ def _counted(
 
 
 def _said(cost: PassCost) -> str:
-    """How a pass was costed, in words."""
+    """Description of the cost of a pass, for tables."""
     if isinstance(cost.wide, RowsAsBatch):
         return "a pass over several tokens costed as a batch of as many"
     most = max(cost.wide.by_rows) if isinstance(cost.wide, PassTable) else 0
@@ -239,24 +240,23 @@ def _said(cost: PassCost) -> str:
 def _rows(
     answers: Sequence[TokenAnswer], passes: Sequence[tuple[int, int]], record: TokenRecord, k2: int
 ) -> dict[int, float]:
-    """Shares of passes by rows per sequence: as the engine did them, or the drafted tokens and one."""
-    found: Counter[int] = Counter()
+    """Shares of passes by rows per sequence: as the engine computed them, or the drafted tokens + 1."""
+    passes_by_rows: Counter[int] = Counter()
     if k2 == record.k2:
         for answer in answers:
             for batch, rows, n, *_ in answer.decode:
-                found[rows] += n if batch == 1 else 0
-    if not found:
-        found = Counter(drafted + 1 for drafted, _ in passes)
-    total = sum(found.values())
-    return {rows: n / total for rows, n in sorted(found.items()) if n}
+                passes_by_rows[rows] += n if batch == 1 else 0
+    if not passes_by_rows:
+        passes_by_rows = Counter(drafted + 1 for drafted, _ in passes)
+    total = sum(passes_by_rows.values())
+    return {rows: n / total for rows, n in sorted(passes_by_rows.items()) if n}
 
 
 class _Timings:
-    """What the target's engine takes with a method.
+    """Costs of passes of the target's engine with a method.
 
-    Methods are recorded on a target that answers alone. By how much their passes differ from plain ones is taken from
-    there, from the same answers, since a machine has fast and slow phases; and what a plain one takes from the use that
-    is asked for.
+    Methods are recorded at concurrency 1. The ratio of their passes to plain ones is taken from there, for the same
+    answers, since a machine has fast and slow phases; the time of a plain pass is taken from the fit for ``use``.
     """
 
     def __init__(
@@ -282,12 +282,12 @@ class _Timings:
         self._plain = {a.problem: one for a, one in zip(profile.answers, plain, strict=True)} if paired else {}
 
     def cost(self, rows: Mapping[int, float], answers: Sequence[TokenAnswer], share: float = 1.0) -> PassCost:
-        """The passes by rows, scaled to what the method's own passes took; ``share`` of its drafting is done."""
+        """Cost of passes by rows, scaled to the method's own passes; ``share`` of its drafting time is included."""
         sums = np.array([one for answer in answers for one in answer.decode], dtype=np.float64).reshape(-1, 6)
         recorded, used = self._recorded.cost, self._used.cost
-        then = self._pace(answers)
+        then = self._relative_time(answers)
         slower = self._used.factors.decode / self._recorded.factors.decode / then
-        if self._timed:  # the sweep has drafted as the method does, in batches too
+        if self._timed:  # the sweep includes drafting by the method, in batches too
             sums[:, 5] = 0.0
         return PassCost(
             inner=used,
@@ -301,15 +301,15 @@ class _Timings:
             request_s=max(used.request_s + _request_s(answers, recorded.request_s) - recorded.request_s, 0.0),
         )
 
-    def _pace(self, answers: Sequence[TokenAnswer]) -> float:
-        """What plain decoding of the same answers took, as a multiple of what it took on average."""
+    def _relative_time(self, answers: Sequence[TokenAnswer]) -> float:
+        """Time of plain decoding of the same answers / time by the fit to all answers, [-]."""
         done = [self._plain[answer.problem] for answer in answers if answer.problem in self._plain]
         return slowdown_of((self._recorded, one) for one in done) or 1.0
 
     def _prefill_factor(self, answers: Sequence[TokenAnswer]) -> float:
-        """Measured over modelled seconds of prefills, ratio of totals; 1 without any.
+        """Measured / modelled seconds of prefills, ratio of totals; 1 without any.
 
-        Of the tokens that are new: a drafter may have to read others again, more of them than the target does.
+        The model counts new tokens only; a drafter may read more tokens again than the target does.
         """
         n = sum(answer.prefill[0] for answer in answers)
         tokens = sum(self._prompt_tokens.get(answer.problem, answer.prefill[1]) for answer in answers)
@@ -328,16 +328,16 @@ def _scaled(table: TableCost, factor: float) -> TableCost:
 
 
 def _factor(sums: NDArray[np.float64], wide: PassSeconds) -> float:
-    """Measured over modelled seconds of the passes, drafting left out, ratio of totals; 1 without any."""
+    """Measured / modelled seconds of the passes without drafting, ratio of totals; 1 without any."""
     modelled = sum(n * wide.seconds(int(r), int(b), c / n) for b, r, n, c, *_ in sums if n)
     return float((sums[:, 4] - sums[:, 5]).sum()) / modelled if modelled > 0.0 else 1.0
 
 
 def _drafting(sums: NDArray[np.float64]) -> float:
     """Seconds of drafting per pass with one sequence."""
-    alone = sums[sums[:, 0] == 1]
-    n = float(alone[:, 2].sum())
-    return float(alone[:, 5].sum()) / n if n else 0.0
+    single = sums[sums[:, 0] == 1]
+    n = float(single[:, 2].sum())
+    return float(single[:, 5].sum()) / n if n else 0.0
 
 
 def _request_s(answers: Sequence[TokenAnswer], default: float) -> float:

@@ -1,4 +1,4 @@
-"""From recorded answers to traces that the simulator replays."""
+"""Traces that the simulator replays, made from recorded answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def traces_of(answers: Sequence[RecordedAnswer]) -> list[AnswerTrace]:
 
 
 def trace_of(answer: RecordedAnswer) -> AnswerTrace:
-    """Return what a recorded answer leaves for replay: lengths, verdicts, scores and truth, but no times."""
+    """Return the trace of a recorded answer: lengths, verdicts, scores and ground truth, without times."""
     return AnswerTrace(
         problem=answer.problem,
         prompt_tokens=answer.prompt_tokens,
@@ -59,7 +59,7 @@ def _beam(record: CandidatesRecord) -> tuple[DraftTrace, ...]:
     return tuple(
         DraftTrace(
             tokens=n,
-            accepted=False,  # no judge was asked
+            accepted=False,  # not judged
             truncated=i in record.truncated,
             right=None if record.correct is None else record.correct[i],
             scores={role: values[i] for role, values in record.scores.items()},
@@ -69,6 +69,6 @@ def _beam(record: CandidatesRecord) -> tuple[DraftTrace, ...]:
 
 
 def candidates_known(answers: Sequence[RecordedAnswer]) -> int:
-    """Return how many candidates per position and model every answer has on record, 0 for none."""
+    """Return the number of candidates per position and model that every answer has; 0 for none."""
     counts = [len(one.tokens) for a in answers for p in a.beams for one in (p.drafts, p.targets)]
     return min(counts) if counts and all(answer.beams for answer in answers) else 0

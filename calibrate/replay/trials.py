@@ -1,7 +1,7 @@
-"""From a profile and a configuration to the trial that is simulated: the only place that makes one.
+"""Trials to simulate, made from a profile and a configuration.
 
-What trials of a profile share is built once: the systems of its resampled variants, the answers as each verifier
-decides on them, and the models of token-level methods.
+Parts that the trials of a profile share are built once: the systems of its resampled variants, the answers by verifier,
+and the models of token-level methods.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ PLAIN: Final = Configuration(method="autoregressive")
 
 
 class Trials:
-    """The trials of one profile; all of them meet the same answers.
+    """The trials of one profile; all of them use the same answers.
 
     Parameters
     ----------
     profile : measured or published.
-    corruption : share of acceptance lost after a wrong step, in [0, 1]; default what the profile's answers show.
-    slower : engine name to what its work takes as a multiple of what the profile says, [-]; default 1.
-    places : role to where its engine runs instead (`calibrate.replay.idealised.placed`).
+    corruption : share of acceptance lost after a wrong step, in [0, 1]; default the estimate from its answers.
+    slower : engine name -> time of its work / time by the profile, [-]; default 1.
+    places : role -> role to whose processor its engine is moved (`calibrate.replay.idealised.placed`).
     behaviour : answers in place of the profile's.
 
     Raises
     ------
-    CalibrationError : the profile's timings are not enough.
-    ParameterError : it holds nothing but timings.
+    CalibrationError : the profile's timings are not enough to fit a cost model.
+    ParameterError : the profile has only timings.
 
     Attributes
     ----------
-    system : what the profile describes, by its best estimates.
-    token_level : what the profile knows of token-level methods.
+    system : the profile's system, by best estimates.
+    token_level : models of token-level methods.
     recorded : the profile's answers.
     """
 
@@ -92,16 +92,16 @@ class Trials:
 
         Parameters
         ----------
-        configuration : what to run.
+        configuration : configuration to run.
         variant : seed of a resampled profile (see `calibrate.replay.system.system_of`); None for the best estimates.
-        tokens_per_pass : in place of what the token-level method's model says, >= 1.
-        same_passes : whether a variant meets the passes of the best estimates, each as much slower as fewer tokens come
-            of it, so that few answers tell what is uncertain; else it draws passes of its own.
-        without : costs to leave out.
+        tokens_per_pass : in place of the value of the token-level method's model, >= 1.
+        same_passes : whether a variant uses the passes of the best estimates, with times scaled to its own mean tokens
+            per pass, so that few answers suffice to estimate its effect; else it draws its own passes.
+        without : costs to remove.
 
         Raises
         ------
-        ParameterError : the profile does not know what the configuration needs (`calibrate.replay.missing`).
+        ParameterError : the profile lacks data that the configuration needs (`calibrate.replay.missing`).
         """
         system = self._made(configuration, variant, tokens_per_pass, without)
         if same_passes and system.passes:
@@ -116,9 +116,9 @@ class Trials:
         variant: int | None = None,
         tokens_per_pass: float | None = None,
     ) -> NDArray[np.float64] | None:
-        """Return what `trial` would take if no iteration were shared; None where that is not known.
+        """Return the seconds of `trial` if no iteration were shared; None for configurations without a recursion.
 
-        Parameters and errors are those of `trial`, and the ``indices`` of answers.
+        Parameters and errors are those of `trial`; ``indices`` are those of the answers.
         """
         return unshared_seconds(self._made(configuration, variant, tokens_per_pass), configuration, indices)
 
@@ -129,7 +129,7 @@ class Trials:
         tokens_per_pass: float | None,
         without: frozenset[Effect] = frozenset(),
     ) -> System:
-        """The system as the configuration meets it."""
+        """The system for a configuration."""
         self._refuse_unknown(configuration)
         system = self._decided(self._suited(configuration, variant), configuration, variant)
         if isinstance(system.behaviour, SyntheticBehaviour):
@@ -159,17 +159,17 @@ class Trials:
         return self.trial(PLAIN, variant=variant, without=without)
 
     def token_model(self, configuration: Configuration) -> TokenModel | None:
-        """Return what the token level of a configuration does; None if it has none.
+        """Return the model of a configuration's token level; None if it has none.
 
         Raises
         ------
-        ParameterError : a token-level method about which the profile says nothing.
+        ParameterError : a token-level method without a record in the profile.
         """
         self._refuse_unknown(configuration)
         return self.token_level.model(configuration, self._suited(configuration, None))
 
     def missing(self, configuration: Configuration) -> tuple[str, ...]:
-        """Return what a configuration needs and the profile does not know (`calibrate.replay.missing.Known`)."""
+        """Return the data that a configuration needs and the profile lacks (`calibrate.replay.missing.Known`)."""
         return self._known.missing(configuration, answers=self._own_answers)
 
     def _refuse_unknown(self, configuration: Configuration) -> None:
@@ -196,7 +196,7 @@ class Trials:
         return placed(made, self._places)
 
     def _decided(self, system: System, configuration: Configuration, variant: int | None) -> System:
-        """The system with answers as the configuration's verifier decides on them."""
+        """The system with answers for the configuration's verifier."""
         if configuration.decider == (JUDGE, None):
             return system
         key = *configuration.decider, variant

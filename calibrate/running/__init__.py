@@ -1,1 +1,1 @@
-"""Running algorithms for real: the wall clock, and who decides about steps."""
+"""Runs of algorithms on real engines: the wall clock, verifiers and scorers."""

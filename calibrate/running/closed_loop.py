@@ -1,7 +1,7 @@
-"""Rounds on real engines: clients that each take the next question when their last answer is there.
+"""Rounds on real engines in a closed loop: each client sends its next question when its last answer is complete.
 
-Every round asks questions of its own, of every configuration under every load, in an order drawn anew; so a slow drift
-of the machine hits all of them, and the rounds are repetitions of each other.
+Every round has its own questions, which every configuration answers under every load, in random order; so a slow drift
+of the machine affects all configurations, and the rounds are replications.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ __all__ = ["Loaded", "RealRound", "all_or_none", "real_round", "rounds_of", "run
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealRound:
-    """A round of one configuration, for real."""
+    """A round of one configuration on real engines."""
 
     round: Round
     counts: tuple[Counts, ...]
-    """What was done for each answer."""
+    """Counts of operations and tokens of each answer."""
     correct: tuple[bool, ...] | None
     """Whether each answer is right; None without ground truth."""
     work: Mapping[str, InUse] = field(default_factory=dict)
-    """What each engine did, where that was asked for."""
+    """Work of each engine; empty where it was not recorded."""
 
 
 Loaded = dict[tuple[str, int], list[RealRound]]
-"""Name of a configuration and clients to its rounds, in order."""
+"""Name of a configuration and number of clients -> its rounds, in order."""
 
 _ROUND: Final = TypeAdapter(RealRound)
 
 
 def rounds_of(problems: Sequence[Problem], n_rounds: int) -> list[Sequence[Problem]]:
-    """Return the questions of each round: neighbours, and as equal in number as can be."""
+    """Split the questions into rounds of consecutive questions, of equal number up to one."""
     size, longer = divmod(len(problems), n_rounds)
     ends = [i * size + min(i, longer) for i in range(n_rounds + 1)]
     return [problems[begin:end] for begin, end in pairwise(ends)]
@@ -67,18 +67,18 @@ async def run_under_load(
     journal: Journal | None = None,
     progress: Callable[[str], None] = lambda part: None,
 ) -> Loaded:
-    """Run every round under every load with plain decoding and with every method, in an order drawn anew for each.
+    """Run every round under every load with plain decoding and with every method, in random order.
 
-    Every configuration answers a few questions beforehand, with as many clients as will be, which do not count.
+    Every configuration answers some questions before, with the largest number of clients, as a warm-up.
 
     Parameters
     ----------
-    clock : drives real engines.
-    rounds : the questions of each, as many as clients at least.
-    methods : name to what is run; ``BASELINE`` is added.
-    loads : clients.
-    truth, seed, work : as of `calibrate.running.interleaved.run_interleaved`.
-    journal : keeps every round as it is finished; those that it holds are not run again.
+    clock : wall clock with real engines.
+    rounds : questions of each round, at least as many as clients.
+    methods : name -> configuration; ``BASELINE`` is added.
+    loads : numbers of clients.
+    truth, seed, work : as in `calibrate.running.interleaved.run_interleaved`.
+    journal : receives every finished round; rounds that it holds are not run again.
     progress : called once per round, configuration and load.
 
     Raises
@@ -90,7 +90,7 @@ async def run_under_load(
         check_clients(load, len(questions))
     configurations = {BASELINE: RealConfiguration(make=autoregressive), **methods}
     parts = list(product(configurations, loads))
-    found: Loaded = {part: [] for part in parts}
+    loaded: Loaded = {part: [] for part in parts}
     for name, configuration in configurations.items():
         keys = (_key(name, load, number) for number in range(len(rounds)) for load in loads)
         if journal is None or any(key not in journal for key in keys):
@@ -107,9 +107,9 @@ async def run_under_load(
                 one = await real_round(clock, questions, configurations[name], load, truth=truth, work=work)
                 if journal is not None:
                     journal.add(key, _ROUND.dump_python(one, mode="json"))
-            found[name, load].append(one)
+            loaded[name, load].append(one)
             progress(key)
-    return found
+    return loaded
 
 
 def _key(name: str, load: int, number: int) -> str:
@@ -125,9 +125,9 @@ async def real_round(
     truth: Truth | None = None,
     work: Callable[[], Awaitable[Mapping[str, InUse]]] | None = None,
 ) -> RealRound:
-    """Have so many clients answer the questions of a round; no round finds texts that another one has left in caches.
+    """Run a round with a number of clients, after emptying prefix caches.
 
-    If an answer fails or the round is cancelled, everything in flight is aborted first.
+    If an answer fails or the round is cancelled, all requests in flight are aborted first.
     """
     await clock.fresh(configuration.speculation)
     roots = [await clock.root(problem.prompt) for problem in questions]
@@ -157,7 +157,7 @@ async def real_round(
 
 
 async def all_or_none(clients: Sequence[Coroutine[Any, Any, None]]) -> None:
-    """Wait for all; when one fails, cancel the others, wait until they have aborted, and raise its error."""
+    """Wait for all tasks; when one fails, cancel the others, wait until they have aborted, and raise its error."""
     tasks = [asyncio.ensure_future(client) for client in clients]
     try:
         await asyncio.gather(*tasks)

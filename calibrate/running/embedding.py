@@ -21,7 +21,7 @@ class Encodes(Protocol):
 
 
 class EmbeddingSimilarity:
-    """Accepts a draft whose embedding points the way of the reference's: the score is their cosine, in [-1, 1].
+    """Accepts a draft whose embedding is similar to the reference's: the score is their cosine, in [-1, 1].
 
     Parameters
     ----------
@@ -36,6 +36,6 @@ class EmbeddingSimilarity:
         self._threshold = threshold
 
     async def verify(self, candidate: Step, reference: Step, *, judge: Backend | None, seed: int) -> Judgement:
-        """Embed both texts and compare; no engine takes part."""
+        """Embed both texts and compare; ``judge`` is not used."""
         cosine = await self._encoder.cosine(step_text(candidate), step_text(reference))
         return Judgement(verdict=Verdict(cosine >= self._threshold, cosine))

@@ -1,4 +1,4 @@
-"""Running configurations for real, interleaved with plain decoding, on problems that were not used for calibration."""
+"""Runs of configurations on real engines, interleaved with plain decoding, on problems not used for calibration."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ BASELINE = "autoregressive"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealConfiguration:
-    """One configuration as real engines run it."""
+    """A configuration to run on real engines."""
 
     make: MakeAlgorithm
-    """Builds its generator for a prompt."""
+    """Builds the generator of a prompt."""
 
     speculation: Mapping[str, Speculation] = field(default_factory=dict)
-    """Token-level speculation of each role's requests; a role that is not there decodes plainly."""
+    """Token-level speculation of each role's requests; other roles use plain decoding."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealRun:
-    """One answer, generated for real."""
+    """One answer generated on real engines."""
 
     problem: str
     seconds: float
@@ -50,13 +50,13 @@ class RealRun:
     correct: bool | None
 
     false_accepts: int | None = None
-    """Wrong draft steps that stand in the answer; None without ground truth."""
+    """Wrong committed steps of the draft; None without ground truth."""
 
     steps: tuple[int, ...] = ()
     """Tokens of each committed step."""
 
     met: AnswerTrace | None = None
-    """Lengths and verdicts along the answer; None where the method leaves some of them open."""
+    """Lengths and verdicts along the answer; None where the run does not have all of them."""
 
 
 _RUN: Final = TypeAdapter(RealRun)
@@ -71,10 +71,10 @@ class Runs:
     """The first session of each configuration, for its timeline; none where all its runs are from a journal."""
 
     work: dict[str, list[Mapping[str, InUse]]] = field(default_factory=dict)
-    """What each engine did in each run, by configuration, where that was asked for."""
+    """Work of each engine in each run, by configuration; empty where it was not recorded."""
 
     again: list[list[RealRun]] = field(default_factory=list)
-    """Further answers of plain decoding, by problem: its chance is in every speedup, so it may answer more often."""
+    """Further answers of plain decoding, by problem: they reduce its variance, which is part of every speedup."""
 
     @property
     def n_plain(self) -> int:
@@ -89,7 +89,7 @@ class Runs:
 
     @property
     def plain_seconds(self) -> list[float]:
-        """Seconds of plain decoding, by problem, in the mean of its answers."""
+        """Mean seconds of plain decoding, by problem."""
         return [fmean(run.seconds for run in answers) for answers in self.plain]
 
     def add(self, name: str, turn: int, run: RealRun, did: Mapping[str, InUse] | None) -> None:
@@ -114,23 +114,22 @@ async def run_interleaved(
     journal: Journal | None = None,
     progress: Callable[[str], None] = lambda part: None,
 ) -> Runs:
-    """Answer every problem with plain decoding and with every method, in an order drawn anew for each problem.
+    """Answer every problem with plain decoding and with every method, in random order for each problem.
 
-    Interleaving makes slow drifts of the machine hit all alike. No run finds what another one of the same problem has
-    left in a prefix cache, where the engines can be told to forget. The first problem is answered once more beforehand,
-    as a warm-up that is not counted.
+    With interleaving, slow drifts of the machine affect all configurations alike. Prefix caches are emptied between
+    runs, on engines that support it. The first problem is answered once more before, as a warm-up that is not counted.
 
     Parameters
     ----------
-    clock : real engines.
+    clock : wall clock with real engines.
     problems : at least two.
-    methods : name to what is run, plain decoding below it if only the maker of its generator is given; ``BASELINE`` is
-        added.
-    n_plain : how often plain decoding answers each problem, each time with other seeds; >= 1.
+    methods : name -> configuration, or the function that builds its generator (then without token-level speculation);
+        ``BASELINE`` is added.
+    n_plain : answers of plain decoding per problem, each with other seeds; >= 1.
     truth : ground truth of the task, if it has one.
-    seed : of the orders.
-    work : what each engine did since it was last asked; asked after every run.
-    journal : keeps every run as it is finished; those that it holds are not done again, and have no session.
+    seed : seed of the random orders.
+    work : returns the work of each engine since its last call; called after every run.
+    journal : receives every finished run; runs that it holds are not repeated, and have no session.
     progress : called once per answer, ``len(problems) * (len(methods) + n_plain)`` times.
 
     Raises
@@ -177,7 +176,7 @@ def _key(name: str, number: int, turn: int) -> str:
 
 
 def _entry(run: RealRun, did: Mapping[str, InUse]) -> dict[str, Any]:
-    """A finished run as the journal keeps it."""
+    """The journal entry of a finished run."""
     work = {engine: in_use.model_dump(mode="json") for engine, in_use in did.items()}
     return {"run": _RUN.dump_python(run, mode="json", exclude_defaults=True), "work": work}
 
@@ -188,7 +187,7 @@ def _kept(entry: Mapping[str, Any]) -> tuple[RealRun, dict[str, InUse]]:
 
 
 async def _answer(clock: WallClock, problem: Problem, configuration: RealConfiguration, turn: int = 0) -> WallSession:
-    """One answer, and what it left running; every turn has its own seeds."""
+    """Run one answer, and wait for requests that it left running; every turn has its own seeds."""
     await clock.fresh(configuration.speculation)
     algorithm = configuration.make(await clock.root(problem.prompt))
     stream = f"{problem.name} again {turn}" if turn else problem.name
@@ -220,7 +219,7 @@ def _false_accepts(problem: Problem, session: WallSession, truth: Truth) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What the real runs of one configuration say."""
+    """Summary of the real runs of a configuration."""
 
     speedup: Estimate
     """Seconds of plain decoding / seconds of the configuration, ratio of totals over the same problems."""
@@ -235,11 +234,11 @@ class Measured:
     n: int
 
     false_accepts: Estimate | None = None
-    """Wrong draft steps that were let stand, per answer; None without ground truth."""
+    """Wrong committed draft steps per answer; None without ground truth."""
 
 
 def measured(runs: Runs, name: str) -> Measured:
-    """Summarise the runs of one configuration against those of plain decoding."""
+    """Summarise the runs of a configuration relative to those of plain decoding."""
     own, plain = runs.by_name[name], runs.plain_seconds
     seconds = plain if name == BASELINE else [run.seconds for run in own]
     graded = [run.correct for run in own if run.correct is not None]

@@ -1,4 +1,4 @@
-"""What a run met along its answer, position by position, so that it can be simulated afterwards."""
+"""The trace of a real run, position by position, so that the same run can be simulated."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ __all__ = ["trace_of_session"]
 
 
 def trace_of_session(session: WallSession) -> AnswerTrace | None:
-    """Return what a run of Lookahead Reasoning or ConfSpec met along its answer; None if a position leaves that open.
+    """Return the trace of a run of Lookahead Reasoning or ConfSpec; None if a position lacks a step or verdict.
 
-    A position where the draft was asked for nothing (the last one of a cycle of LR sync) has the target's own step for
-    one, refused: under the schedule of the run nobody asks for it.
+    At a position without a draft (the last one of a cycle of LR sync), the trace has the target's own step as a refused
+    draft, which the schedule of the run never requests.
     """
     if not session.committed:
         return None
     root = session.committed[0].parent
-    assert root is not None  # only the prompt stands after nothing
+    assert root is not None  # only the prompt has no parent
     prefix, steps = root, list[StepTrace]()
     for committed in session.committed:
         here = {
@@ -33,12 +33,12 @@ def trace_of_session(session: WallSession) -> AnswerTrace | None:
             return None
         if committed is not draft and committed is not target:  # one of several candidates
             return None
-        asked = [
+        verdicts = [
             o
             for o in session.operations
             if isinstance(o, Verify) and o.candidate is draft and o.job is not None and o.result is not None
         ]
-        scores = {o.role: o.result.score for o in asked if o.result.score is not None}
+        scores = {o.role: o.result.score for o in verdicts if o.result.score is not None}
         steps.append(
             StepTrace(
                 draft_tokens=draft.n_tokens,
@@ -48,7 +48,7 @@ def trace_of_session(session: WallSession) -> AnswerTrace | None:
                 target_final=target.final,
                 draft_truncated=draft.truncated,
                 target_truncated=target.truncated,
-                judge_tokens=asked[0].job.n_new_tokens if asked else 0,
+                judge_tokens=verdicts[0].job.n_new_tokens if verdicts else 0,
                 judge_score=scores.get(JUDGE),
                 scores={role: score for role, score in scores.items() if role != JUDGE},
             )

@@ -1,4 +1,4 @@
-"""Questions that models answer, and what a task can say about the answers."""
+"""Questions that models answer, and the ground truth of a task."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truth:
-    """What a task can say about its own answers; every function gets plain texts."""
+    """Ground truth of a task, as functions of plain texts."""
 
     step_is_correct: Callable[[str, Sequence[str], str], bool]
     same_meaning: Callable[[str, str], bool]

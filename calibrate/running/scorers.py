@@ -1,4 +1,4 @@
-"""Who says how good a step is by itself (SpecReason's grade, RSD's reward, SPECS' likelihood), and which is best."""
+"""Scorers of single steps (SpecReason's grade, RSD's reward, SPECS' likelihood), and choosers among several."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DIGITS: Final = tuple("0123456789")
 
 
 class Scorer(Protocol):
-    """Says how good a step is."""
+    """Scores a step after its prefix."""
 
     async def score(self, candidate: Step, *, engine: Backend) -> Reply[float, Choice | Likelihood | None]:
         """Return the score, greater is better."""
@@ -39,7 +39,7 @@ class Scorer(Protocol):
 
 
 class Chooser(Protocol):
-    """Picks one of several steps for a position, or none."""
+    """Chooses one of several steps for a position, or none."""
 
     async def choose(self, candidates: Sequence[Step], *, engine: Backend) -> Reply[Selection, Choice]:
         """Return the selection."""
@@ -59,23 +59,23 @@ def texts_before(step: Step) -> tuple[str, list[str]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GradeScorer:
-    """Asks a model for a one-token grade of a step after the text before it."""
+    """Requests a one-token grade of a step after its prefix from a model."""
 
     prompt: Callable[[str, Sequence[str], str], str]
     """Makes the request from the question, the steps before, and the step."""
 
     grades: tuple[str, ...] = DIGITS
-    """Replies, worst first; each one token of the model."""
+    """Replies, worst first; each a single token of the model."""
 
     reward: bool = False
-    """Whether to return the expected grade as a share of the best one, in [0, 1]; else the likeliest grade, from 0."""
+    """Whether to return the expected grade / the best grade, in [0, 1]; else the likeliest grade, from 0."""
 
     def __post_init__(self) -> None:
         if len(self.grades) < 2:
             raise ParameterError("grades", self.grades, "must be at least 2 replies")
 
     async def score(self, candidate: Step, *, engine: Backend) -> Reply[float, Choice]:
-        """One forward pass; where the engine kept the text before the step, over the step alone."""
+        """Score by a forward pass; if the engine has cached the prefix, over the step only."""
         reply = await engine.choose(self.prompt(*texts_before(candidate), step_text(candidate)), self.grades)
         if self.reward:
             expected = sum(grade * p for grade, p in enumerate(reply.probabilities))
@@ -85,10 +85,10 @@ class GradeScorer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LikelihoodScorer:
-    """Asks a model how likely a step is after the text before it, nats; the end of the text does not count as a token.
+    """Scores a step by its log likelihood after its prefix, nats; the end of the text does not count as a token.
 
-    The probabilities are those at the sampling temperature: what the model would have drawn, without a nucleus, under
-    which much of what another model writes would be impossible.
+    Probabilities are at the sampling temperature, but without top-p, under which many steps of another model would have
+    probability 0.
     """
 
     temperature: float = 1.0
@@ -99,23 +99,23 @@ class LikelihoodScorer:
             raise ParameterError("temperature", self.temperature, "must be a finite number > 0")
 
     async def score(self, candidate: Step, *, engine: Backend) -> Reply[float, Likelihood | None]:
-        """One forward pass; where the engine kept the text before the step, over the step alone.
+        """Score by a forward pass; if the engine has cached the prefix, over the step only.
 
         Raises
         ------
-        CalibrationError : the engine cannot tell how likely a given text is.
+        CalibrationError : the engine does not compute likelihoods of a given text.
         """
         if not isinstance(engine, TellsLikelihood):
-            raise CalibrationError(f"{engine.name} cannot tell how likely a given text is, which this method asks for")
+            raise CalibrationError(f"{engine.name} computes no likelihood of a given text, which this method needs")
         prompt, n_scored = _ids(candidate, engine)
-        if not n_scored:  # the model ended the text at once: certain, as far as tokens of the text are concerned
+        if not n_scored:  # the model ended the text at once: the empty text has probability 1
             return Reply(0.0, None)
         likelihood = await engine.likelihood(prompt, n_scored, temperature=self.temperature)
         return Reply(likelihood.total, likelihood)
 
 
 def _ids(step: Step, engine: Backend) -> tuple[tuple[int, ...], int]:
-    """The text up to the end of a step as token ids, and how many of them are the step's own."""
+    """The text up to the end of a step as token ids, and the number of ids of the step."""
     payloads: list[StepText] = []
     behind: Step | None = step
     while behind is not None:
@@ -128,25 +128,25 @@ def _ids(step: Step, engine: Backend) -> tuple[tuple[int, ...], int]:
     texts = [payload.text for payload in reversed(payloads)]
     whole, before = engine.encode("".join(texts)), engine.encode("".join(texts[:-1]))
     if whole is None or before is None:
-        raise CalibrationError(f"{engine.name} has no tokenizer for the text whose likelihood is asked for")
+        raise CalibrationError(f"{engine.name} has no tokenizer for a text whose likelihood is needed")
     return whole, len(whole) - len(before)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptChooser:
-    """Shows a model all candidates under a letter each, and asks for the letter of the best one, or of none."""
+    """Shows a model all candidates, each with a letter, and requests the letter of the best one, or of none."""
 
     prompt: Callable[[str, Sequence[str], Sequence[str]], str]
     """Makes the request from the question, the steps before, and the candidates' texts."""
 
     letters: tuple[str, ...] = (" A", " B", " C", " D", " E", " F", " G", " H")
-    """Replies that stand for the candidates, in order; each one token of the model."""
+    """Replies for the candidates, in order; each a single token of the model."""
 
     none: str | None = " X"
-    """The reply that refuses all of them; ``None``: one is always taken."""
+    """The reply that refuses all candidates; ``None``: one candidate is always taken."""
 
     async def choose(self, candidates: Sequence[Step], *, engine: Backend) -> Reply[Selection, Choice]:
-        """One forward pass over all candidates; the score is the probability of the reply.
+        """Choose by a forward pass over all candidates; the score is the probability of the reply.
 
         Raises
         ------
@@ -165,14 +165,14 @@ class PromptChooser:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GradeChooser:
-    """Has every candidate graded, side by side, and takes the best if it is good enough.
+    """Grades all candidates concurrently, and takes the best if its reward reaches a threshold.
 
-    For models that grade a step but were never taught to answer with a letter. The grades are whole expectations, not
-    the likeliest digits, so that two candidates are seldom equal.
+    For models that grade a step but were not trained to answer with a letter. Grades are expectations, not the
+    likeliest digits, so that ties are rare.
     """
 
     scorer: GradeScorer
-    """Must reward, in [0, 1]."""
+    """Scorer of the candidates; its scores must be rewards in [0, 1]."""
 
     least: float = 0.7
     """Least reward at which the best candidate is taken, in [0, 1]."""
@@ -184,9 +184,9 @@ class GradeChooser:
             raise ParameterError("least", self.least, "must be in [0, 1]")
 
     async def choose(self, candidates: Sequence[Step], *, engine: Backend) -> Reply[Selection, Choice]:
-        """One forward pass per candidate, batched by the engine; the score is the best reward.
+        """Choose by a forward pass per candidate, batched by the engine; the score is the best reward.
 
-        The reply is that on the chosen candidate, with the times of all of them together.
+        The reply is that for the chosen candidate, with the times of all requests together.
         """
         replies = await asyncio.gather(*(self.scorer.score(candidate, engine=engine) for candidate in candidates))
         scores = tuple(reply.result - self.least for reply in replies)
@@ -199,13 +199,13 @@ class GradeChooser:
 
 
 def general_score_prompt(question: str, before: Sequence[str], step: str) -> str:
-    """Ask an instruction-tuned model for a grade from 0 to 9; it follows the text, so that a cache serves it."""
+    """Prompt an instruction-tuned model for a grade from 0 to 9, after the text, so that the text may be cached."""
     text = "\n\n".join((question, *before, step))
     return f"{text}\n\nHow good is the last step, from 0 (wrong) to 9 (right and useful)? Grade:"
 
 
 def general_choice_prompt(question: str, before: Sequence[str], candidates: Sequence[str]) -> str:
-    """Ask an instruction-tuned model which candidate goes on best, as `PromptChooser` wants it."""
+    """Prompt an instruction-tuned model for the letter of the best candidate, for `PromptChooser`."""
     text = "\n\n".join((question, *before))
     listed = "\n".join(f"({letter}) {step}" for letter, step in zip("ABCDEFGH", candidates, strict=False))
     return f"{text}\n\nWhich of these is the best next step? X if all are wrong.\n{listed}\n\nAnswer:"

@@ -1,4 +1,4 @@
-"""Seeds of single requests, derived from names, so that no request's seed depends on what else was asked before it."""
+"""Seeds of single requests, derived from names, so that a request's seed does not depend on earlier requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One run in real time: what it leaves behind, and how its algorithm is driven while engines work."""
+"""A run in real time: its session, and the loop that drives its algorithm while engines work."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ Record_co = TypeVar("Record_co", covariant=True)
 
 
 class Reply(NamedTuple, Generic[Result_co, Record_co]):
-    """What an operation came to."""
+    """Result of an operation, with the engine's record of it."""
 
     result: Result_co
     """The step, verdict, score or selection."""
 
     record: Record_co
-    """The engine's record of it; None where no model was asked."""
+    """The engine's record of the request; None without a request."""
 
 
 class WallSession:
-    """One algorithm's run on one prompt.
+    """The run of an algorithm on one prompt.
 
     Attributes
     ----------
-    operations : everything it started, in order, with times and outcomes; ``job`` holds the engine's record of it (a
-        `Generation`, or a `Choice` where a model judged, else None).
-    committed, commit_times : the answer's steps and when they were committed.
+    operations : all operations that it started, in order, with times and outcomes; ``job`` holds the engine's record
+        (a `Generation`, or a `Choice` where a model judged, else None).
+    committed, commit_times : the answer's steps and the times of their commits.
     started, finished : 0.0 and the moment of the last action; all times are seconds since the start.
     epoch : the start on the machine's monotonic clock, to which engine records refer.
-    speculation : token-level speculation of each role's requests; a role that is not there decodes plainly.
+    speculation : token-level speculation of each role's requests; other roles use plain decoding.
     """
 
     __slots__ = ("commit_times", "committed", "epoch", "finished", "operations", "speculation", "started", "stream")
@@ -69,13 +69,12 @@ ReplyTask: TypeAlias = "asyncio.Task[Reply[Any, Any]]"
 
 
 class Drive:
-    """One run in progress: the algorithm on one side, one task for each running operation on the other.
+    """A run in progress: the algorithm, and a task for each running operation.
 
     Parameters
     ----------
-    perform : has an operation of the session done by its engine; where tokens are generated, it counts them as they
-        come.
-    session : takes down what happens.
+    perform : runs an operation of the session on its engine; it counts generated tokens as they arrive.
+    session : records operations and commits.
     """
 
     def __init__(self, perform: Perform, session: WallSession) -> None:
@@ -89,7 +88,7 @@ class Drive:
         self._loop = asyncio.get_running_loop()
 
     async def follow(self, algorithm: Algorithm) -> None:
-        """Give the algorithm what it asks for until it ends."""
+        """Execute the actions that the algorithm yields until it ends."""
         session, actions = self._session, singly(algorithm)
         message: Operation | None = None
         try:
@@ -111,13 +110,13 @@ class Drive:
             session.finished = session.now()
 
     async def abort(self) -> None:
-        """Abort everything in flight and wait until the engines have."""
+        """Abort all requests in flight and wait until the engines have ended them."""
         for task in self._running:
             task.cancel()
         await _over(self._running | self._aborting)
 
     async def leave(self) -> set[ReplyTask]:
-        """Wait until aborted requests have left their engines; return what runs on."""
+        """Wait until aborted requests have left their engines; return the tasks that continue."""
         await _over(self._aborting)
         return set(self._running)
 
@@ -134,7 +133,7 @@ class Drive:
         if operation.cancelled:
             return
         operation.cancelled = True
-        if operation.finished < 0.0:  # else it has ended and waits to be delivered, which will not happen
+        if operation.finished < 0.0:  # else it has ended, but will not be delivered
             operation.finished = self._session.now()
             task: ReplyTask = operation.job
             operation.job = None
@@ -143,7 +142,7 @@ class Drive:
             task.cancel()
 
     async def _next(self) -> Operation:
-        """The next operation that ended and was not cancelled meanwhile."""
+        """The next operation that has ended and was not cancelled."""
         while True:
             while self._ready:
                 operation = self._ready.pop(0)
@@ -167,7 +166,7 @@ class Drive:
             return
         error = task.exception()
         if operation.cancelled:
-            return  # whatever it came to, nobody wants it
+            return  # its result is not used
         operation.finished = self._session.now()
         if error is not None:
             self._error = self._error or _named(operation, error)
@@ -178,7 +177,7 @@ class Drive:
             self._wake.set_result(None)
 
     def _ended(self, operation: Operation) -> float:
-        """When it ended: by its engine's clock where there is one, s since the start."""
+        """End time of an operation, s since the start: by its engine's record if there is one."""
         record = operation.job
         return operation.finished if record is None else record.times.end - self._session.epoch
 
@@ -186,7 +185,7 @@ class Drive:
 async def _over(tasks: set[ReplyTask]) -> None:
     if tasks:
         await asyncio.wait(tasks)
-        await asyncio.sleep(0)  # their callbacks, which note the tokens drawn, run in the next turn
+        await asyncio.sleep(0)  # their callbacks, which record the number of tokens, run in the next turn
 
 
 def _named(operation: Operation, error: BaseException) -> CalibrationError:

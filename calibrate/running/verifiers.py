@@ -1,4 +1,4 @@
-"""Who decides whether a draft step may stand for the target's: a judge model, equality of texts, or chance."""
+"""Verifiers, which decide whether a draft step may replace the target's: a judge model, equal texts, or chance."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ __all__ = ["ExactMatch", "Judgement", "LlmJudge", "RandomAcceptance", "StepText"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepText:
-    """What a step of a real run carries as its payload."""
+    """Payload of a step of a real run."""
 
     text: str
     """The step's own text, separator included."""
 
     token_ids: tuple[int, ...] | None
-    """The ids that stand for it, where the engine told them."""
+    """Its token ids, if the engine reported them."""
 
     tokenizer_id: str | None
-    """Whose ids they are."""
+    """Fingerprint of the tokenizer of ``token_ids``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """A verdict and, where a model gave it, that model's answer."""
+    """A verdict and, if a model gave it, that model's reply."""
 
     verdict: Verdict
     choice: Choice | None = None
 
 
 class Verifier(Protocol):
-    """Decides whether a draft step may stand for a reference step."""
+    """Decides whether a draft step may replace a reference step."""
 
     async def verify(self, candidate: Step, reference: Step, *, judge: Backend | None, seed: int) -> Judgement:
-        """Return the verdict. ``judge`` is the backend of the operation's role; ``seed`` is the request's own."""
+        """Return the verdict. ``judge`` is the backend of the operation's role; ``seed`` is the request's seed."""
         ...
 
 
 def step_text(step: Step) -> str:
-    """The text of a step without the blank space around it."""
+    """The text of a step without surrounding white space."""
     payload = step.payload
     assert isinstance(payload, StepText)
     return payload.text.strip()
@@ -53,10 +53,10 @@ def step_text(step: Step) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LlmJudge:
-    """Asks a model whether two steps mean the same, and accepts if the probability of yes is high enough."""
+    """Prompts a model whether two steps mean the same; accepts if the probability of yes reaches a threshold."""
 
     prompt: Callable[[str, str], str]
-    """Makes the question from the candidate's and the reference's text."""
+    """Makes the prompt from the candidate's and the reference's text."""
 
     threshold: float = 0.5
     """Least probability of yes, given yes or no, at which a draft is accepted, in [0, 1]."""
@@ -69,7 +69,7 @@ class LlmJudge:
             raise ParameterError("threshold", self.threshold, "must be in [0, 1]")
 
     async def verify(self, candidate: Step, reference: Step, *, judge: Backend | None, seed: int) -> Judgement:
-        """One forward pass of the judge; the score is the probability of yes."""
+        """Judge by a forward pass; the score is the probability of yes."""
         if judge is None:
             raise CalibrationError("the LLM judge has no engine: give the clock a backend for the role 'judge'")
         choice = await judge.choose(self.prompt(step_text(candidate), step_text(reference)), (self.yes, self.no))
@@ -79,9 +79,9 @@ class LlmJudge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExactMatch:
-    """Accepts a draft whose text is the reference's: then greedy speculation changes nothing in the answer.
+    """Accepts a draft with the same text as the reference: then greedy speculation does not change the answer.
 
-    The end of the answer is part of what is compared.
+    Whether the steps end the answer is compared too.
     """
 
     async def verify(self, candidate: Step, reference: Step, *, judge: Backend | None, seed: int) -> Judgement:
@@ -92,7 +92,7 @@ class ExactMatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RandomAcceptance:
-    """Accepts with a fixed probability, whatever the texts say: separates the schedule from the models."""
+    """Accepts with a fixed probability, for tests of a schedule independent of the models."""
 
     probability: float
 
@@ -101,7 +101,7 @@ class RandomAcceptance:
             raise ParameterError("probability", self.probability, "must be in [0, 1]")
 
     async def verify(self, candidate: Step, reference: Step, *, judge: Backend | None, seed: int) -> Judgement:
-        """Draw from the seed alone: the same question gets the same verdict in every schedule.
+        """Draw the verdict from the seed only: the same pair of steps has the same verdict in every schedule.
 
         The score is uniform too, so that a threshold t on it accepts a share of 1 - t.
         """

@@ -1,8 +1,8 @@
 """The wall clock: drives the algorithms of `sim` on real engines, in real time, with asyncio.
 
 An algorithm's operations become requests; a cancelled operation is aborted in its engine. Completions are delivered in
-the order in which they ended, cancelled ones never. The session that a run leaves behind has the form that
-`sim.virtual_clock` leaves, so both clocks give the same timeline.
+the order in which they ended, cancelled ones never. The session of a run has the same form as that of
+`sim.virtual_clock`, so both clocks give the same timeline.
 """
 
 from __future__ import annotations
@@ -57,19 +57,19 @@ __all__ = ["StepLimits", "WallClock"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepLimits:
-    """Where a step and an answer end, so that nothing runs for ever."""
+    """Limits of steps and answers, so that every run ends."""
 
     separator: str = "\n\n"
-    """A step ends with it (it belongs to the step)."""
+    """String at which a step ends (included in the step)."""
 
     max_step_tokens: int = 100
     """A step is cut after this many tokens, and marked as truncated."""
 
     max_steps: int = 64
-    """The step that makes the answer this long is its last."""
+    """Most steps of an answer; the last of them ends it."""
 
     max_answer_tokens: int = 4096
-    """So is the step with which the answer has this many tokens."""
+    """The step with which the answer has this many tokens ends it."""
 
     def __post_init__(self) -> None:
         if not self.separator:
@@ -84,21 +84,21 @@ class WallClock:
 
     Parameters
     ----------
-    roles : the backend of each role; several roles may share one. A role without one asks that of its stand-in
-        (`sim.operations.STANDS_IN`), the judge excepted.
-    verifier : decides on drafts as the role ``judge``; it may use the backend of that role. The role ``gate`` is the
-        same verifier, asking the draft model.
-    verifiers : by role, where a method asks others than these, exact match and chance.
-    scorers : by role, for methods that score steps.
-    chooser : for methods that have a model choose among steps.
-    sampling : how tokens are drawn, for all roles or for each.
-    limits : where steps and answers end.
-    seed : of the run. A request's seed is a hash of this, the stream, the role, the depth and the branch, so that two
-        schedules draw the same step after the same prefix.
+    roles : the backend of each role; several roles may share one. A role without a backend uses that of its stand-in
+        (`sim.operations.STANDS_IN`), except the judge.
+    verifier : verifier of the role ``judge``; it may use the backend of that role. The role ``gate`` is the same
+        verifier with the draft model.
+    verifiers : verifiers of further roles; exact match and chance are built in.
+    scorers : role -> scorer, for methods that score steps.
+    chooser : chooser, for methods in which a model chooses among steps.
+    sampling : sampling of tokens, for all roles or for each.
+    limits : limits of steps and answers.
+    seed : seed of the run. A request's seed is a hash of it, the stream, the role, the depth and the branch, so that
+        two schedules draw the same step after the same prefix.
 
     Attributes
     ----------
-    template : makes the text that models continue of a question; None: they continue the question itself.
+    template : makes the text that models continue from a question; None: they continue the question itself.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class WallClock:
         Raises
         ------
         ParameterError : the text is empty.
-        CalibrationError : there is a template, and it cannot be applied.
+        CalibrationError : the template cannot be applied.
         """
         if not text:
             raise ParameterError("prompt", text, "must not be empty")
@@ -156,10 +156,10 @@ class WallClock:
     ) -> WallSession:
         """Run an algorithm to its end; ``stream`` names the problem, and with it the seeds.
 
-        ``speculation`` says by role how the tokens of its steps are speculated; other roles decode plainly.
+        ``speculation`` is the token-level speculation of each role's requests; other roles use plain decoding.
 
-        What the algorithm leaves running at its end goes on in the background; see `drain`. If the run fails or is
-        cancelled, everything in flight is aborted first.
+        Requests that the algorithm leaves running at its end continue in the background; see `drain`. If the run fails
+        or is cancelled, all requests in flight are aborted first.
 
         Raises
         ------
@@ -179,15 +179,15 @@ class WallClock:
         return session
 
     async def drain(self) -> None:
-        """Wait for what earlier runs left running (a schedule may leave requests in flight at an answer's end)."""
+        """Wait for requests that earlier runs left running (a schedule may leave some in flight at an answer's end)."""
         while self._left_running:
             await asyncio.wait(self._left_running)
             self._left_running = {task for task in self._left_running if not task.done()}
 
     async def fresh(self, speculation: Mapping[str, Speculation] | None = None) -> None:
-        """Drain, and let the engines that can forget earlier texts: no run is to find its prompts read by another.
+        """Drain, and empty prefix caches of engines that support it, so that no run profits from another's prompts.
 
-        Engines get ready for what the next run will speculate, by role, so that it does not wait for them.
+        Engines prepare for the token-level speculation of the next run, by role, so that it does not wait for them.
         """
         await self.drain()
         for role, wanted in (speculation or {}).items():
@@ -198,7 +198,7 @@ class WallClock:
                 await engine.forget()
 
     async def close(self) -> None:
-        """Abort what earlier runs left running. The backends stay open: they belong to the caller."""
+        """Abort requests that earlier runs left running. The backends stay open: they belong to the caller."""
         for task in self._left_running:
             task.cancel()
         await self.drain()
@@ -208,7 +208,7 @@ class WallClock:
 
         Raises
         ------
-        CalibrationError : there is none.
+        CalibrationError : the role has no backend.
         """
         try:
             return self.roles[role]
@@ -216,7 +216,7 @@ class WallClock:
             raise CalibrationError(f"no backend for the role {role!r}; there are: {', '.join(self.roles)}") from None
 
     async def perform(self, operation: Operation, session: WallSession, progress: Progress) -> Reply[Any, Any]:
-        """Have an operation of a session done by who has its role; ``progress`` counts the tokens of a step."""
+        """Run an operation of a session by the model of its role; ``progress`` counts the tokens of a step."""
         if isinstance(operation, Generate):
             return await self.generate(operation, session.stream, progress, session.speculation.get(operation.role))
         if isinstance(operation, Verify):
@@ -229,7 +229,7 @@ class WallClock:
     async def generate(
         self, operation: Generate, stream: str, progress: Progress, speculation: Speculation | None = None
     ) -> Reply[Step, Generation]:
-        """One step after a prefix, from a real engine."""
+        """Generate a step after a prefix on a real engine."""
         role, prefix, limits = operation.role, operation.prefix, self.limits
         backend = self.backend(role)
         depth = prefix.depth + 1
@@ -270,11 +270,11 @@ class WallClock:
         return await backend.generate(request, progress)
 
     async def verify(self, operation: Verify, stream: str) -> Reply[Verdict, Choice | None]:
-        """The verifier's word on a draft, and the reply behind it.
+        """The verdict on a draft, and the model's reply.
 
         Raises
         ------
-        CalibrationError : nobody has the operation's role.
+        CalibrationError : the operation's role has no verifier.
         """
         role, depth, branch = operation.role, operation.candidate.depth, operation.branch
         judgement = await _known(self.verifiers, role, "verifier").verify(
@@ -289,11 +289,11 @@ class WallClock:
         return Reply(verdict, judgement.choice)
 
     async def score(self, operation: Score, stream: str = "") -> Reply[float, Choice | Likelihood | None]:
-        """The score of a step, and the reply behind it; a lot from the seed alone where chance scores.
+        """The score of a step, and the model's reply; for the role `RANDOM` a uniform number from the seed.
 
         Raises
         ------
-        CalibrationError : nobody has the operation's role.
+        CalibrationError : the operation's role has no scorer.
         """
         role, step = operation.role, operation.candidate
         if role == RANDOM:
@@ -302,7 +302,7 @@ class WallClock:
         return await scorer.score(operation.candidate, engine=self._engine_for(operation.role))
 
     async def choose(self, operation: Choose) -> Reply[Selection, Choice]:
-        """Which of several steps a model takes, and its reply.
+        """The choice of a model among several steps, and its reply.
 
         Raises
         ------
@@ -313,7 +313,7 @@ class WallClock:
         return await self.chooser.choose(operation.candidates, engine=self._engine_for(operation.role))
 
     def engine(self, role: str) -> Backend | None:
-        """Return the backend of a role, or of who stands in for it; None for roles that need none."""
+        """Return the backend of a role, or of its stand-in; None for roles that need none."""
         return self.roles.get(role) or self.roles.get(STANDS_IN.get(role, ""))
 
     def _engine_for(self, role: str) -> Backend:
@@ -346,7 +346,7 @@ def _known(table: Mapping[str, T], role: str, what: str) -> T:
 
 
 def _prompt_after(prefix: Step, tokenizer_id: str | None, max_tokens: int) -> tuple[Prompt, int]:
-    """The text up to the end of ``prefix``, as ids where they mean the same to the engine, and the tokens left."""
+    """The text up to the end of ``prefix``, as token ids if the engine has the same tokenizer, and the tokens left."""
     parts: list[StepText] = []
     step: Step | None = prefix
     n_prompt = 0

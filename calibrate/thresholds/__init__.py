@@ -1,1 +1,1 @@
-"""Thresholds with guarantees, from labelled decisions."""
+"""Thresholds of verifiers with guaranteed error rates, from labelled decisions."""

@@ -64,7 +64,7 @@ def clopper_pearson(failures: ArrayLike, trials: ArrayLike, confidence: float) -
 
 
 def _distinct(losses: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """Distinct losses and how often each comes: means of a few decisions take few values."""
+    """Distinct losses and their counts: means of few decisions have few values."""
     values, counts = np.unique(np.asarray(losses, dtype=np.float64), return_counts=True)
     return values, counts.astype(np.float64)
 
@@ -76,10 +76,10 @@ def _log_wealth(values: FloatArray, counts: FloatArray, level: float) -> FloatAr
 
 
 def betting_p_value(losses: ArrayLike, level: float) -> float:
-    """P-value of "the mean loss is above ``level``" for independent losses in [0, 1]; it does not see their order.
+    """P-value of "the mean loss is above ``level``" for independent losses in [0, 1]; independent of their order.
 
     A bettor who stakes a share of the wealth on small losses gains nothing on average if the mean is above the level;
-    the wealth of 64 of them, mixed, is large with probability at most 1 / wealth (Markov).
+    the mean wealth of 64 such bettors exceeds w with probability at most 1 / w (Markov).
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def betting_upper(losses: ArrayLike, confidence: float) -> float:
     goal, top = -math.log(1.0 - confidence), 1.0 - 1e-9
     if values.size == 0 or _log_mean_exp(_log_wealth(values, counts, top)) < goal:
         return 1.0
-    # logarithms throughout: a p-value underflows
+    # in logarithms, as a p-value may underflow
     return float(brentq(lambda level: _log_mean_exp(_log_wealth(values, counts, level)) - goal, 1e-12, top, xtol=1e-7))
 
 

@@ -1,11 +1,11 @@
-"""From scored and labelled decisions to a threshold with a guarantee, and to the gate of a confidence cascade.
+"""Choice of a threshold with a guarantee from scored and labelled decisions, and of the gate of a confidence cascade.
 
 The statistics are in `calibrate.thresholds.risk`, the decisions in `calibrate.thresholds.labelled_decisions`. Among the
 certified thresholds the one with the largest predicted speedup is chosen, for a cascade the cheapest.
 
-A cascade is the same problem in other words. Its gate, a draft model that says "same meaning" with probability p,
-accepts if p >= gamma, rejects if p <= 1 - gamma and escalates to the judge between the two. It *keeps* a decision if
-its confidence max(p, 1 - p) is at least gamma, and errs if it keeps one that the judge would have decided otherwise.
+A cascade is an equivalent problem. Its gate, a draft model whose reply is "same meaning" with probability p, accepts if
+p >= gamma, rejects if p <= 1 - gamma and escalates to the judge between the two. It *keeps* a decision if its
+confidence max(p, 1 - p) is at least gamma, and errs if it keeps a decision that the judge would have made differently.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["Cascade", "Frontier", "Point", "cascade", "frontier"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """A threshold on the frontier: its risk, and what it brings."""
+    """A threshold on the frontier: its risk and its predicted speedup."""
 
     row: TestedThreshold
     speedup: Estimate
@@ -34,7 +34,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frontier:
-    """All thresholds, and the one chosen."""
+    """All thresholds, and the chosen one."""
 
     points: tuple[Point, ...]
     """The safest first."""
@@ -42,11 +42,11 @@ class Frontier:
     """Index of the certified point with the largest speedup; None if none is certified."""
     bound: Bound
     verdict: str
-    """What to do, in a sentence."""
+    """Recommendation, in a sentence."""
     advice: str
-    """What more labels would bring, in a sentence."""
+    """Effect of more labels, in a sentence."""
     labels_needed: int | None
-    """Labelled units in all for the next threshold to pass at its observed risk; None if more would not do."""
+    """Labelled units in all to certify the next threshold at its observed risk; None if no number suffices."""
 
     @property
     def best(self) -> Point | None:
@@ -63,8 +63,8 @@ def frontier(
     ----------
     decisions : labelled decisions.
     thresholds : grid, fixed beforehand.
-    bound : what is to hold.
-    speedup : threshold to predicted speedup.
+    bound : the required bound of the risk.
+    speedup : threshold -> predicted speedup.
 
     Returns
     -------
@@ -109,7 +109,7 @@ def _verdict(best: Point | None, bound: Bound) -> str:
 
 
 def _next(rows: Sequence[TestedThreshold]) -> TestedThreshold | None:
-    """The threshold that more labels should certify next: where the last walk ended, or one could start soonest."""
+    """The threshold that more labels certify next: where the last walk ended, or else where a walk can start first."""
     deepest = max((i for i, row in enumerate(rows) if row.status == "certified"), default=-1)
     failed = [row for i, row in enumerate(rows) if row.status == "failed" and i > deepest]
     if failed:
@@ -127,12 +127,12 @@ def _advice(rows: Sequence[TestedThreshold], bound: Bound) -> str:
         if not observed:
             return "No threshold accepts anything: nothing can be certified."
         return (
-            f"More labels alone would not certify any threshold: the lowest observed risk, {min(observed):.3g}, is not "
+            f"No number of labels would certify a threshold: the lowest observed risk, {min(observed):.3g}, is not "
             "below the level."
         )
     if row.units_needed is None:
         return (
-            f"More labels alone would not certify threshold {row.threshold:.6g}: its observed risk {row.risk:.3g} is "
+            f"No number of labels would certify threshold {row.threshold:.6g}: its observed risk {row.risk:.3g} is "
             "not below the level."
         )
     return (
@@ -151,14 +151,14 @@ class Cascade:
     """Expected cost of verifying one step at each gamma, in the unit of the two costs."""
     chosen: int | None
     judge_cost: float
-    """Cost of the judge alone."""
+    """Cost of verification by the judge, without a gate."""
     break_even: float
-    """Escalation below which the cascade costs less than the judge alone, [-]."""
+    """Escalation below which the cascade costs less than the judge without a gate, [-]."""
     bound: Bound
     verdict: str
-    """What to do, in a sentence."""
+    """Recommendation, in a sentence."""
     advice: str
-    """What more labels would bring, in a sentence."""
+    """Effect of more labels, in a sentence."""
     labels_needed: int | None
     """As in `Frontier`."""
 
@@ -207,8 +207,11 @@ def _cascade_verdict(
         return f"No gamma is certified ({sure}): leave every decision to the judge."
     row, cost = rows[chosen], costs[chosen]
     if cost >= judge_cost:
-        return f"The judge alone is cheaper than any certified cascade ({cost:.4g} against {judge_cost:.4g} per step)."
+        return (
+            f"The judge without a gate is cheaper than any certified cascade ({judge_cost:.4g} per step against "
+            f"{cost:.4g})."
+        )
     return (
         f"gamma = {row.threshold:.6g}: keeps {100 * row.accepted:.0f} % of the decisions, costs {cost:.4g} per step "
-        f"against {judge_cost:.4g} for the judge alone; {sure}."
+        f"against {judge_cost:.4g} for the judge without a gate; {sure}."
     )

@@ -1,4 +1,4 @@
-"""Scored and labelled decisions: from a profile or a file of JSON lines, with the grid that a kind of score has."""
+"""Scored and labelled decisions from a profile or a file of JSON lines, and the grid of thresholds for them."""
 
 from __future__ import annotations
 
@@ -47,27 +47,27 @@ _RANGES: Final[dict[ScoreKind, tuple[float, float]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelledDecisions:
-    """Scored and labelled decisions, and what was left out on the way."""
+    """Scored and labelled decisions, and the numbers of excluded ones."""
 
     decisions: Decisions
     """``wrong`` means that accepting (for a gate: keeping) is an error."""
     clustered: bool
     """Whether each is known to belong to an answer."""
     n_unscored: int
-    """Left out for want of a score."""
+    """Excluded because they have no score."""
     n_unlabelled: int
-    """Left out for want of a label."""
+    """Excluded because they have no label."""
     source: str
-    """Where they come from, in words."""
+    """Description of the source."""
 
 
 def read_decisions(path: str | os.PathLike[str], *, gate: bool = False) -> LabelledDecisions:
     """Read decisions from a file of JSON lines.
 
     Each line is an object with ``score`` (higher is safer; negate a distance), ``label`` (true: accepting is right)
-    and optionally ``answer`` (which answer it belongs to). For a gate: ``gate``, the probability of "same meaning" in
-    [0, 1], and ``judge``, the judge's decision (true: accept). Score or label may be null: such a decision is counted
-    and left out. Other keys are not read.
+    and optionally ``answer`` (the answer that it belongs to). For a gate: ``gate``, the probability of "same meaning"
+    in [0, 1], and ``judge``, the judge's decision (true: accept). Score or label may be null: such a decision is
+    counted and excluded. Other keys are ignored.
 
     Raises
     ------
@@ -77,11 +77,11 @@ def read_decisions(path: str | os.PathLike[str], *, gate: bool = False) -> Label
 
 
 def decisions_of_rows(rows: Sequence[Mapping[str, Any]], *, gate: bool = False) -> LabelledDecisions:
-    """As `read_decisions`, of rows that are read already.
+    """As `read_decisions`, from rows that have been parsed.
 
     Raises
     ------
-    SchemaError : a row is not as a line of the file has to be.
+    SchemaError : a row does not have the form of a line of the file.
     """
     return _labelled([(number, dict(row)) for number, row in enumerate(rows, 1)], "rows", gate=gate)
 
@@ -155,7 +155,7 @@ def _of_gate(decisions: Sequence[_Decision], *, clustered: bool, source: str) ->
 
 
 def _kept_by_gate(source: str, decision: _Decision) -> _Decision:
-    """From the gate's probability and the judge's word to its confidence and whether the judge agrees."""
+    """Convert the gate's probability and the judge's decision to the gate's confidence and whether the judge agrees."""
     p = decision.score
     if p is None:
         return replace(decision, right=None)
@@ -170,8 +170,8 @@ def decisions_of_profile(profile: Profile, label: Label = "same-meaning") -> Lab
 
     Parameters
     ----------
-    profile : measured, with scores and ground truth.
-    label : accepting is right if the draft means the same as the target's step, or if it is correct.
+    profile : a measured profile with scores and ground truth.
+    label : criterion of a right acceptance: the draft means the same as the target's step, or it is correct.
 
     Raises
     ------
@@ -192,10 +192,10 @@ def _truth(step: StepRecord, label: Label) -> bool | None:
 
 
 def default_grid(kind: ScoreKind) -> NDArray[np.float64]:
-    """The grid of thresholds for a kind of score: fixed beforehand, as the guarantee asks.
+    """The grid of thresholds for a kind of score, fixed in advance as the guarantee requires.
 
-    Probabilities and confidences get steps of a quarter in log odds from 1 in 1,100 on, because models answer near 0
-    and 1; 0-9 scores their ten values; cosines steps of 0.01. The lowest accepts everything.
+    Probabilities and confidences have steps of a quarter in log odds from 1 in 1,100 on, because models answer near 0
+    and 1; scores from 0 to 9 have their ten values; cosines have steps of 0.01. The lowest threshold accepts all.
     """
     if kind == "0-9":
         return np.arange(10.0)
@@ -207,11 +207,11 @@ def default_grid(kind: ScoreKind) -> NDArray[np.float64]:
 
 
 def check_scores(labelled: LabelledDecisions, kind: ScoreKind) -> None:
-    """Refuse scores outside the range of their kind: their grid would be the wrong one.
+    """Refuse scores outside the range of their kind, for which the grid would be wrong.
 
     Raises
     ------
-    ParameterError : a score is outside.
+    ParameterError : a score is outside the range.
     """
     low, high = _RANGES[kind]
     scores = labelled.decisions.scores
@@ -222,11 +222,10 @@ def check_scores(labelled: LabelledDecisions, kind: ScoreKind) -> None:
 
 
 def rejudged(answers: Sequence[RecordedAnswer], threshold: float) -> list[RecordedAnswer]:
-    """Recorded answers with the verdicts that another threshold would have given on the recorded scores.
+    """Recorded answers with the verdicts of another threshold on the recorded scores.
 
-    An approximation: after a changed verdict a real run continues from the other step, while the replay goes on with
-    the steps recorded. Steps without a score keep their verdict; an answer ends with the first committed step that
-    ends it.
+    This is an approximation: after a changed verdict a real run continues from the other step, while the replay uses
+    the recorded steps. Steps without a score keep their verdict; an answer ends with the first committed final step.
     """
     return [_rejudged(answer, threshold) for answer in answers]
 

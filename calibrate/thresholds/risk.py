@@ -1,16 +1,16 @@
 """Bounds on a false-accept rate that hold with a stated confidence, threshold by threshold.
 
-Learn-then-test (Angelopoulos, Bates, Candès, Jordan, Lei 2021, arXiv:2110.01052): each threshold of a grid that was
-fixed beforehand is a hypothesis "its risk is above the level", tested by a p-value that is exact for the sampling;
-fixed-sequence testing walks from the safest threshold on and stops at the first that cannot be rejected. Then, with
-the stated confidence, *all* certified thresholds are within the level at once, so any of them may be chosen, the
-fastest for instance.
+Learn-then-test (Angelopoulos, Bates, Candès, Jordan, Lei 2021, arXiv:2110.01052): each threshold of a grid fixed in
+advance is a hypothesis "its risk is above the level", tested by a p-value that is exact for the sampling;
+fixed-sequence testing starts at the safest threshold and stops at the first that cannot be rejected. Then, with the
+stated confidence, *all* certified thresholds are within the level at once, so any of them may be chosen, e.g. the
+fastest.
 
 What each sampling assumes and estimates:
 
 ``independent``
-    every labelled decision is an independent draw; exact binomial. Decisions of one answer seldom are independent
-    (after one rejection the next is more likely): use it when each answer gave one decision, or for other texts.
+    every labelled decision is an independent draw; exact binomial. Decisions of the same answer are rarely independent
+    (after a rejection the next is more likely): use it with one decision per answer, or for other texts.
 ``one-per-answer``
     answers are independent, their decisions need not be: one decision of each answer is drawn with a fixed seed, exact
     binomial on those. The risk is that of a decision drawn from an answer drawn at random: answers weigh the same.
@@ -22,13 +22,13 @@ The risk ``accuracy-loss`` is per answer: with independent answers the share of 
 accept anywhere is counted as a lost answer, so it bounds the loss), exact binomial over answers; with independent
 decisions the union bound of `theory.cascade.accuracy_loss_bound` over the decisions of an answer.
 
-For ``wrong-given-accepted`` the safest thresholds accept too little to be certified even without an error, and where
-they barely can be, one unlucky error ends the walk. So there are two walks, each with half of the failure probability:
-one starts where no error at all would do, one where an observed risk of a quarter of the level would; a walk that
-reaches the start of the other takes its half along (the fallback procedure of Wiens 2003). Where they start is read off
-the number accepted. That is exact if P(wrong | score) does not rise with the score, because a threshold that is reached
-early then holds more of the worse scores than usual. The other risks need no such assumption: their walk starts at
-the top.
+For ``wrong-given-accepted`` the safest thresholds accept too few decisions to be certified even without an error, and
+where certification needs zero errors, a single error ends the walk. So there are two walks, each with half of the
+failure probability: one starts where zero errors suffice, one where an observed risk of a quarter of the level
+suffices; a walk that reaches the start of the other adds that half to its own (the fallback procedure of Wiens 2003).
+The starts are determined by the numbers of accepted decisions. That is exact if P(wrong | score) does not increase with
+the score, because a threshold that is reached early then has more of the worse scores than usual. The other risks need
+no such assumption: their walk starts at the top.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ RISKS: Final[tuple[Risk, ...]] = get_args(Risk)
 Sampling = Literal["independent", "one-per-answer", "per-answer-mean"]
 SAMPLINGS: Final[tuple[Sampling, ...]] = get_args(Sampling)
 _HOPED: Final = 0.25
-"""Observed risk over the level at which the second walk starts. Of 0, 1/4, 1/2 and their mixtures, 0 with 1/4 lost
-least against the best for each size, from 100 to 3,000 labels of a logistic score tested at 5 %."""
+"""Observed risk / level at which the second walk starts. Among 0, 1/4, 1/2 and their mixtures, 0 with 1/4 was closest
+to the best for each size, from 100 to 3,000 labels of a logistic score tested at 5 %."""
 
 Status = Literal["certified", "failed", "not tested", "too few"]
 
@@ -88,7 +88,7 @@ class Decisions:
     ----------
     scores : the verifier's scores, higher is safer, finite, shape (n,), n >= 1.
     wrong : whether accepting would be (or, for a gate, whether keeping is) an error, shape (n,).
-    answers : which answer each belongs to, any labels, shape (n,); None: each is its own answer.
+    answers : answer of each decision, any labels, shape (n,); None: a different answer for each.
 
     Raises
     ------
@@ -127,25 +127,25 @@ class Decisions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """What is to hold, and how sure."""
+    """A bound of the risk, with its confidence."""
 
     level: float
     """Largest risk allowed, in (0, 1)."""
 
     risk: Risk = "wrong-given-accepted"
-    """Which risk: P(wrong | accepted), P(accepted and wrong), or the loss of accuracy of an answer."""
+    """The risk: P(wrong | accepted), P(accepted and wrong), or the loss of accuracy of an answer."""
 
     confidence: float = 0.95
     """Probability, over fresh draws of the labels, that every certified threshold is within the level, in (0, 1)."""
 
     sampling: Sampling = "independent"
-    """What is independent; see the module."""
+    """Assumption on independence; see the module."""
 
     decisions_per_answer: int = 1
-    """Decisions of an answer at most, >= 1; used by ``accuracy-loss`` with independent decisions."""
+    """Most decisions of an answer, >= 1; used by ``accuracy-loss`` with independent decisions."""
 
     seed: int = 0
-    """Seed of the drawing of one decision per answer."""
+    """Seed of the random choice of one decision per answer."""
 
     def __post_init__(self) -> None:
         for name in ("level", "confidence"):
@@ -174,13 +174,13 @@ class Bound:
 
     @property
     def unit(self) -> str:
-        """What is counted."""
+        """Name of the counted units."""
         return "decisions" if self.sampling == "independent" else "answers"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestedThreshold:
-    """What the labels say about one threshold."""
+    """Result of the test of a threshold."""
 
     threshold: float
     """Accept scores of at least this."""
@@ -193,34 +193,34 @@ class TestedThreshold:
     risk: float
     """Observed risk, in [0, 1]; NaN if nothing counts."""
     low: float
-    """Lower limit of the risk, one-sided at the bound's confidence, for this threshold alone."""
+    """Lower limit of the risk, one-sided at the bound's confidence, not simultaneous over thresholds."""
     high: float
-    """Upper limit of the risk, one-sided at the bound's confidence, for this threshold alone."""
+    """Upper limit of the risk, one-sided at the bound's confidence, not simultaneous over thresholds."""
     p_value: float
-    """Probability of so few failures or fewer at the level, at most."""
+    """p-value: upper bound of the probability of at most that many failures if the risk is at the level."""
     allowed: float
-    """The p-value up to which it would have been certified; 0 where no walk came."""
+    """Largest p-value at which it would have been certified; 0 if no walk reached it."""
     status: Status
-    """``certified``; ``failed`` ends a walk; ``not tested`` lies behind its end; ``too few`` lies before the first."""
+    """``certified``; ``failed``: ended a walk; ``not tested``: after the end; ``too few``: before the first start."""
     units_needed: int | None
-    """Labelled units (decisions or answers) with which it would be certified at the observed risk, about every second
-    time; None if the observed risk is not below the level, so that more labels would not do."""
+    """Labelled units (decisions or answers) with which it would be certified at the observed risk with probability
+    about 1/2; None if the observed risk is not below the level, so that no number of labels suffices."""
 
 
 def fixed_sequence(p_values: ArrayLike, delta: float, starts: ArrayLike | None = None) -> tuple[BoolArray, FloatArray]:
-    """Which hypotheses fixed-sequence testing rejects, the safest first along the last axis.
+    """Hypotheses that fixed-sequence testing rejects, the safest first along the last axis.
 
     Parameters
     ----------
     p_values : shape (..., n).
     delta : family-wise error rate, in (0, 1).
-    starts : share of ``delta`` with which a walk starts at each hypothesis, summing to at most 1, shape (..., n); a
-        walk that gets there takes it along. Default all of it at the first.
+    starts : share of ``delta`` with which a walk starts at each hypothesis, with a sum of at most 1, shape (..., n); a
+        walk that reaches a start adds its share. Default all of it at the first.
 
     Returns
     -------
-    True where rejected (certified), and the p-value up to which it would have been (0 where no walk came), each of
-    shape (..., n).
+    True where rejected (certified), and the largest p-value at which it would have been (0 if no walk reached it), each
+    of shape (..., n).
 
     >>> fixed_sequence([0.01, 0.02, 0.3, 0.01], 0.05)[0].tolist()
     [True, True, False, False]
@@ -239,13 +239,13 @@ def fixed_sequence(p_values: ArrayLike, delta: float, starts: ArrayLike | None =
 
 
 def start_shares(trials: ArrayLike, level: float, delta: float, perfect: ArrayLike | None = None) -> FloatArray:
-    """Where the two walks for P(wrong | accepted) start: half of ``delta`` at each start, shape (..., n).
+    """Starts of the two walks for P(wrong | accepted): half of ``delta`` at each start, shape (..., n).
 
     Parameters
     ----------
     trials : accepted units at each threshold, the safest first along the last axis, shape (..., n).
     level, delta : as in `Bound`.
-    perfect : p-values that so many units without an error would have; default the binomial ones.
+    perfect : p-values of that many units without an error; default the binomial ones.
     """
     m = np.asarray(trials, dtype=np.float64)
     shares = np.zeros(m.shape)
@@ -259,7 +259,7 @@ def start_shares(trials: ArrayLike, level: float, delta: float, perfect: ArrayLi
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Evidence:
-    """Counts, or losses to bet against, of one threshold."""
+    """Counts or losses of a threshold, as evidence for its test."""
 
     failures: int
     trials: int
@@ -271,7 +271,7 @@ class _Evidence:
         return float(binomial_p_value(self.failures, self.trials, level))
 
     def perfect(self, level: float) -> float:
-        """The p-value that so many units without an error would have."""
+        """The p-value of that many units without an error."""
         if self.losses is not None:
             return betting_p_value(np.zeros_like(self.losses), level)
         return float(binomial_p_value(0, self.trials, level))
@@ -297,9 +297,9 @@ def certify(decisions: Decisions, thresholds: ArrayLike, bound: Bound) -> tuple[
 
     Parameters
     ----------
-    decisions : labelled decisions, drawn as fresh ones will be.
-    thresholds : the grid, fixed before the labels (and scores) were looked at, shape (n,), n >= 1.
-    bound : what is to hold.
+    decisions : labelled decisions, drawn from the same distribution as future ones.
+    thresholds : the grid, fixed without knowledge of the labels (and scores), shape (n,), n >= 1.
+    bound : the required bound of the risk.
 
     Returns
     -------
@@ -335,9 +335,9 @@ def _tested(
     risk, low, high = item.interval(bound.confidence)
     if bound.union:
         risk, low, high = (float(accuracy_loss_bound(x, bound.decisions_per_answer)) for x in (risk, low, high))
-    half = bound.risk == "wrong-given-accepted" and allowed == 0.0  # a walk would bring half of it
+    half = bound.risk == "wrong-given-accepted" and allowed == 0.0  # a walk has half of delta
     needed = item.units_needed(bound.unit_level, bound.delta / 2.0 if half else allowed or bound.delta)
-    if needed is not None:  # what counts is a share of what is labelled
+    if needed is not None:  # only a share of the labelled units counts
         everything = decisions.n if bound.sampling == "independent" else decisions.n_answers
         needed = math.ceil(needed * everything / item.trials)
     return TestedThreshold(
@@ -375,7 +375,7 @@ def _evidence(decisions: Decisions, threshold: float, bound: Bound) -> _Evidence
 
 
 def _one_per_answer(answers: NDArray[np.int64], counted: BoolArray, seed: int) -> NDArray[np.intp]:
-    """One of the decisions that count, of each answer that has any: the first in an order fixed by the seed."""
+    """A counting decision of each answer that has any: the first in an order determined by the seed."""
     order = np.random.default_rng([0x74687265, seed]).permutation(answers.size)
     order = order[counted[order]]
     _, first = np.unique(answers[order], return_index=True)

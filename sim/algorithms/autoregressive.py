@@ -1,4 +1,4 @@
-"""Autoregressive decoding with the target model alone: the baseline of every speedup."""
+"""Autoregressive decoding with the target model, without speculation: the baseline of every speedup."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Beam search with a process reward model, and reward-guided speculative decoding with several beams.
 
-Sources: beam search as Snell et al. 2025 (arXiv:2408.03314) and SPECS, section 4.1 ("Baselines") use it: candidates of
-a step are generated side by side, a reward model scores each, the best go on. Multi-beam RSD is the baseline that SPECS
-makes of Liao et al. 2025 (arXiv:2501.19324): the draft's best candidate, or the target's where its reward is too low.
+Sources: beam search as in Snell et al. 2025 (arXiv:2408.03314) and SPECS, section 4.1 ("Baselines"): candidates of a
+step are generated concurrently, a reward model scores each, and the best are kept. Multi-beam RSD is the baseline of
+SPECS after Liao et al. 2025 (arXiv:2501.19324): the draft's best candidate, or the target's where its reward is low.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ __all__ = ["METHODS", "NOISE", "WIDTH", "beam_search", "rsd_beams", "surveyed_be
 
 
 def beam_search(root: Step, *, width: int, keep: int = 1, role: str = TARGET, noise: float = 0.0) -> Algorithm:
-    """Generate the answer to ``root``: candidates at every step, of which those with the best rewards go on.
+    """Generate the answer to ``root``: candidates at every step, of which those with the best rewards are continued.
 
-    A beam counts by the reward of its last step. One that has ended keeps its place as long as no others are better;
-    the search ends when all kept beams have. Steps are committed as soon as all beams share them.
+    A beam is ranked by the reward of its last step. A finished beam is kept until enough others are better; the search
+    ends when all kept beams are finished. Steps are committed as soon as all beams share them.
 
     Parameters
     ----------
     root : the prompt.
-    width : candidates after each beam, >= 1, generated side by side.
-    keep : beams that go on, >= 1.
-    role : who generates: ``target`` or ``draft``.
+    width : candidates after each beam, >= 1, generated concurrently.
+    keep : beams that are continued, >= 1.
+    role : model that generates: ``target`` or ``draft``.
     noise : standard deviation of noise on the rewards, >= 0.
 
     Raises
@@ -58,13 +58,13 @@ def _beam_search(root: Step, width: int, keep: int, role: str, noise: float) -> 
 
 
 def rsd_beams(root: Step, *, width: int, threshold: float, first: int = 0, noise: float = 0.0) -> Algorithm:
-    """Generate the answer to ``root``: the best of several drafts, or of as many target steps where it is not enough.
+    """Generate the answer to ``root``: the best of ``width`` drafts, or of ``width`` target steps if its reward is low.
 
     Parameters
     ----------
     root : the prompt.
-    width : candidates per position, >= 1, generated side by side.
-    threshold : least reward at which the best draft stands.
+    width : candidates per position, >= 1, generated concurrently.
+    threshold : least reward at which the best draft is accepted.
     first : steps at the beginning that the target writes, >= 0 (SPECS, Table 6: "start with large model").
     noise : standard deviation of noise on the rewards, >= 0.
 
@@ -94,10 +94,10 @@ def _rsd_beams(step: Step, width: int, threshold: float, first: int, noise: floa
 
 
 def surveyed_beams(root: Step, *, width: int) -> Algorithm:
-    """Measure what test-time scaling methods meet: at every position ``width`` candidates of both models, all scored.
+    """Record candidates for test-time scaling methods: at every position ``width`` of each model, all of them scored.
 
-    The target's best rewarded candidate stands. So what is known of a candidate is known after a text that is hardly
-    ever wrong, which is what decides how soon a method makes its first mistake.
+    The target's candidate with the highest reward is committed. So each candidate is measured after a prefix that is
+    rarely wrong, as it is before the first mistake of a method.
 
     Parameters
     ----------
@@ -113,12 +113,12 @@ def surveyed_beams(root: Step, *, width: int) -> Algorithm:
 
 
 WIDTH: Final = Knob(
-    name="width", kind="integer", default=4, low=1, high=64, help="candidates per step (after each beam), side by side"
+    name="width", kind="integer", default=4, low=1, high=64, help="concurrent candidates per step (after each beam)"
 )
 NOISE: Final = Knob(
     name="noise", kind="number", default=0.0, low=0.0, high=10.0, help="standard deviation of noise on the rewards"
 )
-_KEEP: Final = Knob(name="keep", kind="integer", default=1, low=1, high=16, help="beams that go on to the next step")
+_KEEP: Final = Knob(name="keep", kind="integer", default=1, low=1, high=16, help="beams that are continued")
 _THRESHOLD: Final = Knob(
     name="threshold", kind="number", default=0.7, low=0.0, high=1.0, help="least reward of the best draft, 0 to 1"
 )
@@ -145,12 +145,12 @@ def _beams_in_flight(*, width: int, keep: int, **knobs: KnobValue | None) -> int
 
 
 def _after_beams(*, width: int, keep: int, **knobs: KnobValue | None) -> int:
-    """Candidates of one position: so many after each of the beams that go on."""
+    """Candidates of one position: ``width`` after each of the ``keep`` beams."""
     return width * keep
 
 
 def width_in_flight(*, width: int, **knobs: KnobValue | None) -> int:
-    """Target sequences in flight of a method that generates ``width`` candidates side by side."""
+    """Target sequences in flight of a method that generates ``width`` candidates concurrently."""
     return width
 
 

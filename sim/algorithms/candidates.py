@@ -1,8 +1,8 @@
-"""What test-time scaling methods share: candidate steps after one prefix or several, their rewards, and drawing lots.
+"""Common parts of test-time scaling methods: candidate steps after one or several prefixes, rewards, random choices.
 
-All candidates of a position are generated side by side, then all are scored side by side: the step's time is that of
-the longest candidate and of the scoring. Where a likelihood is asked for, it comes first, so that the reward model, if
-it shares the target's engine, finds the text cached.
+All candidates of a position are generated concurrently, then all are scored concurrently: the step's time is that of
+the longest candidate and of the scoring. Likelihoods, where needed, are requested first: if the reward model shares the
+target's engine, the text is then in its cache.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _SMALLEST: Final = 2.0**-53
 
 
 class Candidate:
-    """One step that was tried, with what was said about it.
+    """A candidate step with its scores.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class Candidate:
     step : the step.
     scores : the operations that scored it; the first one is the reward model's.
     reward : in [0, 1]; noise, if there is any, included.
-    log_ratio : log of its probability under the target over that under the draft, nats; 0 if nobody asked.
+    log_ratio : log of its probability under the target over that under the draft, nats; 0 if not requested.
     """
 
     __slots__ = ("generate", "log_ratio", "reward", "scores", "step")
@@ -64,7 +64,7 @@ class Candidate:
         self.log_ratio = 0.0
 
     def become(self, outcome: Outcome) -> None:
-        """Say of its operations what became of it; ``COMMITTED`` for one that stands, whoever wrote it."""
+        """Set the outcome of the candidate's operations; ``COMMITTED`` for a committed step of either model."""
         stands = outcome is Outcome.COMMITTED
         accepted = Outcome.ACCEPTED if stands else outcome
         self.generate.outcome = accepted if not stands or self.generate.role == DRAFT else Outcome.COMMITTED
@@ -73,7 +73,7 @@ class Candidate:
 
 
 class Candidates:
-    """The candidates of one answer, and how far the answer is settled.
+    """The candidates of one answer, and its committed steps.
 
     Parameters
     ----------
@@ -89,19 +89,19 @@ class Candidates:
     def grow(
         self, prefixes: Sequence[Step], role: str, width: int, *, likelihood: bool = False
     ) -> Generator[Action, Any, list[Candidate]]:
-        """Generate ``width`` candidates with the model ``role`` after each prefix, and have all of them rewarded.
+        """Generate ``width`` candidates with the model ``role`` after each prefix, and request all their rewards.
 
-        ``likelihood`` asks for the log ratio, too.
+        With ``likelihood``, their log ratios are requested too.
         """
         places = [(prefix, i) for prefix in prefixes for i in range(width)]
         tried = [Generate(role, prefix, branch) for branch, (prefix, _) in enumerate(places)]
         yield from _together(tried)
-        found = [Candidate(generate) for generate in tried]
-        self._by_step.update((id(one.step), one) for one in found)
-        yield from self._rate(found, likelihood)
-        for one in found:
-            one.become(Outcome.DISCARDED)  # until it is known better
-        return found
+        candidates = [Candidate(generate) for generate in tried]
+        self._by_step.update((id(candidate.step), candidate) for candidate in candidates)
+        yield from self._rate(candidates, likelihood)
+        for candidate in candidates:
+            candidate.become(Outcome.DISCARDED)  # until `become` is called again
+        return candidates
 
     def settle(self, beams: Sequence[Step]) -> Generator[Action, Any, None]:
         """Commit the steps that all beams have in common, oldest first."""
@@ -113,25 +113,26 @@ class Candidates:
             self._by_step[id(steps[0])].become(Outcome.COMMITTED)
             yield Commit(steps[0])
 
-    def _rate(self, found: Sequence[Candidate], likelihood: bool) -> Asking:
+    def _rate(self, candidates: Sequence[Candidate], likelihood: bool) -> Asking:
         roles = (LIKELIHOOD, DRAFT_LIKELIHOOD) if likelihood else ()
-        asked = {
-            role: [Score(one.step, one.generate.branch, role) for one in found]
+        requests = {
+            role: [Score(candidate.step, candidate.generate.branch, role) for candidate in candidates]
             for role in (*roles, REWARD, *((RANDOM,) if self._noise > 0.0 else ()))
         }
-        yield from _together([score for scores in asked.values() for score in scores])
-        for i, one in enumerate(found):
-            one.scores = [asked[REWARD][i], *(scores[i] for role, scores in asked.items() if role != REWARD)]
-            one.reward = asked[REWARD][i].result
+        yield from _together([score for scores in requests.values() for score in scores])
+        for i, candidate in enumerate(candidates):
+            reward = requests[REWARD][i]
+            candidate.scores = [reward, *(scores[i] for role, scores in requests.items() if role != REWARD)]
+            candidate.reward = reward.result
             if likelihood:
-                one.log_ratio = asked[LIKELIHOOD][i].result - asked[DRAFT_LIKELIHOOD][i].result
+                candidate.log_ratio = requests[LIKELIHOOD][i].result - requests[DRAFT_LIKELIHOOD][i].result
             if self._noise > 0.0:
-                one.reward += self._noise * NormalDist().inv_cdf(max(asked[RANDOM][i].result, _SMALLEST))
+                candidate.reward += self._noise * NormalDist().inv_cdf(max(requests[RANDOM][i].result, _SMALLEST))
 
 
-def best(found: Sequence[Candidate]) -> Candidate:
-    """The candidate with the greatest reward, the first of equals."""
-    return max(found, key=lambda one: one.reward)
+def best(candidates: Sequence[Candidate]) -> Candidate:
+    """The candidate with the greatest reward, the first on a tie."""
+    return max(candidates, key=lambda candidate: candidate.reward)
 
 
 def soft_choice(scores: Sequence[float], lot: float) -> int:
@@ -152,17 +153,17 @@ def soft_choice(scores: Sequence[float], lot: float) -> int:
         rest -= weight
         if rest < 0.0:
             return i
-    return max(range(len(weights)), key=weights.__getitem__)  # rounding left nothing: the surest one
+    return max(range(len(weights)), key=weights.__getitem__)  # no index because of rounding: the largest weight
 
 
-def selection_lot(found: Sequence[Candidate]) -> Generator[Action, Any, float]:
+def selection_lot(candidates: Sequence[Candidate]) -> Generator[Action, Any, float]:
     """Draw the lot, uniform in [0, 1), that selects among the candidates of a position."""
-    return _lot(found[0].step, _SELECTION)
+    return _lot(candidates[0].step, _SELECTION)
 
 
-def switching_lot(found: Sequence[Candidate]) -> Generator[Action, Any, float]:
-    """Draw the lot that chooses who generates the next position."""
-    return _lot(found[0].step, _SWITCHING)
+def switching_lot(candidates: Sequence[Candidate]) -> Generator[Action, Any, float]:
+    """Draw the lot, uniform in [0, 1), that selects the model for the next position."""
+    return _lot(candidates[0].step, _SWITCHING)
 
 
 def _lot(at: Step, branch: int) -> Generator[Action, Any, float]:
@@ -175,13 +176,13 @@ def _lot(at: Step, branch: int) -> Generator[Action, Any, float]:
 
 def _path(first: Step, last: Step) -> list[Step]:
     """The steps after ``first`` up to ``last``, oldest first."""
-    found = []
+    steps = []
     step = last
     while step is not first:
-        found.append(step)
+        steps.append(step)
         assert step.parent is not None
         step = step.parent
-    return found[::-1]
+    return steps[::-1]
 
 
 def _together(operations: Sequence[Operation]) -> Generator[Action, Any, None]:

@@ -1,4 +1,4 @@
-"""How a method that compares two steps decides: which verifier, at which threshold, and when it asks a second one."""
+"""Verification of a draft step against the target's: the verifier, its threshold, and when a second one decides."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ VERIFIERS: Final = (JUDGE, GATE, CASCADE, EMBEDDING, EXACT, RANDOM)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """Who decides whether a draft step may stand for the target's."""
+    """The verifier that decides whether a draft step may replace the target's, with its threshold."""
 
     verifier: str = JUDGE
     """One of `VERIFIERS`."""
@@ -37,16 +37,16 @@ class Check:
 
     @property
     def first(self) -> tuple[str, float | None]:
-        """Who is asked first about a draft, and at which threshold."""
+        """The role that verifies a draft first, and its threshold."""
         return (GATE, None) if self.verifier == CASCADE else (self.verifier, self.threshold)
 
     def ask(self, candidate: Step, reference: Step, branch: int, tag: Any) -> Verify:
-        """Return the first question about a draft."""
+        """Return the first verification of a draft."""
         role, threshold = self.first
         return Verify(candidate, reference, branch, role, tag, threshold)
 
     def appeal(self, done: Verify) -> Verify | None:
-        """Return the question to ask next if the verdict ``done`` does not stand; ``None`` if it does."""
+        """Return the judge's verification if the gate was not confident in ``done``; ``None`` if its verdict stands."""
         if self.verifier != CASCADE or done.role != GATE or confidence(done) >= self.gamma:
             return None
         return Verify(done.candidate, done.reference, done.branch, JUDGE, done.tag, self.threshold)
@@ -68,7 +68,13 @@ def confidence(verify: Verify) -> float:
 JUDGED: Final = Check()
 
 CHECK_KNOBS: Final = (
-    Knob(name="verifier", kind="choice", default=JUDGE, choices=VERIFIERS, help="who compares draft and target step"),
+    Knob(
+        name="verifier",
+        kind="choice",
+        default=JUDGE,
+        choices=VERIFIERS,
+        help="verifier of a draft against the target's step",
+    ),
     Knob(
         name="threshold",
         kind="number",

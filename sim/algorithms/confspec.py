@@ -1,15 +1,15 @@
 """ConfSpec (Liu, Cao, He 2025): its asynchronous pipeline, Algorithm 1 as printed, draft trees (section 4.3).
 
 The paper runs a pipeline (Appendix B, "Asynchronous Execution"): the target starts a step as soon as its prefix is
-there, and drafts are checked as soon as both texts are. That is the schedule of Lookahead Reasoning with other checks
-and fallbacks, and is run by the same program.
+known, and a draft is checked as soon as both texts are. That is the schedule of Lookahead Reasoning with other checks
+and fallbacks, and uses the same generator.
 
 One iteration of Algorithm 1 drafts ``k1`` steps one after the other, has the target write the ``k1`` steps to compare
 them with in parallel, and then checks position by position until a rejection.
 
-A check asks the draft model first, and the judge where the draft model is not sure (Equation 4). With ``width`` > 1
-every node of the draft tree has that many children; the children of a node are checked in parallel, and the accepted
-one with the highest confidence is followed (Equation 5).
+A draft is checked by the draft model first, and by the judge where the draft model is not confident (Equation 4). With
+``width`` > 1 every node of the draft tree has that many children; the children of a node are checked in parallel, and
+the accepted child with the highest confidence is followed (Equation 5).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def confspec(root: Step, *, k1: int, width: int = 1, fallback: Fallback = "none"
     k1 : steps drafted per iteration, >= 1; as many target steps are in flight along one path.
     width : drafts per position, >= 1; target steps in flight grow as ``width ** k1``.
     fallback : what follows a rejection.
-    check : who decides; the paper's cascade by default.
+    check : the verifier and its threshold; the paper's cascade by default.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def confspec(root: Step, *, k1: int, width: int = 1, fallback: Fallback = "none"
 
 
 def _iterations(last: Step, k1: int, width: int, fallback: Fallback, check: Check) -> Algorithm:
-    attempt = 0  # 1 where the drafts of this position were rejected before: the others must not be the same again
+    attempt = 0  # 1 where the drafts of this position were rejected before: the new drafts must differ
     while not last.final:
         nodes = yield from _draft(last, k1, width, attempt)
         yield from _together([node.target for node in nodes])
@@ -161,7 +161,7 @@ def _check(node: _Node, check: Check) -> Generator[Action, Any, Generate | None]
 
 
 def _regenerate(node: _Node) -> Generator[Action, Any, Step]:
-    """A fresh step of the target; its branch tells it from the one that the drafts were compared with."""
+    """A new step of the target; its branch differs from that of the step that the drafts were compared with."""
     target = Generate(TARGET, node.prefix, node.target.branch + 1)
     yield target
     yield WAIT
@@ -188,7 +188,7 @@ def _in_flight(*, k1: int, width: int, **knobs: object) -> int:
 
 
 def _fallback(schedule: Schedule, fallback: Fallback | None) -> Fallback:
-    """As printed in Algorithm 1; in the pipeline the target's step is there before its draft is refused: reuse it."""
+    """As printed in Algorithm 1; in the pipeline the target's step exists before its draft is refused and is reused."""
     return fallback or ("none" if schedule == "algorithm-1" else "reuse")
 
 

@@ -1,7 +1,7 @@
-"""Methods that look at a draft step alone and keep it if it is good enough: SpecReason, RSD and SpecCoT.
+"""Methods that score a draft step without a target step to compare it with: SpecReason, RSD and SpecCoT.
 
-None of them compares with a step of the target, which writes a step only where no draft is good enough. So the target
-generates little, and a step that is fluent and wrong is found only if its grade says so. Sources: SpecReason is Pan et
+The target writes a step only where no draft has a sufficient score. So the target generates few tokens, and a fluent
+but wrong step is refused only if its score is low. Sources: SpecReason is Pan et
 al. 2025 (arXiv:2504.07891), RSD Liao et al. 2025 (arXiv:2501.19324), here on a single path, SpecCoT Shi et al. 2025
 (EMNLP Findings); the schedules are those that ConfSpec (Liu, Cao, He 2025) describes and compares in its section 5.1.
 """
@@ -37,13 +37,13 @@ Selector = Literal["grades", "choice"]
 
 
 def graded_drafts(root: Step, *, threshold: float, role: str = SCORER, first: int = 0) -> Algorithm:
-    """Generate the answer to ``root`` step by step: the draft's step if its score reaches ``threshold``, else another.
+    """Generate the answer to ``root`` step by step: the draft's if its score reaches ``threshold``, else the target's.
 
     Parameters
     ----------
     root : the prompt.
-    threshold : least score at which a draft stands, in the unit of ``role``.
-    role : who scores: ``scorer`` (0 to 9, SpecReason) or ``reward`` (0 to 1, RSD).
+    threshold : least score at which a draft is accepted, in the unit of ``role``.
+    role : the scoring model: ``scorer`` (0 to 9, SpecReason) or ``reward`` (0 to 1, RSD).
     first : steps at the beginning that the target writes itself, >= 0.
     """
     step = root
@@ -70,8 +70,8 @@ def best_of_drafts(root: Step, *, width: int, threshold: float, select: Selector
     ----------
     root : the prompt.
     width : drafts per position, >= 1, generated in parallel.
-    threshold : with ``grades``, least grade (0 to 9) at which the best draft stands.
-    select : ``grades`` has the target grade each draft and takes the best; ``choice`` shows it all of them at once.
+    threshold : with ``grades``, least grade (0 to 9) at which the best draft is accepted.
+    select : with ``grades`` the target grades each draft, and the best is taken; with ``choice`` it chooses one of all.
 
     Raises
     ------
@@ -94,7 +94,7 @@ def _best_of_drafts(step: Step, width: int, threshold: float, select: Selector) 
 
 
 def _graded(drafts: list[Generate], threshold: float) -> Generator[Action, Any, int | None]:
-    """Have every draft graded; return the first of the best if it is good enough."""
+    """Grade every draft; return the index of the best (the first on a tie) if its grade reaches ``threshold``."""
     scores = [Score(draft.result, draft.branch) for draft in drafts]
     yield from _together(scores)
     best = max(scores, key=lambda score: (score.result, -score.branch))
@@ -144,7 +144,7 @@ def _build_best(*, width: int, threshold: float, select: Selector) -> Callable[[
 _EXACT: Final = "the speedup for constant step times and independent acceptance"
 _MEASURED: Final = "step lengths, scores and truth of the drafts along recorded answers; engine timings"
 _GRADE: Final = Knob(
-    name="threshold", kind="number", default=7.0, low=0.0, high=9.0, help="least grade at which a draft stands, 0 to 9"
+    name="threshold", kind="number", default=7.0, low=0.0, high=9.0, help="least grade of an accepted draft, 0 to 9"
 )
 
 METHODS = (

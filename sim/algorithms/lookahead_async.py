@@ -21,10 +21,10 @@ def lookahead_async(root: Step, *, k1: int, width: int = 1, rules: Rules = PAPER
     Parameters
     ----------
     root : the prompt.
-    k1 : target steps in flight along one path, >= 1 (1 is autoregressive decoding that also drafts in vain).
+    k1 : target steps in flight along one path, >= 1 (1 is plain decoding with drafts that are never used).
     width : drafts per position, >= 1 (the paper's W); targets in flight grow as ``width ** depth``.
     rules : scheduling rules; `PAPER`, `RELEASED_CODE` or `EAGER`, or your own.
-    check : who decides about a draft, and how.
+    check : the verifier of drafts and its threshold.
 
     Raises
     ------

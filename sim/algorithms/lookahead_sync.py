@@ -35,7 +35,7 @@ __all__ = ["METHODS", "lookahead_sync"]
 class _Node:
     """A prefix of the cycle's draft tree, with its target step and the drafts that follow it."""
 
-    __slots__ = ("asked", "children", "drafts", "prefix", "target", "undecided", "verifies", "winner")
+    __slots__ = ("children", "drafts", "prefix", "target", "undecided", "verifies", "verifying", "winner")
 
     def __init__(self, prefix: Step) -> None:
         self.prefix = prefix
@@ -43,7 +43,7 @@ class _Node:
         self.drafts: list[Generate] = []
         self.children: dict[int, _Node] = {}
         self.verifies: list[Verify] = []
-        self.asked = False  # whether its drafts have been put before the verifier
+        self.verifying = False  # whether its drafts have been submitted to the verifier
         self.undecided = 0  # verdicts still missing
         self.winner: int | None = None
 
@@ -57,7 +57,7 @@ def lookahead_sync(root: Step, *, k1: int, width: int = 1, rules: Rules = PAPER,
     k1 : target steps in flight along one path, >= 1; a cycle drafts ``k1 - 1`` steps ahead.
     width : drafts per position, >= 1.
     rules : of these, ``reject_first``, ``reject_after_truncation`` and ``barrier`` apply.
-    check : who decides about a draft, and how.
+    check : the verifier of drafts and its threshold.
 
     Raises
     ------
@@ -125,7 +125,7 @@ def _verify(nodes: list[_Node], rules: Rules, check: Check) -> Generator[Action,
 
 
 def _ask(node: _Node, rules: Rules, check: Check) -> Generator[Action, Any, None]:
-    node.asked = True
+    node.verifying = True
     refuse = rules.refuses_unjudged(node.prefix.depth, node.prefix.truncated)
     for draft in node.drafts:
         if refuse:
@@ -150,9 +150,9 @@ def _record(node: _Node, verify: Verify) -> None:
 
 
 def _walk(node: _Node) -> list[Step] | None:
-    """Follow the accepted drafts from the root; ``None`` while the way is not yet known to its end."""
+    """Follow the accepted drafts from the root; ``None`` while the verdict on some position is missing."""
     steps: list[Step] = []
-    while node.asked and (node.winner is not None or not node.undecided):
+    while node.verifying and (node.winner is not None or not node.undecided):
         if node.winner is None:
             node.target.outcome = Outcome.COMMITTED
             return [*steps, node.target.result]
@@ -166,7 +166,7 @@ def _walk(node: _Node) -> list[Step] | None:
 
 
 def _settle(nodes: list[_Node]) -> list[Cancel]:
-    """Give every operation off the way its outcome; return the cancellations of those that still run."""
+    """Set the outcome of every operation that is not committed; return the cancellations of those still running."""
     cancels = []
     on_way: _Node | None = nodes[0]
     way = set()

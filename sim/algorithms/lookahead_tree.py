@@ -1,4 +1,4 @@
-"""The tree of asynchronous Lookahead Reasoning and the rules by which it grows, is decided and is committed.
+"""The tree of asynchronous Lookahead Reasoning and the rules by which nodes are added, decided and committed.
 
 The state is a tree of nodes, one per prefix. A node owns the target's step after its prefix and ``width`` drafts of
 that step. A finished draft opens a child; a node whose drafts are all refused opens a child after the target's own
@@ -15,7 +15,7 @@ from sim.operations import DRAFT, TARGET, Action, Cancel, Commit, Generate, Oper
 
 __all__ = ["Lookahead"]
 
-# Members of an enumeration are looked up slowly, and a simulation needs these millions of times.
+# Module constants: looking up members of an enumeration is slow, and a simulation does it millions of times.
 _DISCARDED: Final = Outcome.DISCARDED
 _REJECTED: Final = Outcome.REJECTED
 _ACCEPTED: Final = Outcome.ACCEPTED
@@ -24,10 +24,10 @@ _COMMITTED: Final = Outcome.COMMITTED
 
 
 class _Node:
-    """One prefix: the target's step after it, the drafts of that step, and what became of them.
+    """One prefix: the target's step after it, the drafts of that step, and the decision between them.
 
-    An operation's ``tag`` is the node that waits for it; a draft that has ended is tagged with the node that grew from
-    it. The tag goes when the operation no longer matters, so that no cycle of references keeps the node alive.
+    An operation's ``tag`` is the node that waits for it; the tag of a finished draft is the node opened after it. The
+    tag is removed when the operation no longer matters, so that no cycle of references keeps the node in memory.
     """
 
     __slots__ = (
@@ -51,8 +51,8 @@ class _Node:
     def __init__(self, prefix: Step, parent: _Node | None, drafted: bool = False, attempt: int = 0) -> None:
         self.prefix = prefix
         self.parent = parent  # the node before it, up to the root, which has none
-        self.drafted = drafted  # whether the prefix ends with a draft, which may yet be refused
-        self.attempt = attempt  # 1 where the drafts of this position were refused before: the new ones must differ
+        self.drafted = drafted  # whether the prefix ends with a draft that may still be refused
+        self.attempt = attempt  # 1 where the drafts of this position were refused before: the new drafts must differ
         self.target: Generate | None = None
         self.anew: Generate | None = None  # the step that the target writes after a rejection
         self.drafts: tuple[Generate, ...] = ()
@@ -62,20 +62,20 @@ class _Node:
         self.winner: Generate | None = None
         self.next_step: Step | None = None  # the step that follows the prefix
         self.next_node: _Node | None = None
-        self.waiting = False  # outside the window: something of it is yet to start
+        self.waiting = False  # outside the window: some of its requests have not started
         self.alive = True
 
 
 class Lookahead:
-    """The tree and its rules. Methods append to ``actions``, which whoever calls `on_done` yields and clears.
+    """The tree and its rules. Methods append to ``actions``; the caller of `on_done` yields them and clears the list.
 
     Parameters
     ----------
     root : the prompt.
-    window : levels of the tree that may work, >= 1.
+    window : levels of the tree that may have requests in flight, >= 1.
     width : drafts per position, >= 1.
-    rules : of the schedule.
-    check : who decides about a draft, and how.
+    rules : rules of the schedule.
+    check : the verifier of drafts and its threshold.
     """
 
     __slots__ = (
@@ -117,7 +117,7 @@ class Lookahead:
             self._open(self.root)
 
     def on_done(self, done: Operation) -> None:
-        """Take up what has ended."""
+        """Update the tree after an operation has ended."""
         node: _Node = done.tag
         if done.__class__ is Verify:
             self._on_verdict(node, done)
@@ -131,7 +131,7 @@ class Lookahead:
             self._advance()
 
     def _open(self, node: _Node) -> None:
-        """Start what the window lets a node start: its target step, and its drafts."""
+        """Start a node's target step and its drafts, as far as the window allows."""
         room = self.window - node.prefix.depth + self.root.prefix.depth if self.slides else self._room(node)
         if room <= 0:
             self._wait(node)
@@ -154,7 +154,7 @@ class Lookahead:
             self.actions += node.drafts
 
     def _room(self, node: _Node) -> int:
-        """Places of the window that the nodes before this one leave, where generated steps free theirs."""
+        """Free places of the window at this node, under rules where generated steps free their places."""
         distance = oldest = unfinished = 0
         before = node.parent
         while before is not None:
@@ -191,7 +191,7 @@ class Lookahead:
             self._reopen()
 
     def _close(self, node: _Node) -> None:
-        """The target's step is there: drafts that have not started by now never will."""
+        """Handle the end of the target's step: drafts that have not started by then are never started."""
         node.waiting = False
         if not node.drafts:
             self._decide(node, None)
@@ -207,7 +207,7 @@ class Lookahead:
         return not self.judges_all and self.rules.refuses_unjudged(prefix.depth, prefix.truncated)
 
     def _judge(self, node: _Node, draft: Generate) -> None:
-        """Put a draft before the verifier; both texts exist, and no sibling has been accepted."""
+        """Submit a draft to the verifier; both texts exist, and no sibling has been accepted."""
         if not self.judges_all and self._refuses(node):
             self._refuse(node, draft)
             return
@@ -243,7 +243,7 @@ class Lookahead:
         self._try(node)
 
     def _try(self, node: _Node) -> None:
-        """Decide about a node if what is still to come cannot change what follows it."""
+        """Decide about a node if no missing verdict can change the step that follows it."""
         if node.decided:
             return
         if node.refused == self.width:
@@ -263,7 +263,7 @@ class Lookahead:
             self._take_effect(node)
 
     def _take_effect(self, node: _Node) -> None:
-        """Follow the winner, or the target where all drafts are refused; abandon the rest."""
+        """Follow the winner, or the target's step where all drafts are refused; discard the other branches."""
         target, winner = node.target, node.winner
         if self.width > 1 or (winner is None and self.in_order):
             self._drop_siblings(node)
@@ -282,7 +282,7 @@ class Lookahead:
             self._open(node.next_node)
 
     def _commit_target(self, node: _Node, target: Generate) -> None:
-        """The target's own step is the correction, and drafting restarts after it at once."""
+        """Follow the target's step, which replaces the refused drafts; drafting restarts after it at once."""
         target.outcome = _COMMITTED
         node.next_step = step = target.result
         if not step.final:
@@ -290,7 +290,7 @@ class Lookahead:
             self._open(node.next_node)
 
     def _drop_siblings(self, node: _Node) -> None:
-        """Abandon what is undecided or has not won at a node, and the branches that hang on it."""
+        """Discard a node's drafts and verdicts other than the winner's, and the branches after these drafts."""
         winner = node.winner
         for draft in node.drafts:
             if draft is not winner:
@@ -303,13 +303,13 @@ class Lookahead:
                 self._discard(verify)
 
     def _prune(self, node: _Node, draft: Generate) -> None:
-        """Abandon what grew from a draft."""
+        """Discard the subtree after a draft."""
         if draft.tag is not None and draft.tag is not node:
             self._cut(draft.tag)
         draft.tag = None
 
     def _cut(self, top: _Node) -> None:
-        """Abandon a subtree. Even what was decided in it no longer counts for what it was."""
+        """Discard a subtree, decided nodes included."""
         stack = [top]
         while stack:
             node = stack.pop()
@@ -317,7 +317,7 @@ class Lookahead:
             for operation in (node.target, node.anew, *node.drafts, *node.verifies):
                 if operation is None:
                     continue
-                if operation.tag is not None and operation.tag is not node:  # a draft's: what grew from it
+                if operation.tag is not None and operation.tag is not node:  # the node after a draft
                     stack.append(operation.tag)
                 self._discard(operation)
             if node.next_node is not None:
@@ -330,7 +330,7 @@ class Lookahead:
             self.actions.append(Cancel(operation))
 
     def _advance(self) -> None:
-        """Commit what is known, in order; then start what the moved window lets in."""
+        """Commit the steps that are decided, in order; then start the requests that the moved window allows."""
         root = first = self.root
         while root.next_step is not None or self._is_known(root):
             if (step := root.next_step) is not None:
@@ -346,7 +346,7 @@ class Lookahead:
             self._reopen()
 
     def _is_known(self, root: _Node) -> bool:
-        """Whether it is known what follows the root; what is decided in order is decided here."""
+        """Whether the step after the root is known; under in-order rules the decision is made here."""
         if self.late_in_order and not root.decided:
             self._decide_in_order(root)
         if root.decided and root.next_step is None and root.next_node is None and root.anew is None:
@@ -369,7 +369,7 @@ class Lookahead:
                 self._open(node)
 
     def _end(self, root: _Node) -> None:
-        """Abandon what the last step leaves behind; or let it run on, as far as it hangs on this last event."""
+        """End the answer: cancel the requests still in flight, or under ``cancel_at_end=False`` let them run on."""
         self.ended = True
         _forget(root)
         if not self.rules.cancel_at_end:
@@ -377,9 +377,9 @@ class Lookahead:
 
 
 def _follow(node: _Node, winner: Generate) -> None:
-    """Go on after a draft; the target's step has served to judge it."""
+    """Follow a draft; the target's step has served to verify it."""
     winner.outcome = _ACCEPTED
-    node.target.outcome = _REFERENCE  # type: ignore[union-attr]  # there is one, or nothing could have been judged
+    node.target.outcome = _REFERENCE  # type: ignore[union-attr]  # the draft was judged against it
     node.next_step = winner.result
     node.next_node, winner.tag = winner.tag, None
 
@@ -389,8 +389,8 @@ def _judged_draft(node: _Node, verify: Verify) -> Generate:
 
 
 def _forget(node: _Node) -> None:
-    """Break the cycles of references through a node that is done."""
-    node.target.tag = None  # type: ignore[union-attr]  # a node that is done has one
+    """Break the cycles of references through a finished node."""
+    node.target.tag = None  # type: ignore[union-attr]  # a finished node has one
     for draft in node.drafts:
         draft.tag = None
     for verify in node.verifies:

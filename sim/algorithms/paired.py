@@ -2,9 +2,9 @@
 
 This is how the acceptance of Lookahead Reasoning is defined (Fu et al. 2025, section 4, "Evaluation Metrics"): the
 accepted draft, or else the target's step, joins the answer. The record of one such run is enough to replay the answer
-under any window k1, because with width 1 the committed text does not depend on the schedule. Asked for more, it also
-looks at more drafts of each position, and has every draft seen by other verifiers and scorers: then other methods can
-be replayed too. What scores say of a text that has gone wrong is seen where none stops it: in the draft's own answers.
+under any window k1, because with width 1 the committed text does not depend on the schedule. Optionally the run also
+generates more drafts of each position, and has every draft seen by other verifiers and scorers, to replay other methods
+too. Scores after wrong steps are recorded in answers of the draft model, where no verifier refuses a wrong step.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ __all__ = ["draft_trajectory", "paired_trajectory"]
 def paired_trajectory(
     root: Step, *, drafts: int = 1, verifiers: Sequence[str] = (), scorers: Sequence[str] = (), chooser: bool = False
 ) -> Algorithm:
-    """Generate the answer to ``root``, one position after the other, with draft and target side by side.
+    """Generate the answer to ``root``, one position after the other, with concurrent requests to draft and target.
 
     Parameters
     ----------
     root : the prompt.
-    drafts : drafts per position; the first one decides what is committed, the others are only looked at.
-    verifiers : other verifiers that see every draft, besides the judge.
+    drafts : drafts per position; the first is committed or refused, the others are only verified and scored.
+    verifiers : other verifiers that see every draft, in addition to the judge.
     scorers : roles that score every draft.
-    chooser : whether to have one of the drafts chosen, too.
+    chooser : whether a chooser selects one of the drafts, too.
     """
     step = root
     while not step.final:
@@ -67,7 +67,7 @@ def paired_trajectory(
 
 
 def draft_trajectory(root: Step, *, scorers: Sequence[str]) -> Algorithm:
-    """Let the draft answer ``root`` alone, and have each of its steps scored by ``scorers``, which decide nothing."""
+    """Generate the answer to ``root`` with the draft only; ``scorers`` score each step and do not change the answer."""
     step = root
     while not step.final:
         draft = Generate(DRAFT, step)
@@ -82,16 +82,16 @@ def draft_trajectory(root: Step, *, scorers: Sequence[str]) -> Algorithm:
 def _look(
     first: Generate, target: Generate, n_drafts: int, verifiers: Sequence[str], scorers: Sequence[str]
 ) -> Generator[Action, Any, tuple[Generate, ...]]:
-    """Look at the position from other sides; return its drafts. Nothing of it reaches the answer."""
+    """Record further drafts, verdicts and scores of a position, none of them committed; return its drafts."""
     more = [Generate(DRAFT, first.prefix, branch) for branch in range(1, n_drafts)]
     yield from _discarded(more)
     for draft in (first, *more):
-        asked = verifiers if draft is first else (JUDGE, *verifiers)
-        opinions: list[Operation] = [Verify(draft.result, target.result, draft.branch, role) for role in asked]
+        roles = verifiers if draft is first else (JUDGE, *verifiers)
+        opinions: list[Operation] = [Verify(draft.result, target.result, draft.branch, role) for role in roles]
         opinions += [Score(draft.result, draft.branch, role) for role in scorers]
-        alone = [opinion for opinion in opinions if opinion.role == EMBEDDING]
+        by_embedding = [opinion for opinion in opinions if opinion.role == EMBEDDING]
         yield from _discarded([opinion for opinion in opinions if opinion.role != EMBEDDING])
-        yield from _discarded(alone)  # it shares a processor with the others, and its own time is to be measured
+        yield from _discarded(by_embedding)  # after the others, which use the same processor
     return first, *more
 
 

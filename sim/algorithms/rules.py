@@ -13,12 +13,12 @@ from theory.errors import ParameterError
 __all__ = ["EAGER", "PAPER", "PRESETS", "RELEASED_CODE", "Fallback", "Rules", "check_counts"]
 
 _MOST_DRAFTS: Final = 1024
-"""Largest tree of drafts: the budget of no machine is larger, and its simulation grows with them."""
+"""Largest number of drafts in a tree: more than any machine can hold, and simulation time grows with it."""
 
 Fallback = Literal["none", "regenerate", "reuse"]
 """After a rejection: ``reuse`` commits the target's step that the drafts were compared with (LR); ``regenerate`` has
-the target write one anew (ConfSpec, section 4.2); ``none`` commits the accepted drafts alone and drafts the position
-once more, and has the target write a step only where none were accepted (ConfSpec, Algorithm 1)."""
+the target write a new one (ConfSpec, section 4.2); ``none`` commits only the accepted drafts and drafts the position
+once more, and has the target write a step only if no draft was accepted (ConfSpec, Algorithm 1)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,19 +39,19 @@ class Rules:
     late_draft: Literal["wait", "cancel", "in-order"] = "wait"
     """A draft that is unfinished when its target step has ended: wait for it (paper); cancel it and count it rejected
     at once; or, in order, only when its position is the root and no verdict is pending (released code). A draft that
-    waits for the window and has not started by then never will."""
+    waits for the window and has not started by then is never started."""
 
     restart: Literal["verdict", "in-order"] = "verdict"
-    """When a decision takes effect, that is, what hangs on refused drafts is cancelled and work starts after the
-    correction: at the verdict, or when the position is the root (released code)."""
+    """When a decision takes effect, that is, requests after refused drafts are cancelled and drafting restarts after
+    the target's step: at the verdict, or when the position is the root (released code)."""
 
     winner: Literal["first-verdict", "first-branch", "most-confident"] = "first-verdict"
-    """Which of several accepted drafts of a position is followed: the first to be accepted, at once; or, when the
-    verdicts on all have come, that of the lowest branch (released code) or the one that its verifier is most sure of
-    (ConfSpec, Equation 5)."""
+    """Which of several accepted drafts of a position is followed: the first to be accepted, at once; or, after the
+    verdicts on all drafts, that of the lowest branch (released code) or that with the highest confidence (ConfSpec,
+    Equation 5)."""
 
     fallback: Fallback = "reuse"
-    """What follows a position where all drafts are refused."""
+    """What is committed at a position where all drafts are refused; see `Fallback`."""
 
     reject_first: bool = False
     """Whether the first draft of an answer is rejected unjudged (released code)."""
@@ -98,10 +98,10 @@ RELEASED_CODE: Final = Rules(
     barrier=False,
 )
 EAGER: Final = replace(RELEASED_CODE, late_draft="cancel", restart="verdict", winner="first-verdict")
-"""The released code with every decision in effect as soon as it is known: ours, and faster where lengths vary."""
+"""The released code with every decision in effect at once: a variant of this project, faster where lengths vary."""
 
 PRESETS: Final[Mapping[str, Rules]] = MappingProxyType({"paper": PAPER, "released-code": RELEASED_CODE, "eager": EAGER})
-"""By the name that a knob has for them."""
+"""Rules by the value of the knob ``rules``."""
 
 
 def check_counts(k1: int, width: int) -> None:

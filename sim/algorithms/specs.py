@@ -50,11 +50,11 @@ def specs(
     Parameters
     ----------
     root : the prompt.
-    width : candidates per step, >= 1, generated side by side.
+    width : candidates per step, >= 1, generated concurrently.
     beta : weight of the reward in the score, nats per unit of reward, >= 0 (Equation 1).
-    tau : the draft takes over where some reward is above this.
+    tau : the draft generates the next step where some reward is above this.
     switch : see `Switch`.
-    start : who generates the first step; with ``retry`` it is the draft.
+    start : model that generates the first step; with ``retry`` it is the draft.
     share : ``random`` only: probability that the target generates a step after the first, in [0, 1].
     likelihood : whether the score of a drafted step has the log ratio of its probabilities (Equation 1).
     noise : standard deviation of noise on the rewards, >= 0.
@@ -73,24 +73,24 @@ def specs(
 
 
 class _Turn:
-    """Who generates next."""
+    """The rule that selects the model for the next step."""
 
     def __init__(self, switch: Switch, tau: float, share: float) -> None:
         self.switch = switch
         self._tau = tau
         self._share = share
 
-    def is_promising(self, found: Sequence[Candidate]) -> bool:
+    def is_promising(self, candidates: Sequence[Candidate]) -> bool:
         """Whether some reward is above tau."""
-        return best(found).reward > self._tau
+        return best(candidates).reward > self._tau
 
-    def after(self, role: str, found: Sequence[Candidate]) -> Generator[Action, Any, str]:
-        """Return who generates the step after these candidates of ``role``."""
+    def after(self, role: str, candidates: Sequence[Candidate]) -> Generator[Action, Any, str]:
+        """Return the role that generates the step after these candidates of ``role``."""
         if self.switch == "random":
-            return TARGET if (yield from switching_lot(found)) < self._share else DRAFT
+            return TARGET if (yield from switching_lot(candidates)) < self._share else DRAFT
         if self.switch == "never":
             return role
-        if self.switch == "retry" or self.is_promising(found):
+        if self.switch == "retry" or self.is_promising(candidates):
             return DRAFT
         return TARGET if self.switch == "both-ways" else role
 
@@ -98,15 +98,17 @@ class _Turn:
 def _specs(step: Step, role: str, width: int, beta: float, turn: _Turn, likelihood: bool, noise: float) -> Algorithm:
     tree = Candidates(step, noise)
     while not step.final:
-        found = yield from tree.grow([step], role, width, likelihood=likelihood and role == DRAFT)
-        if turn.switch == "retry" and not turn.is_promising(found):
-            for draft in found:
+        candidates = yield from tree.grow([step], role, width, likelihood=likelihood and role == DRAFT)
+        if turn.switch == "retry" and not turn.is_promising(candidates):
+            for draft in candidates:
                 draft.become(Outcome.REJECTED)
-            found = yield from tree.grow([step], TARGET, width)
-        lot = yield from selection_lot(found)
-        step = found[soft_choice([one.log_ratio + beta * one.reward for one in found], lot)].step
+            candidates = yield from tree.grow([step], TARGET, width)
+        lot = yield from selection_lot(candidates)
+        step = candidates[
+            soft_choice([candidate.log_ratio + beta * candidate.reward for candidate in candidates], lot)
+        ].step
         yield from tree.settle([step])
-        role = yield from turn.after(role, found)
+        role = yield from turn.after(role, candidates)
 
 
 def _build(**knobs: Any) -> Callable[[Step], Algorithm]:
@@ -116,7 +118,14 @@ def _build(**knobs: Any) -> Callable[[Step], Algorithm]:
 _KNOBS: Final = (
     WIDTH,
     Knob(name="beta", kind="number", default=20.0, low=0.0, high=1e6, help="weight of the reward in the score, nats"),
-    Knob(name="tau", kind="number", default=0.8, low=0.0, high=1.0, help="the draft takes over above this reward"),
+    Knob(
+        name="tau",
+        kind="number",
+        default=0.8,
+        low=0.0,
+        high=1.0,
+        help="reward above which the draft generates the next step",
+    ),
     Knob(
         name="switch",
         kind="choice",
@@ -124,7 +133,9 @@ _KNOBS: Final = (
         choices=get_args(Switch),
         help="when the generator changes: once (Algorithm 1), both-ways, retry (draft first), random, never",
     ),
-    Knob(name="start", kind="choice", default=TARGET, choices=(TARGET, DRAFT), help="who generates the first step"),
+    Knob(
+        name="start", kind="choice", default=TARGET, choices=(TARGET, DRAFT), help="model that generates the first step"
+    ),
     Knob(
         name="share",
         kind="number",
@@ -148,7 +159,7 @@ def _variant(name: str, title: str, where: str, **defaults: KnobValue) -> Method
         algorithm=_build,
         knobs=knobs,
         roles=(DRAFT, REWARD, LIKELIHOOD, DRAFT_LIKELIHOOD),
-        exact=f"{EXACT}; the law of the selected step on small alphabets",
+        exact=f"{EXACT}; the distribution of the selected step on small alphabets",
         measured=MEASURED,
         closed_form="theory.specs.beams.specs_speedup",
         in_flight=width_in_flight,

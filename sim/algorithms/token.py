@@ -1,7 +1,7 @@
-"""Token-level speculation as methods of their own: plain decoding, by an engine whose passes commit several tokens.
+"""Token-level speculation as methods: plain decoding by an engine whose passes commit several tokens.
 
-What a pass commits and costs is the engine's business (`sim.answers.token_passes`, `calibrate.engines`), so the
-generator is that of plain decoding; below a method of the step level the same speculation makes a hybrid.
+The engine determines the tokens and the time of a pass (`sim.answers.token_passes`, `calibrate.engines`), so the
+generator is that of plain decoding. Below a step-level method the same speculation makes a hybrid.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _SAME_TEXT = "the text is plain decoding's, token for token, with the same seed"
 
 
 def decoded(**knobs: KnobValue | None) -> Callable[[Step], Algorithm]:
-    """Return plain decoding; the knobs are the engine's to follow."""
+    """Return plain decoding; the knobs configure the engine."""
     return autoregressive
 
 
 def lookahead_tokens(*, ngram: int = 3, **knobs: KnobValue | None) -> int:
-    """Tokens that a pass of Lookahead Decoding commits at most: a whole n-gram but its first, and one more."""
+    """Most tokens that a pass of Lookahead Decoding commits: an n-gram without its first token, and one more."""
     return ngram
 
 
 def jacobi_tokens(*, window: int = 4, **knobs: KnobValue | None) -> int:
-    """Tokens that a pass of Jacobi decoding commits at most: a whole block, and one more."""
+    """Most tokens that a pass of Jacobi decoding commits: a whole block, and one more."""
     return window + 1
 
 

@@ -1,1 +1,1 @@
-"""What the models would say: answers that are drawn, or replayed from recordings."""
+"""Answers of the simulated models: drawn from distributions, or replayed from recordings."""

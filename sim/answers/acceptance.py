@@ -1,6 +1,6 @@
-"""Which drafts are accepted: sticky along an answer, different between problems, correlated between siblings.
+"""Acceptance of drafts: correlated along an answer and between siblings, with a rate that differs between problems.
 
-One model with four numbers. The draft of branch 0 at position d is accepted by a two-state Markov chain whose
+The model has four parameters. The draft of branch 0 at position d is accepted by a two-state Markov chain whose
 stationary probability is the problem's own ``alpha_i`` and whose lag-1 correlation is ``persistence``; ``alpha_i`` is
 beta-distributed over problems; siblings at a position share a beta-distributed latent probability, so that each has the
 same marginal as branch 0 and any two have correlation ``siblings`` (beta-binomial).
@@ -68,7 +68,7 @@ class Acceptance:
         return float(stream(seed, "acceptance/problem", index).beta(self.alpha * weight, (1.0 - self.alpha) * weight))
 
     def first(self, seed: int, index: int, n: int, block: int = 1) -> tuple[BoolArray, Array]:
-        """Draw whether branch 0's draft is accepted at each of ``n`` positions, and with what probability it was.
+        """Draw whether the draft of branch 0 is accepted at each of ``n`` positions; return the probabilities too.
 
         ``block`` answers share a stream.
         """
@@ -92,8 +92,8 @@ class Acceptance:
     ) -> BoolArray:
         """Draw whether branch ``branch`` >= 1 is accepted at each position, given branch 0.
 
-        Given its latent probability p ~ Beta, a position's siblings are independent; given branch 0's verdict the
-        latent one is Beta with that verdict counted in (Polya's urn), so branch 0 need not know its siblings.
+        Given its latent probability p ~ Beta, a position's siblings are independent; given the verdict of branch 0, p
+        is Beta with that verdict added as an observation (Polya's urn), so branch 0 is drawn without its siblings.
         """
         u = uniforms(seed, f"acceptance/branch/{branch}", index, first.size, block)
         if self.siblings == 0.0:

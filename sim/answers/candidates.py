@@ -1,4 +1,4 @@
-"""Replay of recorded candidates: what both models proposed at every position, under another way of choosing."""
+"""Replay of recorded candidates: the steps that both models proposed at every position, under another choice rule."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ __all__ = ["BeamAnswer"]
 class BeamAnswer:
     """Replay of the candidates that both models wrote at every position of one recorded answer.
 
-    The candidates of a position are those recorded, whatever was chosen before them, and the answer has as many steps
-    as the recorded one: which candidate is taken decides about lengths, rewards and truth, not about what follows.
+    The candidates of a position are the recorded ones, whichever candidates were chosen before, and the answer has as
+    many steps as the recorded one: the choice affects lengths, rewards and correctness, not the later candidates.
     """
 
     __slots__ = ("_index", "_n", "_seen", "_steps", "root", "trace")
@@ -45,34 +45,34 @@ class BeamAnswer:
 
     def _candidate(self, role: str, depth: int, branch: int) -> DraftTrace:
         position = self._steps[min(depth, self._n - 1)]
-        found = position.targets if role == TARGET else position.drafts
-        if branch >= len(found):
-            rule = f"must be at most {len(found)}: so many candidates per position and model are recorded"
+        listed = position.targets if role == TARGET else position.drafts
+        if branch >= len(listed):
+            rule = f"must be at most {len(listed)}, the recorded number of candidates per position and model"
             raise ParameterError("width", branch + 1, rule)
-        return found[branch]
+        return listed[branch]
 
     def generate(self, operation: Generate) -> Step:
         """Return the recorded candidate of this position, role and branch.
 
         Raises
         ------
-        ParameterError : so many candidates were not recorded.
+        ParameterError : that many candidates were not recorded.
         """
         prefix = operation.prefix
         depth = prefix.depth + 1
-        found = self._candidate(operation.role, depth, operation.branch)
+        recorded = self._candidate(operation.role, depth, operation.branch)
         last = depth >= self._n - 1
-        step = Step(prefix, operation.role, found.tokens, final=last, truncated=found.truncated)
-        if found.right is not None:
-            step.payload = facts_after(prefix, found.right)
+        step = Step(prefix, operation.role, recorded.tokens, final=last, truncated=recorded.truncated)
+        if recorded.right is not None:
+            step.payload = facts_after(prefix, recorded.right)
         return step
 
     def score(self, operation: Score) -> float:
-        """Return the recorded score of this candidate by the role, or a lot.
+        """Return the role's recorded score of this candidate; for the role `RANDOM` a uniform random number.
 
         Raises
         ------
-        ParameterError : the role was not asked.
+        ParameterError : no score of the role was recorded.
         """
         step, branch = operation.candidate, operation.branch
         if operation.role == RANDOM:
@@ -81,9 +81,9 @@ class BeamAnswer:
         return self._candidate(step.role, step.depth, branch).score(operation.role)
 
     def score_tokens(self, operation: Score | Choose) -> int:
-        """Return the prompt tokens that are new to who scores.
+        """Return the prompt tokens that are not in the cache of the scoring engine.
 
-        What the target wrote, or has just read for its likelihood, is in its cache; a likelihood is read in full.
+        Text that the target wrote, or has just read for its likelihood, is cached; a likelihood request reads it all.
         """
         if isinstance(operation, Choose):
             return self.trace.score_overhead + sum(step.n_tokens for step in operation.candidates)
@@ -96,12 +96,12 @@ class BeamAnswer:
 
     def verify(self, operation: Verify) -> Verdict:
         """Refuse: candidates are scored, not compared with a step of the target."""
-        raise ParameterError("verifier", operation.role, "has nothing to compare: candidates were recorded")
+        raise ParameterError("verifier", operation.role, "cannot compare steps: only candidates were recorded")
 
     def judge_tokens(self, operation: Verify) -> int:
         """Return 0: nothing is judged."""
         return 0
 
     def choose(self, operation: Choose) -> Selection:
-        """Refuse: which of them a chooser takes was not recorded."""
-        raise ParameterError("chooser", operation.role, "was not asked about these candidates")
+        """Refuse: the recording has no choice of a chooser among these candidates."""
+        raise ParameterError("chooser", operation.role, "has no recorded choice among these candidates")

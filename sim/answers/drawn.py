@@ -1,8 +1,8 @@
-"""Behaviours: what the models would say, apart from when they say it.
+"""Behaviours: the models' answers (lengths, verdicts, scores), independent of the times at which they are generated.
 
-A behaviour is a seeded stream of answers. Each answer replies to the questions of the virtual clock (how long is this
-step, is this draft accepted) from draws that are indexed by answer, depth, role and branch, never by time or order of
-calls: all schedules, widths and k1 meet the same answer (common random numbers), and replays are exact.
+A behaviour is a seeded stream of answers. The virtual clock queries each answer (length of a step, verdict on a draft);
+its values are random draws indexed by answer, depth, role and branch, never by time or order of calls: all schedules,
+widths and k1 use the same answers (common random numbers), and replays are exact.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ __all__ = ["Behaviour", "DrawnAnswer", "QualityAnswer", "SyntheticBehaviour", "T
 
 
 _SCORES: Final = np.array([NormalDist().inv_cdf((i + 0.5) / 1000) for i in range(1000)])
-"""Midpoints of a thousand quantiles: shares of a distribution to a thousandth."""
+"""Midpoints of 1000 quantiles: shares of a distribution are computed to 0.001."""
 
 _YES, _NO = Verdict(True, 1.0), Verdict(False, 0.0)
 _TOP = {SCORER: 9.0}
-"""Score of a step that passes, 1 for other roles: drawn answers know no grades, only what passes and what does not."""
+"""Score of an accepted step, 1 for other roles: drawn answers have no grades, only accepted and refused steps."""
 
 
 class Behaviour(Protocol):
@@ -62,19 +62,19 @@ class Behaviour(Protocol):
 
     @property
     def n_answers(self) -> int | None:
-        """How many different answers there are; ``None`` if endless."""
+        """Number of different answers; ``None`` if unlimited."""
         ...
 
     def answer(self, index: int) -> Answer:
-        """Return the ``index``-th answer, as speculation meets it."""
+        """Return the ``index``-th answer, for methods that speculate."""
         ...
 
     def baseline_answer(self, index: int) -> Answer:
-        """Return the answer of the target alone to the ``index``-th question."""
+        """Return the answer of plain decoding to the ``index``-th question."""
         ...
 
     def beam_answer(self, index: int) -> Answer:
-        """Return the ``index``-th answer, as methods meet it that choose among candidates of both models."""
+        """Return the ``index``-th answer, for methods that choose among candidates of both models."""
         ...
 
 
@@ -82,8 +82,8 @@ class Behaviour(Protocol):
 class SyntheticBehaviour:
     """Answers drawn from a model of lengths and acceptance.
 
-    Both models end their answer at the same position. The target alone writes the same target steps, so the baseline is
-    the same answer.
+    Both models end their answer at the same position. Plain decoding has the same target steps, so the baseline is the
+    same answer.
     """
 
     lengths: Lengths
@@ -99,7 +99,7 @@ class SyntheticBehaviour:
     """Length of the prompt, tokens, >= 0."""
 
     judge_overhead_tokens: int = 0
-    """Prompt tokens that a verifier reads besides the two steps themselves, >= 0."""
+    """Prompt tokens that a verifier reads in addition to the two steps, >= 0."""
 
     seed: int = 0
     """Seed of all streams, >= 0."""
@@ -108,7 +108,7 @@ class SyntheticBehaviour:
     """How often steps are wrong; ``None`` where only time is of interest."""
 
     block: int = 1
-    """Answers that share a stream of random numbers, >= 1: of many, they are drawn fast together and slowly alone."""
+    """Answers that share a stream of random numbers, >= 1: a large block is faster for many answers, slower for one."""
 
     def __post_init__(self) -> None:
         for name, least in (("prompt_tokens", 0), ("judge_overhead_tokens", 0), ("seed", 0), ("block", 1)):
@@ -118,11 +118,11 @@ class SyntheticBehaviour:
 
     @property
     def n_answers(self) -> None:
-        """Endless."""
+        """None: the number of answers is unlimited."""
         return None
 
     def judged_under(self, rules: Rules) -> SyntheticBehaviour:
-        """Return answers of which a schedule accepts as many drafts as ``acceptance`` says.
+        """Return answers of which a schedule with ``rules`` accepts the share of drafts given by ``acceptance``.
 
         A published acceptance rate counts all positions, those that a schedule refuses unjudged because the step before
         was cut among the refused ones (LR's scripts for Table 1 refuse them, too). So more of the judged drafts pass.
@@ -148,23 +148,23 @@ class SyntheticBehaviour:
         return _drawn(self, index)
 
     def baseline_answer(self, index: int) -> DrawnAnswer:
-        """Return the same answer: the target writes the same steps when it is alone."""
+        """Return the same answer: plain decoding writes the same target steps."""
         return self.answer(index)
 
     def beam_answer(self, index: int) -> DrawnAnswer:
-        """Return the same answer: what is drawn for a position does not depend on what was chosen before it."""
+        """Return the same answer: the draws of a position do not depend on the candidates chosen before it."""
         return self.answer(index)
 
 
 @lru_cache(maxsize=256)
 def _drawn(behaviour: SyntheticBehaviour, index: int) -> DrawnAnswer:
-    """An answer, drawn once for all who meet it: the configurations that are compared all meet the same."""
+    """An answer, cached: all configurations that are compared run on the same one."""
     quality = behaviour.quality
     return DrawnAnswer(behaviour, index) if quality is None else QualityAnswer(behaviour, index, quality)
 
 
 class DrawnAnswer:
-    """An answer of a `SyntheticBehaviour`; what nobody asks for is not drawn."""
+    """An answer of a `SyntheticBehaviour`; values are drawn when they are first needed."""
 
     __slots__ = (
         "_behaviour",
@@ -211,14 +211,14 @@ class DrawnAnswer:
         else:
             try:
                 n_tokens = self._drafts[operation.branch][depth]
-            except IndexError:  # not drawn yet: to look first would take longer
+            except IndexError:  # not drawn yet; cheaper than a check on every call
                 n_tokens = self._drawn_drafts(operation.branch)[depth]
         if n_tokens > self._limit:
             return Step(prefix, role, self._limit, depth == self._last, True)
         return Step(prefix, role, n_tokens, depth == self._last)
 
     def verify(self, operation: Verify) -> Verdict:
-        """Return the verdict drawn for this position and branch; acceptance is drawn as it is at the threshold."""
+        """Return the verdict drawn for this position and branch; acceptance does not depend on the threshold."""
         if operation.role == RANDOM:
             return _chance(self._behaviour.seed, self.index, operation)
         return _YES if self._passes(operation.candidate, operation.branch) else _NO
@@ -231,9 +231,9 @@ class DrawnAnswer:
             return self._verdicts[branch][candidate.depth]
 
     def score(self, operation: Score) -> float:
-        """Return the top score for a step that is drawn to be accepted, else 0; nothing is known of likelihoods.
+        """Return the top score for a step that is drawn to be accepted, else 0; 0 for likelihoods, which are not drawn.
 
-        Of several candidates that the target writes, each is drawn like a further draft of its position.
+        Each further candidate that the target writes at a position is drawn like a further draft of it.
         """
         role, branch = operation.role, operation.branch
         if role == RANDOM:
@@ -245,7 +245,7 @@ class DrawnAnswer:
         return _TOP.get(operation.role, 1.0) if self._passes(operation.candidate, operation.branch) else 0.0
 
     def choose(self, operation: Choose) -> Selection:
-        """Choose the first candidate that is drawn to be accepted, if any; they are in the order of their branches."""
+        """Choose the first candidate, in the order of branches, that is drawn to be accepted, if any."""
         passing = (i for i, step in enumerate(operation.candidates) if self._passes(step, i))
         return Selection(next(passing, None))
 
@@ -265,20 +265,20 @@ class DrawnAnswer:
         return self._drafts[branch]
 
     def _target_candidates(self, branch: int) -> tuple[list[int], list[bool]]:
-        """Lengths of one more target step at every position, and whether it passes; drafts have branches from 0 on."""
-        found = self._others.get(branch)
-        if found is None:
+        """Lengths of another target step at every position, and whether it is accepted; its draws use branch < 0."""
+        others = self._others.get(branch)
+        if others is None:
             lengths, as_draft = self._behaviour.lengths, -1 - branch
             scores = self._draft_scores(as_draft)
-            found = self._others[branch] = lengths.target.at(scores).tolist(), self.accepted(as_draft)
-        return found
+            others = self._others[branch] = lengths.target.at(scores).tolist(), self.accepted(as_draft)
+        return others
 
     def target_lengths(self) -> list[int]:
         """Return the lengths of the target's steps by position, tokens, before any limit."""
         return self._target
 
     def written_lengths(self) -> list[int]:
-        """Return the lengths of the target's steps by position, tokens, as they are cut."""
+        """Return the lengths of the target's steps by position, tokens, at most the limit."""
         return [min(length, self._limit) for length in self._target]
 
     def draft_lengths(self, branch: int = 0) -> list[int]:
@@ -307,7 +307,7 @@ class DrawnAnswer:
 
 
 class QualityAnswer(DrawnAnswer):
-    """An answer whose steps are right or wrong, and whose gate is sure or not."""
+    """An answer whose steps are right or wrong, with a gate that is confident about a verdict or not."""
 
     __slots__ = ("_drawn", "_quality")
 
@@ -317,7 +317,7 @@ class QualityAnswer(DrawnAnswer):
         self._drawn: dict[str, NDArray[np.float64]] = {}
 
     def generate(self, operation: Generate) -> Step:
-        """Return the step with its facts: what the verifier would refuse counts as wrong."""
+        """Return the step with its facts; a draft that the verifier would refuse counts as wrong."""
         step = super().generate(operation)
         if operation.role == TARGET:
             name = f"target/{operation.branch}" if operation.branch else "target"
@@ -348,7 +348,7 @@ class QualityAnswer(DrawnAnswer):
         return not (lost and self._below(f"corruption/{branch}", candidate.depth, self._quality.corruption))
 
     def _below(self, name: str, depth: int, share: float) -> bool:
-        """Whether what is drawn for a position lies below a share."""
+        """Whether the uniform number drawn for a position is below ``share``."""
         if share <= 0.0:
             return False
         drawn = self._drawn.get(name)

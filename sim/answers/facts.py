@@ -1,8 +1,8 @@
-"""The truth about a step, where it is known: whether it is right, and whether a wrong step stands before it.
+"""Facts of a step, where ground truth is known: whether it is right, and whether its prefix contains a wrong step.
 
-In simulation a step's ``payload`` holds its facts (real runs hold text there, and are graded afterwards). A wrong step
-that stands in the answer corrupts the context of all that follow: the answer will hardly come out right, and the draft
-and its verifier agree less often from there on.
+In simulation a step's ``payload`` holds its facts (in real runs it holds text, which is graded afterwards). A wrong
+committed step corrupts the context of all later steps: the answer is then rarely right, and the verifier accepts the
+draft's steps less often.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["Facts", "Quality", "facts_after", "is_corrupted"]
 
 
 class Facts:
-    """Whether a step is right, and whether the text up to its end holds a wrong step."""
+    """Whether a step is right, and whether the text up to its end contains a wrong step."""
 
     __slots__ = ("corrupted", "right")
 
@@ -36,7 +36,7 @@ _WRONG: Final = Facts(False, True)
 
 
 def is_corrupted(text: Step) -> bool:
-    """Whether a wrong step is known to stand in the text that ends with this step."""
+    """Whether the text that ends with this step is known to contain a wrong step."""
     return text.payload.__class__ is Facts and text.payload.corrupted
 
 
@@ -49,7 +49,7 @@ def facts_after(prefix: Step, right: bool) -> Facts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quality:
-    """How often steps are wrong, and how well verifiers see it, in a model of answers."""
+    """How often steps are wrong, and how often verifiers detect it, in a model of answers."""
 
     wrong_accepted: float = 0.0
     """Share of the accepted drafts that are wrong (false accepts), in [0, 1]."""
@@ -58,10 +58,10 @@ class Quality:
     """Share of the target's steps that are wrong, in [0, 1]."""
 
     corruption: float = 0.0
-    """Share of acceptance that is lost once a wrong step stands in the answer, in [0, 1]."""
+    """Share of acceptance that is lost after a wrong committed step, in [0, 1]."""
 
     escalation: float = 0.0
-    """Share of drafts on which the gate is not sure (ConfSpec's alpha), in [0, 1]."""
+    """Share of drafts on which the gate is not confident (ConfSpec's alpha), in [0, 1]."""
 
     gate_error: float = 0.0
     """Share of the gate's sure verdicts that differ from the judge's, in [0, 1]."""

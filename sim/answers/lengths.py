@@ -1,8 +1,8 @@
-"""How long steps are: marginal distributions, and their dependence between the two models and along an answer.
+"""Lengths of steps: marginal distributions, and their correlation between the two models and along an answer.
 
-Step lengths of draft and target are correlated (both find the same step hard), and so are consecutive steps. Both
-dependences are put on a latent Gaussian per position (a Gaussian copula), which for lognormal lengths is exactly the
-correlation of log lengths, and for empirical ones of their normal scores.
+Step lengths of draft and target are correlated (a step that is long for one model is often long for the other), and so
+are those of consecutive steps. Both correlations are those of a latent Gaussian per position (a Gaussian copula): for
+lognormal lengths exactly the correlation of log lengths, for empirical ones that of their normal scores.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class Marginal(Protocol):
         ...
 
     def whole(self, z: Array) -> Array:
-        """Return the same as floating-point numbers, which saves time."""
+        """Return the quantiles of `at` as floating-point numbers, without a conversion."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """Always the same count."""
+    """A distribution of one constant count."""
 
     n: int
     """The count, >= 1."""
@@ -168,7 +168,7 @@ class Lengths:
         return self._scores(seed, "lengths/target", index, n, block)
 
     def draft_scores(self, seed: int, index: int, target_scores: Array, branch: int, block: int = 1) -> Array:
-        """Draw the latent scores of branch ``branch``'s drafts, given the target's.
+        """Draw the latent scores of the drafts of branch ``branch``, given those of the target.
 
         Branches are independent given the target. The lag-1 correlation of drafts is ``lag1`` too.
         """
@@ -194,7 +194,7 @@ def _kept_scores(seed: int, name: str, number: int, n: int, block: int, lag1: fl
 
 
 def ar1_by_position(noise: Any, lag1: float) -> Array:
-    """Do as `ar1` to the noise of many answers, shape (steps, answers), in its place: the same operations in order."""
+    """Apply `ar1` in place to the noise of many answers, shape (steps, answers), by the same operations in order."""
     if lag1 != 0.0:
         noise[1:] *= math.sqrt(1.0 - lag1 * lag1)
         for d in range(1, len(noise)):

@@ -38,26 +38,27 @@ _CERTAIN = 9.0
 class TraceBehaviour:
     """Replay of recorded answers under other schedules, verifiers and thresholds.
 
-    Exact at width 1 for whatever reaches the answer under the recorded verifier: lengths and verdicts along the
-    committed trajectory are those recorded, for any k1. Approximate where a run goes where the recording did not:
+    Exact at width 1 for all that is committed under the recorded verifier: lengths and verdicts along the committed
+    trajectory are those recorded, for any k1. Approximate where a run leaves the recorded trajectory:
 
     - a draft or target step after another prefix is as long, and scored, as the recorded one of its position;
     - sync commits a target step unjudged at the end of a fully accepted cycle, and the released code refuses some
-      drafts unjudged: the positions after it are replayed as recorded after the draft's step;
+      drafts unjudged: the positions after it are replayed as they were recorded after the draft's step;
     - past the recorded end a draft is as long as the last recorded one and refused, and the target ends the answer;
-      where drafts stand on a score alone (``ends_alone``) it ends the answer, and is scored as the last recorded one;
-    - after a wrong step that the recording did not commit, drafts are refused, or accepted, as often as ``corruption``
-      says.
+      where a score decides about drafts without a target step (``ends_alone``), it ends the answer, and has the score
+      of the last recorded one;
+    - after a wrong step that the recording did not commit, drafts are refused, or accepted, with the probability
+      ``corruption``.
     """
 
     traces: tuple[AnswerTrace, ...]
     """The recorded answers; answer ``index`` is number ``index`` modulo their count."""
 
     corruption: float = 0.0
-    """Share of acceptance that is lost once a wrong step stands in the answer; if negative, of refusals: in [-1, 1]."""
+    """Share of acceptance lost after a wrong committed step; if negative, the share of refusals lost; in [-1, 1]."""
 
     ends_alone: bool = False
-    """Whether the draft can end an answer past its recorded end: no target's step says where it ends."""
+    """Whether a draft past the recorded end ends the answer: where no target step is generated, none can end it."""
 
     seed: None = field(default=None, init=False)
 
@@ -78,7 +79,7 @@ class TraceBehaviour:
         return TraceAnswer(self.traces[index % len(self.traces)], index, self.corruption, ends_alone=self.ends_alone)
 
     def baseline_answer(self, index: int) -> BaselineAnswer:
-        """Return the target's own answer recorded with it.
+        """Return the recorded answer of plain decoding to the same question.
 
         Raises
         ------
@@ -87,7 +88,7 @@ class TraceBehaviour:
         return BaselineAnswer(self.traces[index % len(self.traces)])
 
     def beam_answer(self, index: int) -> BeamAnswer:
-        """Return what was recorded of both models' candidates for a question: of ``index`` modulo those that have some.
+        """Return the recorded candidates of both models for question ``index`` modulo the questions with candidates.
 
         Raises
         ------
@@ -141,10 +142,10 @@ class TraceAnswer:
 
         Raises
         ------
-        ParameterError : the verifier's scores, or so many drafts of a position, were not recorded.
+        ParameterError : the verifier's scores, or that many drafts of a position, were not recorded.
         """
         candidate, role, threshold = operation.candidate, operation.role, operation.threshold
-        if role == RANDOM and candidate.depth < self._n:  # past the end even chance refuses, or nothing would end it
+        if role == RANDOM and candidate.depth < self._n:  # past the recorded end it refuses, so that the answer ends
             score = self._chance(f"chance/{operation.branch}", candidate.depth)
         elif (turned := self._turned(candidate, operation.branch)) is not None:
             return Verdict(turned, float(turned))
@@ -164,10 +165,10 @@ class TraceAnswer:
 
         Raises
         ------
-        ParameterError : it was not recorded; of the target's own steps none is, see `TraceBehaviour.beam_answer`.
+        ParameterError : it was not recorded; scores of target steps never are, see `TraceBehaviour.beam_answer`.
         """
         if operation.candidate.role == TARGET:
-            rule = "scores no step of the target: a method that chooses among candidates must be replayed on them"
+            rule = "has no scores of target steps: replay methods that choose among candidates on recorded candidates"
             raise ParameterError("replay", operation.role, rule)
         turned = self._turned(operation.candidate, operation.branch)
         if turned is not None:
@@ -203,7 +204,7 @@ class TraceAnswer:
         return self.trace.score_overhead + sum(step.n_tokens for step in steps)
 
     def _turned(self, candidate: Step, branch: int) -> bool | None:
-        """The verdict on a draft past the end, or where a corrupted context decides; None: it is as recorded."""
+        """The verdict on a draft past the recorded end, or changed by a corrupted context; None: as recorded."""
         depth = candidate.depth
         if depth >= self._n:
             return None if self._ends_alone else False
@@ -219,7 +220,7 @@ class TraceAnswer:
 
 
 class BaselineAnswer:
-    """Replay of the target's own answer to a recorded question."""
+    """Replay of the recorded answer of plain decoding."""
 
     __slots__ = ("_tokens", "root", "trace")
 
@@ -240,7 +241,7 @@ class BaselineAnswer:
         return list(self._tokens)
 
     def verify(self, operation: Verify) -> Verdict:
-        """Refuse: the target alone is never judged."""
+        """Refuse: plain decoding has no drafts to judge."""
         raise ParameterError("baseline", operation, "holds no drafts to judge")
 
     def judge_tokens(self, operation: Verify) -> int:
@@ -248,11 +249,11 @@ class BaselineAnswer:
         return 0
 
     def score(self, operation: Score) -> float:
-        """Refuse: the target alone is never scored."""
+        """Refuse: plain decoding has no drafts to score."""
         raise ParameterError("baseline", operation, "holds no drafts to score")
 
     def choose(self, operation: Choose) -> Selection:
-        """Refuse: the target alone has nothing to choose from."""
+        """Refuse: plain decoding has no drafts to choose from."""
         raise ParameterError("baseline", operation, "holds no drafts to choose from")
 
     def score_tokens(self, operation: Score | Choose) -> int:

@@ -1,11 +1,11 @@
 """Tokens per pass below the step level: how many passes of its engine a step takes with token-level speculation.
 
-A pass commits a random number of tokens. A `PassSource` says for each step what its passes commit, drawn (independent
+A pass commits a random number of tokens. A `PassSource` returns the tokens of each pass of a step: drawn (independent
 passes of a known distribution) or recorded (the passes of recorded requests of about that length); the last pass is
-cut where the step ends, as an engine cuts it at a stop string. `SpeculatedAnswer` puts this below any answer, so that
-every algorithm runs on it unchanged, and `sim.engines.batching.BatchEngine` plays the passes.
+cut where the step ends, as an engine cuts it at a stop string. `SpeculatedAnswer` adds the passes to any answer, so
+that every algorithm runs on it unchanged, and `sim.engines.batching.BatchEngine` simulates the passes.
 
-Draws are indexed by answer, role, depth and branch, never by time: all schedules meet the same passes.
+Draws are indexed by answer, role, depth and branch, never by time: all schedules use the same passes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["DrawnPasses", "PassSource", "PassedStep", "RecordedPasses", "Specula
 
 
 class PassedStep(Step):
-    """A step that says what each pass of its engine commits of it; its first token comes from the prefill."""
+    """A step with the tokens that each pass of its engine commits; its first token comes from the prefill."""
 
     __slots__ = ("passes",)
 
@@ -38,7 +38,7 @@ class PassedStep(Step):
 
 
 class PassSource(Protocol):
-    """Says what the passes of a step commit."""
+    """Source of the tokens that the passes of a step commit."""
 
     def passes(self, index: int, operation: Generate, n_tokens: int) -> tuple[int, ...]:
         """Return the tokens of each pass of a step of answer ``index``; they sum to ``n_tokens``, each at least 1."""
@@ -46,25 +46,25 @@ class PassSource(Protocol):
 
 
 def cut(passes: Iterable[int], n_tokens: int) -> tuple[int, ...]:
-    """Return as many passes as give ``n_tokens`` tokens, the last one cut where they are reached.
+    """Return the first passes that commit ``n_tokens`` tokens in all; the last one is cut to meet that number.
 
     >>> cut([3, 3, 3], 5), cut([3], 0)
     ((3, 2), ())
     """
-    found = []
+    result = []
     left = n_tokens
     for tokens in passes:
         if left <= 0:
             break
-        found.append(min(tokens, left))
+        result.append(min(tokens, left))
         left -= tokens
-    return tuple(found)
+    return tuple(result)
 
 
 _AMPLE, _MORE = 1.05, 24
-"""Passes that are drawn first / the mean number of passes, and besides."""
+"""Passes drawn in the first batch: this multiple of the mean number of passes, plus this many."""
 _KEPT = 10_000
-"""Steps whose passes a source remembers: all configurations that are compared meet the same steps."""
+"""Steps whose passes a source caches: all configurations that are compared use the same steps."""
 
 _Known = dict[tuple[int, str, int, int, int], tuple[int, ...]]
 
@@ -72,14 +72,14 @@ _Known = dict[tuple[int, str, int, int, int], tuple[int, ...]]
 def _drawn_once(
     known: _Known, draw: Callable[[int, Generate, int], tuple[int, ...]], index: int, operation: Generate, n_tokens: int
 ) -> tuple[int, ...]:
-    """What ``draw`` says of a step, kept for the next who asks."""
+    """The passes that ``draw`` returns for a step, cached."""
     key = index, operation.role, operation.branch, operation.prefix.depth, n_tokens
-    found = known.get(key)
-    if found is None:
+    passes = known.get(key)
+    if passes is None:
         if len(known) >= _KEPT:
             known.clear()
-        found = known[key] = draw(index, operation, n_tokens) if n_tokens > 0 else ()
-    return found
+        passes = known[key] = draw(index, operation, n_tokens) if n_tokens > 0 else ()
+    return passes
 
 
 def _generator(seed: int, index: int, operation: Generate) -> np.random.Generator:
@@ -116,7 +116,7 @@ class DrawnPasses:
         return _drawn_once(self._known, self._draw, index, operation, n_tokens)
 
     def _draw(self, index: int, operation: Generate, n_tokens: int) -> tuple[int, ...]:
-        # As many as reach the end of nearly every step; the same numbers and more where they do not.
+        # Enough passes for nearly every step; where they do not suffice, the same numbers are drawn again with more.
         for n in (min(int(_AMPLE * n_tokens / self._mean) + _MORE, n_tokens), n_tokens):
             tokens = np.searchsorted(self._edges, _generator(self.seed, index, operation).random(n), side="right") + 1
             ends = np.cumsum(tokens)
@@ -129,10 +129,10 @@ class DrawnPasses:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedPasses:
-    """Passes of recorded requests: a step is decoded as one of the recorded requests nearest to it in length was.
+    """Passes of recorded requests: a step takes the passes of a random one of the recorded requests nearest in length.
 
-    What a drafter gets right hangs together within a step, and short steps are other text than long ones. Where a
-    request is shorter than the step, one more is drawn for the rest.
+    Acceptance is correlated within a step, and short steps are other text than long ones. Where the request is shorter
+    than the step, another request is drawn for the rest.
 
     Raises
     ------
@@ -140,23 +140,23 @@ class RecordedPasses:
     """
 
     requests: tuple[tuple[int, tuple[int, ...]], ...]
-    """Per request: tokens that its passes had to give, and what each pass would have committed uncut."""
+    """Per request: its generated tokens, and the tokens that each pass committed before the last one was cut."""
 
     seed: int = 0
 
     neighbours: int = 12
-    """Requests to draw from, at least: those nearest in length, all that are equally near."""
+    """Least number of requests to draw from: the nearest in length, all that are equally near."""
 
     _sorted: list[tuple[int, tuple[int, ...]]] = field(init=False, repr=False, compare=False)
     _lengths: list[int] = field(init=False, repr=False, compare=False)
     _known: _Known = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        found = sorted(request for request in self.requests if request[0] > 0)
-        if not found or any(sum(passes) < n or min(passes) < 1 for n, passes in found):
-            raise ParameterError("requests", len(found), "must be recorded, each with passes that give its tokens")
-        object.__setattr__(self, "_sorted", found)
-        object.__setattr__(self, "_lengths", [n for n, _ in found])
+        ordered = sorted(request for request in self.requests if request[0] > 0)
+        if not ordered or any(sum(passes) < n or min(passes) < 1 for n, passes in ordered):
+            raise ParameterError("requests", len(ordered), "must be recorded, each with passes that commit its tokens")
+        object.__setattr__(self, "_sorted", ordered)
+        object.__setattr__(self, "_lengths", [n for n, _ in ordered])
 
     def passes(self, index: int, operation: Generate, n_tokens: int) -> tuple[int, ...]:
         """Return the tokens of each pass of a step."""
@@ -181,7 +181,7 @@ class RecordedPasses:
 
 
 class SpeculatedAnswer:
-    """Another answer, some roles of which decode with token-level speculation: same texts, other passes."""
+    """An answer in which some roles decode with token-level speculation: same text as ``inner``, fewer passes."""
 
     __slots__ = ("_index", "_inner", "_sources", "root")
 
@@ -192,7 +192,7 @@ class SpeculatedAnswer:
         self.root = inner.root
 
     def around(self, wrap: Callable[[Answer], Answer]) -> SpeculatedAnswer:
-        """Return the same passes below another answer that is made of the inner one."""
+        """Return the same passes for the answer that ``wrap`` makes of the inner one."""
         return SpeculatedAnswer(wrap(self._inner), self._sources, self._index)
 
     def generate(self, operation: Generate) -> Step:
@@ -224,5 +224,5 @@ class SpeculatedAnswer:
         return self._inner.score_tokens(operation)
 
     def __getattr__(self, name: str) -> Any:
-        """Whatever else the inner answer can say."""
+        """Return any other attribute of the inner answer."""
         return getattr(self._inner, name)

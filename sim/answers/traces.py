@@ -1,9 +1,9 @@
-"""What a real run leaves behind for replay: the lengths and verdicts along the committed trajectory of an answer.
+"""Records of a real run for replay: the lengths and verdicts along the committed trajectory of an answer.
 
 At each position of the committed answer both models generated a step after the same prefix; if the draft was accepted
-its step was committed, else the target's. That is all an algorithm of width 1 can meet on its way, whatever its k1: the
-schedule decides *when* something happens, the trajectory *what*. (Drafts after a prefix that turns out wrong are the
-exception; they cost time on the engines, but never reach the answer.)
+its step was committed, else the target's. An algorithm of width 1 needs nothing else, whatever its k1: the schedule
+determines *when* steps are generated, the trajectory *which* steps. (Drafts after a prefix that is later refused are
+the exception; they take time on the engines, but are never committed.)
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["AnswerTrace", "BeamStepTrace", "DraftTrace", "StepTrace"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftTrace:
-    """One draft of a position: the one that was judged, or another that was only looked at."""
+    """One draft of a position: the one that could be committed, or another that was only scored."""
 
     tokens: int
     """Its length, tokens, >= 0."""
@@ -38,7 +38,7 @@ class DraftTrace:
     """Whether it is right, by ground truth; ``None`` where there is none."""
 
     scores: Mapping[str, float] = field(default_factory=dict)
-    """Score by each verifier or scorer that was asked, by role, in the role's own unit."""
+    """Recorded scores by role of the verifier or scorer, in the role's own unit."""
 
     def __post_init__(self) -> None:
         _count("tokens", self.tokens)
@@ -51,7 +51,7 @@ class DraftTrace:
 
         Raises
         ------
-        ParameterError : the role was not asked.
+        ParameterError : no score of the role was recorded.
         """
         if role not in self.scores:
             known = ", ".join(sorted(self.scores)) or "none"
@@ -97,7 +97,7 @@ class StepTrace:
     """Whether the target's step is right."""
 
     scores: Mapping[str, float] = field(default_factory=dict)
-    """Score of the draft's step by each other verifier or scorer that was asked, by role."""
+    """Recorded scores of the draft's step by the role of each other verifier or scorer."""
 
     others: tuple[DraftTrace, ...] = ()
     """More drafts of this position, none of them committed: branches 1, 2, ..."""
@@ -113,11 +113,11 @@ class StepTrace:
 
         Raises
         ------
-        ParameterError : so many drafts were not recorded.
+        ParameterError : that many drafts were not recorded.
         """
         if branch > len(self.others):
             n = 1 + len(self.others)
-            raise ParameterError("width", branch + 1, f"must be at most {n}: so many drafts per position are recorded")
+            raise ParameterError("width", branch + 1, f"must be at most {n}, the recorded drafts per position")
         if branch:
             return self.others[branch - 1]
         scores = self.scores if self.judge_score is None else {**self.scores, JUDGE: self.judge_score}
@@ -159,17 +159,17 @@ class BeamStepTrace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerTrace:
-    """One recorded answer, and the target's own answer to the same question."""
+    """One recorded answer, and the answer of plain decoding to the same question."""
 
     prompt_tokens: int
     """Length of the prompt, tokens, >= 0."""
 
     steps: tuple[StepTrace, ...]
-    """Positions of the committed answer, in order; only the last is final. Empty where no draft was asked: then only
-    the target's own answer can be replayed."""
+    """Positions of the committed answer, in order; only the last is final. Empty where no draft was recorded: then
+    only plain decoding can be replayed."""
 
     baseline: tuple[int, ...] = ()
-    """Tokens of each step of an answer by the target alone; empty if none was recorded."""
+    """Tokens of each step of an answer by plain decoding; empty if none was recorded."""
 
     problem: str = ""
     """Name of the question."""

@@ -1,1 +1,1 @@
-"""How long it takes: engines in virtual time, and what their passes cost."""
+"""Engines in virtual time, and cost models of their passes."""

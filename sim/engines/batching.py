@@ -24,7 +24,7 @@ from theory.errors import ParameterError
 __all__ = ["RESTED_S", "BatchEngine"]
 
 RESTED_S = 0.004
-"""After so long without work an engine has rested, s: others have had its caches, and its first prompt takes longer."""
+"""Idle time after which an engine's caches hold other data, s: the next prompt then takes ``waking_s`` longer."""
 
 
 class _Job(Moment):
@@ -39,17 +39,17 @@ class _Job(Moment):
         self.n_prompt = n_prompt
         self.context = context + n_tokens / 2  # its mean over the request's life
         self.done = done
-        # A step that is decoded with token-level speculation says what its passes commit (`sim.answers.token_passes`).
+        # With token-level speculation: the tokens that each pass of the step commits (`sim.answers.token_passes`).
         self.passes = operation.passes
         self.n_iterations = n_tokens - 1 if self.passes is None else len(self.passes)
         self.state = _TRAVELLING
 
     def end(self) -> None:
         self.state = _OVER
-        self.operation.job = None  # else the two would keep each other in memory
+        self.operation.job = None  # breaks the reference cycle between job and operation
 
     def generated(self, n_left: int) -> int:
-        """Tokens that are there when ``n_left`` iterations are left; the first one is the prefill's."""
+        """Tokens generated when ``n_left`` iterations are left; the prefill gives the first."""
         n_done = self.n_iterations - n_left
         return 1 + (n_done if self.passes is None else sum(self.passes[:n_done]))
 
@@ -65,20 +65,20 @@ class BatchEngine:
     An iteration that has begun runs to its end with the batch it began with: arrivals wait for the boundary, and so
     does the departure of a cancelled request. Prefills run one at a time, before the next iteration, oldest first. A
     sequence counts with its mean context over its life, which makes its total time exact for costs linear in context.
-    An iteration gives a sequence one token, or what the passes of its step say.
+    An iteration commits one token per sequence, or with token-level speculation as many as the passes of its step list.
 
     Parameters
     ----------
     cost : seconds per iteration, prefill and request.
-    device : the processor it shares with others; its own if None.
-    beside : its time while a neighbour of the device works / while none does, finite and > 0, [-].
-    waking_s : what the prefill with which it begins after a rest of `RESTED_S` takes more than others, s.
-    shared_s : what a prefill takes less while sequences decode, where one pass does both, s.
+    device : the processor that the engine shares with other engines; its own if None.
+    beside : time of its work while a neighbour of the device works / while none does, finite and > 0, [-].
+    waking_s : additional time of the first prefill after `RESTED_S` without work, s.
+    shared_s : time that a prefill saves while sequences decode, where one pass does both, s.
     max_batch : sequences that it decodes at once, >= 1; more requests wait, first come, first served. May be infinite.
 
     Attributes
     ----------
-    speed : work per second, as a share of what it does alone.
+    speed : speed / speed while no other engine works on its device or a neighbour, > 0, [-].
     busy_s : seconds in which it has used its processor since it was attached.
     """
 
@@ -129,17 +129,17 @@ class BatchEngine:
         self.busy_s = 0.0
 
     def __getstate__(self) -> dict[str, object]:
-        """Pickle what the engine is, not what it is doing."""
+        """Pickle the parameters, without the requests in flight."""
         return {name: getattr(self, name) for name in ("cost", "device", "beside", "waking_s", "shared_s", "max_batch")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore what the engine is, idle."""
+        """Restore the parameters; the engine is idle."""
         for name, value in state.items():
             setattr(self, name, value)
         self._reset()
 
     def attach(self, env: Environment) -> None:
-        """Forget the past and live in ``env`` from now on."""
+        """Drop all requests and run in the environment ``env`` from now on."""
         self._env = env
         self._reset()
         self._settled = env.now
@@ -156,7 +156,7 @@ class BatchEngine:
     def seconds_alone(
         self, n_tokens: int, n_prompt: int, context: int, passes: tuple[int, ...] | None, *, rested: bool
     ) -> float:
-        """Return what a request takes from its arrival on if nothing else runs; ``rested``: after `RESTED_S`, s."""
+        """Return the seconds from arrival to end of a request if nothing else runs; ``rested``: after `RESTED_S`."""
         n_iterations = n_tokens - 1 if passes is None else len(passes)
         seconds = self.cost.prefill(n_prompt) + (self.waking_s if rested else 0.0)
         if n_iterations <= 0:
@@ -171,7 +171,7 @@ class BatchEngine:
         job = operation.job = _Job(operation, n_tokens, n_prompt, context, done)
         if self._request_s > 0.0:
             job.callbacks, env = self._arriving, self._env
-            # `env.schedule` written out, here and below: simulations call it millions of times.
+            # `env.schedule` is inlined, here and below: simulations call it millions of times.
             heappush(env._queue, (env._now + self._request_s, NORMAL, next(env._eid), job))  # type: ignore[misc]
         else:
             self._arrive(job)
@@ -250,13 +250,13 @@ class BatchEngine:
             self.plan()
 
     def _admits(self, job: _Job) -> bool:
-        """Queue a request, or begin with it; and say whether that changes what comes next."""
+        """Queue a request or start its prefill; return whether the next event of the engine has changed."""
         if job.operation.cancelled:
             return False
         job.state = _QUEUED
         self._queue.append(job)
         if self._prefill is not None or len(self._queue) > 1:
-            return False  # what comes next looks at the queue anyway
+            return False  # the event that is already scheduled reads the queue
         self.settle()
         if self._batch == 0:
             self._start_prefill()
@@ -285,7 +285,7 @@ class BatchEngine:
         self._go_on()
 
     def _go_on(self) -> None:
-        """Do what is due, and what then is due at once if nothing else is: the environment would come back here."""
+        """Process this event, and each next one that the environment would send here at the same time."""
         finished = self._change()
         while not finished and self._is_due():
             finished = self._change()
@@ -295,14 +295,14 @@ class BatchEngine:
                 job.done(job.operation)
 
     def _is_due(self) -> bool:
-        """Whether a prefill that takes no time is the only thing left to happen now."""
+        """Whether a prefill that takes no time is the only event left at the current time."""
         if self._prefill is None or self._prefill_left > 0.0:
             return False
         queue = self._env._queue
         return not queue or queue[0][0] > self._settled  # settled just now
 
     def _change(self) -> Sequence[_Job]:
-        """End the prefill or the iteration that is over, start what follows, and return the requests that ended."""
+        """End the current prefill or iteration, start the next, and return the requests that ended."""
         job, self._prefill = self._prefill, None
         finished = self._end_iteration() if job is None else self._end_prefill(job)
         if self._queue and self._batch < self.max_batch:

@@ -1,4 +1,4 @@
-"""What a forward pass costs: seconds per iteration of a continuous-batching engine, per prefill, and per request."""
+"""Cost models: seconds per iteration of a continuous-batching engine, per prefill, and per request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["LinearCost", "TableCost"]
 
 
 class _Requests(ABC):
-    """What a request costs, given the costs of an iteration and of a prefill."""
+    """Time of a request, given the times of an iteration and of a prefill."""
 
     __slots__ = ()
     prefill_s: float
@@ -31,7 +31,7 @@ class _Requests(ABC):
         return self.prefill_s + self.prefill_token_s * n_tokens
 
     def alone(self, n_tokens: int, n_prompt: int, context: float) -> float:
-        """Seconds of a request that has the engine to itself: ``n_tokens`` generated after ``n_prompt`` new ones."""
+        """Seconds of a request at concurrency 1: ``n_tokens`` generated after ``n_prompt`` uncached prompt tokens."""
         n_iterations = max(n_tokens - 1, 0)
         return self.request_s + self.prefill(n_prompt) + n_iterations * self.iteration(1, context + n_tokens / 2)
 
@@ -78,11 +78,11 @@ class LinearCost(_Requests):
 class TableCost(_Requests):
     """Iteration times interpolated between measured batch sizes, linear in the context.
 
-    One decode iteration takes ``interp(batch) + context_s * context`` seconds. Beyond the largest measured batch it
-    goes on with the least-squares slope of the sizes from half of it on (of the last two at least), where that rises:
-    of two neighbouring sizes alone, noise could double the time of twice the largest batch. A prefill of ``n`` tokens
-    takes ``prefill_s + prefill_token_s * n``, and from each bend on more for each token: a short prompt costs hardly
-    less than none, a long one much of its attention. Requests as in `LinearCost`.
+    One decode iteration takes ``interp(batch) + context_s * context`` seconds. Beyond the largest measured batch the
+    least-squares slope of the sizes from half of it on (at least the last two) is extrapolated, if it is positive: with
+    the slope of the last two sizes, noise could double the time of twice the largest batch. A prefill of ``n`` tokens
+    takes ``prefill_s + prefill_token_s * n``, plus for each bend a time per token beyond it: the time of a short prompt
+    hardly depends on its length, that of a long one grows with its attention. Requests as in `LinearCost`.
     """
 
     batches: tuple[int, ...]
@@ -101,7 +101,7 @@ class TableCost(_Requests):
     """Prefill, s per uncached prompt token."""
 
     bends: tuple[tuple[float, float], ...] = ()
-    """Tokens from which on, and what each token beyond them takes more, s >= 0."""
+    """Pairs: a number of tokens, and the additional time of each token beyond it, s >= 0."""
 
     request_s: float = 0.0
     """Latency of a request outside the engine, s."""
@@ -152,10 +152,12 @@ class TableCost(_Requests):
 
 @dataclass(frozen=True, slots=True)
 class PacedCost:
-    """What a model costs on an engine that takes a multiple of its time, [-]; requests outside of it take the same."""
+    """Costs of a model multiplied by a factor; the latency of a request outside the engine stays."""
 
     inner: Cost
+
     pace: float
+    """Time of an iteration or prefill / time by ``inner``, [-]."""
 
     @property
     def request_s(self) -> float:

@@ -8,7 +8,7 @@ __all__ = ["Device"]
 
 
 class _Sharing(Protocol):
-    """What a device needs to know of an engine, and to do with it; see `sim.engines.batching.BatchEngine`."""
+    """The part of an engine that a device uses; see `sim.engines.batching.BatchEngine`."""
 
     beside: float
     speed: float
@@ -35,8 +35,8 @@ class Device:
 
     Attributes
     ----------
-    n_busy : engines that use it now; told only where it matters to somebody.
-    concerned : devices whose speeds differ with that: this one if it is shared, and neighbours that it slows down.
+    n_busy : engines that use it now; counted only where ``concerned`` is not empty.
+    concerned : devices whose speeds depend on ``n_busy``: this one if it is shared, and neighbours that it slows down.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Device:
         self.concerned: list[Device] = []
 
     def add(self, engine: _Sharing) -> None:
-        """Let ``engine`` run here."""
+        """Add an engine that runs on this device."""
         self._engines.append(engine)
         self._find_concerned()
 
@@ -64,21 +64,21 @@ class Device:
             ]
 
     def rebalance(self, changed: _Sharing) -> None:
-        """Set the speeds of all whom it concerns that ``changed``, settled, has started or stopped working."""
+        """Update the speeds of all engines that depend on whether ``changed`` works; it has been settled before."""
         self.n_busy += 1 if changed.busy else -1
         for device in self.concerned:
             device._set_speeds(changed)
 
     def _set_speeds(self, changed: _Sharing) -> None:
         share = 1.0 / max(self.n_busy, 1)
-        beside = False
+        slowed = False
         for device in self._neighbours:
-            beside = beside or device.n_busy > 0
+            slowed = slowed or device.n_busy > 0
         for engine in self._engines:
-            speed = share / engine.beside if beside else share
+            speed = share / engine.beside if slowed else share
             if speed == engine.speed:
                 continue
-            if engine is changed:  # it plans after this
+            if engine is changed:  # it schedules its next event after this call
                 engine.speed = speed
             else:
                 engine.settle()

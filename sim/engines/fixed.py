@@ -1,4 +1,4 @@
-"""The papers' engine: a request's time does not depend on its neighbours."""
+"""The papers' engine: a request's time does not depend on other requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["FixedEngine", "PerToken"]
 
 @dataclass(frozen=True, slots=True)
 class PerToken:
-    """Seconds of a request that grow with its generated tokens alone: what the fast engine can run.
+    """Seconds of a request as a linear function of its generated tokens: the costs that `sim.fast` supports.
 
     Raises
     ------
@@ -44,7 +44,7 @@ class PerToken:
 
 
 class FixedEngine:
-    """A request takes the time that ``seconds(n_tokens, n_prompt, context)`` says, whatever else runs.
+    """A request takes ``seconds(n_tokens, n_prompt, context)``, whatever else runs.
 
     ``seconds`` may also be a number: every request takes that long (the papers' constant step time).
 
@@ -61,21 +61,21 @@ class FixedEngine:
 
     @property
     def by_tokens(self) -> PerToken | None:
-        """Its seconds where nothing but the generated tokens counts, else None."""
+        """Seconds of a request where they depend on its generated tokens only, else None."""
         if self._seconds is None:
             return PerToken(0.0, self._constant)
         return self._seconds if isinstance(self._seconds, PerToken) else None
 
     def __getstate__(self) -> tuple[object, float]:
-        """Pickle what the engine is, not what it is doing."""
+        """Pickle the parameters, without the requests in flight."""
         return self._seconds, self._constant
 
     def __setstate__(self, state: tuple[Any, float]) -> None:
-        """Restore what the engine is."""
+        """Restore the parameters."""
         self._seconds, self._constant = state
 
     def attach(self, env: Environment) -> None:
-        """Live in ``env`` from now on."""
+        """Run in the environment ``env`` from now on."""
         self._env = env
 
     def submit(self, operation: Operation, n_tokens: int, n_prompt: int, context: int, done: Done) -> None:
@@ -85,15 +85,15 @@ class FixedEngine:
             done(operation)
             return
         operation.job = (n_tokens, seconds)
-        env = self._env  # what follows is its `schedule`, without a call
+        env = self._env  # the next line is `env.schedule`, inlined
         heappush(env._queue, (env._now + seconds, NORMAL, next(env._eid), _Expiry(operation, done)))  # type: ignore[misc]
 
     def seconds(self, n_tokens: int, n_prompt: int, context: int) -> float:
-        """Return what a request takes, s."""
+        """Return the time of a request, s."""
         return self._constant if self._seconds is None else self._seconds(n_tokens, n_prompt, context)
 
     def cancel(self, operation: Operation) -> None:
-        """Say how far it came; its timeout runs on and is ignored."""
+        """Store how many tokens the request has generated; the event of its end stays scheduled and is ignored."""
         n_tokens, seconds = operation.job
         operation.n_generated = int(n_tokens * (self._env.now - operation.started) / seconds)
 

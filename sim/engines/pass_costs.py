@@ -1,8 +1,8 @@
-"""What a pass of an engine with token-level speculation costs: rows, drafting, and whatever a plain pass costs too.
+"""Time of a pass of an engine with token-level speculation: that of a plain pass, of additional rows, and of drafting.
 
-A pass computes several rows per sequence (the last token and its drafted ones, or the branches of a lookahead). How
-many differs from pass to pass, so that the mean cost of a pass is taken over the distribution of a sequence's rows.
-Engines that pad compute as many rows for each sequence of a batch as its neediest asks for: the largest decides.
+A pass computes several rows per sequence (the last token and its drafted ones, or the branches of a lookahead). Their
+number differs from pass to pass, so the mean time of a pass is taken over the distribution of a sequence's rows.
+Engines that pad compute as many rows for each sequence of a batch as the sequence with the most rows needs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class PassSeconds(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RowsAsBatch:
-    """Rows cost what as many sequences cost: the assumption where wide passes were not measured."""
+    """n rows take as long as n sequences: the assumption where passes of several rows were not measured."""
 
     plain: Cost
 
@@ -41,7 +41,7 @@ class RowsAsBatch:
 class PassTable:
     """Measured passes: one cost for each number of rows, interpolated between them.
 
-    Beyond the largest measured number of rows the last slope goes on where it rises.
+    Beyond the largest measured number of rows the last segment is extrapolated if it rises, else the last time is kept.
 
     Raises
     ------
@@ -49,7 +49,7 @@ class PassTable:
     """
 
     by_rows: Mapping[int, Cost]
-    """Rows per sequence to the cost of an iteration with so many; 1 is plain decoding."""
+    """Rows per sequence to the cost of an iteration with that many; 1 is plain decoding."""
 
     _rows: tuple[int, ...] = field(init=False, repr=False, compare=False)
 
@@ -68,8 +68,8 @@ class PassTable:
             return high
         left = known[right - 1]
         low = self.by_rows[left].iteration(batch, context)
-        found = low + (high - low) * (rows - left) / (known[right] - left)
-        return max(found, high) if rows > known[-1] else found
+        seconds = low + (high - low) * (rows - left) / (known[right] - left)
+        return max(seconds, high) if rows > known[-1] else seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,16 +83,16 @@ class PassCost:
     """Its passes by rows."""
 
     rows: Mapping[int, float]
-    """Rows of a sequence in a pass to the share of passes that have so many, [-]; the shares sum to 1."""
+    """Rows of a sequence in a pass to the share of passes with that many, [-]; the shares sum to 1."""
 
     factor: float = 1.0
-    """Measured time of the method's passes, drafting left out / what ``wide`` says, [-]."""
+    """Measured time of the method's passes without drafting / time by ``wide``, [-]."""
 
     draft_s: float = 0.0
     """Seconds of drafting in a pass with one sequence."""
 
     drafter: Cost | None = None
-    """The draft model: drafting for a batch costs as its iterations do. None: every sequence costs the same again."""
+    """The draft model: drafting time grows with the batch as its iterations do. None: in proportion to the batch."""
 
     prefill_factor: float = 1.0
     """Time of a prefill with the method / without, [-]: a draft model reads the prompt too."""
@@ -101,10 +101,10 @@ class PassCost:
     """Latency of a request outside the engine, s."""
 
     padded: bool = True
-    """Whether a batch computes as many rows for each sequence as its neediest asks for; else each its own."""
+    """Whether each sequence of a batch computes as many rows as the one with the most; if not, its own number."""
 
     per: float = 1.0
-    """Tokens that an iteration stands for: 1 where passes are played one by one, their mean where they are not."""
+    """Tokens per simulated iteration: 1 where passes are simulated one by one, else the mean tokens of a pass."""
 
     _known: dict[int, tuple[float, float]] = field(init=False, repr=False, compare=False)
 
@@ -116,7 +116,7 @@ class PassCost:
     def iteration(self, batch: int, context: float) -> float:
         """Return the mean seconds of a pass, drafting included."""
         known = self._known.get(batch)
-        if known is None:  # costs are linear in the context: two points say all
+        if known is None:  # costs are linear in the context: two points determine them
             zero, one = self._pass(batch, 0.0), self._pass(batch, 1024.0)
             known = self._known[batch] = zero, (one - zero) / 1024.0
         return known[0] + known[1] * context

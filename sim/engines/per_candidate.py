@@ -1,4 +1,4 @@
-"""A choice that is made by one request per candidate: models that grade a step, but cannot compare several at once."""
+"""A choice made by one request per candidate, for models that score one step but cannot compare several at once."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ __all__ = ["PerCandidate"]
 
 
 class PerCandidate:
-    """Sends a choice to another engine as one request per candidate, side by side; it ends with the last of them.
+    """Sends a choice to another engine as concurrent requests, one per candidate; it ends when the last of them ends.
 
     Parameters
     ----------
-    engine : does the work; it belongs to somebody else, who attaches it to the clock.
+    engine : runs the requests; the caller attaches it to the clock.
     """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
     def attach(self, env: Environment) -> None:
-        """Do nothing: the engine behind it is attached under its own role."""
+        """Do nothing: the wrapped engine is attached under its own role."""
 
     def submit(self, operation: Operation, n_tokens: int, n_prompt: int, context: int, done: Done) -> None:
         """Start a request per candidate: each reads its step and the instructions, which ``n_prompt`` counts once.
 
-        What is new before the candidates (the question, at the first step of an answer) is read by the first request.
+        Uncached text before the candidates (the question, at the first step of an answer) is read by the first request.
         """
         assert isinstance(operation, Choose)
         lengths = [candidate.n_tokens for candidate in operation.candidates]
@@ -51,7 +51,7 @@ class PerCandidate:
             self._engine.submit(part, n_tokens, first + n_new, own_context + n_new, part_done)
 
     def cancel(self, operation: Operation) -> None:
-        """Abandon every request."""
+        """Cancel the requests of all candidates."""
         for part in operation.job:
             part.cancelled = True
             self._engine.cancel(part)

@@ -1,4 +1,4 @@
-"""What an engine in virtual time is, what it needs to know of a model, and how it waits."""
+"""Protocols of an engine in virtual time and of a model's costs, and the event that an engine schedules."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Done = Callable[[Operation], None]
 
 
 class Cost(Protocol):
-    """What an engine needs to know of a model; see `sim.engines.costs.LinearCost`."""
+    """The times that an engine takes from a model; see `sim.engines.costs.LinearCost`."""
 
     @property
     def request_s(self) -> float:
@@ -35,7 +35,7 @@ class Engine(Protocol):
     """A model server in virtual time."""
 
     def attach(self, env: Environment) -> None:
-        """Forget the past and live in ``env`` from now on."""
+        """Drop all requests and run in the environment ``env`` from now on."""
         ...
 
     def submit(self, operation: Operation, n_tokens: int, n_prompt: int, context: int, done: Done) -> None:
@@ -48,9 +48,9 @@ class Engine(Protocol):
 
 
 class Moment:
-    """Something that is due, as SimPy's queue holds it: what the environment needs of an event, and nothing else.
+    """An event in SimPy's queue with only the attributes that the environment reads.
 
-    ``callbacks`` may be a list that moments share: the environment reads it, and puts None in its place.
+    ``callbacks`` may be a list that several moments share: the environment reads it and sets the attribute to None.
     """
 
     __slots__ = ("callbacks",)

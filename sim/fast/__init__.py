@@ -1,1 +1,1 @@
-"""The fast engine: what the simulator on the virtual clock says of many answers, by recursion on arrays."""
+"""The fast engine: the results of the virtual clock for many answers at once, by recursion on arrays."""

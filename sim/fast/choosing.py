@@ -1,4 +1,4 @@
-"""Which trials the fast engine runs exactly, and how: chosen by what a trial is, never by an option.
+"""Choice of the fast engine: it is used for every trial that it runs exactly, without an option.
 
 It runs drawn answers on engines whose requests neither share iterations nor depend on the context:
 
@@ -7,8 +7,8 @@ It runs drawn answers on engines whose requests neither share iterations nor dep
   with all schedules whose window moves with the commits; so ConfSpec's pipeline;
 - synchronous Lookahead Reasoning at width 1 by Algorithm 1, with a judge or an embedding model.
 
-Token-level speculation lies below: what it costs is in the times of the engines. Whatever else is asked for runs on the
-virtual clock, which stays the specification (`tests/sim/fast` compares the two on the same answers).
+Token-level speculation is part of the engines' times. All other trials run on the virtual clock, which is the
+specification (`tests/sim/fast` compares the two on the same answers).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 _TOP = {SCORER: 9.0, REWARD: 1.0}
-"""Score of a drawn draft that passes (`sim.answers.drawn`)."""
+"""Score of a drawn draft that is accepted (`sim.answers.drawn`)."""
 
 
 def fast_seconds(
@@ -51,26 +51,26 @@ def fast_seconds(
     Parameters
     ----------
     algorithm : builds the generator for a prompt.
-    behaviour : whose answers these are, or None if that is not known.
-    engines : of each role.
-    indices : of the answers.
+    behaviour : source of the answers, or None if it is unknown.
+    engines : engine of each role.
+    indices : indices of the answers.
     """
     if not isinstance(behaviour, SyntheticBehaviour) or not indices:
         return None
     if behaviour.quality is not None and behaviour.quality.corruption > 0.0:
         return None
     times = _Times(engines)
-    found = []
+    blocks = []
     for answers in blocks_of(behaviour, indices):
         seconds = _block_seconds(algorithm, answers, times)
         if seconds is None:
             return None
-        found.append(seconds)
-    return np.concatenate(found)
+        blocks.append(seconds)
+    return np.concatenate(blocks)
 
 
 class _Times:
-    """Seconds of each role's requests, where they depend on nothing but generated tokens."""
+    """Seconds of each role's requests, where they depend on the generated tokens only."""
 
     def __init__(self, engines: Mapping[str, Engine]) -> None:
         self._engines = with_stand_ins(engines)
@@ -80,7 +80,7 @@ class _Times:
         return engine.by_tokens if isinstance(engine, FixedEngine) else None
 
     def steps(self, role: str, tokens: Array) -> Array | None:
-        """Seconds of steps; None also where a step may take no time, and the order of events would decide."""
+        """Seconds of steps; None also where a step may take 0 s and results depend on the order of events."""
         known = self.of(role)
         if known is None or not known(1) > 0.0:
             return None
@@ -153,11 +153,11 @@ def _sync(target: Array, draft: Array, answers: Answers, times: _Times, said: di
 
 
 def _checked(check: Check, answers: Answers, times: _Times) -> tuple[Flags, Array | np.float64] | None:
-    """Which drafts stand, and the seconds until that is known: one number, or one for each draft."""
+    """Which drafts are accepted, and the seconds of a verdict: one number, or one for each draft."""
     role = check.verifier
     if role in (JUDGE, EMBEDDING, EXACT):
-        alone = times.verdict(role)
-        return None if alone is None else (answers.accepted, np.float64(alone))
+        verdict_s = times.verdict(role)
+        return None if verdict_s is None else (answers.accepted, np.float64(verdict_s))
     if role not in (GATE, CASCADE):
         return None
     gate_s, quality = times.verdict(GATE), answers.behaviour.quality
@@ -171,5 +171,5 @@ def _checked(check: Check, answers: Answers, times: _Times) -> tuple[Flags, Arra
     judge_s = times.verdict(JUDGE)
     if judge_s is None:
         return None
-    appealed = unsure & (check.gamma > 0.5)  # the gate that is not sure says .5
+    appealed = unsure & (check.gamma > 0.5)  # a gate that is not confident has the score 0.5
     return said, gate_s + np.where(appealed, judge_s, 0.0)

@@ -1,8 +1,8 @@
 """The recursions of `sim.fast.recursions` as loops that numba compiles, where it is installed and the work is worth it.
 
-Both do the same additions and comparisons in the same order, so results do not depend on which of them runs (to the
-last bit; a test compares them). Sweeps of 2,000 points take 44 s of CPU with them and 149 s without. Compiling takes a
-second or two, so that little work is left to numpy.
+Both do the same additions and comparisons in the same order, so the results are the same to the last bit (a test
+compares them). A sweep of 2,000 points takes 44 s of CPU with them and 149 s without. Compiling takes a second or two,
+so that short runs are left to numpy.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ __all__ = ["WORTH_COMPILING", "compiled_loops", "is_compiled"]
 Array = NDArray[np.float64]
 
 WORTH_COMPILING = 5_000_000
-"""Steps of one process, from which on the compiled recursion is used: half a second of numpy."""
+"""Steps simulated by this process from which on the compiled recursion is used: about 0.5 s with numpy."""
 
 _done = [0]
 
 
 def is_compiled(n_steps: int) -> bool:
-    """Whether ``n_steps`` more are run by compiled code."""
+    """Whether the next ``n_steps`` steps are run by compiled code."""
     _done[0] += n_steps
     return _done[0] >= WORTH_COMPILING and find_spec("numba") is not None
 
@@ -78,7 +78,7 @@ def _async_loop(
     reject_first: bool,
     reject_after_cut: bool,
 ) -> tuple[Array, bool]:
-    """`async_commit_times`, one answer after the other; commits of a window are remembered."""
+    """`async_commit_times`, one answer after the other; keeps the commit times of a window only."""
     seconds = np.empty(len(target))
     ring = np.empty(window)
     tie = False

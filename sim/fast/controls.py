@@ -1,8 +1,8 @@
-"""Control variates: what is known exactly of answers that are simulated, to take chance out of the estimate.
+"""Control variates: quantities of simulated answers with known means, to reduce the variance of an estimate.
 
-Two quantities of an answer say much of its time and have known means: the tokens of the target (the sum of a known
-distribution), and the time of the same verdicts if every step took its mean time. The latter is the closed form's own
-world; its mean over an answer of n steps follows from the renewals that the closed forms rest on (an answer begins anew
+Two quantities of an answer are correlated with its time and have known means: the tokens of the target (a sum of draws
+from a known distribution), and the time of the same verdicts if every step took its mean time. The latter meets the
+assumptions of the closed form; its mean over an answer of n steps follows from renewal theory (the process restarts
 after each refusal), and grows as ``n / f`` with f of LR's Theorems 1 and 2.
 """
 
@@ -24,7 +24,7 @@ Array = NDArray[np.float64]
 
 
 def mean_tokens(marginal: Marginal, limit: int | None) -> float | None:
-    """Return the mean of whole counts cut at a limit; None of distributions of which it is not known.
+    """Return the mean of whole counts cut at a limit; None for distributions without a known mean.
 
     >>> mean_tokens(Fixed(40), 30)
     30.0
@@ -35,7 +35,7 @@ def mean_tokens(marginal: Marginal, limit: int | None) -> float | None:
         return None
     sigma = marginal.sigma
     mu = math.log(marginal.mean) - sigma * sigma / 2.0
-    most = limit or math.ceil(math.exp(mu + 12.0 * sigma))  # beyond it lies a share of 2e-33
+    most = limit or math.ceil(math.exp(mu + 12.0 * sigma))  # a share of 2e-33 is beyond it
     if most > 10_000_000:
         return None
     from scipy.special import ndtr
@@ -55,9 +55,9 @@ def ideal_mean(alpha: float, c1: float, k1: int, n_steps: int, *, verify: float 
     alpha : acceptance of a draft, in [0, 1].
     c1 : draft step / target step, > 0.
     k1 : target steps in flight, >= 1.
-    n_steps : of the answer, >= 1.
-    verify : a verdict / a target step, >= 0.
-    sync : whether in cycles.
+    n_steps : steps of the answer, >= 1.
+    verify : time of a verdict / of a target step, >= 0.
+    sync : synchronous instead of asynchronous lookahead.
 
     >>> ideal_mean(0.0, 0.1, 4, 10)
     10.0
@@ -83,27 +83,27 @@ def ideal_mean(alpha: float, c1: float, k1: int, n_steps: int, *, verify: float 
 
 @dataclass(frozen=True, slots=True)
 class Controlled:
-    """A mean, estimated with what is known."""
+    """A mean estimated with control variates."""
 
     value: float
     stderr: float
     variance_ratio: float
-    """Variance of the plain mean / of this one, >= 1 but for chance, [-]."""
+    """Variance of the sample mean / of this estimate, >= 1 except for sampling error, [-]."""
     n: int
 
 
 def controlled_mean(samples: Array, controls: Array, means: Array) -> Controlled:
-    """Return the mean of samples, corrected by how far the controls' means are off (least squares).
+    """Return the mean of samples, corrected for the deviation of the controls from their means (least squares).
 
     Parameters
     ----------
     samples : shape (n,).
     controls : shape (n, controls).
-    means : what the controls are in the mean, exactly, shape (controls,).
+    means : exact means of the controls, shape (controls,).
 
     Raises
     ------
-    ParameterError : too few samples for so many controls.
+    ParameterError : too few samples for the number of controls.
     """
     n = len(samples)
     if n < controls.shape[1] + 3:
@@ -112,16 +112,16 @@ def controlled_mean(samples: Array, controls: Array, means: Array) -> Controlled
         )
     plain = float(samples.var(ddof=1)) / n
     off = controls - means
-    off = off[:, off.std(axis=0) > 1e-12 * (1.0 + np.abs(means))]  # what never varies explains nothing
+    off = off[:, off.std(axis=0) > 1e-12 * (1.0 + np.abs(means))]  # a constant control cannot reduce variance
     design = np.column_stack([np.ones(n), off])
-    found, *_ = np.linalg.lstsq(design, samples, rcond=None)
-    rest = samples - design @ found
+    coefficients, *_ = np.linalg.lstsq(design, samples, rcond=None)
+    rest = samples - design @ coefficients
     spread = float(rest @ rest) / (n - design.shape[1])
     variance = spread * float(np.linalg.pinv(design.T @ design)[0, 0])
     ratio = plain / variance if variance > 0.0 else math.inf
-    return Controlled(float(found[0]), math.sqrt(variance), ratio, n)
+    return Controlled(float(coefficients[0]), math.sqrt(variance), ratio, n)
 
 
 def ratio_to_known(known: float, mean: Controlled) -> tuple[float, float]:
-    """Return a known mean over an estimated one, and its standard error."""
+    """Return a known mean / an estimated mean, and the standard error of the ratio."""
     return known / mean.value, known / mean.value * mean.stderr / mean.value

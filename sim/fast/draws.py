@@ -1,8 +1,8 @@
-"""Many drawn answers at once, as arrays: number for number what `sim.answers.drawn.DrawnAnswer` draws one by one.
+"""Many drawn answers at once, as arrays: the same numbers that `sim.answers.drawn.DrawnAnswer` draws one by one.
 
-What is drawn depends on the seed, the source and the answer only, never on the parameters. So the raw numbers are kept
-for as long as answers of the same seed are asked for, and lengths for as long as their distribution is the same: the
-points of a sweep meet the same ones (common random numbers) and pay for them once.
+Random numbers depend on the seed, the source and the answer only, never on the parameters. So they are cached by seed,
+and lengths by their distribution too: the points of a sweep use the same numbers (common random numbers), which are
+drawn once.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ Array: TypeAlias = NDArray[Any]
 Flags = NDArray[np.bool_]
 
 _BLOCK = 1 << 16
-"""Numbers of one source in a block of answers, 0.5 MB; memory does not grow with the number of answers."""
+"""Numbers of one source in a block of answers, 0.5 MB; memory use does not grow with the number of answers."""
 
 _KEPT = 64
-"""Blocks of numbers of each kind that are kept, some 100 MB in all at most."""
+"""Blocks of numbers of each kind that are cached, at most about 100 MB in all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """Answers of a behaviour; arrays have the shape (answers, steps), steps being those of the longest.
+    """Answers of a behaviour; arrays have the shape (answers, steps), with the steps of the longest answer.
 
-    They are to be read only. Lengths that are all the same stand in memory once (`numpy.broadcast_to`).
+    Arrays are read-only. Lengths that are all the same are stored once (`numpy.broadcast_to`).
     """
 
     behaviour: SyntheticBehaviour
     indices: tuple[int, ...]
     n_steps: NDArray[np.int64]
-    """Steps of each answer, shape (answers,); what stands beyond them in the arrays has no meaning."""
+    """Steps of each answer, shape (answers,); values after them in the arrays have no meaning."""
     target: Array
-    """Tokens of target steps, as they are cut; whole numbers, in single precision where answers share streams."""
+    """Tokens of target steps after the cut; whole numbers, in single precision where answers share streams."""
     draft: Array
-    """Tokens of drafts, as they are cut."""
+    """Tokens of drafts after the cut."""
     target_cut: Flags
     """Which target steps were cut."""
     draft_cut: Flags
@@ -56,7 +56,7 @@ class Answers:
     """Which drafts the verifier accepts."""
 
     def below(self, name: str, share: float) -> Flags:
-        """Whether what a `sim.answers.drawn.QualityAnswer` draws under a name lies below a share."""
+        """Whether the numbers that a `sim.answers.drawn.QualityAnswer` draws under ``name`` are below a share."""
         if share <= 0.0:
             return np.zeros(self.accepted.shape, dtype=np.bool_)
         one = self.behaviour
@@ -64,7 +64,7 @@ class Answers:
 
 
 def blocks_of(behaviour: SyntheticBehaviour, indices: Sequence[int]) -> Iterator[Answers]:
-    """Draw answers, in blocks whose size does not depend on how many there are."""
+    """Draw answers, in blocks whose size does not depend on the number of answers."""
     typical = max(int(behaviour.steps.mean), 1)
     size = max(_BLOCK // typical // behaviour.block, 1) * behaviour.block
     for first in range(0, len(indices), size):
@@ -72,7 +72,7 @@ def blocks_of(behaviour: SyntheticBehaviour, indices: Sequence[int]) -> Iterator
 
 
 def shared_by(n_steps: int) -> int:
-    """Return how many answers of so many steps should share a stream: a power of two, as many as a block holds.
+    """Return how many answers of ``n_steps`` steps should share a stream: a power of two, as many as a block holds.
 
     >>> shared_by(100), shared_by(500), shared_by(10**6)
     (512, 128, 1)
@@ -81,7 +81,7 @@ def shared_by(n_steps: int) -> int:
 
 
 def step_seconds(engine: PerToken, tokens: Array) -> Array:
-    """Return the seconds of steps of an engine, shape of ``tokens``; in memory once where all are the same."""
+    """Return the seconds of steps on an engine, shape of ``tokens``; stored once where all are the same."""
     if not any(tokens.strides):
         return np.broadcast_to(engine.request_s + engine.token_s * tokens[:1, :1], tokens.shape)
     seconds = np.multiply(tokens, engine.token_s, dtype=np.float64)
@@ -114,7 +114,7 @@ def _drawn(behaviour: SyntheticBehaviour, indices: tuple[int, ...]) -> Answers:
 def _lengths(
     lengths: Lengths, seed: int, indices: tuple[int, ...], n: int, block: int
 ) -> tuple[Array, Array, Flags, Flags]:
-    """Tokens of the target's steps and of drafts, and which of them were cut, each a row for each answer; kept."""
+    """Tokens of the target's steps and of drafts, and which of them were cut, each with a row per answer; cached."""
     scores, own = _unless_fixed(lengths, seed, indices, n, block)
     limit = math.inf if lengths.limit is None else lengths.limit
     target, target_cut = _tokens(lengths.target, scores, limit)
@@ -134,7 +134,7 @@ def _lengths(
 def _unless_fixed(
     lengths: Lengths, seed: int, indices: tuple[int, ...], n: int, block: int
 ) -> tuple[Array | None, Array | None]:
-    """Latent scores of the target's steps, and the drafts' own part; None where no length depends on them."""
+    """Latent scores of the target's steps, and the noise of the drafts'; None where no length depends on them."""
     if isinstance(lengths.target, Fixed) and isinstance(lengths.draft, Fixed):
         return None, None
     scores = _scores(seed, "lengths/target", indices, n, block, lengths.lag1)
@@ -144,7 +144,7 @@ def _unless_fixed(
 
 
 def _tokens(marginal: Marginal, scores: Array | None, limit: float) -> tuple[Array, Flags]:
-    """Lengths at the scores, as they are cut, and which were cut; single ones where all are the same."""
+    """Lengths at the scores after the cut, and which were cut; a single number where all are the same."""
     same = scores is None or isinstance(marginal, Fixed)
     tokens: Array = np.array(float(marginal.mean)) if same else marginal.whole(np.asarray(scores))
     cut = np.asarray(tokens > limit)
@@ -152,7 +152,7 @@ def _tokens(marginal: Marginal, scores: Array | None, limit: float) -> tuple[Arr
 
 
 def _accepted(behaviour: SyntheticBehaviour, indices: tuple[int, ...], n: int) -> Flags:
-    """`sim.answers.acceptance.Acceptance.first` of many answers."""
+    """`sim.answers.acceptance.Acceptance.first` for many answers."""
     acceptance, seed = behaviour.acceptance, behaviour.seed
     drawn = _uniforms(seed, "acceptance/branch/0", indices, n, behaviour.block)
     if acceptance.spread == 0.0 and acceptance.persistence == 0.0:
@@ -171,34 +171,34 @@ def _accepted(behaviour: SyntheticBehaviour, indices: tuple[int, ...], n: int) -
 
 
 def _below(drawn: Array, share: float) -> Flags:
-    """Which uniform numbers lie below a share; of 32 bits, by their whole numbers."""
+    """Which uniform numbers are below a share; numbers of 32 bits are compared as integers."""
     return np.asarray(drawn < (share if drawn.dtype == np.float64 else math.ceil(share * 2.0**32)))
 
 
 @lru_cache(maxsize=_KEPT)
 def _uniforms(seed: int, name: str, indices: tuple[int, ...], n: int, block: int) -> Array:
-    """Uniform numbers of one source, a row for each answer; kept. Of answers in blocks, 32 bits instead."""
+    """Uniform numbers of one source, a row per answer; cached. For answers in blocks, integers of 32 bits."""
     if block > 1:
         return _frozen(_by_blocks(lambda number: block_of_bits(seed, name, number, n, block), indices, block).T)
-    found = np.empty((len(indices), n))
-    for row, source in zip(found, streams(seed, name, indices), strict=True):
+    numbers = np.empty((len(indices), n))
+    for row, source in zip(numbers, streams(seed, name, indices), strict=True):
         source.random(out=row)
-    return _frozen(found)
+    return _frozen(numbers)
 
 
 def _normals(seed: int, name: str, indices: tuple[int, ...], n: int) -> Array:
     """Standard normal numbers of one source, a row for each answer."""
-    found = np.empty((len(indices), n))
-    for row, source in zip(found, streams(seed, name, indices), strict=True):
+    numbers = np.empty((len(indices), n))
+    for row, source in zip(numbers, streams(seed, name, indices), strict=True):
         source.standard_normal(out=row)
-    return found
+    return numbers
 
 
 @lru_cache(maxsize=_KEPT)
 def _scores(seed: int, name: str, indices: tuple[int, ...], n: int, block: int, lag1: float) -> Array:
-    """Latent scores of lengths, a row for each answer; kept.
+    """Latent scores of lengths, a row per answer; cached.
 
-    A position of all answers lies together in memory, here and in what is made of it.
+    The values of a position of all answers are contiguous in memory, here and in arrays computed from it.
     """
     if block > 1:
         drawn = _by_blocks(lambda number: block_of_scores(seed, name, number, n, block, lag1), indices, block)
@@ -208,18 +208,18 @@ def _scores(seed: int, name: str, indices: tuple[int, ...], n: int, block: int, 
 
 
 def _by_blocks(drawn: Callable[[int], Array], indices: tuple[int, ...], block: int) -> Array:
-    """What is drawn for the blocks of answers, shape (n, answers)."""
+    """The numbers drawn for the blocks of answers, shape (n, answers)."""
     first, n = indices[0], len(indices)
     if first % block == 0 and n % block == 0 and indices == tuple(range(first, first + n)):
         whole = [drawn(number) for number in range(first // block, (first + n) // block)]
         return np.concatenate(whole, axis=1) if len(whole) > 1 else whole[0]
     numbers = [index // block for index in indices]
-    found = {number: drawn(number) for number in dict.fromkeys(numbers)}
-    start = {number: i * block for i, number in enumerate(found)}
+    blocks = {number: drawn(number) for number in dict.fromkeys(numbers)}
+    start = {number: i * block for i, number in enumerate(blocks)}
     columns = [start[number] + index % block for number, index in zip(numbers, indices, strict=True)]
-    return np.concatenate(list(found.values()), axis=1)[:, columns]
+    return np.concatenate(list(blocks.values()), axis=1)[:, columns]
 
 
-def _frozen(found: Array) -> Array:
-    found.setflags(write=False)
-    return found
+def _frozen(array: Array) -> Array:
+    array.setflags(write=False)
+    return array

@@ -1,8 +1,8 @@
 """Methods that never have two requests at once, on any engine: plain decoding, SpecReason and RSD, without events.
 
-A request that is alone on its engine takes a time that can be said at once: the virtual clock's, and of a batching
-engine what its `sim.engines.batching.BatchEngine` takes for a batch of one. Answers may be drawn or replayed, decoded
-with token-level speculation or without.
+The time of a request at concurrency 1 is computed directly: it is the same as on the virtual clock, on a batching
+engine (`sim.engines.batching.BatchEngine`) that of batch 1. Answers may be drawn or replayed, decoded with token-level
+speculation or without.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ def runs_one_by_one(
     engines: Mapping[str, Engine],
     indices: Sequence[int],
 ) -> tuple[NDArray[np.float64], tuple[Counts, ...]] | None:
-    """Return the seconds of answers and what was done for each; None where requests may run beside each other.
+    """Return the seconds and the counts of answers; None where the method may have concurrent requests.
 
     Parameters
     ----------
     algorithm : builds the generator for a prompt.
-    answer : the answer of an index.
-    engines : of each role.
-    indices : of the answers.
+    answer : returns the answer of an index.
+    engines : engine of each role.
+    indices : indices of the answers.
     """
     knobs = _knobs(algorithm)
     if knobs is None:
@@ -48,7 +48,7 @@ def runs_one_by_one(
     roles = {TARGET} if knobs["threshold"] is None else {TARGET, DRAFT, knobs["role"]}
     if not all(_is_known(known.get(role)) for role in roles):
         return None
-    runs = [_Alone(answer(index), known).run(**knobs) for index in indices]
+    runs = [_OneByOne(answer(index), known).run(**knobs) for index in indices]
     return np.array([run.commit_times[-1] for run in runs]), tuple(Counts.of(run) for run in runs)
 
 
@@ -64,8 +64,8 @@ def _is_known(engine: Engine | None) -> bool:
     return type(engine) in (FixedEngine, BatchEngine)
 
 
-class _Alone:
-    """One answer, alone on the engines: a `sim.timeline.Run`."""
+class _OneByOne:
+    """One answer at concurrency 1: a `sim.timeline.Run`."""
 
     def __init__(self, answer: Answer, engines: Mapping[str, Engine]) -> None:
         self._answer = answer
@@ -77,8 +77,8 @@ class _Alone:
         self.commit_times: list[float] = []
         self.finished: float | None = None
 
-    def run(self, *, threshold: float | None, role: str, first: int) -> _Alone:
-        """Write the answer; without a threshold nothing is drafted."""
+    def run(self, *, threshold: float | None, role: str, first: int) -> _OneByOne:
+        """Simulate the answer; without a threshold nothing is drafted."""
         step: Step = self._answer.root
         while not step.final:
             step = self._step(step, threshold, role, first)
@@ -116,12 +116,12 @@ class _Alone:
         context = candidate.context_tokens - candidate.n_tokens + new
         stranger = self._engines[role] is not self._engines.get(candidate.role)
         if stranger and not candidate.depth and candidate.parent is not None:
-            new += candidate.parent.n_tokens  # nobody has read the question yet
+            new += candidate.parent.n_tokens  # the question is not cached yet
         self._pass(operation, 1, new, context)
         return operation
 
     def _pass(self, operation: Operation, n_tokens: int, n_prompt: int, context: int) -> None:
-        """Let the time of a request pass."""
+        """Advance the time by that of a request."""
         operation.started = self._now
         engine = self._engines[operation.role]
         if isinstance(engine, FixedEngine):

@@ -34,24 +34,24 @@ def async_commit_times(
     target_truncated: ArrayLike = False,
     draft_truncated: ArrayLike = False,
 ) -> Array:
-    r"""When each step of each answer is committed by asynchronous lookahead, s.
+    r"""Commit time of each step of each answer by asynchronous lookahead, s.
 
     Position d exists from :math:`s_d` on. Its target step starts at :math:`\max(s_d, C_{d-w})`, when the window of w
     positions admits it, and ends at :math:`t_d`; its draft ends at :math:`e_d`, started together with it or, without
-    ``prefetch_draft``, at :math:`\max(s_d, C_{d-w+1})`. The verdict comes at :math:`v_d = \max(t_d, e_d) + V`; at the
-    moment when the draft is too late or refused unjudged, if it is. The commit is at
-    :math:`C_d = \max(C_{d-1}, v_d)`, and the next prefix exists at :math:`e_d` if the draft stands, else at
+    ``prefetch_draft``, at :math:`\max(s_d, C_{d-w+1})`. The verdict comes at :math:`v_d = \max(t_d, e_d) + V`; for a
+    draft that is too late or refused unjudged, at the moment of that decision. The commit is at
+    :math:`C_d = \max(C_{d-1}, v_d)`, and the next prefix exists at :math:`e_d` if the draft is accepted, else at
     :math:`v_d` or, in order, at :math:`C_d`.
 
     Parameters
     ----------
-    target_s, draft_s : step times, s, shape (answers, steps). What follows the last step of a shorter answer does not
-        matter: no time depends on a later position.
+    target_s, draft_s : step times, s, shape (answers, steps). Values after the last step of a shorter answer are
+        arbitrary: no time depends on a later position.
     accepted : verdicts, same shape.
     k1 : target steps in flight, >= 1; w is ``k1 + rules.extra_in_flight``.
     verify_s : time of a verdict, s, of a shape that broadcasts to (answers, steps).
-    rules : all but ``slot`` and ``fallback``, which must be the paper's; ``winner`` is nothing to single drafts, and
-        the last fields are about other things than commits.
+    rules : ``slot`` and ``fallback`` must be the paper's, the others are free; ``winner`` has no effect on single
+        drafts, and the last fields none on commits.
     target_truncated, draft_truncated : whether the steps were cut at their limit, of shapes that broadcast likewise.
 
     Returns
@@ -86,10 +86,10 @@ def async_recursion(
     target_truncated: ArrayLike = False,
     draft_truncated: ArrayLike = False,
 ) -> tuple[Array, Flags]:
-    """Return `async_commit_times`, and at which steps two events on one moment leave open whether a draft is late.
+    """Return `async_commit_times`, and the steps where it is undecided whether a draft is late because of a tie.
 
-    Parameters and errors are those of `async_commit_times`. Open are ties under rules that do not wait for drafts; they
-    are taken to be in time. Both have the shape (answers, steps).
+    Parameters and errors are those of `async_commit_times`. Ties matter under rules that do not wait for drafts; such
+    drafts count as in time. Both have the shape (answers, steps).
     """
     check_counts(k1, 1)
     if (rules.slot, rules.fallback) != (PAPER.slot, PAPER.fallback):
@@ -98,7 +98,7 @@ def async_recursion(
     verify = _like(target, "verify_s", verify_s).T
     target_cut = _like(target, "target_truncated", target_truncated).T
     draft_cut = _like(target, "draft_truncated", draft_truncated).T
-    # A position of all answers lies together in memory, so that a step of the recursion reads what is side by side.
+    # The values of a position of all answers are contiguous in memory: each step of the recursion reads them together.
     target, draft, yes = np.ascontiguousarray(target.T), np.ascontiguousarray(draft.T), np.ascontiguousarray(yes.T)
     window, in_order = k1 + rules.extra_in_flight, rules.late_draft == "in-order"
     waits = rules.late_draft == "wait"
@@ -139,25 +139,25 @@ def async_seconds(
     draft_cut: Flags,
     compiled: bool | None = None,
 ) -> Array | None:
-    """Return when the last step of each answer is committed, s, shape (answers,); None if ties decide.
+    """Return the commit time of the last step of each answer, s, shape (answers,); None if it depends on ties.
 
-    Where two events fall on one moment the order of their start would decide whether a draft is late; a recursion does
-    not know it. Under rules that wait for drafts this makes no difference.
+    Where two events have the same time, the order of their start decides whether a draft is late; a recursion does not
+    know that order. Under rules that wait for drafts the order has no effect.
 
     Parameters
     ----------
-    target, draft, accepted, k1, rules : as of `async_commit_times`. Step times that are one number
-        (`numpy.broadcast_to`) are run by the lengths of runs of accepted drafts, where the rules allow: some ten times
-        as fast, and the same but for rounding.
-    verify : seconds of verdicts, one for all or one for each.
+    target, draft, accepted, k1, rules : as in `async_commit_times`. Constant step times
+        (`numpy.broadcast_to`) are computed from the lengths of runs of accepted drafts, where the rules allow: about
+        ten times as fast, and equal up to rounding.
+    verify : seconds of verdicts, one number for all or one for each.
     n_steps : steps of each answer, shape (answers,).
     target_cut, draft_cut : which steps were cut.
-    compiled : whether by numba; default as the work is worth it.
+    compiled : whether to use numba; by default where the number of steps is worth compiling.
     """
     window = k1 + rules.extra_in_flight
     if window - (not rules.prefetch_draft) < 1:
-        return None  # the draft never starts: the virtual clock says so
-    constant = not any((*target.strides, *draft.strides, np.ndim(verify)))  # one number each, broadcast
+        return None  # the draft never starts, as on the virtual clock
+    constant = not any((*target.strides, *draft.strides, np.ndim(verify)))  # a constant each, broadcast
     if constant and rules.judges_every_draft:
         return _constant_seconds(target, draft, accepted, verify, n_steps, window)
     if compiled is None:
@@ -200,10 +200,10 @@ def _constant_seconds(
     n_steps: NDArray[np.int64],
     window: int,
 ) -> Array:
-    """`async_seconds` where step times are the same throughout.
+    """`async_seconds` for constant step times.
 
-    Verdicts come in order then. So with a rejection all begins anew, and an answer takes the sum of its runs, each of
-    them ended by a rejection or by the end of the answer: the commit times of a run of accepted drafts say how long.
+    Verdicts then come in order, so the process restarts after each rejection. An answer takes the sum of its runs, each
+    ended by a rejection or by the end of the answer; their times are commit times of a row of accepted drafts.
     """
     steps = np.arange(accepted.shape[1])
     ends = ~accepted if (n_steps == steps.size).all() else ~accepted[steps < n_steps[:, None]]
@@ -219,7 +219,7 @@ def _constant_seconds(
 
 
 def _admitted(prefix: Array, commits: Array, d: int, window: int) -> Array:
-    """When a text of position d may start: its prefix exists, and the window reaches it; never in a window of none."""
+    """Earliest start of a text of position d: its prefix exists, and the window reaches it; inf for window 0."""
     if window < 1:
         return np.full_like(prefix, np.inf)
     return np.maximum(prefix, commits[d - window]) if d >= window else prefix
@@ -243,7 +243,7 @@ def sync_seconds(
     barrier: bool = True,
     compiled: bool | None = None,
 ) -> Array:
-    """How long each answer takes by synchronous lookahead, s, shape (answers,).
+    """Time of each answer by synchronous lookahead, s, shape (answers,).
 
     A cycle from position a drafts the next ``k1 - 1`` steps one after the other, then generates ``k1`` target steps in
     parallel and waits for the slowest, then judges all drafts at once.
@@ -255,7 +255,7 @@ def sync_seconds(
     k1 : target steps in flight, >= 1.
     verify_s : time of a verdict, s.
     barrier : as in `sim.algorithms.rules.Rules`; without it a cycle ends at its first rejection.
-    compiled : as of `async_seconds`; only with the barrier.
+    compiled : as in `async_seconds`; with the barrier only.
 
     Raises
     ------

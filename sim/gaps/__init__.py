@@ -1,1 +1,1 @@
-"""Where the closed forms hold, and by how much they miss where they do not."""
+"""Errors of the closed forms against the simulator, with and without their assumptions."""

@@ -1,4 +1,4 @@
-"""Closed forms by their dotted names, each given those features of a world that it has a term for."""
+"""Closed forms by their dotted names, each as a function of the parameters of a world that it has terms for."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _headed(world: World, knobs: Mapping[str, Any]) -> float:
 
 
 def _ngrams(world: World, knobs: Mapping[str, Any]) -> float:
-    shape = {"window": knobs["guesses"], "ngram": knobs["ngram"]}  # as many guesses as columns, in the paper
+    shape = {"window": knobs["guesses"], "ngram": knobs["ngram"]}  # the paper has as many guesses as columns
     return float(lookahead_compression(world.ngram, world.steps_per_hit, **shape))
 
 
@@ -91,7 +91,7 @@ def _rsd(world: World, knobs: Mapping[str, Any]) -> float:
 def _specs(world: World, knobs: Mapping[str, Any]) -> float:
     promising = float(any_of(world.alpha1, knobs["width"]))
     how = {name: knobs[name] for name in ("switch", "start", "share")}
-    likelihood = max(world.judge, world.gate) if knobs["likelihood"] else world.judge  # beside the reward
+    likelihood = max(world.judge, world.gate) if knobs["likelihood"] else world.judge  # at the same time as the reward
     return specs_speedup(world.steps, promising, promising, 1.0 + world.judge, world.c1 + likelihood, **how)
 
 
@@ -112,5 +112,5 @@ CLOSED_FORMS: Final[Mapping[str, Form]] = MappingProxyType(
         "theory.specs.beams.specs_speedup": _specs,
     }
 )
-"""Dotted name of a closed form, as in the catalogue, to what it says about a world at given knobs. A form gets those
-features of the world that it has a term for; what it has none for is what it misses."""
+"""Dotted name of a closed form, as in the catalogue, to its speedup in a world at given knobs. A form uses the
+parameters of the world that it has terms for; the others cause its error."""

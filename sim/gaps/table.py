@@ -1,11 +1,11 @@
-"""Where the closed forms hold, and by how much they miss where they do not: each against the simulator.
+"""Table of the errors of the closed forms against the simulator, with and without their assumptions.
 
 ``python -m workshop.gaps_table`` simulates every method that has a closed form, first under the form's assumptions
 (constant step lengths, independent acceptance, free verification, parallel steps for free, no request overhead, long
 answers), then with one of them broken at a time, then with all of them broken; ``--write`` renews ``gaps.json``, which
-``specplan methods --gaps`` prints. How badly an assumption is broken is what was measured on real models (`MEASURED`).
+``specplan methods --gaps`` prints. Broken assumptions have the values measured on real models (`MEASURED`).
 
-A new method joins the table by an entry in `CLOSED_FORMS` for the form that its catalogue record names;
+A new method is added by an entry in `CLOSED_FORMS` for the form that its catalogue record names;
 ``--write --missing`` then simulates its cells only.
 """
 
@@ -49,8 +49,8 @@ SEED: Final = 8
 STEPS: Final = 24_000
 """Steps simulated per cell; twice as many where the closed form should hold."""
 END_STEPS: Final = 20
-"""Steps of an answer that is all end: what it takes is taken off a longer one, and with it the effect of the end. Also
-the steps of an answer of SPECS, whose form is about a number of steps."""
+"""Steps of a short answer whose time is subtracted from that of a long answer, to remove the effect of the end. Also
+the steps of an answer of SPECS, whose closed form depends on a number of steps."""
 
 _VARIANTS: Final[Mapping[str, tuple[Knobs, ...]]] = MappingProxyType(
     {
@@ -65,11 +65,11 @@ _VARIANTS: Final[Mapping[str, tuple[Knobs, ...]]] = MappingProxyType(
         "specs": ({"width": 2}, {"width": 2, "switch": "both-ways"}),
     }
 )
-"""Knobs to tabulate a method with, where its defaults alone would not do."""
+"""Knobs to tabulate a method with, where more than its defaults is needed."""
 
 
 _TOKEN_CONDITIONS: Final = ("as assumed", "lengths vary", "requests cost", "100 steps an answer", "all of it")
-"""What is broken for token-level methods: all the rest is about drafted steps."""
+"""Conditions of token-level methods: the other conditions concern drafted steps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,51 +86,51 @@ class Case:
 
     @property
     def name(self) -> str:
-        """The method and the knobs that matter."""
+        """The method and the knobs that the closed form depends on."""
         settings = self.spec.settings(self.knobs)
         shown = {"k1": settings["k1"]} if self.spec.has("k1") else {}
         return " ".join([self.method, *(f"{k}={v}" for k, v in {**shown, **self.knobs}.items())])
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Every knob's value, and who generates the candidates of a beam search."""
+        """Every knob's value, and the role that generates the candidates of a beam search."""
         role = {"role": TARGET if DRAFT not in self.spec.roles else DRAFT} if self.is_search else {}
         return {**self.spec.settings(self.knobs), **role}
 
     @property
     def is_search(self) -> bool:
-        """Whether it is beam search: which candidate is taken is nothing to its time."""
+        """Whether it is beam search, whose time does not depend on the candidate that is taken."""
         return self.spec.closed_form == "theory.specs.beams.beam_speedup"
 
     @property
     def is_finite(self) -> bool:
-        """Whether its closed form is about a number of steps."""
+        """Whether its closed form depends on the number of steps of an answer."""
         return self.spec.closed_form == "theory.specs.beams.specs_speedup"
 
     def world(self, condition: str) -> World:
-        """The world of a condition, its answers as long as the closed form is told."""
-        found = CONDITIONS[condition]
-        return replace(found, steps=END_STEPS, ends=True) if self.is_finite else found
+        """The world of a condition, with as many steps per answer as the closed form assumes."""
+        world = CONDITIONS[condition]
+        return replace(world, steps=END_STEPS, ends=True) if self.is_finite else world
 
     def closed_form(self, world: World) -> float:
-        """What the closed form says, given what of the world it has terms for."""
+        """The closed form's speedup, given the parameters of the world that it has terms for."""
         assert self.spec.closed_form is not None
         return CLOSED_FORMS[self.spec.closed_form](world, self.settings)
 
     def behaviour(self, world: World, seed: int) -> Behaviour:
-        """Answers of a world, as the method meets them."""
+        """Answers of a world for the method."""
         if self.spec.level == "token":
             return token_behaviour(self.method, world, self.settings, seed)
         return behaviour_of(world, seed)
 
     def engines(self, world: World) -> dict[str, Engine]:
-        """Engines of a world, with what the method's passes cost."""
+        """Engines of a world, with the costs of the method's passes."""
         if self.spec.level == "token":
             return token_engines(self.method, world, self.settings)
         return engines_of(world)
 
     def is_about(self, condition: str) -> bool:
-        """Whether a condition can make a difference to it."""
+        """Whether the speedup can depend on a condition."""
         if self.spec.level == "token":
             return condition in _TOKEN_CONDITIONS
         if condition == "siblings correlated":
@@ -157,7 +157,7 @@ def without_closed_form() -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """A method in a world: what the closed form says, and what the simulator does."""
+    """A method in a world: speedups by the closed form and by the simulator."""
 
     case: str
     condition: str
@@ -175,7 +175,7 @@ class Cell:
 
     @property
     def gap(self) -> float:
-        """Closed form / simulated - 1, [-]: above 0 where the form promises too much."""
+        """Closed form / simulated - 1, [-]: above 0 where the form overestimates the speedup."""
         return self.closed_form / self.simulated - 1.0
 
     @property
@@ -196,22 +196,22 @@ def simulated_cell(case: Case, condition: str, *, n_steps: int = STEPS, seed: in
     """
     world = case.world(condition)
     n = max(n_steps // world.steps, 8)
-    found = _speedup(case, world, n, seed)
+    estimate = _speedup(case, world, n, seed)
     return Cell(
         case=case.name,
         condition=condition,
         closed_form=case.closed_form(world),
-        simulated=found.value,
-        stderr=found.stderr,
+        simulated=estimate.value,
+        stderr=estimate.stderr,
         n=n,
     )
 
 
 def _speedup(case: Case, world: World, n: int, seed: int) -> Estimate:
-    """Ratio of totals over answers; of endless ones, over what lies before the last steps.
+    """Ratio of totals over answers; for a world without ends, of the times before the last steps.
 
-    The first steps of a short answer are those of the long one (same streams), so that the difference of their times is
-    that of the steps between, without end.
+    The steps of a short answer are the first steps of the long one (same streams), so that the difference of their
+    times is the time of the steps between, without the effect of the end.
     """
     make = case.spec.build(**case.knobs)
     meets: Meets = "candidates" if case.spec.level == "beam" else "speculation"
@@ -233,5 +233,5 @@ def _json() -> Any:
 
 
 def committed_cells() -> list[Cell]:
-    """The table as it is committed."""
+    """The committed table."""
     return [Cell(**cell) for cell in json.loads(_json().read_text(encoding="utf-8"))["cells"]]

@@ -1,9 +1,9 @@
-"""Token-level methods in the worlds of `sim.gaps.worlds`: their passes, played token by token.
+"""Token-level methods in the worlds of `sim.gaps.worlds`: their passes, simulated token by token.
 
-A pass is drawn as the method works (is there a draft, how long is it, is its next token right), not from the law that
-the closed forms state, so that the simulation tests them. The forms speak of one endless text: under their assumptions
-an answer is a single request. Where lengths vary or requests cost, every step is a request of its own, as it is below
-a method of the step level: its first token comes with the prompt and its last pass is cut.
+A pass is drawn by the steps of the method (whether there is a draft, its length, whether its next token is right), not
+from the distribution of the closed forms, so that the simulation tests them. The closed forms assume an unlimited text:
+under their assumptions an answer is a single request. Where lengths vary or requests have overhead, every step is a
+request, as below a step-level method: its first token comes from the prefill and its last pass is cut.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _BRANCH: Final = "played"
 
 
 def lookup_lengths(k2: int) -> tuple[float, ...]:
-    """P(a looked-up draft has 1, ..., k2 - 1 tokens): half of them whole, the others cut anywhere by the text's end."""
+    """P(a looked-up draft has 1, ..., k2 - 1 tokens): half have all, the others are cut anywhere by the text's end."""
     return tuple(0.5 * (d == k2 - 1) + 0.5 / (k2 - 1) for d in range(1, k2))
 
 
 def draft_cost(method: str, world: World, knobs: Mapping[str, Any]) -> float:
-    """Time of drafting for a pass, in plain passes: tokens of a draft model or head; the others' is neglected."""
+    """Time of drafting for a pass, in plain passes: for a draft model or head; 0 for methods without a model."""
     return world.c2 * (knobs["k2"] - 1) if method in ("draft-model", "eagle") else 0.0
 
 
@@ -61,19 +61,19 @@ def _right(lots: Uniform, probability: float | Uniform) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlayedPasses:
-    """What the passes of a method commit, each from independent lots of its own."""
+    """Tokens that the passes of a method commit, each from independent random numbers."""
 
     method: str
     """Name of the token-level method."""
 
     knobs: Mapping[str, Any]
-    """All of them."""
+    """All knobs of the method."""
 
     world: World
     seed: int
 
     def passes(self, index: int, operation: Generate, n_tokens: int) -> tuple[int, ...]:
-        """Return the tokens of each pass of a step; those of a shorter step are the first of a longer one."""
+        """Return the tokens of each pass of a step; a shorter step has the first passes of a longer one."""
         if n_tokens <= 0:
             return ()
         rng = stream(self.seed, f"{_BRANCH}/{operation.prefix.depth + 1}", index)
@@ -84,8 +84,8 @@ class PlayedPasses:
         if self.method == "lookahead-decoding":
             lots = rng.random((n, 1 + knobs["guesses"] * (knobs["ngram"] - 1)))
             tried = lots[:, 1:].reshape(n, knobs["guesses"], knobs["ngram"] - 1)
-            found = lots[:, 0] < 1.0 / world.steps_per_hit
-            return np.asarray(1 + found * _right(tried, world.ngram).max(axis=1))
+            hits = lots[:, 0] < 1.0 / world.steps_per_hit
+            return np.asarray(1 + hits * _right(tried, world.ngram).max(axis=1))
         if self.method == "prompt-lookup":
             lots = rng.random((n, 1 + knobs["k2"]))
             length = 1 + np.searchsorted(np.cumsum(lookup_lengths(knobs["k2"]))[:-1], lots[:, 1], side="right")
@@ -99,7 +99,7 @@ class PlayedPasses:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeculatedBehaviour:
-    """Another behaviour whose target decodes with token-level speculation, but not where it is alone."""
+    """A behaviour around another one: its target speculates on tokens, except in answers of plain decoding."""
 
     inner: Behaviour
     source: PassSource
@@ -111,7 +111,7 @@ class SpeculatedBehaviour:
 
     @property
     def n_answers(self) -> int | None:
-        """As many as there are texts."""
+        """Number of answers of the inner behaviour."""
         return self.inner.n_answers
 
     def answer(self, index: int) -> Answer:
@@ -119,11 +119,11 @@ class SpeculatedBehaviour:
         return SpeculatedAnswer(self.inner.answer(index), {TARGET: self.source}, index)
 
     def baseline_answer(self, index: int) -> Answer:
-        """Return the same text, a token per pass."""
+        """Return the answer of plain decoding: one token per pass."""
         return self.inner.baseline_answer(index)
 
     def beam_answer(self, index: int) -> Answer:
-        """Return the answer among whose candidates methods choose, with its passes."""
+        """Return the answer with candidates for methods that choose, with its passes."""
         return SpeculatedAnswer(self.inner.beam_answer(index), {TARGET: self.source}, index)
 
 
@@ -136,7 +136,7 @@ def token_behaviour(method: str, world: World, knobs: Mapping[str, Any], seed: i
 
 
 def token_engines(method: str, world: World, knobs: Mapping[str, Any]) -> dict[str, Engine]:
-    """Engines whose target takes the time of drafting besides that of each pass; first tokens take as long as ever."""
+    """Engines whose target takes the time of drafting in addition to each pass; prefills take the same time."""
     token = 1.0 / world.step_tokens
     per_pass = token * (1.0 + draft_cost(method, world, knobs))
     return {**engines_of(world), TARGET: BatchEngine(LinearCost(base_s=per_pass, request_s=token + world.request))}

@@ -1,4 +1,4 @@
-"""Worlds in which closed forms meet the simulator: as they assume, and broken as measured on real models."""
+"""Worlds to compare closed forms and simulator in: with the forms' assumptions, and with measured deviations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["CONDITIONS", "IDEAL", "LIMIT", "MEASURED", "World", "behaviour_of", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """What the simulator is told. Times are in target steps; the defaults are the closed forms' assumptions."""
+    """Parameters of the simulator. Times are in target steps; the defaults are the closed forms' assumptions."""
 
     alpha1: float = 0.75
     """Acceptance of a draft, [-]: that of a chain with .9 after an acceptance and .3 after a rejection."""
@@ -31,7 +31,7 @@ class World:
     """Draft step / target step, [-]: ConfSpec, Table 6."""
 
     escalation: float = 0.39
-    """Share of drafts on which the gate is not sure, [-]: ConfSpec, section 4.4."""
+    """Share of drafts on which the gate is not confident, [-]: ConfSpec, section 4.4."""
 
     step_tokens: int = 40
     """Mean length of a step."""
@@ -40,7 +40,7 @@ class World:
     """Steps of an answer."""
 
     ends: bool = False
-    """Whether the last steps of an answer count, after which nothing follows; if not, answers are endless."""
+    """Whether the last steps of an answer, after which no step is drafted, count; if not, answers have no end."""
 
     cv: float = 0.0
     """Coefficient of variation of a step's length, [-]; with it, steps are cut at 100 tokens."""
@@ -64,10 +64,10 @@ class World:
     """Time of a verdict by the draft."""
 
     request: float = 0.0
-    """What every request costs besides its tokens."""
+    """Overhead of a request."""
 
     sequence: float = 0.0
-    """What one more sequence adds to a target iteration, as a share of it; above 0, sequences share iterations."""
+    """Time that each further sequence adds to a target iteration, as a share; if > 0, sequences share iterations."""
 
     alpha2: float = 0.7
     """Acceptance of a drafted token, or of a guess of Jacobi decoding, at every position, [-]: a round figure."""
@@ -134,7 +134,7 @@ CONDITIONS: Final[Mapping[str, World]] = MappingProxyType(
         "all of it": MEASURED,
     }
 )
-"""What is broken, to the world in which it is."""
+"""Condition -> world with the parameters that deviate from the assumptions."""
 
 
 def behaviour_of(world: World, seed: int, block: int = 1) -> SyntheticBehaviour:
@@ -158,7 +158,7 @@ def behaviour_of(world: World, seed: int, block: int = 1) -> SyntheticBehaviour:
 
 
 def engines_of(world: World) -> dict[str, Engine]:
-    """Generation by the token; verdicts on engines of their own, so that each assumption is broken by itself."""
+    """Engines of a world; verdicts have engines of their own, so that conditions do not affect each other."""
     token = 1.0 / world.step_tokens
     target: Engine = FixedEngine(PerToken(token, world.request))
     if world.sequence > 0.0:
@@ -166,7 +166,7 @@ def engines_of(world: World) -> dict[str, Engine]:
             LinearCost(
                 base_s=token * (1.0 - world.sequence),
                 sequence_s=token * world.sequence,
-                request_s=token + world.request,  # the first token: it does not hold up the others
+                request_s=token + world.request,  # the first token; it does not delay other sequences
             )
         )
     draft = FixedEngine(PerToken(token * world.c1, world.request))

@@ -26,3 +26,9 @@ def test_it_lets_other_words_pass() -> None:
 
 def test_clean_folders_are_in_the_tree() -> None:
     assert all((ROOT / name).exists() for name in CLEAN)
+
+
+def test_a_kept_name_passes_as_a_name_only() -> None:
+    kept = '"""Work.\n\n    beside : seconds, of ``beside`` iterations.\n"""\nbeside = {"beside": 1}\n'
+    assert not list(complaints(kept))
+    assert len(list(complaints('"""Seconds of work beside others."""\n'))) == 1

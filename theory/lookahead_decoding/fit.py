@@ -5,7 +5,7 @@ paper's f), passes per pass with a good guess. Both come from least squares over
 
 .. math:: S(W, N) = \frac{f - 1 + E_W(\alpha, N - 1)}{f}
 
-with E of Equation 5. They are only known together: a larger f is made up for by a larger alpha, least so where many
+with E of Equation 5. The two estimates are correlated: a larger f is compensated by a larger alpha, least so where many
 W and N were measured.
 """
 
@@ -33,7 +33,7 @@ _EDGE = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookaheadFit:
-    """What was fitted, and how well."""
+    """The fitted parameters, with standard errors and residuals."""
 
     alpha2: float
     """Probability that a guessed token passes, [-], in (0, 1)."""
@@ -45,10 +45,10 @@ class LookaheadFit:
     """Standard error by the curvature of the squares and the residuals; NaN with fewer than three settings."""
 
     stderr_steps_per_hit: float
-    """The same of ``steps_per_hit``."""
+    """Standard error of ``steps_per_hit``, likewise."""
 
     residuals: FloatArray
-    """Measured minus fitted compression, per setting."""
+    """Measured - fitted compression, per setting."""
 
     @property
     def rms(self) -> float:
@@ -134,7 +134,7 @@ def _settings(
 def _least_squares(residuals: Callable[[FloatArray], FloatArray]) -> OptimizeResult:
     from scipy.optimize import least_squares
 
-    found = [
+    solutions = [
         least_squares(
             residuals,
             start,
@@ -146,7 +146,7 @@ def _least_squares(residuals: Callable[[FloatArray], FloatArray]) -> OptimizeRes
         )
         for start in _STARTS
     ]
-    return min(found, key=lambda one: float(one.cost))
+    return min(solutions, key=lambda one: float(one.cost))
 
 
 def _standard_errors(best: OptimizeResult, n: int) -> tuple[float, float]:

@@ -1,10 +1,10 @@
 r"""Lookahead parallelism: the branches of a pass shared by several devices, as a cost model.
 
-Every device holds the whole model and computes some columns of the window and some of the n-grams; nothing is exchanged
-during a pass, only the new tokens after it. The price is work done twice: a column needs the current token and the
-oldest row up to itself, so a device whose last column is c computes c tokens of that row besides the N - 2 others of
-each of its columns. The device of column W holds all W of them, so that W rows remain however many devices there are:
-at best a pass shrinks by a factor :math:`2 (N - 1)` where G = W.
+Every device has the whole model and computes some columns of the window and some of the n-grams; nothing is exchanged
+during a pass, only the new tokens after it. Some work is done several times: a column needs the current token and the
+oldest row up to itself, so a device whose last column is c computes c tokens of that row in addition to the N - 2 other
+rows of each of its columns. The device of column W computes all W of them, so that at least W rows remain with any
+number of devices: at best a pass shrinks by a factor :math:`2 (N - 1)` where G = W.
 """
 
 from __future__ import annotations
@@ -59,22 +59,22 @@ def device_rows(window: int, ngram: int, guesses: int, n_devices: int) -> int:
 def _fits(limit: int, window: int, size: int, guesses: int, devices: int) -> bool:
     """Whether `devices` of `limit` rows are enough.
 
-    The highest columns of the window lie together on one device, the next on another: among ways with the same number
-    of columns on each device, this leaves the lowest last columns. What is left of a device takes n-grams; a device
-    without columns still computes the current token.
+    The highest columns of the window are assigned to one device, the next to another: among assignments with the same
+    number of columns on each device, this has the lowest last columns. The remaining rows of a device compute n-grams;
+    a device without columns still computes the current token.
     """
     # best[c]: most n-grams that the devices so far can take, with columns 1 to c still to be placed
     best = {window: 0}
     for _ in range(devices):
-        found: dict[int, int] = {}
+        placed: dict[int, int] = {}
         for columns, taken in best.items():
             for block in range(columns + 1):
                 load = columns + (size - 1) * block if block else 1
                 if load > limit:
                     break
                 left = columns - block
-                found[left] = max(found.get(left, 0), taken + (limit - load) // size)
-        best = found
+                placed[left] = max(placed.get(left, 0), taken + (limit - load) // size)
+        best = placed
     return best.get(0, -1) >= guesses
 
 

@@ -1,1 +1,1 @@
-"""A model on any OpenAI-compatible server, seen from outside."""
+"""A model on any OpenAI-compatible server, as observed by a client."""

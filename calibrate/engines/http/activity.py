@@ -1,10 +1,9 @@
-"""What a server did for the requests of this process, told from the moments at which their tokens came.
+"""Work of a server for the requests of this process, estimated from the arrival times of their tokens.
 
-While several requests decode, the stream that began first shows the iterations of all. A request whose first token came
-while others decoded was prefilled in an iteration of theirs: what that took longer than the plain ones around it is put
-down to the prefill, and it is not counted as a decode iteration. A request that had the server to itself was prefilled
-in the time to its first token, less a round trip. Other users of the server are not seen: slow iterations are all that
-tells of them.
+While several requests decode, the stream that began first shows the iterations of all. A request whose first token
+arrived while others decoded was prefilled in one of their iterations: the time of that iteration beyond the plain ones
+around it counts as prefill, and it is not a decode iteration. For a request without others, the prefill is the time to
+its first token - a round trip. Requests of other clients are not visible, except through slower iterations.
 """
 
 from __future__ import annotations
@@ -23,26 +22,26 @@ from calibrate.engines.work import EngineStatistics, Iteration, Pass, Prefill
 __all__ = ["activity"]
 
 _JITTER: Final = 0.25
-"""By what share of a gap deliveries of one iteration may lie apart, [-]."""
+"""Largest difference between deliveries of the same iteration, as a share of a gap, [-]."""
 
 _AROUND: Final = 4
-"""Plain iterations with which one that prefills is compared: they are as long ago as a step of a fast model takes."""
+"""Number of plain iterations that an iteration with a prefill is compared with; about a step of a fast model."""
 
 
 @dataclass(slots=True)
 class _Gap:
-    """The time between two deliveries of one stream, in which all streams that decoded made ``n`` iterations."""
+    """The time between two deliveries of a stream, in which all decoding streams took ``n`` iterations."""
 
     begin: float
     end: float
     tokens: int
-    """Tokens of that one stream."""
+    """Tokens of that stream."""
 
     n: int
     batch: int
     context: int
     prefilled: list[Streamed] = field(default_factory=list)
-    """Requests whose prefill was part of it."""
+    """Requests that were prefilled in it."""
 
     @property
     def each(self) -> float:
@@ -51,13 +50,13 @@ class _Gap:
 
 
 def activity(streams: Iterable[Streamed], *, trip_s: float, k2: int = 1) -> EngineStatistics:
-    """Return the iterations and prefills that streams show.
+    """Return the iterations and prefills estimated from streams.
 
     Parameters
     ----------
-    streams : complete ones and ones that were broken off, in any order; without tokens they show nothing.
+    streams : complete and aborted streams, in any order; streams without tokens are ignored.
     trip_s : round trip of a request that needs no model, s.
-    k2 : tokens that an iteration gives a sequence at most; above 1 iterations are passes over drafts.
+    k2 : most tokens that an iteration commits per sequence; above 1 iterations are passes over drafts.
     """
     begun = sorted((streamed for streamed in streams if streamed.arrivals), key=_first)
     gaps = _gaps(begun, k2)
@@ -82,7 +81,7 @@ def _first(streamed: Streamed) -> float:
 
 
 def _gaps(begun: Sequence[Streamed], k2: int) -> list[_Gap]:
-    """What the streams show of the iterations, each of them once, in the order of time."""
+    """Gaps between deliveries, each iteration counted once, in the order of time."""
     gaps: list[_Gap] = []
     covered = 0.0
     for streamed in begun:
@@ -100,7 +99,7 @@ def _gaps(begun: Sequence[Streamed], k2: int) -> list[_Gap]:
 
 
 def _deliveries(streamed: Streamed, k2: int) -> list[tuple[float, int, int]]:
-    """When tokens came, how many, and in how many iterations they were made; chunks that came at once are one."""
+    """Arrival times, tokens and iterations of chunks; chunks that arrived at the same time are merged."""
     deliveries: list[tuple[float, int, int]] = []
     share = streamed.tokens_per_unit
     for moment, n in streamed.arrivals:
@@ -114,7 +113,7 @@ def _deliveries(streamed: Streamed, k2: int) -> list[tuple[float, int, int]]:
 
 
 def _assign(begun: Sequence[Streamed], gaps: Sequence[_Gap]) -> list[Streamed]:
-    """Put each stream to the iteration of others that prefilled it; return those that had the server to themselves."""
+    """Assign each stream to the iteration of others that prefilled it; return the streams without others."""
     ends = [gap.end for gap in gaps]
     by_themselves: list[Streamed] = []
     for streamed in begun:
@@ -124,7 +123,7 @@ def _assign(begun: Sequence[Streamed], gaps: Sequence[_Gap]) -> list[Streamed]:
 
 
 def _prefilling(streamed: Streamed, gaps: Sequence[_Gap], ends: Sequence[float]) -> _Gap | None:
-    """The iteration of others in which a stream's first token was made: the one whose end lies nearest."""
+    """The iteration of others in which a stream's first token was generated: the one with the nearest end."""
     first = _first(streamed)
     at = bisect_left(ends, first)
     for gap in sorted(gaps[max(at - 1, 0) : at + 1], key=lambda gap: abs(gap.end - first)):
@@ -136,7 +135,7 @@ def _prefilling(streamed: Streamed, gaps: Sequence[_Gap], ends: Sequence[float])
 
 
 def _shared_prefills(gaps: Sequence[_Gap]) -> Iterator[Prefill]:
-    """Prefills that were part of an iteration; where none was plain, none of its time is known to be theirs."""
+    """Prefills that shared an iteration; without plain iterations to compare with, their time is 0."""
     plain = _plain(gaps)
     for gap in gaps:
         if gap.prefilled:
@@ -147,9 +146,10 @@ def _shared_prefills(gaps: Sequence[_Gap]) -> Iterator[Prefill]:
 
 
 def _own_prefills(by_themselves: Sequence[Streamed], begun: Sequence[Streamed], trip_s: float) -> Iterator[Prefill]:
-    """Prefills during which nothing was decoded.
+    """Prefills during which no request decoded.
 
-    They begin when the server has the request, and is done with what came before; those that end together share theirs.
+    A prefill begins when the server has the request and has finished earlier work; prefills that end at the same time
+    share their time.
     """
     moments = sorted(moment for streamed in begun for moment, _ in streamed.arrivals)
     firsts = sorted(map(_first, by_themselves))
@@ -165,18 +165,18 @@ def _own_prefills(by_themselves: Sequence[Streamed], begun: Sequence[Streamed], 
 
 
 def _plain(gaps: Sequence[_Gap]) -> Mapping[int, list[_Gap]]:
-    """Gaps that prefill nothing, by batch size, in the order of time."""
-    found: dict[int, list[_Gap]] = defaultdict(list)
+    """Gaps without a prefill, by batch size, in the order of time."""
+    by_batch: dict[int, list[_Gap]] = defaultdict(list)
     for gap in gaps:
         if not gap.prefilled:
-            found[gap.batch].append(gap)
-    return found
+            by_batch[gap.batch].append(gap)
+    return by_batch
 
 
 def _nearest_s(gap: _Gap, plain: Mapping[int, list[_Gap]]) -> float | None:
-    """Mean seconds of the plain iterations around a gap, for other engines come and go; None where there is none.
+    """Mean seconds of the plain iterations nearest in time to a gap, as other engines' load varies; None without any.
 
-    They are of the same batch size, or of the nearest one that was seen.
+    They have the same batch size, or the nearest one with plain iterations.
     """
     if not plain:
         return None
@@ -187,6 +187,6 @@ def _nearest_s(gap: _Gap, plain: Mapping[int, list[_Gap]]) -> float | None:
 
 
 def _prefill(streamed: Streamed, seconds: float, *, together: int, beside: int = 0) -> Prefill:
-    """A stream's prefill; what of the prompt was cached is what the server told, or what it had been sent before."""
+    """A stream's prefill; cached tokens are those that the server reports, or an estimate from earlier prompts."""
     cached = streamed.n_cached if streamed.tells_cached else round(streamed.read_before * streamed.n_prompt)
     return Prefill(max(streamed.n_prompt - cached, 1), cached, seconds, _first(streamed), together, beside)

@@ -1,4 +1,4 @@
-"""Addresses of servers: the one place that says which are good, and which are this machine's."""
+"""Validation of servers' addresses, and which of them are local."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ __all__ = ["http_address", "is_local", "split_endpoint"]
 
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _MOST_HOST: Final = 253
-"""Characters of a host's name, and ..."""
+"""Most characters of a host's name, and ..."""
 _MOST_LABEL: Final = 63
 """... of each of its parts (RFC 1035)."""
 _RULE: Final = "must be http://HOST[:PORT][/PATH][#MODEL], or https"
 
 
 def http_address(text: str) -> SplitResult | None:
-    """Return the parts of an http(s) address that can be asked; None where it is none.
+    """Return the parts of a valid http(s) address; None for other texts.
 
     >>> http_address("http://localhost:8000/v1").port
     8000
@@ -42,11 +42,11 @@ def is_local(parts: SplitResult) -> bool:
 
 
 def split_endpoint(text: str) -> tuple[str, str]:
-    """Split ``URL[#model]``; the URL is given back as the root of the API, ending in ``/v1``.
+    """Split ``URL[#model]``; the URL is returned as the root of the API, ending in ``/v1``.
 
     Raises
     ------
-    ParameterError : no http(s) URL, or one with a user, a password or a query, where secrets could hide.
+    ParameterError : no http(s) URL, or one with a user, a password or a query, which may contain secrets.
 
     >>> split_endpoint("http://localhost:8000#Qwen/Qwen3-8B")
     ('http://localhost:8000/v1', 'Qwen/Qwen3-8B')

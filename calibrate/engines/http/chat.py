@@ -1,8 +1,8 @@
-"""From the messages of a chat to the text that its model continues, by the tokenizer endpoints of its server.
+"""Text that a model continues for the messages of a chat, by the tokenizer endpoints of its server.
 
-vLLM renders a chat by ``/tokenize`` and turns ids back into text by ``/detokenize``. The text is used only if the
-server reads it as the very same ids: a template writes the begin-of-text token itself, and ``/v1/completions`` would
-put a second one before it.
+vLLM renders a chat by ``/tokenize`` and converts ids to text by ``/detokenize``. The text is used only if the server
+tokenizes it to the same ids: a template contains the begin-of-text token, and ``/v1/completions`` would add a second
+one.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ __all__ = ["UserTurns", "rendered"]
 async def rendered(
     engine: OpenAIEngine, messages: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]
 ) -> str | None:
-    """Return the text that a chat's answer continues; None where no text is read as the template's ids.
+    """Return the text that a chat's answer continues; None where no text is tokenized to the template's ids.
 
     Parameters
     ----------
-    engine : whose server renders.
-    messages : of the chat, as OpenAI's API has them.
-    settings : of the template, such as ``enable_thinking``.
+    engine : engine of the server that renders.
+    messages : messages of the chat, in the format of OpenAI's API.
+    settings : settings of the template, such as ``enable_thinking``.
 
     Raises
     ------
     RefusedError : the server renders no chats, or not these messages.
     CalibrationError : the server failed.
     """
-    asked: dict[str, Any] = {"messages": list(messages), "add_generation_prompt": True, "add_special_tokens": False}
+    body: dict[str, Any] = {"messages": list(messages), "add_generation_prompt": True, "add_special_tokens": False}
     if settings:
-        asked["chat_template_kwargs"] = dict(settings)
-    ids = await _post(engine, "tokenize", asked, "tokens")
+        body["chat_template_kwargs"] = dict(settings)
+    ids = await _post(engine, "tokenize", body, "tokens")
     try:
         text = await _text(engine, ids)
         read = await _ids(engine, text)
-        if read[1:] == list(ids) and len(ids) > 1:  # two begin-of-text tokens: leave the template's out
+        if read[1:] == list(ids) and len(ids) > 1:  # two begin-of-text tokens: remove the template's
             text = await _text(engine, ids[1:])
             read = await _ids(engine, text)
         return text if read == list(ids) else None
@@ -51,12 +51,12 @@ async def rendered(
 
 
 class UserTurns:
-    """Makes questions the first turn of a user, as the target's chat template has it.
+    """Renders a question as the first turn of a user, by the target's chat template.
 
     Parameters
     ----------
-    engine : the target's.
-    settings : of the template.
+    engine : engine of the target.
+    settings : settings of the template.
     """
 
     def __init__(self, engine: OpenAIEngine, settings: Mapping[str, Any]) -> None:
@@ -69,7 +69,7 @@ class UserTurns:
 
         Raises
         ------
-        CalibrationError : the server renders no chats, or no text is read as what it renders.
+        CalibrationError : the server renders no chats, or no text is tokenized to its result.
         """
         if question not in self._known:
             name = self._engine.config.name

@@ -12,7 +12,7 @@ __all__ = ["EmbeddingServer"]
 
 _TRIED: Final = ("She has 3 apples.", "That makes 3 apples in all.")
 _MOST: Final = 100_000
-"""Numbers in an embedding at most."""
+"""Most numbers in an embedding."""
 
 
 class EmbeddingServer:
@@ -20,7 +20,7 @@ class EmbeddingServer:
 
     Parameters
     ----------
-    config : where it is; a model without a name is the only one that it offers.
+    config : address and model; with an empty name, the only model that the server offers.
     """
 
     def __init__(self, config: HttpConfig) -> None:
@@ -30,11 +30,11 @@ class EmbeddingServer:
 
     @classmethod
     async def start(cls, config: HttpConfig) -> Self:
-        """Find the model, and see that it embeds.
+        """Look up the model, and check that it embeds.
 
         Raises
         ------
-        CalibrationError : unreachable, no such model, or no embeddings come back.
+        CalibrationError : unreachable, no such model, or the reply has no embeddings.
         """
         server = cls(config)
         try:
@@ -51,7 +51,7 @@ class EmbeddingServer:
 
         Raises
         ------
-        CalibrationError : the server failed, or its answer is no two embeddings of one length.
+        CalibrationError : the server failed, or its answer does not have two embeddings of the same length.
         """
         answer = await self._wire.post(
             f"{self._wire.api}/embeddings", {"model": self.model, "input": [first, second], "encoding_format": "float"}
@@ -63,13 +63,13 @@ class EmbeddingServer:
         return min(max(math.fsum(x * y for x, y in zip(a, b, strict=True)) / norms, -1.0), 1.0)
 
     async def close(self) -> None:
-        """Close the connections. Twice does no harm."""
+        """Close the connections. A second call has no effect."""
         await asyncio.shield(self._wire.close())
 
     def _vectors(self, answer: Any) -> tuple[list[float], list[float]]:
         try:
-            found = sorted(answer["data"], key=lambda one: int(one["index"]))
-            a, b = ([float(x) for x in one["embedding"]] for one in found)
+            vectors = sorted(answer["data"], key=lambda one: int(one["index"]))
+            a, b = ([float(x) for x in one["embedding"]] for one in vectors)
         except (KeyError, TypeError, ValueError, IndexError):
             raise self._wire.error("sent no two embeddings (POST /embeddings)") from None
         if not (0 < len(a) == len(b) <= _MOST and all(math.isfinite(x) for x in (*a, *b))):

@@ -1,10 +1,11 @@
-"""The HTTP backend: a model on any OpenAI-compatible server (vLLM, SGLang, TGI, llama.cpp, ...), seen from outside.
+"""The HTTP backend: a model on any OpenAI-compatible server (vLLM, SGLang, TGI, llama.cpp, ...).
 
-Prompts are texts. What a server can do beyond the common interface is found out when the engine starts and told by
-`OpenAIEngine.describe`. Stop strings belong to the text of a step, and servers treat them in three ways: they include
-them (vLLM, asked to), they leave them out and say which one it was (then it is appended here), or they leave them out
-and do not tell a stop string from the end of the text; there, no stop string is sent, the text is watched here, and the
-stream is closed when one appears. Whether a repeated request gives the same text is up to the server, seed or not.
+Prompts are texts. Extensions of the common interface are detected when the engine starts and reported by
+`OpenAIEngine.describe`. Stop strings are part of a step's text, and servers treat them in three ways: they include them
+(vLLM, by a parameter), they omit them and report which one it was (then it is appended here), or they omit them and do
+not distinguish a stop string from the end of the text; then no stop string is sent, the text is searched here, and the
+stream is closed when one appears. Whether a repeated request gives the same text depends on the server, even with a
+seed.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ __all__ = ["OpenAIEngine"]
 
 
 class OpenAIEngine(Server):
-    """A model on a server (a `Backend`). Make one with `start`; it belongs to the event loop it started in.
+    """A model on a server (a `Backend`). Create it with `start`; it belongs to the event loop it started in.
 
     Raises
     ------
-    CalibrationError : from every method: unreachable, key refused, no such model, prompt too long, broken answer, ...
-        in one line; as `EngineTimeoutError` if the server was silent for too long.
+    CalibrationError : from every method, in one line: unreachable, key refused, no such model, prompt too long, broken
+        answer, ...; `EngineTimeoutError` if the server was silent for too long.
     """
 
     def __init__(self, config: HttpConfig) -> None:
@@ -46,23 +47,23 @@ class OpenAIEngine(Server):
         self._ids: dict[str, tuple[int, ...]] = {}
         self._replies = Replies(self)
         self.outcomes: Counter[tuple[str, str]] = Counter()
-        """What was timed on this engine and what became of it, in numbers."""
+        """Counts of timings on this engine, by what was timed and by outcome."""
 
         self.watch: StallWatch | None = None
-        """Sees whether this process reads answers late; None: nobody looks."""
+        """Detects whether this process reads answers late; None: not checked."""
 
         self.n_answered = self.n_late = 0
-        """Requests of answers, and how many of them were read late."""
+        """Requests of answers, and the number of them that were read late."""
 
         self.speculating: dict[Speculation, OpenAIEngine] = {}
-        """Servers of the same model that speculate, by how: requests that ask for it go there. They belong to this."""
+        """Speculation -> server of the same model with it, for such requests. This engine closes the servers."""
 
         self.speculates: Speculation | None = None
-        """How the server itself speculates, for all requests; None: it is not known to."""
+        """Speculation of the server itself, for all requests; None: none or unknown."""
 
     @classmethod
     async def start(cls, config: HttpConfig) -> OpenAIEngine:
-        """Reach the server, check the model's name, and find out what the server can do.
+        """Connect to the server, check the model's name, and detect the server's extensions.
 
         Raises
         ------
@@ -89,13 +90,13 @@ class OpenAIEngine(Server):
     async def generate(self, request: Request, progress: Progress | None = None) -> Generation:
         """Continue a prompt; see `Backend.generate`. A cancellation closes the connection.
 
-        ``token_ids`` are empty where the server does not tell them. The times are those seen from here: the prefill
-        begins when the request was sent.
+        ``token_ids`` are empty if the server does not report them. Times are those of the client: the prefill begins
+        when the request was sent.
 
         Raises
         ------
-        ParameterError : the request asks for speculation, and none of ``speculating`` does that: a server speculates
-            for all requests or for none.
+        ParameterError : no server of ``speculating`` has the request's speculation: a server speculates for all
+            requests or for none.
         """
         if request.speculation is not None:
             return await self._speculating(request.speculation).generate(replace(request, speculation=None), progress)
@@ -103,7 +104,7 @@ class OpenAIEngine(Server):
         try:
             await self.stream(request, streamed)
             finish = self._settle(streamed, request.stop)
-            if finish is None:  # a stop string or the end of the text? This server will not say: watch it from now on
+            if finish is None:  # stop string or end of text? From now on the client searches
                 self._stop_mode = "watched"
                 streamed = Streamed()
                 await self.stream(request, streamed)
@@ -119,9 +120,9 @@ class OpenAIEngine(Server):
     async def choose(self, prompt: Prompt, choices: Sequence[str]) -> Choice:
         """Probabilities of single-token replies, from the likeliest tokens that the server lists.
 
-        A choice that is not listed is at most as likely as the last one that is. Where that could matter (more than
-        1 % of the choices together), the server is made to answer it (`structured_outputs`), which tells its
-        probability; where that is unknown too, it counts as 0.
+        A choice that is not listed is at most as likely as the last listed token. If that could exceed 1 % of the
+        choices together, the server is constrained to that choice (`structured_outputs`), which gives its probability;
+        if that is not supported, it counts as 0.
 
         Raises
         ------
@@ -141,11 +142,11 @@ class OpenAIEngine(Server):
         )
 
     def encode(self, text: str) -> tuple[int, ...] | None:
-        """Token ids of a text that `count_tokens` has sent to ``/tokenize``, if answers come with ids as well."""
+        """Token ids of a text that `count_tokens` has sent to ``/tokenize``, if answers have ids as well."""
         return self._ids.get(text) if self.tells_ids else None
 
     async def count_tokens(self, text: str) -> int:
-        """Tokens of a text as a prompt: by ``/tokenize``, else as the server counts the prompt of a request."""
+        """Tokens of a text as a prompt: by ``/tokenize``, else by the server's count for a request."""
         if text in self._counts:
             return self._counts[text]
         ids = await self.tokenize(text, special=True)
@@ -164,7 +165,7 @@ class OpenAIEngine(Server):
         return count
 
     def describe(self) -> Mapping[str, Any]:
-        """Model, server, version, its limits, and what it knows beyond the common interface."""
+        """Model, server, version, limits, and extensions of the common interface."""
         modes = {
             "unknown": "not seen yet",
             "included": "included by the server",
@@ -186,7 +187,7 @@ class OpenAIEngine(Server):
         }
 
     async def stats(self, *, clear: bool = False) -> EngineStatistics:
-        """What the server did, as its latest streams show it (`http.activity`); ``clear`` starts afresh."""
+        """Work of the server, estimated from its latest streams (`http.activity`); ``clear`` empties the records."""
         k2 = 1 if self.speculates is None else self.speculates.k2
         own = activity(self.streams, trip_s=self.trip_s, k2=k2)
         if clear:
@@ -194,21 +195,21 @@ class OpenAIEngine(Server):
         return own.with_speculating([await other.stats(clear=clear) for other in self.speculating.values()])
 
     async def forget(self) -> None:
-        """See that nothing that the server has read is found again, by a new salt of its prefix cache (vLLM, SGLang).
+        """Exclude earlier prompts from the server's prefix cache by a new cache salt (vLLM, SGLang).
 
-        Servers without it go on to find what they have read.
+        On servers without a salt, earlier prompts stay cached.
         """
         self.change_salt()
         for other in self.speculating.values():
             await other.forget()
 
     async def close(self) -> None:
-        """Close the connections; requests in flight fail. Twice does no harm."""
+        """Close the connections; requests in flight fail. A second call has no effect."""
         for engine in (self, *self.speculating.values()):
             await engine.wire.close()
 
     async def stream(self, request: Request, streamed: Streamed) -> Streamed:
-        """Send a request, and collect its answer in ``streamed`` as it comes; return it when it is complete.
+        """Send a request, and collect its answer in ``streamed`` as it arrives; return it when it is complete.
 
         Raises
         ------
@@ -225,22 +226,22 @@ class OpenAIEngine(Server):
         return await self.complete(body, streamed)
 
     async def check_logprobs(self) -> None:
-        """See that the server gives log-probabilities, which judges and gates live on.
+        """Check that the server reports log-probabilities, which judges and gates need.
 
         Raises
         ------
-        CalibrationError : it does not.
+        CalibrationError : it does not report them.
         """
         await self.again(lambda: self._replies.likeliest("Yes or No? Answer:"))
 
     def _speculating(self, speculation: Speculation) -> OpenAIEngine:
         if speculation not in self.speculating:
-            rule = f"must be how a server speculates that was named with {self.name!r}'s"
+            rule = f"must be the speculation of a server that was configured for {self.name!r}"
             raise ParameterError("speculation", speculation.method, rule)
         return self.speculating[speculation]
 
     def _settle(self, streamed: Streamed, stops: tuple[str, ...]) -> Finish | None:
-        """Why the answer ended, its text completed or cut accordingly; None if the server leaves that open."""
+        """Reason why the answer ended, after completing or cutting its text; None if the server does not report it."""
         reason, by = streamed.reason, streamed.stopped_by
         if streamed.closed:
             return "stop"
@@ -280,7 +281,7 @@ class OpenAIEngine(Server):
             self.n_late += self.watch.longest(streamed.sent, streamed.end) > tolerated(streamed.end - streamed.sent)
 
     def _times(self, streamed: Streamed) -> Times:
-        """When things happened as seen from here: what a request takes besides is a round trip and its stream's end."""
+        """Times of a request at the client; its latency outside the engine is a round trip and its stream's end."""
         moments = [moment for moment, _ in streamed.arrivals] or [streamed.end]
         return Times(
             queued=streamed.sent,

@@ -13,12 +13,12 @@ from theory.errors import CalibrationError, ParameterError
 __all__ = ["metrics_url", "pages"]
 
 _TIMEOUT_S: Final = 20.0
-"""Longest silence of the server, and longest time of a page, s."""
+"""Longest silence of the server, and longest time to read a page, s."""
 _MOST_BYTES: Final = 64 * 2**20
 
 
 def metrics_url(url: str) -> str:
-    """Return where the metrics of a server are, given its address with or without ``/v1`` or ``/metrics``.
+    """Return the URL of a server's metrics, given its address with or without ``/v1`` or ``/metrics``.
 
     Raises
     ------
@@ -41,15 +41,15 @@ def pages(
 
     Parameters
     ----------
-    url : of the server.
+    url : address of the server.
     n : readings, >= 2.
-    seconds : between the first and the last, > 0.
+    seconds : time between the first and the last reading, > 0.
     on_page : called after each reading, to show progress.
-    sleep : waits.
+    sleep : function that waits.
 
     Raises
     ------
-    CalibrationError : the server cannot be reached, or answers anything but a page.
+    CalibrationError : the server cannot be reached, or its answer is not a page of metrics.
     """
     import httpx
 
@@ -72,18 +72,18 @@ def pages(
 
 
 def _text(answer: object, where: str) -> str:
-    """The page of a response, if it is one and not too long."""
+    """The text of a response; an error if its status is not 200 or it is too long."""
     import httpx
 
     assert isinstance(answer, httpx.Response)
     if answer.status_code != 200:
         hint = ": start the server with its metrics on (SGLang: --enable-metrics)" if answer.status_code == 404 else ""
         raise CalibrationError(f"{where}: answered {answer.status_code}{hint}")
-    found, begun = bytearray(), time.monotonic()
+    page, begun = bytearray(), time.monotonic()
     for part in answer.iter_bytes():
-        found += part
+        page += part
         if time.monotonic() - begun > _TIMEOUT_S:
             raise CalibrationError(f"{where}: takes longer than {_TIMEOUT_S:g} s: this is no page of metrics")
-        if len(found) > _MOST_BYTES:
+        if len(page) > _MOST_BYTES:
             raise CalibrationError(f"{where}: more than {_MOST_BYTES // 2**20} MiB: this is no page of metrics")
-    return found.decode("utf-8", "replace")
+    return page.decode("utf-8", "replace")

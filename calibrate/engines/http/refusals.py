@@ -1,4 +1,4 @@
-"""What a server says when it refuses: its words, and how long to wait."""
+"""Refusals of a server: the message, and the time to wait."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["retry_after", "said"]
 
 
 def said(text: str) -> str:
-    """What a server said, whatever form it gave it: at most 300 characters."""
+    """Message of a server's error in any format: at most 300 characters."""
     try:
         answer = json.loads(text)
         for key in ("error", "message", "detail"):
@@ -23,7 +23,7 @@ def said(text: str) -> str:
 
 
 def retry_after(value: str | None) -> float | None:
-    """Seconds that a Retry-After header asks for; None without one that can be read."""
+    """Seconds of a Retry-After header; None without a valid one."""
     if value is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""How likely single-token replies are to a prompt, from what a server tells of its likeliest tokens."""
+"""Probabilities of single-token replies to a prompt, from a server's list of its likeliest tokens."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from theory.errors import ParameterError
 __all__ = ["Replies"]
 
 _TOP: Final = (20, 5, 1)
-"""Likeliest tokens to ask for, as many as the server gives: vLLM's default limit, OpenAI's, the least."""
+"""Numbers of likeliest tokens to request, tried in turn: vLLM's default limit, OpenAI's, the least."""
 
 _NEGLIGIBLE: Final = 0.01
-"""Share of the choices' probability up to which a choice that is not listed is taken as impossible."""
+"""Share of the choices' probability below which a choice that is not listed counts as 0."""
 
 
 class Replies:
-    """Asks a server for the probabilities of replies, as far as it tells them."""
+    """Requests the probabilities of replies from a server, as far as it reports them."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -40,7 +40,7 @@ class Replies:
         streamed, listed = await self.likeliest(text)
         logs = _matched(listed, choices)
         if len(logs) < len(choices):
-            # The K-th likeliest: vLLM lists the drawn token besides, however unlikely.
+            # The K-th likeliest: vLLM also lists the sampled token, however unlikely.
             floor = sorted(listed.values(), reverse=True)[min(self._n_top, len(listed)) - 1]
             bound = math.exp(floor) * (len(choices) - len(logs))
             if bound > _NEGLIGIBLE * sum(map(math.exp, logs.values())):
@@ -53,19 +53,19 @@ class Replies:
         return streamed, logs
 
     async def likeliest(self, text: str) -> tuple[Streamed, dict[str, float]]:
-        """Return the likeliest next tokens by their text, with natural-log probabilities of the model's own law.
+        """Return the likeliest next tokens by their text, with natural-log probabilities before sampling settings.
 
         Raises
         ------
-        CalibrationError : the server tells none.
+        CalibrationError : the server reports none.
         """
         server = self._server
         usage = {name: value for name, value in server.extras.items() if name == "stream_options"}
         while True:
-            # Temperature 1: some servers report probabilities after it was applied.
-            asked = {"stream": True, "temperature": 1.0, "logprobs": self._n_top, **usage, **server.salted()}
+            # Temperature 1: some servers report probabilities after applying it.
+            options = {"stream": True, "temperature": 1.0, "logprobs": self._n_top, **usage, **server.salted()}
             try:
-                streamed = await server.complete(server.body(text, 1) | asked, Streamed())
+                streamed = await server.complete(server.body(text, 1) | options, Streamed())
             except RefusedError as error:
                 if "logprob" not in error.detail.lower() or self._n_top == _TOP[-1]:
                     raise
@@ -79,10 +79,10 @@ class Replies:
             )
 
     async def _forced(self, text: str, missing: Sequence[str], floor: float) -> dict[str, float]:
-        """Log-probabilities of replies that are not among the likeliest, where the server can be made to give them.
+        """Log-probabilities of replies that are not among the likeliest, if the server supports constrained output.
 
-        Servers that report probabilities after the constraint was applied say 0 = log 1; that contradicts ``floor``,
-        the least of the listed ones, and is not used.
+        Servers that report probabilities after the constraint report 0 = log 1; that contradicts ``floor``, the least
+        of the listed ones, and is not used.
         """
         forced: dict[str, float] = {}
         for choice in missing:
@@ -116,8 +116,8 @@ class Replies:
 def _matched(listed: Mapping[str, float], choices: Sequence[str]) -> dict[str, float]:
     """Log-probabilities of the choices that are listed.
 
-    Vocabularies write a leading blank as ``Ġ`` or ``▁``, and decoding a token by itself can lose it: where no choice is
-    found to the letter, blanks around tokens and choices are ignored, and the likeliest such token counts.
+    Vocabularies write a leading blank as ``Ġ`` or ``▁``, and decoding a single token can lose it: if no choice matches
+    exactly, blanks around tokens and choices are ignored, and the likeliest such token counts.
     """
     plain = {token.replace("Ġ", " ").replace("▁", " "): value for token, value in listed.items()}
     exact = {choice: plain[choice] for choice in choices if choice in plain}

@@ -1,4 +1,4 @@
-"""A model server as its engine knows it: which model it offers, what it can do, and what was asked of it lately."""
+"""A model server as its engine sees it: its model, its extensions, and the latest requests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _EXTRAS: Final[dict[str, Any]] = {
     "ignore_eos": True,
     "cache_salt": "specplan",
 }
-"""Parameters that not every server knows; some refuse what they do not know, some ignore it."""
+"""Parameters that not every server supports; some refuse unknown parameters, some ignore them."""
 
 KEPT_TEXTS: Final = 256
 _KEPT_STREAMS: Final = 2048
@@ -32,17 +32,17 @@ _KEPT_TRIPS: Final = 31
 
 
 class Server:
-    """A server with one model; `explore` finds out what it can do.
+    """A server with one model; `explore` detects its extensions.
 
     Attributes
     ----------
-    model : the model's name there; before `explore` as it was configured, which may be empty.
-    load_at_start : requests on the server before ours; None where it does not say.
-    card : what the server says of the model.
-    version : of the server; empty where it names none.
-    extras : those of the parameters beyond the common interface that it takes.
-    tells_ids : whether each chunk of a stream comes with the ids of its tokens, so that they can be counted.
-    tokenizes : whether it has ``/tokenize``; None: it was not asked.
+    model : the model's name there; before `explore` the configured name, which may be empty.
+    load_at_start : requests on the server before ours; None if it does not report them.
+    card : the server's description of the model.
+    version : version of the server; empty if it does not report one.
+    extras : parameters beyond the common interface that it accepts.
+    tells_ids : whether each chunk of a stream has the ids of its tokens, so that they can be counted.
+    tokenizes : whether it has ``/tokenize``; None: not tested.
     streams : the latest streams of answers.
     """
 
@@ -62,7 +62,7 @@ class Server:
         self._trips: deque[float] = deque(maxlen=_KEPT_TRIPS)
 
     async def explore(self) -> None:
-        """Check the model's name, and find out which extra parameters the server takes.
+        """Check the model's name, and detect which extra parameters the server accepts.
 
         Raises
         ------
@@ -73,7 +73,7 @@ class Server:
         await self.again(self._probe)
 
     async def again(self, once: Callable[[], Awaitable[Any]]) -> None:
-        """Do something that begins a measurement; a few times where answers break off in the middle."""
+        """Run the first request of a measurement; repeat it a few times if answers break off."""
         for attempt in range(self.config.retries + 1):
             try:
                 await once()
@@ -86,7 +86,7 @@ class Server:
             await asyncio.sleep(self.config.backoff_s)
 
     async def complete(self, body: dict[str, Any], streamed: Streamed) -> Streamed:
-        """Send a request for a completion, and collect its answer in ``streamed`` as it comes; return it at its end.
+        """Send a request for a completion, and collect its answer in ``streamed``; return it at its end.
 
         Raises
         ------
@@ -107,7 +107,7 @@ class Server:
         return self._whole(streamed)
 
     def _share_read(self, prompt: str) -> float:
-        """The share of a prompt that is the beginning of something that was read or written before, in [0, 1]."""
+        """Share of a prompt that is a prefix of an earlier prompt or answer, in [0, 1]."""
         low, high = 0, len(prompt)
         while low < high:
             middle = (low + high + 1) // 2
@@ -118,11 +118,11 @@ class Server:
         return low / max(len(prompt), 1)
 
     def salted(self) -> dict[str, str]:
-        """What a request carries so that its prompt is found in the prefix cache, or not."""
+        """The cache salt of a request: only prompts with the same salt share the prefix cache."""
         return {"cache_salt": self._salt} if "cache_salt" in self.extras else {}
 
     def _whole(self, streamed: Streamed) -> Streamed:
-        """Refuse an answer that was cut where the connection broke between two events."""
+        """Refuse an answer that was cut by a broken connection between two events."""
         n = sum(n for _, n in streamed.arrivals)
         if not streamed.reason and not streamed.closed:
             raise self.wire.broken_off(f"ended an answer in the middle, after {n} tokens and without a reason")
@@ -131,18 +131,18 @@ class Server:
         return streamed
 
     def body(self, prompt: str, max_tokens: int) -> dict[str, Any]:
-        """What every request for a completion says."""
+        """Body of every request for a completion."""
         return {"model": self.model, "prompt": prompt, "max_tokens": max_tokens}
 
     async def metrics(self) -> list[Sample] | None:
-        """What the server's ``/metrics`` says; None where it has none or they cannot be read."""
+        """The load by the server's ``/metrics``; None where it has none or they cannot be read."""
         try:
             return parse_metrics(await self.wire.text(f"{self.wire.root}/metrics"))
         except (RefusedError, SchemaError):
             return None
 
     async def round_trip(self) -> float:
-        """Seconds of a request that needs no model."""
+        """Time a request that needs no model, s."""
         started = time.monotonic()
         await self.wire.text(f"{self.wire.api}/models")
         self._trips.append(time.monotonic() - started)
@@ -150,18 +150,18 @@ class Server:
 
     @property
     def trip_s(self) -> float:
-        """Median of the latest round trips of a request that needs no model, s; 0 before there was one."""
+        """Median of the latest round trips of a request that needs no model, s; 0 before the first."""
         return statistics.median(self._trips) if self._trips else 0.0
 
     def change_salt(self) -> None:
-        """See that nothing that the server has read is found again, by a new salt of its prefix cache."""
+        """Exclude earlier prompts from the server's prefix cache by a new cache salt."""
         self._salt = secrets.token_hex(8)
         self._texts.clear()
 
     def keep_nothing(self) -> None:
-        """Keep no texts and streams from now on, and leave the prefix cache to the server: for those of others.
+        """Record no texts and streams from now on, and send no cache salt: for requests of other clients.
 
-        Timings can then not be told from them.
+        Then no timings can be estimated from them.
         """
         self.streams = deque(maxlen=0)
         self._texts = deque(maxlen=0)
@@ -193,7 +193,7 @@ class Server:
             pass
 
     async def _probe(self) -> None:
-        """Find out which extra parameters the server takes: all at once, or one by one if it refuses."""
+        """Detect which extra parameters the server accepts: all at once, or one by one if it refuses."""
         try:
             streamed = await self._try_extras(_EXTRAS)
             self.extras = dict(_EXTRAS)
@@ -219,7 +219,7 @@ class Server:
         return self._whole(streamed)
 
     async def tokenize(self, text: str, *, special: bool) -> tuple[int, ...] | None:
-        """Ids by ``/tokenize`` (vLLM); None where there is none."""
+        """Token ids by ``/tokenize`` (vLLM); None where the server does not have it."""
         if self.tokenizes is False:
             return None
         body = {"model": self.model, "prompt": text, "add_special_tokens": special}
@@ -234,6 +234,6 @@ class Server:
 
 
 def raise_transient(error: Exception) -> None:
-    """Do not take a server that is busy or away for one that cannot do what it was asked."""
+    """Raise transient errors again: a busy or unreachable server does not show that a feature is missing."""
     if getattr(error, "transient", False):
         raise error

@@ -1,4 +1,4 @@
-"""How long this process did not get to look at its streams: what was read late has no moment of arrival."""
+"""Stalls of this process, during which it did not read its streams: data read late have no known arrival time."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ __all__ = ["TICK_S", "StallWatch", "tolerated"]
 TICK_S: Final = 0.002
 _KEPT: Final = 4096
 _LATE_SHARE: Final = 0.1
-"""Share of a measurement's time for which this process may have waited for its processor at once, [-]."""
+"""Longest tolerated stall as a share of a measurement's time, [-]."""
 
 _LATE_S: Final = 0.005
-"""What it may have waited however short the measurement, s: schedulers give another process so long at a time."""
+"""Stall that is tolerated in any measurement, s: a time slice of the scheduler for another process."""
 
 
 def tolerated(seconds: float) -> float:
-    """Return the longest stall that a measurement of so many seconds bears, s."""
+    """Return the longest tolerated stall in a measurement of that many seconds, s."""
     return max(_LATE_S, _LATE_SHARE * seconds)
 
 
 class StallWatch:
-    """Ticks in the event loop and remembers where they were late; use it as an async context manager.
+    """Ticks in the event loop and records late ticks; use it as an async context manager.
 
-    A machine with too much to do may leave a process waiting for a second. Whatever comes over its streams meanwhile
-    is then read at once, and looks as if it had come at once.
+    On an overloaded machine a process may wait for a processor for a second. All data that arrive on its streams in
+    that time are read at once afterwards, as if they had arrived together.
 
     Parameters
     ----------
-    tick_s : time between two looks, s; twice as long is the shortest stall that is seen.
+    tick_s : time between two ticks, s; the shortest stall that is detected is twice as long.
     """
 
     def __init__(self, *, tick_s: float = TICK_S) -> None:
@@ -49,17 +49,17 @@ class StallWatch:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._task.cancel()
-        await asyncio.wait({self._task})  # not its exception: who waits here may be cancelled too, which must be seen
+        await asyncio.wait({self._task})  # raises only a cancellation of the caller
 
     def note(self, begin: float, end: float) -> None:
-        """Remember that nothing was looked at between two moments (s, monotonic clock)."""
+        """Record a stall between two moments (s, monotonic clock)."""
         self._stalls.append((begin, end))
         self._ticked = max(self._ticked, end)
 
     def longest(self, begin: float, end: float) -> float:
-        """Return the longest stall that touches a period (s, monotonic clock), in seconds and beyond a tick; 0: none.
+        """Return the longest stall that overlaps a period (s, monotonic clock), in seconds beyond a tick; 0: none.
 
-        One that goes on while this is asked counts too.
+        A stall that has not ended counts too.
         """
         stalls = [*self._stalls, (self._ticked, time.monotonic())]
         touching = [till - since - self._tick_s for since, till in stalls if till > begin and since < end]

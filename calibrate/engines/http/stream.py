@@ -1,4 +1,4 @@
-"""What comes over the stream of a completion, and when."""
+"""The stream of a completion: its events, tokens and arrival times."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
 
 from pydantic import Field, TypeAdapter, ValidationError
-from typing_extensions import TypedDict  # pydantic wants it instead of typing's before Python 3.12
+from typing_extensions import TypedDict  # pydantic needs it instead of typing's before Python 3.12
 
 from theory.errors import SchemaError, shown
 
@@ -43,7 +43,7 @@ class _Choice(TypedDict, total=False):
 
 
 class _Event(TypedDict, total=False):
-    """What is read of an event; whatever else it holds is passed over."""
+    """The fields of an event that are read; others are ignored."""
 
     usage: _Usage | None
     choices: list[_Choice] | None
@@ -53,7 +53,7 @@ _EVENT: Final[TypeAdapter[_Event]] = TypeAdapter(_Event)
 
 
 def checked(event: Mapping[str, Any]) -> None:
-    """Refuse an event that is not as the API has it.
+    """Refuse an event that does not match the API.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def checked(event: Mapping[str, Any]) -> None:
 
 
 def prompt_tokens(answer: Any) -> int:
-    """Tokens of the prompt of a whole answer; 0 where it does not say.
+    """Prompt tokens by the usage of an answer without a stream; 0 if it is not reported.
 
     Raises
     ------
@@ -82,10 +82,10 @@ def prompt_tokens(answer: Any) -> int:
 
 @dataclass(slots=True)
 class Streamed:
-    """What came over one stream, and when (s on the monotonic clock)."""
+    """The contents of a stream, with arrival times (s on the monotonic clock)."""
 
     stops: tuple[str, ...] = ()
-    """Stop strings to watch for on this side."""
+    """Stop strings to search for at the client."""
 
     on_text: Callable[[str, int], None] | None = field(default=None, compare=False, repr=False)
     """Called with each piece of text as it arrives, and its tokens."""
@@ -93,7 +93,7 @@ class Streamed:
     text: str = ""
     ids: list[int] = field(default_factory=list)
     arrivals: list[tuple[float, int]] = field(default_factory=list)
-    """Moments at which tokens came, and how many."""
+    """Arrival times, and number of tokens at each."""
 
     likeliest: Mapping[str, Any] = field(default_factory=dict)
     """Natural-log probabilities of the likeliest first tokens, by their text."""
@@ -101,52 +101,52 @@ class Streamed:
     reason: str = ""
     stopped_by: Any = None
     tells_stop: bool = False
-    """Whether the server says what stopped it, which may be nothing."""
+    """Whether the server reports the stop string, or that there was none."""
 
     closed: bool = False
-    """Whether the stream was closed on this side, at a stop string."""
+    """Whether the client closed the stream, at a stop string."""
 
     usage: dict[str, Any] = field(default_factory=dict)
     n_prompt_ids: int = 0
     read_before: float = 0.0
-    """Share of the prompt that the server was sent before, in [0, 1]: what a prefix cache can hold of it."""
+    """Share of the prompt that was sent to the server before, in [0, 1]: the most that a prefix cache can hold."""
 
     sent: float = 0.0
     end: float = 0.0
     begun: asyncio.Event = field(default_factory=asyncio.Event, compare=False, repr=False)
-    """Set when the first token has come."""
+    """Set when the first token has arrived."""
 
     @property
     def n_tokens(self) -> int:
-        """Tokens that the model drew: the server's count, else those seen here; at least 1."""
+        """Generated tokens: the server's count, else those counted at the client; at least 1."""
         seen = sum(n for _, n in self.arrivals)
-        told = None if self.closed else self.usage.get("completion_tokens")
-        return max(seen if told is None else int(told), 1)
+        counted = None if self.closed else self.usage.get("completion_tokens")
+        return max(seen if counted is None else int(counted), 1)
 
     @property
     def complete(self) -> bool:
-        """Whether the answer came to its end."""
+        """Whether the answer is complete."""
         return bool(self.reason) or self.closed
 
     @property
     def tokens_per_unit(self) -> float:
-        """Tokens by the server's count for each one counted here, [-]; 1 where chunks tell their tokens."""
+        """Tokens by the server's count / tokens counted at the client, [-]; 1 where chunks have token ids."""
         return 1.0 if self.ids else self.n_tokens / max(sum(n for _, n in self.arrivals), 1)
 
     def seen(self, moment: float) -> int:
-        """Tokens that had come at a moment, s on the monotonic clock."""
+        """Tokens that had arrived at a moment, s on the monotonic clock."""
         return sum(n for arrived, n in self.arrivals if arrived <= moment)
 
     @property
     def n_prompt(self) -> int:
-        """Tokens of the prompt; 0 if the server does not say."""
+        """Tokens of the prompt; 0 if the server does not report them."""
         return int(self.usage.get("prompt_tokens") or self.n_prompt_ids)
 
     def passes(self, k2: int, *, always: bool) -> tuple[tuple[int, int], ...]:
-        """Return drafted and accepted tokens of each pass of a server that commits k2 tokens per pass at most.
+        """Return drafted and accepted tokens of each pass of a server that commits at most k2 tokens per pass.
 
-        A chunk is a pass, or several where their tokens came together. A draft of which nothing was accepted is not
-        seen: ``always`` says that there was one all the same, as with drafts by a model; else there was none.
+        A chunk is a pass, or several if their tokens arrived together. A draft without an accepted token cannot be
+        observed: with ``always``, every pass counts as one with a draft, as with draft models; else as one without.
         """
         passes: list[tuple[int, int]] = []
         for i, (_, n) in enumerate(self.arrivals):
@@ -159,20 +159,20 @@ class Streamed:
 
     @property
     def tells_cached(self) -> bool:
-        """Whether the server says how much of the prompt it had computed before."""
+        """Whether the server reports the cached tokens of the prompt."""
         return bool(self.usage.get("prompt_tokens_details"))
 
     @property
     def n_cached(self) -> int:
-        """Tokens of the prompt that the server had computed before, where it says so."""
+        """Cached tokens of the prompt, if the server reports them."""
         return int((self.usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0)
 
     def take(self, event: Mapping[str, Any], now: float) -> bool:
-        """Take in one event; return whether enough was seen.
+        """Add an event; return whether the stream may be closed.
 
         Raises
         ------
-        SchemaError : the event is not as the API has it.
+        SchemaError : the event does not match the API.
         """
         checked(event)
         self.usage = event.get("usage") or self.usage
@@ -204,14 +204,14 @@ class Streamed:
 
 
 def _whole(text: str) -> str:
-    """Text with a replacement for halves of surrogate pairs, which could be neither sent nor stored."""
+    """Text with halves of surrogate pairs replaced, as they cannot be sent or stored."""
     if not any("\ud800" <= c <= "\udfff" for c in text):
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def first_stop(text: str, stops: Sequence[str]) -> int | None:
-    """Where the first stop string ends in a text."""
+    """Index of the end of the first stop string in a text."""
     ends = [text.index(stop) + len(stop) for stop in stops if stop in text]
     return min(ends, default=None)
 
@@ -222,6 +222,6 @@ def _first_likeliest(record: Any) -> Mapping[str, Any]:
 
 
 def _n_scored(record: Any) -> int:
-    """Tokens of a chunk that came with a log-probability."""
+    """Tokens of a chunk with a log-probability."""
     values = record.get("token_logprobs") if isinstance(record, dict) else None
     return sum(value is not None for value in values or ())

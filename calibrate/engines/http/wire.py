@@ -1,8 +1,8 @@
 """Requests to an OpenAI-compatible server: time limits, retries where they are safe, and one-line errors.
 
-The API key comes from an environment variable and goes into the Authorization header, nowhere else: messages carry the
-variable's name, what a server says is shown with the key struck out, and the words of a 401 or 403 are not shown at
-all, because servers quote keys in them.
+The API key comes from an environment variable and is used in the Authorization header only: messages contain the
+variable's name, messages of a server are shown without the key, and the text of a 401 or 403 is not shown, because
+servers quote keys in it.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ __all__ = [
 
 T = TypeVar("T")
 OnEvent = Callable[[dict[str, Any], float], bool]
-"""Gets an event and the moment of its arrival; returns whether the stream may be closed."""
+"""Receives an event and its arrival time; returns whether the stream may be closed."""
 
 CLIENT_KEY: ContextVar[str | None] = ContextVar("CLIENT_KEY", default=None)
-"""The key that requests of this context carry instead of the configured one, empty for none; None: the configured one.
-A gateway forwards its clients' keys by it; a context ends with the request that it was made for."""
+"""Key of requests in this context in place of the configured key; empty: no key; None: the configured key.
+A gateway forwards its clients' keys with it; a context ends with the request that it was created for."""
 
 _RETRIED: Final = frozenset({408, 429, 500, 502, 503, 504})
 _LONGEST_WAIT_S: Final = 60.0
@@ -57,11 +57,11 @@ _TOO_LONG: Final = (
     "must have less than",
     "must be <=",
 )
-"""Parts of what vLLM, SGLang, TGI, llama.cpp and OpenAI answer to a prompt that does not fit."""
+"""Parts of the errors of vLLM, SGLang, TGI, llama.cpp and OpenAI for a prompt that is too long."""
 
 
 class BrokenOffError(CalibrationError):
-    """A server failed in a way that may pass: the connection broke, an answer was cut, or it is not there."""
+    """A transient error of a server: a broken connection, a cut answer, or an unreachable server."""
 
     transient = True
 
@@ -71,7 +71,7 @@ class EngineTimeoutError(BrokenOffError, TimeoutError):
 
 
 class RefusedError(CalibrationError):
-    """A server answered with an HTTP error: its code, what it said, and how long it asks to wait, s."""
+    """A server answered with an HTTP error: its code, its message, and the requested wait, s."""
 
     def __init__(self, message: str, *, status: int, detail: str, wait_s: float | None = None) -> None:
         super().__init__(message)
@@ -83,7 +83,7 @@ class RefusedError(CalibrationError):
 
 
 class _Again(Exception):  # noqa: N818  (a signal, not an error)
-    """A failure that may be tried again, after ``wait_s`` where the server said so."""
+    """A failure after which the request may be repeated, after ``wait_s`` if the server requested that."""
 
     def __init__(self, error: CalibrationError, wait_s: float | None = None) -> None:
         super().__init__(str(error))
@@ -93,7 +93,7 @@ class _Again(Exception):  # noqa: N818  (a signal, not an error)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpConfig:
-    """A model on a server, and how patiently it is asked."""
+    """A model on a server, with time limits and retries of requests."""
 
     name: str
     """Short name for messages, e.g. ``"target"``."""
@@ -111,10 +111,10 @@ class HttpConfig:
     """Longest silence of the server, before the first byte and between two of them, s."""
 
     retries: int = 4
-    """How often a request is sent again after a failure before the first byte of its answer."""
+    """Most retries of a request after a failure before the first byte of its answer."""
 
     backoff_s: float = 0.25
-    """Wait before the first retry, doubled for each one after it, s; the server's Retry-After goes before."""
+    """Wait before the first retry, doubled for each further retry, s; the server's Retry-After has precedence."""
 
     def __post_init__(self) -> None:
         split_endpoint(self.url)
@@ -131,13 +131,13 @@ class HttpConfig:
 
     @classmethod
     def of(cls, name: str, endpoint: str, **options: Any) -> Self:
-        """Make it from ``URL[#model]``."""
+        """Create a configuration from ``URL[#model]``."""
         url, model = split_endpoint(endpoint)
         return cls(name=name, url=url, model=model, **options)
 
     @property
     def key_in_clear(self) -> bool:
-        """Whether a key is sent that others on the way can read."""
+        """Whether a key is sent without encryption to another machine."""
         parts = urlsplit(self.url)
         return bool(self.api_key_env) and parts.scheme == "http" and not is_local(parts)
 
@@ -152,7 +152,7 @@ class Wire:
 
     Attributes
     ----------
-    n_retries : requests that were sent once more so far.
+    n_retries : retries so far.
     """
 
     def __init__(self, config: HttpConfig) -> None:
@@ -170,14 +170,14 @@ class Wire:
         self._client = httpx.AsyncClient(
             timeout=httpx.Timeout(config.timeout_s, connect=min(config.timeout_s, 20.0), pool=None),
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
-            trust_env=not local,  # no proxy, nor .netrc, for this machine itself
+            trust_env=not local,  # no proxy and no .netrc for a local server
             verify=not (
                 local and config.url.startswith("http:")
-            ),  # nothing to verify, and the roots take 0.2 s to load
+            ),  # no certificate to verify, and root certificates take 0.2 s to load
         )
 
     async def close(self) -> None:
-        """Close all connections, which aborts what is in flight."""
+        """Close all connections, which aborts requests in flight."""
         await self._client.aclose()
 
     async def text(self, url: str) -> str:
@@ -201,10 +201,10 @@ class Wire:
         return self._json(await self._patiently(once), url)
 
     async def stream(self, url: str, body: dict[str, Any], on_event: OnEvent) -> float:
-        """POST and hand on the events of the answer as they come; return when the request was sent (its last attempt).
+        """POST and pass on the events of the answer as they arrive; return the time at which the last attempt was sent.
 
-        Nothing is sent again once the answer has begun. Cancelling closes the connection, and so does ``on_event``
-        when it returns True: a server sees that, and stops.
+        There is no retry after the answer has begun. Cancelling closes the connection, and so does ``on_event`` when it
+        returns True: the server detects that and aborts the request.
         """
         sent = 0.0
 
@@ -229,11 +229,11 @@ class Wire:
         return sent
 
     def error(self, what: str) -> CalibrationError:
-        """An error of this server."""
+        """Return an error that names this server."""
         return CalibrationError(f"{self._who}: {self._clean(what)}")
 
     def broken_off(self, what: str) -> BrokenOffError:
-        """A failure of this server that may pass."""
+        """Return a transient error that names this server."""
         return BrokenOffError(f"{self._who}: {self._clean(what)}")
 
     async def _page(self, method: str, url: str, **sent: Any) -> str:
@@ -243,7 +243,7 @@ class Wire:
             return text
 
     async def _bounded(self, response: httpx.Response) -> str:
-        """The text of an answer that should be short."""
+        """The text of an answer of limited size."""
         data, begun = bytearray(), time.monotonic()
         async for part in response.aiter_bytes():
             data += part
@@ -268,20 +268,20 @@ class Wire:
         self._taken(rest, time.monotonic(), on_event)
 
     def _check_silence(self, since: float) -> None:
-        """Refuse bytes that drip and make nothing whole: to the time limit of a read each of them is a sign of life."""
+        """Refuse an answer that arrives in bytes without a complete line: each resets the time limit of a read."""
         if time.monotonic() - since > self.config.timeout_s:
             rule = f"sent nothing whole for {self.config.timeout_s:g} s (--timeout)"
             raise EngineTimeoutError(f"{self._who}: {rule}")
 
     def _taken(self, line: bytes, now: float, on_event: OnEvent) -> bool:
-        """Hand on the event of a line, if it is one; return whether enough was seen."""
+        """Pass on the event of a line, if it has one; return whether the stream may be closed."""
         event = self._event(line.strip())
         if event is None:
             return False
         try:
             return on_event(event, now)
         except SchemaError as error:
-            raise self.error(f"sent an event of a form that no API has: {error}") from None
+            raise self.error(f"sent an event that does not match the API: {error}") from None
 
     def _event(self, line: bytes) -> dict[str, Any] | None:
         """The object on a line of the stream; None for comments, blank lines, other fields and the end mark."""
@@ -304,7 +304,7 @@ class Wire:
             raise self.broken_off(f"sent broken JSON ({where.rpartition('/')[2]}): {text[:60]!r}") from None
 
     async def _patiently(self, once: Callable[[], Awaitable[T]]) -> T:
-        """Try until it works, fails in a way that trying again cannot mend, or patience is over."""
+        """Repeat a request until it succeeds, fails permanently, or retries are used up."""
         for attempt in range(self.config.retries + 1):
             try:
                 return await self._attempt(once)
@@ -340,7 +340,7 @@ class Wire:
         return BrokenOffError(f"{self._who}: broke the connection {when}: {reason}")
 
     def _check(self, response: httpx.Response, page: str) -> None:
-        """Turn any answer but 200 into an error that says what to do."""
+        """Raise an error with a remedy for any status but 200."""
         status = response.status_code
         if status == 200:
             return

@@ -1,8 +1,8 @@
 """Continuous batching: requests join between iterations, share each decode iteration, and leave when they are done.
 
-One call of `ContinuousBatch.advance` is one forward pass: the prefill of one waiting request if there is room for it,
-else one decode iteration of everything that runs. This is the engine that `sim.engines.batching.BatchEngine` models.
-How many tokens a sequence gets from an iteration is up to its token method; plain decoding gives it one.
+A call of `ContinuousBatch.advance` is a forward pass: the prefill of a waiting request if there is room for it, else a
+decode iteration of all running sequences. This is the engine that `sim.engines.batching.BatchEngine` models. A
+sequence's token method determines how many tokens it gets from an iteration; plain decoding gives one.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ __all__ = ["ContinuousBatch"]
 
 
 class ContinuousBatch:
-    """One model's engine, without the process around it.
+    """The engine of a model, without the process around it.
 
     Parameters
     ----------
     decoder : the model.
     tokenizer : for stop strings and texts; None if requests are token ids only, without stop strings.
-    eos : ids that end the text.
+    eos : token ids that end the text.
     limits : bounds on memory.
-    methods : of token-level speculation that were loaded, by `Speculation.method` and `Speculation.source`; those
-        without weights are always there.
+    methods : loaded methods of token-level speculation, by `Speculation.method` and `Speculation.source`; methods
+        without weights are always available.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ class ContinuousBatch:
         self._waiting.append(job)
 
     def abort(self, job_id: int) -> Job | None:
-        """Drop a request, wherever it is; return it, or None if it is not here (any more)."""
+        """Remove a request, waiting or running; return it, or None if there is no such request."""
         for job in self._waiting:
             if job.id == job_id:
                 self._waiting.remove(job)
@@ -124,7 +124,7 @@ class ContinuousBatch:
             method.forget()
 
     def advance(self) -> list[Job]:
-        """Do one forward pass; return the requests that it finished."""
+        """Run a forward pass; return the requests that it finished."""
         import torch
 
         with torch.inference_mode():
@@ -178,20 +178,20 @@ class ContinuousBatch:
         end = time.monotonic()
         batch = len(running)
         if any(job.speculation is not None for job in running):
-            n_rows = batch * max(len(asked.ids) for asked in rows)
+            n_rows = batch * max(len(seq.ids) for seq in rows)
             self.work.passes.append(Pass(batch, context, n_rows, n_new, end - start, drafted - start, end))
         else:
             self.work.iterations.append(Iteration(batch, context, end - start, end))
         return self._sweep(end)
 
     def _propose(self, groups: Mapping[TokenMethod, Sequence[int]]) -> list[Rows]:
-        """What each running sequence wants to know, in the order of the cache."""
-        asked: dict[int, Rows] = {}
+        """The rows that each running sequence proposes for the pass, in the order of the cache."""
+        by_row: dict[int, Rows] = {}
         for method, members in groups.items():
             jobs = [self._running[row] for row in members]
             room = [min(j.max_tokens, self.limits.max_context - len(j.prompt)) - len(j.tokens) for j in jobs]
-            asked.update(zip(members, method.propose(jobs, room), strict=True))
-        return [asked[row] for row in range(len(self._running))]
+            by_row.update(zip(members, method.propose(jobs, room), strict=True))
+        return [by_row[row] for row in range(len(self._running))]
 
     def _settle(
         self,
@@ -200,9 +200,9 @@ class ContinuousBatch:
         hidden: torch.Tensor,
         logits: torch.Tensor,
     ) -> int:
-        """Let each method read its part of the pass, and commit what it says; return the tokens committed."""
-        ends = list(accumulate(len(asked.ids) for asked in rows))
-        firsts = [end - len(asked.ids) for end, asked in zip(ends, rows, strict=True)]
+        """Verify each method's part of the pass, and commit the verdicts; return the number of committed tokens."""
+        ends = list(accumulate(len(seq.ids) for seq in rows))
+        firsts = [end - len(seq.ids) for end, seq in zip(ends, rows, strict=True)]
         n_new = 0
         for method, members in groups.items():
             jobs, own_rows = [self._running[row] for row in members], [rows[row] for row in members]
@@ -211,23 +211,23 @@ class ContinuousBatch:
                 index = [i for row in members for i in range(firsts[row], ends[row])]
                 own_logits, own_hidden = logits[index], hidden[index]
             verdicts = method.verify(jobs, own_rows, own_logits, own_hidden)
-            for row, job, asked, verdict in zip(members, jobs, own_rows, verdicts, strict=True):
-                n_new += self._follow(row, job, asked, verdict)
+            for row, job, seq, verdict in zip(members, jobs, own_rows, verdicts, strict=True):
+                n_new += self._follow(row, job, seq, verdict)
         return n_new
 
-    def _follow(self, row: int, job: Job, asked: Rows, verdict: Verdict) -> int:
-        """Commit a verdict and keep the keys and values of what is committed; return how many tokens that are."""
+    def _follow(self, row: int, job: Job, rows: Rows, verdict: Verdict) -> int:
+        """Commit a verdict and keep the keys and values of its tokens; return the number of committed tokens."""
         slots = verdict.kept if verdict.kept is not None else list(range(len(verdict.tokens)))
         last = job.tokens[-1]
         n = self._commit(job, verdict.tokens)
         self.cache.keep(row, [last, *job.tokens[len(job.tokens) - n : -1]], slots[:n])
         job.n_iterations += 1
         if job.speculation is not None:
-            job.passes.append((asked.n_drafted, verdict.n_accepted))
+            job.passes.append((rows.n_drafted, verdict.n_accepted))
         return n
 
     def _commit(self, job: Job, tokens: Sequence[int]) -> int:
-        """Append tokens up to the end of the job's text; return how many those are."""
+        """Append tokens up to the end of the job's text; return their number."""
         for n, token in enumerate(tokens, 1):
             job.tokens.append(token)
             self._check_end(job, token)
@@ -247,7 +247,7 @@ class ContinuousBatch:
             job.finish = "length"
 
     def _sweep(self, now: float) -> list[Job]:
-        """Take finished jobs out of the batch, from the last row on, because the last row fills a gap."""
+        """Remove finished jobs from the batch, starting at the last row, because the last row fills a gap."""
         finished = []
         for row in range(len(self._running) - 1, -1, -1):
             job = self._running[row]
@@ -260,7 +260,7 @@ class ContinuousBatch:
         return finished
 
     def _tell(self, job: Job) -> None:
-        """Fill in what the caller reads: text and the ids that stand for it."""
+        """Set the fields that the caller reads: the text and its token ids."""
         job.n_generated = len(job.tokens)
         if job.finish == "eos":
             job.tokens.pop()

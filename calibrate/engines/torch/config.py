@@ -1,4 +1,4 @@
-"""What a torch engine runs, and on what."""
+"""Configuration of a torch engine: model, device and limits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DTYPES: Final = ("float32", "bfloat16", "float16")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TorchConfig:
-    """What a torch engine runs, and on what."""
+    """Configuration of a torch engine."""
 
     name: str
     """Short name for messages, e.g. ``"target"``."""
@@ -28,7 +28,7 @@ class TorchConfig:
     """Local folder with ``config.json``, safetensors weights and ``tokenizer.json``; nothing is ever downloaded."""
 
     shape: str | None = None
-    """Instead of a model: random weights of this shape (`SHAPES`), for latency only; prompts are token ids."""
+    """In place of a model: random weights of this shape (`SHAPES`), for latency only; prompts are token ids."""
 
     seed: int = 0
     """Seed of the random weights."""
@@ -41,17 +41,17 @@ class TorchConfig:
     """CPU cores that the process is pinned to, one torch thread each; None leaves both to the system."""
 
     max_batch: int = 16
-    """Sequences decoded at once; more requests wait."""
+    """Most sequences decoded at once; more requests wait."""
 
     n_idle: int = 16
     """Finished sequences whose keys and values are kept for prompts that extend them."""
 
     max_context: int | None = None
-    """Tokens of a sequence at most; None: what the model allows, up to 4096."""
+    """Most tokens of a sequence; None: the model's limit, up to 4096."""
 
     speculations: tuple[Speculation, ...] = ()
-    """Methods of token-level speculation to load, for requests to choose from; those without weights are always there.
-    Of each only ``method`` and ``model`` count."""
+    """Methods of token-level speculation to load; methods without weights are always available. Only the fields
+    ``method`` and ``model`` are used."""
 
     start_timeout_s: float = 300.0
 
@@ -77,11 +77,11 @@ class TorchConfig:
 
 
 def check_torch_has(speculation: Speculation) -> None:
-    """Refuse what the torch engine cannot do, before it is asked to.
+    """Refuse speculation that the torch engine does not support, before it starts.
 
     Raises
     ------
-    ParameterError : a method that it has not (heads of EAGLE-3 are vLLM's), or settings of another engine.
+    ParameterError : a method that it does not have (EAGLE-3 heads run on vLLM only), or settings of another engine.
     """
     if not OF_REQUEST[speculation.method].torch:
         names = ", ".join(terms.requested for terms in VOCABULARY if terms.torch)

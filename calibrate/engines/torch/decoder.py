@@ -1,10 +1,10 @@
-"""One forward pass of a Qwen3, Qwen2 or Llama model over a batch whose sequences have different lengths.
+"""Forward pass of a Qwen3, Qwen2 or Llama model over a batch of sequences with different lengths.
 
 The arithmetic is that of transformers (a test compares the logits), with its weights, in far fewer kernel launches:
-when a small model decodes, its time is launches, not arithmetic. Query, key and value are one product, gate and up
-another; the per-head norms of Qwen3 are folded into the rotary factors, which are made once per pass for all layers;
-keys and values are written into the cache with `index_copy_` and read from it as views; grouped query heads are laid
-along the query axis, so that keys are never repeated.
+the decoding time of a small model is dominated by launches, not arithmetic. Query, key and value are one product, gate
+and up another; the per-head norms of Qwen3 are folded into the rotary factors, which are computed once per pass for all
+layers; keys and values are written into the cache with `index_copy_` and read from it as views; grouped query heads are
+placed along the query axis, so that keys are never repeated.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _Layer:
     """One layer's weights, fused; norm weights carry the factor sqrt(size) of `_rms_norm`."""
 
     norm: Tensor | None
-    """None: the layer takes its input as it is."""
+    """None: the layer does not normalise its input."""
     qkv: Tensor
     qkv_bias: Tensor | None
     out: Tensor
@@ -48,12 +48,12 @@ class Decoder:
 
     Parameters
     ----------
-    model : a transformers model of a supported architecture; its projection weights are taken over, not kept twice.
+    model : a transformers model of a supported architecture; its projection weights are moved, not copied.
     max_context : positions that the rotary tables cover.
 
     Raises
     ------
-    CalibrationError : the configuration asks for something that this forward pass does not do.
+    CalibrationError : the configuration has a feature that this forward pass does not support.
     """
 
     def __init__(self, model: PreTrainedModel, max_context: int) -> None:
@@ -66,7 +66,7 @@ class Decoder:
         self._embedding = self._head if tied else body.embed_tokens.weight.detach()
 
     def _take_body(self, body: Any, max_context: int) -> None:
-        """Take the layers of a transformers model without output matrix, and the sizes that a forward pass needs."""
+        """Set the layers from a transformers model without output matrix, and the sizes for a forward pass."""
         import torch
 
         config = body.config
@@ -128,16 +128,16 @@ class Decoder:
         slots: Tensor | None = None,
         features: Tensor | None = None,
     ) -> Tensor:
-        """Final hidden states (B, m, hidden) of ``m`` new tokens for each of ``B`` rows of the cache.
+        """Compute the final hidden states (B, m, hidden) of ``m`` new tokens for each of ``B`` rows of the cache.
 
         Parameters
         ----------
         ids, positions : new tokens and their positions, (B, m), int64.
         cache : their keys and values are written to rows ``first_row`` to ``first_row + B - 1``.
-        columns : cached tokens that attention reads, new ones included; at least every slot + 1.
-        mask : added to the attention scores, (B, 1, m, columns), or None where every column is visible to every token.
-        slots : where in its row of the cache each token is written, (B, m); by default its position.
-        features : what comes with each token, (B, m, size); for decoders that read such (`eagle_head.HeadDecoder`).
+        columns : cached tokens that attention reads, including new ones; greater than every slot.
+        mask : added to the attention scores, (B, 1, m, columns), or None if every column is visible to every token.
+        slots : slot of each token in its row of the cache, (B, m); default its position.
+        features : additional inputs of each token, (B, m, size), for decoders with such (`eagle_head.HeadDecoder`).
         """
         import torch
 
@@ -165,7 +165,7 @@ class Decoder:
         return self._rms_norm(hidden, self._norm)
 
     def _enter(self, ids: Tensor, features: Tensor | None) -> Tensor:
-        """What the first layer reads, (B, m, hidden)."""
+        """Input of the first layer, (B, m, hidden)."""
         import torch
 
         return torch.nn.functional.embedding(ids, self._embedding)
@@ -194,7 +194,7 @@ class Decoder:
         return mixed.reshape(batch, m, -1)
 
     def _rotation(self, positions: Tensor) -> list[tuple[Tensor, Tensor]]:
-        """Rotary factors for each layer (one entry for all where the heads have no norm), (B, m, heads, dim) each."""
+        """Rotary factors for each layer (a single entry if the heads have no norm), (B, m, heads, dim) each."""
         import torch
 
         cos = self._cos[positions][:, :, None]
@@ -202,13 +202,13 @@ class Decoder:
         if self._gain is None:
             return [(cos, sin)]
         half = self.head_dim // 2
-        # rotating n * gain: the half that is swapped in brings the gain of where it comes from
+        # rotating n * gain: the swapped half has the gain of its original position
         cosines = (self._gain * cos).unbind(0)
         sines = (torch.roll(self._gain, half, -1) * sin).unbind(0)
         return list(zip(cosines, sines, strict=True))
 
     def _rotate(self, qk: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        """Per-head norm (where the model has it) and rotary embedding, of queries and keys at once."""
+        """Per-head norm (if the model has it) and rotary embedding, of queries and keys together."""
         import torch
 
         if self._gain is not None:
@@ -250,7 +250,7 @@ def _signed(cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _scaled(weight: Tensor) -> Tensor:
-    """A norm weight times sqrt(size), float32: `Decoder._inverse_norm` leaves that factor out."""
+    """A norm weight times sqrt(size), float32: `Decoder._inverse_norm` omits that factor."""
     return weight.float() * weight.shape[-1] ** 0.5
 
 
@@ -262,14 +262,14 @@ def _grouped_mask(mask: Tensor | None, group: int) -> Tensor | None:
 
 
 def _placed(weight: Tensor) -> Tensor:
-    """On CPU a copy: a safetensors file is mapped at odd addresses, and vector loads want multiples of 64 bytes."""
+    """On CPU a copy: a safetensors file is mapped at odd addresses, and vector loads need multiples of 64 bytes."""
     return weight.detach().clone() if weight.device.type == "cpu" else weight.detach()
 
 
 def _joined(*projections: Any) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Stack linear layers into one; each gives up its weight, so that memory holds it once.
+    """Stack linear layers into one; the weight of each is released, so that it is in memory once.
 
-    On CPU the matrix lies in memory as the product reads it, inputs first: 5 to 20 % faster at decoding batch sizes.
+    On CPU the matrix is stored inputs first, as the product reads it: 5 to 20 % faster at decoding batch sizes.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""The torch backend as its user sees it: a model in a process of its own, asked by messages."""
+"""The torch backend: a model in a process of its own, which receives requests as messages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["TorchConfig", "TorchEngine"]
 
 
 class TorchEngine:
-    """A model in a process of its own (a `Backend`). Make one with `start`; it belongs to the event loop it started in.
+    """A model in its own process (a `Backend`). Create it with `start`; it belongs to the event loop it started in.
 
     Raises
     ------
@@ -45,7 +45,7 @@ class TorchEngine:
 
         Raises
         ------
-        CalibrationError : the model folder is missing, incomplete or corrupt, or the process did not come up.
+        CalibrationError : the model folder is missing, incomplete or corrupt, or the process did not start.
         """
         engine = cls(config)
         if config.model is not None:
@@ -68,7 +68,7 @@ class TorchEngine:
 
     @property
     def tokenizer_id(self) -> str | None:
-        """Hash of ``tokenizer.json``; None for random weights, which understand ids only."""
+        """Hash of ``tokenizer.json``; None for random weights, whose prompts are token ids."""
         return self._tokenizer_id
 
     @property
@@ -82,7 +82,7 @@ class TorchEngine:
 
         Raises
         ------
-        ParameterError : the request asks for speculation that torch engines have not.
+        ParameterError : the request has a speculation that the engine does not support.
         """
         if request.speculation is not None:
             check_torch_has(request.speculation)
@@ -140,7 +140,7 @@ class TorchEngine:
         return len(self._ids(text))
 
     async def stats(self, *, clear: bool = False) -> EngineStatistics:
-        """Durations of the latest iterations and prefills; ``clear`` starts afresh."""
+        """Durations of the latest iterations and prefills; ``clear`` empties the records."""
         return EngineStatistics.from_message(await self.process.call({"op": "stats", "clear": clear}))
 
     async def forget(self) -> None:
@@ -160,7 +160,7 @@ class TorchEngine:
         }
 
     async def close(self) -> None:
-        """End the process; requests in flight fail. Twice does no harm."""
+        """End the process; requests in flight fail. A second call has no effect."""
         await self.process.close()
 
     def _ids(self, prompt: Prompt) -> Sequence[int]:
@@ -177,7 +177,7 @@ class TorchEngine:
 
 
 def _check_drafts(speculation: Speculation, tokenizer_id: str | None) -> None:
-    """A draft model's ids must mean what the target's mean; a head must be one."""
+    """Check that a draft model has the target's tokenizer, and that the folder of a head contains one."""
     if speculation.method == "eagle" and speculation.model is not None:
         check_head_folder(speculation.model)
     if speculation.method == "draft" and speculation.model is not None:
@@ -187,7 +187,7 @@ def _check_drafts(speculation: Speculation, tokenizer_id: str | None) -> None:
 
 
 def _prompt_and_times(header: dict[str, Any]) -> dict[str, Any]:
-    """What all results of requests have: tokens of the prompt, and when things happened."""
+    """Fields of all results of requests: tokens of the prompt, and times."""
     queued, prefill_start, prefill_end, first_token, end = header["times"]
     times = Times(queued=queued, prefill_start=prefill_start, prefill_end=prefill_end, first_token=first_token, end=end)
     return {"n_prompt_tokens": header["n_prompt"], "n_cached_tokens": header["n_cached"], "times": times}

@@ -1,6 +1,6 @@
-"""Messages between an engine's two processes: a JSON object and a list of int32, behind a fixed-size length prefix.
+"""Messages between an engine's two processes: a JSON object and a list of int32, after a fixed-size length prefix.
 
-Nothing that arrives is ever unpickled or evaluated.
+Received data are never unpickled or evaluated.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if array("i").itemsize != 4 or sys.byteorder != "little":  # pragma: no cover
 
 
 def encode(header: dict[str, Any], ids: Iterable[int] = ()) -> bytes:
-    """One message as bytes: lengths, the header as JSON, the ids as little-endian int32."""
+    """Encode a message: lengths, the header as JSON, the ids as little-endian int32."""
     head = json.dumps(header, separators=(",", ":")).encode()
     tail = array("i", ids).tobytes()
     return _PREFIX.pack(len(head), len(tail)) + head + tail
 
 
 class Frames:
-    """Cuts a byte stream into messages, however it was chopped up on the way."""
+    """Splits a byte stream, received in parts of any size, into messages."""
 
     __slots__ = ("_buffer",)
 

@@ -1,4 +1,4 @@
-"""A request inside the torch engine, and the sizes that bound the engine: what batch and token methods share."""
+"""A request inside the torch engine, and the engine's limits; used by the batch and the token methods."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ if TYPE_CHECKING:
 __all__ = ["SPARE", "Job", "Limits"]
 
 SPARE: Final = 256
-"""Positions beyond the context, for rows that a pass computes and drops."""
+"""Positions beyond the context, for rows that a pass computes and discards."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Sizes that bound an engine's memory."""
+    """Limits of an engine's memory."""
 
     max_batch: int
-    """Sequences decoded at once; more requests wait."""
+    """Most sequences decoded at once; more requests wait."""
 
     n_idle: int
     """Finished sequences kept for prompts that extend them."""
 
     max_context: int
-    """Tokens of a sequence, prompt included."""
+    """Most tokens of a sequence, including its prompt."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Job:
-    """A request inside the engine. ``choices`` makes it a question with a one-token reply instead of a generation."""
+    """A request inside the engine. With ``choices``, it has a one-token reply instead of a generation."""
 
     id: int
     prompt: Sequence[int]
@@ -44,12 +44,12 @@ class Job:
     ignore_eos: bool = False
     choices: tuple[int, ...] = ()
     n_scored: int = 0
-    """Tokens at the prompt's end whose likelihood is asked for; if any, nothing is generated."""
+    """Tokens at the prompt's end whose likelihood is computed; if > 0, nothing is generated."""
     speculation: Speculation | None = None
     queued: float = 0.0
 
     tokens: list[int] = field(default_factory=list)
-    """Drawn so far; the last one is not yet in the cache."""
+    """Tokens generated so far; the last one is not yet in the cache."""
     n_cached: int = 0
     n_iterations: int = 0
     prefill_start: float = 0.0
@@ -63,4 +63,4 @@ class Job:
     passes: list[tuple[int, int]] = field(default_factory=list)
     """With speculation: tokens drafted and accepted in each pass."""
     memo: Any = None
-    """For the method's own use."""
+    """Data of the token method."""

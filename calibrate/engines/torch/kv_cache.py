@@ -1,9 +1,8 @@
-"""Keys and values of many sequences in one tensor: running ones first, then finished ones, kept to be extended.
+"""Keys and values of many sequences in one tensor: running ones first, then finished ones, kept as a prefix cache.
 
-Rows ``0 .. n_active - 1`` are running, so that one view serves the attention of a whole batch without a copy. A row
-that finishes stays behind them with its tokens, and is reused when a prompt begins with those tokens: in place if the
-prompt extends all of it, else by copying the common part (also from a running row). The least recently used row gives
-way.
+Rows ``0 .. n_active - 1`` are running, so that a single view serves the attention of a batch without a copy. A finished
+row stays after them with its tokens, and is reused when a prompt begins with those tokens: in place if the prompt
+extends all of it, else by copying the common part (also from a running row). The least recently used row is evicted.
 """
 
 from __future__ import annotations
@@ -29,19 +28,19 @@ class KvCache:
 
     Parameters
     ----------
-    n_layers, n_heads, head_dim : of the model (``n_heads``: key-value heads).
-    max_batch : sequences that may run at once, >= 1.
+    n_layers, n_heads, head_dim : sizes of the model (``n_heads``: key-value heads).
+    max_batch : most sequences that run at once, >= 1.
     n_idle : finished sequences kept, >= 1.
-    max_context : tokens of a sequence at most.
+    max_context : most tokens of a sequence.
     dtype, device : torch dtype and device of the tensors.
 
     Attributes
     ----------
     n_active : running sequences; they are rows ``0 .. n_active - 1``.
     length : tokens whose keys and values each row holds.
-    capacity : tokens per row allocated by now; doubles up to ``max_context``.
-    kv : tensor of shape (layers, 2, rows, capacity, heads, head_dim); keys and values apart, because attention reads a
-        row's keys twice as fast when they lie together (measured at 8 rows of 400 tokens, where memory is the limit).
+    capacity : allocated tokens per row; doubles up to ``max_context``.
+    kv : tensor of shape (layers, 2, rows, capacity, heads, head_dim); keys and values are separate, because attention
+        reads a row's keys twice as fast if they are contiguous (measured at 8 rows of 400 tokens, limited by memory).
     """
 
     def __init__(
@@ -80,9 +79,9 @@ class KvCache:
         return self.kv[:, :, first_row : first_row + n_rows, :columns].transpose(3, 4)
 
     def admit(self, prompt: Sequence[int]) -> int:
-        """Make row ``n_active`` a running sequence that begins as ``prompt`` does; return how many tokens it has.
+        """Make row ``n_active`` a running sequence with the cached prefix of ``prompt``; return the prefix's length.
 
-        At least the prompt's last token is left to be computed, because its logits are wanted.
+        At least the prompt's last token remains to be computed, because its logits are needed.
         """
         row = self.n_active
         assert row < self.max_batch
@@ -97,13 +96,13 @@ class KvCache:
         return n
 
     def append(self, row: int, ids: Sequence[int] | NDArray[np.int32]) -> None:
-        """Note tokens whose keys and values the model has just written (or is about to) to ``row``."""
+        """Record tokens whose keys and values the model has just written (or is about to write) to ``row``."""
         n = int(self.length[row])
         self._ids[row, n : n + len(ids)] = ids
         self.length[row] = n + len(ids)
 
     def keep(self, row: int, ids: Sequence[int], slots: Sequence[int]) -> None:
-        """Note tokens written to ``slots`` behind the cached ones, ascending; what was written between them is lost."""
+        """Record tokens written to ascending ``slots`` after the cached ones; other slots among them are discarded."""
         n = int(self.length[row])
         moved = [(n + i, n + slot) for i, slot in enumerate(slots) if slot != i]
         if moved:
@@ -112,7 +111,7 @@ class KvCache:
         self.append(row, ids)
 
     def truncate(self, row: int, n: int) -> None:
-        """Forget what ``row`` holds beyond its first ``n`` tokens; nothing if it holds no more."""
+        """Cut ``row`` to its first ``n`` tokens; no effect if it has at most that many."""
         self.length[row] = min(int(self.length[row]), n)
 
     def holds(self, row: int) -> list[int]:
@@ -121,18 +120,18 @@ class KvCache:
         return held
 
     def release(self, row: int) -> None:
-        """End a running sequence; the last running row takes its place, and its tokens stay to be reused."""
+        """End a running sequence; the last running row takes its place, and its tokens stay cached."""
         assert 0 <= row < self.n_active
         self._touch(row)
         self.n_active -= 1
         self._swap(row, self.n_active)
 
     def forget(self) -> None:
-        """Drop what is kept of sequences that have ended."""
+        """Drop the tokens of sequences that have ended."""
         self.length[self.n_active :] = 0
 
     def reserve(self, n_tokens: int) -> None:
-        """Make room for sequences of ``n_tokens``; doubling keeps the copies down to a constant per token."""
+        """Allocate for sequences of ``n_tokens``; with doubling, the number of copies per token is constant."""
         import torch
 
         if n_tokens <= self.capacity:
@@ -141,13 +140,13 @@ class KvCache:
         shape = list(self.kv.shape)
         old = shape[3]
         shape[3] = self.capacity
-        with torch.inference_mode(mode=False):  # where it grows; rows move outside of inference too
+        with torch.inference_mode(mode=False):  # where the tensor grows; rows are moved outside of inference too
             grown = _zeros(shape, self.kv.dtype, self.kv.device)
         grown[:, :, :, :old] = self.kv
         self.kv = grown
 
     def _match(self, prompt: NDArray[np.int32]) -> tuple[int, int]:
-        """The row with the longest common prefix, and its length; among equals one that need not be copied."""
+        """The row with the longest common prefix, and its length; on a tie a row that need not be copied."""
         n = len(prompt)
         differs = self._ids[:, :n] != prompt
         common = np.where(differs.any(axis=1), differs.argmax(axis=1), n)
@@ -157,11 +156,11 @@ class KvCache:
         return row, int(common[row])
 
     def _branch(self, source: int, n: int, row: int) -> int:
-        """Give ``row`` a copy of ``n`` tokens of ``source``; the least recently used idle row gives way."""
+        """Copy ``n`` tokens of ``source`` to ``row``; the least recently used idle row is evicted."""
         idle = np.arange(row, self.n_rows)
         spare = idle[idle != source] if n else idle
         if not len(spare):
-            return n  # the only idle row is the source itself: it loses what follows the common part
+            return n  # the only idle row is the source itself: it is cut to the common part
         victim = int(spare[np.argmin(self._used[spare])])
         if victim != row:
             self._copy(row, victim, int(self.length[row]))
@@ -193,7 +192,7 @@ class KvCache:
 
 
 def _zeros(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    """Zeros, because attention reads masked columns and garbage may be NaN; on CPU, pages that cost nothing yet."""
+    """Zeros, because attention reads masked columns and garbage may be NaN; on CPU, pages are allocated lazily."""
     import torch
 
     if device.type != "cpu":

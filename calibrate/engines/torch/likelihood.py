@@ -1,7 +1,7 @@
-"""How likely a given text is under a model: one prefill, of which the scores of every token are kept, not of the last.
+"""Likelihood of a given text under a model: a prefill of which the logits of every token are kept, not of the last.
 
-An engine that has the text before it in its cache reads the scored tokens alone, and one token more: the one whose
-scores say how likely the first of them is.
+If the prefix is cached, the engine computes the scored tokens only, and the token before them, whose logits give the
+probability of the first.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class Likelihood:
 
     @property
     def total(self) -> float:
-        """Log probability of all of them together, nats."""
+        """Log probability of all tokens together, nats."""
         return math.fsum(self.logprobs)
 
 
 @runtime_checkable
 class TellsLikelihood(Protocol):
-    """A backend that can say how likely a given text is."""
+    """A backend that computes the likelihood of a given text."""
 
     async def likelihood(self, prompt: Sequence[int], n_scored: int, *, temperature: float = 1.0) -> Likelihood:
         """Log probabilities of the last ``n_scored`` tokens of a prompt, logits divided by ``temperature`` (> 0).
@@ -51,7 +51,7 @@ class TellsLikelihood(Protocol):
 
 
 def forget_scored(cache: KvCache, row: int, n_before: int) -> int:
-    """Keep of a row only what lies before the token whose scores are wanted first; return how many tokens that are."""
+    """Cut a row before the first token whose logits are needed; return the remaining number of tokens."""
     cache.truncate(row, n_before - 1)
     return int(cache.length[row])
 
@@ -59,15 +59,15 @@ def forget_scored(cache: KvCache, row: int, n_before: int) -> int:
 def token_logprobs(
     decoder: Decoder, hidden: torch.Tensor, prompt: Sequence[int], first: int, n_scored: int, temperature: float
 ) -> list[float]:
-    """Log probabilities of those scored tokens that follow the positions ``first``, ``first`` + 1, ... of ``hidden``.
+    """Log probabilities of the scored tokens after the positions ``first``, ``first`` + 1, ... of ``hidden``.
 
     Parameters
     ----------
     decoder : the model.
     hidden : final hidden states of consecutive prompt tokens, (m, hidden).
     prompt : the whole prompt.
-    first : position of the first of them.
-    n_scored : how many tokens at the prompt's end are scored.
+    first : position of the first hidden state.
+    n_scored : number of tokens at the prompt's end that are scored.
     temperature : divides the logits, > 0.
     """
     import torch

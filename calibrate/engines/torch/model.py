@@ -1,4 +1,4 @@
-"""Loading a causal language model from a local folder, or making one of a named shape with random weights."""
+"""Load a causal language model from a local folder, or create one of a named shape with random weights."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["ARCHITECTURES", "SHAPES", "check_model_folder", "load_model", "load_tokenizer", "tokenizer_fingerprint"]
 
 ARCHITECTURES: Final = ("qwen3", "qwen2", "llama")
-"""Values of ``model_type`` that the decoder runs."""
+"""Values of ``model_type`` that the decoder supports."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,12 +55,12 @@ SHAPES: Final[Mapping[str, Shape]] = {
 
 
 def check_model_folder(folder: Path) -> dict[str, Any]:
-    """Return the parsed ``config.json`` of a model folder that looks complete, before anything heavy is imported.
+    """Return the parsed ``config.json`` of a model folder that appears complete, without importing torch.
 
     Raises
     ------
-    CalibrationError : no such folder, no readable ``config.json``, an architecture that the decoder does not run, no
-        safetensors file, or one whose size does not match its header.
+    CalibrationError : no such folder, no readable ``config.json``, an architecture that the decoder does not support,
+        no safetensors file, or one whose size does not match its header.
     """
     if not folder.is_dir():
         raise CalibrationError(f"model folder {folder}: no such folder")
@@ -147,7 +147,7 @@ def load_tokenizer(folder: Path) -> Tokenizer:
 
     Raises
     ------
-    CalibrationError : there is none, or it does not load.
+    CalibrationError : no such file, or it does not load.
     """
     from tokenizers import Tokenizer
 
@@ -161,7 +161,7 @@ def load_tokenizer(folder: Path) -> Tokenizer:
 
 
 def tokenizer_fingerprint(folder: Path) -> str:
-    """A hash of ``tokenizer.json``: equal for models whose token ids mean the same."""
+    """Hash of ``tokenizer.json``: models with the same hash have the same token ids."""
     return hashlib.sha256((folder / "tokenizer.json").read_bytes()).hexdigest()[:16]
 
 

@@ -1,4 +1,4 @@
-"""The process of a torch worker as its engine sees it: launched, sent messages, and never waited for once it is dead.
+"""The process of a torch worker, on the engine's side: launch, messages, and errors when the process dies.
 
 The worker is a fresh interpreter (`subprocess`, not `multiprocessing`: nothing is pickled, the caller's main module is
 not imported again, and the environment that torch reads at import can be set) connected by a private socket pair.
@@ -59,7 +59,7 @@ class WorkerProcess(asyncio.Protocol):
         self._explanation: asyncio.Task[None] | None = None
 
     async def launch(self) -> dict[str, Any]:
-        """Start the process and have it load its model; return what it says of itself."""
+        """Start the process and load its model; return its description."""
         ours, theirs = socket.socketpair()
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the process)
         with theirs:
@@ -88,14 +88,14 @@ class WorkerProcess(asyncio.Protocol):
         return {name: value for name, value in description.items() if name != "op"}
 
     async def close(self) -> None:
-        """End the process; requests in flight fail. Twice does no harm."""
+        """End the process; requests in flight fail. A second call has no effect."""
         self._closing = True
         self._fail(CalibrationError(f"torch engine {self.config.name!r} is closed"))
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(encode({"op": "close"}))
             self._transport.close()
         if self.popen is not None:
-            patience_s = 2.0 if self._ready else 0.0  # while it loads its model it hears nothing
+            patience_s = 2.0 if self._ready else 0.0  # while it loads its model it reads no messages
             await asyncio.shield(asyncio.to_thread(_end, self.popen, patience_s))
         if self._output is not None:
             self._output.close()
@@ -118,7 +118,7 @@ class WorkerProcess(asyncio.Protocol):
         return result
 
     async def call(self, header: dict[str, Any]) -> dict[str, Any]:
-        """Send a message that is no request, and wait for its answer."""
+        """Send a message other than a request, and wait for the reply."""
         number = self._next_id
         try:
             return (await self._send(header, ()))[0]
@@ -136,8 +136,8 @@ class WorkerProcess(asyncio.Protocol):
         return answer
 
     async def _abort(self, number: int, answer: asyncio.Future[_Answer]) -> int:
-        """Abort a request; return the tokens that it had drawn. If the engine is gone there is nothing to abort."""
-        if answer.done() and not answer.cancelled():  # it finished in the moment of its cancellation
+        """Abort a request; return its number of generated tokens. No effect if the engine has ended."""
+        if answer.done() and not answer.cancelled():  # it finished at the moment of its cancellation
             return 0 if answer.exception() else int(answer.result()[0].get("n_generated", 0))
         if self._error is not None or self._transport is None or self._transport.is_closing():
             return 0
@@ -149,12 +149,12 @@ class WorkerProcess(asyncio.Protocol):
             return 0
 
     def data_received(self, data: bytes) -> None:
-        """Take in messages of the worker; called by asyncio."""
+        """Handle messages of the worker; called by asyncio."""
         for header, ids in self._frames.feed(data):
             self._on_message(header, ids)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Find out why the worker is gone; called by asyncio."""
+        """Fail all requests with the reason why the worker has ended; called by asyncio."""
         if self._error is None and not self._closing:
             self._explanation = asyncio.get_running_loop().create_task(self._explain())
 
@@ -165,14 +165,14 @@ class WorkerProcess(asyncio.Protocol):
             return
         future = self._pending.get(header.get("id", 0))
         if future is None or future.done():
-            return  # finished in the same moment in which it was aborted
+            return  # finished at the moment of its abort
         if op == "error":
             future.set_exception(CalibrationError(f"torch engine {self.config.name!r} refused: {header['message']}"))
         else:
             future.set_result((header, ids))
 
     async def _explain(self) -> None:
-        """The socket broke without a word: say what became of the process."""
+        """The socket closed without a message: return an error with the exit status of the process."""
         process = self.popen
         assert process is not None
         for _ in range(200):
@@ -207,7 +207,7 @@ def _start_message(config: TorchConfig) -> dict[str, Any]:
 
 
 def _environment(config: TorchConfig) -> dict[str, str]:
-    """The worker's environment: ours, offline and quiet, able to import this package, with one thread per core."""
+    """The worker's environment: that of this process, offline, without progress bars, with a thread per core."""
     environment = {**os.environ, **_ENVIRONMENT}
     here = str(Path(__file__).resolve().parents[3])
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH"))))
@@ -218,7 +218,7 @@ def _environment(config: TorchConfig) -> dict[str, str]:
 
 
 def _end(process: subprocess.Popen[bytes], patience_s: float) -> None:
-    """Wait for a process that was asked to end; kill it when patience is over."""
+    """Wait until a process that was sent its end has ended; kill it after ``patience_s``."""
     try:
         process.wait(patience_s)
     except subprocess.TimeoutExpired:

@@ -1,4 +1,4 @@
-"""One forward pass over the rows that several sequences ask for, each another number of them; and reading a text."""
+"""Forward pass over the proposed rows of several sequences, with different numbers of rows; and prefill of a text."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 __all__ = ["CHUNK", "chunks", "forward_rows", "read_tokens"]
 
 CHUNK: Final = 512
-"""Tokens of a text that one pass reads at most."""
+"""Most tokens of a text that a pass reads."""
 
 
 def chunks(begin: int, end: int) -> Iterator[tuple[int, int]]:
-    """Cut the positions from ``begin`` to ``end`` into pieces that one pass each can read."""
+    """Split the positions from ``begin`` to ``end`` into chunks for a pass each."""
     return ((first, min(first + CHUNK, end)) for first in range(begin, end, CHUNK))
 
 
 def read_tokens(
     decoder: Decoder, cache: KvCache, row: int, ids: Sequence[int], features: Tensor | None = None
 ) -> Tensor:
-    """Run the next tokens of a row of the cache through the model, and cache them; final hidden states (n, size)."""
+    """Prefill the next tokens of a row of the cache; return the final hidden states (n, size)."""
     hidden = forward_rows(decoder, cache, row, [Rows(ids=list(ids), features=features)])
     cache.append(row, ids)
     return hidden
@@ -37,22 +37,22 @@ def read_tokens(
 def forward_rows(decoder: Decoder, cache: KvCache, first_row: int, rows: Sequence[Rows]) -> Tensor:
     """Final hidden states of the rows of consecutive sequences, one sequence after the other, (rows, size).
 
-    Row r of a sequence is written to its slot r behind the cached tokens; what is to stay, the caller appends to the
-    cache. A sequence that asks for fewer rows than another computes its last one repeatedly, in the same slot.
+    Row r of a sequence is written to its slot r after the cached tokens; the caller appends committed tokens to the
+    cache. A sequence with fewer rows than another computes its last row repeatedly, in the same slot.
     """
     import torch
 
     device = decoder.device
     lengths = cache.length[first_row : first_row + len(rows)].tolist()
-    counts = [len(asked.ids) for asked in rows]
+    counts = [len(seq.ids) for seq in rows]
     most = max(counts)
     columns = max(length + n for length, n in zip(lengths, counts, strict=True))
     cache.reserve(columns)
-    ids = torch.tensor([asked.ids + asked.ids[-1:] * (most - len(asked.ids)) for asked in rows], device=device)
+    ids = torch.tensor([seq.ids + seq.ids[-1:] * (most - len(seq.ids)) for seq in rows], device=device)
     places = [_padded(length, range(n), most) for length, n in zip(lengths, counts, strict=True)]
     slots = positions = torch.tensor(places, device=device)
-    if any(asked.offsets is not None for asked in rows):
-        steps = [range(n) if asked.offsets is None else asked.offsets for asked, n in zip(rows, counts, strict=True)]
+    if any(seq.offsets is not None for seq in rows):
+        steps = [range(n) if seq.offsets is None else seq.offsets for seq, n in zip(rows, counts, strict=True)]
         moved = [_padded(length, step, most) for length, step in zip(lengths, steps, strict=True)]
         positions = torch.tensor(moved, device=device)
     mask = None
@@ -60,7 +60,7 @@ def forward_rows(decoder: Decoder, cache: KvCache, first_row: int, rows: Sequenc
         mask = _mask(slots, lengths, rows, columns, decoder.dtype)
     features = None
     if rows[0].features is not None:
-        brought = [asked.features for asked in rows if asked.features is not None]
+        brought = [seq.features for seq in rows if seq.features is not None]
         features = torch.stack([torch.cat((f, f[-1:].expand(most - len(f), -1))) for f in brought])
     hidden = decoder.forward(ids, positions, cache, first_row, columns, mask, slots, features)
     if min(counts) == most:
@@ -74,14 +74,14 @@ def _padded(length: int, steps: Sequence[int], n: int) -> list[int]:
 
 
 def _mask(slots: Tensor, lengths: Sequence[int], rows: Sequence[Rows], columns: int, dtype: torch.dtype) -> Tensor:
-    """What is added to attention scores, (B, 1, rows, columns): 0, or minus infinity for what is not attended to."""
+    """Mask added to attention scores, (B, 1, rows, columns): 0, or minus infinity for columns without attention."""
     import torch
 
     hidden = torch.arange(columns, device=slots.device) > slots[:, :, None]
-    for row, (length, asked) in enumerate(zip(lengths, rows, strict=True)):
-        if asked.visible is not None:
-            n = len(asked.ids)
-            unseen = ~asked.visible.to(slots.device)
+    for row, (length, seq) in enumerate(zip(lengths, rows, strict=True)):
+        if seq.visible is not None:
+            n = len(seq.ids)
+            unseen = ~seq.visible.to(slots.device)
             hidden[row, :n, length : length + n] = unseen
             hidden[row, n:, length : length + n] = unseen[-1]
     return torch.zeros(hidden.shape, dtype=dtype, device=slots.device).masked_fill_(hidden, -torch.inf)[:, None]

@@ -1,7 +1,7 @@
 """The process that holds a torch model: ``python -m calibrate.engines.torch.worker FD`` with a socket inherited as FD.
 
 It reads its configuration from the socket, loads the model, and then alternates between messages and forward passes. It
-ends when it is told to, when the socket closes (its parent died), or with a ``fatal`` message when something breaks.
+ends on a message, when the socket closes (its parent died), or with a ``fatal`` message after an error.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _READ: Final = 1 << 20
 
 
 class _ClosedError(Exception):
-    """The parent closed the connection or asked for the end."""
+    """The parent closed the connection or sent the message to end."""
 
 
 class Worker:
@@ -48,17 +48,17 @@ class Worker:
         self._batch: ContinuousBatch | None = None
 
     def configure(self) -> None:
-        """Read the configuration, load the model, say what it is."""
+        """Read the configuration, load the model, send its description."""
         while True:
             for config, _ in self._frames.feed(self._receive()):
                 self._batch, description = _load(config)
                 gc.collect()
-                gc.freeze()  # the model's objects never become garbage: keep them out of every later collection
+                gc.freeze()  # the model's objects never become garbage: exclude them from later collections
                 self._send({"op": "ready", **description})
                 return
 
     def run(self) -> None:
-        """Serve until told to stop."""
+        """Serve until the message to end."""
         batch = self._batch
         assert batch is not None
         while True:
@@ -70,7 +70,7 @@ class Worker:
                     self._send(*_result(job))
 
     def fail(self, message: str) -> None:
-        """Tell the parent why this process ends, if it still listens."""
+        """Send the parent the reason why this process ends, if it still reads."""
         try:
             self._send({"op": "fatal", "message": message})
         except OSError:
@@ -106,7 +106,7 @@ class Worker:
 
 
 def _job(header: dict[str, Any], prompt: list[int]) -> Job:
-    """A request as it was sent; what a message does not name is left as it is."""
+    """A request from a message; missing fields have their defaults."""
     sampling = {name: header[name] for name in ("temperature", "top_p") if name in header}
     names = ("id", "max_tokens", "seed", "ignore_eos", "n_scored")
     return Job(
@@ -148,7 +148,7 @@ def _load(config: dict[str, Any]) -> tuple[ContinuousBatch, dict[str, Any]]:
     if folder is not None:
         from calibrate.engines.torch.model import check_model_folder
 
-        check_model_folder(folder)  # before the seconds that importing torch takes
+        check_model_folder(folder)  # before the import of torch, which takes seconds
     import torch
     import transformers
 
@@ -177,7 +177,7 @@ def _load(config: dict[str, Any]) -> tuple[ContinuousBatch, dict[str, Any]]:
     methods: dict[tuple[str, str], TokenMethod] = {}
     for message in config["speculations"]:
         speculation = Speculation.from_message(message)
-        if speculation.source:  # a batch has those without weights anyway
+        if speculation.source:  # a batch always has methods without weights
             methods[speculation.method, speculation.source] = _load_method(speculation, decoder, limits)
     tokenizer = load_tokenizer(folder) if folder is not None else None
     batch = ContinuousBatch(decoder, tokenizer, eos, limits, methods)
@@ -203,7 +203,7 @@ def _load(config: dict[str, Any]) -> tuple[ContinuousBatch, dict[str, Any]]:
 
 
 def _load_method(speculation: Speculation, target: Decoder, limits: Limits) -> TokenMethod:
-    """Load the weights of a method of token-level speculation, with its target's: the place for one more."""
+    """Load the weights of a method of token-level speculation; add new methods with weights here."""
     if speculation.method == "draft":
         return _load_draft(speculation, target, limits)
     if speculation.method == "eagle":
@@ -245,7 +245,7 @@ def _device(name: str) -> Any:
 
 
 def _eos_ids(model: Any) -> frozenset[int]:
-    """End-of-text ids of the generation settings (a chat model often has several), else of the configuration."""
+    """End-of-text ids by the generation settings (a chat model often has several), else by the configuration."""
     for settings in (getattr(model, "generation_config", None), model.config):
         ids = getattr(settings, "eos_token_id", None)
         if ids is not None:
@@ -257,7 +257,7 @@ def _silence() -> None:
     import warnings
 
     warnings.simplefilter("ignore")
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides what ends
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the parent ends them
 
 
 def main() -> None:
@@ -273,12 +273,12 @@ def main() -> None:
     except SpecplanError as error:
         worker.fail(str(error))
         code = 1
-    except BaseException as error:  # whatever it is, the parent must hear of it before this process is gone
+    except BaseException as error:  # any error is reported to the parent before this process ends
         text = " ".join(str(error).split())[:300]
         worker.fail(f"{type(error).__name__}: {text}" if text else type(error).__name__)
         code = 1
     sys.stdout.flush()
-    os._exit(code)  # torch's thread pools have nothing to say at exit, and could only hang
+    os._exit(code)  # skips the exit of torch's thread pools, which may hang
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""vLLM as an engine of this process."""
+"""vLLM's engine, started by this process."""

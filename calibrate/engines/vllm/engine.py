@@ -1,9 +1,9 @@
 """The vLLM backend: a model served by vLLM's engine (`AsyncLLM`) that this process starts and ends.
 
-Prompts go in as token ids, so that what the engine wrote is continued as it was written. Tokens that hold a whole stop
-string end a request inside the engine; the stop string is also given as text, for those that are spread over several
-tokens. vLLM looks for these outside of its core, which then runs one iteration too many and keeps no record of the
-request's speculation. Times are the core's own, on the machine's monotonic clock.
+Prompts are passed as token ids, so that generated text is continued with the same tokens. Tokens that contain a whole
+stop string end a request inside the engine; the stop string is also passed as text, for stop strings spread over
+several tokens. vLLM detects those outside of its core, which then runs another iteration and keeps no record of the
+request's speculation. Times are those of the core, on the machine's monotonic clock.
 """
 
 from __future__ import annotations
@@ -35,37 +35,37 @@ if TYPE_CHECKING:
 __all__ = ["Read", "VllmEngine", "passes_of"]
 
 _TRIES: Final = 40
-"""How often a prefix cache is asked to be reset, 5 ms apart."""
+"""Most attempts to reset a prefix cache, 5 ms apart."""
 
 _ANSWER_S: Final = 10.0
-"""How long the core's answer after an abort is waited for, s."""
+"""Longest wait for the core's answer after an abort, s."""
 
 
 class Read:
-    """A request as it was read from its stream: everything that came, in order."""
+    """The outputs of a request's stream, in order."""
 
     def __init__(self) -> None:
         self.token_ids: list[int] = []
         self.chunks: list[int] = []
-        """Tokens of each output that was streamed; more than one pass if this process was late to read."""
+        """Tokens of each streamed output; of several passes if this process read late."""
         self.last: RequestOutput | None = None
         self.active: Active | None = None
 
     @property
     def output(self) -> CompletionOutput:
-        """The last output, which says how the request ended."""
+        """The last output, with the reason of the request's end."""
         assert self.last is not None
         return self.last.outputs[0]
 
     @property
     def speculation(self) -> dict[str, Any] | None:
-        """What vLLM recorded of the request's speculation; None without any, or if a stop string ended it outside."""
+        """Record of the request's speculation; None without any, or if a stop string outside the core ended it."""
         record = self.output.spec_decode_metrics
         return None if record is None else dict(record.to_dict())
 
 
 class VllmEngine:
-    """A model in vLLM (a `Backend`). Make one with `start`; it belongs to the event loop it started in.
+    """A model in vLLM (a `Backend`). Create it with `start`; it belongs to the event loop it started in.
 
     Raises
     ------
@@ -73,7 +73,7 @@ class VllmEngine:
     """
 
     _counted: ClassVar[VllmEngine | None] = None
-    """The engine that the process's counters belong to: vLLM starts them anew for every engine."""
+    """The engine that the process's counters belong to: vLLM resets them for every engine."""
 
     def __init__(self, config: VllmConfig) -> None:
         self.config = config
@@ -89,11 +89,11 @@ class VllmEngine:
 
     @classmethod
     async def start(cls, config: VllmConfig) -> VllmEngine:
-        """Start vLLM, load the model, and return when it is ready; other work of the event loop waits meanwhile.
+        """Start vLLM, load the model, and return when it is ready; this blocks the event loop.
 
         Raises
         ------
-        CalibrationError : vLLM is missing, the model folder is incomplete or corrupt, or the engine did not come up.
+        CalibrationError : vLLM is missing, the model folder is incomplete or corrupt, or the engine did not start.
         """
         engine = cls(config)
         engine._llm = start(config, engine._settings, engine.recorder)
@@ -119,21 +119,22 @@ class VllmEngine:
 
     @property
     def pids(self) -> list[int]:
-        """Process ids of the engine, the model's process included."""
+        """Process ids of the engine, including the model's process."""
         return [] if self._llm is None else [process.pid for process in processes_of(self._llm)]
 
     async def generate(self, request: Request, progress: Progress | None = None) -> Generation:
         """Continue a prompt; see `Backend.generate`.
 
-        ``Generation.passes`` are complete for requests that had the engine to themselves; of others, passes without a
-        draft (an n-gram that was not found) come last.
+        ``Generation.passes`` are in order for requests at concurrency 1; for others, passes without a draft (no n-gram
+        matched) come last.
 
         Raises
         ------
-        ParameterError : the request asks for speculation: a vLLM engine speculates for all requests or for none.
+        ParameterError : the request has a speculation: a vLLM engine speculates for all requests or for none.
         """
         if request.speculation is not None:
-            raise ParameterError("speculation", request.speculation.method, f"is a matter of the engine {self.name!r}")
+            rule = f"must be None: engine {self.name!r} speculates for all requests or for none"
+            raise ParameterError("speculation", request.speculation.method, rule)
         read = await self.read(request, progress)
         text, ids, finish = self._settled(read, request)
         passes = passes_of(read) if self.config.speculative is not None else ()
@@ -156,13 +157,13 @@ class VllmEngine:
         ------
         CalibrationError : the prompt does not fit, or the engine failed.
         """
-        ids, parameters = self.asked(request)
+        ids, parameters = self.vllm_request(request)
         read = Read()
         await self._stream(ids, parameters, read, progress)
         return read
 
-    def asked(self, request: Request) -> tuple[Sequence[int], SamplingParams]:
-        """Return a request's prompt and parameters as vLLM takes them; the engine need not run.
+    def vllm_request(self, request: Request) -> tuple[Sequence[int], SamplingParams]:
+        """Return a request's prompt and parameters for vLLM; the engine need not run.
 
         Raises
         ------
@@ -179,12 +180,12 @@ class VllmEngine:
         from vllm import SamplingParams
 
         ids = choice_ids(self._tokenizer, choices, self.name)
-        # An engine that speculates leaves single tokens' log-probabilities out; there, all are asked for.
-        asked: dict[str, Any] = (
+        # An engine that speculates does not report log-probabilities of single tokens: request all of them.
+        options: dict[str, Any] = (
             {"logprob_token_ids": list(ids)} if self.config.speculative is None else {"logprobs": -1}
         )
         read = Read()
-        parameters = SamplingParams(temperature=0.0, max_tokens=1, detokenize=False, **asked)
+        parameters = SamplingParams(temperature=0.0, max_tokens=1, detokenize=False, **options)
         await self._stream(self._ids(prompt), parameters, read, None)
         listed = (read.output.logprobs or [{}])[0]
         missing = [choice for choice, i in zip(choices, ids, strict=True) if i not in listed]
@@ -209,7 +210,7 @@ class VllmEngine:
         return len(self._tokenizer.encode(text).ids)
 
     async def forget(self) -> None:
-        """Drop what the prefix cache holds; blocks of requests that are just ending are waited for."""
+        """Empty the prefix cache, after waiting for the blocks of requests that are ending."""
         llm = self._running()
         for _ in range(_TRIES):
             try:
@@ -220,7 +221,7 @@ class VllmEngine:
             await asyncio.sleep(0.005)
 
     async def stats(self, *, clear: bool = False) -> EngineStatistics:
-        """Durations of the latest iterations and prefills; ``clear`` starts afresh."""
+        """Durations of the latest iterations and prefills; ``clear`` empties the records."""
         return self.recorder.work.statistics(clear=clear)
 
     def counters(self) -> SpecDecode | None:
@@ -228,7 +229,7 @@ class VllmEngine:
 
         Raises
         ------
-        CalibrationError : another engine was started since in this process: the counters are that one's.
+        CalibrationError : a later engine was started in this process, which has reset the counters.
         """
         if VllmEngine._counted is not self:
             raise CalibrationError(f"vLLM engine {self.name!r}: the counters of this process are another engine's")
@@ -241,14 +242,14 @@ class VllmEngine:
         return {"engine": "vllm", "name": self.name, "model": str(self.config.model), **self._description}
 
     async def close(self) -> None:
-        """End the engine and all its processes; requests in flight fail. Twice does no harm."""
+        """End the engine and all its processes; requests in flight fail. A second call has no effect."""
         llm, self._llm = self._llm, None
         if llm is None:
             return
         if VllmEngine._counted is self:
             VllmEngine._counted = None
         handler = llm.output_handler
-        if handler is not None:  # it would report the end of the engine as its death
+        if handler is not None:  # it would report the end of the engine as an error
             handler.cancel()
             await asyncio.wait([handler], timeout=5.0)
         await asyncio.shield(asyncio.to_thread(end, llm))
@@ -290,9 +291,9 @@ class VllmEngine:
             read.active.n_generated = max(read.active.n_generated, len(read.token_ids))
 
     async def _left(self, read: Read) -> None:
-        """Wait until the core has let go of an aborted request: it answers questions in the order of their arrival.
+        """Wait until the core has released an aborted request: it answers messages in the order of their arrival.
 
-        At the end of an event loop all its tasks are cancelled, vLLM's that read the answer too: the wait is bounded.
+        At the end of an event loop all its tasks are cancelled, including vLLM's readers: the wait is bounded.
         """
         self.recorder.work.n_aborted_tokens += len(read.token_ids)
         if self._llm is not None and not self._llm.errored:
@@ -300,7 +301,7 @@ class VllmEngine:
                 await asyncio.wait_for(self._llm.is_paused(), _ANSWER_S)
 
     def _failure(self, error: Exception) -> CalibrationError:
-        """One of vLLM's own, as ours: a dead engine, a refused request."""
+        """Convert an error of vLLM (a dead engine, a refused request) to one of this package."""
         text = " ".join(str(error).split()) or type(error).__name__
         return CalibrationError(f"vLLM engine {self.name!r}: {text[:300]}")
 
@@ -327,7 +328,7 @@ class VllmEngine:
         )
 
     def _stopping(self, stops: tuple[str, ...]) -> list[int]:
-        """Tokens that hold a whole stop string."""
+        """Tokens that contain a whole stop string."""
         known = self._stop_ids.get(stops)
         if known is None:
             pieces = self._tokenizer.decode_batch([[i] for i in range(self._tokenizer.get_vocab_size())])
@@ -336,7 +337,7 @@ class VllmEngine:
         return known
 
     def _settled(self, read: Read, request: Request) -> tuple[str, list[int], Finish]:
-        """Text and ids as a step has them: the stop string included and nothing after it, the end of text left out."""
+        """Text and token ids of a step: up to the end of the stop string, without the end-of-text token."""
         completion, ids = read.output, read.token_ids
         if completion.finish_reason == "abort":
             return self._tokenizer.decode(ids), ids, "abort"
@@ -368,9 +369,9 @@ def _times(output: RequestOutput) -> Times:
 
 
 def passes_of(read: Read) -> tuple[tuple[int, int], ...]:
-    """Return drafted and accepted tokens of each decode pass of a request, as closely as they can be told.
+    """Return drafted and accepted tokens of each decode pass of a request, as far as its outputs determine them.
 
-    Passes are matched to the tokens that they committed: outputs that wait for their reader come merged.
+    Passes are matched to the tokens that they committed: outputs that are read late are merged.
     """
     active, due = read.active, len(read.token_ids) - 1
     assert active is not None
@@ -383,5 +384,5 @@ def passes_of(read: Read) -> tuple[tuple[int, int], ...]:
         return tuple((n - 1, n - 1) for n in read.chunks[1:])
     drafted = list(zip(record.get("per_step_drafted", ()), record.get("per_step_accepted", ()), strict=True))
     committed = sum(right + 1 for _, right in drafted)
-    undrafted = max(due - committed, len(read.chunks) - 1 - len(drafted), 0)  # the last pass may be cut
+    undrafted = max(due - committed, len(read.chunks) - 1 - len(drafted), 0)  # the last pass may have been cut
     return tuple(drafted + [(0, 0)] * undrafted)

@@ -1,7 +1,7 @@
-"""One model in several vLLM engines: one for plain decoding, and one for each way to speculate that requests ask for.
+"""A model in several vLLM engines: one for plain decoding, and one for each speculation that requests have.
 
-vLLM speculates for all requests of an engine or for none. A group sends each request to the engine that decodes as it
-asks, and starts that engine when it is first needed; engines that were not used for longest are ended beyond a limit.
+vLLM speculates for all requests of an engine or for none. A group sends each request to the engine with its
+speculation, and starts that engine when it is first needed; beyond a limit, the least recently used engine is ended.
 All of them run on the same cores, so a measurement lets only one of them work at a time.
 """
 
@@ -33,21 +33,21 @@ _WARM_UP: Final = tuple(
     )
     for n in range(4)
 )
-"""What an engine that speculates does before it is asked to: its first drafts take seconds."""
+"""Warm-up requests of an engine that speculates: its first drafts take seconds."""
 
 
 class VllmGroup:
-    """A model in vLLM whose requests may speculate (a `Backend`). Make one with `start`.
+    """A model in vLLM whose requests may speculate (a `Backend`). Create it with `start`.
 
     Parameters
     ----------
-    config : the engines; ``speculative`` is left to the requests.
-    most : engines that speculate and run at the same time, at most, >= 1.
+    config : configuration of the engines; ``speculative`` is taken from the requests.
+    most : largest number of engines with speculation that run at the same time, >= 1.
 
     Raises
     ------
     CalibrationError : from every method, as soon as an engine has died, failed or been closed.
-    ParameterError : ``most`` below 1, or a configuration that speculates itself.
+    ParameterError : ``most`` below 1, or a configuration with ``speculative``.
     """
 
     def __init__(self, config: VllmConfig, *, most: int = 3) -> None:
@@ -86,16 +86,16 @@ class VllmGroup:
 
     @property
     def engines(self) -> tuple[VllmEngine, ...]:
-        """All engines that run, the plain one first."""
+        """All running engines, that for plain decoding first."""
         return (self.plain, *self._others.values())
 
     async def engine(self, speculation: Speculation | None) -> VllmEngine:
-        """Return the engine that decodes so, started if need be.
+        """Return the engine with a speculation; start it if it does not run.
 
         Raises
         ------
         CalibrationError : it did not come up.
-        ParameterError : vLLM cannot speculate so.
+        ParameterError : vLLM does not support the speculation.
         """
         if speculation is None:
             return self.plain
@@ -111,7 +111,7 @@ class VllmGroup:
             return self._others[speculation]
 
     async def prepare(self, speculation: Speculation) -> None:
-        """Start the engine that decodes so, if need be; as `engine`."""
+        """Start the engine with a speculation if it does not run; see `engine`."""
         await self.engine(speculation)
 
     async def generate(self, request: Request, progress: Progress | None = None) -> Generation:
@@ -120,7 +120,7 @@ class VllmGroup:
         return await engine.generate(replace(request, speculation=None), progress)
 
     async def choose(self, prompt: Prompt, choices: Sequence[str]) -> Choice:
-        """Probabilities of single-token replies; see `Backend.choose`. The plain engine is asked."""
+        """Probabilities of single-token replies by the plain engine; see `Backend.choose`."""
         return await self.plain.choose(prompt, choices)
 
     def encode(self, text: str) -> tuple[int, ...] | None:
@@ -132,29 +132,29 @@ class VllmGroup:
         return await self.plain.count_tokens(text)
 
     async def stats(self, *, clear: bool = False) -> EngineStatistics:
-        """What all engines did; passes of an engine that speculates are passes, drafted or not."""
+        """Work of all engines; iterations of an engine that speculates count as passes, with or without a draft."""
         plain = await self.plain.stats(clear=clear)
         return plain.with_speculating([await engine.stats(clear=clear) for engine in self._others.values()])
 
     async def forget(self) -> None:
-        """Drop what the prefix caches of all engines hold."""
+        """Empty the prefix caches of all engines."""
         for engine in self.engines:
             await engine.forget()
 
     def describe(self) -> Mapping[str, Any]:
-        """What the plain engine says of itself, and how the others speculate."""
+        """Description of the plain engine, and the speculations of the others."""
         also = [dict(engine.config.speculative or {}) for engine in self._others.values()]
         return {**self.plain.describe(), "speculative": also}
 
     async def close(self) -> None:
-        """End all engines. Twice does no harm."""
+        """End all engines. A second call has no effect."""
         for engine in (*self._others.values(), self.plain):
             await engine.close()
         self._others.clear()
 
 
 async def _warm(engine: VllmEngine) -> VllmEngine:
-    """Generate, one text by itself and then several at the same time, and forget the timings."""
+    """Generate a text at concurrency 1 and then several at once, and drop the timings."""
     await engine.generate(_WARM_UP[0])
     await asyncio.gather(*map(engine.generate, _WARM_UP))
     await engine.stats(clear=True)

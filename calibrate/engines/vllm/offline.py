@@ -1,8 +1,8 @@
 """vLLM's offline engine (`vllm.LLM`) in a process of its own: requests one after the other, then ``llm.get_metrics()``.
 
-The counters of a process belong to the engine that was started last in it, so an engine that serves and one that works
-offline do not share a process. This module is also what runs there: it reads its task from standard input and writes
-the counters to standard output, as JSON.
+The counters of a process belong to the engine that was started last in it, so the offline engine runs in a process of
+its own. This module is also the program of that process: it reads its task from standard input and writes the counters
+to standard output, as JSON.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ class Counted:
 
 
 def offline_metrics(config: VllmConfig, requests: Sequence[Request], patience_s: float = 900.0) -> list[Counted]:
-    """Run requests in an offline engine and return its counters; blocks, half a minute for the start alone.
+    """Run requests in an offline engine and return its counters; blocks, about 30 s for the start.
 
     Parameters
     ----------
-    config : the engine, as a serving one would be started, the repair of its sampling included.
-    requests : to be run one after the other, sampled as a serving engine samples them.
-    patience_s : after which the engine is taken as hanging, s.
+    config : configuration of the engine, as of a serving engine, including the repair of its sampling.
+    requests : requests to run one after the other, with the sampling of a serving engine.
+    patience_s : longest run, s.
 
     Raises
     ------
-    CalibrationError : vLLM is not installed, the engine did not come up, failed, or took too long.
+    CalibrationError : vLLM is not installed, the engine did not start, failed, or took too long.
     """
     task = json.dumps({"config": asdict(config), "requests": [asdict(one) for one in requests]}, default=str)
     command = [sys.executable, "-P", "-m", "calibrate.engines.vllm.offline"]
@@ -62,7 +62,7 @@ def offline_metrics(config: VllmConfig, requests: Sequence[Request], patience_s:
             except subprocess.TimeoutExpired:
                 raise CalibrationError(f"offline vLLM {config.name!r}: not done after {patience_s:g} s") from None
             finally:
-                with suppress(ProcessLookupError):  # its group: the model's process as well
+                with suppress(ProcessLookupError):  # the process group, to include the model's process
                     os.killpg(process.pid, signal.SIGKILL)
         if process.returncode:
             log.seek(0)
@@ -71,17 +71,17 @@ def offline_metrics(config: VllmConfig, requests: Sequence[Request], patience_s:
     return [Counted(name, value) for name, value in json.loads(out)]
 
 
-def _config(told: Mapping[str, Any]) -> VllmConfig:
-    cores = told["cores"]
+def _config(fields: Mapping[str, Any]) -> VllmConfig:
+    cores = fields["cores"]
     return VllmConfig(
-        **{**told, "model": Path(told["model"]), "cores": None if cores is None else tuple(cores)},
+        **{**fields, "model": Path(fields["model"]), "cores": None if cores is None else tuple(cores)},
     )
 
 
-def _request(told: Mapping[str, Any]) -> Request:
-    prompt = told["prompt"] if isinstance(told["prompt"], str) else tuple(told["prompt"])
-    changed = {"prompt": prompt, "stop": tuple(told["stop"]), "sampling": Sampling(**told["sampling"])}
-    return Request(**{**told, **changed})
+def _request(fields: Mapping[str, Any]) -> Request:
+    prompt = fields["prompt"] if isinstance(fields["prompt"], str) else tuple(fields["prompt"])
+    changed = {"prompt": prompt, "stop": tuple(fields["stop"]), "sampling": Sampling(**fields["sampling"])}
+    return Request(**{**fields, **changed})
 
 
 def _counted(config: VllmConfig, requests: Sequence[Request]) -> list[tuple[str, int]]:
@@ -89,12 +89,12 @@ def _counted(config: VllmConfig, requests: Sequence[Request]) -> list[tuple[str,
 
     from calibrate.engines.vllm.engine import VllmEngine
 
-    asking = VllmEngine(config)  # never started: it knows how requests are asked
+    unstarted = VllmEngine(config)  # only makes the parameters of requests
     limit = int(check_model_folder(config.model).get("max_position_embeddings", 4096))
     llm = LLM(**{**engine_settings(config, limit), "disable_log_stats": False})
     try:
         for request in requests:
-            ids, parameters = asking.asked(request)
+            ids, parameters = unstarted.vllm_request(request)
             llm.generate({"prompt_token_ids": list(ids)}, parameters, use_tqdm=False)
         return [(one.name, one.value) for one in llm.get_metrics() if isinstance(getattr(one, "value", None), int)]
     finally:
@@ -102,7 +102,7 @@ def _counted(config: VllmConfig, requests: Sequence[Request]) -> list[tuple[str,
 
 
 def _main() -> None:
-    """Carry out the task; vLLM's own words go to standard error."""
+    """Run the task; vLLM's own output goes to standard error."""
     results = os.dup(1)
     os.dup2(2, 1)
     task = json.load(sys.stdin)

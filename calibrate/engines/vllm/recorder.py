@@ -1,9 +1,9 @@
-"""What a vLLM engine did, iteration by iteration, from the statistics that its core sends with every output.
+"""Work of a vLLM engine, iteration by iteration, from the statistics that its core sends with every output.
 
-The time of an iteration is the distance of two outputs on the core's clock, so that scheduling is in it. vLLM's own
-``elapsed_ms`` is the wait for the model only; it stands in where a sequence has nothing to measure a distance from. One
-iteration may prefill some requests and decode others; what it takes longer than a plain one is then put down to the
-prefill, and it is not counted as a decode iteration.
+The time of an iteration is the interval between two outputs on the core's clock, so that it includes scheduling. vLLM's
+``elapsed_ms`` is the wait for the model only; it is used where a sequence has no earlier output. An iteration may
+prefill some requests and decode others; its additional time over a plain one then counts as prefill, and it is not
+counted as a decode iteration.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _RECENT = 64
 
 @dataclass(slots=True)
 class Active:
-    """A request in the engine, as its reader sees it and, of a request that is the only one, the recorder."""
+    """A request in the engine, updated by its reader, and by the recorder for a request at concurrency 1."""
 
     n_prompt: int
     n_generated: int = 0
-    """Tokens before the iteration that comes next."""
+    """Tokens before the next iteration."""
 
     passes: list[tuple[int, int]] = field(default_factory=list)
-    """Decode passes while no other request decoded: drafted, accepted tokens."""
+    """Drafted and accepted tokens of decode passes while no other request decoded."""
 
     shared: bool = False
-    """Whether others decoded at the same time: then passes cannot be told apart."""
+    """Whether other requests decoded at the same time: then passes cannot be assigned to requests."""
 
 
 class Recorder:
@@ -45,9 +45,9 @@ class Recorder:
         self.active: dict[str, Active] = {}
         self.n_iterations = 0
         self.n_idle_iterations = 0
-        """Iterations for sequences that had ended here already: the core learns of a stop string one too late."""
+        """Iterations for sequences that had ended: the core receives the abort at a stop string an iteration late."""
         self.drafts = self.drafted = self.accepted = self.generated = 0
-        """As vLLM's counters have them: passes with a draft, drafted and accepted tokens, tokens of all requests."""
+        """Counts as in vLLM's counters: passes with a draft, drafted and accepted tokens, tokens of all requests."""
         self.work = WorkLog()
         self._recent: dict[int, list[float]] = {}
         self._latest: tuple[int, int] = (1, 0)
@@ -59,11 +59,11 @@ class Recorder:
         mm_cache_stats: Any = None,
         engine_idx: int = 0,
     ) -> None:
-        """Take note of one iteration; called by vLLM."""
+        """Record an iteration; called by vLLM."""
         self._iteration(scheduler_stats, iteration_stats)
         tokens = iteration_stats.num_generation_tokens if iteration_stats is not None else 0
         self.generated += tokens
-        if len(self.active) == 1:  # else the readers count, each its own; a reader may be some iterations late
+        if len(self.active) == 1:  # else each reader counts its own tokens, possibly some iterations late
             next(iter(self.active.values())).n_generated += tokens
 
     def _iteration(self, scheduler_stats: SchedulerStats | None, iteration_stats: IterationStats | None) -> None:
@@ -108,7 +108,7 @@ class Recorder:
             self.work.passes.append(Pass(batch, context, rows, batch + accepted, seconds, 0.0, time.monotonic()))
 
     def prefilled(self, n_tokens: int, n_cached: int, seconds: float) -> None:
-        """Take note of a request's prefill, which the latest iteration ended; called by its reader."""
+        """Record a request's prefill, which the latest iteration ended; called by its reader."""
         together, batch = max(self._latest[0], 1), self._latest[1]
         recent = self._recent.get(batch)
         if recent:

@@ -1,18 +1,18 @@
-"""Repairs of vLLM's CPU build, for the processes that it runs its model in.
+"""Repairs of vLLM's CPU build, for the processes that run its model.
 
 *Sampling while speculating.* Without Triton, vLLM 0.32.0 replaces its kernels by C++ ones that work on 64-bit integers.
-The one that repeats a request's temperature and top-p for each of its drafted tokens converts its output to integers,
-writes there, and never copies back: drafted tokens are verified at whatever temperature the memory held before. Greedy
-requests do not pass through it. With a temperature the text is wrong, and acceptance is far too low (n-grams: none at
-all).
+The kernel that repeats a request's temperature and top-p for each of its drafted tokens converts its output to
+integers, writes there, and never copies back: drafted tokens are verified at an arbitrary temperature from
+uninitialised memory. Greedy requests are not affected. With a temperature the text is wrong, and acceptance is far too
+low (n-grams: 0).
 
-*Prompts that are read in parts.* Where the prompts of an iteration exceed its budget of tokens, one is read in parts,
-and what is drawn after a part is thrown away. vLLM then sets the request's generator of random numbers back by an
-offset, which generators on CPUs do not have: the engine dies, if the request has a seed and a temperature.
+*Chunked prompts.* Where the prompts of an iteration exceed its budget of tokens, a prompt is read in chunks, and the
+token drawn after a chunk is discarded. vLLM then sets the request's random generator back by an offset, which
+generators on CPUs do not have: the engine dies if the request has a seed and a temperature.
 
 The engine is started with `EXTENSION` as its ``worker_extension_cls``, which makes the worker import
-`calibrate.engines.vllm.worker`; that tries both, and replaces only what is found to be broken. A server takes the same
-by ``--worker-extension-cls``.
+`calibrate.engines.vllm.worker`; that tests both, and replaces only broken parts. A server has the option
+``--worker-extension-cls`` for it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["EXTENSION", "cannot_rewind", "expand", "is_broken", "repair", "rewinding"]
 
 EXTENSION: Final = "calibrate.engines.vllm.worker.RepairedSampling"
-"""For vLLM's ``worker_extension_cls``."""
+"""Value of vLLM's ``worker_extension_cls``."""
 
 _KERNEL: Final = "vllm.v1.sample.rejection_sampler.expand_kernel"
 
@@ -39,15 +39,15 @@ def expand(
     replace_to: float,
     MAX_NUM_TOKENS: int | None = None,  # noqa: N803 (vLLM passes it by this name)
 ) -> None:
-    """Write the value of each request once for each of its tokens, a certain value replaced by another.
+    """Write the value of each request once for each of its tokens, with one value replaced by another.
 
     Parameters
     ----------
     output : shape (tokens,), written to.
-    values : one per request, of the same type.
+    values : a value per request, of the same type.
     cumulated : tokens of the requests up to and including this one.
-    replace_from, replace_to : a value, and what stands in for it.
-    MAX_NUM_TOKENS : not used; the kernel that this replaces takes it.
+    replace_from, replace_to : a value, and its replacement.
+    MAX_NUM_TOKENS : not used; a parameter of the replaced kernel.
     """
     import torch
 
@@ -57,7 +57,7 @@ def expand(
 
 
 def is_broken() -> bool:
-    """Whether the kernel loses numbers that are not integers. False where vLLM has another one (Triton, GPUs)."""
+    """Whether the kernel loses numbers that are not integers. False where vLLM has another kernel (Triton, GPUs)."""
     import torch
     from vllm.triton_utils import HAS_TRITON
 
@@ -71,7 +71,7 @@ def is_broken() -> bool:
 
 
 def cannot_rewind() -> bool:
-    """Whether generators of random numbers on CPUs have no offset to be set back by."""
+    """Whether random generators on CPUs lack the offset that vLLM sets back."""
     import torch
 
     try:
@@ -82,10 +82,10 @@ def cannot_rewind() -> bool:
 
 
 def rewinding(bookkeeping: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap vLLM's bookkeeping after a pass, a method of its model runner, so that it never sees such a generator.
+    """Wrap vLLM's bookkeeping after a pass, a method of its model runner, so that it never gets such a generator.
 
-    A request whose prompt is not read to its end has drawn nothing that counts: its generator starts anew. One that
-    was put back in the queue in the middle of its text draws its first numbers again, for other tokens.
+    A request whose prompt is not complete has no valid draw yet: its generator is reset. A request that was preempted
+    in the middle of its text draws its first numbers again, for other tokens.
     """
 
     def repaired(runner: Any, *arguments: Any, **named: Any) -> Any:
@@ -103,7 +103,7 @@ def rewinding(bookkeeping: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def repair() -> None:
-    """Replace what is broken; nothing on other devices."""
+    """Replace the broken parts; no effect on other devices."""
     from vllm.platforms import current_platform
 
     if not current_platform.is_cpu():

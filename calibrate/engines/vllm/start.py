@@ -1,7 +1,7 @@
-"""Starting and ending vLLM inside this process: its environment, its noise, and the processes that it leaves behind.
+"""Start and end of vLLM in this process: its environment, its output, and the processes that it leaves behind.
 
 vLLM reads its settings from the environment when it starts a process, logs to standard output, and runs the model in a
-grandchild of this process. On two cores an engine of a tiny model is up after 20 to 30 s.
+grandchild of this process. On two cores an engine of a tiny model starts in 20 to 30 s.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _ENVIRONMENT: Final = {
     "VLLM_LOGGING_LEVEL": "ERROR",
     "VLLM_LOGGING_STREAM": "ext://sys.stderr",
     "VLLM_NO_USAGE_STATS": "1",
-    # The model's process does not hear that it is to end; after this it is terminated.
+    # The model's process gets no message to end; after this time it is terminated.
     "VLLM_WORKER_SHUTDOWN_TIMEOUT_SECONDS": "1",
 }
 
 _ON_CPUS: Final = {
-    # Else the first request with log-probabilities compiles a kernel for a quarter of a minute.
+    # Else the first request with log-probabilities compiles a kernel, for about 15 s.
     "TORCHDYNAMO_DISABLE": "1",
 }
 
@@ -48,12 +48,12 @@ _ERROR: Final = re.compile(r"\b(\w+(?:Error|Exception)): (.+)")
 
 
 def engine_settings(config: VllmConfig, model_limit: int) -> dict[str, Any]:
-    """Every setting that vLLM's engine is started with; what is not here is its default.
+    """Settings that vLLM's engine is started with; all others have vLLM's defaults.
 
     Parameters
     ----------
-    config : what is asked for.
-    model_limit : tokens that the model's positions allow.
+    config : configuration of the engine.
+    model_limit : most tokens of a sequence by the model's positions.
     """
     settings: dict[str, Any] = {
         "model": str(config.model),
@@ -83,7 +83,7 @@ def start(config: VllmConfig, settings: dict[str, Any], recorder: Recorder) -> A
 
     Raises
     ------
-    CalibrationError : vLLM is not installed, or did not come up; with the last error that it printed.
+    CalibrationError : vLLM is not installed, or did not start; with the last error that it printed.
     """
     with _environment(config), _quiet() as output, warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -98,12 +98,12 @@ def start(config: VllmConfig, settings: dict[str, Any], recorder: Recorder) -> A
             arguments = AsyncEngineArgs(**settings)
             return AsyncLLM.from_engine_args(arguments, stat_loggers=[lambda *_: recorder])
         except Exception as error:
-            gc.collect()  # its destructor ends what did come up
+            gc.collect()  # its destructor ends the processes that were started
             raise CalibrationError(f"vLLM engine {config.name!r} did not start: {_cause(output, error)}") from None
 
 
 def processes_of(llm: AsyncLLM) -> list[Any]:
-    """The processes that an engine runs in (psutil's), the model's included."""
+    """The processes of an engine (psutil's), including the model's."""
     import psutil
 
     manager = llm.engine_core.resources.engine_manager
@@ -131,7 +131,7 @@ def end(llm: AsyncLLM, patience_s: float = 8.0) -> None:
 
 
 def environment_of(config: VllmConfig) -> dict[str, str]:
-    """The environment variables that vLLM's processes are started with, besides those that there are."""
+    """Environment variables that are added for vLLM's processes."""
     variables = dict(_ENVIRONMENT)
     if config.device == "cpu":
         threads = "auto" if config.cores is None else ",".join(map(str, config.cores))
@@ -142,7 +142,7 @@ def environment_of(config: VllmConfig) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _environment(config: VllmConfig) -> Iterator[None]:
-    """The environment that vLLM's processes are started with; this process's own is restored afterwards."""
+    """Set the environment of vLLM's processes in this process; it is restored afterwards."""
     wanted = {**environment_of(config), PARENT: str(os.getpid())}
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
@@ -158,7 +158,7 @@ def _environment(config: VllmConfig) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[IO[bytes]]:
-    """Send what is printed meanwhile, by whatever started meanwhile, to a file: results go to standard output."""
+    """Redirect the output of this process and of processes started meanwhile to a file: stdout is for results."""
     sys.stdout.flush()
     sys.stderr.flush()
     with tempfile.TemporaryFile() as file:
@@ -176,7 +176,7 @@ def _quiet() -> Iterator[IO[bytes]]:
 
 
 def _cause(output: IO[bytes], error: Exception) -> str:
-    """The error that a child printed, which is the cause, in one line; else this process's own."""
+    """The error that a child process printed, which is the cause, in one line; else that of this process."""
     size = output.seek(0, os.SEEK_END)
     output.seek(max(size - 200_000, 0))
     printed = _ERROR.findall(output.read().decode(errors="replace"))

@@ -1,6 +1,6 @@
-"""What vLLM is told to mix into its worker (``worker_extension_cls``): importing this there repairs vLLM.
+"""Extension of vLLM's worker (``worker_extension_cls``): its import repairs vLLM in the worker's process.
 
-Nothing else imports this module, so that the import happens when vLLM's worker has been set up. It adds no methods.
+No other module imports this module, so that the import happens when vLLM's worker has been set up. It adds no methods.
 """
 
 from __future__ import annotations

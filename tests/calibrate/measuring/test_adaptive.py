@@ -69,7 +69,7 @@ def test_it_stops_at_the_first_look_that_is_precise_enough(servers: Pair, tmp_pa
     expected = next(n for n in rule.looks if 0.6 / math.sqrt(n) * rule.widening(n) <= 0.4)
     assert expected in (6, 9)
     assert len(profile.answers) == expected
-    assert any("the precision asked for is reached" in note for note in profile.provenance.notes)
+    assert any("the requested precision is reached" in note for note in profile.provenance.notes)
     assert seen[-1].done == seen[-1].n_parts
     assert seen[-1].last_look is not None
 
@@ -87,7 +87,7 @@ def test_it_ends_at_the_most_and_says_so(servers: Pair, tmp_path: Path) -> None:
     rule = Stopping(precision=0.01, min_answers=4, max_answers=6, max_rounds=2)
     profile = asyncio.run(calibrate_models(plan(servers, 6, rule), tmp_path / "j", precision=planted(1.0, 0.0)))
     assert len(profile.answers) == 6
-    assert any("instead of the ±1.0% asked for" in note for note in profile.provenance.notes)
+    assert any("instead of the requested ±1.0%" in note for note in profile.provenance.notes)
 
 
 def test_after_an_interruption_the_looks_are_those_that_were_made(servers: Pair, tmp_path: Path) -> None:

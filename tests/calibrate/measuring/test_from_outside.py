@@ -228,7 +228,7 @@ def test_a_single_request_that_is_always_read_late_is_told_by_the_least_late_and
     assert engine.asked == [9] * 4 + [32] * 4 + [128] * 4
     assert [s.seconds for s in found] == [6.0] * 8
     assert timing_notes(cast(OpenAIEngine, engine)) == [
-        "warning: 1 timings of batch 1 were read late, for this machine had too much to do"
+        "warning: 1 timings of batch 1 were read late, because this machine was overloaded"
     ]
 
 
@@ -249,10 +249,10 @@ def test_batches_that_rounds_lack_are_noted() -> None:
     one, two = (DecodeSample(batch=batch, context=1, seconds=1.0) for batch in (1, 2))
     drafted = two.model_copy(update={"tokens": 4, "by": "draft-model"})  # another server's
     assert left_out_notes((1, 2), [[one], [one, two], [one, drafted]]) == [
-        "batch 2 was left out in 2 of 3 rounds: its requests were not seen side by side"
+        "batch 2 was left out in 2 of 3 rounds: its requests did not run at the same time"
     ]
     (note,) = left_out_notes((1, 2), [[one], [one]])
-    assert note.startswith("warning: batch 2 was left out: its requests were not seen side by side; ask for a smaller")
+    assert note.startswith("warning: batch 2 was left out: its requests did not run at the same time; give a smaller")
     assert "as long as an iteration of one request where only batch 1 was timed" in note
 
 

@@ -99,7 +99,7 @@ DRAFTING = {"method": "draft_model", "num_speculative_tokens": 3}
             [DRAFTING | {"draft_sample_method": "greedy"}, DRAFTING | {"num_speculative_tokens": 2}],
             "draft_sample_method=None is 'greedy' in another configuration of draft-model: .* a profile for each",
         ),
-        ([NGRAM, NGRAM], "'prompt-lookup k2=4 max_ngram=3' is there twice"),
+        ([NGRAM, NGRAM], "'prompt-lookup k2=4 max_ngram=3' is given twice"),
     ],
 )
 def test_what_would_get_lost_is_refused(configurations: list[dict[str, Any]], said: str) -> None:

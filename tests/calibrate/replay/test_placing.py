@@ -61,5 +61,5 @@ def test_places_that_are_not_known_are_refused(places: dict[str, str], said: str
 
 def test_an_engine_with_two_roles_stays_where_it_is() -> None:
     shared = PROFILE.model_copy(update={"placement": {**PROFILE.placement, "judge": "big"}})
-    with pytest.raises(ParameterError, match="is asked of the engine of the target"):
+    with pytest.raises(ParameterError, match="runs on the engine of the target"):
         placed(system_of(shared), {"judge": "own"})

@@ -200,13 +200,13 @@ def test_over_http_a_prediction_is_run_on_the_server_that_speculates_so(profile:
     predictor = Predictor(speculated(profile, "prompt-lookup", k2=5), uncertainty=False)
     lookup = predictor.predict(Configuration(method="lr-async", token="prompt-lookup", k2=4))
     plain = RemoteModels(target="http://localhost:1", draft="http://localhost:2")
-    with pytest.raises(ParameterError, match=r"prompt-lookup .*k2=4.* needs a server that speculates so; .*: none"):
+    with pytest.raises(ParameterError, match=r"prompt-lookup .*k2=4.* needs a server with this method; .*: none"):
         validation.real_configuration(lookup, plain)
     config = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3, "prompt_lookup_min": 1}
     models = replace(plain, speculative=json.dumps([{"server": "http://localhost:3#fast", **config}]))
     assert [setting.key for setting in models.token_settings()] == ["prompt-lookup k2=4 max_ngram=3"]
     assert validation.real_configuration(lookup, models).speculation == {TARGET: Speculation(method="ngram", k2=4)}
-    with pytest.raises(ParameterError, match=r"named were .*: prompt-lookup k2=4 max_ngram=3"):
+    with pytest.raises(ParameterError, match=r"configured are .*: prompt-lookup k2=4 max_ngram=3"):
         models.speculation("prompt-lookup", {"k2": 5})
 
 

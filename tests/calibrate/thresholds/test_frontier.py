@@ -164,7 +164,7 @@ def test_the_fastest_certified_threshold_is_chosen() -> None:
     assert [p.row.status for p in found.points] == ["certified", "certified", "failed"]
     assert found.best.row.threshold == 0.6
     assert found.verdict.startswith("Accept scores >= 0.6: P(wrong | accepted) <= 0.05 with 95 % confidence")
-    assert "More labels alone would not certify threshold 0.3" in found.advice
+    assert "No number of labels would certify threshold 0.3" in found.advice
     assert found.labels_needed is None
 
 
@@ -187,13 +187,13 @@ def test_too_few_labels_say_how_many_would_do() -> None:
 def test_a_hopeless_score_says_so() -> None:
     found = frontier(Decisions([0.9] * 500, [True] * 500), [0.9], Bound(level=0.05), faster_when_lower)
     assert (found.chosen, found.labels_needed) == (None, None)
-    assert "More labels alone would not certify" in found.advice
+    assert "No number of labels would certify" in found.advice
 
 
 def test_thresholds_that_accept_too_little_and_err_say_so() -> None:
     found = frontier(Decisions([0.9] * 6, [True] * 6), [0.95, 0.5], Bound(level=0.05), faster_when_lower)
     assert [point.row.status for point in found.points] == ["too few", "too few"]
-    assert "would not certify any threshold: the lowest observed risk, 1," in found.advice
+    assert "would certify a threshold: the lowest observed risk, 1," in found.advice
     none = frontier(Decisions([0.1] * 6, [True] * 6), [0.95], Bound(level=0.05), faster_when_lower)
     assert none.advice == "No threshold accepts anything: nothing can be certified."
 
@@ -237,7 +237,7 @@ def test_the_cheapest_certified_gamma_is_chosen(tmp_path: Path) -> None:
 def test_a_dear_gate_is_told_to_stay_away(tmp_path: Path) -> None:
     decisions = gate_decisions(tmp_path, [0.9] * 300, [True] * 300)
     found = cascade(decisions, Bound(level=0.05, risk="accepted-and-wrong"), gate_cost=6.0, judge_cost=5.0)
-    assert found.verdict.startswith("The judge alone is cheaper")
+    assert found.verdict.startswith("The judge without a gate is cheaper")
 
 
 def test_a_gate_that_disagrees_is_not_certified(tmp_path: Path) -> None:

@@ -372,7 +372,7 @@ def test_a_replay_charges_the_scorer_for_what_it_has_not_read() -> None:
 
 
 def test_more_candidates_than_were_recorded_are_refused() -> None:
-    with pytest.raises(ParameterError, match="width=3 must be at most 2: so many candidates"):
+    with pytest.raises(ParameterError, match="width=3 must be at most 2, the recorded number of candidates"):
         run(lambda root: beam_search(root, width=3), two(0.1, 0.2))
     with pytest.raises(ParameterError, match="candidates=0 must be recorded"):
         run(lambda root: beam_search(root, width=1))
@@ -434,5 +434,5 @@ def test_a_replay_of_speculation_refuses_to_score_the_target() -> None:
     def unmarked(root: Step) -> Algorithm:
         return beam_search(root, width=1)
 
-    with pytest.raises(ParameterError, match="scores no step of the target"):
+    with pytest.raises(ParameterError, match="has no scores of target steps"):
         simulate(*with_plain(unmarked, recorded(), engines()), n=2)

@@ -294,7 +294,7 @@ def test_a_schedule_that_refuses_unjudged_accepts_as_many_as_published() -> None
 
 
 def test_replay_has_no_siblings() -> None:
-    with pytest.raises(ParameterError, match="so many drafts per position"):
+    with pytest.raises(ParameterError, match="the recorded drafts per position"):
         run_answer(partial(lookahead_async, k1=2, width=2), TraceBehaviour(TRACES).answer(0), ENGINES)
 
 

@@ -1,1 +1,1 @@
-"""Token-level speculation inside the torch engine: a file per method."""
+"""Methods of token-level speculation inside the torch engine."""

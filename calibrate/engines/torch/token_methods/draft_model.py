@@ -1,7 +1,7 @@
-"""Draft-model speculation inside the torch engine: a smaller model with a cache of its own writes the drafts.
+"""Draft-model speculation inside the torch engine: a smaller model with its own cache generates the drafts.
 
-All sequences of the batch are drafted for together. The draft's cache follows the text: before a draft it reads what
-was committed since, after the verification it forgets what was rejected.
+Drafts for all sequences of the batch are generated together. The draft's cache follows the text: before a draft it
+reads newly committed tokens, after the verification it drops rejected ones.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ __all__ = ["DraftModel"]
 class DraftModel(OneHot):
     """A draft model, for all sequences that use it.
 
-    Its tokens are drawn with the request's own temperature and top-p, and verified by rejection sampling; a greedy
-    request's tokens are the draft's likeliest, and verified by comparison.
+    Its tokens are sampled with the request's temperature and top-p, and verified by rejection sampling; for a greedy
+    request they are the draft's likeliest, and verified by comparison.
 
     Parameters
     ----------
     decoder : the draft model; it shares the target's vocabulary.
-    limits : of the target's engine.
-    max_context : positions that the draft model knows; longer texts get no drafts.
+    limits : limits of the target's engine.
+    max_context : positions of the draft model; longer texts get no drafts.
     """
 
     def __init__(self, decoder: Decoder, limits: Limits, max_context: int) -> None:
@@ -44,7 +44,7 @@ class DraftModel(OneHot):
         self._jobs: list[Job] = []  # job i owns row i of the cache
 
     def propose(self, jobs: Sequence[Job], room: Sequence[int]) -> list[Rows]:
-        """The last token and the draft of each job; with the draft, the weights that it was drawn from."""
+        """The last token and the draft of each job; with the draft, the weights that it was sampled from."""
         wanted = {job: self._wanted(job, left) for job, left in zip(jobs, room, strict=True)}
         for job in jobs:
             if wanted[job] and job not in self._jobs:
@@ -61,7 +61,7 @@ class DraftModel(OneHot):
     def verify(
         self, jobs: Sequence[Job], rows: Sequence[Rows], logits: torch.Tensor, hidden: torch.Tensor
     ) -> list[Verdict]:
-        """Rejection sampling for those that sample, comparison for the greedy ones; the cache follows."""
+        """Verify by rejection sampling for jobs that sample, by comparison for greedy jobs; update the cache."""
         verdicts = self._verdicts(jobs, rows, logits, hidden)
         for job, verdict in zip(jobs, verdicts, strict=True):
             if job in self._jobs:
@@ -69,7 +69,7 @@ class DraftModel(OneHot):
         return verdicts
 
     def leave(self, job: Job) -> None:
-        """End a job's row; what it holds of the committed text is kept for prompts that extend it."""
+        """End a job's row; its committed tokens stay cached for prompts that extend them."""
         if job in self._jobs:
             row = self._jobs.index(job)
             self.cache.truncate(row, len(job.prompt) + len(job.tokens))
@@ -79,16 +79,16 @@ class DraftModel(OneHot):
                 self._jobs[row] = last
 
     def forget(self) -> None:
-        """Drop what is kept of the texts of jobs that have left."""
+        """Drop cached tokens of finished jobs."""
         self.cache.forget()
 
     def _wanted(self, job: Job, room: int) -> int:
-        """Tokens to draft: as many as may still be committed, and as the draft model has positions for."""
+        """Number of tokens to draft, limited by the rest of the request and by the draft model's positions."""
         assert job.speculation is not None
         return max(min(job.speculation.k2 - 1, room - 1, self._max_context - len(job.prompt) - len(job.tokens)), 0)
 
     def _admit(self, job: Job) -> None:
-        """Give a job a row, and read its text except for the last token."""
+        """Assign a row to a job, and prefill its text except for the last token."""
         text = [*job.prompt, *job.tokens]
         row = len(self._jobs)
         self.cache.reserve(len(text))
@@ -98,9 +98,9 @@ class DraftModel(OneHot):
             read_tokens(self.decoder, self.cache, row, text[first:end])
 
     def _write(self, wanted: Sequence[int]) -> tuple[list[list[int]], list[torch.Tensor]]:
-        """Draft for all rows of the cache: tokens by row, and by position the weights that they were drawn from.
+        """Draft for all rows of the cache; return tokens by row, and by position the weights they were sampled from.
 
-        Rows that want fewer tokens than others get as many, which their caller drops.
+        Rows that need fewer tokens than others get the same number; the caller drops the excess.
         """
         n_steps = max(wanted, default=0)
         drafts: list[list[int]] = [[] for _ in wanted]
@@ -123,15 +123,15 @@ class DraftModel(OneHot):
         return list(enumerate(self._jobs))
 
     def _unread(self, row: int, job: Job) -> Rows:
-        """The tokens of a job's text that its row does not hold yet."""
+        """The tokens of a job's text that are not in its row yet."""
         return Rows(ids=text_from(job, int(self.cache.length[row])))
 
     def _drafted(self, drafts: Sequence[list[int]], ends: torch.Tensor) -> list[Rows]:
-        """What each row reads next: its latest drafted token; ``ends`` are the hidden states (rows, size) it is of."""
+        """The next input of each row: its latest drafted token; ``ends`` are hidden states (rows, size) before it."""
         return [Rows(ids=draft[-1:]) for draft in drafts]
 
     def _draw(self, logits: torch.Tensor, step: int) -> tuple[list[int], torch.Tensor | None]:
-        """The next token of each row, and what it was drawn from where any row samples."""
+        """The next token of each row, and the weights it was sampled from if any row samples."""
         sampling = [row for row, job in self._owners() if job.sampling.temperature > 0.0]
         greedy: list[int] = logits.argmax(-1).tolist() if len(sampling) < len(self._jobs) else [0] * len(sampling)
         if not sampling:
@@ -150,31 +150,31 @@ class DraftModel(OneHot):
     def _verdicts(
         self, jobs: Sequence[Job], rows: Sequence[Rows], logits: torch.Tensor, hidden: torch.Tensor
     ) -> list[Verdict]:
-        """All jobs at once where all sample or none does, else one after the other."""
+        """Verify all jobs at once if all sample or none does, else one after the other."""
         samples = {job.sampling.temperature > 0.0 for job in jobs}
         if samples == {True}:
             return self._verify_samples(jobs, rows, logits)
         if samples == {False}:
             return super().verify(jobs, rows, logits, hidden)
-        ends = list(accumulate(len(asked.ids) for asked in rows))
-        own = [slice(end - len(asked.ids), end) for end, asked in zip(ends, rows, strict=True)]
+        ends = list(accumulate(len(seq.ids) for seq in rows))
+        own = [slice(end - len(seq.ids), end) for end, seq in zip(ends, rows, strict=True)]
         each = zip(jobs, rows, own, strict=True)
-        return [self._verdicts([job], [asked], logits[s], hidden[s])[0] for job, asked, s in each]
+        return [self._verdicts([job], [seq], logits[s], hidden[s])[0] for job, seq, s in each]
 
     def _verify_samples(self, jobs: Sequence[Job], rows: Sequence[Rows], logits: torch.Tensor) -> list[Verdict]:
         import torch
 
-        samplings = [job.sampling for job, asked in zip(jobs, rows, strict=True) for _ in asked.ids]
-        weights = [step for asked in rows for step in asked.memo]
+        samplings = [job.sampling for job, seq in zip(jobs, rows, strict=True) for _ in seq.ids]
+        weights = [step for seq in rows for step in seq.memo]
         tests, resamples = [], []
-        for job, asked in zip(jobs, rows, strict=True):
-            places = range(len(job.tokens), len(job.tokens) + len(asked.ids))
+        for job, seq in zip(jobs, rows, strict=True):
+            places = range(len(job.tokens), len(job.tokens) + len(seq.ids))
             tests.append([uniform(job.seed ^ TEST_DRAWS, i) for i in places[:-1]])
             resamples.append([uniform(job.seed, i) for i in places])
         lines = verify_drafts(
             distribution(logits, samplings),
             torch.stack(weights) if weights else logits.new_zeros(0, logits.shape[-1]).double(),
-            [asked.ids[1:] for asked in rows],
+            [seq.ids[1:] for seq in rows],
             tests,
             resamples,
         )
@@ -182,5 +182,5 @@ class DraftModel(OneHot):
 
 
 def text_from(job: Job, n: int) -> list[int]:
-    """The prompt and what is drawn so far, without the first ``n`` tokens."""
+    """The prompt and the generated tokens, without the first ``n`` tokens."""
     return [*job.prompt[n:], *job.tokens[max(n - len(job.prompt), 0) :]]

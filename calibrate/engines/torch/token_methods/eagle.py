@@ -1,8 +1,8 @@
-"""Speculation by an EAGLE head inside the torch engine: drafts written from the target's own hidden states.
+"""Speculation by an EAGLE head inside the torch engine: drafts generated from the target's hidden states.
 
 The head reads the target's hidden states of all committed text, as passes and prefills compute them, and then drafts
-from its own outputs. What it read of its own outputs is forgotten after each draft, since the verification tells the
-target's. Drafts are verified as those of a draft model are.
+from its own outputs. Its own outputs are dropped from its cache after each draft, since the verification computes the
+target's hidden states. Drafts are verified like those of a draft model.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
 __all__ = ["EagleHead"]
 
 _FEW: Final = 16
-"""Tokens that a row may read while the others repeat theirs; longer texts are read by themselves."""
+"""Most tokens that a row reads in a pass with other rows, which are padded; longer texts are read separately."""
 _UNKNOWN: Final = -1
 
 
 class EagleHead(DraftModel):
     """An EAGLE head, for all sequences that use it; the parameters are those of `DraftModel`.
 
-    Its cache names slot i by the token at i + 1. The first token of a text is thus not compared when a text is taken up
-    again: after another first token the head drafts from hidden states that are slightly off, and the target corrects.
+    Its cache identifies slot i by the token at i + 1. The first token of a text is thus not compared when a cached
+    prefix is reused: after another first token the head drafts from slightly wrong hidden states; the target verifies.
     """
 
     def __init__(self, decoder: HeadDecoder, limits: Limits, max_context: int) -> None:
         super().__init__(decoder, limits, max_context)
         self._features: dict[Job, torch.Tensor] = {}
-        """Hidden states of the target that the head has not read yet: those of the slots behind the cached ones."""
+        """Hidden states of the target that the head has not read yet: those of the slots after the cached ones."""
 
     def join(self, job: Job, n_cached: int) -> int:
-        """Give the job a row; where the head knows less of the prompt than the target, the target reads it again."""
+        """Assign a row to the job; prompt tokens that the target has cached but the head has not are computed again."""
         prompt = [*job.prompt[1:], _UNKNOWN]
         self.cache.reserve(len(prompt))
         known = self.cache.admit(prompt)
@@ -49,23 +49,23 @@ class EagleHead(DraftModel):
         return min(n_cached, known)
 
     def read(self, job: Job, first: int, hidden: torch.Tensor) -> None:
-        """Keep the hidden states of the prompt, from where the head's cache ends."""
+        """Keep the hidden states of the prompt after the end of the head's cache."""
         n = int(self.cache.length[self._jobs.index(job)]) + len(self._features[job])
         self._add(job, hidden[max(n - first, 0) :])
 
     def verify(
         self, jobs: Sequence[Job], rows: Sequence[Rows], logits: torch.Tensor, hidden: torch.Tensor
     ) -> list[Verdict]:
-        """Verify as drafts of a model are, and keep the hidden states of what is committed."""
+        """Verify like drafts of a model, and keep the hidden states of committed tokens."""
         verdicts = super().verify(jobs, rows, logits, hidden)
         first = 0
-        for job, asked, verdict in zip(jobs, rows, verdicts, strict=True):
+        for job, seq, verdict in zip(jobs, rows, verdicts, strict=True):
             self._add(job, hidden[first : first + 1 + verdict.n_accepted])
-            first += len(asked.ids)
+            first += len(seq.ids)
         return verdicts
 
     def leave(self, job: Job) -> None:
-        """End a job's row, and drop what the head has not read."""
+        """End a job's row, and drop hidden states that the head has not read."""
         super().leave(job)
         self._features.pop(job, None)
 
@@ -93,7 +93,7 @@ class EagleHead(DraftModel):
         return drafted
 
     def _read_chunk(self, row: int, job: Job) -> None:
-        """Read the next chunk of a row, but not its last token, after which the draft begins."""
+        """Read the next chunk of a row, except its last token, after which the draft begins."""
         unread = self._unread(row, job)
         n = min(len(unread.ids) - 1, CHUNK)
         assert unread.features is not None
@@ -101,9 +101,9 @@ class EagleHead(DraftModel):
         self._features[job] = unread.features[n:]
 
     def _unread(self, row: int, job: Job) -> Rows:
-        """The tokens after the hidden states that the row does not hold yet, and these."""
+        """The tokens that are not in the row yet, and the hidden states before them."""
         return Rows(ids=text_from(job, int(self.cache.length[row]) + 1), features=self._features[job])
 
     def _drafted(self, drafts: Sequence[list[int]], ends: torch.Tensor) -> list[Rows]:
-        """The latest drafted token of each row, and the head's own guess of the hidden state before it."""
+        """The latest drafted token of each row, and the head's prediction of the hidden state before it."""
         return [Rows(ids=draft[-1:], features=ends[row : row + 1]) for row, draft in enumerate(drafts)]

@@ -1,8 +1,8 @@
-"""An EAGLE head: one layer that writes on from the target's last hidden states, at a fraction of the target's depth.
+"""An EAGLE head: a single layer that drafts from the target's last hidden states, at a fraction of the target's depth.
 
-A head guesses the target's next hidden state from the last one and the token that was drawn after it, and the target's
-own output matrix turns the guess into the next token (Li et al. 2024, EAGLE, arXiv:2401.15077, section 3.1). It has no
-embedding and no output matrix of its own, no norm at its end, and none before its first layer. Folders are those of the
+A head predicts the target's next hidden state from the last one and the token that was generated after it, and the
+target's output matrix gives the next token (Li et al. 2024, EAGLE, arXiv:2401.15077, section 3.1). It has no embedding
+and no output matrix of its own, no norm at its end, and none before its first layer. Folders have the format of the
 EAGLE repository, which vLLM loads too: a Llama ``config.json`` and weights named ``fc.weight`` and ``layers.0...``.
 """
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 __all__ = ["HeadDecoder", "build_head", "check_head_folder", "load_head", "read_head", "save_head"]
 
 _THEIRS = ("embed_tokens.weight", "lm_head.weight")
-"""Weights that some folders repeat from the target."""
+"""Weights of the target that some folders contain too."""
 
 
 def check_head_folder(folder: Path) -> dict[str, Any]:
-    """Return the parsed ``config.json`` of a folder that looks like a complete EAGLE head.
+    """Return the parsed ``config.json`` of a folder that appears to be a complete EAGLE head.
 
     Raises
     ------
@@ -49,7 +49,7 @@ def build_head(config: Mapping[str, Any]) -> Any:
 
     Parameters
     ----------
-    config : fields of a Llama configuration, e.g. those of `check_head_folder`.
+    config : fields of a Llama configuration, e.g. from `check_head_folder`.
     """
     from torch import nn
     from transformers import LlamaConfig, LlamaModel
@@ -69,7 +69,7 @@ def load_head(folder: Path, target: Decoder, max_context: int) -> HeadDecoder:
 
     Raises
     ------
-    CalibrationError : not a complete head, or one of a target of other sizes.
+    CalibrationError : not a complete head, or a head for a target of other sizes.
     """
     config = check_head_folder(folder)
     for name, theirs in (("hidden_size", target.hidden_size), ("vocab_size", target.vocab_size)):
@@ -80,7 +80,7 @@ def load_head(folder: Path, target: Decoder, max_context: int) -> HeadDecoder:
 
 
 def read_head(folder: Path) -> Any:
-    """Return a head with the weights of a folder, as `build_head` makes it.
+    """Return a head of `build_head` with the weights of a folder.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def read_head(folder: Path) -> Any:
 
 
 def _filled(folder: Path, config: Mapping[str, Any]) -> Any:
-    """A head with the weights of a folder that has this configuration."""
+    """A head with this configuration and the weights of a folder."""
     from safetensors.torch import load_file
 
     stored = {name: weight for path in sorted(folder.glob("*.safetensors")) for name, weight in load_file(path).items()}
@@ -120,13 +120,13 @@ def save_head(head: Any, folder: Path) -> None:
 class HeadDecoder(Decoder):
     """A head ready to draft: a decoder that reads a hidden state with each token.
 
-    Slot i of its cache holds the target's hidden state at position i with the token at i + 1; its output there stands
-    for the target's hidden state at i + 1.
+    Slot i of its cache holds the target's hidden state at position i with the token at i + 1; its output there is the
+    prediction of the target's hidden state at i + 1.
 
     Parameters
     ----------
-    head : as `build_head` makes it; its projection weights are taken over.
-    target : whose embedding and output matrix it shares.
+    head : a head of `build_head`; its projection weights are moved, not copied.
+    target : model whose embedding and output matrix it uses.
     max_context : positions that the rotary tables cover.
     """
 

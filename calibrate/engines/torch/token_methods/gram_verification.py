@@ -1,10 +1,11 @@
-"""Which of several guessed continuations a target keeps: Lookahead Decoding's Algorithms 3 and 4, and a coupling.
+"""Verification of several guessed continuations: Lookahead Decoding's Algorithms 3 and 4, and a coupled variant.
 
-All guesses share the current token. At every depth a token comes from the target's own distribution, and the guesses
-that have it go on; so the output is the target's whatever is guessed. Algorithm 4 tries the guesses one after the
-other with a uniform number each. `by_draw` draws the token first, with one uniform that belongs to its position, and
-looks for it among the guesses: the same law of tokens and of accepted lengths (a test enumerates both), but the text is
-also, token for token, that of plain decoding with this seed. With the likeliest token as the draw it is Algorithm 3.
+All guesses start at the current token. At every depth a token is drawn from the target's distribution, and the guesses
+that have it are kept; so the output has the target's distribution for any guesses. Algorithm 4 tries the guesses one
+after the other with a uniform number each. `by_draw` draws the token first, with the uniform number of its position,
+and keeps the guesses that have it: the distributions of tokens and of accepted lengths are the same (a test enumerates
+both), but the text is also, token for token, that of plain decoding with this seed. With the likeliest token in place
+of a draw it is Algorithm 3.
 """
 
 from __future__ import annotations
@@ -20,21 +21,21 @@ from calibrate.engines.torch.token_methods.ngram_pool import Gram
 __all__ = ["Accepted", "Chance", "by_draw", "by_rejection"]
 
 Accepted: TypeAlias = tuple[tuple[int, ...], int]
-"""Tokens, and the guess that holds all of them but the last (0 where nothing was guessed or accepted)."""
+"""Tokens, and the index of the guess that has all of them but the last (0 if no guess was accepted)."""
 
 
 class Chance(Protocol):
     """The random decisions of Algorithm 4."""
 
     def accept(self, probability: Any) -> bool:
-        """True with this probability."""
+        """Return True with probability ``p``."""
 
     def pick(self, weights: NDArray[Any]) -> int:
-        """An index, with probability in proportion to its weight."""
+        """Return an index with probability in proportion to its weight."""
 
 
 def by_draw(guesses: Sequence[Gram], token: Callable[[int, int], int]) -> Accepted:
-    """Draw each token, and go on with the guesses that have it.
+    """Draw each token, and keep the guesses that have it.
 
     Parameters
     ----------
@@ -44,8 +45,8 @@ def by_draw(guesses: Sequence[Gram], token: Callable[[int, int], int]) -> Accept
 
     References
     ----------
-    Fu et al. 2024, arXiv:2402.02057, Algorithm 3. Without guesses the printed algorithm reads an empty list; here the
-    current token's distribution still gives a token.
+    Fu et al. 2024, arXiv:2402.02057, Algorithm 3. Without guesses the printed algorithm indexes an empty list; here a
+    token is drawn from the current token's distribution.
     """
     alive: Sequence[int] = range(len(guesses))
     drawn: list[int] = []
@@ -65,19 +66,19 @@ def by_draw(guesses: Sequence[Gram], token: Callable[[int, int], int]) -> Accept
 def by_rejection(
     guesses: Sequence[Gram], probabilities: Callable[[int, int], NDArray[Any]], chance: Chance
 ) -> Accepted:
-    """Try the guesses one after the other, each with its probability among what is left.
+    """Try the guesses one after the other, each with its probability in the remaining distribution.
 
     Parameters
     ----------
     guesses : continuations of the current token, all of one length; may be none.
     probabilities : (guess, depth) -> weights of the target's next token after the first ``depth`` tokens of that
         guess; need not sum to one.
-    chance : where decisions come from.
+    chance : source of random decisions.
 
     References
     ----------
-    Fu et al. 2024, arXiv:2402.02057, Algorithm 4. A rejected token's weight is taken out and the rest is not scaled
-    back (line 33) but divided by at each decision: no quotient of rounded sums is ever above one.
+    Fu et al. 2024, arXiv:2402.02057, Algorithm 4. A rejected token's weight is removed, and the rest is not rescaled
+    (line 33); each decision divides by its sum instead, so that rounding never gives a quotient above 1.
     """
     alive: Sequence[int] = range(len(guesses))
     drawn: list[int] = []

@@ -1,13 +1,13 @@
-"""Jacobi decoding: a block of guesses, all redrawn at once from the target until they stand still.
+"""Jacobi decoding: a block of guesses, all redrawn at once from the target until they converge.
 
-The block holds guesses for the tokens behind the current one. A pass draws a token at every position given the guesses
-before it; as far as the guesses agree with what is drawn, the draws are those of plain decoding and are committed
-(Fu et al. 2024, Algorithm 2, which has one block for the whole output; Santilli et al. 2023 decode in blocks). The
-first draw never depends on a guess, so m tokens take at most m passes. The block slides: what was drawn behind the
-committed tokens are the next pass' guesses, and the block is filled up at its end.
+The block contains guesses for the tokens after the current one. A pass draws a token at every position given the
+guesses before it; as long as the guesses agree with the draws, these are the tokens of plain decoding and are committed
+(Fu et al. 2024, Algorithm 2, which has a single block for the whole output; Santilli et al. 2023 decode in blocks). The
+first draw never depends on a guess, so m tokens take at most m passes. The block slides: the draws after the committed
+tokens are the guesses of the next pass, and the block is filled up at its end.
 
-The paper has the greedy case. Sampling needs nothing else: with one uniform number per position a draw is a fixed
-function of the tokens before it, plain decoding is that system's fixed point, and the same iteration finds it.
+The paper has the greedy case. Sampling works in the same way: with a fixed uniform number per position, a draw is a
+function of the tokens before it, plain decoding is the fixed point of that system, and the iteration converges to it.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ __all__ = ["JacobiBlock", "JacobiDecoding"]
 
 
 class JacobiBlock:
-    """The guesses of one sequence.
+    """The guesses of a sequence.
 
     Parameters
     ----------
-    window : guesses in the block, >= 1; a pass feeds one token more, and commits at most that many.
-    prompt : tokens that the sequence begins with; first guesses are drawn from them.
-    seed : of the first guesses; it changes how many passes a text takes, never the text.
+    window : guesses in the block, >= 1; a pass computes and commits at most ``window + 1`` tokens.
+    prompt : prompt of the sequence; first guesses are drawn from its tokens.
+    seed : seed of the first guesses; it affects the number of passes of a text, never the text.
 
     Raises
     ------
@@ -50,7 +50,7 @@ class JacobiBlock:
         self.guesses = self._fill(window)
 
     def update(self, drawn: Sequence[int], committed: int) -> None:
-        """Take what was drawn after the current token and each guess, of which the first ``committed`` are done."""
+        """Replace the guesses by the draws after the first ``committed`` ones."""
         rest = list(drawn[committed:])
         self.guesses = rest + self._fill(self.window - len(rest))
 
@@ -60,16 +60,16 @@ class JacobiBlock:
 
 
 class JacobiDecoding(OneHot):
-    """Jacobi decoding for the sequences of an engine; ``Speculation.window`` guesses each."""
+    """Jacobi decoding for the sequences of an engine, with ``Speculation.window`` guesses each."""
 
     def propose(self, jobs: Sequence[Job], room: Sequence[int]) -> list[Rows]:
-        """The last token and the block of each job, as much of it as the text may still take."""
+        """The last token and the block of each job, cut to the rest of the request."""
         blocks = [self._block(job).guesses[: left - 1] for job, left in zip(jobs, room, strict=True)]
         return [Rows(ids=[job.tokens[-1], *g], n_drafted=len(g)) for job, g in zip(jobs, blocks, strict=True)]
 
-    def follow(self, job: Job, asked: Rows, line: Sequence[int]) -> Verdict:
-        """Commit what no longer depends on a wrong guess; the other draws are the next guesses."""
-        verdict = super().follow(job, asked, line)
+    def follow(self, job: Job, rows: Rows, line: Sequence[int]) -> Verdict:
+        """Commit the draws that do not depend on a wrong guess; the others are the next guesses."""
+        verdict = super().follow(job, rows, line)
         self._block(job).update(line, len(verdict.tokens))
         return verdict
 

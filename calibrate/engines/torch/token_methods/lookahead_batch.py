@@ -1,9 +1,9 @@
-"""Lookahead Decoding inside the torch engine: windows and pools of its sequences, carried from step to step.
+"""Lookahead Decoding inside the torch engine: windows and pools of its sequences, kept from step to step.
 
-Sequences are independent: each has its own rows, and one pass serves all of a batch, padded to the longest. The engine
-generates a text step by step, one request each, so that the state of a finished request is put on a shelf and taken up
-by requests whose prompts go further: by the next step, and, where the draft's version of a step takes the place of the
-target's own, by the step behind it. A request never gets n-grams of an earlier reply to its own prompt.
+Sequences are independent: each has its own rows, and a pass serves all of a batch, padded to the longest. A text is
+generated step by step, with a request each, so the state of a finished request is kept for requests whose prompts
+extend it: the next step, and, where the draft's version of a step replaces the target's, the step after it. A request
+never uses n-grams of an earlier reply to its own prompt.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ if TYPE_CHECKING:
 __all__ = ["DrawnChance", "LookaheadDecoding", "Shelf"]
 
 _DECISIONS: Final = 0x3C6EF372FE94F82B
-"""Added to a request's seed by exclusive or: the series of Algorithm 4's decisions."""
+"""XORed with a request's seed: the series of Algorithm 4's decisions."""
 
 _SHELF: Final = 64
 
 
 class DrawnChance:
-    """Decisions from a series of uniforms of their own, for `by_rejection`."""
+    """Decisions from a separate series of uniform numbers, for `by_rejection`."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed ^ _DECISIONS
         self._used = 0
 
     def accept(self, probability: Any) -> bool:
-        """True with this probability; never at 0, always at 1."""
+        """Return True with probability ``p``; never at 0, always at 1."""
         return bool(self._next() < probability)
 
     def pick(self, weights: NDArray[Any]) -> int:
-        """An index, with probability in proportion to its weight."""
+        """Return an index with probability in proportion to its weight."""
         cumulative = np.cumsum(weights)
         return int(np.searchsorted(cumulative, self._next() * cumulative[-1], side="right"))
 
@@ -67,14 +67,14 @@ class _Kept:
 
 
 class Shelf:
-    """States of requests, the latest ``size`` of them, for requests whose prompts go further than theirs."""
+    """The latest ``size`` states of finished requests, for requests whose prompts extend theirs."""
 
     def __init__(self, size: int = _SHELF) -> None:
         self._size = size
         self._kept: OrderedDict[tuple[int, ...], _Kept] = OrderedDict()
 
     def put(self, prompt: Sequence[int], text: Sequence[int], state: LookaheadSequence) -> None:
-        """Keep the state that a request ended with; ``text`` begins with the prompt."""
+        """Keep the final state of a request; ``text`` begins with the prompt."""
         kept = _Kept(prompt=tuple(prompt), text=tuple(text), state=state)
         self._kept.pop(kept.text, None)
         self._kept[kept.text] = kept
@@ -82,10 +82,10 @@ class Shelf:
             self._kept.popitem(last=False)
 
     def find(self, prompt: Sequence[int], settings: LookaheadSettings) -> LookaheadSequence | None:
-        """The state, with the same settings, whose text has most in common with the prompt; the latest among equals.
+        """The state with the same settings whose text has the longest common prefix with the prompt.
 
-        Its own prompt must be a beginning of this one and shorter: so it saw no text behind this prompt, such as an
-        earlier reply to it, and at most another version of its last step.
+        On a tie, the latest. Its own prompt must be a proper prefix of this prompt: then it has no text after this
+        prompt, such as an earlier reply to it, and at most another version of its last step.
         """
         whole, best, most = tuple(prompt), None, -1
         for kept in self._kept.values():
@@ -98,7 +98,7 @@ class Shelf:
 
 
 def _common(a: Sequence[int], b: Sequence[int]) -> int:
-    """How many tokens two texts begin with together."""
+    """Length of the longest common prefix of two texts."""
     return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
@@ -107,11 +107,11 @@ class LookaheadDecoding(TokenMethod):
 
     Parameters
     ----------
-    max_rows : rows of a sequence in a pass at most; n-grams, then the window, are left out beyond that.
-    settings : from a request's speculation; the default takes W, N and G from it, and the defaults of the rest.
-    coupled : whether tokens are those that plain decoding draws with the same seed. Otherwise they come from Algorithm
-        4 as printed: the same law of tokens and accepted lengths, but the text then depends on the guesses, and with
-        them on whether a state was on the shelf, which is therefore not used.
+    max_rows : most rows of a sequence in a pass; n-grams, then the window, are left out beyond that.
+    settings : makes the settings from a request's speculation; by default W, N and G are taken from it.
+    coupled : whether tokens are those that plain decoding draws with the same seed. If not, they come from Algorithm 4
+        as printed: the distribution of tokens and accepted lengths is the same, but the text depends on the guesses,
+        and so on kept states, which are therefore not used.
     """
 
     def __init__(
@@ -131,19 +131,19 @@ class LookaheadDecoding(TokenMethod):
         return [self._state(job)[0].propose(job.tokens[-1], self._max_rows) for job in jobs]
 
     def verify(self, jobs: Sequence[Job], rows: Sequence[Rows], logits: Tensor, hidden: Tensor) -> list[Verdict]:
-        """The longest n-gram that is right, and one token more, of each job."""
+        """The longest right n-gram of each job, and one more token."""
         likeliest: list[int] = logits.argmax(-1).tolist()
         verdicts, first = [], 0
-        for job, asked in zip(jobs, rows, strict=True):
-            end = first + len(asked.ids)
+        for job, seq in zip(jobs, rows, strict=True):
+            end = first + len(seq.ids)
             own, best = logits[first:end], likeliest[first:end]
             state, chance = self._state(job)
-            verdicts.append(state.verify(asked, best, self._verification(job, own, best, chance)))
+            verdicts.append(state.verify(seq, best, self._verification(job, own, best, chance)))
             first = end
         return verdicts
 
     def leave(self, job: Job) -> None:
-        """Shelve the state of a job that ran to its end."""
+        """Keep the state of a job that ended normally."""
         if job.memo is not None and job.finish and self._coupled:
             self._shelf.put(job.prompt, [*job.prompt, *job.tokens], job.memo[0])
         job.memo = None

@@ -1,10 +1,10 @@
 """Lookahead Decoding (Fu et al. 2024): guesses from the target's own Jacobi trajectories, verified in the same pass.
 
-The lookahead branch is a window of W columns and N - 1 rows: column j, row l holds a guess for the position
-``j - 1 + l`` behind the current token (columns count from 1, rows from 0, the oldest; the current token takes the place
+The lookahead branch is a window of W columns and N - 1 rows: column j, row l contains a guess for the position
+``j - 1 + l`` after the current token (columns count from 1, rows from 0, the oldest; the current token takes the place
 of row 0, column 1). A pass extends every column by the likeliest next token after row 0 up to that column and the
-column itself (Algorithm 1, line 13); the N tokens of a column then go into a pool of n-grams. The verification branch
-feeds up to G n-grams of the pool that begin with the current token, and keeps the longest accepted one.
+column itself (Algorithm 1, line 13); the N tokens of a column are then added to a pool of n-grams. The verification
+branch computes up to G n-grams of the pool that begin with the current token, and keeps the longest accepted one.
 
 As printed, column 1 would pool a first token that its trajectory does not contain; here it is the current token (claims
 LD-A1-ngram and LD-A1-index of the ledger).
@@ -33,7 +33,7 @@ __all__ = ["Jump", "LookaheadSequence", "LookaheadSettings", "Verification", "pa
 Jump: TypeAlias = Literal["random", "keep", "shift"]
 
 Verification: TypeAlias = Callable[[Sequence[Gram], Callable[[int, int], int]], Accepted]
-"""Takes the guesses, and a function (guess, depth) -> row of the pass; returns what is accepted."""
+"""Takes the guesses, and a function (guess, depth) -> row of the pass; returns the accepted tokens and guess."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,19 +44,19 @@ class LookaheadSettings:
     """W: columns of the window, >= 1."""
 
     ngram: int
-    """N: tokens of an n-gram, and so the most that a pass commits, >= 2."""
+    """N: tokens of an n-gram, and the most tokens that a pass commits, >= 2."""
 
     guesses: int
-    """G: n-grams verified in a pass at most, >= 0; the paper sets G = W."""
+    """G: most n-grams verified in a pass, >= 0; the paper sets G = W."""
 
     prompt_as_reference: bool = False
-    """Whether n-grams of the prompt and of the text so far go into the pool as well (the paper's section 5.4)."""
+    """Whether n-grams of the prompt and of the text so far are added to the pool too (the paper's section 5.4)."""
 
     jump: Jump = "keep"
-    """The window after a pass that committed k > 1 tokens, whose rows of k - 1 passes are missing: ``random`` rows take
-    their place (Algorithm 1, line 8); ``keep`` moves on by one row, so that trajectories stay whole and their positions
-    slip (the released code, and so the paper's figures); ``shift`` moves on by one row and k - 1 columns, so that
-    positions stay right. On the bundled target ``random`` compresses least: n-grams with random ends."""
+    """The window after a pass that committed k > 1 tokens, whose rows of k - 1 passes are missing: ``random`` replaces
+    them by random rows (Algorithm 1, line 8); ``keep`` moves on by one row, so that trajectories stay complete but
+    their positions shift (the released code, and so the paper's figures); ``shift`` moves on by one row and k - 1
+    columns, so that positions stay right. On the bundled target ``random`` compresses least: n-grams end randomly."""
 
     def __post_init__(self) -> None:
         for name, least in (("window", 1), ("ngram", 2), ("guesses", 0)):
@@ -68,7 +68,7 @@ class LookaheadSettings:
 
     @property
     def window_rows(self) -> int:
-        """Tokens that the lookahead branch feeds, the current one included: W (N - 1)."""
+        """Tokens that the lookahead branch computes, including the current one: W (N - 1)."""
         return self.window * (self.ngram - 1)
 
 
@@ -82,10 +82,10 @@ class _Layout:
 
 @lru_cache(maxsize=256)
 def pass_layout(window: int, ngram: int, guesses: int) -> _Layout:
-    """Where the rows of a pass stand behind the cached tokens, and which of them see which; ``(W + g) (N - 1)`` rows.
+    """Positions of the rows of a pass after the cached tokens, and the attention mask; ``(W + g) (N - 1)`` rows.
 
-    A window row sees row 0 of the window up to its own column, and its own column down to itself; a row of an n-gram
-    sees the current token and the n-gram up to itself. All see the cached tokens.
+    A window row attends to row 0 of the window up to its own column, and to its own column up to itself; a row of an
+    n-gram to the current token and the n-gram up to itself. All attend to the cached tokens.
     """
     import torch
 
@@ -109,8 +109,8 @@ class LookaheadSequence:
     Parameters
     ----------
     settings : W, N, G and variants.
-    prompt : tokens that the sequence begins with; the window's first guesses are drawn from them.
-    seed : of those guesses; it changes how many passes a text takes, never the text.
+    prompt : prompt of the sequence; the window's first guesses are drawn from its tokens.
+    seed : seed of those guesses; it affects the number of passes of a text, never the text.
     """
 
     def __init__(self, settings: LookaheadSettings, prompt: Sequence[int], *, seed: int = 0) -> None:
@@ -124,9 +124,9 @@ class LookaheadSequence:
             self._note(list(prompt))
 
     def propose(self, current: int, space: int) -> Rows:
-        """The window and the n-grams that begin with the current token, in ``space`` rows at most (>= 1).
+        """The window and the n-grams that begin with the current token, in at most ``space`` rows (>= 1).
 
-        Where there is no space for the window, the current token alone: a plain pass.
+        Without space for the window, only the current token: a plain pass.
         """
         s, size = self.settings, self.settings.ngram - 1
         if space < s.window_rows:
@@ -145,7 +145,7 @@ class LookaheadSequence:
 
         Parameters
         ----------
-        rows : what `propose` returned.
+        rows : result of `propose`.
         likeliest : the likeliest next token after each row.
         verification : `calibrate.engines.torch.token_methods.gram_verification.by_draw` or ``by_rejection`` on the
         pass' distributions.
@@ -161,12 +161,12 @@ class LookaheadSequence:
         if whole:
             self._extend(rows.ids[0], list(likeliest[first - s.window : first]), len(tokens))
         if s.prompt_as_reference:
-            self._note([rows.ids[0], *tokens[:-1]])  # the text up to where the next pass begins
+            self._note([rows.ids[0], *tokens[:-1]])  # the text up to the beginning of the next pass
         kept = [row_of(leader, depth) for depth in range(len(tokens))]
         return Verdict(tokens=list(tokens), n_accepted=len(tokens) - 1, kept=kept)
 
     def resumed(self, prompt: Sequence[int], *, seed: int) -> LookaheadSequence:
-        """A state with the same window and pool, for a prompt that begins with this one's text."""
+        """A state with the same window and pool, for a prompt that begins with this state's text."""
         twin = LookaheadSequence(self.settings, prompt, seed=seed)
         pool = self.pool.copy()
         if self.settings.prompt_as_reference:
@@ -176,7 +176,7 @@ class LookaheadSequence:
         return twin
 
     def _extend(self, current: int, newest: list[int], committed: int) -> None:
-        """Take the window's new row: columns into the pool, the oldest row out, and the jump."""
+        """Add the window's new row: pool the columns, remove the oldest row, and apply the jump."""
         s, window = self.settings, self._window
         window[0][0] = current
         for gram in zip(*window, newest, strict=True):

@@ -1,4 +1,4 @@
-"""The n-grams that a sequence has come by, looked up by their first token."""
+"""The n-grams of a sequence, indexed by their first token."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Gram: TypeAlias = tuple[int, ...]
 
 
 class NGramPool:
-    """Disjoint n-grams, the latest first; seeing one again makes it the latest.
+    """Different n-grams, the latest first; adding one again makes it the latest.
 
     Parameters
     ----------
-    per_token : n-grams kept for a first token, >= 0. Nothing is lost by forgetting the others, if never more than
-        ``per_token`` are asked for: what is asked for is the latest, and an old n-gram returns only by being seen.
+    per_token : n-grams kept per first token, >= 0. Dropping the others changes no lookup of at most ``per_token``
+        n-grams: a lookup returns the latest, and an old n-gram becomes the latest only by being added again.
 
     Raises
     ------
@@ -43,7 +43,7 @@ class NGramPool:
         return sum(map(len, self._grams.values()))
 
     def add(self, gram: Sequence[int]) -> None:
-        """Put in an n-gram, first token included."""
+        """Add an n-gram, given with its first token."""
         if not self._per_token:
             return
         known = self._grams.setdefault(gram[0], {})
@@ -54,16 +54,16 @@ class NGramPool:
             del known[next(iter(known))]
 
     def add_text(self, tokens: Sequence[int], size: int) -> None:
-        """Put in every n-gram of a text."""
+        """Add every n-gram of a text."""
         for start in range(len(tokens) - size + 1):
             self.add(tokens[start : start + size])
 
     def after(self, token: int) -> list[Gram]:
-        """What followed ``token`` in the n-grams that begin with it, the latest first."""
+        """The n-grams that begin with ``token``, without it, the latest first."""
         return list(reversed(self._grams.get(token, {})))
 
     def copy(self) -> NGramPool:
-        """A pool with the same n-grams that goes its own way."""
+        """An independent pool with the same n-grams."""
         twin = NGramPool(self._per_token)
         twin._grams = {token: dict(grams) for token, grams in self._grams.items()}
         return twin

@@ -1,11 +1,11 @@
-"""What a method of token-level speculation is inside the torch engine, and the methods that need no weights.
+"""Base class of methods of token-level speculation inside the torch engine, and the methods that need no weights.
 
-In every iteration each running sequence asks the target for some rows (`TokenMethod.propose`): the last token drawn,
-whose keys and values are not cached yet, and whatever the method wants to know more. One forward pass computes the rows
-of all sequences; the method says from the logits which tokens follow (`TokenMethod.verify`), and the engine commits
-them, up to the end of the text, and keeps the rows that belong to them in the cache. Plain decoding is the method that
-asks for one row. To add a method: subclass `TokenMethod`, and name it in `ContinuousBatch`, or, if it has weights of
-its own, load it in `torch.worker`.
+In every iteration each running sequence proposes rows for the target (`TokenMethod.propose`): the last token, whose
+keys and values are not cached yet, and further rows of the method. A forward pass computes the rows of all sequences;
+the method determines the tokens that follow from the logits (`TokenMethod.verify`), and the engine commits them, up to
+the end of the text, and keeps their rows in the cache. Plain decoding is the method that proposes a single row. To add
+a method, subclass `TokenMethod`, and register it in `ContinuousBatch`, or, if it has weights, load it in
+`torch.worker`.
 """
 
 from __future__ import annotations
@@ -27,79 +27,79 @@ __all__ = ["NGram", "Noise", "OneHot", "Rows", "TokenMethod", "Verdict", "prefix
 
 @dataclass(slots=True, kw_only=True)
 class Rows:
-    """What one sequence asks the target to compute in a pass."""
+    """The rows of a sequence that the target computes in a pass."""
 
     ids: list[int]
-    """Tokens, one a row; the first is the last one drawn. Row r is written behind the cached tokens, at slot r."""
+    """A token per row; the first is the last committed one. Row r is written to slot r after the cached tokens."""
 
     n_drafted: int = 0
-    """How many of the rows stand for drafted tokens, for the statistics."""
+    """Number of rows with drafted tokens, for the statistics."""
 
     offsets: list[int] | None = None
     """Position of each row after the cached tokens; None: 0, 1, 2, ... (a line of text)."""
 
     visible: Tensor | None = None
-    """Which rows each row attends to, besides all cached tokens, (rows, rows) bool; None: itself and those before."""
+    """Rows that each row attends to, in addition to all cached tokens, (rows, rows) bool; None: itself and earlier."""
 
     features: Tensor | None = None
-    """What comes with each token, (rows, size), for a model that reads it; of all sequences of a pass or of none."""
+    """Additional inputs of each token, (rows, size), for a model with such; for all sequences of a pass or none."""
 
     memo: Any = None
-    """For the method's own use in `TokenMethod.verify`."""
+    """Data of the method, for `TokenMethod.verify`."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Verdict:
-    """What a pass tells of one sequence."""
+    """Result of a pass for a sequence."""
 
     tokens: list[int]
     """The tokens that follow, at least one."""
 
     n_accepted: int
-    """How many drafted tokens came true."""
+    """Number of drafted tokens that are right."""
 
     kept: list[int] | None = None
-    """The row whose logits gave each of the tokens: their keys and values stay. None: rows 0, 1, 2, ..."""
+    """The row whose logits gave each of the tokens; its keys and values are kept. None: rows 0, 1, 2, ..."""
 
 
 class TokenMethod:
     """A method, for all sequences of an engine that use it. The order of sequences is the caller's in all calls."""
 
     def join(self, job: Job, n_cached: int) -> int:
-        """Begin a job, ``n_cached`` of whose prompt tokens need not be computed; return how many the method can spare.
+        """Begin a job with ``n_cached`` cached prompt tokens; return how many of them need not be computed again.
 
-        Those beyond are computed although they are cached, and seen in `read`.
+        The others are computed although they are cached, and passed to `read`.
         """
         return n_cached
 
     def read(self, job: Job, first: int, hidden: Tensor) -> None:
-        """See the target's final hidden states (n, size) of prompt tokens from ``first`` on, as they are prefilled.
+        """Receive the target's final hidden states (n, size) of prompt tokens from ``first`` on, as they are prefilled.
 
-        Tokens that were found in the cache and could be spared are not seen; the prompt's last one always is.
+        Cached tokens that are not computed again are not included; the prompt's last token always is.
         """
 
     def propose(self, jobs: Sequence[Job], room: Sequence[int]) -> list[Rows]:
-        """The rows of each job; ``room`` is how many tokens each may still generate, >= 1."""
+        """Propose the rows of each job; ``room`` is the number of tokens that each may still generate, >= 1."""
         raise NotImplementedError
 
     def verify(self, jobs: Sequence[Job], rows: Sequence[Rows], logits: Tensor, hidden: Tensor) -> list[Verdict]:
-        """What follows, from the logits (rows of all jobs, vocabulary) and final hidden states (rows, size)."""
+        """Determine the next tokens from the logits (rows of all jobs, vocabulary) and hidden states (rows, size)."""
         raise NotImplementedError
 
     def leave(self, job: Job) -> None:
-        """Forget a job, which has finished or was aborted; it may be one that no pass has seen yet."""
+        """Remove a job that has finished or was aborted, possibly before its first pass."""
 
     def forget(self) -> None:
-        """Drop what is kept of the texts of jobs that have left; nothing by default."""
+        """Drop data kept of finished jobs; no effect by default."""
 
 
 class OneHot(TokenMethod):
-    """Methods whose draft is one line of tokens, without probabilities; with no draft, plain decoding.
+    """Methods whose draft is a single line of tokens, without probabilities; with no draft, plain decoding.
 
-    A token is drawn from the target's distribution after each row, with the uniform that plain decoding would use at
-    that position; the pass commits draws as long as they are the drafted tokens, and the first one that is not. A draft
-    is accepted with the target's probability of it and what replaces it is drawn from the rest, as rejection sampling
-    with a point mass demands (Leviathan et al. 2023, Alg. 1), and the text is the one that plain decoding draws.
+    A token is drawn from the target's distribution after each row, with the uniform number of plain decoding at that
+    position; the pass commits draws as long as they equal the drafted tokens, and the first one that does not. A draft
+    is accepted with the target's probability of it and its replacement is drawn from the rest, as in rejection sampling
+    with a point mass (Leviathan et al. 2023, Alg. 1), and the text is the same as that of plain decoding.
     """
 
     def propose(self, jobs: Sequence[Job], room: Sequence[int]) -> list[Rows]:
@@ -116,20 +116,20 @@ class OneHot(TokenMethod):
         return []
 
     def verify(self, jobs: Sequence[Job], rows: Sequence[Rows], logits: Tensor, hidden: Tensor) -> list[Verdict]:
-        """Draw after each row; keep what was drafted, and one more."""
+        """Draw after each row; keep the draws that equal the draft, and one more."""
         return list(map(self.follow, jobs, rows, _draw_lines(jobs, rows, logits)))
 
-    def follow(self, job: Job, asked: Rows, line: Sequence[int]) -> Verdict:
-        """Keep of the ``line`` drawn after each row of a job what was drafted, and one token more."""
-        tokens = prefix_match(asked.ids[1:], line)
+    def follow(self, job: Job, rows: Rows, line: Sequence[int]) -> Verdict:
+        """Keep the tokens of ``line``, drawn after each row of a job, that equal the draft, and one more."""
+        tokens = prefix_match(rows.ids[1:], line)
         return Verdict(tokens=tokens, n_accepted=len(tokens) - 1)
 
 
 class NGram(OneHot):
-    """Prompt lookup: what followed the longest n-gram that the text ends with, where it occurred first."""
+    """Prompt lookup: drafts the text after the first occurrence of the longest n-gram that the text ends with."""
 
     def draft(self, job: Job, n: int) -> list[int]:
-        """What followed earlier, as far as it goes."""
+        """At most ``n`` tokens after the earlier occurrence."""
         s = job.speculation
         assert s is not None
         text = [*job.prompt, *job.tokens]
@@ -137,26 +137,26 @@ class NGram(OneHot):
 
 
 class Noise(OneHot):
-    """Random tokens: passes over k2 tokens can be timed with any model."""
+    """Drafts random tokens, to time passes over k2 tokens with any model."""
 
     def __init__(self, vocab_size: int) -> None:
         self._vocab_size = vocab_size
 
     def draft(self, job: Job, n: int) -> list[int]:
-        """Tokens that hardly ever come true."""
+        """Random tokens, which are hardly ever right."""
         at = len(job.tokens)
         return [int(uniform(job.seed ^ TEST_DRAWS, at + i) * self._vocab_size) for i in range(n)]
 
 
 def _draw_lines(jobs: Sequence[Job], rows: Sequence[Rows], logits: Tensor) -> list[list[int]]:
-    """What plain decoding would draw after each row of each job, were all rows before it right."""
+    """The tokens that plain decoding would draw after each row of each job if all rows before it were right."""
     samplings, uniforms = [], []
-    for job, asked in zip(jobs, rows, strict=True):
+    for job, seq in zip(jobs, rows, strict=True):
         at, samples = len(job.tokens), job.sampling.temperature > 0.0
-        samplings += [job.sampling] * len(asked.ids)
-        uniforms += [uniform(job.seed, at + i) if samples else 0.0 for i in range(len(asked.ids))]
+        samplings += [job.sampling] * len(seq.ids)
+        uniforms += [uniform(job.seed, at + i) if samples else 0.0 for i in range(len(seq.ids))]
     drawn = iter(draw(logits, samplings, uniforms))
-    return [[next(drawn) for _ in asked.ids] for asked in rows]
+    return [[next(drawn) for _ in seq.ids] for seq in rows]
 
 
 def prefix_match(draft: Sequence[int], drawn: Sequence[int]) -> list[int]:

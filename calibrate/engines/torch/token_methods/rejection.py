@@ -1,8 +1,8 @@
-"""Speculative rejection sampling: tokens drafted from one distribution become tokens of another one, exactly.
+"""Speculative rejection sampling: verified tokens have exactly the target's distribution p, drafted ones q.
 
 Leviathan, Kalman, Matias 2023 (arXiv:2211.17192), Algorithm 1: a token x drafted from q is accepted with probability
-min(1, p(x) / q(x)); the first one that is not is drawn again from max(p - q, 0), normalised; after a draft that is
-accepted to its end one more token is drawn from p.
+min(1, p(x) / q(x)); the first rejected one is drawn again from max(p - q, 0), normalised; after a draft that is
+accepted to its end another token is drawn from p.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ def verify_drafts(
     tests: Sequence[Sequence[float]],
     resamples: Sequence[Sequence[float]],
 ) -> list[list[int]]:
-    """The tokens that follow in each of several sequences, at least one each.
+    """Return the next tokens of each of several sequences, at least one each.
 
     Parameters
     ----------
     target : weights of the target's distribution after each token, float64, (rows, V), need not sum to 1; a sequence
         with n drafted tokens has n + 1 rows, one sequence after the other.
     draft : weights that each drafted token was drawn from, (drafted tokens, V), need not sum to 1.
-    drafts : the drafted tokens of each sequence, perhaps none.
-    tests : uniforms for acceptance, one for each drafted token.
-    resamples : uniforms for the token after the accepted ones, one for each row.
+    drafts : the drafted tokens of each sequence, possibly none.
+    tests : uniform numbers for acceptance, one for each drafted token.
+    resamples : uniform numbers for the token after the accepted ones, one for each row.
     """
     p = target / target.sum(-1, keepdim=True)
     q = draft / draft.sum(-1, keepdim=True)
@@ -55,7 +55,7 @@ def verify_drafts(
     rejected = [i for i, (n, tokens) in enumerate(zip(accepted, drafts, strict=True)) if n < len(tokens)]
     if rejected:
         rest = (final[rejected] - q[[first_drafts[i] + accepted[i] for i in rejected]]).clamp_(min=0.0)
-        # p = q up to rounding leaves no rest, and then any draw from p is as good
+        # p = q up to rounding leaves no rest: then draw from p
         final[rejected] = rest.where(rest.sum(-1, keepdim=True) > 0.0, final[rejected])
     last = invert(final, [uniforms[n] for uniforms, n in zip(resamples, accepted, strict=True)])
     return [[*tokens[:n], token] for tokens, n, token in zip(drafts, accepted, last, strict=True)]

@@ -123,7 +123,7 @@ def test_answers_that_this_process_reads_late_are_told() -> None:
 
     with serving(Planted(iteration_s=0.01)) as server:
         notes = asyncio.run(work(server.url))
-    assert notes == ["warning: 1 of 1 requests of answers were read late, for this machine had too much to do"]
+    assert notes == ["warning: 1 of 1 requests of answers were read late, because this machine was overloaded"]
 
 
 def test_a_stop_string_in_pieces_across_chunks_is_found() -> None:
@@ -147,7 +147,7 @@ def test_parameters_reach_the_server() -> None:
 def test_requests_that_speculate_go_to_the_server_that_does() -> None:
     speculation = Speculation(method="ngram", k2=4)
     request = Request(prompt=QUESTION, max_tokens=3, speculation=speculation)
-    with serving(Planted()) as server, pytest.raises(ParameterError, match="speculation='ngram' must be how a server"):
+    with serving(Planted()) as server, pytest.raises(ParameterError, match="speculation='ngram' must be the"):
         ask(server, lambda engine: engine.generate(request))
     config = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3}
     with serving(Planted()) as plain, serving(Planted(steps=2)) as fast:
@@ -183,7 +183,7 @@ def test_a_server_that_speculates_must_tell_its_tokens() -> None:
             async with models.open():
                 pass
 
-        with pytest.raises(CalibrationError, match=r"target with prompt-lookup k2=4 .* do not tell their tokens"):
+        with pytest.raises(CalibrationError, match=r"target with prompt-lookup k2=4 .* have no token ids"):
             asyncio.run(work())
 
 

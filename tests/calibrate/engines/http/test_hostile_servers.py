@@ -123,7 +123,7 @@ STREAMS = {
     "html": (b"<html>welcome", "text/html; charset=utf-8", "sent an HTML page instead of a completion"),
     "one long line": (b"data: " + b"x" * (2 * 2**20), "text/event-stream", "without an end"),
     "a number": (b"data: 5\n\n", "text/event-stream", "where an object belongs"),
-    "odd": (b'data: {"choices": 5}\n\n', "text/event-stream", "of a form that no API has: choices"),
+    "odd": (b'data: {"choices": 5}\n\n', "text/event-stream", "sent an event that does not match the API: choices"),
     "deep": (b"data: " + b"[" * 50_000 + b"\n\n", "text/event-stream", "broken JSON"),
 }
 

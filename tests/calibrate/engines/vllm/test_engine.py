@@ -199,7 +199,7 @@ def test_choices_are_shares_of_the_whole_vocabulary(target: Group) -> None:
             assert 0.9 < choice.mass <= 1.0
         assert yes.probability(pair.JUDGE_YES) > no.probability(pair.JUDGE_YES)
         one = Request(prompt=pair.judge_prompt(same, other), max_tokens=1, stop=(), ignore_eos=True)
-        asked, parameters = target.plain.asked(one)
+        asked, parameters = target.plain.vllm_request(one)
         parameters.logprobs = -1  # of all tokens that there are
         read = Read()
         await target.plain._stream(asked, parameters, read, None)
