@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from ledger.runner import Verification
 
 os.environ.setdefault("MPLBACKEND", "Agg")
+# Workers of a run have the cores for each other: more threads in each would wait for one another, and spin meanwhile.
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")
 
 # Tests run on shared machines: examples are the same in every run, and none fails for being slow once.
 settings.register_profile("specplan", deadline=None, derandomize=True, print_blob=True)
