@@ -75,7 +75,7 @@ def bundled_pair() -> Iterator[BundledPair]:
 
 
 @pytest.fixture(scope="module")
-def late_is_fine() -> Iterator[None]:
+def accept_late_readings() -> Iterator[None]:
     """Nothing is measured again because a busy machine read it late: for modules that look at no time."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("calibrate.measuring.from_outside.tolerated", lambda seconds: math.inf)

@@ -29,7 +29,7 @@ ALPHA = 0.7
 FALSE_FAIL = 1e-4
 BRIEF = Planted(acceptance=ALPHA, step_tokens=(2, 4), tokenizes=False)
 
-pytestmark = pytest.mark.usefixtures("late_is_fine")
+pytestmark = pytest.mark.usefixtures("accept_late_readings")
 
 Pair = tuple[OpenAIServer, OpenAIServer]
 

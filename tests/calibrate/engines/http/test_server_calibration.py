@@ -30,7 +30,7 @@ from calibrate.running.problem import Problem
 from theory.errors import CalibrationError, SchemaError
 
 pytest.importorskip("httpx")
-pytestmark = pytest.mark.usefixtures("late_is_fine")
+pytestmark = pytest.mark.usefixtures("accept_late_readings")
 
 FAST_S = 5e-4
 """Per iteration: fast, yet slow enough that requests run side by side."""
