@@ -16,8 +16,8 @@ unexport PYTHONDONTWRITEBYTECODE  # without byte code, each worker compiles all 
 help:
 	@echo "make demo      measure the bundled pair of models, plan, simulate, validate (under 5 minutes)"
 	@echo "make test      the tests that every change must pass"
-	@echo "make test-slow those that take more than 5 seconds each, but for the longest"
-	@echo "make test-all  all of these, and the longest"
+	@echo "make test-slow those that take more than 5 seconds each, but for those marked long"
+	@echo "make test-all  all of these, and the long ones, which CI does not run"
 	@echo "make test-vllm those that need vLLM, on its CPU build, in an environment of their own"
 	@echo "make check     formatting, lint and strict types"
 	@echo "make docs      build the documentation into build/docs, and run what its tutorials show"

@@ -33,8 +33,11 @@ UNTIMED = ("slow", "gpu", "vllm", "benchmark", "docs")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark examples, before tests are chosen by their marks."""
+    """Mark examples, before tests are chosen by their marks; refuse a test that leaves CI without saying why."""
     for item in items:
+        long = item.get_closest_marker("long")
+        if long and not long.args:
+            raise pytest.UsageError(f"{item.nodeid}: the mark long needs the reason why CI does not run it")
         if isinstance(item, pytest.DoctestItem) and item.name in SLOW_EXAMPLES:
             item.add_marker(pytest.mark.slow)
 

@@ -68,11 +68,10 @@ def model_folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 class Engines:
-    """Running engines and the event loop that they belong to. ``doomed`` is there to be killed."""
+    """Running engines and the event loop that they belong to."""
 
     target: TorchEngine
     draft: TorchEngine
-    doomed: TorchEngine
 
     def __init__(self, folders: dict[str, Path]) -> None:
         from calibrate.engines.speculation import Speculation
@@ -85,7 +84,6 @@ class Engines:
                 name="target", model=folders["target"], cores=(0,), max_batch=8, n_idle=8, speculations=drafting
             ),
             TorchConfig(name="draft", model=folders["draft"], cores=(0,), max_batch=8, n_idle=8),
-            TorchConfig(name="doomed", shape="tiny-draft", max_context=1000),
         ]
 
         async def start() -> list[TorchEngine]:
@@ -96,7 +94,7 @@ class Engines:
         except BaseException:
             self._runner.close()
             raise
-        self.target, self.draft, self.doomed = self.all
+        self.target, self.draft = self.all
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the engines' loop; four minutes are a hang, even on a machine with much else to do."""

@@ -21,7 +21,7 @@ from hostile_worlds import LIMIT_S, World, complaints, hostile_world, run
 from specplan.cli import cli
 from specplan.output import InputName, OutputFile
 
-pytestmark = [pytest.mark.slow, pytest.mark.long]
+pytestmark = [pytest.mark.slow, pytest.mark.long("minutes: every option of every command with every hostile value")]
 
 NUMBERS: tuple[str, ...] = (
     "nan",

@@ -18,7 +18,7 @@ from hostile_worlds import World, complaints, hostile_world, run
 
 from calibrate.engines.http import metrics_page
 
-pytestmark = [pytest.mark.slow, pytest.mark.long]
+pytestmark = [pytest.mark.slow, pytest.mark.long("minutes: more than two hundred commands")]
 
 SLOW_SERVER = Path(__file__).parents[2] / "docs" / "tutorials" / "slow-server"
 NOBODY = "http://127.0.0.1:1"

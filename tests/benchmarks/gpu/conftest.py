@@ -14,14 +14,6 @@ if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> None:
-    """Toys run faster on one thread, and the machine may be busy."""
-    import torch
-
-    torch.set_num_threads(1)
-
-
 TRIPLE = {"target": "qwen3-32b", "draft": "qwen3-1.7b", "judge": "qwen2.5-7b"}
 
 

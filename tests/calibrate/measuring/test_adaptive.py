@@ -6,6 +6,7 @@ import asyncio
 import json
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -26,13 +27,16 @@ from theory.errors import ParameterError
 OPTIONS = MeasureOptions(batches=(1,), contexts=(8,), iterations=6, prefills=(4,), repeats=2, rounds=2)
 ALPHA = 0.7
 FALSE_FAIL = 1e-4
+BRIEF = Planted(acceptance=ALPHA, step_tokens=(2, 4), tokenizes=False)
+
+pytestmark = pytest.mark.usefixtures("accept_late_readings")
 
 Pair = tuple[OpenAIServer, OpenAIServer]
 
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[Pair]:
-    with serving(Planted(acceptance=ALPHA)) as target, serving(Planted(model="small", acceptance=ALPHA)) as draft:
+    with serving(BRIEF) as target, serving(replace(BRIEF, model="small")) as draft:
         yield target, draft
 
 
@@ -121,6 +125,7 @@ def test_a_rule_needs_a_precision(servers: Pair, tmp_path: Path) -> None:
         plan(servers, 7, rule)
 
 
+@pytest.mark.slow
 def test_intervals_of_calibrations_cover_the_planted_acceptance(servers: Pair, tmp_path: Path) -> None:
     """100 answers, of which two are timed, as 20 calibrations of five: 95 % of the intervals contain what was planted.
 

@@ -42,6 +42,8 @@ FAULTS = {  # rates; with the seeds below, the rare ones hit requests between th
     "all": {"delay:0.02": 0.1, "reset": 0.03, "503": 0.03, "429:0.01": 0.03, "truncate:1": 0.005, "cut:2": 0.005},
 }
 
+pytestmark = pytest.mark.usefixtures("accept_late_readings")
+
 
 @pytest.fixture(autouse=True)
 def _quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:

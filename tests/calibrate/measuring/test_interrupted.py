@@ -173,7 +173,7 @@ def _compare(folder: Path, left: list[bytes]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.long
+@pytest.mark.long("minutes: a dozen starts of real models; CI kills a calibration of planted servers")
 @pytest.mark.timeout(1200)
 def test_kill_9_at_ten_random_moments_with_real_models(tmp_path: Path) -> None:
     """The bundled pair: ten kills, and every worker process gone each time."""

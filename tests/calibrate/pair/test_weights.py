@@ -7,7 +7,6 @@ import random
 from typing import Any
 
 import pytest
-import torch
 
 from calibrate import pair
 from calibrate.pair.prompts import JUDGE_NO, JUDGE_YES
@@ -25,7 +24,6 @@ def card() -> Any:
 
 @pytest.fixture(scope="module")
 def target() -> LanguageModel:
-    torch.set_num_threads(1)
     return load(pair.target_path())
 
 

@@ -117,7 +117,7 @@ def test_a_given_corruption_lets_a_scorer_end_an_answer_all_the_same() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.long
+@pytest.mark.long("minutes: every value of every knob on real models")
 @pytest.mark.timeout(900)
 def test_every_knob_value_runs_for_real() -> None:
     """Two questions each, on the bundled pair; the embedding verifier only where its model is installed."""

@@ -19,7 +19,6 @@ from workshop.training.inference import LanguageModel, load
 
 @pytest.fixture(scope="module")
 def target() -> LanguageModel:
-    torch.set_num_threads(1)
     return load(target_path())
 
 

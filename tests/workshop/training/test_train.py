@@ -39,11 +39,6 @@ TINY = Recipe(
 )
 
 
-@pytest.fixture(autouse=True)
-def one_thread() -> None:
-    torch.set_num_threads(1)
-
-
 def test_a_branch_asks_exactly_what_the_plain_prompt_asks() -> None:
     """Reply logits of the packed row equal those of the prompt alone; float32 rounding is below 1e-4 here."""
     rng = np.random.default_rng(0)

@@ -42,7 +42,6 @@ def test_it_says_what_it_is_and_is_pinned(engines):
         assert os.sched_getaffinity(thread.id) == {0}
     assert engines.target.pid != engines.draft.pid
     assert engines.target.tokenizer_id == engines.draft.tokenizer_id is not None
-    assert engines.doomed.tokenizer_id is None
 
 
 async def test_text_and_ids_ask_the_same(engines):
@@ -245,8 +244,17 @@ async def test_random_weights_understand_ids_only(engines):
     assert engine.encode("text") is None
 
 
-async def test_a_killed_engine_is_reported_at_once_and_for_ever(engines):
-    engine = engines.doomed
+@pytest.fixture
+def doomed(engines):
+    """An engine that is there to be killed."""
+    engine = engines.run(TorchEngine.start(TorchConfig(name="doomed", shape="tiny-draft", max_context=1000)))
+    yield engine
+    engines.run(engine.close())
+
+
+async def test_a_killed_engine_is_reported_at_once_and_for_ever(engines, doomed):
+    engine = doomed
+    assert engine.tokenizer_id is None
     running = [
         asyncio.create_task(engine.generate(Request(prompt=(5, i + 1), max_tokens=900, stop=(), ignore_eos=True)))
         for i in range(3)

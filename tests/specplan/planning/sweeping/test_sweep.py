@@ -88,7 +88,6 @@ def test_results_do_not_depend_on_ray(grid: Grid, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.long
 @pytest.mark.timeout(180)  # eleven processes of a few seconds each
 def test_a_sweep_killed_ten_times_equals_one_that_ran_through(tmp_path: Path) -> None:
     """Five times soon after points were finished, and five times at any moment of the first 1.6 s."""

@@ -26,7 +26,6 @@ def target(model_folders: dict[str, Path]) -> tuple[Decoder, Tokenizer, list[lis
     from calibrate.engines.torch.job import SPARE
     from calibrate.engines.torch.model import load_model, load_tokenizer
 
-    torch.set_num_threads(1)
     folder = model_folders["target"]
     model = load_model(folder, dtype=torch.float32, device=torch.device("cpu"))
     rng = np.random.default_rng(0)

@@ -367,6 +367,7 @@ def pair():
     return engine, tokenizer, decoders[0]
 
 
+@pytest.mark.slow
 def test_greedy_answers_of_the_bundled_pair_are_lossless(pair):
     make_engine, tokenizer, _ = pair
     asked = [tokenizer.encode(problem.prompt).ids for problem in problems(3, 7, "validation")]
@@ -410,6 +411,7 @@ def exact_triples(decoder, engine, prompt, sampling):
     return law
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("speculation", [DRAFT, EAGLE], ids=["draft", "eagle"])
 def test_sampled_tokens_of_the_bundled_pair_follow_the_targets_law(pair, speculation):
     """Chi-square on the first three tokens of 320 texts, sampled hot; a false alarm once in a million."""
