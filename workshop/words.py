@@ -61,7 +61,6 @@ CLEAN: Final[tuple[str, ...]] = (
     "sim/random_streams.py",
     "sim/timeline.py",
     "sim/trial.py",
-    "sim/vectorised.py",
     "sim/virtual_clock.py",
     "sim/fast",
     "sim/gaps",
