@@ -212,8 +212,8 @@ def _constant_seconds(
     at = np.flatnonzero(ends)
     n_before = np.diff(at, prepend=-1) - 1  # accepted drafts before a run's last step
     longest = (1, int(n_before.max()) + 1)
-    one_run = (np.broadcast_to(seconds[0, 0], longest) for seconds in (target, draft))
-    run_s = async_commit_times(*one_run, np.ones(longest), k1=window, verify_s=float(verify))[0]
+    target_s, draft_s = (np.broadcast_to(seconds[0, 0], longest) for seconds in (target, draft))
+    run_s = async_commit_times(target_s, draft_s, np.ones(longest), k1=window, verify_s=float(verify))[0]
     first_runs = np.searchsorted(at, np.append(0, last[:-1] + 1))
     return np.asarray(np.add.reduceat(run_s[n_before], first_runs))
 
