@@ -1,23 +1,18 @@
-"""Files that hold one curve of token acceptance: what ``specplan acceptance`` writes (JSON, CSV), and ``/metrics``."""
+"""Files that hold one curve of token acceptance: what ``specplan acceptance`` writes (JSON, CSV)."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
-from calibrate.record.files import read_text
 from calibrate.token_acceptance.curves import CONVENTIONS, AcceptanceCurve
-from calibrate.token_acceptance.metrics import curve_of_metrics
 from calibrate.token_acceptance.text import load_json, number
 from theory.errors import ParameterError, SchemaError
 
-__all__ = ["SCHEMA", "NamedCurve", "curve_as_csv", "curve_in", "curve_in_text"]
+__all__ = ["SCHEMA", "NamedCurve", "curve_as_csv", "curve_in_text"]
 
 SCHEMA: Final = "specplan.acceptance"
-_WHAT: Final = "a curve of acceptance or a dump of /metrics"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,27 +21,6 @@ class NamedCurve:
 
     curve: AcceptanceCurve
     method: str = ""
-
-
-def curve_in(paths: Sequence[Path], k: int | None = None) -> NamedCurve:
-    """Read a curve.
-
-    Parameters
-    ----------
-    paths : a JSON or CSV file of ``specplan acceptance``, a dump of ``/metrics``, or two dumps, the earlier one first.
-    k : tokens drafted per round, where the metrics do not tell.
-
-    Raises
-    ------
-    SchemaError : it cannot be read, or is none of these.
-    ParameterError : impossible rates, or ``k`` missing or out of range.
-    """
-    texts = [(str(path), read_text(path, _WHAT)) for path in paths]
-    if len(texts) == 1:
-        found = curve_in_text(texts[0][1], texts[0][0])
-        if found is not None:
-            return found
-    return NamedCurve(curve_of_metrics(texts, k))
 
 
 def curve_in_text(text: str, where: str) -> NamedCurve | None:

@@ -34,6 +34,8 @@ __all__ = ["CONVENTIONS", "FIGURES", "AcceptanceCurve", "Convention", "Figure", 
 
 Convention = Literal["unconditional", "conditional"]
 CONVENTIONS: Final[tuple[Convention, ...]] = get_args(Convention)
+_HELD: Final = 1e4
+"""Weight of a sum that least squares hold, over that of a length."""
 Figure = Literal["length-with-bonus", "length-without-bonus", "accepted-over-drafted"]
 FIGURES: Final[tuple[Figure, ...]] = get_args(Figure)
 
@@ -80,25 +82,28 @@ class AcceptanceCurve:
         return cls(unconditional=tuple(float(rate) for rate in rates if rate is not None), hit_rate=hit_rate)
 
     @classmethod
-    def from_lengths(cls, lengths: Sequence[float], *, bonus: bool) -> Self:
-        """Build a curve from the mean acceptance lengths of drafts of 1, 2, ... k tokens by the same drafter.
+    def fitted(cls, lengths: Sequence[float]) -> tuple[Self, float]:
+        """Return the curve nearest to mean acceptance lengths with the bonus token, and how far the farthest is off.
 
-        The differences are the unconditional rates, if a longer draft begins as the shorter one does.
+        Lengths of a drafter rise by less with each further token; measured ones need not, since each k is a run of its
+        own. Least squares over non-increasing unconditional rates in [0, 1]; exact where the lengths are a drafter's.
+
+        Parameters
+        ----------
+        lengths : of drafts of 1, 2, ... tokens, each in [1, k + 1].
 
         Raises
         ------
-        ParameterError : the lengths fall, or rise ever faster: no drafter has them (or they are too noisy).
+        ParameterError : no length, or one that no draft has.
+
+        >>> curve, off = AcceptanceCurve.fitted([1.7, 2.1])
+        >>> curve.unconditional, off
+        ((0.7, 0.4), 0.0)
         """
-        rates: list[float] = []
-        before = 1.0 if bonus else 0.0
-        for j, length in enumerate(lengths):
-            rate = _snapped(length - before)
-            if not 0.0 <= rate <= 1.0 or (rates and rate > rates[-1]):
-                rule = f"cannot follow {before:g}: the gain of each further token must be in [0, 1] and not rise"
-                raise ParameterError(f"lengths[{j}]", length, rule)
-            rates.append(rate)
-            before = length
-        return cls.of(rates, "unconditional")
+        _rates("lengths", [(length - 1.0) / k for k, length in enumerate(lengths, 1)])
+        rates = _non_increasing([length - 1.0 for length in lengths])
+        off = max(abs(math.fsum(rates[:k]) + 1.0 - length) for k, length in enumerate(lengths, 1))
+        return cls.of(rates, "unconditional"), round(off, 9)
 
     @classmethod
     def from_length(cls, length: float, k: int) -> Self:
@@ -204,9 +209,17 @@ def _to(accepted: float, name: Figure, k: int) -> float:
     return accepted + 1.0 if name == "length-with-bonus" else accepted
 
 
-def _snapped(rate: float) -> float:
-    """Take out the rounding of a difference of decimal numbers: 2.55 - 1.86 is .69."""
-    return round(rate, 12)
+def _non_increasing(sums: Sequence[float]) -> list[float]:
+    """Non-increasing rates in [0, 1] whose sums of the first 1, 2, ... are nearest to the given ones."""
+    from scipy.optimize import nnls
+
+    n = len(sums)
+    upto = np.minimum.outer(np.arange(1, n + 1), np.arange(1, n + 1)).astype(float)
+    drops, _ = nnls(upto, np.asarray(sums))  # rate j is the sum of the drops from position j on
+    if drops.sum() > 1.0:  # the first rate cannot exceed 1: the same with the sum of the drops held there
+        drops, _ = nnls(np.vstack([upto, np.full(n, _HELD)]), np.append(sums, _HELD))
+        drops /= drops.sum()
+    return [round(float(rate), 12) for rate in np.cumsum(drops[::-1])[::-1]]
 
 
 def _products(rates: Sequence[float | None]) -> tuple[float, ...]:

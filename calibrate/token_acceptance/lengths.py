@@ -3,7 +3,7 @@
 The form of the reference curves that benchmarks of speculative decoding replay (vLLM's ``synthetic_acceptance_length``,
 SGLang's ``SGLANG_SIMULATE_ACC_LEN``; TensorRT-LLM's ``TLLM_SPEC_DECODE_FORCE_NUM_ACCEPTED_TOKENS`` leaves the bonus
 token out and takes one less). Each K is measured by a run of its own, so that a length may fall from one K to the next
-by noise: such a row can be looked up, but gives no rates per position.
+by noise: rates per position are then those nearest to the lengths.
 
 Needs PyYAML, which comes with the extra ``torch`` and with the extra ``yaml``.
 """
@@ -90,17 +90,22 @@ class LengthTable:
             raise ParameterError("model and mode", (model, mode), f"must name one of: {known}")
         return self.rows[fits[0]]
 
-    def curve(self, model: str | None = None, mode: str | None = None) -> AcceptanceCurve:
-        """Acceptance per position, from the differences of lengths for K = 1, 2, ...
+    def fit(self, model: str | None = None, mode: str | None = None) -> tuple[AcceptanceCurve, float]:
+        """Acceptance per position from the lengths for K = 1, 2, ..., and by how many tokens the farthest is off.
+
+        A single length gives one rate for all positions.
 
         Raises
         ------
-        ParameterError : a K is missing, or the lengths fit no drafter.
+        ParameterError : several lengths of which one is missing.
         """
         row = self.row(model, mode)
+        if len(row) == 1:
+            ((k, length),) = row.items()
+            return AcceptanceCurve.from_length(length, k), 0.0
         if sorted(row) != list(range(1, len(row) + 1)):
             raise ParameterError("K", sorted(row), "must be 1, 2, ... without a gap for rates per position")
-        return AcceptanceCurve.from_lengths([row[k] for k in sorted(row)], bonus=True)
+        return AcceptanceCurve.fitted([row[k] for k in sorted(row)])
 
     def to_yaml(self) -> str:
         """The table as YAML, its convention in the first line."""

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMS", "WRITABLE", "Acceptance", "acceptance"]
 
-FORMS: Final = ("auto", "profile", "curve", "metrics", "vllm-dynamic", "vllm-requests", "lengths")
-"""Formats that are read; ``auto`` tells profiles, curves and metrics apart by what is in the file."""
+FORMS: Final = ("auto", "profile", "curve", "metrics", "benchmark", "vllm-dynamic", "vllm-requests", "lengths")
+"""Formats that are read; ``auto`` tells all but vllm-dynamic apart by what is in the file."""
 WRITABLE: Final = ("csv", "vllm-dynamic", "vllm-schedule", "lengths")
 
 
@@ -35,6 +35,8 @@ class Acceptance(Result):
     """Whose acceptance it is, as engines call the method; empty: not said."""
     stats: DynamicStats | None = None
     """Seconds of passes by batch size and K; None where the source has none."""
+    convention: str = ""
+    """What the figures of its source are, in words; empty: a profile, or figures by position."""
     readings: LiveReadings | None = None
     """How it was measured on vLLM, if it was."""
 
@@ -72,6 +74,7 @@ class Acceptance(Result):
             "schema": "specplan.acceptance",
             "schema_version": 1,
             "method": self.method or None,
+            "source": self.convention or None,
             "unconditional": list(curve.unconditional),
             "conditional": list(curve.conditional()),
             **{name: [curve.figure(name, k) for k in every] for name in FIGURES},
@@ -103,11 +106,12 @@ class Acceptance(Result):
 
     def _below(self) -> list[str]:
         curve = self.curve
+        lines = [f"read as {self.convention}"] if self.convention else []
         if curve.hit_rate is None:
-            lines = ["passes without a draft: not known, so tokens per pass are at most the length with bonus"]
+            lines += ["passes without a draft: not known, so tokens per pass are at most the length with bonus"]
         else:
             tokens = ", ".join(f"{curve.tokens_per_pass(k):.3f}" for k in range(1, curve.k + 1))
-            lines = [f"{100 * curve.hit_rate:.1f} % of the passes have a draft; tokens per pass at each K: {tokens}"]
+            lines += [f"{100 * curve.hit_rate:.1f} % of the passes have a draft; tokens per pass at each K: {tokens}"]
         if self.stats is not None:
             ranges = ", ".join(f"{first}-{last}: {k}" for first, last, k in self.stats.schedule().ranges)
             lines.append(f"best K by batch size: {ranges}")
@@ -196,46 +200,35 @@ def _found(of: Any, form: str, model: str | None, mode: str | None, k: int | Non
     if len(sources) > 1 and known not in ("auto", "metrics"):
         raise ParameterError("sources", ", ".join(sources), f"must be one file of the format {known}")
     if known == "auto":
-        known = "metrics" if len(sources) > 1 else _form_of(sources[0]) if sources else "profile"
+        known = "profile" if not sources or (len(sources) == 1 and _is_profile(sources[0])) else "auto"
     if known == "profile":
         from calibrate.token_acceptance.measured import curve_of, dynamic_stats_of
 
         given = profile(sources[0]) if sources else of
         return Acceptance(curve=curve_of(given), stats=dynamic_stats_of(given))
-    if known in ("curve", "metrics"):
-        from calibrate.token_acceptance.curve_files import curve_in
+    if known != "vllm-dynamic":
+        from specplan.readers.acceptance import read_acceptance
 
-        named = curve_in([Path(source) for source in sources], k)
-        return Acceptance(curve=named.curve, method=named.method)
-    return _read(sources[0], known, model, mode)
+        read = read_acceptance(sources, k, form=known, model=model, mode=mode)
+        return Acceptance(curve=read.curve, method=read.method, convention=read.convention)
+    from calibrate.record.files import read_text
+    from calibrate.token_acceptance.schedule import DynamicStats
+
+    stats = DynamicStats.parse(read_text(Path(sources[0]), "a file of the format vllm-dynamic"), sources[0])
+    return Acceptance(curve=stats.curve, stats=stats)
 
 
-def _form_of(source: str) -> str:
-    """Profile, curve or metrics, by what is in the file; a name that is no file is a profile's."""
+def _is_profile(source: str) -> bool:
+    """Whether a source is a profile, by what is in it; a name that is neither a file nor an address is one."""
     from calibrate.record.files import read_text
     from calibrate.token_acceptance.curve_files import SCHEMA
+    from specplan.readers.acceptance import is_address
+    from specplan.readers.formats import is_benchmark
 
+    if is_address(source) or source.lower().endswith((".yaml", ".yml")):
+        return False
     if source != "-" and not Path(source).is_file():
-        return "profile"
+        return True
     text = read_text(source, "a profile, a curve of acceptance or a dump of /metrics")
-    if text.lstrip().startswith("{"):
-        return "curve" if f'"{SCHEMA}"' in text else "profile"
-    return "metrics"
-
-
-def _read(source: str, known: str, model: str | None, mode: str | None) -> Acceptance:
-    from calibrate.record.files import read_text
-
-    text = read_text(Path(source), f"a file of the format {known}")
-    if known == "vllm-dynamic":
-        from calibrate.token_acceptance.schedule import DynamicStats
-
-        stats = DynamicStats.parse(text, source)
-        return Acceptance(curve=stats.curve, stats=stats)
-    if known == "vllm-requests":
-        from calibrate.token_acceptance.requests import read_responses
-
-        return Acceptance(curve=read_responses(text, source).curve())
-    from calibrate.token_acceptance.lengths import LengthTable
-
-    return Acceptance(curve=LengthTable.parse(text, source).curve(model, mode))
+    other = f'"{SCHEMA}"' in text or '"acceptance_histogram"' in text or is_benchmark(Path(source))
+    return text.lstrip().startswith("{") and not other

@@ -18,7 +18,7 @@ from theory.errors import ParameterError
 
 __all__ = ["command"]
 
-READABLE = ("auto", "profile", "curve", "metrics", "vllm-dynamic", "vllm-requests", "lengths", LIVE)
+READABLE = ("auto", "profile", "curve", "metrics", "benchmark", "vllm-dynamic", "vllm-requests", "lengths", LIVE)
 WRITABLE = ("csv", "vllm-dynamic", "vllm-schedule", "lengths")
 
 
@@ -53,8 +53,9 @@ def command(
     """Read token acceptance from SOURCE, show it in every convention, or write it in another format.
 
     auto: a profile with counts per position, what --json or --to csv wrote, or what GET /metrics of vLLM, llama.cpp or
-    SGLang says, saved to a file; two such files, the earlier one first, tell of the time in between. The result of
-    --json goes to 'specplan plan --acceptance'. vllm-dynamic: JSON with acceptance_rate_per_pos (unconditional) and
+    SGLang says, from a file or the server's URL; two of these, the earlier one first, tell of the time in between.
+    Results of vllm bench, guidellm and AIPerf; records of requests; YAML of lengths. The result of --json goes to
+    'specplan plan --acceptance'. vllm-dynamic: JSON with acceptance_rate_per_pos (unconditional) and
     batch_stats. vllm-requests: responses of a server started with --per-request-spec-decode-metrics, one or one to a
     line. lengths: YAML of mean acceptance lengths with the bonus token, {model: {mode: {K: length}}}.
     vllm-schedule: num_speculative_tokens_per_batch_size. vllm-live: SOURCE is the folder of a model (or 'bundled') that

@@ -35,8 +35,15 @@ class Benchmark:
     source: str
     tool: str
     requests: tuple[Request, ...] = field(repr=False)
-    k: int = 0
-    """Tokens drafted per round; 0: none, or not told."""
+    accepted_at: tuple[float, ...] = ()
+    """Share of the drafts that were accepted up to each position, in [0, 1]; empty: no speculation, or not told."""
+    drafts: int = 1
+    """Drafts that these shares are of, >= 1; 1 where they are not told."""
+
+    @property
+    def k(self) -> int:
+        """Tokens drafted per round; 0: none, or not told."""
+        return len(self.accepted_at)
 
     @property
     def arrivals(self) -> Arrivals:

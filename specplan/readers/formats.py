@@ -37,6 +37,7 @@ _SECONDS_OF: Final = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0}
 
 Kind = TypeVar("Kind", bound="_Read")
 _Tokens = Annotated[int, Field(ge=0, le=10_000_000)]
+_Share = Annotated[float, Field(ge=0.0, le=1.0)]
 _Moment = Annotated[float, Field(ge=0.0, le=1e12)]
 """On a clock, s."""
 _Seconds = Annotated[float, Field(ge=0.0, le=1e7)]
@@ -57,7 +58,8 @@ class _Vllm(_Read):
     itls: list[list[_Seconds]] = []
     errors: list[str | None] = []
     completed: int
-    spec_decode_per_position_acceptance_rates: list[float] = []
+    spec_decode_per_position_acceptance_rates: list[_Share] = []
+    spec_decode_num_drafts: _Tokens = 0
 
 
 class _GuideTimings(_Read):
@@ -170,8 +172,13 @@ def _vllm(item: Any, where: str) -> Benchmark:
         for i, (start, prompt, answer, first, gaps) in enumerate(zip(*lists, strict=True))
         if answer and not (i < len(read.errors) and read.errors[i])
     ]
-    k = len(read.spec_decode_per_position_acceptance_rates)
-    return Benchmark(source=where, tool="vllm bench", requests=tuple(requests), k=k)
+    return Benchmark(
+        source=where,
+        tool="vllm bench",
+        requests=tuple(requests),
+        accepted_at=tuple(read.spec_decode_per_position_acceptance_rates),
+        drafts=max(read.spec_decode_num_drafts, 1),
+    )
 
 
 def _guide(item: Any, where: str) -> list[Benchmark]:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from calibrate.engines.token_vocabulary import OF_ENGINES, engines_name
-from calibrate.token_acceptance.curve_files import NamedCurve, curve_in
 from calibrate.token_acceptance.curves import AcceptanceCurve
+from specplan.readers.acceptance import ReadAcceptance, is_address, read_acceptance
 from theory.errors import ParameterError
 
 __all__ = ["KnownAcceptance", "known_acceptances"]
@@ -22,11 +22,11 @@ __all__ = ["KnownAcceptance", "known_acceptances"]
 _VALUE: Final = re.compile(
     r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+|nan|inf)(?:e[+-]?\d+)?)(?P<round>/round)?(?:@(?P<k>\d+))?"
 )
-_FILES: Final = re.compile(r"(?P<files>.+?)(?:@(?P<k>\d{1,3}))?")
+_FILES: Final = re.compile(r"(?P<files>.+?)(?:#(?P<row>[^#@]+))?(?:@(?P<k>\d{1,3}))?")
 _USUAL_K: Final = 3
 """Tokens drafted per round where tokens per round come without them: what engines' documents show."""
 _MOST_K: Final = 64
-_FORMS: Final = "METHOD=0.85 (rate per token), METHOD=2.6/round@3 (tokens per round with k = 3) or METHOD=FILE"
+_FORMS: Final = "METHOD=0.85 (rate per token), METHOD=2.6/round@3 (tokens per round with k = 3), METHOD=FILE or =URL"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,8 @@ def known_acceptances(texts: Sequence[str]) -> dict[str, KnownAcceptance]:
 
     Parameters
     ----------
-    texts : each ``METHOD=VALUE``, or a file of ``specplan acceptance`` that names its method.
+    texts : each ``METHOD=VALUE``, or a file of ``specplan acceptance`` that names its method; VALUE is a number, or a
+        source of `specplan.readers.acceptance`, with ``#MODE`` or ``@K`` behind it.
 
     Raises
     ------
@@ -109,25 +110,32 @@ def _number(text: str, match: re.Match[str]) -> KnownAcceptance:
 
 
 def _file(text: str, value: str, method: str) -> tuple[str, KnownAcceptance]:
-    match = _FILES.fullmatch(value)
-    files, k = (value, None) if match is None or Path(value).exists() else (match["files"], _k(text, match["k"]))
-    paths = [Path(files)] if Path(files).exists() else [Path(part.strip()) for part in files.split(",")]
-    found = curve_in(paths, k)
+    whole = Path(value).exists()
+    match = None if whole else _FILES.fullmatch(value)
+    files, row, k = (match["files"], match["row"] or "", _k(text, match["k"])) if match else (value, "", None)
+    sources = [files] if whole or Path(files).exists() else [part.strip() for part in files.split(",")]
+    model, _, mode = row.rpartition("/")
+    try:
+        found = read_acceptance(sources, k, model=model or None, mode=mode or None)
+    except ParameterError as error:
+        how = ", said as FILE#MODE or FILE#MODEL/MODE" if error.name == "model and mode" else ""
+        raise ParameterError("acceptance", text, f"cannot be read: {error}{how}") from None
     of = method or found.method
     if not of:
         rule = "does not tell of which method it is: say mtp=FILE, eagle3=FILE, ngram=FILE or draft_model=FILE"
         raise ParameterError("acceptance", text, rule)
     if found.method and of != found.method:
         raise ParameterError("acceptance", text, f"holds the acceptance of {found.method}, and is used for no other")
-    return of, _measured(found, of, files)
+    return of, _measured(found, of, sources)
 
 
-def _measured(found: NamedCurve, method: str, files: str) -> KnownAcceptance:
+def _measured(found: ReadAcceptance, method: str, sources: Sequence[str]) -> KnownAcceptance:
     rates = [rate if rate is not None else 0.0 for rate in found.curve.conditional()]
     if method == "ngram" and found.curve.hit_rate is not None:
         rates[0] *= found.curve.hit_rate  # passes in which the lookup found nothing are rounds too
-    name = ", ".join(Path(part.strip()).name for part in files.split(","))
-    return KnownAcceptance(per_position=tuple(rates), source=f"measured, {len(rates)} positions of {name}")
+    names = ", ".join(one if is_address(one) else Path(one).name for one in sources)
+    source = f"measured, {len(rates)} positions of {names}: {found.convention}"
+    return KnownAcceptance(per_position=tuple(rates), source=source)
 
 
 def _k(text: str, typed: str | None) -> int | None:

@@ -32,13 +32,31 @@ def test_unconditional_rates_lead_back_to_conditional_ones(rates: list[float]) -
     assert curve.conditional() == pytest.approx(rates, rel=1e-14)
 
 
-@given(CURVES, st.booleans())
-def test_lengths_lead_back_to_the_curve(curve: AcceptanceCurve, bonus: bool) -> None:
-    name: Figure = "length-with-bonus" if bonus else "length-without-bonus"
+@given(CURVES)
+def test_lengths_lead_back_to_the_curve(curve: AcceptanceCurve) -> None:
     rounded = AcceptanceCurve.of([round(u, 6) for u in curve.unconditional], "unconditional")
-    lengths = [rounded.figure(name, k) for k in range(1, rounded.k + 1)]
-    again = AcceptanceCurve.from_lengths(lengths, bonus=bonus)
-    assert again.unconditional == pytest.approx(rounded.unconditional, abs=1e-11)
+    lengths = [rounded.figure("length-with-bonus", k) for k in range(1, rounded.k + 1)]
+    again, off = AcceptanceCurve.fitted(lengths)
+    assert again.unconditional == pytest.approx(rounded.unconditional, abs=1e-6)
+    assert off < 1e-6
+
+
+@given(st.lists(st.floats(0.0, 1.0), min_size=2, max_size=8))
+def test_noisy_lengths_give_the_nearest_curve(shares: list[float]) -> None:
+    """No other curve is nearer: neither a single rate for all positions nor small changes of the fitted one."""
+    lengths = [1.0 + share * k for k, share in enumerate(shares, 1)]
+
+    def distance(curve: AcceptanceCurve) -> float:
+        made = [curve.figure("length-with-bonus", k) for k in range(1, curve.k + 1)]
+        return math.dist(made, lengths)
+
+    found, off = AcceptanceCurve.fitted(lengths)
+    assert off <= distance(found) + 1e-8
+    for rate in (0.0, 0.3, 0.7, 1.0):
+        other = AcceptanceCurve.of([rate] * found.k, "conditional")
+        assert distance(found) <= distance(other) + 1e-6
+        part = [0.99 * a + 0.01 * b for a, b in zip(found.unconditional, other.unconditional, strict=True)]
+        assert distance(found) <= distance(AcceptanceCurve.of(part, "unconditional")) + 1e-6
 
 
 @given(CURVES)
@@ -103,13 +121,16 @@ def test_impossible_rates_are_refused(rates: list[float | None], convention: str
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "lengths", [[0.9], [1.8, 1.7], [1.5, 2.2], [2.5], [1.78, 2.38, 2.83, 3.11, 3.35, 3.45, 3.53, 3.74]]
-)
+@pytest.mark.parametrize("lengths", [[0.9], [2.5], [1.5, 3.2], [math.nan], []])
 def test_lengths_of_no_drafter_are_refused(lengths: list[float]) -> None:
-    """The last is a published curve: by its noise the eighth token gains more than the seventh."""
-    with pytest.raises(ParameterError, match="cannot follow"):
-        AcceptanceCurve.from_lengths(lengths, bonus=True)
+    with pytest.raises(ParameterError, match="lengths"):
+        AcceptanceCurve.fitted(lengths)
+
+
+def test_a_published_curve_whose_eighth_token_gains_more_than_the_seventh_is_taken() -> None:
+    curve, off = AcceptanceCurve.fitted([1.78, 2.38, 2.83, 3.11, 3.35, 3.45, 3.53, 3.74])
+    assert 0.01 < off < 0.06
+    assert curve.unconditional[0] == pytest.approx(0.78, abs=0.02)
 
 
 def test_what_is_not_known_is_not_guessed() -> None:

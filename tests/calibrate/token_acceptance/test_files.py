@@ -208,10 +208,15 @@ model-3:
 def test_lengths_are_read_and_give_rates_per_position() -> None:
     table = LengthTable.parse(YAML)
     assert table.row(mode="thinking_off") == {7: 4.1}
-    assert table.curve("model-3", "thinking_on").unconditional == (0.86, 0.69, 0.53)
+    curve, off = table.fit("model-3", "thinking_on")
+    assert curve.unconditional == pytest.approx((0.86, 0.69, 0.53), abs=1e-9)
+    assert off < 1e-9
+    alone, _ = table.fit(mode="thinking_off")  # one length: one rate for all positions
+    assert alone.figure("length-with-bonus", 7) == pytest.approx(4.1)
+    assert len({round(rate or 0.0, 9) for rate in alone.conditional()}) == 1
     assert LengthTable.parse(table.to_yaml()) == table
     with pytest.raises(ParameterError, match="without a gap"):
-        table.curve(mode="thinking_off")
+        LengthTable({("m", "x"): {1: 1.5, 3: 2.0}}).fit()
     with pytest.raises(ParameterError, match="must name one of"):
         table.row("model-3")
 

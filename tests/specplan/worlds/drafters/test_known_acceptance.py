@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from hypothesis import given
@@ -99,3 +102,116 @@ def test_a_file_of_no_method_is_of_none(tmp_path: Path) -> None:
         known_acceptances([f"mtp={path}"])
     with pytest.raises(ParameterError, match="must give mtp once"):
         known_acceptances(["mtp=0.7", "nextn=0.8"])
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """A server whose /metrics are those of `AFTER`."""
+
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            page = AFTER.encode() if self.path == "/metrics" else b""
+            self.send_response(200 if page else 404)
+            self.send_header("Content-Length", str(len(page)))
+            self.end_headers()
+            self.wfile.write(page)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as listening:
+        Thread(target=listening.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{listening.server_port}"
+        listening.shutdown()
+
+
+def test_a_live_server_is_read_as_its_saved_page(server: str, tmp_path: Path) -> None:
+    for address in (server, f"{server}/v1", f"{server}/metrics"):
+        known = known_acceptances([f"mtp={address}"])["mtp"]
+        assert known.per_position == pytest.approx((190 / 250, 80 / 190))
+        assert f"{address}: counts by position of /metrics" in known.source
+    (tmp_path / "before.prom").write_text(BEFORE, encoding="utf-8")
+    between = known_acceptances([f"mtp={tmp_path / 'before.prom'},{server}"])["mtp"]
+    assert between.per_position == pytest.approx((160 / 200, 60 / 160))
+    assert sp.acceptance(server).curve.unconditional == pytest.approx((190 / 250, 80 / 250))
+
+
+BENCH = {"completed": 9, "total_output_tokens": 90, "spec_decode_num_drafts": 100}
+STREAM = {
+    "completed": 1,
+    "total_output_tokens": 9,
+    "input_lens": [4],
+    "output_lens": [9],
+    "ttfts": [0.1],
+    "itls": [[0.02] * 4],
+    "start_times": [1.0],
+}
+RECORD = {"metrics": {"speculative_decoding": {"acceptance_histogram": [2, 1, 1], "num_draft_tokens": 8}}}
+GOLDEN = "m:\n  think:\n    1: 1.8\n    2: 2.4\n    3: 2.8\n    4: 3.25\n  plain: {1: 1.5, 2: 1.75}\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "behind", "rates", "convention"),
+    [
+        ("bench.json", {**BENCH, "spec_decode_per_position_acceptance_rates": [0.8, 0.4]}, "", (0.8, 0.5),
+         "rates by position of vllm bench"),
+        ("stream.json", STREAM, "@3", (0.543689,), "2 tokens per output of the streams of vllm bench at k = 3"),
+        ("records.jsonl", RECORD, "", (0.5, 0.5), "from records of requests"),
+        ("golden.yaml", GOLDEN, "#plain", (0.5, 0.5), "mean lengths with the bonus token, k by k"),
+        ("golden.yaml", GOLDEN, "#m/think", (0.8, 0.745), "fitted within 0.0"),
+        ("sglang.prom", "sglang:spec_accept_length 1.75\n", "@2", (0.5, 0.5), "mean length 1.75 with the bonus token"),
+    ],
+)  # fmt: skip
+def test_each_tool_is_read_by_its_own_convention(
+    tmp_path: Path, name: str, content: object, behind: str, rates: tuple[float, ...], convention: str
+) -> None:
+    path = tmp_path / name
+    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    known = known_acceptances([f"eagle3={path}{behind}"])["eagle3"]
+    assert known.first(len(rates)) == pytest.approx(rates, abs=0.01)
+    assert convention in known.source
+    assert f"of {name}" in known.source
+
+
+def test_runs_of_one_k_are_weighed_by_their_drafts(tmp_path: Path) -> None:
+    path = tmp_path / "sweep.json"
+    runs = [{**BENCH, "spec_decode_per_position_acceptance_rates": [0.8, 0.4]}]
+    runs.append({**BENCH, "spec_decode_num_drafts": 300, "spec_decode_per_position_acceptance_rates": [0.4, 0.2]})
+    path.write_text(json.dumps(runs), encoding="utf-8")
+    assert known_acceptances([f"mtp={path}"])["mtp"].per_position == pytest.approx((0.5, 0.5))
+    runs.append({**BENCH, "spec_decode_per_position_acceptance_rates": [0.8]})
+    path.write_text(json.dumps(runs), encoding="utf-8")
+    with pytest.raises(ParameterError, match=r"holds runs with k = 1, 2: give a file of the runs with one k"):
+        known_acceptances([f"mtp={path}"])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "behind", "message"),
+    [
+        ("stream.json", STREAM, "", r"k=None must be said \(--k 3, or FILE@3\)"),
+        ("stream.json", STREAM, "@1", r"must be in \[1, 2\]|k = 1"),
+        ("bare.json", BENCH, "", "says neither what was accepted nor the outputs of streams"),
+        ("golden.yaml", GOLDEN, "", "must name one of: m think, m plain.*said as FILE#MODE"),
+        ("golden.yaml", GOLDEN, "#no", "must name one of: m think, m plain"),
+        ("golden.yaml", GOLDEN, "#think@3", "must have no @k: a file of lengths names its own"),
+        ("bare.json", BENCH, "#on", "names a row, which only files of lengths"),
+        ("two.prom", AFTER + AFTER.replace('"m"', '"n"'), "", "has metrics of several models"),
+        ("plain.prom", "vllm:generation_tokens_total 5\n", "", "no counts of speculative decoding"),
+    ],
+)
+def test_sources_that_do_not_tell_acceptance_are_refused_in_one_line(
+    tmp_path: Path, name: str, content: object, behind: str, message: str
+) -> None:
+    path = tmp_path / name
+    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    if behind == "@1":
+        path.write_text(json.dumps({**STREAM, "itls": [[0.02] * 3]}), encoding="utf-8")
+    with pytest.raises(SpecplanError, match=message) as caught:
+        known_acceptances([f"mtp={path}{behind}"])
+    assert "\n" not in str(caught.value)
+
+
+def test_a_server_that_is_not_there_is_one_line() -> None:
+    with pytest.raises(SpecplanError, match="cannot be read") as caught:
+        known_acceptances(["mtp=http://127.0.0.1:9"])
+    assert "\n" not in str(caught.value)
