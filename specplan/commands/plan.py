@@ -144,7 +144,7 @@ def command(
     deliver(to_json(found.plain()) if as_json else found.text(verbose=verbose), output)
     if picture is not None:
         from calibrate.record.files import replacing
-        from specplan.planning.loads.picture import draw_crowds
+        from specplan.planning.loads.shown.picture import draw_crowds
 
         with replacing(picture) as temporary:
             draw_crowds(found.at_once, temporary)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from specplan.planning.loads.assumed import assumed_by_plan
-from specplan.planning.loads.text import at_load, dollars_each, method_name, named, not_considered, switch_off
+from specplan.planning.loads.shown.words import at_load, dollars_each, method_name, named, not_considered, switch_off
 from specplan.show.page import Answer, Bullets, Code, Interval, Part, Picture, Report, Section, Table
 from specplan.show.svg import Line, lines
 

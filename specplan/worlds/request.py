@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal
 
+from specplan.worlds.memory import ENGINE_SHARE
 from theory.errors import ParameterError
 from theory.hardware.formats import Precision
 
@@ -27,6 +28,8 @@ Placement = Literal["any", "shared", "own"]
 _MOST_GPUS: Final = 1024
 _MOST_TOKENS: Final = 10_000_000
 _MOST_SPREAD: Final = 4.0
+_MOST_K: Final = 32
+_MOST_SEQUENCES: Final = 4096
 _ANSWER_SPREAD: Final = 0.8
 """Standard deviation / mean of answers' tokens, unless a plan says another. Over all clients of a cloud the lengths are
 about exponential (1; ServeGen, arXiv:2505.09999), in Azure's conversations of 2023 it is 0.86 (60 requests in a row),
@@ -152,6 +155,12 @@ class Deployment:
     """Token acceptance where it is known, by method as engines call it; it holds for that method alone."""
     gpu_price: float | None = None
     """Dollars per GPU and hour."""
+    k: int | None = None
+    """Tokens drafted per round at every load, in [1, 32]; None: the schedule's."""
+    max_num_seqs: int | None = None
+    """Sequences in flight of one engine at most, in [1, 4096]; None: as many as a load needs, up to vLLM's default."""
+    memory_share: float = ENGINE_SHARE
+    """Of a GPU's memory that the engines on it take, in (0, 1]: vLLM's ``gpu_memory_utilization``."""
 
     def __post_init__(self) -> None:
         if not self.engine_version:
@@ -160,7 +169,11 @@ class Deployment:
             ("gpus", self.gpus, _MOST_GPUS),
             ("context", self.context, _MOST_TOKENS),
             ("answer_tokens", self.answer_tokens, _MOST_TOKENS),
+            ("k", self.k, _MOST_K),
+            ("max_num_seqs", self.max_num_seqs, _MOST_SEQUENCES),
         ):
+            if value is None and name in ("k", "max_num_seqs"):
+                continue
             if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
                 raise ParameterError(name, value, f"must be an integer in [1, {most}]")
         if not 0.0 <= self.answer_spread <= _MOST_SPREAD:
@@ -173,6 +186,8 @@ class Deployment:
             raise ParameterError("alpha1", self.alpha1, "must be in [0, 1]")
         if self.gpu_price is not None and not (math.isfinite(self.gpu_price) and self.gpu_price >= 0.0):
             raise ParameterError("gpu_price", self.gpu_price, "must be finite and >= 0 dollars per hour")
+        if not 0.0 < self.memory_share <= 1.0:
+            raise ParameterError("gpu_memory_utilization", self.memory_share, "must be in (0, 1]")
         self._check_contexts()
 
     def _check_contexts(self) -> None:

@@ -54,7 +54,7 @@ def deployment_plan(asked: Mapping[str, Any], names: Sequence[str], max_accuracy
     from calibrate.record.files import replacing
     from specplan.output import progress
     from specplan.planning.loads.load_plan import plan_loads
-    from specplan.planning.loads.picture import check_picture, draw_loads
+    from specplan.planning.loads.shown.picture import check_picture, draw_loads
     from specplan.planning.planner import methods_named
     from specplan.worlds.request import Limits
 
@@ -129,6 +129,9 @@ def _deployment(asked: Mapping[str, Any], methods: Sequence[str], heads: Sequenc
         alpha1=asked["alpha1"],
         acceptance=known_acceptances(asked["acceptance"] or ()),
         gpu_price=_price(asked["gpu_price"], gpu),
+        k=_k(asked["k"], methods),
+        max_num_seqs=asked["max_num_seqs"],
+        **({} if asked["gpu_memory_utilization"] is None else {"memory_share": asked["gpu_memory_utilization"]}),
     )
     if asked["tp"] is not None:
         _check_tp(made, asked["tp"])
@@ -167,6 +170,16 @@ def _with_drafters(
             rule = f"is given for a method that cannot draft here; {', '.join(drafters(whole))} can (--draft, --eagle)"
             raise ParameterError("acceptance", method, rule)
     return whole
+
+
+def _k(k: int | None, methods: Sequence[str]) -> int | None:
+    """The k that was given, which some method has to draft."""
+    from sim.catalogue import method
+
+    if k is not None and not any(method(name).level == "token" for name in methods):
+        rule = f"is for methods that draft tokens, and --methods names {', '.join(methods)}: add mtp, eagle3 or ngram"
+        raise ParameterError("k", k, rule)
+    return k
 
 
 def _price(text: str | float | None, gpu: Gpu) -> float | None:
@@ -312,6 +325,6 @@ def _settings(plan: LoadPlan, option: Option) -> Settings:
         replace(deployment, context=deployment.prompt_tokens + longest),  # what its engines have to hold
         configuration,
         option.arrangement,
-        sequences=sequences_for(configuration, answers),
+        sequences=sequences_for(deployment, configuration, answers),
         schedule=schedule_of(plan, option),
     )

@@ -88,6 +88,17 @@ DEPLOYMENT: Final = {
     "gpu_price": click.option(
         "--gpu-price", metavar="[GPU=]DOLLARS", help="Of a GPU and hour: H100=2.5, or 2.5 for the GPU of the plan."
     ),
+    "k": click.option(
+        "--k", type=WholeNumber(1, 32), help="Tokens drafted per round at every load. Default the best at each."
+    ),
+    "max_num_seqs": click.option(
+        "--max-num-seqs", type=WholeNumber(1, 4096), help="Sequences of an engine at once. Default what a load needs."
+    ),
+    "gpu_memory_utilization": click.option(
+        "--gpu-memory-utilization",
+        type=Number(0.0, 1.0, ends="(]"),
+        help="Share of a GPU's memory that engines take. Default 0.9.",
+    ),
     "burstiness": click.option(
         "--burstiness",
         type=Number(0.0, 100.0, ends="(]"),

@@ -264,7 +264,8 @@ class _Planner:
     def limit(self, option: Option, answers: int, served: ServedLoad) -> Limit:
         """What runs out first."""
         if served.preempted or served.waited_s > _WAITING * served.seconds * max(served.in_flight, 1.0):
-            return "cache full"
+            places = self.deployment.max_num_seqs
+            return "places" if places is not None and not served.preempted and answers > places else "cache full"
         busy = served.busy
         if option.arrangement.own_gpus and busy.get(DRAFT, 0.0) > max(busy[TARGET], 0.9):
             return "draft"

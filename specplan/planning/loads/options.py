@@ -156,6 +156,7 @@ def room_of(deployment: Deployment, configuration: Configuration, arrangement: A
         gpu_bytes=deployment.gpu.memory,
         context=float(deployment.context),
         gpus=arrangement.tp + arrangement.own_gpus,
+        engine_share=deployment.memory_share,
     )
 
 

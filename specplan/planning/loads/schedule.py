@@ -15,13 +15,14 @@ from calibrate.token_acceptance.schedule import Schedule
 from sim.configuration import Configuration
 from specplan.worlds.world import World
 
-__all__ = ["NOISE", "Depths", "FixedK", "smoothed"]
+__all__ = ["NOISE", "SIZES", "Depths", "FixedK", "smoothed"]
 
 NOISE: Final = 0.02
 """Share of the best rate that a k may lose to count as well as the best, [-]: the pass model is no better."""
-_SIZES: Final = tuple(2**i for i in range(11))
+SIZES: Final = tuple(2**i for i in range(11))
+"""Sequences in the batch of one target that are looked at."""
 _MOST_K: Final = 7
-_LAST: Final = _SIZES[-1]
+_LAST: Final = SIZES[-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class FixedK:
 
     k: int
     loss: float
-    """Share of the rate with the schedule that it loses at the load where it loses most, in [0, 1]."""
+    """Share of the best k's rate that it loses at the load where it loses most, in [0, 1]."""
 
 
 class Depths:
@@ -44,13 +45,16 @@ class Depths:
     def __init__(self, world: World) -> None:
         self._world = world
         deployment = world.deployment
+        self._given = deployment.k
+        self._places = deployment.max_num_seqs or _LAST
+        self.most = max(_MOST_K, deployment.k or 0)  # the largest k that is looked at
         self._context = deployment.prompt_tokens + deployment.answer_tokens / 2.0
-        self._rates: dict[tuple[str, int], list[list[float]]] = {}
+        self._rates: dict[tuple[str, int, int], list[float]] = {}
         self._schedules: dict[tuple[str, int], Schedule] = {}
 
     def k(self, token: str, tp: int, sequences: int) -> int:
         """Return the tokens to draft per round, >= 1, with so many sequences in the batch of one target."""
-        return self._speculating(token, tp).at(max(sequences, 1))
+        return self._speculating(token, tp).at(min(max(sequences, 1), self._places))
 
     def schedule(self, token: str, tp: int, off_from: int | None) -> Schedule:
         """Return k by batch size, 0 from ``off_from`` on; None: speculation pays at all sizes that were looked at."""
@@ -61,30 +65,36 @@ class Depths:
 
     def fixed(self, token: str, tp: int, most: int) -> FixedK:
         """Return the one k for all batch sizes up to ``most``, and what it loses."""
-        schedule = self._speculating(token, tp)
-        used = [
-            (rates, schedule.at(size))
-            for size, rates in zip(_SIZES, self._table(token, tp), strict=True)
-            if size <= max(most, 1)
-        ]
-        losses = {k: max(1.0 - rates[k - 1] / rates[at - 1] for rates, at in used) for k in range(1, _MOST_K + 1)}
-        best = min(losses, key=lambda k: (round(losses[k], 3), k))
-        return FixedK(best, max(losses[best], 0.0))
+        lost = [self.losses(token, tp, size) for size in SIZES if size <= max(most, 1)]
+        worst = {k: max(losses[k - 1] for losses in lost) for k in range(1, self.most + 1)}
+        best = self._given or min(worst, key=lambda k: (round(worst[k], 3), k))
+        return FixedK(best, worst[best])
+
+    def losses(self, token: str, tp: int, sequences: int) -> list[float]:
+        """Return by k, from 1 on, the share of the best k's tokens per second that it loses with so many sequences."""
+        rates = self._rates_at(token, tp, min(sequences, self._places))
+        return [1.0 - rate / max(rates) for rate in rates]
 
     def _speculating(self, token: str, tp: int) -> Schedule:
         key = token, tp
         if key not in self._schedules:
-            chosen = smoothed(self._table(token, tp), NOISE)
-            best = {size: place + 1 for size, place in zip(_SIZES, chosen, strict=True)}
+            if self._given is None:
+                chosen = smoothed(self._table(token, tp), NOISE)
+                best = {size: place + 1 for size, place in zip(SIZES, chosen, strict=True)}
+            else:
+                best = {1: self._given}
             self._schedules[key] = Schedule.of(best, _LAST)
         return self._schedules[key]
 
     def _table(self, token: str, tp: int) -> list[list[float]]:
         """Tokens per second by batch size, then by k from 1 on."""
-        key = token, tp
+        return [self._rates_at(token, tp, size) for size in SIZES]
+
+    def _rates_at(self, token: str, tp: int, size: int) -> list[float]:
+        key = token, tp, size
         if key not in self._rates:
-            rounds = [Configuration(method=token, k2=k + 1) for k in range(1, _MOST_K + 1)]
-            self._rates[key] = [[self._rate(one, tp, size) for one in rounds] for size in _SIZES]
+            rounds = [Configuration(method=token, k2=k + 1) for k in range(1, self.most + 1)]
+            self._rates[key] = [self._rate(one, tp, size) for one in rounds]
         return self._rates[key]
 
     def _rate(self, configuration: Configuration, tp: int, size: int) -> float:

@@ -154,7 +154,7 @@ class Simulator:
         context = float(self.deployment.context)
         fit = min(one.answers(context) for one in room.rooms) * context
         rows = float(option.configuration.k2)
-        places = sequences_for(option.configuration, answers)
+        places = sequences_for(self.deployment, option.configuration, answers)
         # `considered` made sure that one answer fits
         return ServingLimits(max_sequences=places, cache_tokens=max(fit, context + SLACK), rows=rows)
 
@@ -176,9 +176,9 @@ class Simulator:
         return Window.of_lives(answers, self.deployment.answer_tokens, **least)
 
 
-def sequences_for(configuration: Configuration, answers: int) -> int:
-    """Return the places that the target's engine needs for so many answers, as far as engines have them."""
-    return min(answers * configuration.most_sequences, _MOST_SEQUENCES)
+def sequences_for(deployment: Deployment, configuration: Configuration, answers: int) -> int:
+    """Return the places that the target's engine needs for so many answers, as far as it may have them."""
+    return min(answers * configuration.most_sequences, deployment.max_num_seqs or _MOST_SEQUENCES)
 
 
 def shares_of(answers: int, copies: int) -> dict[int, int]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from specplan.planning.loads.options import Option
     from specplan.planning.loads.schedule import FixedK
 
-__all__ = ["Pays", "fixed_k", "gains_by_load", "schedule_of"]
+__all__ = ["KTable", "Pays", "fixed_k", "gains_by_load", "k_table", "schedule_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +95,7 @@ def fixed_k(plan: LoadPlan) -> FixedK | None:
 
     For the method and arrangement that is best at the first such load.
     """
-    found = [
-        (load.concurrency or 1, rows[0].option)
-        for load, rows in plan.loads
-        if rows[0].option.configuration.spec.level == "token" and rows[0].option.configuration.speculates
-    ]
+    found = _drafting(plan)
     if not found:
         return None
     option = found[0][1]
@@ -107,6 +103,38 @@ def fixed_k(plan: LoadPlan) -> FixedK | None:
     assert token is not None
     alike = [n for n, one in found if one.configuration.token == token]
     return plan.depths.fixed(token, option.arrangement.tp, -(-max(alike) // option.arrangement.replicas))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KTable:
+    """What each k loses at each load, for the method and arrangement that is best at the first load that drafts."""
+
+    option: Option
+    answers: tuple[int, ...]
+    losses: tuple[tuple[float, ...], ...]
+    """By k from 1 on, then by answers at once: share of the best k's tokens per second, in [0, 1]."""
+
+
+def k_table(plan: LoadPlan) -> KTable | None:
+    """Return what each k loses at the loads of the curve and of the plan; None where no tokens are drafted."""
+    found = _drafting(plan)
+    if not found:
+        return None
+    option = found[0][1]
+    token, arrangement = option.configuration.token, option.arrangement
+    assert token is not None
+    answers = tuple(sorted({*plan.curve.answers, *(load.concurrency for load, _ in plan.loads if load.concurrency)}))
+    by_load = [plan.depths.losses(token, arrangement.tp, -(-n // arrangement.replicas)) for n in answers]
+    return KTable(option=option, answers=answers, losses=tuple(zip(*by_load, strict=True)))
+
+
+def _drafting(plan: LoadPlan) -> list[tuple[int, Option]]:
+    """Loads whose best option drafts tokens and no steps, with that option."""
+    return [
+        (load.concurrency or 1, rows[0].option)
+        for load, rows in plan.loads
+        if rows[0].option.configuration.spec.level == "token" and rows[0].option.configuration.speculates
+    ]
 
 
 def _best(gains: Iterable[float | None]) -> float:

@@ -90,20 +90,20 @@ class LoadsPlan(Result):
 
     def headline(self) -> str:
         """Return what to do at the first of the loads."""
-        from specplan.planning.loads.text import verdict
+        from specplan.planning.loads.shown.words import verdict
 
         return verdict(self.asked.plan.deployment, *self.asked.plan.loads[0])
 
     def text(self, *, verbose: bool = False) -> str:
         """Return what ``specplan plan --target`` prints, with ``verbose`` what it prints with ``-v``."""
-        from specplan.planning.loads.first_screen import first_screen
-        from specplan.planning.loads.text import plan_as_text
+        from specplan.planning.loads.shown.first_screen import first_screen
+        from specplan.planning.loads.shown.verbose import plan_as_text
 
         return plan_as_text(self.asked.plan, self.asked.settings) if verbose else first_screen(self.asked.plan)
 
     def plain(self) -> dict[str, Any]:
         """Return what ``specplan plan --target --json`` prints."""
-        from specplan.planning.loads.text import plan_as_json
+        from specplan.planning.loads.shown.plain import plan_as_json
 
         return plan_as_json(self.asked.plan, self.asked.settings)
 

@@ -122,7 +122,7 @@ def _speculation(
         return {**config, _TABLE: by_batch.plain()}, ["vLLM drafts by batch size as the table says"]
     if schedule is None or len(schedule.ranges) == 1:
         return config, []
-    table = json.dumps({_TABLE: schedule.plain()}, separators=(",", ":"))
+    table = json.dumps({_TABLE: schedule.plain()})
     return config, [f"from vLLM {first_with('vllm', _TABLE)} on the speculative configuration also takes {table}"]
 
 
@@ -192,15 +192,17 @@ def _servers(deployment: Deployment, arrangement: Arrangement, *, steps: bool) -
     helpers = [model for model in (deployment.draft, deployment.judge) if model is not None] if steps else []
     own, gpu = arrangement.own_gpus, 0
     alone = [_alone_share(deployment, model) for model in helpers]
+    most = deployment.memory_share
+    said = None if most == ENGINE_SHARE else most
     for _ in range(arrangement.replicas):
         beside = helpers and not own
         yield _Server(
-            deployment.target, range(gpu, gpu + arrangement.tp), round(ENGINE_SHARE - sum(alone), 2) if beside else None
+            deployment.target, range(gpu, gpu + arrangement.tp), round(most - sum(alone), 2) if beside else said
         )
         for i, model in enumerate(helpers):
             place = gpu if not own else gpu + arrangement.tp + min(i, own - 1)
             crowded = beside or len(helpers) > own
-            share = (alone[i] if beside else round(ENGINE_SHARE * alone[i] / sum(alone), 2)) if crowded else None
+            share = (alone[i] if beside else round(most * alone[i] / sum(alone), 2)) if crowded else said
             yield _Server(model, range(place, place + 1), share)
         gpu += arrangement.tp + own
 

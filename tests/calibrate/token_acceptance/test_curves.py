@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrate.record.prompt_lookup import count_acceptance
-from calibrate.token_acceptance.curves import CONVENTIONS, FIGURES, AcceptanceCurve, Figure
+from calibrate.token_acceptance.curves import CONVENTIONS, FIGURES, AcceptanceCurve
 from theory import expected_tokens
 from theory.errors import ParameterError
 

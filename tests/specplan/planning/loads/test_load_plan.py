@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,10 +21,11 @@ from specplan.output import SCREEN
 from specplan.planning.loads.limits import LIMITS
 from specplan.planning.loads.load_plan import LoadPlan, LoadRow, plan_loads
 from specplan.planning.loads.options import Place, considered, pays, rank
-from specplan.planning.loads.picture import draw_loads
+from specplan.planning.loads.shown.picture import draw_loads
 from specplan.planning.loads.schedule import Depths
 from specplan.planning.loads.statements import schedule_of
-from specplan.planning.loads.text import _row_as_json, plan_as_text
+from specplan.planning.loads.shown.plain import row_as_json
+from specplan.planning.loads.shown.verbose import plan_as_text
 from specplan.worlds.drafters.known_acceptance import known_acceptances
 from specplan.worlds.request import Limits, Load
 from specplan.worlds.world import World
@@ -75,7 +77,7 @@ def test_what_is_printed_keeps_littles_law(found: LoadPlan) -> None:
     """Answers in flight = tokens per second x mean seconds of an answer / its mean tokens, in each row."""
     for load, all_rows in found.loads:
         for row in all_rows if load.concurrency else ():
-            data = _row_as_json(found.deployment, row)
+            data = row_as_json(found.deployment, row)
             each = data["mean"]["seconds"] / data["mean"]["tokens"]
             error = row.served.seconds_per_token()
             chance = 4.0 * error.stderr / error.value
@@ -199,7 +201,9 @@ def test_the_command_prints_the_plan_and_commands_that_parse(run_main: Main) -> 
     code, out, _ = run_main(*words, "-v")
     assert code == 0
     assert "speculation" in out.lower()
-    served = [line for line in out.splitlines() if "vllm serve" in line]
+    assert max(map(len, out.splitlines())) <= SCREEN
+    commands = re.split(r"\n(?=\S|  \S|\n|$)", out.replace("\\\n", " "))
+    served = [command for command in commands if "vllm serve" in command]
     assert served
     for line in served:
         words = shlex.split(line)

@@ -82,7 +82,9 @@ def test_versions_without_a_table_by_batch_size_draft_the_k_of_the_load() -> Non
     found = made(wanted, Configuration.parse("draft-model k2=3"), Arrangement(tp=1, replicas=2))
     config = json.loads(options(found.commands[0])[1]["--speculative-config"])
     assert config == {"method": "draft_model", "model": "Qwen/Qwen3-0.6B", "num_speculative_tokens": 2}
-    assert any("from vLLM 0.24 on" in note and "[[1,15,3],[16,63,1],[64,1024,0]]" in note for note in found.notes)
+    assert any(
+        "from vLLM 0.24 on" in note and "[[1, 15, 3], [16, 63, 1], [64, 1024, 0]]" in note for note in found.notes
+    )
 
 
 def test_layers_for_further_tokens_are_named_as_vllm_does() -> None:

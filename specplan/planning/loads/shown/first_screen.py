@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from calibrate.replay.trials import PLAIN
 from specplan.output import SCREEN, table
 from specplan.planning.loads.assumed import assumed_by_plan
-from specplan.planning.loads.text import (
+from specplan.planning.loads.shown.words import (
     dollars_each,
     median_and_90th,
     method_name,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from specplan.planning.loads.text import method_name
+from specplan.planning.loads.shown.words import method_name
 from specplan.planning.planner import kind, label
 from theory.errors import ParameterError
 

@@ -1,0 +1,150 @@
+"""Words and sentences about a plan under load, the same on every screen and in reports."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from calibrate.replay.trials import PLAIN
+from specplan.output import by_need
+from specplan.planning.loads.options import pays
+from specplan.planning.loads.statements import Pays, fixed_k, gains_by_load
+from specplan.worlds.drafters.naming import drafter_name
+
+if TYPE_CHECKING:
+    from sim.configuration import Configuration
+    from specplan.planning.loads.load_plan import LoadPlan, LoadRow
+    from specplan.planning.loads.options import Option
+    from specplan.worlds.request import Deployment, Load
+
+__all__ = [
+    "HOUR",
+    "MILLION",
+    "at_load",
+    "dollars_each",
+    "engine_name",
+    "median_and_90th",
+    "method_name",
+    "named",
+    "not_considered",
+    "one_k",
+    "switch_off",
+    "title",
+    "verdict",
+]
+
+MILLION: Final = 1e6
+HOUR: Final = 3600.0
+
+
+def title(deployment: Deployment) -> str:
+    """Return what is planned: models, GPUs, engine and sizes."""
+    formats = deployment.target.precision
+    stored = formats.weights if formats.experts in (None, formats.weights) else f"{formats.weights}, {formats.experts}"
+    models = [f"{deployment.target.name} ({stored})"]
+    for words, model in (
+        ("draft", deployment.draft),
+        (drafter_name(deployment, "eagle"), deployment.head),
+        ("judge", deployment.judge),
+    ):
+        if model is not None:
+            models.append(f"{words} {'in the checkpoint' if model.facts.architecture == 'mtp' else model.name}")
+    n = f"{deployment.gpus} x " if deployment.gpus > 1 else ""
+    return (
+        f"Plan for {', '.join(models)} on {n}{deployment.gpu.name}, {engine_name(deployment)}: prompts of "
+        f"{deployment.prompt_tokens} tokens, answers of {deployment.answer_tokens}"
+    )
+
+
+def engine_name(deployment: Deployment) -> str:
+    """The engine with the version that was said, and with the one whose costs are taken for it."""
+    engine, said = deployment.engine, deployment.engine_version
+    priced = "" if said == engine.version else f" (costs of {engine.version})"
+    return f"{engine.name} {said}{priced}"
+
+
+def median_and_90th(row: LoadRow, name: str, unit: float) -> str:
+    """Return the median and the 90th percentile, in a unit."""
+    known = row.served.percentiles(name)
+    median, most = ("–" if math.isnan(known[p]) else f"{unit * known[p]:.3g}" for p in (50, 90))
+    return "–" if median == most == "–" else f"{median} / {most}"
+
+
+def method_name(deployment: Deployment, configuration: Configuration) -> str:
+    """Return a method as engines call it (mtp, eagle3, ngram, draft_model); others by their title."""
+    token = configuration.token
+    if configuration.spec.level == "token" and token is not None:
+        return drafter_name(deployment, token)
+    below = f" + {drafter_name(deployment, token)}" if token is not None else ""
+    return configuration.spec.title + below
+
+
+def named(deployment: Deployment, option: Option) -> str:
+    """Return the name of a configuration for a reader, with its depths."""
+    configuration = option.configuration
+    depths = [f"k1 = {configuration.k1}"] if configuration.k1 > 1 else []
+    depths += [f"k = {configuration.k2 - 1}"] if configuration.k2 > 1 else []
+    return ", ".join([method_name(deployment, configuration), *depths])
+
+
+def dollars_each(deployment: Deployment, row: LoadRow) -> tuple[str, str]:
+    """Return dollars per million tokens and per answer, for all GPUs of the plan."""
+    per_second = (deployment.gpu_price or 0.0) * deployment.gpus / HOUR
+    return f"{per_second / row.tokens_per_s * MILLION:.3g}", f"{per_second / row.answers_per_s:.2g}"
+
+
+def at_load(load: Load) -> str:
+    """Return a load as a sentence names it."""
+    return f"{load.text} answer{'s' if load.concurrency > 1 else ''} at once" if load.concurrency else load.text
+
+
+def verdict(deployment: Deployment, load: Load, rows: Sequence[LoadRow]) -> str:
+    """Return what to do at a load, what it brings and how sure that is."""
+    at = f"At {at_load(load)}"
+    best = rows[0]
+    if len(rows) == 1 and best.option.configuration == PLAIN:
+        return f"{at}: nothing was compared with plain decoding."
+    if math.isinf(best.gain.value):
+        return (
+            f"{at}: {named(deployment, best.option)} on {best.option.arrangement.text}; plain decoding cannot keep up."
+        )
+    if best.option.configuration == PLAIN:
+        return f"{at}: leave speculation off; nothing is expected to be faster than plain decoding."
+    text = f"{at}: {named(deployment, best.option)} on {best.option.arrangement.text}"
+    text += f", {best.gain.value:.2f} times plain decoding, between {best.gain.low:.2f} and {best.gain.high:.2f}"
+    text += " with 95 % confidence"
+    if not pays(best.gain.value):
+        text += "; no faster than plain decoding, which misses the bounds"
+    elif best.gain.low < 1.0:
+        text += "; it may lose"
+    if not best.meets:
+        text += "; nothing meets the bounds"
+    return text + "."
+
+
+def switch_off(plan: LoadPlan) -> str:
+    """Return at which loads speculation pays."""
+    return Pays.of(gains_by_load(plan)).sentence()
+
+
+def one_k(plan: LoadPlan) -> str:
+    """Return what one k for all loads would lose; empty where all have the same one, or none."""
+    drafting = {rows[0].option.configuration.k2 for _, rows in plan.loads if rows[0].option.configuration.k2 > 1}
+    fixed = fixed_k(plan)
+    if fixed is None or (len(drafting) < 2 and plan.deployment.k is None):
+        return ""
+    loses = f"loses at most {100.0 * fixed.loss:.0f} % of what the best k at each load gives"
+    if plan.deployment.k is not None:
+        return f"k = {fixed.k} at all loads, as given with --k, {loses} (every k: -v)."
+    return f"Simpler: one k = {fixed.k} for all these loads {loses}."
+
+
+def not_considered(plan: LoadPlan) -> Iterator[str]:
+    """Yield what was not considered, with the reason, methods with one reason together."""
+    for what, names in by_need(plan.unknown).items():
+        yield f"{', '.join(names)}: needs {what}"
+    alike: dict[str, list[str]] = {}
+    for name, why in plan.deployment.passed_over.items():
+        alike.setdefault(why, []).append(name)
+    yield from (f"{', '.join(names)}: {why}" for why, names in alike.items())
