@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from specplan.api.methods import gaps as gaps
     from specplan.api.methods import methods as methods
     from specplan.api.planning import plan as plan
+    from specplan.api.planning import plan_gpus as plan_gpus
     from specplan.api.planning import plan_models as plan_models
     from specplan.api.planning import profile as profile
     from specplan.api.planning import profiles as profiles
@@ -54,6 +55,7 @@ __all__ = [
     "h",
     "methods",
     "plan",
+    "plan_gpus",
     "plan_models",
     "profile",
     "profiles",
@@ -73,6 +75,7 @@ _HOMES = {
     "gaps": "specplan.api.methods",
     "methods": "specplan.api.methods",
     "plan": "specplan.api.planning",
+    "plan_gpus": "specplan.api.planning",
     "plan_models": "specplan.api.planning",
     "profile": "specplan.api.planning",
     "profiles": "specplan.api.planning",

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specplan.output import progress
-from specplan.show.results.plans import LoadsPlan, ProfilePlan
+from specplan.show.results.plans import GpusPlan, LoadsPlan, ProfilePlan
 
 if TYPE_CHECKING:
     from calibrate.record.profile import Profile
 
-__all__ = ["LoadsPlan", "ProfilePlan", "plan", "plan_models", "profile", "profiles"]
+__all__ = ["GpusPlan", "LoadsPlan", "ProfilePlan", "plan", "plan_gpus", "plan_models", "profile", "profiles"]
 
 
 def profiles() -> list[str]:
@@ -144,10 +144,51 @@ def plan_models(
     ParameterError : an unknown name, models that do not fit, or options that contradict each other.
     """
     from specplan.planning.loads.asked import deployment_plan
+
+    asked = _asked(target, concurrency, deployment)
+    return LoadsPlan(asked=deployment_plan({**asked, "gpu": gpu}, methods, max_accuracy_loss))
+
+
+def plan_gpus(
+    target: str,
+    gpu: Sequence[str] | Mapping[str, float],
+    *,
+    concurrency: int | Sequence[int] = (1, 8, 64),
+    methods: Sequence[str] = (),
+    max_accuracy_loss: float = 0.05,
+    **deployment: Any,
+) -> GpusPlan:
+    """Plan on several types of GPUs, by what a token costs, as ``specplan plan --target --gpu A,B`` does.
+
+    >>> import specplan as sp
+    >>> found = sp.plan_gpus("Qwen/Qwen3-8B", {"H100": 2.5, "L40S": 1.0}, concurrency=4, methods=["ngram"],
+    ...                      answer_tokens=200, context=400)
+    >>> sorted(row["gpu"] for row in found.records())
+    ['NVIDIA H100 SXM', 'NVIDIA L40S']
+
+    Parameters
+    ----------
+    target : name on the hub, config.json, or its folder.
+    gpu : names of the types; a mapping gives the dollars of each per GPU and hour, else costs are in GPU hours.
+    concurrency, methods, max_accuracy_loss, deployment : as for `plan_models`.
+
+    Raises
+    ------
+    ParameterError : as for `plan_models`, or prices that do not fit the types.
+    """
+    from specplan.planning.loads.gpu_types import gpu_plans
+
+    prices = ",".join(f"{name}={dollars}" for name, dollars in gpu.items()) if isinstance(gpu, Mapping) else None
+    asked = _asked(target, concurrency, {**deployment, "gpu_price": prices})
+    return GpusPlan(found=gpu_plans({**asked, "gpu": ",".join(gpu)}, methods, max_accuracy_loss))
+
+
+def _asked(target: str, concurrency: int | Sequence[int], deployment: Mapping[str, Any]) -> dict[str, Any]:
+    """Options as the command line hands them on."""
     from specplan.planning.loads.asking import DEPLOYMENT, LOADS, checked
     from theory.errors import ParameterError
 
-    options = dict.fromkeys((*DEPLOYMENT, *LOADS))
+    options: dict[str, Any] = dict.fromkeys((*DEPLOYMENT, *LOADS))
     for name, value in deployment.items():
         if name not in options:
             raise ParameterError(name, value, f"is no option of a deployment: {', '.join(options)}")
@@ -155,9 +196,9 @@ def plan_models(
         raise ParameterError("target", target, "must name a model")
     given = deployment.get("acceptance")
     if isinstance(given, Mapping):
-        deployment["acceptance"] = [f"{method}={value}" for method, value in given.items()]
+        given = [f"{method}={value}" for method, value in given.items()]
     elif isinstance(given, str):
-        deployment["acceptance"] = [given]
+        given = [given]
     counts = concurrency if isinstance(concurrency, Sequence) and not isinstance(concurrency, str) else (concurrency,)
-    asked = {**options, **deployment, "target": str(target), "concurrency": ",".join(map(str, counts))}
-    return LoadsPlan(asked=deployment_plan({**checked(asked), "gpu": gpu}, methods, max_accuracy_loss))
+    said = {**deployment, "acceptance": given, "target": str(target), "concurrency": ",".join(map(str, counts))}
+    return checked({**options, **said})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +12,9 @@ from specplan.output import InputName, check_output, deliver, json_option, outpu
 from specplan.planning.loads.asking import deployment_options
 from specplan.ranges import ANSWERS, PROBABILITY, WholeNumber
 from specplan.show.saving import report_option, save
+
+if TYPE_CHECKING:
+    from specplan.show.results.plans import GpusPlan, LoadsPlan
 
 __all__ = ["command"]
 
@@ -29,7 +32,9 @@ __all__ = ["command"]
     "profile of the same models if there is exactly one, 'none' takes none.",
 )
 @click.option(
-    "--gpu", help="With --profile: only timings measured on this GPU are taken. With --target: the GPU. Default H100."
+    "--gpu",
+    help="With --profile: only timings measured on this GPU are taken. With --target: the GPU, or several to compare "
+    "by cost: H100,H200,B200. Default H100.",
 )
 @click.option(
     "--latency-folder",
@@ -110,15 +115,13 @@ def command(
     _check_kind(profile, asked)
     names = [name.strip() for name in methods.split(",")] if methods.strip() else []
     if asked["target"] is not None:
-        from specplan.planning.loads.asked import deployment_plan
-        from specplan.show.results.plans import LoadsPlan
-
-        for_loads = LoadsPlan(asked=deployment_plan({**asked, "gpu": gpu}, names, max_accuracy_loss))
-        deliver(to_json(for_loads.plain()) if as_json else for_loads.text(verbose=verbose), output)
+        planned = _from_names({**asked, "gpu": gpu}, names, max_accuracy_loss)
+        deliver(to_json(planned.plain()) if as_json else planned.text(verbose=verbose), output)
         if report is not None:
-            from specplan.show.load_plans import load_plan_report
+            from specplan.show.load_plans import gpus_report, load_plan_report
+            from specplan.show.results.plans import LoadsPlan
 
-            save(report, load_plan_report(for_loads))
+            save(report, load_plan_report(planned) if isinstance(planned, LoadsPlan) else gpus_report(planned))
         return
     assert profile is not None
     picture: Path | None = asked["picture"]
@@ -152,6 +155,17 @@ def command(
         from specplan.show.plans import plan_report
 
         save(report, plan_report(found))
+
+
+def _from_names(asked: Mapping[str, Any], names: Sequence[str], max_accuracy_loss: float) -> LoadsPlan | GpusPlan:
+    """The plan on one type of GPU, or on each of several."""
+    from specplan.planning.loads.asked import deployment_plan
+    from specplan.planning.loads.gpu_types import gpu_plans, is_several
+    from specplan.show.results.plans import GpusPlan, LoadsPlan
+
+    if is_several(asked["gpu"]):
+        return GpusPlan(found=gpu_plans(asked, names, max_accuracy_loss))
+    return LoadsPlan(asked=deployment_plan(asked, names, max_accuracy_loss))
 
 
 def _check_kind(profile: str | None, asked: Mapping[str, Any]) -> None:

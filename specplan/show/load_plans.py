@@ -6,16 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from specplan.planning.loads.assumed import assumed_by_plan
+from specplan.planning.loads.shown.plain import plan_as_json
 from specplan.planning.loads.shown.words import at_load, dollars_each, method_name, named, not_considered, switch_off
 from specplan.show.page import Answer, Bullets, Code, Interval, Part, Picture, Report, Section, Table
 from specplan.show.svg import Line, lines
 
 if TYPE_CHECKING:
     from sim.estimate import Estimate
+    from specplan.planning.loads.gpu_types import GpuPlans, Priced
     from specplan.planning.loads.load_plan import LoadPlan, LoadRow
-    from specplan.show.results.plans import LoadsPlan
+    from specplan.show.results.plans import GpusPlan, LoadsPlan
 
-__all__ = ["load_plan_report"]
+__all__ = ["gpus_report", "load_plan_report"]
 
 
 def load_plan_report(found: LoadsPlan) -> Report:
@@ -41,6 +43,84 @@ def load_plan_report(found: LoadsPlan) -> Report:
             ("answer", f"{data['answer_tokens']} tokens"),
         ],
         notes=[*(f"not planned: {one}" for one in data["not_planned"]), *needs],
+    )
+
+
+def gpus_report(shown: GpusPlan) -> Report:
+    """Return the report of plans on several types of GPUs: costs by load, then each plan's tables and commands."""
+    from specplan.planning.loads.shown.gpu_types import break_evens, cheapest
+
+    found = shown.found
+    deployment = found.loads[0][0].asked.plan.deployment
+    answers = [
+        Answer(question=f"What is cheapest at {at_load(rows[0].load)}?", answer=cheapest(found, rows))
+        for rows in found.loads[:4]
+    ]
+    sections = [Section(title="Costs by load", parts=[*_costs(found), *(_priced(found, rows) for rows in found.loads)])]
+    for one in found.plans:
+        plan = one.plan
+        tables = [_table(plan, at_load(load), rows) for load, rows in plan.loads]
+        title = f"On {plan.deployment.gpus} x {plan.deployment.gpu.name}"
+        sections.append(Section(title=title, parts=[*tables, *_running(plan_as_json(plan, one.settings))]))
+    assumed = dict.fromkeys(one.text for each in found.plans for one in assumed_by_plan(each.plan))
+    return Report(
+        title=f"Plans for {deployment.target.name} by type of GPU",
+        about=f"{deployment.target.name}; {', '.join(dict.fromkeys(p.plan.deployment.gpu.name for p in found.plans))}",
+        lead=shown.headline(),
+        answers=[*answers, Answer(question="Where does the cheapest type change?", answer=break_evens(found))],
+        sections=sections,
+        made=[
+            ("prompt", f"{deployment.prompt_tokens} tokens"),
+            ("answer", f"{deployment.answer_tokens} tokens"),
+            *(
+                (one.plan.deployment.gpu.name, f"{one.plan.deployment.gpu_price:g} $/h")
+                for one in found.plans
+                if found.priced
+            ),
+        ],
+        notes=[
+            *(f"not planned for {name}: {why}" for name, why in found.refused.items()),
+            *(f"assumed: {text}" for text in assumed),
+        ],
+    )
+
+
+def _costs(found: GpuPlans) -> Iterator[Part]:
+    """Costs by load, a line for each type."""
+    from specplan.planning.loads.shown.gpu_types import unit
+
+    points: dict[str, list[tuple[float, float]]] = {}
+    for one in (one for rows in found.loads for one in rows if one.size):
+        points.setdefault(one.gpu, []).append((float(one.size or 0.0), one.per_million))
+    if len(found.loads) > 1:
+        x_name = "answers at once" if found.loads[0][0].load.concurrency else "answers per second"
+        drawn = [Line(name=name, points=each) for name, each in points.items()]
+        svg = lines(drawn, x_name=x_name, y_name=f"{unit(found)} per million tokens", log=True)
+        yield Picture(svg=svg, caption=f"{unit(found)} per million tokens by load, of the best option on each type.")
+
+
+def _priced(found: GpuPlans, rows: Sequence[Priced]) -> Table:
+    from specplan.planning.loads.shown.gpu_types import unit
+
+    return Table(
+        headings=[
+            at_load(rows[0].load),
+            "best",
+            f"{unit(found)}/M tokens, 95 % interval",
+            f"{unit(found)}/answer",
+            "bounds",
+        ],
+        rows=[
+            [
+                f"{one.gpus} x {one.gpu}",
+                named(one.asked.plan.deployment, one.row.option),
+                Interval(value=one.per_million, low=one.low, high=one.high),
+                f"{one.per_answer:.2g}",
+                "met" if one.row.meets else "missed",
+            ]
+            for one in rows
+        ],
+        strong=0,
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from specplan.planning.loads.asking import LOADS
+from specplan.planning.loads.prices import prices_of
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from specplan.planning.loads.options import Option
     from specplan.worlds.request import Deployment, Load, ServedModel
     from specplan.worlds.running.settings import Settings
-    from theory.hardware.gpu_records import Gpu
 
 __all__ = ["AskedPlan", "deployment_plan", "numbers"]
 
@@ -43,7 +43,7 @@ def deployment_plan(asked: Mapping[str, Any], names: Sequence[str], max_accuracy
 
     Parameters
     ----------
-    asked : the options of `specplan.planning.loads.asking`, and ``gpu``.
+    asked : the options of `specplan.planning.loads.asking`, and ``gpu``; ``fewest``: GPUs at least, default 1.
     names : of methods to consider, in the catalogue or as engines call them; all that are proposed if there are none.
     max_accuracy_loss : share of right answers that a method may cost.
 
@@ -111,6 +111,10 @@ def _deployment(asked: Mapping[str, Any], methods: Sequence[str], heads: Sequenc
         check_draft(target.facts, draft.facts, tokens="draft-model" in methods)
     gpu = gpu_named(asked["gpu"] or "H100")
     name, _, version = (asked["engine"] or "vllm").partition(":")
+    if name == "trtllm" and gpu.name.startswith("AMD"):
+        raise ParameterError(
+            "engine", name, f"does not run on {gpu.name}: take vllm or sglang (--engine), or another --gpu"
+        )
     made = Deployment(
         target=target,
         draft=draft,
@@ -128,14 +132,14 @@ def _deployment(asked: Mapping[str, Any], methods: Sequence[str], heads: Sequenc
         task=_task(asked["task"]),
         alpha1=asked["alpha1"],
         acceptance=known_acceptances(asked["acceptance"] or ()),
-        gpu_price=_price(asked["gpu_price"], gpu),
+        gpu_price=prices_of(asked["gpu_price"], [gpu]).get(gpu.name),
         k=_k(asked["k"], methods),
         max_num_seqs=asked["max_num_seqs"],
         **({} if asked["gpu_memory_utilization"] is None else {"memory_share": asked["gpu_memory_utilization"]}),
     )
     if asked["tp"] is not None:
         _check_tp(made, asked["tp"])
-    sized = made if asked["gpus"] is not None else _fewest(made)
+    sized = made if asked["gpus"] is not None else _fewest(made, asked.get("fewest", 1))
     return _with_drafters(sized, asked, methods, heads)
 
 
@@ -180,28 +184,6 @@ def _k(k: int | None, methods: Sequence[str]) -> int | None:
         rule = f"is for methods that draft tokens, and --methods names {', '.join(methods)}: add mtp, eagle3 or ngram"
         raise ParameterError("k", k, rule)
     return k
-
-
-def _price(text: str | float | None, gpu: Gpu) -> float | None:
-    """Dollars per hour of the plan's GPU, of a list of prices by GPU or one price."""
-    from specplan.ranges import PRICE
-    from theory.hardware.gpus import gpu_named
-
-    if text is None:
-        return None
-    prices: dict[str, float] = {}
-    for part in str(text).split(","):
-        name, equals, dollars = part.rpartition("=")
-        of = gpu_named(name.strip()).name if equals else gpu.name
-        if of in prices:
-            raise ParameterError("gpu-price", str(text), f"must give the price of {of} once")
-        try:
-            prices[of] = PRICE.convert(dollars.strip(), None, None)
-        except ParameterError as error:
-            raise ParameterError("gpu-price", str(text), f"{error.rule} dollars, such as H100=2.5") from None
-    if gpu.name not in prices:
-        raise ParameterError("gpu-price", str(text), f"has no price of {gpu.name}, the GPU of the plan (--gpu)")
-    return prices[gpu.name]
 
 
 def _model(name: str, precision: str | None, cache: str | None) -> ServedModel:
@@ -253,12 +235,12 @@ def _check_tp(deployment: Deployment, tp: int) -> None:
         raise ParameterError("tp", tp, f"must be at most the {deployment.gpus} GPUs (--gpus)")
 
 
-def _fewest(deployment: Deployment) -> Deployment:
+def _fewest(deployment: Deployment, least: int) -> Deployment:
     """The same on the fewest GPUs that hold the target, and one more where a draft is to run beside it."""
     from specplan.planning.loads.options import considered
 
     refused = None
-    for gpus in (2**i for i in range(_MOST_GPUS.bit_length())):
+    for gpus in (2**i for i in range(_MOST_GPUS.bit_length()) if 2**i >= least):
         try:
             considered(replace(deployment, gpus=gpus), ())
         except ParameterError as error:

@@ -86,7 +86,9 @@ DEPLOYMENT: Final = {
         "--slo-tpot", type=MILLISECONDS, metavar="MS", help="Bound on the time per output token (p90)."
     ),
     "gpu_price": click.option(
-        "--gpu-price", metavar="[GPU=]DOLLARS", help="Of a GPU and hour: H100=2.5, or 2.5 for the GPU of the plan."
+        "--gpu-price",
+        metavar="[GPU=]DOLLARS,...",
+        help="Of a GPU and hour: 2.5, or H100=2.5,H200=3.5 for several types (--gpu H100,H200).",
     ),
     "k": click.option(
         "--k", type=WholeNumber(1, 32), help="Tokens drafted per round at every load. Default the best at each."

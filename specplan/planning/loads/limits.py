@@ -20,9 +20,9 @@ __all__ = ["LIMITS", "Limit", "runs_out"]
 Limit = Literal["bandwidth", "arithmetic", "kernels", "cache reads", "cache full", "places", "links", "host", "draft"]
 LIMITS: Final[tuple[Limit, ...]] = get_args(Limit)
 """``bandwidth``: reading weights; ``arithmetic``; ``kernels``: neither, products too small to fill the GPU; ``cache
-reads``: attention over cached tokens; ``cache full``: answers wait for a place in it; ``places``: they wait for one of the
-engine's (``max_num_seqs``); ``links``: sums over GPUs; ``host``:
-what the engine takes between kernels and per sequence; ``draft``: drafting, or a draft's GPU that is busier."""
+reads``: attention over cached tokens; ``cache full``: answers wait for room in it; ``places``: they wait for one of the
+engine's (``max_num_seqs``); ``links``: sums over GPUs; ``host``: what the engine takes between kernels and per
+sequence; ``draft``: drafting, or a draft's GPU that is busier."""
 
 _BF16_BYTES: Final = 2.0
 

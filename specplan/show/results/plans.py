@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from specplan.planning.at_once import AtOnce
     from specplan.planning.latency import Timed
     from specplan.planning.loads.asked import AskedPlan
+    from specplan.planning.loads.gpu_types import GpuPlans
     from specplan.planning.planner import Plan, Row
 
-__all__ = ["LoadsPlan", "ProfilePlan"]
+__all__ = ["GpusPlan", "LoadsPlan", "ProfilePlan"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -115,6 +116,35 @@ class LoadsPlan(Result):
             for load in self.plain()["loads"]
             for row in load["rows"]
         ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class GpusPlan(Result):
+    """The best configuration at each load on each of several types of GPUs, and what it costs."""
+
+    found: GpuPlans
+
+    def headline(self) -> str:
+        """Return the cheapest type at the first of the loads."""
+        from specplan.planning.loads.shown.gpu_types import cheapest
+
+        return cheapest(self.found, self.found.loads[0])
+
+    def text(self, *, verbose: bool = False) -> str:
+        """Return what ``specplan plan --target --gpu A,B`` prints, with ``verbose`` what it prints with ``-v``."""
+        from specplan.planning.loads.shown.gpu_types import gpus_as_text, gpus_first_screen
+
+        return gpus_as_text(self.found) if verbose else gpus_first_screen(self.found)
+
+    def plain(self) -> dict[str, Any]:
+        """Return what it prints with ``--json``."""
+        from specplan.planning.loads.shown.gpu_types import gpus_as_json
+
+        return gpus_as_json(self.found)
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row for each load and type, the cheapest of a load first."""
+        return [{"load": load["load"], **flat(row)} for load in self.plain()["loads"] for row in load["gpus"]]
 
 
 def _record(row: Row) -> dict[str, Any]:

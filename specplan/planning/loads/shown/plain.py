@@ -64,6 +64,7 @@ def _k_table_as_json(plan: LoadPlan) -> dict[str, Any] | None:
 
 
 def row_as_json(deployment: Deployment, row: LoadRow) -> dict[str, Any]:
+    """Return a row as plain data."""
     served, price = row.served, deployment.gpu_price
     dollars = None if price is None else price * deployment.gpus / HOUR
     return {

@@ -21,11 +21,11 @@ from specplan.output import SCREEN
 from specplan.planning.loads.limits import LIMITS
 from specplan.planning.loads.load_plan import LoadPlan, LoadRow, plan_loads
 from specplan.planning.loads.options import Place, considered, pays, rank
-from specplan.planning.loads.shown.picture import draw_loads
 from specplan.planning.loads.schedule import Depths
-from specplan.planning.loads.statements import schedule_of
+from specplan.planning.loads.shown.picture import draw_loads
 from specplan.planning.loads.shown.plain import row_as_json
 from specplan.planning.loads.shown.verbose import plan_as_text
+from specplan.planning.loads.statements import schedule_of
 from specplan.worlds.drafters.known_acceptance import known_acceptances
 from specplan.worlds.request import Limits, Load
 from specplan.worlds.world import World

@@ -1,0 +1,190 @@
+"""Plans on several types of GPUs, by what a token costs: the cheapest at each load, and where that changes.
+
+Each type is planned for by itself. Without a number of GPUs a plan takes the fewest that hold the models; where these
+miss the bounds on times or wait for room in the cache, twice as many are tried, up to one machine, and kept if they
+meet the bounds or cost less. Without prices a GPU hour costs one unit on every type.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from specplan.planning.loads.asked import AskedPlan, deployment_plan
+from specplan.planning.loads.prices import gpus_named, prices_of
+from specplan.worlds.arrangements import MOST_TP
+from theory.errors import ParameterError
+from theory.hardware.half_widths import THROUGHPUT, TIME_PER_TOKEN, half_width
+
+if TYPE_CHECKING:
+    from specplan.planning.loads.load_plan import LoadRow
+    from specplan.worlds.request import Load
+
+__all__ = ["GpuPlans", "Priced", "gpu_plans", "is_several"]
+
+_HOUR: Final = 3600.0
+_MILLION: Final = 1e6
+_LOADS: Final = "1,8,64"
+"""Answers at once if no load is said: a break-even needs several."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Priced:
+    """The best option of one type of GPU at one load, and what it costs."""
+
+    asked: AskedPlan
+    load: Load
+    row: LoadRow
+    per_million: float
+    """Dollars per million tokens of answers (GPU hours where no prices were given), of all GPUs of the plan."""
+    low: float
+    high: float
+    """95 % interval of the same."""
+    costs: float
+    """95 % half-width of its logarithm by the cost of passes alone: acceptance is common to all types, [-]."""
+
+    @property
+    def gpu(self) -> str:
+        """Name of the GPU."""
+        return self.asked.plan.deployment.gpu.name
+
+    @property
+    def gpus(self) -> int:
+        """How many."""
+        return self.asked.plan.deployment.gpus
+
+    @property
+    def per_answer(self) -> float:
+        """Dollars per answer."""
+        return self.per_million / _MILLION * self.row.tokens_per_s / self.row.answers_per_s
+
+    @property
+    def size(self) -> float | None:
+        """The load as a number: answers at once or per second; None: a trace."""
+        return self.load.concurrency or self.load.per_second
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuPlans:
+    """Plans by load and type of GPU."""
+
+    loads: tuple[tuple[Priced, ...], ...]
+    """By load: the types that were planned for, those that meet the bounds first, then the cheapest first."""
+    refused: Mapping[str, str]
+    """Name of a GPU that was not planned for to the reason."""
+    priced: bool
+    """Whether prices were given."""
+
+    @property
+    def plans(self) -> list[AskedPlan]:
+        """Each plan once, in the order of the loads."""
+        found: list[AskedPlan] = []
+        for row in (row for rows in self.loads for row in rows):
+            if not any(row.asked is one for one in found):
+                found.append(row.asked)
+        return found
+
+    def break_evens(self) -> list[tuple[float, Priced, Priced]]:
+        """Return where the cheapest type changes: the load, what is cheapest below it, and above it.
+
+        Between two loads the costs of both types are straight on logarithms, of loads as of dollars.
+        """
+        found = []
+        for below, above in zip(self.loads, self.loads[1:], strict=False):
+            before, after = below[0], above[0]
+            if before.gpu != after.gpu and before.size and after.size:
+                gaps = [_gap(rows, before.gpu, after.gpu) for rows in (below, above)]
+                share = gaps[0] / (gaps[0] - gaps[1]) if gaps[0] < 0.0 < gaps[1] else 1.0
+                found.append((before.size * (after.size / before.size) ** share, before, after))
+        return found
+
+
+def _gap(rows: Sequence[Priced], one: str, other: str) -> float:
+    """Logarithm of what one type costs over what another does; 0 where one of them misses the bounds."""
+    dollars = {row.gpu: row.per_million for row in rows if row.row.meets}
+    return math.log(dollars[one] / dollars[other]) if {one, other} <= dollars.keys() else 0.0
+
+
+def is_several(gpu: str | None) -> bool:
+    """Whether an option names several types of GPUs."""
+    return gpu is not None and "," in gpu
+
+
+def gpu_plans(asked: Mapping[str, Any], names: Sequence[str], max_accuracy_loss: float) -> GpuPlans:
+    """Return the plans on each type of GPU.
+
+    Parameters
+    ----------
+    asked, names, max_accuracy_loss : as of `specplan.planning.loads.asked.deployment_plan`; ``gpu`` names several.
+
+    Raises
+    ------
+    ParameterError : an unknown GPU or one twice, prices that do not fit, or a plan that no type allows.
+    """
+    gpus = gpus_named(asked["gpu"])
+    prices = prices_of(asked["gpu_price"], gpus)
+    if asked["picture"] is not None:
+        raise ParameterError("picture", str(asked["picture"]), "draws the plan of one GPU: name one with --gpu")
+    if all(asked[name] is None for name in ("concurrency", "rate", "trace")):
+        asked = {**asked, "concurrency": _LOADS}
+    by_load: dict[str, list[Priced]] = {}
+    refused: dict[str, ParameterError] = {}
+    for gpu in gpus:
+        own = {**asked, "gpu": gpu.name, "gpu_price": prices.get(gpu.name, 1.0)}
+        try:
+            rows = _meeting(own, names, max_accuracy_loss)
+        except ParameterError as error:
+            refused[gpu.name] = error
+            continue
+        for row in rows:
+            by_load.setdefault(row.load.text, []).append(row)
+    if not by_load:
+        raise next(iter(refused.values()))
+    return GpuPlans(
+        loads=tuple(tuple(sorted(rows, key=_place)) for rows in by_load.values()),
+        refused={name: str(error) for name, error in refused.items()},
+        priced=bool(prices),
+    )
+
+
+def _meeting(asked: Mapping[str, Any], names: Sequence[str], max_accuracy_loss: float) -> list[Priced]:
+    """Each load on the GPUs of a type that meet the bounds at the least cost."""
+    found: dict[str, Priced] = {}
+    while True:
+        plan = deployment_plan(asked, names, max_accuracy_loss)
+        now = [_priced(plan, load, rows[0]) for load, rows in plan.plan.loads]
+        for one in now:
+            found[one.load.text] = min(found.get(one.load.text, one), one, key=_place)
+        gpus = plan.plan.deployment.gpus
+        more = [one for one in now if not one.row.meets or one.row.limit == "cache full"]
+        if not more or asked["gpus"] is not None or 2 * gpus > MOST_TP:
+            return list(found.values())
+        asked = {**asked, **_again(asked, more), "fewest": 2 * gpus}
+
+
+def _place(one: Priced) -> tuple[bool, float]:
+    """What meets the bounds comes first, then what costs less."""
+    return not one.row.meets, one.per_million
+
+
+def _again(asked: Mapping[str, Any], missing: Sequence[Priced]) -> dict[str, str]:
+    """The loads to plan for again, as the option that said them."""
+    kind = next(name for name in ("concurrency", "rate", "trace") if asked[name] is not None)
+    if kind == "trace":
+        return {}
+    return {kind: ",".join(f"{one.size:g}" for one in missing)}
+
+
+def _priced(asked: AskedPlan, load: Load, row: LoadRow) -> Priced:
+    from specplan.worlds.world import passes_of
+
+    deployment = asked.plan.deployment
+    per_million = (deployment.gpu_price or 0.0) * deployment.gpus / _HOUR / row.tokens_per_s * _MILLION
+    passes, _ = passes_of(deployment, deployment.target, row.option.arrangement.tp)
+    costs = max(half_width(quantity, passes) for quantity in (THROUGHPUT, TIME_PER_TOKEN))
+    others = sum(part * part for name, part in row.errors.items() if name != "cost of passes")
+    total = math.sqrt(costs * costs + others)
+    ends = per_million * math.exp(-total), per_million * math.exp(total)
+    return Priced(asked=asked, load=load, row=row, per_million=per_million, low=ends[0], high=ends[1], costs=costs)

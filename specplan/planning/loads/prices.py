@@ -1,0 +1,71 @@
+"""Prices of GPUs as they are typed: one for the plan's GPU, or one for each of several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from specplan.ranges import PRICE
+from theory.errors import ParameterError
+from theory.hardware.gpus import gpu_named
+
+if TYPE_CHECKING:
+    from theory.hardware.gpu_records import Gpu
+
+__all__ = ["gpus_named", "prices_of"]
+
+
+def gpus_named(text: str) -> list[Gpu]:
+    """Return the GPUs of a list of names with commas between them.
+
+    Raises
+    ------
+    ParameterError : an unknown GPU, or one that is named twice.
+    """
+    found: dict[str, Gpu] = {}
+    for name in text.split(","):
+        gpu = gpu_named(name.strip())
+        if gpu.name in found:
+            raise ParameterError("gpu", text, f"must name {gpu.name} once: each type is planned for by itself")
+        found[gpu.name] = gpu
+    return list(found.values())
+
+
+def prices_of(text: str | float | None, gpus: Sequence[Gpu]) -> dict[str, float]:
+    """Return dollars per GPU and hour by name of the GPU; empty where no price was given.
+
+    Parameters
+    ----------
+    text : ``2.5`` for a single GPU type, or ``H100=2.5,H200=3.5``.
+    gpus : types of the plan, each of which needs a price if one has one.
+
+    Raises
+    ------
+    ParameterError : no price, a GPU that is not planned for, one without a price, or one with two.
+    """
+    if text is None:
+        return {}
+    prices: dict[str, float] = {}
+    for part in str(text).split(","):
+        name, equals, dollars = (one.strip() for one in part.rpartition("="))
+        if not equals and len(gpus) > 1:
+            rule = f"must name its GPU, since {len(gpus)} are planned for: {_example(gpus)}"
+            raise ParameterError("gpu-price", str(text), rule)
+        of = gpu_named(name).name if equals else gpus[0].name
+        if of not in {gpu.name for gpu in gpus}:
+            known = ", ".join(gpu.name for gpu in gpus)
+            raise ParameterError("gpu-price", str(text), f"has a price of {of}, and --gpu names {known}")
+        if of in prices:
+            raise ParameterError("gpu-price", str(text), f"must give the price of {of} once")
+        try:
+            prices[of] = PRICE.convert(dollars, None, None)
+        except ParameterError as error:
+            raise ParameterError("gpu-price", str(text), f"{error.rule} dollars, such as H100=2.5") from None
+    lacking = next((gpu.name for gpu in gpus if gpu.name not in prices), None)
+    if lacking is not None:
+        raise ParameterError("gpu-price", str(text), f"has no price of {lacking}, which --gpu names: {_example(gpus)}")
+    return prices
+
+
+def _example(gpus: Sequence[Gpu]) -> str:
+    return ",".join(f"{gpu.name.split()[1] if ' ' in gpu.name else gpu.name}=2.5" for gpu in gpus[:2])

@@ -1,0 +1,144 @@
+"""Plans on several types of GPUs as a reader sees them: what a token costs on each, the cheapest, the break-even."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from specplan.output import SCREEN, table
+from specplan.planning.loads.assumed import assumed_by_plan
+from specplan.planning.loads.shown.plain import plan_as_json
+from specplan.planning.loads.shown.verbose import plan_as_text
+from specplan.planning.loads.shown.words import at_load, named
+
+if TYPE_CHECKING:
+    from specplan.planning.loads.gpu_types import GpuPlans, Priced
+
+__all__ = ["break_evens", "cheapest", "gpus_as_json", "gpus_as_text", "gpus_first_screen", "unit"]
+
+_MAKER: Final = "NVIDIA "
+_AT_ONCE: Final = "answers at once"
+
+
+def gpus_first_screen(found: GpuPlans) -> str:
+    """Return what fits a terminal of 80 columns: the cheapest type at each load, the break-even, the table."""
+    deployment = found.loads[0][0].asked.plan.deployment
+    sentences = [*(cheapest(found, rows) for rows in found.loads), break_evens(found)]
+    title = (
+        f"Plans for {deployment.target.name} by type of GPU, {deployment.engine.name} {deployment.engine_version}: "
+        f"prompts of {deployment.prompt_tokens} tokens, answers of {deployment.answer_tokens}:"
+    )
+    blocks = ["\n".join(map(_filled, sentences)), _filled(title), _table(found)]
+    return "\n\n".join([*blocks, "\n".join(map(_filled, _below(found)))])
+
+
+def _filled(line: str) -> str:
+    return textwrap.fill(line, SCREEN, subsequent_indent="  ", break_on_hyphens=False)
+
+
+def unit(found: GpuPlans) -> str:
+    """Return in what costs are told: dollars, or GPU hours where no prices were given."""
+    return "$" if found.priced else "GPU h"
+
+
+def _short(gpu: str) -> str:
+    return gpu.removeprefix(_MAKER)
+
+
+def _cost(found: GpuPlans, dollars: float) -> str:
+    return f"${dollars:.3g}" if found.priced else f"{dollars:.3g} GPU h"
+
+
+def cheapest(found: GpuPlans, rows: Sequence[Priced]) -> str:
+    """Return which type is the cheapest at a load, what it costs, how sure that is, and what the next one costs."""
+    best, *others = rows
+    at = f"At {at_load(best.load)}"
+    if not best.row.meets:
+        return f"{at}: no type of GPU meets the bounds."
+    on = f"{best.gpus} x {_short(best.gpu)} with {named(best.asked.plan.deployment, best.row.option)}"
+    text = f"{at}: cheapest is {on}, {_cost(found, best.per_million)} per million tokens"
+    text += f", between {best.low:.3g} and {best.high:.3g} with 95 % confidence"
+    second = next((one for one in others if one.row.meets), None)
+    if second is None:
+        return f"{text}; {'no other type meets the bounds' if others else 'no other type was planned'}."
+    times = second.per_million / best.per_million
+    open_ = math.log(times) < math.hypot(best.costs, second.costs)
+    sure = ", which costs of passes do not tell apart" if open_ else ""
+    return f"{text}; {_short(second.gpu)} costs {times:.2f} times as much{sure}."
+
+
+def break_evens(found: GpuPlans) -> str:
+    """Return at which loads the cheapest type changes."""
+    if len(found.loads) < 2:
+        return "Break-even: say several loads (--concurrency 1,8,64) to see where another type becomes the cheapest."
+    changes = found.break_evens()
+    if not changes:
+        kinds = {rows[0].gpu for rows in found.loads if rows[0].row.meets}
+        only = _short(kinds.pop()) if len(kinds) == 1 else "no type"
+        return f"Break-even: none; {only} is the cheapest at all these loads."
+    closed = found.loads[0][0].load.concurrency is not None
+    told = [
+        f"from about {load:.2g} {_AT_ONCE if closed else 'answers per second'} {_short(after.gpu)} is cheaper than "
+        f"{_short(before.gpu)}"
+        for load, before, after in changes
+    ]
+    return f"Break-even: {'; '.join(told)}."
+
+
+def _table(found: GpuPlans) -> str:
+    rows = []
+    for priced in found.loads:
+        for i, one in enumerate(priced):
+            option = named(one.asked.plan.deployment, one.row.option)
+            cells = [one.load.text if not i else "", f"{one.gpus} x {_short(one.gpu)}", option]
+            cells += [f"{one.row.tokens_per_s:.0f}", f"{one.per_million:.3g} [{one.low:.3g}, {one.high:.3g}]"]
+            rows.append([*cells, f"{one.per_answer:.2g}" if one.row.meets else "misses bounds"])
+    headings = ["load", "GPUs", "best", "tokens/s", f"{unit(found)}/M tokens", f"{unit(found)}/answer"]
+    return table(headings, rows, width=SCREEN)
+
+
+def _below(found: GpuPlans) -> Iterator[str]:
+    yield from (f"Not planned for {_short(name)}: {why}." for name, why in found.refused.items())
+    told = dict.fromkeys(one.text for plan in found.plans for one in assumed_by_plan(plan.plan))
+    yield from (f"Assumed: {text}." for text in told)
+    yield (
+        f"{unit(found)}/M tokens: price of all GPUs of the plan per hour / million tokens of answers written in it, [95 "
+        "% interval]; GPUs: the fewest that hold the models, more where these miss the bounds or have too little cache, "
+        "unless --gpus says how many. Each plan in full, with its commands: -v."
+    )
+
+
+def gpus_as_text(found: GpuPlans) -> str:
+    """Return the first screen, and below it each plan in full."""
+    plans = (plan_as_text(one.plan, one.settings) for one in found.plans)
+    return "\n\n".join([gpus_first_screen(found), *plans])
+
+
+def gpus_as_json(found: GpuPlans) -> dict[str, Any]:
+    """Return the plans as plain data."""
+    return {
+        "schema": "specplan.gpu-plans",
+        "schema_version": 1,
+        "unit": "dollars" if found.priced else "GPU hours",
+        "loads": [{"load": rows[0].load.text, "gpus": [_row(one) for one in rows]} for rows in found.loads],
+        "break_evens": [
+            {"load": load, "below": before.gpu, "above": after.gpu} for load, before, after in found.break_evens()
+        ],
+        "refused": dict(found.refused),
+        "plans": [plan_as_json(one.plan, one.settings) for one in found.plans],
+    }
+
+
+def _row(one: Priced) -> dict[str, Any]:
+    return {
+        "gpu": one.gpu,
+        "gpus": one.gpus,
+        "best": named(one.asked.plan.deployment, one.row.option),
+        "arrangement": one.row.option.arrangement.text,
+        "tokens_per_s": one.row.tokens_per_s,
+        "per_million_tokens": {"value": one.per_million, "low": one.low, "high": one.high},
+        "per_answer": one.per_answer,
+        "meets": one.row.meets,
+    }
