@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -13,7 +12,8 @@ from specplan.output import SCREEN
 __all__ = ["broken", "json_lines"]
 
 _INDENT: Final = "    "
-_AFTER_COMMA: Final = re.compile(r"(?<=,) ")
+_TOKENS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|, |[^",]+|,')
+"""Strings of JSON, commas between values, and what is between these."""
 
 
 def broken(command: str, indent: str = "  ") -> str:
@@ -57,22 +57,25 @@ def _of_json(option: str, value: str) -> list[str]:
 
 
 def json_lines(text: str, width: int) -> list[str]:
-    """Return JSON in lines of a width, broken after commas; in one where that would change it or a line is too long.
+    """Return JSON in lines of a width where commas between values allow it; strings are not broken.
 
     >>> json_lines('{"method": "mtp", "num_speculative_tokens": 3}', 30)
     ['{"method": "mtp",', '"num_speculative_tokens": 3}']
     """
     lines = [""]
-    for part in _AFTER_COMMA.split(text):
+    for part in _parts(text):
         joined = f"{lines[-1]} {part}".strip()
         lines[-1:] = [joined] if len(joined) <= width or not lines[-1] else [lines[-1], part]
-    return lines if json.loads(" ".join(lines)) == json.loads(text) and _whole(lines) else [text]
+    return lines
 
 
-def _whole(lines: list[str]) -> bool:
-    """Whether no line ends inside a string, where a line break would be a character of it."""
-    try:
-        json.loads("\n".join(lines))
-    except ValueError:
-        return False
-    return True
+def _parts(text: str) -> Iterator[str]:
+    """The text between commas that are in no string, each with its comma."""
+    part = ""
+    for token in _TOKENS.findall(text):
+        if token == ", ":
+            yield f"{part},"
+            part = ""
+        else:
+            part += token
+    yield part
