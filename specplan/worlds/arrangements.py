@@ -1,20 +1,23 @@
-"""Where models run: how many GPUs share the target, how often the whole is copied, and where draft and judge go."""
+"""Where models run: how GPUs share the target, how often the whole is copied, and where draft and judge go."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from theory.errors import ParameterError
-from theory.hardware.shapes import Experts
+from theory.hardware.shapes import Attention, Experts
 from theory.hardware.sharding import check_split
 from theory.hardware.work import Parallel
 
 if TYPE_CHECKING:
     from specplan.worlds.request import Deployment, ServedModel
 
-__all__ = ["MOST_TP", "Arrangement", "Drafting", "arrangements", "parallel_of", "splits"]
+__all__ = ["MOST_TP", "Arrangement", "Drafting", "Split", "arrangements", "parallel_of", "splits"]
+
+Split: TypeAlias = int | Parallel
+"""How GPUs share a model: each layer over so many of them, or as `Parallel` says."""
 
 Drafting = Literal["none", "shared", "own"]
 """Nobody drafts steps; draft and judge run on the target's GPUs; they have GPUs of their own."""
@@ -37,6 +40,14 @@ class Arrangement:
     drafting: Drafting = "none"
     own_gpus: int = 0
     """GPUs of draft and judge in each copy."""
+    dp: int = 1
+    """Copies of the target's attention on its GPUs (data parallelism), each with its own answers; more than one deal
+    whole experts out to all of them."""
+
+    @property
+    def split(self) -> Split:
+        """How the target's GPUs share it."""
+        return self.tp if self.dp == 1 else Parallel(tp=self.tp // self.dp, dp=self.dp, ep=self.tp)
 
     @property
     def gpus(self) -> int:
@@ -46,7 +57,7 @@ class Arrangement:
     @property
     def text(self) -> str:
         """The arrangement in a few words."""
-        one = f"TP {self.tp}"
+        one = f"TP {self.tp}" if self.dp == 1 else f"DP {self.dp} EP {self.tp}"
         if self.own_gpus:
             one += f" + {self.own_gpus}"
         if self.replicas == 1:
@@ -69,6 +80,30 @@ def arrangements(deployment: Deployment, drafting: Drafting, *, tp: int | None =
             replicas = deployment.gpus // (width + gpus)
             if replicas:
                 yield Arrangement(tp=width, replicas=replicas, drafting=drafting, own_gpus=gpus)
+    if drafting == "none" and not tp:
+        for width in _powers(deployment.gpus):
+            if _wants_copies(deployment.target, width):
+                yield Arrangement(tp=width, dp=width, replicas=deployment.gpus // width)
+
+
+def _powers(gpus: int) -> list[int]:
+    """Powers of two up to so many GPUs of one machine."""
+    return [2**i for i in range(MOST_TP.bit_length()) if 2**i <= min(gpus, MOST_TP)]
+
+
+def _wants_copies(model: ServedModel, gpus: int) -> bool:
+    """Whether a mixture gains by copies of its attention: where a split repeats what is cached, or is not allowed.
+
+    Latent attention caches one vector for all heads, which every GPU of a split keeps; so it is with heads of keys and
+    values where there are fewer than GPUs.
+    """
+    shape = model.facts.shape
+    if gpus == 1 or not shape.has_experts:
+        return False
+    if any(isinstance(g.feed_forward, Experts) and g.feed_forward.count % gpus for g in shape.layers):
+        return False
+    repeated = any(not isinstance(g.attention, Attention) or g.attention.kv_heads < gpus for g in shape.layers)
+    return repeated or not _allowed(model, gpus)
 
 
 def splits(model: ServedModel, gpus: int) -> list[int]:
@@ -77,11 +112,10 @@ def splits(model: ServedModel, gpus: int) -> list[int]:
     They divide its heads, its heads of keys and values (or are a multiple of them) and its feed-forward widths, into
     whole blocks where the weights are scaled by blocks; experts of which they do not are dealt out whole.
     """
-    widths = [2**i for i in range(MOST_TP.bit_length()) if 2**i <= min(gpus, MOST_TP)]
-    return [tp for tp in widths if _allowed(model, tp)]
+    return [tp for tp in _powers(gpus) if _allowed(model, tp)]
 
 
-def parallel_of(model: ServedModel, tp: int) -> Parallel:
+def parallel_of(model: ServedModel, split: Split) -> Parallel:
     """Return how so many GPUs share a model: each layer, or whole experts where their parts would break blocks.
 
     >>> from specplan.worlds.model_files import shape_of
@@ -91,11 +125,13 @@ def parallel_of(model: ServedModel, tp: int) -> Parallel:
     >>> parallel_of(model, 4), parallel_of(model, 8)
     (Parallel(tp=4, dp=1, ep=1), Parallel(tp=8, dp=1, ep=8))
     """
+    if isinstance(split, Parallel):
+        return split
     experts = [group.feed_forward for group in model.facts.shape.layers if isinstance(group.feed_forward, Experts)]
     broken = model.precision.expert_format.name == "fp8-block" and any(
-        one.intermediate % (_BLOCK * tp) for one in experts
+        one.intermediate % (_BLOCK * split) for one in experts
     )
-    return Parallel(tp=tp, ep=tp if broken else 1)
+    return Parallel(tp=split, ep=split if broken else 1)
 
 
 def _allowed(model: ServedModel, tp: int) -> bool:

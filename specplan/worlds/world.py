@@ -27,7 +27,7 @@ from sim.operations import DRAFT, JUDGE, TARGET
 from sim.serving.engine import ServingEngine
 from sim.serving.limits import ServingLimits
 from sim.trial import Trial
-from specplan.worlds.arrangements import parallel_of
+from specplan.worlds.arrangements import Split, parallel_of
 from specplan.worlds.beliefs import STEP_ACCEPTANCE, STEP_LENGTHS, TOKEN_ACCEPTANCE, Beliefs
 from specplan.worlds.costs import Contexts, ModelCost, RoundCost
 from specplan.worlds.measured_operators import with_operators
@@ -50,13 +50,13 @@ _JUDGE_TOKENS: Final = 100
 """Tokens of the instructions that a judge reads with two steps: those of LR's prompt."""
 
 
-def passes_of(deployment: Deployment, model: ServedModel, tp: int) -> tuple[PassModel, str | None]:
-    """Return the passes of a model on ``tp`` GPUs, and what to say about whose operators they are made of, or None."""
+def passes_of(deployment: Deployment, model: ServedModel, split: Split) -> tuple[PassModel, str | None]:
+    """Return the passes of a model on the GPUs that share it, and what to say of their operators where it matters."""
     passes = PassModel(
         gpu=deployment.gpu,
         shape=model.facts.shape,
         precision=model.precision,
-        parallel=parallel_of(model, tp),
+        parallel=parallel_of(model, split),
         engine=deployment.engine,
     )
     return with_operators(passes, deployment.operators)
@@ -105,23 +105,24 @@ class World:
         source = DrawnPasses(pmf=self.beliefs.pmf(configuration.token, configuration.k2, z), seed=_SEED)
         return trial.with_answers(lambda index: SpeculatedAnswer(trial.answer(index), {TARGET: source}, index))
 
-    def round_cost(self, configuration: Configuration, tp: int) -> ServingCost:
+    def round_cost(self, configuration: Configuration, split: Split) -> ServingCost:
         """What an iteration of the target costs, drafting of tokens included."""
-        target = self.cost(self.deployment.target, tp, rows=configuration.k2)
+        target = self.cost(self.deployment.target, split, rows=configuration.k2)
         if configuration.token is None:
             return target
-        key = "rounds", configuration.token, tp, configuration.k2
+        key = "rounds", configuration.token, split, configuration.k2
         if key not in self._rounds:
-            self._rounds[key] = RoundCost(target, self._round(configuration.token, target.model, tp))
+            self._rounds[key] = RoundCost(target, self._round(configuration.token, target.model))
         return self._rounds[key]
 
-    def _round(self, token: str, target: PassModel, tp: int) -> Round:
+    def _round(self, token: str, target: PassModel) -> Round:
         """What drafting takes: by a head or a model on the target's GPUs, or from the text."""
         drafter = {"draft-model": self.deployment.draft, "eagle": self.deployment.head}.get(token)
         if drafter is None:
             return Round(target=target, method="prompt-lookup")
         if token == "eagle":
             return head_round(target, drafter.facts.shape)
+        tp = target.parallel.tp
         divides = drafter.facts.shape.layers[0].attention.heads % tp == 0
         draft = replace(
             target,
@@ -139,12 +140,12 @@ class World:
         z = self._moved.get(TOKEN_ACCEPTANCE, 0.0)
         return self.beliefs.tokens_per_pass(configuration.token, configuration.k2, z)
 
-    def cost(self, model: ServedModel, tp: int, *, rows: int = 1) -> ModelCost:
+    def cost(self, model: ServedModel, split: Split, *, rows: int = 1) -> ModelCost:
         """What iterations of a model cost."""
-        key = model.name, tp, rows
+        key = model.name, split, rows
         if key not in self._costs:
             deployment = self.deployment
-            passes, _ = passes_of(deployment, model, tp)
+            passes, _ = passes_of(deployment, model, split)
             contexts = Contexts(first=float(deployment.prompt_tokens), last=float(deployment.context))
             self._costs[key] = ModelCost(passes, contexts, rows=float(rows))
         return self._costs[key]
@@ -153,7 +154,7 @@ class World:
         self, configuration: Configuration, arrangement: Arrangement, limits: ServingLimits
     ) -> dict[str, Engine]:
         deployment, home = self.deployment, Device()
-        target = ServingEngine(self.round_cost(configuration, arrangement.tp), home, limits=limits)
+        target = ServingEngine(self.round_cost(configuration, arrangement.split), home, limits=limits)
         found: dict[str, Engine] = {TARGET: target}
         if not configuration.spec.drafts_steps:
             return found

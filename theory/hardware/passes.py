@@ -128,12 +128,12 @@ class PassModel:
         return self.precision.cache == "fp8" and self.gpu.sheet.fp8 is None
 
     def _shared(self, work: Work) -> Work:
-        """The work of one of the copies of attention."""
+        """The work of one of the copies of attention: at least one sequence where any decode, for copies are whole."""
         dp = self.parallel.dp
         if dp == 1:
             return work
         return Work(
-            sequences=work.sequences / dp,
+            sequences=max(work.sequences / dp, min(work.sequences, 1.0)),
             tokens=work.tokens,
             context=work.context,
             prefill_tokens=work.prefill_tokens / dp,

@@ -182,7 +182,7 @@ def _priced(asked: AskedPlan, load: Load, row: LoadRow) -> Priced:
 
     deployment = asked.plan.deployment
     per_million = (deployment.gpu_price or 0.0) * deployment.gpus / _HOUR / row.tokens_per_s * _MILLION
-    passes, _ = passes_of(deployment, deployment.target, row.option.arrangement.tp)
+    passes, _ = passes_of(deployment, deployment.target, row.option.arrangement.split)
     costs = max(half_width(quantity, passes) for quantity in (THROUGHPUT, TIME_PER_TOKEN))
     others = sum(part * part for name, part in row.errors.items() if name != "cost of passes")
     total = math.sqrt(costs * costs + others)

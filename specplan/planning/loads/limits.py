@@ -12,6 +12,7 @@ from theory.hardware.work import Work
 
 if TYPE_CHECKING:
     from sim.configuration import Configuration
+    from specplan.worlds.arrangements import Split
     from specplan.worlds.world import World
     from theory.hardware.passes import PassModel
 
@@ -27,18 +28,18 @@ sequence; ``draft``: drafting, or a draft's GPU that is busier."""
 _BF16_BYTES: Final = 2.0
 
 
-def runs_out(world: World, configuration: Configuration, tp: int, sequences: float, context: float) -> Limit:
+def runs_out(world: World, configuration: Configuration, split: Split, sequences: float, context: float) -> Limit:
     """Return what takes most of a round's time.
 
     Parameters
     ----------
     world : what passes cost.
     configuration : its k2 tokens of each sequence are verified.
-    tp : GPUs that share the target.
+    split : how GPUs share the target.
     sequences : in the batch, > 0.
     context : cached tokens of each, mean.
     """
-    model = world.cost(world.deployment.target, tp).model
+    model = world.cost(world.deployment.target, split).model
     work = Work(sequences=sequences, tokens=configuration.k2, context=context)
     parts = model.parts(work)
     found: dict[Limit, float] = {
@@ -47,7 +48,7 @@ def runs_out(world: World, configuration: Configuration, tp: int, sequences: flo
         "links": parts.sums,
         "host": parts.layers + parts.sequences + parts.ungraphed,
     }
-    cost = world.round_cost(configuration, tp)
+    cost = world.round_cost(configuration, split)
     if isinstance(cost, RoundCost):
         besides = cost.rounds.parts(sequences, configuration.k2, context)
         found["draft"] = besides.drafting

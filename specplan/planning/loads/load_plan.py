@@ -244,7 +244,7 @@ class _Planner:
     def cost_error(self, option: Option, answers: int) -> float:
         """95 % half-width of the logarithm of a gain that the cost of passes leaves, as measured on public rows."""
         arrangement = option.arrangement
-        target = self.simulator.world.cost(self.deployment.target, arrangement.tp).model
+        target = self.simulator.world.cost(self.deployment.target, arrangement.split).model
         of_tokens = half_width(GAIN, target, Work(sequences=max(answers / arrangement.replicas, 1.0)))
         if not option.configuration.spec.drafts_steps:
             return of_tokens
@@ -271,7 +271,7 @@ class _Planner:
             return "draft"
         context = self.deployment.prompt_tokens + self.deployment.answer_tokens / 2.0
         sequences = answers * max(option.configuration.k1, 1)
-        return runs_out(self.simulator.world, option.configuration, option.arrangement.tp, sequences, context)
+        return runs_out(self.simulator.world, option.configuration, option.arrangement.split, sequences, context)
 
     def meets(self, served: ServedLoad) -> bool:
         """Whether enough answers meet the bounds."""

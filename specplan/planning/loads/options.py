@@ -100,7 +100,7 @@ def considered(deployment: Deployment, names: Sequence[str]) -> Considered:
             found.unknown[name] = lacking
         elif spec.level == "token":
             fitting = _fitting(deployment, Configuration(method=name), "none", tp=deployment.tp)
-            found.tokens[name] = [one for one in fitting if name != "draft-model" or _drafts_on(deployment, one.tp)]
+            found.tokens[name] = [one for one in fitting if name != "draft-model" or _drafts_on(deployment, one)]
         elif spec.level == "step":
             found.step_methods.append(name)
     if found.step_methods:
@@ -128,9 +128,9 @@ def rank(configuration: Configuration, *, meets: bool, gain: float, seconds: flo
     return not meets, -(1.0 + _LEAST if plain else gain), not plain, seconds
 
 
-def _drafts_on(deployment: Deployment, tp: int) -> bool:
+def _drafts_on(deployment: Deployment, place: Arrangement) -> bool:
     """Whether the draft can be split as the target is: vLLM has it so."""
-    return deployment.draft is not None and tp in splits(deployment.draft, tp)
+    return deployment.draft is not None and place.dp == 1 and place.tp in splits(deployment.draft, place.tp)
 
 
 def _say_what_has_no_room(found: Considered) -> None:
@@ -161,7 +161,7 @@ def room_of(deployment: Deployment, configuration: Configuration, arrangement: A
 
 
 def _models(deployment: Deployment, configuration: Configuration, arrangement: Arrangement) -> Iterator[Served]:
-    target, tp = deployment.target, parallel_of(deployment.target, arrangement.tp)
+    target, tp = deployment.target, parallel_of(deployment.target, arrangement.split)
     yield Served(role="target", name=target.name, shape=target.facts.shape, precision=target.precision, parallel=tp)
     beside = {"draft-model": deployment.draft, "eagle": deployment.head}.get(configuration.token or "")
     if beside is not None:

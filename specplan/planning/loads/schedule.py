@@ -13,7 +13,9 @@ from typing import Final, TypeAlias
 
 from calibrate.token_acceptance.schedule import Schedule
 from sim.configuration import Configuration
+from specplan.worlds.arrangements import Split
 from specplan.worlds.world import World
+from theory.hardware.work import Parallel
 
 __all__ = ["NOISE", "SIZES", "Depths", "FixedK", "smoothed"]
 
@@ -49,56 +51,61 @@ class Depths:
         self._places = deployment.max_num_seqs or _LAST
         self.most = max(_MOST_K, deployment.k or 0)  # the largest k that is looked at
         self._context = deployment.prompt_tokens + deployment.answer_tokens / 2.0
-        self._rates: dict[tuple[str, int, int], list[float]] = {}
-        self._schedules: dict[tuple[str, int], Schedule] = {}
+        self._rates: dict[tuple[str, Split, int], list[float]] = {}
+        self._schedules: dict[tuple[str, Split], Schedule] = {}
 
-    def k(self, token: str, tp: int, sequences: int) -> int:
+    def k(self, token: str, split: Split, sequences: int) -> int:
         """Return the tokens to draft per round, >= 1, with so many sequences in the batch of one target."""
-        return self._speculating(token, tp).at(min(max(sequences, 1), self._places))
+        return self._speculating(token, split).at(min(max(sequences, 1), self._places))
 
-    def schedule(self, token: str, tp: int, off_from: int | None) -> Schedule:
-        """Return k by batch size, 0 from ``off_from`` on; None: speculation pays at all sizes that were looked at."""
-        found = {entry.first: entry.k for entry in self._speculating(token, tp).ranges}
+    def schedule(self, token: str, split: Split, off_from: int | None) -> Schedule:
+        """Return k by batch size, 0 from ``off_from`` on; None: speculation pays at all sizes that were looked at.
+
+        Copies of attention have a batch each, and batch sizes are those of one copy.
+        """
+        found = {entry.first: entry.k for entry in self._speculating(token, split).ranges}
         if off_from is not None:
             found = {first: k for first, k in found.items() if first < off_from} | {max(off_from, 1): 0}
-        return Schedule.of(found, max(_LAST, off_from or 0))
+        copies = split.dp if isinstance(split, Parallel) else 1
+        each = {-(-first // copies): k for first, k in sorted(found.items(), reverse=True)}
+        return Schedule.of(each, max(_LAST, off_from or 0))
 
-    def fixed(self, token: str, tp: int, most: int) -> FixedK:
+    def fixed(self, token: str, split: Split, most: int) -> FixedK:
         """Return the one k for all batch sizes up to ``most``, and what it loses."""
-        lost = [self.losses(token, tp, size) for size in SIZES if size <= max(most, 1)]
+        lost = [self.losses(token, split, size) for size in SIZES if size <= max(most, 1)]
         worst = {k: max(losses[k - 1] for losses in lost) for k in range(1, self.most + 1)}
         best = self._given or min(worst, key=lambda k: (round(worst[k], 3), k))
         return FixedK(best, worst[best])
 
-    def losses(self, token: str, tp: int, sequences: int) -> list[float]:
+    def losses(self, token: str, split: Split, sequences: int) -> list[float]:
         """Return by k, from 1 on, the share of the best k's tokens per second that it loses with so many sequences."""
-        rates = self._rates_at(token, tp, min(sequences, self._places))
+        rates = self._rates_at(token, split, min(sequences, self._places))
         return [1.0 - rate / max(rates) for rate in rates]
 
-    def _speculating(self, token: str, tp: int) -> Schedule:
-        key = token, tp
+    def _speculating(self, token: str, split: Split) -> Schedule:
+        key = token, split
         if key not in self._schedules:
             if self._given is None:
-                chosen = smoothed(self._table(token, tp), NOISE)
+                chosen = smoothed(self._table(token, split), NOISE)
                 best = {size: place + 1 for size, place in zip(SIZES, chosen, strict=True)}
             else:
                 best = {1: self._given}
             self._schedules[key] = Schedule.of(best, _LAST)
         return self._schedules[key]
 
-    def _table(self, token: str, tp: int) -> list[list[float]]:
+    def _table(self, token: str, split: Split) -> list[list[float]]:
         """Tokens per second by batch size, then by k from 1 on."""
-        return [self._rates_at(token, tp, size) for size in SIZES]
+        return [self._rates_at(token, split, size) for size in SIZES]
 
-    def _rates_at(self, token: str, tp: int, size: int) -> list[float]:
-        key = token, tp, size
+    def _rates_at(self, token: str, split: Split, size: int) -> list[float]:
+        key = token, split, size
         if key not in self._rates:
             rounds = [Configuration(method=token, k2=k + 1) for k in range(1, self.most + 1)]
-            self._rates[key] = [self._rate(one, tp, size) for one in rounds]
+            self._rates[key] = [self._rate(one, split, size) for one in rounds]
         return self._rates[key]
 
-    def _rate(self, configuration: Configuration, tp: int, size: int) -> float:
-        seconds = self._world.round_cost(configuration, tp).iteration(size, size * self._context)
+    def _rate(self, configuration: Configuration, split: Split, size: int) -> float:
+        seconds = self._world.round_cost(configuration, split).iteration(size, size * self._context)
         return size * self._world.tokens_per_pass(configuration) / seconds
 
 

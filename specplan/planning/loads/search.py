@@ -14,7 +14,7 @@ from typing import Final
 from calibrate.replay.trials import PLAIN
 from sim.configuration import Configuration
 from specplan.planning.loads.options import DEPTHS, Considered, Option
-from specplan.worlds.arrangements import Arrangement
+from specplan.worlds.arrangements import Arrangement, Split
 
 __all__ = ["Best", "Depth", "Speed", "best_of_each_kind", "worth_simulating"]
 
@@ -23,8 +23,8 @@ _NOTHING: Final[Mapping[str, tuple[Option, float]]] = MappingProxyType({})
 Speed = Callable[[Option, int], float]
 """Tokens per second of a whole deployment with so many answers in flight, by a short simulation."""
 
-Depth = Callable[[str, int, int], int]
-"""Tokens to draft per round, by method, GPUs that share the target, and sequences in the batch of a copy."""
+Depth = Callable[[str, Split, int], int]
+"""Tokens to draft per round, by method, how GPUs share the target, and sequences in the batch of a copy."""
 
 _FIRST_DEPTH: Final = 4
 """At which arrangements are compared."""
@@ -66,7 +66,7 @@ def best_of_each_kind(found: Considered, speed: Speed, depth: Depth, answers: in
 
     def at_depth(name: str, arrangement: Arrangement) -> Option:
         fullest = -(-answers // arrangement.replicas)
-        return Option(Configuration(method=name, k2=depth(name, arrangement.tp, fullest) + 1), arrangement)
+        return Option(Configuration(method=name, k2=depth(name, arrangement.split, fullest) + 1), arrangement)
 
     search = _Search(found, fastest, at_depth, before)
     return {option.kind: (option, rate) for option, rate in search.kinds()}

@@ -108,7 +108,7 @@ class Simulator:
     def run(self, option: Option, answers: int, first: int, moved: Mapping[str, float] = _NO_MOVES) -> LoadRun:
         """Return the replications of one copy with so many answers in flight."""
         arrangement = option.arrangement
-        place = arrangement.tp, arrangement.own_gpus, arrangement.drafting
+        place = arrangement.split, arrangement.own_gpus, arrangement.drafting
         key = option.configuration, place, answers, first, tuple(sorted(moved.items()))
         if key not in self._runs:
             trial = self._trial(option, answers, moved)

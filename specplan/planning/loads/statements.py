@@ -87,7 +87,7 @@ def schedule_of(plan: LoadPlan, option: Option) -> Schedule | None:
         return None
     off = Pays.of(gains_by_load(plan)).off_from
     per_copy = None if off is None else -(-off // option.arrangement.replicas)
-    return plan.depths.schedule(token, option.arrangement.tp, per_copy)
+    return plan.depths.schedule(token, option.arrangement.split, per_copy)
 
 
 def fixed_k(plan: LoadPlan) -> FixedK | None:
@@ -102,7 +102,7 @@ def fixed_k(plan: LoadPlan) -> FixedK | None:
     token = option.configuration.token
     assert token is not None
     alike = [n for n, one in found if one.configuration.token == token]
-    return plan.depths.fixed(token, option.arrangement.tp, -(-max(alike) // option.arrangement.replicas))
+    return plan.depths.fixed(token, option.arrangement.split, -(-max(alike) // option.arrangement.replicas))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +124,7 @@ def k_table(plan: LoadPlan) -> KTable | None:
     token, arrangement = option.configuration.token, option.arrangement
     assert token is not None
     answers = tuple(sorted({*plan.curve.answers, *(load.concurrency for load, _ in plan.loads if load.concurrency)}))
-    by_load = [plan.depths.losses(token, arrangement.tp, -(-n // arrangement.replicas)) for n in answers]
+    by_load = [plan.depths.losses(token, arrangement.split, -(-n // arrangement.replicas)) for n in answers]
     return KTable(option=option, answers=answers, losses=tuple(zip(*by_load, strict=True)))
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from calibrate.engines.token_vocabulary import OF_CATALOGUE
 from calibrate.token_acceptance.schedule import Schedule
 from calibrate.token_acceptance.speculative_config import speculative_config
-from specplan.worlds.arrangements import parallel_of
+from specplan.worlds.arrangements import Split, parallel_of
 from specplan.worlds.drafters.naming import head_kind
 from specplan.worlds.memory import ENGINE_SHARE
 from specplan.worlds.running.flags import first_with, has
@@ -185,6 +185,7 @@ class _Server:
     model: ServedModel
     devices: range
     share: float | None = None
+    split: Split = 1
 
 
 def _servers(deployment: Deployment, arrangement: Arrangement, *, steps: bool) -> Iterator[_Server]:
@@ -196,9 +197,8 @@ def _servers(deployment: Deployment, arrangement: Arrangement, *, steps: bool) -
     said = None if most == ENGINE_SHARE else most
     for _ in range(arrangement.replicas):
         beside = helpers and not own
-        yield _Server(
-            deployment.target, range(gpu, gpu + arrangement.tp), round(most - sum(alone), 2) if beside else said
-        )
+        share = round(most - sum(alone), 2) if beside else said
+        yield _Server(deployment.target, range(gpu, gpu + arrangement.tp), share, arrangement.split)
         for i, model in enumerate(helpers):
             place = gpu if not own else gpu + arrangement.tp + min(i, own - 1)
             crowded = beside or len(helpers) > own
@@ -224,11 +224,15 @@ def _vllm(
 ) -> str:
     model, devices = server.model, server.devices
     words = ["vllm", "serve", _served_name(model), "--port", str(port)]
-    if len(devices) > 1:
-        words += ["--tensor-parallel-size", str(len(devices))]
-    if parallel_of(model, len(devices)).ep > 1:
+    parallel = parallel_of(model, server.split)
+    if parallel.tp > 1:
+        words += ["--tensor-parallel-size", str(parallel.tp)]
+    if parallel.dp > 1:
+        words += ["--data-parallel-size", str(parallel.dp)]
+    if parallel.ep > 1:
         words += ["--enable-expert-parallel"]
-    words += ["--max-model-len", str(deployment.context), "--max-num-seqs", str(sequences)]
+    places = -(-sequences // parallel.dp)  # each copy of attention has its own
+    words += ["--max-model-len", str(deployment.context), "--max-num-seqs", str(places)]
     if _quantises(model):
         words += ["--quantization", "fp8"]
     if model.precision.cache != "bf16":
@@ -249,6 +253,8 @@ def _sglang(deployment: Deployment, schedule: Schedule | None, arrangement: Arra
     steps = max(schedule.most, 1)
     words = ["python", "-m", "sglang.launch_server", "--model-path", _served_name(deployment.target)]
     words += ["--tp", str(arrangement.tp), "--context-length", str(deployment.context)]
+    if arrangement.dp > 1:
+        words += ["--dp", str(arrangement.dp), "--enable-dp-attention", "--ep", str(arrangement.tp)]
     words += ["--speculative-algorithm", "EAGLE3", "--speculative-draft-model-path", _served_name(deployment.head)]
     words += ["--speculative-num-steps", str(steps), "--speculative-eagle-topk", "1"]
     words += ["--speculative-num-draft-tokens", str(steps + 1)]

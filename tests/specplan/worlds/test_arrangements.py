@@ -7,7 +7,10 @@ from deployments import arrangement_of, deployment, model
 from hypothesis import given
 from hypothesis import strategies as st
 
+from calibrate.replay.trials import PLAIN
+from specplan.planning.loads.options import room_of
 from specplan.worlds.arrangements import Drafting, arrangements, parallel_of, splits
+from theory.hardware.gpus import gpu_named
 
 TARGETS = ("Qwen/Qwen3-8B", "Qwen/Qwen3-30B-A3B", "openai/gpt-oss-120b", "deepseek-ai/DeepSeek-R1")
 DRAFTINGS: tuple[Drafting, ...] = ("none", "shared", "own")
@@ -22,9 +25,9 @@ def test_no_arrangement_uses_more_gpus_than_there_are_nor_leaves_room_for_a_copy
     found = list(arrangements(wanted, drafting))
     for one in found:
         assert one.gpus <= gpus < one.gpus + one.tp + one.own_gpus
-        assert one.tp in splits(wanted.target, gpus)
+        assert one.dp > 1 or one.tp in splits(wanted.target, gpus)
         assert one.drafting == drafting
-        assert parallel_of(wanted.target, one.tp).tp == one.tp
+        assert parallel_of(wanted.target, one.split).gpus == one.tp
     assert len(set(found)) == len(found)
     own = {one.own_gpus for one in found}
     assert own <= ({0} if drafting != "own" else {1, 2} if judged else {1})
@@ -75,6 +78,33 @@ def test_dense_layers_in_blocks_are_split_into_whole_blocks() -> None:
 
 def test_heads_of_keys_and_values_are_dealt_out_or_copied_whole() -> None:
     assert splits(model("Qwen/Qwen2.5-Coder-0.5B"), 8) == [1, 2], "14 heads, 2 of keys and values"
+
+
+@pytest.mark.parametrize(
+    ("name", "copies"),
+    [
+        ("deepseek-ai/DeepSeek-R1", ["DP 8 EP 8"]),  # latent attention: each GPU of a split keeps all that is cached
+        ("Qwen/Qwen3-235B-A22B-FP8", ["DP 8 EP 8"]),  # 4 heads of keys and values
+        ("openai/gpt-oss-120b", []),  # 8 of them
+        ("Qwen/Qwen3-32B", []),  # no experts
+    ],
+)
+def test_mixtures_have_copies_of_their_attention_where_a_split_repeats_what_is_cached(
+    name: str, copies: list[str]
+) -> None:
+    wanted = deployment(target=name, gpus=8)
+    found = [one for one in arrangements(wanted, "none") if one.tp == 8]
+    assert [one.text for one in found if one.dp > 1] == copies
+    assert not any(one.dp > 1 for one in arrangements(wanted, "none", tp=8)), "a given --tp is tensor parallelism"
+
+
+def test_copies_of_the_attention_hold_more_answers_in_latent_caches() -> None:
+    """Per GPU a split keeps each answer's latent vectors, copies keep those of an eighth of the answers."""
+    wanted = deployment(target="deepseek-ai/DeepSeek-R1", gpu=gpu_named("H200"), gpus=8, context=8192)
+    split, copied = (room_of(wanted, PLAIN, one) for one in arrangements(wanted, "none") if one.tp == 8)
+    assert copied.rooms[0].cache_bytes(8192) == pytest.approx(split.rooms[0].cache_bytes(8192) / 8)
+    assert copied.rooms[0].weight_bytes > split.rooms[0].weight_bytes
+    assert copied.answers(8192) > 4 * split.answers(8192)
 
 
 def test_one_tp_gives_one_arrangement_for_each_number_of_own_gpus() -> None:

@@ -104,9 +104,9 @@ def _below(found: GpuPlans) -> Iterator[str]:
     told = dict.fromkeys(one.text for plan in found.plans for one in assumed_by_plan(plan.plan))
     yield from (f"Assumed: {text}." for text in told)
     yield (
-        f"{unit(found)}/M tokens: price of all GPUs per hour / million tokens of answers written in it, [95 % interval]; "
-        "GPUs: the fewest that hold the models, more where these miss the bounds or have too little cache, unless --gpus "
-        "says how many. Each plan in full, with its commands: -v."
+        f"{unit(found)}/M tokens: price of all GPUs per hour / million tokens of answers written in it, [95 % "
+        "interval]; GPUs: the fewest that hold the models, more where these miss the bounds or have too little cache, "
+        "unless --gpus says how many. Each plan in full, with its commands: -v."
     )
 
 

@@ -73,7 +73,8 @@ def row_as_json(deployment: Deployment, row: LoadRow) -> dict[str, Any]:
         "k": row.option.configuration.k2 - 1,
         "assumed": [one.plain() for one in assumed(deployment, row.option.configuration)],
         "arrangement": {
-            "tp": row.option.arrangement.tp,
+            "tp": row.option.arrangement.tp // row.option.arrangement.dp,
+            "dp": row.option.arrangement.dp,
             "replicas": row.option.arrangement.replicas,
             "draft_gpus": row.option.arrangement.own_gpus,
             "drafting": row.option.arrangement.drafting,

@@ -13,10 +13,12 @@ from deployments import deployment, head_of, model, own_layers
 
 from calibrate.token_acceptance.schedule import BatchRange, Schedule
 from sim.configuration import Configuration
+from specplan.planning.loads.schedule import Depths
 from specplan.worlds.arrangements import Arrangement, Drafting
 from specplan.worlds.known_models import known_config
 from specplan.worlds.request import Deployment
 from specplan.worlds.running.settings import Settings, settings_of, sglang_adaptive
+from specplan.worlds.world import World
 from theory.hardware.formats import Precision
 
 SCHEDULE = Schedule((BatchRange(1, 15, 3), BatchRange(16, 63, 1), BatchRange(64, 1024, 0)))
@@ -149,3 +151,22 @@ def test_a_model_from_a_folder_is_served_from_it(tmp_path: Path) -> None:
     wanted = deployment(target=model(str(tmp_path)))
     (command,) = made(wanted, Configuration(method="autoregressive"), Arrangement(tp=1, replicas=1)).commands
     assert shlex.split(command)[3] == str(tmp_path)
+
+
+def test_copies_of_the_attention_are_data_parallel_and_have_places_of_their_own() -> None:
+    wanted = deployment(target="deepseek-ai/DeepSeek-R1", head=own_layers("deepseek-ai/DeepSeek-R1"), gpus=8)
+    found = made(wanted, Configuration.parse("eagle k2=4"), Arrangement(tp=8, dp=8, replicas=1))
+    gpus, values = options(found.commands[0])
+    assert gpus == list(range(8))
+    assert values["--data-parallel-size"] == "8"
+    assert "--enable-expert-parallel" in values
+    assert "--tensor-parallel-size" not in values
+    assert values["--max-num-seqs"] == "2", "16 answers in flight over 8 copies"
+
+
+def test_batch_sizes_of_a_schedule_are_those_of_one_copy_of_the_attention() -> None:
+    wanted = deployment(target="deepseek-ai/DeepSeek-R1", head=own_layers("deepseek-ai/DeepSeek-R1"), gpus=8)
+    depths, split = Depths(World(wanted)), Arrangement(tp=8, dp=8, replicas=1).split
+    found = depths.schedule("eagle", split, 64)
+    assert found.at(8) == 0
+    assert all(found.at(n) == depths.k("eagle", split, 8 * n) for n in range(1, 8))
