@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -23,7 +24,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def reproduce() -> None:
     """Predict public measurements and tables of papers, and print what was measured beside it.
 
-    A paper's tables come with specplan: lr, confspec, specs, lookahead-decoding, or all of them.
+    A paper's tables come with specplan: lr (or lookahead-reasoning), confspec, specs, lookahead-decoding, or all.
 
     For hardware, speculation and operators FOLDER holds the tables as CSV files (docs/scoreboard.md names their
     sources), which are known by their columns; it may also be one such file. Nothing is fitted to them: the constants
@@ -83,6 +84,11 @@ def _paper_options(function: F) -> F:
 def lr(**asked: Any) -> None:
     """Lookahead Reasoning, Tables 1 and 3: speedups predicted with nothing fitted, and with their data set left out."""
     _paper("lr", **asked)
+
+
+_by_its_title = copy(lr)
+_by_its_title.hidden = True
+reproduce.add_command(_by_its_title, "lookahead-reasoning")
 
 
 @reproduce.command()

@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from typing import Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
 
 import pytest
+from command_grid import GPUS, TARGETS
+from command_grid import commands as grid
 from deployments import deployment, head_of, own_layers
 from planted_metrics import Planted, exposition
 
@@ -17,6 +21,7 @@ from specplan.live.explaining.explanation import explained, point_of
 from specplan.live.explaining.reading import read_metrics
 from specplan.live.explaining.window import since_start
 from specplan.worlds.arrangements import Arrangement
+from specplan.worlds.known_models import known_config
 from specplan.worlds.running.settings import settings_of
 
 pytest.importorskip("vllm")
@@ -77,21 +82,83 @@ def test_every_command_is_one_that_vllm_takes(
     commands = [command for command in found.commands if "sglang" not in command]
     assert commands
     for command in commands:
-        visible, *words = shlex.split(command)
-        assert visible.startswith("CUDA_VISIBLE_DEVICES=")
-        assert words[0] == "vllm"
-        read = parser.parse_args(words[1:])
-        options = [word.removeprefix("--").replace("-", "_") for word in words if word.startswith("--")]
-        for option in options:
-            given = words[words.index(f"--{option.replace('_', '-')}") + 1 :][:1]
-            value = getattr(read, option)
-            if isinstance(value, bool):
-                assert value is True
-            elif isinstance(value, dict):
-                assert value == json.loads(given[0])
-            else:
-                assert str(value) == given[0] or float(value) == float(given[0])
-        assert read.model_tag == words[2]
+        read_as_printed(parser, command)
+
+
+def read_as_printed(parser: Any, command: str) -> Any:
+    """Arguments of a command as vLLM reads them, each with the value that was printed."""
+    visible, *words = shlex.split(command)
+    assert visible.startswith("CUDA_VISIBLE_DEVICES=")
+    assert words[0] == "vllm"
+    read = parser.parse_args(words[1:])
+    options = [word.removeprefix("--").replace("-", "_") for word in words if word.startswith("--")]
+    for option in options:
+        given = words[words.index(f"--{option.replace('_', '-')}") + 1 :][:1]
+        value = getattr(read, option)
+        if isinstance(value, bool):
+            assert value is True
+        elif isinstance(value, dict):
+            assert value == json.loads(given[0])
+        else:
+            assert str(value) == given[0] or float(value) == float(given[0])
+    assert read.model_tag == words[2]
+    return read
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_commands_for_well_known_models_are_taken_by_vllms_parser_and_configurations(parser: Any, target: str) -> None:
+    from vllm.config import CacheConfig, ParallelConfig, SpeculativeConfig
+    from vllm.config.speculative import SpeculativeMethod
+
+    methods = set(_literals(SpeculativeMethod))
+    for command in {command for gpu in GPUS for _, _, command in grid(target, gpu)}:
+        read = read_as_printed(parser, command)
+        made = ParallelConfig(
+            tensor_parallel_size=read.tensor_parallel_size,
+            data_parallel_size=read.data_parallel_size,
+            enable_expert_parallel=read.enable_expert_parallel,
+        )
+        assert made.world_size_across_dp == command.partition(" ")[0].count(",") + 1
+        CacheConfig(gpu_memory_utilization=read.gpu_memory_utilization, cache_dtype=read.kv_cache_dtype)
+        config = read.speculative_config or {}
+        assert config.keys() <= set(SpeculativeConfig.__dataclass_fields__)
+        assert not config or config["method"] in methods
+
+
+def _literals(kind: Any) -> Iterator[str]:
+    """All values of nested literals."""
+    for one in get_args(kind):
+        yield from [one] if isinstance(one, str) else _literals(one)
+
+
+@pytest.mark.parametrize("method", ["autoregressive", "prompt-lookup k2=4", "draft-model k2=4"])
+@pytest.mark.parametrize("target", ["Qwen/Qwen3-8B", "Qwen/Qwen3-32B"])
+def test_whole_engines_are_configured_by_the_commands(parser: Any, tmp_path: Path, target: str, method: str) -> None:
+    """From folders that hold the models' configurations: nothing is downloaded, and no weights are read."""
+    from vllm.engine.arg_utils import AsyncEngineArgs
+
+    configuration = Configuration.parse(method)
+    command = next(one for _, found, one in grid(target, "H200") if found.method == configuration.method)
+    read = read_as_printed(parser, command)
+    read.model = str(_folder(tmp_path, target))
+    if "model" in (read.speculative_config or {}):
+        read.speculative_config["model"] = str(_folder(tmp_path, read.speculative_config["model"]))
+    arguments = AsyncEngineArgs.from_cli_args(read)
+    arguments.skip_tokenizer_init = True
+    made = arguments.create_engine_config()
+    assert made.scheduler_config.max_num_seqs == 64
+    assert made.model_config.max_model_len == 8192
+    speculative = made.speculative_config
+    assert (speculative is None) == (not configuration.speculates)
+    assert speculative is None or speculative.num_speculative_tokens == 3
+
+
+def _folder(parent: Path, name: str) -> Path:
+    folder = parent / name.replace("/", "--")
+    folder.mkdir(exist_ok=True)
+    config = {**known_config(name)[1], "architectures": ["Qwen3ForCausalLM"], "torch_dtype": "bfloat16"}
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    return folder
 
 
 PLANTED = (

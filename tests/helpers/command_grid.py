@@ -1,0 +1,79 @@
+"""Commands for twenty well-known models x GPU x arrangement x method, as a plan prints them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from deployments import deployment, model
+
+from calibrate.replay.trials import PLAIN
+from calibrate.token_acceptance.schedule import BatchRange, Schedule
+from sim.configuration import Configuration
+from specplan.planning.loads.options import considered
+from specplan.worlds.drafters.finding import family_draft, find_head
+from specplan.worlds.request import Deployment, ServedModel
+from specplan.worlds.running.settings import settings_of
+from theory.errors import ParameterError
+from theory.hardware.engines import engine_named
+from theory.hardware.gpus import gpu_named
+
+__all__ = ["GPUS", "TARGETS", "commands", "served"]
+
+TARGETS: Final = (
+    "meta-llama/Llama-3.1-8B-Instruct",  # dense, EAGLE-3 head
+    "meta-llama/Llama-3.3-70B-Instruct",
+    "meta-llama/Llama-3.1-405B-Instruct-FP8",
+    "Qwen/Qwen3-8B",
+    "Qwen/Qwen3-32B",
+    "Qwen/Qwen3-32B-FP8",
+    "Qwen/QwQ-32B",  # no head
+    "Qwen/Qwen2.5-72B-Instruct",
+    "mistralai/Mistral-Small-24B-Instruct-2501",
+    "google/gemma-3-27b-it",
+    "microsoft/phi-4",
+    "Qwen/Qwen3-30B-A3B",  # mixtures
+    "Qwen/Qwen3-30B-A3B-FP8",
+    "Qwen/Qwen3-235B-A22B-FP8",
+    "Qwen/Qwen3-Coder-480B-A35B-Instruct-FP8",
+    "openai/gpt-oss-20b",  # mxfp4
+    "openai/gpt-oss-120b",
+    "deepseek-ai/DeepSeek-R1",  # MTP layers, latent attention
+    "zai-org/GLM-4.5-Air",
+    "MiniMaxAI/MiniMax-M2",
+)
+GPUS: Final = ("H100", "H200", "B200")
+_METHODS: Final = ("prompt-lookup", "draft-model", "eagle")
+_SCHEDULE: Final = Schedule((BatchRange(1, 15, 3), BatchRange(16, 63, 1), BatchRange(64, 1024, 0)))
+
+
+def served(target: str, gpu: str, version: str) -> Deployment:
+    """A target on eight GPUs with the drafters that exist for it."""
+    facts = model(target).facts
+    head, draft = find_head(facts).facts, family_draft(facts)
+    return deployment(
+        target=target,
+        head=None if head is None else ServedModel(facts=head, precision=head.precision),
+        draft=draft,
+        gpu=gpu_named(gpu),
+        gpus=8,
+        engine=engine_named("vllm"),
+        engine_version=version,
+        context=8192,
+        answer_tokens=4096,
+    )
+
+
+def commands(target: str, gpu: str, version: str = "0.32.0") -> Iterator[tuple[Deployment, Configuration, str]]:
+    """Each command of vLLM for a target and a GPU, with what it runs; none where eight GPUs do not hold it."""
+    wanted = served(target, gpu, version)
+    try:
+        found = considered(wanted, _METHODS)
+    except ParameterError:
+        return
+    places = [(PLAIN, place) for place in found.plain]
+    places += [(Configuration(method=name, k2=4), place) for name, some in found.tokens.items() for place in some]
+    for configuration, place in places:
+        schedule = _SCHEDULE if configuration.token else None
+        made = settings_of(wanted, configuration, place, sequences=64, schedule=schedule)
+        yield from ((wanted, configuration, one) for one in made.commands if "vllm serve" in one)

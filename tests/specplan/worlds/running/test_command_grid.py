@@ -1,0 +1,52 @@
+"""Commands for twenty well-known models hold together: GPUs, splits, experts and what drafts."""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+import pytest
+from command_grid import GPUS, TARGETS, commands
+
+from specplan.worlds.drafters.naming import head_kind
+from theory.hardware.shapes import Experts
+
+
+def options(command: str) -> dict[str, str]:
+    """Options of a command with their values; flags have an empty one."""
+    words = shlex.split(command)
+    pairs = zip(words, [*words[1:], "--"], strict=True)
+    return {word: "" if value.startswith("--") else value for word, value in pairs if word.startswith("--")}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_command_uses_the_gpus_that_it_names_and_breaks_no_block(target: str) -> None:
+    seen = set()
+    for gpu in GPUS:
+        for wanted, configuration, command in commands(target, gpu):
+            values = options(command)
+            devices = command.partition("=")[2].partition(" ")[0].split(",")
+            tp, dp = (int(values.get(f"--{name}-parallel-size", "1")) for name in ("tensor", "data"))
+            assert tp * dp == len(devices)
+            assert shlex.split(command)[3] == wanted.target.name
+            whole = "--enable-expert-parallel" in values
+            for group in wanted.target.facts.shape.layers:
+                forward = group.feed_forward
+                assert group.attention.heads % tp == 0
+                if isinstance(forward, Experts):
+                    blocks = wanted.target.precision.expert_format.name == "fp8-block" and not whole
+                    assert forward.intermediate % (128 * tp if blocks else 1) == 0
+                    assert not whole or forward.count % len(devices) == 0
+            config = json.loads(values.get("--speculative-config", "{}"))
+            assert bool(config) == configuration.speculates
+            seen.add(config.get("method"))
+            if configuration.token == "eagle":
+                assert config["method"] == head_kind(wanted.head)
+    assert {None, "ngram"} <= seen, "plain decoding and n-grams run everywhere"
+
+
+def test_the_grid_has_every_kind_of_drafter_and_arrangement() -> None:
+    text = "\n".join(command for target in TARGETS for _, _, command in commands(target, "H200"))
+    for word in ('"mtp"', '"eagle3"', '"ngram"', '"draft_model"', "--data-parallel-size", "--enable-expert-parallel"):
+        assert word in text
+    assert text.count("\n") > 150
