@@ -45,8 +45,9 @@ def profile(name_or_path: str | Path) -> Profile:
 
 
 def plan(
-    of: Profile | str | Path,
+    of: Profile | str | Path | None = None,
     *,
+    target: str | None = None,
     concurrency: int | Sequence[int] = (),
     methods: Sequence[str] = (),
     max_parallel: int = 32,
@@ -71,6 +72,7 @@ def plan(
     Parameters
     ----------
     of : the profile, its name or its file.
+    target : must not be given: models by name are planned for by `plan_models`.
     concurrency : numbers of answers at once to simulate the rows at as well, in [1, 256].
     methods : names to consider; default all but ablations.
     max_parallel : budget M: target sequences in flight x tokens per pass, at most.
@@ -91,7 +93,11 @@ def plan(
     from specplan.planning.advice import advise
     from specplan.planning.crowds_text import crowds
     from specplan.planning.latency import timed
+    from theory.errors import ParameterError
 
+    if of is None or target is not None:
+        rule = "is for plan_models(target, gpu=...): plan takes a profile, such as plan('lr-deepseek-gsm8k')"
+        raise ParameterError("target", target, rule)
     given = profile(of) if isinstance(of, (str, Path)) else of
     timings = timed(given, latency=latency, gpu=gpu, folder=latency_folder)
     request = planner.Request(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
-from calibrate.engines.token_vocabulary import catalogue_name
+from calibrate.engines.token_vocabulary import OF_ENGINES, catalogue_name
 from calibrate.record.profile import Profile
 from calibrate.replay.trials import PLAIN, Trials
 from sim.catalogue import choice, method
@@ -30,7 +30,8 @@ def methods_named(names: Sequence[str]) -> tuple[str, ...]:
     ------
     ParameterError : no method of that name.
     """
-    return tuple(dict.fromkeys(choice("methods", catalogue_name(name), METHODS) for name in names)) or PROPOSED
+    known = dict.fromkeys((*OF_ENGINES, *METHODS))
+    return tuple(dict.fromkeys(choice("methods", catalogue_name(name), known) for name in names)) or PROPOSED
 
 
 _FINALISTS = 5
