@@ -90,6 +90,9 @@ class LocalModels(AskedModels):
         cores = sorted(os.sched_getaffinity(0))
         first = cores[0] if self.target_core is None else self.target_core
         second = cores[min(1, len(cores) - 1)] if self.draft_core is None else self.draft_core
+        for role, model in ((TARGET, self.target), (DRAFT, self.draft), (JUDGE, self.judging)):
+            if model not in (TARGET, DRAFT):  # a folder that is none is refused before engines take seconds to start
+                check_model_folder(model_folder(role, model))
         engines: list[Any] = []
         encoder = None
         try:

@@ -190,4 +190,7 @@ def _refuse(names: Sequence[str]) -> None:
     for option in context.command.params:
         given = context.get_parameter_source(option.name or "") is click.core.ParameterSource.COMMANDLINE
         if option.name in names and given:
-            raise click.UsageError(f"{option.opts[-1]} needs --profile: plans from names find it out")
+            instead = (
+                "--k fixes the tokens drafted per round" if option.name == "k2_max" else "plans from names find it out"
+            )
+            raise click.UsageError(f"{option.opts[-1]} needs --profile: {instead}")

@@ -63,6 +63,8 @@ def test_a_plan_of_models_is_what_the_command_prints(run_main: Main) -> None:
     assert {record["load"] for record in found.records()} == {found.plain()["loads"][0]["load"]}
     with pytest.raises(ParameterError, match="drafts='x' is no option of a deployment"):
         sp.plan_models("Qwen/Qwen3-32B", drafts="x")
+    with pytest.raises(ParameterError, match="target='Qwen/Qwen3-32B' is for plan_models"):
+        sp.plan(target="Qwen/Qwen3-32B")
 
 
 def test_a_row_for_each_method_and_each_number_of_answers(plan: ProfilePlan) -> None:

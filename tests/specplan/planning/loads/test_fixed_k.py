@@ -1,0 +1,92 @@
+"""A k for all loads, the places of an engine and its share of the memory."""
+
+from __future__ import annotations
+
+import pytest
+from deployments import deployment, head_of
+
+from calibrate.replay.trials import PLAIN
+from specplan.planning.loads.load_plan import LoadPlan, plan_loads
+from specplan.planning.loads.options import room_of
+from specplan.planning.loads.schedule import Depths
+from specplan.planning.loads.shown.plain import plan_as_json
+from specplan.planning.loads.shown.words import one_k
+from specplan.planning.loads.simulating import sequences_for
+from specplan.planning.loads.statements import k_table
+from specplan.worlds.arrangements import Arrangement
+from specplan.worlds.request import Limits, Load
+from specplan.worlds.world import World
+from theory.errors import ParameterError
+
+HEAD = head_of("Qwen/Qwen3-8B")
+
+
+@pytest.fixture(scope="module")
+def planned() -> LoadPlan:
+    wanted = deployment(head=HEAD, k=2, max_num_seqs=4, memory_share=0.6)
+    return plan_loads(wanted, [Load(concurrency=n) for n in (1, 16)], Limits(), ["eagle"])
+
+
+def test_a_given_k_is_drafted_at_every_load(planned: LoadPlan) -> None:
+    drafting = [row for _, rows in planned.loads for row in rows if row.option.configuration.speculates]
+    assert drafting
+    assert {row.option.configuration.k2 for row in drafting} == {3}
+    options = [option for some in planned.curve.options.values() for option in some if option is not None]
+    assert {option.configuration.k2 for option in options} == {3}
+    assert one_k(planned).startswith("k = 2 at all loads, as given with --k, loses at most ")
+
+
+def test_every_k_loses_what_the_best_k_makes_more(planned: LoadPlan) -> None:
+    found = k_table(planned)
+    assert found is not None
+    assert {1, 16} <= set(found.answers)
+    for place, answers in enumerate(found.answers):
+        losses = [row[place] for row in found.losses]
+        assert min(losses) == 0.0
+        assert max(losses) < 1.0
+        sequences = min(answers, 4)  # no more have a place
+        assert losses == planned.depths.losses("eagle", 1, sequences)
+    data = plan_as_json(planned, [_Nothing()] * 2)["k_table"]  # type: ignore[list-item]
+    assert [row["k"] for row in data["rows"]] == list(range(1, len(found.losses) + 1))
+
+
+class _Nothing:
+    def plain(self) -> dict[str, object]:
+        """No settings."""
+        return {}
+
+
+def test_answers_beyond_the_places_wait(planned: LoadPlan) -> None:
+    (_, few), (_, many) = planned.loads
+    assert few[0].limit != "places"
+    assert many[0].limit == "places"
+    assert many[0].served.percentiles("ttft_s")[50] > 5.0 * few[0].served.percentiles("ttft_s")[50]
+    assert sequences_for(planned.deployment, PLAIN, 16) == 4
+
+
+def test_a_smaller_share_of_the_memory_holds_fewer_answers() -> None:
+    alone = Arrangement(tp=1, replicas=1)
+    whole, less = (room_of(deployment(memory_share=share), PLAIN, alone) for share in (0.9, 0.6))
+    assert less.rooms[0].free_bytes == pytest.approx(whole.rooms[0].free_bytes - 0.3 * whole.rooms[0].gpu_bytes)
+
+
+def test_without_a_given_k_the_best_one_is_within_the_noise() -> None:
+    depths = Depths(World(deployment(head=HEAD)))
+    for n in (1, 8, 64):
+        losses = depths.losses("eagle", 1, n)
+        assert losses[depths.k("eagle", 1, n) - 1] <= 0.02 + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"k": 0}, r"k=0 must be an integer in \[1, 32\]"),
+        ({"k": 33}, "k=33 must be"),
+        ({"max_num_seqs": 0}, "max_num_seqs=0 must be"),
+        ({"memory_share": 0.0}, r"gpu_memory_utilization=0.0 must be in \(0, 1\]"),
+        ({"memory_share": float("nan")}, "gpu_memory_utilization=nan must be"),
+    ],
+)
+def test_settings_outside_their_range_are_refused(wrong: dict[str, float], message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        deployment(**wrong)
