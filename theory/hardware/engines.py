@@ -45,6 +45,8 @@ class EngineConstants:
     ungraphed_s: float = 0.0
     """Per iteration that the graphs of whole passes do not cover, s: one that reads a prompt, or one that verifies with
     an attention kernel that has graphs for single tokens only."""
+    apart: bool = False
+    """Whether prompts are read in passes of their own, between those in which others decode."""
     untuned: float = 0.0
     """What routed experts take more on a GPU for which the engine has no tuned kernels, as a share of their time, [-]:
     where whole experts are dealt out and an iteration has more tokens than a GPU has experts, so that the general
@@ -175,6 +177,7 @@ ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
                 norm_s=1.5e-6,
                 expert_norm_s=0.0,
                 sequence_s=1.65e-5,
+                apart=True,
                 round_s=8.4e-4,
                 draft_pass_s=7.2e-5,
                 tree_s=_TREE_S,

@@ -86,14 +86,22 @@ class LoopTimes:
         return self.to_first_token + tokens * self.per_token
 
 
-def prompt_seconds(model: PassModel, loop: ClosedLoop, running: float, tokens: float = 1.0) -> float:
-    """Return what reading one prompt adds to iterations of ``running`` sequences with ``tokens`` new ones each, s."""
+def prompt_seconds(
+    model: PassModel, loop: ClosedLoop, running: float, tokens: float = 1.0, prompts: float = 1.0
+) -> float:
+    """Return what reading ``prompts`` together adds to iterations of ``running`` sequences, s.
+
+    ``tokens`` are the new ones of each sequence.
+    """
     chunks = math.ceil(loop.prompt_tokens / loop.chunk_tokens)
     chunk = loop.prompt_tokens / chunks
     context = loop.prompt_tokens + loop.answer_tokens / 2.0
     plain = Work(sequences=running, tokens=tokens, context=context)
     together = (
-        model.seconds(replace(plain, prefill_tokens=chunk, prefill_context=index * chunk)) for index in range(chunks)
+        model.seconds(
+            replace(plain, prefill_tokens=prompts * chunk, prefill_context=index * chunk, prompts=prompts)
+        )
+        for index in range(chunks)
     )
     before = model.seconds(plain)
     return sum(max(0.0, seconds - before) for seconds in together)
@@ -121,8 +129,10 @@ def closed_loop(model: PassModel, loop: ClosedLoop, drafted: Drafted | None = No
         running = max(1.0, loop.concurrency * share)
         iteration, tokens = _iteration(model, running, context, drafted)
         decoding = iteration / tokens
-        prompt = prompt_seconds(model, loop, running, 1.0 if drafted is None else drafted.k)
-        prompts = others * share * prompt / loop.answer_tokens
+        rows = 1.0 if drafted is None else drafted.k
+        prompt, arriving = prompt_seconds(model, loop, running, rows), others * share * tokens / loop.answer_tokens
+        group = _together(loop, arriving)
+        prompts = arriving / tokens / group * prompt_seconds(model, loop, running, rows, group)
         first = _REQUEST_S + _CLIENT_S * loop.concurrency + 1.5 * iteration
         first += prompt + (_OWN - 1.0 + others / loop.turns) * max(0.0, prompt - outside)
         answer = loop.answer_tokens * (decoding + prompts)
@@ -132,6 +142,13 @@ def closed_loop(model: PassModel, loop: ClosedLoop, drafted: Drafted | None = No
     return LoopTimes(
         per_token=decoding + prompts, to_first_token=first, decoding=decoding, prompts=prompts, running=running
     )
+
+
+def _together(loop: ClosedLoop, arriving: float) -> float:
+    """Prompts that share a pass, mean over passes that read any, where so many arrive per pass."""
+    if arriving == 0.0:
+        return 1.0
+    return min(arriving / -math.expm1(-arriving), max(1.0, loop.chunk_tokens / loop.prompt_tokens))
 
 
 def _iteration(model: PassModel, running: float, context: float, drafted: Drafted | None) -> tuple[float, float]:

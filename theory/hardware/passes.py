@@ -13,7 +13,7 @@ the GPU.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Final
 
 from theory.hardware.engines import BLACKWELL, EngineConstants, engine_named
@@ -91,14 +91,19 @@ class PassModel:
         return self.parts(work).seconds
 
     def parts(self, work: Work) -> PassParts:
-        """Return where the time of an iteration goes."""
+        """Return where the time of an iteration goes; where the engine reads prompts apart, that of both passes."""
+        if self.engine.apart and work.sequences > 0.0 and work.prefill_tokens > 0.0:
+            reading, decoding = self.parts(replace(work, sequences=0.0)), self.parts(replace(work, prefill_tokens=0.0))
+            return PassParts(
+                **{one.name: getattr(reading, one.name) + getattr(decoding, one.name) for one in fields(PassParts)}
+            )
         totals = {"products": 0.0, "experts": 0.0, "attention": 0.0, "sums": 0.0}
         shared = self._shared(work)
         for group in self.shape.layers:
             for name, seconds in self._layer(group, shared).items():
                 totals[name] += group.count * seconds
-        read = shared.sequences + (1.0 if shared.prefill_tokens else 0.0)
-        scored = shared.sequences * shared.tokens + (1.0 if shared.prefill_tokens else 0.0)
+        prompts = shared.prompts if shared.prefill_tokens else 0.0
+        read, scored = shared.sequences + prompts, shared.sequences * shared.tokens + prompts
         return PassParts(
             **totals,
             head=self.operators.product(scored, self.shape.vocab / self.parallel.tp, self.shape.hidden, _BF16),
@@ -138,6 +143,7 @@ class PassModel:
             context=work.context,
             prefill_tokens=work.prefill_tokens / dp,
             prefill_context=work.prefill_context,
+            prompts=max(1.0, work.prompts / dp),
         )
 
     def _layer(self, group: Layers, work: Work) -> dict[str, float]:
@@ -216,10 +222,10 @@ class PassModel:
 
 
 def _attending(work: Work) -> list[tuple[float, float, float]]:
-    """Sequences, new tokens of each and cached tokens of each: those that decode, and a prompt that is read."""
+    """Sequences, new tokens of each and cached tokens of each: those that decode, and prompts that are read."""
     attending = []
     if work.sequences > 0.0:
         attending.append((work.sequences, work.tokens, work.context))
     if work.prefill_tokens > 0.0:
-        attending.append((1.0, work.prefill_tokens, work.prefill_context))
+        attending.append((work.prompts, work.prefill_tokens / work.prompts, work.prefill_context))
     return attending

@@ -60,10 +60,13 @@ class Work:
     """Prompt tokens of other sequences in the same pass, >= 0."""
     prefill_context: float = 0.0
     """Tokens of these prompts that are cached already, >= 0, mean over prompt tokens."""
+    prompts: float = 1.0
+    """Prompts that share ``prefill_tokens`` evenly, >= 1; need not be whole."""
 
     def __post_init__(self) -> None:
         for name, least in (
-            ("sequences", 0.0), ("tokens", 1.0), ("context", 0.0), ("prefill_tokens", 0.0), ("prefill_context", 0.0)
+            ("sequences", 0.0), ("tokens", 1.0), ("context", 0.0), ("prefill_tokens", 0.0), ("prefill_context", 0.0),
+            ("prompts", 1.0),
         ):  # fmt: skip
             value = getattr(self, name)
             if not (math.isfinite(value) and value >= least):
