@@ -9,6 +9,7 @@ from typing import Final
 from specplan.check.scoreboard.rows import Loaded, Served
 from specplan.worlds.model_files import ModelFacts, shape_of
 from theory.errors import ParameterError
+from theory.hardware.engines import BLACKWELL
 from theory.hardware.formats import FORMATS, Precision
 from theory.hardware.work import Parallel
 
@@ -55,15 +56,16 @@ def precision_of(facts: ModelFacts, weights: str, experts: str = "") -> Precisio
     return replace(published, weights=main, experts=routed if routed != main else None)
 
 
-def with_engines_cache(precision: Precision, facts: ModelFacts, engine: str) -> Precision:
+def with_engines_cache(precision: Precision, facts: ModelFacts, engine: str, gpu: str) -> Precision:
     """The same with the cache's format that an engine takes where a table says none.
 
     Checkpoints that NVIDIA quantises say that their cache is in fp8, which vLLM and TensorRT-LLM heed and SGLang does
-    not; TensorRT-LLM's published settings cache all quantised models in fp8. Those of other publishers do not say it.
+    not. The settings that InferenceX publishes cache all quantised models in fp8 with TensorRT-LLM, and with SGLang on
+    Blackwell. Checkpoints of other publishers do not say it.
     """
-    if engine == "sglang":
-        return replace(precision, cache="bf16")
     quantised = precision.expert_format.name != "bf16"
+    if engine == "sglang":
+        return replace(precision, cache="fp8" if quantised and gpu in BLACKWELL else "bf16")
     requantised = precision.expert_format != facts.precision.expert_format
     return replace(precision, cache="fp8") if quantised and (engine == "trtllm" or requantised) else precision
 
