@@ -42,8 +42,9 @@ NAMES: Final = ("norm_s", "expert_norm_s", "sequence_s", "ungraphed_s", "untuned
 """Constants of an engine in which times are linear, or nearly."""
 _USUAL: Final = np.array([5e-6, 8e-6, 8e-6, 5e-3, 0.5, 0.5])
 _SPREAD: Final = np.array([8e-6, 8e-6, 1.5e-5, 4e-3, 1.0, 1.0])
-_WEIGHT: Final = 0.1
-"""Where constants are drawn to, weakly: a version may have few rows, or none that tells one of them."""
+_WEIGHT: Final = 0.15
+"""How strongly constants are drawn to the usual ones: a version may have few rows, or none that tells one of them. What
+stands between dense operators is drawn to its usual share of what stands between those with experts."""
 _STEP: Final = 1.5
 """Factor over the usual constants at which slopes are taken."""
 _FAMILIES: Final = ("30B-A3B", "235B-A22B", "480B-A35B", "gemma-3", "Llama-3.1-405B", "gpt-oss", "Llama-3.1-8B")
@@ -81,7 +82,8 @@ class Times:
         """The constants, from the chosen rows: robust least squares of log errors."""
 
         def residuals(x: Array) -> Array:
-            return np.concatenate([self.errors(_USUAL * x, chosen), _WEIGHT * _USUAL * (x - 1.0) / _SPREAD])
+            drawn = x - np.array([x[1], *np.ones(len(x) - 1)])
+            return np.concatenate([self.errors(_USUAL * x, chosen), _WEIGHT * _USUAL * drawn / _SPREAD])
 
         solution = least_squares(residuals, np.ones(len(_USUAL)), bounds=(0, 30), loss="soft_l1", f_scale=0.1)
         return np.asarray(_USUAL * solution.x)

@@ -92,14 +92,17 @@ _PRODUCTS: Final = {
     "NVIDIA H100 SXM": {
         "bf16": ProductRates(3.80e-6, 2.96e12, 8.09e14, 2.73),
         "fp8": ProductRates(6.97e-6, 2.96e12, 9.49e14, 1.16),
+        "fp8-block": ProductRates(6.02e-6, 2.95e12, 1.19e15, 1.0),
     },
     "NVIDIA H200 SXM": {
         "bf16": ProductRates(4.10e-6, 4.06e12, 8.02e14, 3.12),
         "fp8": ProductRates(7.38e-6, 4.14e12, 1.03e15, 1.0),
+        "fp8-block": ProductRates(6.16e-6, 3.96e12, 1.14e15, 1.0),
     },
     "NVIDIA B200 SXM": {
         "bf16": ProductRates(3.59e-6, 6.32e12, 1.63e15, 2.44),
         "fp8": ProductRates(7.41e-6, 6.37e12, 2.16e15, 1.0),
+        "fp8-block": ProductRates(7.60e-6, 6.48e12, 2.78e15, 1.32),
     },
     "NVIDIA A100 SXM": {"bf16": ProductRates(5.77e-6, 1.55e12, 2.63e14, 1.65)},
     "NVIDIA L40S": {
@@ -199,7 +202,7 @@ def _gpu(name: str, like: str | None = None) -> Gpu:
     memory = sheet.bandwidth / known.bandwidth
 
     def arithmetic(of: str) -> float:
-        return sheet.rate(of) / known.rate(of)
+        return sheet.rate(of.removesuffix("-block")) / known.rate(of.removesuffix("-block"))
 
     latent_like = like if like in _LATENT else "NVIDIA H100 SXM"
     latent, latent_memory = _LATENT[latent_like], sheet.bandwidth / _SHEETS[latent_like].bandwidth

@@ -49,8 +49,8 @@ def _rates(gpu: Gpu, weights: Format) -> tuple[ProductRates, float]:
         rates = gpu.products["bf16"]
         bandwidth, rate = rates.bandwidth * _WIDENED_BANDWIDTH, rates.rate * _WIDENED_RATE
         return replace(rates, bandwidth=bandwidth, rate=rate), _ACTIVATION
-    arithmetic = _measured(weights.arithmetic, gpu.products)
-    return gpu.products[arithmetic], _ACTIVATION if arithmetic == "bf16" else 1.0
+    kind = weights.name if weights.name in gpu.products else _measured(weights.arithmetic, gpu.products)
+    return gpu.products[kind], _ACTIVATION if kind == "bf16" else 1.0
 
 
 def _expert_rates(gpu: Gpu, weights: Format) -> tuple[ExpertRates, str]:

@@ -180,7 +180,9 @@ class PassModel:
                 spent["products"] += self._dense(rows, forward.shared / tp, forward.gated)
         else:
             spent["products"] += self._dense(rows, forward.intermediate / tp, forward.gated)
-        spent["sums"] = 2.0 * self.operators.sums(min(self.parallel.gpus, 8), 2.0 * rows * hidden)
+        size, dp = 2.0 * rows * hidden, self.parallel.dp
+        # copies of the attention sum nothing after it, and gather and scatter the rows of all around the experts
+        spent["sums"] = self.operators.sums(tp, size) + self.operators.sums(min(self.parallel.gpus, 8), dp * size)
         return spent
 
     def _untuned(self, experts: Experts, tokens: float) -> float:
