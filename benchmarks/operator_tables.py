@@ -1,6 +1,7 @@
 """Tables of operators timed alone, as `theory.hardware.operators` sees them, and fits of a GPU's constants to them.
 
-Tables of NVIDIA aiconfigurator (vLLM 0.24.0, of the A100 0.14.0; Apache-2.0), which are not part of the project. Every
+Tables of NVIDIA aiconfigurator (vLLM 0.24.0, of the A100 0.14.0, two of SGLang and TensorRT-LLM from the installed
+package aiconfigurator-core; Apache-2.0), which are not part of the project. Every
 time is asked of the operators themselves, so that no formula stands here twice.
 """
 
@@ -10,8 +11,10 @@ import csv
 import gzip
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
+from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 from zlib import crc32
 
 import numpy as np
@@ -36,6 +39,8 @@ FILES: Final = {
     "NVIDIA L40S": "l40s",
 }
 """GPU -> its name in the tables' file names."""
+_OTHERS: Final = {"sglang": "0.5.14", "trtllm": "1.3.0rc20"}
+"""Engines besides vLLM, with the version of their tables in aiconfigurator-core 0.12.0."""
 _MOST: Final = 1500
 """Rows of a table that are looked at, spread evenly over it."""
 _FOLDS: Final = 5
@@ -81,7 +86,37 @@ def tables(folder: Path, gpu: str) -> Iterator[Table]:
     for n_gpus in (2, 4, 8):
         rows = _best_sums(folder / "aic_allreduce.csv", stem, n_gpus)
         if rows:
-            yield _sums(rows, n_gpus)
+            yield _sums(f"sums of {n_gpus}", rows, "sums", n_gpus)
+    yield from _packaged(stem)
+
+
+def _packaged(stem: str) -> Iterator[Table]:
+    """Tables of other engines in the package aiconfigurator-core, where it is installed and has them.
+
+    Products with block-wise fp8 are those of SGLang and TensorRT-LLM: vLLM's were timed with the host's time, 45 us on
+    Hopper and over 200 us on Blackwell, which no server shows.
+    """
+    products = [row for engine in _OTHERS for row in _package_rows(stem, "gemm", engine, "gemm_perf")]
+    in_blocks = [row for row in products if row["gemm_dtype"] == "fp8_block"]
+    if in_blocks:
+        yield _products(sorted(in_blocks, key=lambda row: crc32(repr(row).encode())), "fp8-block")
+    for n_gpus in (2, 4, 8):
+        sums = list(_package_rows(stem, "comm", "trtllm", "custom_allreduce_perf"))
+        rows = [row for row in sums if row["num_gpus"] == str(n_gpus) and 1024 <= int(row["message_size"]) <= 2**27]
+        if rows:
+            yield _sums(f"fused sums of {n_gpus}", rows, "fused_sums", n_gpus)
+
+
+def _package_rows(stem: str, operator: str, engine: str, table: str) -> Iterator[Row]:
+    """Rows of a table of the package, as text like those of the files."""
+    if find_spec("aiconfigurator_core") is None:
+        return
+    from pyarrow.parquet import read_table
+
+    path = Path(str(files("aiconfigurator_core"))) / "systems" / "data" / stem / operator / engine / _OTHERS[engine]
+    if (path / f"{table}.parquet").exists():
+        for row in read_table(path / f"{table}.parquet").to_pylist():
+            yield {name: str(value) for name, value in row.items()}
 
 
 def log_errors(table: Table, gpu: Gpu, chosen: Iterable[int] | None = None) -> Array:
@@ -235,12 +270,13 @@ def _best_sums(path: Path, stem: str, n_gpus: int) -> list[Row]:
     return [best[size] for size in sorted(best)]
 
 
-def _sums(rows: list[Row], n_gpus: int) -> Table:
+def _sums(name: str, rows: list[Row], kernels: Literal["sums", "fused_sums"], n_gpus: int) -> Table:
     def call(row: Row) -> Callable[[Gpu], float]:
         size = float(row["message_size"])
-        return lambda gpu: gpu.sum_seconds(n_gpus, size)
+        return lambda gpu: float(getattr(gpu, kernels)[n_gpus].seconds(size))
 
     def put(gpu: Gpu, values: Sequence[float]) -> Gpu:
-        return replace(gpu, sums={**gpu.sums, n_gpus: SumRates(*values)})
+        known = {**getattr(gpu, kernels), n_gpus: SumRates(*values)}
+        return replace(gpu, sums=known) if kernels == "sums" else replace(gpu, fused_sums=known)
 
-    return _table(f"sums of {n_gpus}", rows, call, ("message_size",), lambda gpu: gpu.sums[n_gpus], put)
+    return _table(name, rows, call, ("message_size",), lambda gpu: getattr(gpu, kernels)[n_gpus], put)

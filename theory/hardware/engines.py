@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Literal
 
 from theory.errors import ParameterError
 
@@ -47,6 +47,8 @@ class EngineConstants:
     an attention kernel that has graphs for single tokens only."""
     apart: bool = False
     """Whether prompts are read in passes of their own, between those in which others decode."""
+    fused_sums: Literal["none", "Blackwell", "all"] = "none"
+    """GPUs on which sums are taken by kernels of TensorRT-LLM."""
     untuned: float = 0.0
     """What routed experts take more on a GPU for which the engine has no tuned kernels, as a share of their time, [-]:
     where whole experts are dealt out and an iteration has more tokens than a GPU has experts, so that the general
@@ -62,6 +64,10 @@ class EngineConstants:
     """Between two passes of a draft, s; 0 where they are in graphs."""
     tree_s: float = 0.0
     """Per round whose drafts form a tree (building it, choosing among its branches), s."""
+
+    def sums_fused(self, gpu: str) -> bool:
+        """Return whether sums on a GPU are taken by kernels of TensorRT-LLM."""
+        return self.fused_sums == "all" or (self.fused_sums == "Blackwell" and gpu in BLACKWELL)
 
     @property
     def drafting(self) -> EngineConstants:
@@ -139,6 +145,7 @@ ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
             EngineConstants(
                 name="trtllm",
                 version="0.21.0",
+                fused_sums="all",
                 norm_s=1.01e-5,
                 expert_norm_s=1.76e-5,
                 sequence_s=0.0,
@@ -150,6 +157,7 @@ ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
             EngineConstants(
                 name="trtllm",
                 version="1.0.0",
+                fused_sums="all",
                 norm_s=1.01e-5,
                 expert_norm_s=8.0e-6,
                 sequence_s=6.6e-6,
@@ -162,6 +170,7 @@ ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
                 name="trtllm",
                 version="1.2.0",
                 until="1.3",
+                fused_sums="all",
                 norm_s=1.01e-5,
                 expert_norm_s=2.43e-5,
                 blackwell=0.074,
@@ -178,6 +187,7 @@ ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
                 expert_norm_s=0.0,
                 sequence_s=1.65e-5,
                 apart=True,
+                fused_sums="Blackwell",
                 round_s=8.4e-4,
                 draft_pass_s=7.2e-5,
                 tree_s=_TREE_S,

@@ -1,7 +1,7 @@
 """GPUs: what their data sheets say, and what products, attention, experts and sums of served models reach of it.
 
 Constants of H100, H200, B200, A100 and L40S are fitted to measured operators (NVIDIA aiconfigurator tables for vLLM
-0.24.0, of the A100 0.14.0; Apache-2.0) by ``benchmarks/fit_hardware.py``. Of other GPUs the data sheet is known, and
+0.24.0, of the A100 0.14.0, of block-wise fp8 and fused sums for SGLang 0.5.14 and TensorRT-LLM 1.3.0; Apache-2.0) by ``benchmarks/fit_hardware.py``. Of other GPUs the data sheet is known, and
 the fitted ones tell which share of it to expect (`gpus`); what is planned with them has a wider interval.
 """
 
@@ -129,13 +129,15 @@ class Gpu:
     name: str
     sheet: DataSheet
     products: Mapping[str, ProductRates] = field(repr=False)
-    """By arithmetic: bf16, fp8, fp4."""
+    """By arithmetic: bf16, fp8, fp4; where kernels of a format of weights were measured, by its name too."""
     attention: AttentionRates = field(repr=False)
     latent: LatentRates = field(repr=False)
     experts: Mapping[str, ExpertRates] = field(repr=False)
     """By format of the weights: bf16, fp8, fp4."""
     sums: Mapping[int, SumRates] = field(repr=False)
     """By number of GPUs."""
+    fused_sums: Mapping[int, SumRates] = field(repr=False)
+    """The same by kernels of TensorRT-LLM, which FlashInfer ships too; empty where they were not measured."""
     fitted: bool = True
     """Whether the constants are fitted to measurements of this GPU, or scaled from others'."""
 
@@ -144,8 +146,10 @@ class Gpu:
         """Memory, B."""
         return self.sheet.memory
 
-    def sum_seconds(self, n_gpus: int, size: float) -> float:
+    def sum_seconds(self, n_gpus: int, size: float, *, fused: bool = False) -> float:
         """Return the time to sum ``size`` bytes over GPUs of a machine, s; 0 for one.
+
+        ``fused`` has the faster of the usual kernels and those of TensorRT-LLM.
 
         Raises
         ------
@@ -156,4 +160,5 @@ class Gpu:
         known = next((n for n in sorted(self.sums) if n >= n_gpus), None)
         if known is None:
             raise ParameterError("tp", n_gpus, f"must be at most {max(self.sums)}, the GPUs of a machine")
-        return self.sums[known].seconds(size)
+        kernels = (self.sums, self.fused_sums) if fused and self.fused_sums else (self.sums,)
+        return min(rates[known].seconds(size) for rates in kernels)

@@ -92,17 +92,17 @@ _PRODUCTS: Final = {
     "NVIDIA H100 SXM": {
         "bf16": ProductRates(3.80e-6, 2.96e12, 8.09e14, 2.73),
         "fp8": ProductRates(6.97e-6, 2.96e12, 9.49e14, 1.16),
-        "fp8-block": ProductRates(6.02e-6, 2.95e12, 1.19e15, 1.0),
+        "fp8-block": ProductRates(6.28e-6, 2.95e12, 1.20e15, 1.0),
     },
     "NVIDIA H200 SXM": {
         "bf16": ProductRates(4.10e-6, 4.06e12, 8.02e14, 3.12),
         "fp8": ProductRates(7.38e-6, 4.14e12, 1.03e15, 1.0),
-        "fp8-block": ProductRates(6.16e-6, 3.96e12, 1.14e15, 1.0),
+        "fp8-block": ProductRates(6.53e-6, 3.89e12, 1.13e15, 1.0),
     },
     "NVIDIA B200 SXM": {
         "bf16": ProductRates(3.59e-6, 6.32e12, 1.63e15, 2.44),
         "fp8": ProductRates(7.41e-6, 6.37e12, 2.16e15, 1.0),
-        "fp8-block": ProductRates(7.60e-6, 6.48e12, 2.78e15, 1.32),
+        "fp8-block": ProductRates(7.74e-6, 6.36e12, 2.92e15, 1.2),
     },
     "NVIDIA A100 SXM": {"bf16": ProductRates(5.77e-6, 1.55e12, 2.63e14, 1.65)},
     "NVIDIA L40S": {
@@ -175,6 +175,24 @@ _SUMS: Final = {
     },
 }
 
+_FUSED_SUMS: Final = {
+    "NVIDIA H100 SXM": {
+        2: SumRates(2.76e-6, 1.29e11, 4.24e-5, 1.58e11),
+        4: SumRates(3.05e-6, 5.08e10, 2.28e-5, 1.11e11),
+        8: SumRates(3.28e-6, 2.10e10, 3.36e-5, 1.15e11),
+    },
+    "NVIDIA H200 SXM": {
+        2: SumRates(2.70e-6, 1.37e11, 4.36e-5, 1.59e11),
+        4: SumRates(3.06e-6, 5.53e10, 1.84e-5, 1.11e11),
+        8: SumRates(3.27e-6, 2.08e10, 2.91e-5, 1.15e11),
+    },
+    "NVIDIA B200 SXM": {
+        2: SumRates(4.88e-6, 1.44e11, 4.80e-6, 2.42e11),
+        4: SumRates(5.05e-6, 1.04e11, 3.18e-5, 1.99e11),
+        8: SumRates(5.52e-6, 4.47e10, 2.95e-5, 1.64e11),
+    },
+}
+
 _LIKE: Final[Mapping[str, str]] = {
     **dict.fromkeys(("NVIDIA B300 SXM", "NVIDIA GB200", "NVIDIA GB300"), "NVIDIA B200 SXM"),
     **dict.fromkeys(("NVIDIA RTX 5090", "NVIDIA RTX PRO 6000"), "NVIDIA L40S"),
@@ -235,6 +253,7 @@ def _gpu(name: str, like: str | None = None) -> Gpu:
             for of, rates in _EXPERTS[like].items()
         },
         sums={n: _linked(rates, sheet.link / known.link) for n, rates in _SUMS[like].items()},
+        fused_sums={n: _linked(rates, sheet.link / known.link) for n, rates in _FUSED_SUMS.get(like, {}).items()},
         fitted=name == like,
     )
 

@@ -84,7 +84,7 @@ class PassModel:
     @property
     def operators(self) -> OperatorSource:
         """Whose seconds are added up."""
-        return self.measured or FittedOperators(self.gpu)
+        return self.measured or FittedOperators(self.gpu, fused=self.engine.sums_fused(self.gpu.name))
 
     def seconds(self, work: Work) -> float:
         """Return the time of an iteration, s."""

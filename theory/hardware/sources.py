@@ -74,11 +74,14 @@ class OperatorSource(Protocol):
 
 
 class FittedOperators:
-    """The source that serves every GPU: a few constants, fitted to measured operators or scaled by data sheets."""
+    """The source that serves every GPU: a few constants, fitted to measured operators or scaled by data sheets.
 
-    def __init__(self, gpu: Gpu) -> None:
+    ``fused`` says whether the engine sums by kernels of TensorRT-LLM.
+    """
+
+    def __init__(self, gpu: Gpu, *, fused: bool = False) -> None:
         self.product = partial(operators.product_seconds, gpu)
         self.attention = partial(operators.attention_seconds, gpu)
         self.latent = partial(operators.latent_seconds, gpu)
         self.experts = partial(operators.experts_seconds, gpu)
-        self.sums = gpu.sum_seconds
+        self.sums = partial(gpu.sum_seconds, fused=fused)
