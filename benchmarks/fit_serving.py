@@ -42,7 +42,7 @@ NAMES: Final = ("norm_s", "expert_norm_s", "sequence_s", "ungraphed_s", "untuned
 """Constants of an engine in which times are linear, or nearly."""
 _USUAL: Final = np.array([5e-6, 8e-6, 8e-6, 5e-3, 0.5, 0.5])
 _SPREAD: Final = np.array([8e-6, 8e-6, 1.5e-5, 4e-3, 1.0, 1.0])
-_WEIGHT: Final = 0.15
+_WEIGHT: Final = 0.1
 """How strongly constants are drawn to the usual ones: a version may have few rows, or none that tells one of them. What
 stands between dense operators is drawn to its usual share of what stands between those with experts."""
 _STEP: Final = 1.5

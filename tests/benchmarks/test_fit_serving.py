@@ -21,10 +21,11 @@ from theory.hardware.half_widths import HALF_WIDTHS, ITERATION, TIME_PER_TOKEN, 
 
 TAKEN = {
     ("vllm 0.12.0", "norm_s"), ("vllm 0.16.0", "norm_s"), ("vllm 0.17.0", "norm_s"), ("trtllm 0.21.0", "norm_s"),
-    ("trtllm 1.2.0", "norm_s"), ("trtllm 1.2.0", "sequence_s"), ("trtllm 1.2.0 Blackwell", "norm_s"),
+    ("trtllm 1.2.0", "norm_s"), ("trtllm 1.2.0", "sequence_s"), ("trtllm 1.2.0", "ungraphed_s"),
+    ("trtllm 1.2.0 Blackwell", "norm_s"),
 }  # fmt: skip
 """Constants that no row of the version tells, taken from another version as `theory.hardware.engines` says; and
-TensorRT-LLM's on Hopper, per sequence, from Blackwell."""
+TensorRT-LLM's on Hopper, per sequence and outside graphs, from Blackwell."""
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +59,7 @@ def test_half_widths_are_those_that_families_left_out_ask_for(table: fit.Times, 
         assert 0.92 <= np.mean(out[here] <= committed) <= 0.98, regime
 
 
-@pytest.mark.parametrize(("gpu", "most"), [("H100", 0.08), ("H200", 0.08), ("B200", 0.09)])
+@pytest.mark.parametrize(("gpu", "most"), [("H100", 0.06), ("H200", 0.075), ("B200", 0.085)])
 def test_time_per_token_of_families_left_out(table: fit.Times, gpu: str, most: float) -> None:
     here = (table.kind == TIME_PER_TOKEN) & np.char.startswith(table.group, gpu)
     assert np.abs(np.expm1(fit.left_out(table)[here])).mean() < most
@@ -68,7 +69,7 @@ def test_no_engine_is_worse_than_another_by_much(table: fit.Times) -> None:
     out = np.abs(np.expm1(fit.left_out(table)))
     loaded = table.kind == TIME_PER_TOKEN
     means = {name: out[loaded & np.char.startswith(table.engine, name)].mean() for name in ("vllm", "sglang", "trtllm")}
-    assert max(means.values()) < 0.11, means
+    assert max(means.values()) < 0.08, means
 
 
 def _made(constants: np.ndarray, families: list[str]) -> fit.Times:

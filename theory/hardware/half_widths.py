@@ -45,8 +45,8 @@ HALF_WIDTHS: Final[Mapping[tuple[str, str], float]] = MappingProxyType(
         (ITERATION, "experts"): 0.17,
         (ITERATION, "experts, Blackwell"): 0.23,
         # aggregated serving; no dense model was measured on Blackwell
-        (TIME_PER_TOKEN, "dense"): 0.26,
-        (TIME_PER_TOKEN, "dense, Blackwell"): 0.26,
+        (TIME_PER_TOKEN, "dense"): 0.17,
+        (TIME_PER_TOKEN, "dense, Blackwell"): 0.23,
         (TIME_PER_TOKEN, "experts"): 0.20,
         (TIME_PER_TOKEN, "experts, Blackwell"): 0.23,
         (FIRST_TOKEN, "any"): 1.2,

@@ -180,10 +180,17 @@ class PassModel:
                 spent["products"] += self._dense(rows, forward.shared / tp, forward.gated)
         else:
             spent["products"] += self._dense(rows, forward.intermediate / tp, forward.gated)
-        size, dp = 2.0 * rows * hidden, self.parallel.dp
-        # copies of the attention sum nothing after it, and gather and scatter the rows of all around the experts
-        spent["sums"] = self.operators.sums(tp, size) + self.operators.sums(min(self.parallel.gpus, 8), dp * size)
+        spent["sums"] = self._sums(2.0 * rows * hidden)
         return spent
+
+    def _sums(self, size: float) -> float:
+        """Seconds of a layer's two sums, after the attention and after the feed-forward part.
+
+        Copies of the attention share the second one only, in which they gather and scatter the rows of all.
+        """
+        tp, dp, gpus = self.parallel.tp, self.parallel.dp, min(self.parallel.gpus, 8)
+        one = self.operators.sums(tp, size)
+        return 2.0 * one if dp == 1 else one + self.operators.sums(gpus, dp * size)
 
     def _untuned(self, experts: Experts, tokens: float) -> float:
         """What the engine's general kernel takes more than a tuned one, as a share, [-]."""

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from theory.errors import ParameterError
+from theory.hardware.engines import ENGINES, EngineConstants
 from theory.hardware.formats import Precision
 from theory.hardware.gpus import GPUS, gpu_named
 from theory.hardware.passes import PassModel
@@ -55,9 +56,40 @@ def test_parts_are_not_negative_and_sum_to_the_seconds(model: PassModel, work: W
 
 @given(models, works, st.sampled_from([field.name for field in fields(Work)]), st.floats(1.0, 16.0))
 def test_more_work_takes_no_less_time(model: PassModel, work: Work, what: str, factor: float) -> None:
-    if what == "prefill_context" and work.prefill_tokens == 0.0:
+    if (what == "prefill_context" and work.prefill_tokens == 0.0) or what == "prompts":
         return
     assert model.seconds(work) <= model.seconds(replace(work, **{what: factor * getattr(work, what)})) * (1 + 1e-9)
+
+
+@given(models, works, st.floats(1.0, 64.0))
+def test_prompts_that_share_a_pass_take_no_more_than_apart(model: PassModel, work: Work, prompts: float) -> None:
+    """So many prompts at once: no more than as many passes, and no less attention than one of them."""
+    one = replace(work, prefill_tokens=max(work.prefill_tokens, 1.0), prefill_context=0.0)
+    together = replace(one, prefill_tokens=prompts * one.prefill_tokens, prompts=prompts)
+    assert model.parts(one).attention <= model.parts(together).attention * (1 + 1e-9)
+    alone = model.seconds(replace(work, prefill_tokens=0.0))
+    assert model.seconds(together) - alone <= prompts * (model.seconds(one) - alone) * (1 + 1e-9) + 1e-9
+
+
+@pytest.mark.parametrize("engine", ENGINES.values(), ids=lambda one: f"{one.name} {one.version}")
+def test_an_engine_that_reads_prompts_apart_pays_both_passes(engine: EngineConstants) -> None:
+    model = PassModel(gpu=GPUS["NVIDIA H100 SXM"], shape=DENSE, engine=engine)
+    work = Work(sequences=32.0, context=1000.0, prefill_tokens=1024.0)
+    both = model.seconds(replace(work, prefill_tokens=0.0)) + model.seconds(replace(work, sequences=0.0))
+    seconds = model.seconds(work)
+    assert seconds == pytest.approx(both) if engine.apart else seconds < both
+
+
+def test_copies_of_the_attention_sum_once_a_layer() -> None:
+    """They gather and scatter the rows of all around the experts, and sum nothing after the attention."""
+    gpu, work = GPUS["NVIDIA H100 SXM"], Work(sequences=64.0, context=100.0)
+    copies = PassModel(gpu=gpu, shape=MIXED, parallel=Parallel(dp=4, ep=4)).parts(work)
+    assert copies.sums == pytest.approx(48 * gpu.sum_seconds(4, 2.0 * 64.0 * 2048))
+
+
+@given(gpus, st.sampled_from([2, 4, 8]), st.floats(1e3, 1e8))
+def test_fused_sums_take_no_longer_than_the_others(gpu, n_gpus: int, size: float) -> None:
+    assert gpu.sum_seconds(n_gpus, size, fused=True) <= gpu.sum_seconds(n_gpus, size)
 
 
 @given(gpus, st.floats(1.0, 64.0))

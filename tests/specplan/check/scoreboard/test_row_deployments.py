@@ -42,23 +42,27 @@ def test_formats(name: str, words: tuple[str, ...], weights: str, experts: str |
 
 
 @pytest.mark.parametrize(
-    ("name", "words", "engine", "cache"),
+    ("name", "words", "engine", "gpu", "cache"),
     [
-        ("Qwen/Qwen3-32B", ("fp8",), "vllm", "fp8"),  # NVIDIA's, whose cache is in fp8
-        ("Qwen/Qwen3-32B", ("fp8",), "trtllm", "fp8"),
-        ("Qwen/Qwen3-32B", ("fp8",), "sglang", "bf16"),
-        ("Qwen/Qwen3-32B", ("bf16",), "trtllm", "bf16"),
-        ("nvidia/Qwen3-32B-FP8", ("fp8",), "vllm", "fp8"),
-        ("nvidia/Qwen3-32B-FP8", ("fp8",), "sglang", "bf16"),
-        ("MiniMaxAI/MiniMax-M2.5", ("fp8", "fp8"), "vllm", "bf16"),  # as published
-        ("MiniMaxAI/MiniMax-M2.5", ("nvfp4", "nvfp4"), "vllm", "fp8"),
-        ("deepseek-ai/DeepSeek-R1", ("fp8", "fp8"), "trtllm", "fp8"),
-        ("openai/gpt-oss-120b", ("nvfp4", "nvfp4"), "vllm", "bf16"),
+        ("Qwen/Qwen3-32B", ("fp8",), "vllm", "H200", "fp8"),  # NVIDIA's, whose cache is in fp8
+        ("Qwen/Qwen3-32B", ("fp8",), "trtllm", "H200", "fp8"),
+        ("Qwen/Qwen3-32B", ("fp8",), "sglang", "H200", "bf16"),
+        ("Qwen/Qwen3-32B", ("bf16",), "trtllm", "H200", "bf16"),
+        ("nvidia/Qwen3-32B-FP8", ("fp8",), "vllm", "H200", "fp8"),
+        ("nvidia/Qwen3-32B-FP8", ("fp8",), "sglang", "H200", "bf16"),
+        ("MiniMaxAI/MiniMax-M2.5", ("fp8", "fp8"), "vllm", "H200", "bf16"),  # as published
+        ("MiniMaxAI/MiniMax-M2.5", ("nvfp4", "nvfp4"), "vllm", "H200", "fp8"),
+        ("deepseek-ai/DeepSeek-R1", ("fp8", "fp8"), "trtllm", "H200", "fp8"),
+        ("deepseek-ai/DeepSeek-R1", ("fp8", "fp8"), "sglang", "H200", "bf16"),
+        ("deepseek-ai/DeepSeek-R1", ("fp8", "fp8"), "sglang", "B200", "fp8"),
+        ("openai/gpt-oss-120b", ("nvfp4", "nvfp4"), "vllm", "H200", "bf16"),
     ],
 )
-def test_a_checkpoint_implies_the_caches_format(name: str, words: tuple[str, ...], engine: str, cache: str) -> None:
+def test_a_checkpoint_implies_the_caches_format(
+    name: str, words: tuple[str, ...], engine: str, gpu: str, cache: str
+) -> None:
     facts = shape_of(name)
-    assert with_engines_cache(precision_of(facts, *words), facts, engine).cache == cache
+    assert with_engines_cache(precision_of(facts, *words), facts, engine, gpu_named(gpu).name).cache == cache
 
 
 def test_formats_that_are_refused() -> None:
