@@ -22,11 +22,11 @@ from specplan.check.scoreboard.rows import Driven, Speculated
 from specplan.worlds.model_files import draft_head
 from theory.errors import SpecplanError
 from theory.hardware.engines import engine_named
-from theory.hardware.half_widths import conformal
+from theory.hardware.half_widths import GAIN, conformal, half_width
 from theory.hardware.rounds import head_round
 from theory.hardware.work import Work
 
-__all__ = ["print_rounds"]
+__all__ = ["gains_left_out", "print_rounds", "verified_left_out"]
 
 Array = NDArray[np.float64]
 
@@ -91,6 +91,31 @@ def _without(here: Sequence[Speculated], others: Sequence[Speculated]) -> tuple[
 def _by_target(rows: Sequence[Speculated]) -> dict[str, list[Speculated]]:
     targets = sorted({row.target for row in rows})
     return {target: [row for row in rows if row.target == target] for target in targets}
+
+
+def gains_left_out(rows: Sequence[Speculated]) -> tuple[Array, Array]:
+    """Return log errors of gains with constants of rounds from the other targets, and their half-widths."""
+    doubts = doubts_of_speculated(rows)
+    targets = _by_target([row for row in rows if row.where not in doubts])
+    errors, widths = [], []
+    for target, here in targets.items() if len(targets) > 1 else ():
+        others = [row for name, those in targets.items() if name != target for row in those]
+        errors += _batches(here).errors(_batches(others).fitted()).tolist()
+        passes = speculated.deployed(target, here[0].draft)[1].target
+        widths += [half_width(GAIN, passes, Work(sequences=row.batch)) for row in here]
+    return np.array(errors, dtype=float), np.array(widths, dtype=float)
+
+
+def verified_left_out(rows: Sequence[Driven]) -> dict[str, float]:
+    """Return ``where`` of a row -> seconds of a drafted token from the other workloads and formats of the cache."""
+    table = _outputs(rows)
+    cells = {row.where: _cell(row) for row in rows if row.drafts}
+    others = {cell: table.cell != cell for cell in cells.values()}
+    return {where: float(table.fitted(others[cell])[0]) for where, cell in cells.items() if others[cell].any()}
+
+
+def _cell(row: Driven) -> str:
+    return f"{row.workload}, {row.kv_cache} cache"
 
 
 def _print_batches(rows: Sequence[Speculated]) -> None:
@@ -165,8 +190,8 @@ def _outputs(rows: Sequence[Driven]) -> _Outputs:
         context = driven.prompt_tokens(row) + row.answer_tokens / 2.0
         base = head_round(bare, head).seconds(row.concurrency, row.num_speculative_tokens + 1.0, context)
         numbers.append((base, row.concurrency * row.num_speculative_tokens, 1e-3 * row.itl_p50_ms))
-        cells.append(f"{row.workload}, {row.kv_cache} cache")
-    return _Outputs(*np.array(numbers).T, np.array(cells))
+        cells.append(_cell(row))
+    return _Outputs(*np.array(numbers).reshape(-1, 3).T, np.array(cells))
 
 
 def _print_outputs(rows: Sequence[Driven]) -> None:

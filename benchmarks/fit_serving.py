@@ -108,7 +108,7 @@ def times(rows: Sequence[Measured]) -> Times:
     said = np.array([row.said for row in taken])
     # rows that do not say their version are fitted to only where none says it
     usual = np.array([row.fitted for row in taken]) & (said | ~np.isin(engines, engines[said]))
-    table = np.array([_linear(row) for row in taken])
+    table = np.array([_linear(row) for row in taken]).reshape(-1, 1 + len(NAMES))
     loaded = [isinstance(row.does, ClosedLoop) for row in taken]
     kinds = [TIME_PER_TOKEN if one else ITERATION for one in loaded]
     return Times(

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from benchmarks.league.standings import played
+from benchmarks.fit_coverage import coverages
+from benchmarks.league.standings import counted, played
 from benchmarks.league.tables import as_markdown, as_text
 from calibrate.record.files import replacing
 from specplan.output import progress
@@ -36,10 +37,11 @@ def main() -> int:
     except SpecplanError as error:
         print(f"league: error: {error}", file=sys.stderr)
         return 1
-    print(as_text(entries, boards))
+    covered = list(coverages(counted(arguments.folder, entries)))
+    print(as_text(entries, boards, covered))
     if arguments.markdown is not None:
         with replacing(arguments.markdown) as temporary:
-            temporary.write_text(as_markdown(entries, boards), encoding="utf-8")
+            temporary.write_text(as_markdown(entries, boards, covered), encoding="utf-8")
     return 0
 
 

@@ -18,7 +18,7 @@ from specplan.check.scoreboard.score import Score, regrets, score
 from specplan.check.scoreboard.tables import read_folder
 from theory.errors import ParameterError, SpecplanError
 
-__all__ = ["GAINS", "Entry", "Gains", "Standing", "gains", "played", "standings", "unfitted"]
+__all__ = ["GAINS", "Entry", "Gains", "Standing", "counted", "gains", "played", "standings", "unfitted"]
 
 _KINDS: Final = ("served", "steady", "loaded", "positioned", "speculated", "driven", "acceptance")
 GAINS: Final = ("speedup", "gain under load")
@@ -98,6 +98,12 @@ def played(path: Path, progress: Callable[[int], Callable[[], None]]) -> tuple[l
         entries += _entries(row, own.get(row.where, ()), plain.get(row.where))
         step()
     return entries, boards
+
+
+def counted(path: Path, entries: Iterable[Entry]) -> list[Measured]:
+    """Return the rows of a folder that count."""
+    known = {entry.own.where for entry in entries if entry.own.counts}
+    return [row for row in read_folder(path, _KINDS).rows if row.where in known]
 
 
 def _boards(path: Path) -> Iterator[Board]:

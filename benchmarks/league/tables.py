@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from benchmarks.fit_coverage import Coverage
 from benchmarks.league.predictors import LEFT_OUT, PREDICTORS, TABLES
 from benchmarks.league.standings import Entry, Gains, Standing, gains, standings, unfitted
 from specplan.check.scoreboard.board import Board
@@ -18,6 +19,7 @@ Lines = Sequence[Sequence[str]]
 _SCORES: Final = ("rows of", "predictor", "n", "error", "median", "p90", "bias", "inside", "specplan there")
 _ADVICE: Final = ("predictor", "n", "wrong signs", "losses", "promised gains", "choices", "regret", "p95", "max")
 _UNFITTED: Final = ("quantity", "family", "n", LEFT_OUT, "its bias", TABLES, "their bias")
+_COVERED: Final = ("quantity", "left out", "n", "inside", "median half-width", "error")
 _LEGEND: Final = (
     "error: mean of |predicted / measured - 1|, then its median and 90th percentile; bias: mean of predicted / "
     "measured - 1; inside: share of rows in the stated 95 % interval; specplan there: its error on the same rows.",
@@ -28,7 +30,7 @@ _LEGEND: Final = (
 _PAGE: Final = """# League
 
 Public measurements, each predicted by {predictors} predictors; `python -m benchmarks.league FOLDER --markdown FILE`
-writes this page, in about a minute of one core. The measurements are not part of the project:
+writes this page, in one to two minutes of one core. The measurements are not part of the project:
 [the scoreboard](../scoreboard.md) names their sources and licences. Rows that its rules do not trust, whatever is
 predicted, count nowhere.
 
@@ -43,25 +45,25 @@ their intervals are narrower.
 """
 
 
-def as_text(entries: Sequence[Entry], boards: Sequence[Board]) -> str:
+def as_text(entries: Sequence[Entry], boards: Sequence[Board], covered: Sequence[Coverage] = ()) -> str:
     """Return all tables in plain text, what was assumed, and the rows that were not predicted."""
-    parts = [f"{title}:\n\n{table(heads, lines)}" for title, heads, lines in _tables(entries)]
+    parts = [f"{title}:\n\n{table(heads, lines)}" for title, heads, lines in _tables(entries, covered)]
     refused = "\n".join(["not predicted:", *_refused(boards)])
-    return "\n\n".join([*parts, *_LEGEND, *_assumed(boards), refused])
+    return "\n\n".join([*parts, *_LEGEND, *_losses(entries), *_assumed(boards), refused])
 
 
-def as_markdown(entries: Sequence[Entry], boards: Sequence[Board]) -> str:
+def as_markdown(entries: Sequence[Entry], boards: Sequence[Board], covered: Sequence[Coverage] = ()) -> str:
     """Return the page for the documentation."""
     parts = [_PAGE.format(predictors=len(PREDICTORS), left_out=LEFT_OUT, tables=TABLES), "## How each was run\n"]
     parts.append("\n".join(f"- *{predictor.name}*: {predictor.how}" for predictor in PREDICTORS) + "\n")
-    for title, heads, lines in _tables(entries):
+    for title, heads, lines in _tables(entries, covered):
         parts.append(f"## {title[0].upper()}{title[1:]}\n\n{_pipes(heads, lines)}\n")
-    parts += [f"{one}\n" for one in (*_LEGEND, *_assumed(boards))]
+    parts += [f"{one}\n" for one in (*_LEGEND, *_losses(entries), *_assumed(boards))]
     parts.append("## Rows that are not predicted\n\n" + "\n".join(f"- {one.strip()}" for one in _refused(boards)))
     return "\n".join(parts) + "\n"
 
 
-def _tables(entries: Sequence[Entry]) -> Iterator[tuple[str, Sequence[str], Lines]]:
+def _tables(entries: Sequence[Entry], covered: Sequence[Coverage]) -> Iterator[tuple[str, Sequence[str], Lines]]:
     advice = gains(entries)
     for quantity, rows in standings(entries).items():
         yield quantity, _SCORES, [_standing(one) for one in rows]
@@ -72,6 +74,8 @@ def _tables(entries: Sequence[Entry]) -> Iterator[tuple[str, Sequence[str], Line
          f"{tables.mean:.1%}", f"{tables.signed:+.1%}"]
         for quantity, family, left_out, tables in unfitted(entries)
     ]  # fmt: skip
+    if covered:
+        yield "95 % intervals on rows left out of the fits", _COVERED, [_cover(one) for one in covered]
     if both:
         yield "which operators are nearer on a GPU that is not fitted", _UNFITTED, both
 
@@ -84,6 +88,10 @@ def _standing(one: Standing) -> list[str]:
     ]  # fmt: skip
 
 
+def _cover(one: Coverage) -> list[str]:
+    return [one.quantity, one.left_out, str(one.n), f"{one.inside:.0%}", f"{one.half_width:.2f}", f"{one.error:.1%}"]
+
+
 def _gain(one: Gains) -> Iterator[list[str]]:
     head = [one.predictor, str(one.n), str(one.wrong), str(one.losses), str(one.promised)]
     if not one.regret:
@@ -91,6 +99,16 @@ def _gain(one: Gains) -> Iterator[list[str]]:
     for goal, (n, mean, high, largest) in one.regret.items():
         yield [*head, f"{n} of {goal.rstrip(',')}", f"{mean:.1%}", f"{high:.1%}", f"{largest:.1%}"]
         head = [""] * len(head)
+
+
+def _losses(entries: Sequence[Entry]) -> Iterator[str]:
+    """Whether there is a measured loss that a promised gain could be told by."""
+    advice = [one for of in gains(entries).values() for one in of]
+    if advice and not any(one.losses for one in advice):
+        yield (
+            "No measured speedup here is 0.95 or less, so that these rows cannot tell promised gains; "
+            "`tests/theory/hardware/test_rounds.py` holds that no gain is predicted where arithmetic is saturated."
+        )
 
 
 def _assumed(boards: Sequence[Board]) -> list[str]:

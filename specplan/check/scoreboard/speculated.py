@@ -44,7 +44,7 @@ rounds (`_REQUEST`)."""
 _OTHER_ANSWER: Final = 500.0
 CONTEXT: Final = 600.0
 """Cached tokens of a running sequence, roughly."""
-_REQUEST: Final = 0.035
+_REQUEST: Final = 0.027
 """Seconds that each new request holds up the batch: its prompt, and the turn of the client. Fitted."""
 _KNOBS: Final = "steps, topk and k of the draft, acceptance lengths known,"
 _KNOBS_BEFORE: Final = "steps and k of a chain, acceptance lengths not known,"

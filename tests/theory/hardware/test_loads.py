@@ -74,6 +74,16 @@ def test_chunks_add_little_to_a_prompt(prompt: float, running: float) -> None:
     assert two < 2.5 * one
 
 
+@pytest.mark.parametrize(("concurrency", "least", "most"), [(512.0, 0.1, 0.5), (2.0, 0.95, 1.0)])
+def test_prompts_that_arrive_together_share_a_pass(concurrency: float, least: float, most: float) -> None:
+    """Of what as many passes for single prompts would add: a part where eight arrive per pass, all where hardly any."""
+    loop = ClosedLoop(concurrency=concurrency, prompt_tokens=200.0, answer_tokens=64.0)
+    found = closed_loop(MODEL, loop)
+    arriving = (concurrency - 1.0) * found.running / concurrency / loop.answer_tokens
+    apart = arriving * prompt_seconds(MODEL, loop, found.running)
+    assert least * apart < found.prompts <= most * apart * (1 + 1e-9)
+
+
 @pytest.mark.parametrize("name", ["concurrency", "prompt_tokens", "answer_tokens", "chunk_tokens", "turns"])
 @pytest.mark.parametrize("value", [0.0, -1.0, float("nan"), float("inf")])
 def test_what_is_refused(name: str, value: float) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from theory.errors import ParameterError
-from theory.hardware.engines import engine_named
+from theory.hardware.engines import ENGINES, EngineConstants, engine_named
 from theory.hardware.gpus import gpu_named
 from theory.hardware.passes import PassModel
 from theory.hardware.rounds import Round, head_round
@@ -94,3 +94,27 @@ def test_what_is_refused() -> None:
         ROUNDS[0].seconds(1.0, 4, 100.0, steps=0)
     with pytest.raises(ParameterError, match="topk=0 must be >= 1"):
         ROUNDS[0].seconds(1.0, 4, 100.0, topk=0)
+
+
+@pytest.mark.parametrize("gpu", ["H100", "B200", "A100", "L40S"])
+@pytest.mark.parametrize("engine", ENGINES.values(), ids=lambda one: f"{one.name} {one.version}")
+@pytest.mark.parametrize("shape", [DENSE, SPARSE], ids=["dense", "experts"])
+def test_no_gain_where_arithmetic_is_saturated(gpu: str, engine: EngineConstants, shape: Shape) -> None:
+    """A large batch over short contexts pays for every verified token, and most drafts are not accepted for nothing.
+
+    Seven of ten drafted tokens are right. Over long contexts a gain remains: k tokens read a cache once.
+    """
+    one = head_round(PassModel(gpu=gpu_named(gpu), shape=shape, engine=engine), HEAD)
+    for batch in (16_384.0, 65_536.0):
+        plain = one.seconds(batch, 1.0, 0.0)
+        for k in range(2, 9):
+            tokens = sum(0.7**i for i in range(k))
+            assert plain * tokens / one.seconds(batch, float(k), 0.0) < 1.02, k
+
+
+@pytest.mark.parametrize("engine", ENGINES.values(), ids=lambda one: f"{one.name} {one.version}")
+def test_gains_fall_with_the_batch_once_it_is_large(engine: EngineConstants) -> None:
+    one = head_round(PassModel(gpu=gpu_named("H100"), shape=DENSE, engine=engine), HEAD)
+    batches = [64.0, 256.0, 1024.0, 4096.0]
+    gains = [one.seconds(batch, 1.0, 500.0) * 2.0 / one.seconds(batch, 4.0, 500.0) for batch in batches]
+    assert gains == sorted(gains, reverse=True)

@@ -15,6 +15,7 @@ from specplan.check.scoreboard.deployments import (
 from specplan.check.scoreboard.rows import Loaded, Served
 from specplan.worlds.model_files import shape_of
 from theory.errors import ParameterError
+from theory.hardware.gpus import gpu_named
 from theory.hardware.work import Parallel
 
 
