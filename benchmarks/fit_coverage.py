@@ -51,7 +51,9 @@ def coverages(rows: Sequence[Measured]) -> Iterator[Coverage]:
     if len(table.base):
         logs = errors_left_out(table)
         for kind in (ITERATION, TIME_PER_TOKEN):
-            yield from _covered(kind, "family of models", logs[table.kind == kind], table.half_width[table.kind == kind])
+            yield from _covered(
+                kind, "family of models", logs[table.kind == kind], table.half_width[table.kind == kind]
+            )
     throughputs, gains = _by_load(table, [row for row in rows if isinstance(row, Driven)])
     yield from _covered(THROUGHPUT, "family, and workload and cache", *throughputs)
     batches = gains_left_out([row for row in rows if isinstance(row, Speculated)])

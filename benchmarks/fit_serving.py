@@ -105,9 +105,9 @@ def times(rows: Sequence[Measured]) -> Times:
     """Return the trusted rows of models that are modelled, each at seven sets of constants."""
     taken = list(_rows(rows))
     engines = np.array([_key(row.model) for row in taken])
-    said = np.array([row.said for row in taken])
+    said = np.array([row.said for row in taken], dtype=bool)
     # rows that do not say their version are fitted to only where none says it
-    usual = np.array([row.fitted for row in taken]) & (said | ~np.isin(engines, engines[said]))
+    usual = np.array([row.fitted for row in taken], dtype=bool) & (said | ~np.isin(engines, engines[said]))
     table = np.array([_linear(row) for row in taken]).reshape(-1, 1 + len(NAMES))
     loaded = [isinstance(row.does, ClosedLoop) for row in taken]
     kinds = [TIME_PER_TOKEN if one else ITERATION for one in loaded]

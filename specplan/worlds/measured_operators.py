@@ -39,7 +39,7 @@ SYSTEMS: Final[Mapping[str, str]] = {
 }  # fmt: skip
 """GPUs of which the package has tables, and its names of them."""
 _FORMATS: Final[Mapping[str, str]] = {"bf16": "bfloat16", "fp8": "fp8", "int4": "int4_wo", "nvfp4": "nvfp4"}
-"""Block-wise fp8 is left out: products of the tables take 1.5 to 4 times what servers show, also on the H100."""
+"""Block-wise fp8 is left out: vLLM's products were timed with the host, and take 1.5 to 4 times what servers show."""
 _EXPERTS: Final[Mapping[str, str]] = {"bf16": "bfloat16", "mxfp4": "w4a16_mxfp4", "nvfp4": "nvfp4"}
 _WITH_FP4: Final[Mapping[str, str]] = {**_EXPERTS, "mxfp4": "w4a8_mxfp4_mxfp8"}
 """On GPUs that multiply in fp4, where no engine widens to bf16."""

@@ -165,8 +165,8 @@ ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
                 verified_s=_VERIFIED_S,
                 tree_s=_TREE_S,
             ),
-            # Dense layers are those of 1.0.0. On Hopper fitted to rows that do not say their version; what a sequence and a
-            # pass outside graphs take there is Blackwell's.
+            # Dense layers are those of 1.0.0. On Hopper fitted to rows that do not say their version; what a sequence
+            # and a pass outside graphs take there is Blackwell's.
             EngineConstants(
                 name="trtllm",
                 version="1.2.0",

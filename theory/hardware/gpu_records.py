@@ -1,8 +1,9 @@
 """GPUs: what their data sheets say, and what products, attention, experts and sums of served models reach of it.
 
-Constants of H100, H200, B200, A100 and L40S are fitted to measured operators (NVIDIA aiconfigurator tables for vLLM
-0.24.0, of the A100 0.14.0, of block-wise fp8 and fused sums for SGLang 0.5.14 and TensorRT-LLM 1.3.0; Apache-2.0) by ``benchmarks/fit_hardware.py``. Of other GPUs the data sheet is known, and
-the fitted ones tell which share of it to expect (`gpus`); what is planned with them has a wider interval.
+Constants of H100, H200, B200, A100 and L40S are fitted to measured operators by ``benchmarks/fit_hardware.py`` (NVIDIA
+aiconfigurator tables for vLLM 0.24.0, of the A100 0.14.0; of block-wise fp8 and fused sums for SGLang 0.5.14 and
+TensorRT-LLM 1.3.0; Apache-2.0). Of other GPUs the data sheet is known, and the fitted ones tell which share of it to
+expect (`gpus`); what is planned with them has a wider interval.
 """
 
 from __future__ import annotations

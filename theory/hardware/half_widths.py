@@ -50,7 +50,7 @@ HALF_WIDTHS: Final[Mapping[tuple[str, str], float]] = MappingProxyType(
         (TIME_PER_TOKEN, "experts"): 0.20,
         (TIME_PER_TOKEN, "experts, Blackwell"): 0.23,
         (FIRST_TOKEN, "any"): 1.2,
-        # one dense model on A100, cells left out, and not less than of iterations or times per token with a model left out
+        # one dense model on A100, cells left out, and not less than of iterations and times per token, models left out
         (ROUND, "dense"): 0.15,
         (ROUND, "experts"): 0.23,
         (THROUGHPUT, "dense"): 0.17,

@@ -98,9 +98,7 @@ def prompt_seconds(
     context = loop.prompt_tokens + loop.answer_tokens / 2.0
     plain = Work(sequences=running, tokens=tokens, context=context)
     together = (
-        model.seconds(
-            replace(plain, prefill_tokens=prompts * chunk, prefill_context=index * chunk, prompts=prompts)
-        )
+        model.seconds(replace(plain, prefill_tokens=prompts * chunk, prefill_context=index * chunk, prompts=prompts))
         for index in range(chunks)
     )
     before = model.seconds(plain)

@@ -33,7 +33,11 @@ def model_of(row: Loaded) -> PassModel:
     ------
     SpecplanError : a model, GPU, format or engine that is not known.
     """
-    facts, engine, gpu = facts_of(row.model_path), nearest_engine(row.backend, row.backend_version), gpu_named(row.system)
+    facts, engine, gpu = (
+        facts_of(row.model_path),
+        nearest_engine(row.backend, row.backend_version),
+        gpu_named(row.system),
+    )
     precision = precision_of(facts, row.gemm_quant_mode or row.precision, row.moe_quant_mode)
     return PassModel(
         gpu=gpu,

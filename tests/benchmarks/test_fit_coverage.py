@@ -1,0 +1,31 @@
+"""What intervals cover on rows left out of the fits."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from public_tables import public_tables
+
+ROOT = Path(__file__).resolve().parents[2]
+if str(ROOT) not in sys.path:  # scripts of the checkout, not a part of the installed distribution
+    sys.path.insert(0, str(ROOT))
+
+from benchmarks.fit_coverage import coverages  # noqa: E402
+from benchmarks.league.standings import counted, played  # noqa: E402
+
+
+def test_nothing_is_covered_without_rows() -> None:
+    assert list(coverages([])) == []
+
+
+@pytest.mark.slow
+def test_intervals_cover_what_they_say_on_rows_left_out() -> None:
+    """24 throughputs of one model are too few to tell 95 from 100 %, so that they have no upper bound."""
+    folder = public_tables()
+    entries, _ = played(folder, lambda _: lambda: None)
+    found = {one.quantity: one for one in coverages(counted(folder, entries))}
+    assert found.keys() == {"iteration", "time per token", "throughput", "gain"}
+    for quantity, one in found.items():
+        assert 0.92 <= one.inside <= (1.0 if quantity == "throughput" else 0.98), one
