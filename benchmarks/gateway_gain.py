@@ -51,7 +51,7 @@ def gateway(configuration: Configuration, folder: Path, profile: Path, roles: Ma
     row = {
         "configuration": {"method": configuration.method, "knobs": dict(configuration.knobs)},
         "speedup": {"value": 1.0},
-        "accepted": 0.5,
+        "acceptance": 0.5,
         "baseline_seconds": 1.0,
     }
     plan = folder / f"{configuration.method}.plan.json"

@@ -20,7 +20,8 @@ SYNC = Configuration.parse("lr-sync k1=2")
 
 @pytest.mark.slow
 def test_always_right_drafts_that_cost_nothing_gain_and_the_turns_tell_how_much(tmp_path: Path) -> None:
-    slow, fast = Planted(iteration_s=0.01, acceptance=1.0), Planted(acceptance=1.0)
+    # An iteration takes longer than a busy machine takes for a request.
+    slow, fast = Planted(iteration_s=0.04, acceptance=1.0), Planted(acceptance=1.0)
     profile = write_profile(tmp_path)
     with ExitStack() as stack:
         roles = {
