@@ -136,6 +136,7 @@ class LoadRun:
                 tokens=self.window.warmup + self.window.tokens,
                 warmup_tokens=self.window.warmup,
                 met_under_way=True,
+                whole_rounds=True,
                 first=(self.first + len(self.loads)) * _APART,
                 counts=self.counts,
             )
@@ -155,13 +156,17 @@ class LoadRun:
 
 
 def throughput(throughputs: Throughputs) -> Known:
-    """Return tokens per second of a number of replications."""
-    return lambda n: ratio_of_totals(throughputs(n), np.ones(n), unit="tokens/s", estimator="mean over replications")
+    """Return tokens per second of a number of replications, which count as many tokens each."""
+    return lambda n: ratio_of_totals(
+        np.ones(n), 1.0 / throughputs(n), unit="tokens/s", estimator="ratio of totals over replications"
+    )
 
 
 def gain(own: Throughputs, plain: Throughputs) -> Known:
     """Return tokens per second / those of plain decoding, by the same replications."""
-    return lambda n: ratio_of_totals(own(n), plain(n), estimator="ratio of means over replications")
+    return lambda n: ratio_of_totals(
+        1.0 / plain(n), 1.0 / own(n), estimator="ratio of totals over replications"
+    )
 
 
 def quotient(own: Estimate, plain: Estimate) -> Estimate:
