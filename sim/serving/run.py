@@ -95,16 +95,18 @@ def arriving(
     moments_s: Sequence[float],
     *,
     warmup: int = 0,
+    first: int = 0,
     counts: bool = False,
     max_in_flight: int = _MOST_IN_FLIGHT,
 ) -> ServedLoad:
-    """Let answers arrive at given moments, whatever is still in flight; the answer of an index comes at its moment.
+    """Let answers arrive at given moments, whatever is still in flight; each index from ``first`` on at its moment.
 
     Parameters
     ----------
     trial : the algorithm, its answers and the engines that they share.
     moments_s : seconds, in order.
     warmup : arrivals that do not count, the first ones.
+    first : index of the first answer, >= 0: arrivals of other answers, at other moments, are independent of each other.
     counts : whether to count tokens in vain.
     max_in_flight : give up when so many answers are in flight at once.
 
@@ -115,11 +117,11 @@ def arriving(
     """
     if len(moments_s) <= warmup:
         raise ParameterError("moments_s", len(moments_s), f"must be more than the warm-up of {warmup}")
-    run = _Run(trial, counts, max_in_flight)
+    run = _Run(trial, counts, max_in_flight, first=first)
     for moment in moments_s:
         run.start(replace=False, at=moment)
     run.until(lambda: run.n_begun > warmup)
-    run.begin_window(from_index=warmup)
+    run.begin_window(from_index=first + warmup)
     run.until(lambda: run.n_done >= len(moments_s))
     return run.window(None)
 

@@ -83,9 +83,7 @@ class Crowds:
 
     def _row(self, alone: Prediction, best: Configuration, answers: int) -> AtOnce:
         gain = self._gain(alone, best, answers)
-        plain = self._run(PLAIN, answers)
-        rate = until_known(throughput(plain.throughputs), precision=_PRECISION)[0].value
-        baseline = alone.baseline_seconds if answers == 1 else answers * self._tokens / rate
+        baseline = alone.baseline_seconds if answers == 1 else self.plain_seconds(answers)
         run = self._run(best, answers)
         run.run(1)
         return AtOnce(
@@ -96,6 +94,11 @@ class Crowds:
             baseline_seconds=baseline,
             busy=run.busy(),
         )
+
+    def plain_seconds(self, answers: int) -> float:
+        """Return the mean seconds of an answer by plain decoding with so many answers in flight."""
+        rate = until_known(throughput(self._run(PLAIN, answers).throughputs), precision=_PRECISION)[0].value
+        return answers * self._tokens / rate
 
     @cached_property
     def _tokens(self) -> float:

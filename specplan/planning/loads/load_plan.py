@@ -16,8 +16,7 @@ from calibrate.replay.trials import PLAIN
 from sim.estimate import Estimate, on_logarithm
 from sim.operations import DRAFT, TARGET
 from sim.serving.answers import ServedLoad
-from sim.serving.arrivals import bursty_times
-from sim.serving.load_run import shorter
+from sim.serving.load_run import ArrivalRun, sooner
 from specplan.planning.loads.limits import Limit, runs_out
 from specplan.planning.loads.options import Considered, Option, Place, considered, rank
 from specplan.planning.loads.schedule import Depths
@@ -43,9 +42,10 @@ _MOST_CURVE: Final = 128
 _WAITING: Final = 0.05
 """Share of their time that answers wait for a place from which on the cache is what runs out, [-]."""
 _ENDLESS: Final = on_logarithm(math.inf, 0.0, 1, estimator="plain decoding cannot keep up")
-_LEAST_ARRIVALS: Final = 60
-_MOST_OF_A_TRACE: Final = 500
-"""Arrivals that one copy meets, of a load without end and of a trace."""
+_REPLICATIONS: Final = 4
+"""Replications of arrivals that are too many for plain decoding, so that no gain says when they are enough."""
+_ARRIVALS_PRECISION: Final = 0.03
+"""Standard error that simulation may leave of a gain of arrivals, as a share."""
 _MOST_OF_CAPACITY: Final = 0.98
 """Share of what an option finishes at which arrivals overload it, [-]: nearer, queues are longer than any trial."""
 _CROWDS: Final = (32, 128)
@@ -238,7 +238,7 @@ class _Planner:
             ends = [self.simulator.speed(option, answers, {name: z}) for z in (-_Z, _Z)]
             found[name] = abs(math.log(ends[1] / ends[0])) / 2.0
         found["cost of passes"] = self.cost_error(option, answers)
-        found["sampling"] = simulated.relative_half_width
+        found["sampling"] = simulated.relative_half_width if math.isfinite(simulated.value) else 0.0
         return found
 
     def cost_error(self, option: Option, answers: int) -> float:
@@ -333,11 +333,10 @@ class _Arriving:
         if best[PLAIN.method] not in ranked:
             ranked.append(best[PLAIN.method])
         capacity = {option: self._capacity(option) for option, _ in ranked}
-        served = {
-            option: self._served(option) for option in capacity if self.rate < _MOST_OF_CAPACITY * capacity[option]
-        }
-        plain = next((s for option, s in served.items() if option.configuration == PLAIN), None)
-        if not served:
+        going = [option for option in capacity if self.rate < _MOST_OF_CAPACITY * capacity[option]]
+        runs = {option: planner.simulator.arriving(option, self.load, self._in_flight()) for option in going}
+        plain = next((run for option, run in runs.items() if option.configuration == PLAIN), None)
+        if not runs:
             most = max(capacity.values())
             rule = f"must be below {most:.3g}, the answers per second that {planner.deployment.gpus} x "
             rule += f"{planner.deployment.gpu.name} finish"
@@ -345,7 +344,7 @@ class _Arriving:
                 arrivals = f"{len(self.load.trace)} answers"
                 raise ParameterError("trace", arrivals, f"all arrive at one moment; the rate {rule}")
             raise _BeyondError("rate", f"{self.rate:g}", rule)
-        found = [self._row(option, one, plain) for option, one in served.items()]
+        found = [self._row(option, run, plain) for option, run in runs.items()]
         return tuple(sorted(found, key=_place))
 
     def _capacity(self, option: Option) -> float:
@@ -362,18 +361,10 @@ class _Arriving:
                 return n
         return max(planner._best)
 
-    def _served(self, option: Option) -> ServedLoad:
-        copies, simulator = option.arrangement.replicas, self.planner.simulator
-        part = self.load.part(copies, _MOST_OF_A_TRACE)
-        if part is not None:
-            return simulator.arriving(option, part.times_s.tolist(), warmup=len(part) // 10, sizes=part)
-        n = max(_LEAST_ARRIVALS, round(6 * self._in_flight() / copies))
-        moments = bursty_times(self.rate / copies, self.load.burstiness, n)
-        return simulator.arriving(option, moments.tolist(), warmup=n // 5)
-
-    def _row(self, option: Option, served: ServedLoad, plain: ServedLoad | None) -> LoadRow:
+    def _row(self, option: Option, run: ArrivalRun, plain: ArrivalRun | None) -> LoadRow:
         planner = self.planner
-        simulated = shorter(served, plain) if plain is not None else _ENDLESS
+        simulated = sooner(run, plain, precision=_ARRIVALS_PRECISION) if plain is not None else _ENDLESS
+        served = ServedLoad.together(run.loads or run.run(min(_REPLICATIONS, run.most)))
         in_flight = max(round(served.in_flight), 1)
         errors = planner.errors(option, in_flight * option.arrangement.replicas, simulated)
         copies = option.arrangement.replicas
