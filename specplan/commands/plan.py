@@ -119,6 +119,8 @@ def command(
             from specplan.show.load_plans import load_plan_report
 
             save(report, load_plan_report(for_loads))
+        if for_loads.asked.plan.interrupted:
+            raise KeyboardInterrupt
         return
     assert profile is not None
     picture: Path | None = asked["picture"]

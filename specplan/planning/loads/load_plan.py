@@ -7,7 +7,7 @@ copies, and with more GPUs per copy, of the target alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -17,7 +17,7 @@ from sim.estimate import Estimate, on_logarithm
 from sim.operations import DRAFT, TARGET
 from sim.serving.answers import ServedLoad
 from sim.serving.load_run import ArrivalRun, sooner
-from specplan.planning.loads.limits import Limit, runs_out
+from specplan.planning.loads.limits import Limit, limit_of
 from specplan.planning.loads.options import Considered, Option, Place, considered, rank
 from specplan.planning.loads.schedule import Depths
 from specplan.planning.loads.search import Best, best_of_each_kind, worth_simulating
@@ -39,8 +39,6 @@ _STEP_HALF_WIDTH: Final = 0.22
 of its models, 14 rows (`python -m workshop.names_table`)."""
 _MOST_CURVE: Final = 128
 """Answers at once up to which the curve goes, unless a load asks for more."""
-_WAITING: Final = 0.05
-"""Share of their time that answers wait for a place from which on the cache is what runs out, [-]."""
 _ENDLESS: Final = on_logarithm(math.inf, 0.0, 1, estimator="plain decoding cannot keep up")
 _REPLICATIONS: Final = 4
 """Replications of arrivals that are too many for plain decoding, so that no gain says when they are enough."""
@@ -112,12 +110,14 @@ class LoadPlan:
     loads: tuple[tuple[Load, tuple[LoadRow, ...]], ...]
     """Each load with its rows, best first; plain decoding is among them."""
     beyond: tuple[str, ...]
-    """Why the other loads were not planned: more arrives than the GPUs finish."""
+    """Why the other loads were not planned: more arrives than the GPUs finish, or an interruption."""
     curve: Curve
     depths: Depths = field(repr=False)
     """How many tokens each method drafts per round, by batch."""
     unknown: Mapping[str, tuple[str, ...]]
     """Name of a method that could not be evaluated to what is missing."""
+    interrupted: bool = False
+    """Whether an interruption left loads out, or a part of the curve."""
 
 
 def plan_loads(
@@ -128,7 +128,7 @@ def plan_loads(
     *,
     progress: Progress = _silent,
 ) -> LoadPlan:
-    """Plan for each load.
+    """Plan for each load, fewest answers at once first; of a plan that is interrupted, what is known is returned.
 
     Parameters
     ----------
@@ -141,32 +141,49 @@ def plan_loads(
     Raises
     ------
     ParameterError : the target does not fit, or a load is too much for every option.
+    KeyboardInterrupt : interrupted before the first load was planned.
     """
     planner = _Planner(deployment, limits, considered(deployment, methods))
     most = max([load.concurrency or 0 for load in loads])
     grid = [2**i for i in range(13) if 2**i <= max(_MOST_CURVE, 2 * most)]
     points = sorted({*grid, *(load.concurrency for load in loads if load.concurrency)})
+    found: dict[int, tuple[LoadRow, ...]] = {}  # by place among the loads
+    beyond: list[str] = []
+    interrupted = False
+
+    def rows_of(place: int) -> None:
+        try:
+            found[place] = planner.rows(loads[place])
+        except _BeyondError as error:
+            beyond.append(str(error))
+            if len(beyond) == len(loads):
+                raise
+        step_done()
+
     with progress("planning", len(points) + len(loads)) as step_done:
-        for n in points:
-            planner.best_at(n)
-            step_done()
-        found, beyond = [], []
-        for load in loads:
-            try:
-                found.append((load, planner.rows(load)))
-            except _BeyondError as error:
-                beyond.append(str(error))
-                if len(beyond) == len(loads):
-                    raise
-            step_done()
+        try:
+            for n in points:
+                planner.best_at(n)
+                step_done()
+                for place in [i for i, load in enumerate(loads) if load.concurrency == n]:
+                    rows_of(place)
+            for place in [i for i, load in enumerate(loads) if load.concurrency is None]:
+                rows_of(place)
+        except KeyboardInterrupt:
+            if not found:
+                raise
+            interrupted = True
+            left = (load.text for i, load in enumerate(loads) if i not in found)
+            beyond += [f"load {load}, before which you interrupted" for load in left]
     return LoadPlan(
         deployment=deployment,
         limits=limits,
-        loads=tuple(found),
+        loads=tuple((load, found[i]) for i, load in enumerate(loads) if i in found),
         beyond=tuple(beyond),
-        curve=planner.curve(grid),
+        curve=planner.curve([n for n in grid if n in planner.searched]),
         depths=planner.depths,
         unknown=planner.found.unknown,
+        interrupted=interrupted,
     )
 
 
@@ -185,6 +202,11 @@ class _Planner:
         self.depths = Depths(self.simulator.world)
         self._best: dict[int, Best] = {}
         self._gains: dict[tuple[int, Option], float] = {}
+
+    @property
+    def searched(self) -> Collection[int]:
+        """Answers at once at which the best options are known."""
+        return self._best.keys()
 
     def best_at(self, answers: int) -> Best:
         """The best option of each kind with so many answers at once."""
@@ -221,7 +243,7 @@ class _Planner:
             tokens_per_s=rate.value,
             answers_per_s=rate.value / self.deployment.answer_tokens,
             in_vain=self.in_vain(option, served),
-            limit=self.limit(option, fullest, served),
+            limit=limit_of(self.simulator.world, option, fullest, served),
             meets=self.meets(served),
             goodput=self.goodput(option, served),
         )
@@ -260,17 +282,6 @@ class _Planner:
             DRAFT: served.in_vain(DRAFT) + (unused if drafts else 0.0),
             TARGET: served.in_vain(TARGET) + unused,
         }
-
-    def limit(self, option: Option, answers: int, served: ServedLoad) -> Limit:
-        """What runs out first."""
-        if served.preempted or served.waited_s > _WAITING * served.seconds * max(served.in_flight, 1.0):
-            return "cache full"
-        busy = served.busy
-        if option.arrangement.own_gpus and busy.get(DRAFT, 0.0) > max(busy[TARGET], 0.9):
-            return "draft"
-        context = self.deployment.prompt_tokens + self.deployment.answer_tokens / 2.0
-        sequences = answers * max(option.configuration.k1, 1)
-        return runs_out(self.simulator.world, option.configuration, option.arrangement.tp, sequences, context)
 
     def meets(self, served: ServedLoad) -> bool:
         """Whether enough answers meet the bounds."""
@@ -356,10 +367,10 @@ class _Arriving:
     def _in_flight(self) -> int:
         """Answers in flight at this rate by plain decoding: Little's law on the curve."""
         planner, tokens = self.planner, self.planner.deployment.answer_tokens
-        for n in sorted(planner._best):
+        for n in sorted(planner.searched):
             if planner.best_at(n)[PLAIN.method][1] / tokens >= self.rate:
                 return n
-        return max(planner._best)
+        return max(planner.searched)
 
     def _row(self, option: Option, run: ArrivalRun, plain: ArrivalRun | None) -> LoadRow:
         planner = self.planner
@@ -376,7 +387,7 @@ class _Arriving:
             tokens_per_s=served.tokens_per_s * copies,
             answers_per_s=served.answers_per_s * copies,
             in_vain=planner.in_vain(option, served),
-            limit=planner.limit(option, in_flight, served),
+            limit=limit_of(planner.simulator.world, option, in_flight, served),
             meets=planner.meets(served),
             goodput=planner.goodput(option, served),
         )
