@@ -193,9 +193,7 @@ def throughput(throughputs: Throughputs) -> Known:
 
 def gain(own: Throughputs, plain: Throughputs) -> Known:
     """Return tokens per second / those of plain decoding, by the same replications."""
-    return lambda n: ratio_of_totals(
-        1.0 / plain(n), 1.0 / own(n), estimator="ratio of totals over replications"
-    )
+    return lambda n: ratio_of_totals(1.0 / plain(n), 1.0 / own(n), estimator="ratio of totals over replications")
 
 
 def quotient(own: Estimate, plain: Estimate) -> Estimate:

@@ -1,7 +1,7 @@
 """Predictions of rounds under load: the same rounds, simulated on the recorded answers, with intervals.
 
-A measured round is finite, with fewer clients at work at its end, and so are the simulated ones: what is predicted is that
-round, not a load without end. It is simulated as often as the standard error of its gain and its throughput needs.
+A measured round is finite, with fewer clients at work at its end, and so are the simulated ones: what is predicted is
+that round, not a load without end. It is simulated as often as the standard error of its gain and throughput needs.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def interrupted(loads: str, after: int) -> tuple[int, str]:
         stderr=theirs,
         text=True,
         env=environment,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # in the background it is ignored
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509  # background jobs ignore it
     ) as process:
         os.close(theirs)
         try:
