@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
@@ -74,6 +75,26 @@ class ServedLoad:
     waited_s: float = 0.0
     """Seconds that requests of the target waited for a place, over the whole run."""
     seed: int | None = None
+
+    @classmethod
+    def together(cls, loads: Sequence[ServedLoad]) -> ServedLoad:
+        """Return what independent windows say together, >= 1 of them."""
+        seconds = sum(load.seconds for load in loads)
+        if len(loads) == 1 or not seconds:
+            return loads[0]
+        return cls(
+            answers=tuple(answer for load in loads for answer in load.answers),
+            unended_s=tuple(so_far for load in loads for so_far in load.unended_s),
+            n_ended=sum(load.n_ended for load in loads),
+            seconds=seconds,
+            tokens=sum(load.tokens for load in loads),
+            in_flight=sum(load.in_flight * load.seconds for load in loads) / seconds,
+            busy={role: sum(load.busy[role] * load.seconds for load in loads) / seconds for role in loads[0].busy},
+            preempted=sum(load.preempted for load in loads),
+            cache_share=max(load.cache_share for load in loads),
+            waited_s=sum(load.waited_s for load in loads),
+            seed=loads[0].seed,
+        )
 
     @property
     def tokens_per_s(self) -> float:

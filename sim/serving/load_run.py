@@ -9,7 +9,7 @@ been chosen for being fastest is run again, in replications that had no part in 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Self
 
@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 
 from sim.estimate import Estimate, on_logarithm, ratio_of_totals
 from sim.serving.answers import ServedLoad
-from sim.serving.run import closed_loop
+from sim.serving.run import arriving, closed_loop
 from sim.trial import Trial
 from theory.errors import SpecplanError
 
 __all__ = [
     "CHOICE",
     "REPORT",
+    "ArrivalRun",
     "Known",
     "LittleError",
     "LoadRun",
@@ -33,7 +34,7 @@ __all__ = [
     "check_little",
     "gain",
     "quotient",
-    "shorter",
+    "sooner",
     "throughput",
     "until_known",
 ]
@@ -136,6 +137,7 @@ class LoadRun:
                 tokens=self.window.warmup + self.window.tokens,
                 warmup_tokens=self.window.warmup,
                 met_under_way=True,
+                whole_rounds=True,
                 first=(self.first + len(self.loads)) * _APART,
                 counts=self.counts,
             )
@@ -144,24 +146,54 @@ class LoadRun:
 
     def busy(self) -> dict[str, float]:
         """Return by role the share of the time in which its engine worked, in [0, 1], over all replications so far."""
-        seconds = sum(load.seconds for load in self.loads)
-        return {
-            role: sum(load.busy[role] * load.seconds for load in self.loads) / seconds for role in self.loads[0].busy
-        }
+        return ServedLoad.together(self.loads).busy
 
     def throughputs(self, n: int) -> NDArray[np.float64]:
         """Return the tokens per second of the first ``n`` replications."""
         return np.array([load.tokens_per_s for load in self.run(n)])
 
 
+@dataclass(slots=True)
+class ArrivalRun:
+    """Arrivals, one replication after the other: each of other answers, at other moments.
+
+    Parameters
+    ----------
+    trial : the algorithm, its answers and the engines that they share.
+    moments_s : takes the number of a replication; returns when its answers arrive, s, in order.
+    warmup : arrivals of a replication that do not count, the first ones.
+    most : replications at most; 1: a trace, which is finite and met once.
+    """
+
+    trial: Trial
+    moments_s: Callable[[int], Sequence[float]]
+    warmup: int
+    most: int = 12
+    loads: list[ServedLoad] = field(init=False, default_factory=list)
+    """Loads of the replications that have been run."""
+
+    def run(self, n: int) -> list[ServedLoad]:
+        """Return the loads of the first ``n`` replications."""
+        for number in range(len(self.loads), n):
+            moments, first = self.moments_s(number), (REPORT + number) * _APART if number else 0
+            self.loads.append(arriving(self.trial, moments, warmup=self.warmup, first=first, counts=True))
+        return self.loads[:n]
+
+    def mean_seconds(self, n: int) -> NDArray[np.float64]:
+        """Return the mean seconds of an answer in the first ``n`` replications."""
+        return np.array([load.mean("seconds") for load in self.run(n)])
+
+
 def throughput(throughputs: Throughputs) -> Known:
-    """Return tokens per second of a number of replications."""
-    return lambda n: ratio_of_totals(throughputs(n), np.ones(n), unit="tokens/s", estimator="mean over replications")
+    """Return tokens per second of a number of replications, which count as many tokens each."""
+    return lambda n: ratio_of_totals(
+        np.ones(n), 1.0 / throughputs(n), unit="tokens/s", estimator="ratio of totals over replications"
+    )
 
 
 def gain(own: Throughputs, plain: Throughputs) -> Known:
     """Return tokens per second / those of plain decoding, by the same replications."""
-    return lambda n: ratio_of_totals(own(n), plain(n), estimator="ratio of means over replications")
+    return lambda n: ratio_of_totals(1.0 / plain(n), 1.0 / own(n), estimator="ratio of totals over replications")
 
 
 def quotient(own: Estimate, plain: Estimate) -> Estimate:
@@ -171,31 +203,46 @@ def quotient(own: Estimate, plain: Estimate) -> Estimate:
     return on_logarithm(value, half, n, estimator="ratio of means over replications", seed=own.seed)
 
 
-def shorter(served: ServedLoad, plain: ServedLoad) -> Estimate:
-    """Return the mean seconds of the same arrivals by plain decoding / those served, from parts in their order."""
+def sooner(own: ArrivalRun, plain: ArrivalRun, *, precision: float) -> Estimate:
+    """Return the mean seconds of an answer by plain decoding / those of the same arrivals.
+
+    Parameters
+    ----------
+    own, plain : of the same arrivals.
+    precision : standard error / value that is wanted, > 0. Replications go on until it is reached, or the most are run:
+        what a queue near its capacity leaves open stays in the interval. A trace tells it by parts of its arrivals.
+    """
+    if own.most > 1:
+
+        def known(n: int) -> Estimate:
+            seconds = (run.mean_seconds(n) for run in (plain, own))
+            return ratio_of_totals(*seconds, estimator="ratio of totals over replications")
+
+        return until_known(known, precision=precision, most=own.most)[0]
     totals = []
-    for load in (plain, served):
-        order = sorted(load.answers, key=lambda answer: answer.arrived_s)
+    for run in (plain, own):
+        order = sorted(run.run(1)[0].answers, key=lambda answer: answer.arrived_s)
         parts = np.array_split([answer.seconds for answer in order], min(_PARTS, len(order)))
         totals.append([float(part.sum()) for part in parts])
     return ratio_of_totals(*totals, estimator="ratio of totals over parts of the arrivals")
 
 
-def until_known(*wanted: Known, precision: float) -> list[Estimate]:
+def until_known(*wanted: Known, precision: float, least: int = _LEAST, most: int = _MOST) -> list[Estimate]:
     """Return estimates from as many replications as all of them need.
 
     Parameters
     ----------
     wanted : each of a number of replications.
     precision : standard error / value that is wanted, > 0; that of few replications counts for more (Student).
+    least, most : replications from which it is estimated, >= 2, and after which it ends anyway.
     """
-    n = _LEAST
+    n = least
     while True:
         result = [estimate(n) for estimate in wanted]
         missed = max(one.relative_half_width for one in result) / (_Z * precision)
-        if missed <= 1.0 or n >= _MOST:
+        if missed <= 1.0 or n >= most:
             return result
-        n = min(math.ceil(n * min(missed * missed, 2.0)), _MOST)
+        n = min(math.ceil(n * min(missed * missed, 2.0)), most)
 
 
 def check_little(what: str, concurrency: float, throughput: Estimate, load: ServedLoad) -> None:

@@ -35,6 +35,9 @@ class OverloadError(SpecplanError):
 _MOST_IN_FLIGHT: Final = 20_000
 _CAUTION: Final = 0.5
 """Share of the events that seem to be left after which tokens are counted again, [-]."""
+_ROUNDS_WARMUP: Final = 2.0
+"""Rounds after which answers that began theirs at one moment are out of step, and rounds that are counted at least."""
+_ROUNDS: Final = 4.0
 _KNOWN: Final = 16
 """Events per answer in flight from which tokens per event are known."""
 
@@ -46,6 +49,7 @@ def closed_loop(
     tokens: int,
     warmup_tokens: int = 0,
     met_under_way: bool = False,
+    whole_rounds: bool = False,
     apart_s: float = 0.0,
     first: int = 0,
     counts: bool = False,
@@ -59,6 +63,8 @@ def closed_loop(
     tokens : written ones after which it ends, >= 1.
     warmup_tokens : of these the first, which do not count.
     met_under_way : whether the first answers are in the middle of their lives, as at any later moment.
+    whole_rounds : whether answers that commit several steps at a time, and all begin a round at one moment, must also
+        have got out of step before it counts, and must then be counted for several rounds.
     apart_s : seconds between the beginnings of the first answers, where they are not: a server that begins empty.
     first : index of the first answer, >= 0: loops on other answers are independent of each other.
     counts : whether to count tokens in vain.
@@ -75,9 +81,12 @@ def closed_loop(
         run.meet(concurrency, first)
     for place in range(concurrency - len(run.in_flight)):
         run.start(replace=True, at=place * apart_s)
+    round_s = run.round_s() if whole_rounds else 0.0
     run.until_written(warmup_tokens)
+    run.until_moment(_ROUNDS_WARMUP * round_s)
     run.begin_window()
-    run.until_written(tokens)
+    run.until_written(run.written + tokens - warmup_tokens if round_s else tokens)
+    run.until_moment((_ROUNDS_WARMUP + _ROUNDS) * round_s)
     return run.window(float(concurrency))
 
 
@@ -86,16 +95,18 @@ def arriving(
     moments_s: Sequence[float],
     *,
     warmup: int = 0,
+    first: int = 0,
     counts: bool = False,
     max_in_flight: int = _MOST_IN_FLIGHT,
 ) -> ServedLoad:
-    """Let answers arrive at given moments, whatever is still in flight; the answer of an index comes at its moment.
+    """Let answers arrive at given moments, whatever is still in flight; each index from ``first`` on at its moment.
 
     Parameters
     ----------
     trial : the algorithm, its answers and the engines that they share.
     moments_s : seconds, in order.
     warmup : arrivals that do not count, the first ones.
+    first : index of the first answer, >= 0: arrivals of other answers, at other moments, are independent of each other.
     counts : whether to count tokens in vain.
     max_in_flight : give up when so many answers are in flight at once.
 
@@ -106,11 +117,11 @@ def arriving(
     """
     if len(moments_s) <= warmup:
         raise ParameterError("moments_s", len(moments_s), f"must be more than the warm-up of {warmup}")
-    run = _Run(trial, counts, max_in_flight)
+    run = _Run(trial, counts, max_in_flight, first=first)
     for moment in moments_s:
         run.start(replace=False, at=moment)
     run.until(lambda: run.n_begun > warmup)
-    run.begin_window(from_index=warmup)
+    run.begin_window(from_index=first + warmup)
     run.until(lambda: run.n_done >= len(moments_s))
     return run.window(None)
 
@@ -244,6 +255,20 @@ class _Run:
         """Let time pass, event by event."""
         while not enough():
             self._pass(1)
+
+    def until_moment(self, at_s: float) -> None:
+        """Let time pass up to a moment at least."""
+        while self.clock.env.now < at_s:
+            self._pass(max(len(self.in_flight), 1))
+
+    def round_s(self) -> float:
+        """Seconds until all answers that are in flight have committed for the first time; 0 for what is a stream."""
+        if self._streams:
+            return 0.0
+        for session in list(self.in_flight):
+            while session.finished is None and not session.commit_times:
+                self._pass(1)
+        return self.clock.env.now
 
     def until_written(self, tokens: float) -> None:
         """Let time pass until so many tokens are written; to count them takes longer than an event, so seldom."""

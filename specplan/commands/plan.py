@@ -115,13 +115,16 @@ def command(
     _check_kind(profile, asked)
     names = [name.strip() for name in methods.split(",")] if methods.strip() else []
     if asked["target"] is not None:
+        from specplan.show.results.plans import LoadsPlan
+
         planned = _from_names({**asked, "gpu": gpu}, names, max_accuracy_loss)
         deliver(to_json(planned.plain()) if as_json else planned.text(verbose=verbose), output)
         if report is not None:
             from specplan.show.load_plans import gpus_report, load_plan_report
-            from specplan.show.results.plans import LoadsPlan
 
             save(report, load_plan_report(planned) if isinstance(planned, LoadsPlan) else gpus_report(planned))
+        if isinstance(planned, LoadsPlan) and planned.asked.plan.interrupted:
+            raise KeyboardInterrupt
         return
     assert profile is not None
     picture: Path | None = asked["picture"]

@@ -1,8 +1,7 @@
 """A plan from a profile for many answers at once: what each method gains where engines are shared, and at which k1.
 
-The engines are those of the profile, with its devices. The speedup for one answer is the plan's; closed loops
-(`sim.serving.load_run`) tell by what it changes where answers share the engines, so that at one answer at once both are
-the same.
+The engines are those of the profile, with its devices. At one answer at once a gain is the plan's speedup. For more,
+closed loops (`sim.serving.load_run`) tell it, corrected as the plan corrects the speedup that it has simulated.
 """
 
 from __future__ import annotations
@@ -17,13 +16,16 @@ from typing import Any, Final
 from calibrate.replay.trials import PLAIN, Trials
 from sim.configuration import Configuration
 from sim.estimate import Estimate
-from sim.serving.load_run import CHOICE, REPORT, LoadRun, Window, gain, quotient, throughput, until_known
+from sim.serving.load_run import CHOICE, REPORT, LoadRun, Window, gain, throughput, until_known
 from specplan.planning.predict import Prediction
 
 __all__ = ["AtOnce", "Crowds"]
 
 _PRECISION: Final = 0.03
-"""Standard error that simulation may leave of a gain, as a share."""
+"""Standard error that simulation may leave of a gain, as a share, and as a share of what the plan's interval has: half
+of it makes the interval 1.12 times as wide."""
+_OF_INTERVAL: Final = 0.5
+_Z: Final = 1.96
 _RECORDED: Final = 0.25
 """Share of the recorded answers that a replication meets at least."""
 _ANSWERS: Final = 40
@@ -81,9 +83,7 @@ class Crowds:
 
     def _row(self, alone: Prediction, best: Configuration, answers: int) -> AtOnce:
         gain = self._gain(alone, best, answers)
-        plain = self._run(PLAIN, answers)
-        rate = until_known(throughput(plain.throughputs), precision=_PRECISION)[0].value
-        baseline = alone.baseline_seconds if answers == 1 else answers * self._tokens / rate
+        baseline = alone.baseline_seconds if answers == 1 else self.plain_seconds(answers)
         run = self._run(best, answers)
         run.run(1)
         return AtOnce(
@@ -95,6 +95,11 @@ class Crowds:
             busy=run.busy(),
         )
 
+    def plain_seconds(self, answers: int) -> float:
+        """Return the mean seconds of an answer by plain decoding with so many answers in flight."""
+        rate = until_known(throughput(self._run(PLAIN, answers).throughputs), precision=_PRECISION)[0].value
+        return answers * self._tokens / rate
+
     @cached_property
     def _tokens(self) -> float:
         """Mean tokens of an answer."""
@@ -105,26 +110,34 @@ class Crowds:
         return fmean(sum(behaviour.answer(i).written_lengths()) for i in range(_ANSWERS))  # type: ignore[attr-defined]
 
     def _gain(self, alone: Prediction, best: Configuration, answers: int) -> Estimate:
-        """The speedup of one answer, changed as the closed loops change."""
+        """Tokens per second over those of plain decoding, with the errors of the plan."""
         speedup = alone.speedup
         if answers == 1:
             return speedup
-        change = quotient(self._gain_over_plain(best, answers), self._gain_over_plain(alone.configuration, 1))
-        half = math.hypot(change.relative_half_width, math.log(speedup.high / speedup.low) / 2.0)
-        value = speedup.value * change.value
+        planned = math.log(speedup.high / speedup.low) / 2.0
+        loaded = self.simulated(best, answers, max(_PRECISION, _OF_INTERVAL * planned / _Z))
+        half = math.hypot(loaded.relative_half_width, planned)
+        value = loaded.value * speedup.value / alone.simulated
         return replace(
             speedup,
             value=value,
-            stderr=value * half / 1.96,
+            stderr=value * half / _Z,
             low=value * math.exp(-half),
             high=value * math.exp(half),
-            estimator="speedup of one answer x change of the throughput in closed loops, simulated",
+            estimator="ratio of tokens per second in closed loops, simulated; errors of one answer's speedup added",
         )
 
-    def _gain_over_plain(self, configuration: Configuration, answers: int) -> Estimate:
-        """Tokens per second over those of plain decoding, on the same answers."""
+    def simulated(self, configuration: Configuration, answers: int, precision: float) -> Estimate:
+        """Return tokens per second over those of plain decoding on the same answers, as simulated.
+
+        Parameters
+        ----------
+        configuration : what decodes.
+        answers : in flight at any time, >= 1.
+        precision : standard error that is wanted, as a share, > 0.
+        """
         own, plain = (self._run(one, answers).throughputs for one in (configuration, PLAIN))
-        return until_known(gain(own, plain), precision=_PRECISION)[0]
+        return until_known(gain(own, plain), precision=precision)[0]
 
     def _run(self, configuration: Configuration, answers: int, first: int = REPORT) -> LoadRun:
         key = configuration, answers, first

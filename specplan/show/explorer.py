@@ -1,8 +1,10 @@
 """Data for the sliders of a plan's report: the page computes closed forms, this module simulates a grid.
 
 The grid varies the profile's acceptance and costs, with its step lengths and costs of a batch, without token-level
-speculation. A point is the speedup at concurrency 1 on engines of its own, times the effect of sharing the target,
-which closed loops give on a coarser grid (with the profile's own time of a verdict) from the same answers.
+speculation. A point is the speedup at concurrency 1 on engines of its own, times the effect of sharing the target. That
+effect is simulated with the profile's own time of a verdict: of one answer at a time on the same answers as the
+speedup, of more in closed loops (`sim.serving.load_run`). It depends on acceptance about linearly, and on the draft's
+cost by a factor that acceptance does not change, both within 3 %, so that the ends of acceptance, and three costs, do.
 """
 
 from __future__ import annotations
@@ -38,8 +40,10 @@ _K1S: Final = (2, 4, 8)
 _AT_ONCE: Final = (1, 8, 32)
 _METHODS: Final = (("async", "lr-async", "LR async"), ("sync", "lr-sync", "LR sync"))
 _ANSWERS: Final = 256
-_PRECISION: Final = 0.02
-"""Standard error of a gain in closed loops, as a share: finer than a page draws."""
+_FEW: Final = 4
+"""Answers that tell what sharing costs one answer at a time: with and without it they are the same answers."""
+_PRECISION: Final = 0.03
+"""Standard error of a gain in closed loops, as a share: a quarter of what a plan's interval is wide."""
 _CACHED: Final = 2000.0
 """Tokens of context at which the costs of a batch are compared."""
 _SEED: Final = 0
@@ -91,7 +95,7 @@ def explorer_data(figures: Figures, *, k1_most: int = 12, at_once: int = 1) -> d
         _around(_VERIFY, figures.verify),
         [float(count) for count in sorted({*_AT_ONCE, at_once})],
     ]
-    loops = len(_METHODS) * len(_K1S) * 9 * (len(axes[3]) + 1)
+    loops = len(_METHODS) * len(_K1S) * len(_coarse(axes)) * len(axes[3])
     with progress("simulating for the sliders", loops) as step_done:
         values = [_grid(figures, name, axes, step_done) for _, name, _ in _METHODS]
     sliders = [
@@ -158,28 +162,45 @@ def _trials(world: World, name: str, k1: int) -> tuple[Trial, Trial]:
     return with_plain(configuration.algorithm(), behaviour, engines, meets=configuration.spec.meets)
 
 
-def _ideal(world: World, name: str, k1: int) -> float:
+def _ideal(world: World, name: str, k1: int, n: int = _ANSWERS) -> float:
+    """The speedup of one answer at a time, by so many answers."""
     trial, plain = _trials(world, name, k1)
-    every = range(_ANSWERS)
+    every = range(n)
     return float(trial_seconds(plain, every).sum() / trial_seconds(trial, every).sum())
+
+
+def _coarse(axes: Sequence[Sequence[float]]) -> list[tuple[float, float]]:
+    """Pairs of alpha1 and c1 at which the effect of sharing is simulated: three c1 at the highest alpha1, one below."""
+    (low, *_, high), c1s = axes[:2]
+    middle = c1s[len(c1s) // 2]
+    return [(high, c1s[0]), (high, middle), (high, c1s[-1]), (low, middle)]
 
 
 def _changes(figures: Figures, name: str, k1: int, axes: Sequence[Sequence[float]], step_done: Any) -> Array:
     """Ratio of speedups with and without a shared target, shape (alpha1, c1, answers at once)."""
-    from scipy.interpolate import RegularGridInterpolator
+    coarse = _coarse(axes)
+    *by_c1, low = (_change(figures, name, k1, at, axes[3], step_done) for at in coarse)
+    costs, ends = [c1 for _, c1 in coarse[:3]], [coarse[3][0], coarse[0][0]]
+    factors = np.array([low / by_c1[1], np.ones_like(low)])
+    of_alpha = np.array([np.interp(axes[0], ends, one) for one in factors.T])
+    of_c1 = np.array([np.interp(axes[1], costs, one) for one in np.array(by_c1).T])
+    return np.moveaxis(of_alpha[:, :, None] * of_c1[:, None, :], 0, -1)
 
-    coarse = [[axis[0], axis[len(axis) // 2], axis[-1]] for axis in axes[:2]]
-    ratios = np.empty((3, 3, len(axes[3])))
-    for i, j in itertools.product(range(3), range(3)):
-        at = (coarse[0][i], coarse[1][j], figures.verify)
-        ideal = _gain(_world(figures, *at), name, k1, 1)
+
+def _change(
+    figures: Figures, name: str, k1: int, at: tuple[float, float], counts: Sequence[float], step_done: Any
+) -> Array:
+    """Ratio of speedups with and without a shared target, by answers at once."""
+    ideal, shared = (_world(figures, *at, figures.verify, sequence) for sequence in (0.0, figures.sequence))
+    alone = _ideal(ideal, name, k1)
+    ratios = []
+    for count in counts:
+        if count == 1.0:
+            ratios.append(_ideal(shared, name, k1, _FEW) / _ideal(ideal, name, k1, _FEW))
+        else:
+            ratios.append(_gain(shared, name, k1, int(count)) / alone)
         step_done()
-        for place, count in enumerate(axes[3]):
-            shared = _world(figures, *at, figures.sequence)
-            ratios[i, j, place] = _gain(shared, name, k1, int(count)) / ideal
-            step_done()
-    between = RegularGridInterpolator(coarse, ratios)
-    return np.array([[between((a, c)) for c in axes[1]] for a in axes[0]])
+    return np.array(ratios)
 
 
 def _gain(world: World, name: str, k1: int, count: int) -> float:

@@ -1,4 +1,8 @@
-"""Predictions of rounds under load: the same rounds, simulated on the recorded answers, with intervals."""
+"""Predictions of rounds under load: the same rounds, simulated on the recorded answers, with intervals.
+
+A measured round is finite, with fewer clients at work at its end, and so are the simulated ones: what is predicted is
+that round, not a load without end. It is simulated as often as the standard error of its gain and throughput needs.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +16,20 @@ import numpy as np
 from calibrate.record.profile import Profile
 from calibrate.replay.trials import PLAIN, Trials
 from sim.configuration import Configuration
-from sim.estimate import Estimate, student_quantile
+from sim.estimate import Estimate, ratio_of_totals, student_quantile
 from sim.operations import DRAFT, TARGET
 from sim.random_streams import stream
+from sim.serving.load_run import until_known
 from sim.serving.rounds import Round, check_clients, limited, simulated_round
 from specplan.check.validating.next_measurement import Measurements
 
 __all__ = ["METRICS", "PERCENTILES", "LoadPredictor", "Metric", "share_beyond", "swept_batches"]
 
 _ROUNDS: Final = 16
-"""Number of simulated rounds, each with as many recorded answers as a real one has questions."""
+"""Simulated rounds at least and at most, each with as many recorded answers as a real one has questions."""
+_MOST_ROUNDS: Final = 64
+_PRECISION: Final = 0.02
+"""Standard error that their number may leave of gain and throughput, as a share."""
 
 _VARIANTS: Final = 6
 """Number of resampled profiles."""
@@ -89,14 +97,28 @@ class LoadPredictor:
     _expected: dict[tuple[Configuration, int], dict[str, Estimate]] = field(default_factory=dict, init=False)
     _measurements: Measurements | None = field(default=None, init=False)
 
-    def rounds(self, configuration: Configuration, load: int, variant: int | None = None) -> list[Round]:
-        """Return simulated rounds of a configuration with ``load`` clients."""
-        key = configuration, load, variant
-        if key not in self._known:
+    def rounds(
+        self, configuration: Configuration, load: int, variant: int | None = None, n: int = _ROUNDS
+    ) -> list[Round]:
+        """Return the first ``n`` simulated rounds of a configuration with ``load`` clients."""
+        known = self._known.setdefault((configuration, load, variant), [])
+        if len(known) < n:
             trial = limited(self.trials.trial(configuration, variant=variant), self.most)
-            n = _ROUNDS if variant is None else _VARIANT_ROUNDS
-            self._known[key] = [simulated_round(trial, self._answers(number), load) for number in range(n)]
-        return self._known[key]
+            known += [simulated_round(trial, self._answers(number), load) for number in range(len(known), n)]
+        return known[:n]
+
+    def _enough(self, configuration: Configuration, load: int) -> int:
+        """How many simulated rounds tell the gain and the throughput precisely enough."""
+
+        def gain(n: int) -> Estimate:
+            spans = ([one.makespan for one in self.rounds(of, load, n=n)] for of in (PLAIN, configuration))
+            return ratio_of_totals(*spans)
+
+        def throughput(n: int) -> Estimate:
+            own = self.rounds(configuration, load, n=n)
+            return ratio_of_totals([sum(one.tokens) for one in own], [one.makespan for one in own])
+
+        return until_known(gain, throughput, precision=_PRECISION, least=_ROUNDS, most=_MOST_ROUNDS)[0].n
 
     def _answers(self, number: int) -> list[int]:
         """The answers of a simulated round, drawn uniformly from the recorded ones with replacement."""
@@ -119,7 +141,8 @@ class LoadPredictor:
 
     def _expectation(self, configuration: Configuration, load: int) -> dict[str, Estimate]:
         check_clients(load, min(self.sizes))
-        own, plain = self.rounds(configuration, load), self.rounds(PLAIN, load)
+        enough = self._enough(configuration, load)
+        own, plain = (self.rounds(one, load, n=enough) for one in (configuration, PLAIN))
         estimates = {}
         for name, metric in METRICS.items():
             value = metric(own, plain)
@@ -161,7 +184,7 @@ class LoadPredictor:
     def _by_profile(self, metric: Metric, configuration: Configuration, load: int) -> float:
         """Half-width from the timings of the engines, on the logarithm."""
         logs = [
-            math.log(metric(self.rounds(configuration, load, variant), self.rounds(PLAIN, load, variant)))
+            math.log(metric(*(self.rounds(one, load, variant, _VARIANT_ROUNDS) for one in (configuration, PLAIN))))
             for variant in range(_VARIANTS)
         ]
         return student_quantile(0.95, _VARIANTS - 1) * float(np.std(logs, ddof=1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
+from sim.operations import DRAFT, TARGET
 from specplan.worlds.costs import RoundCost
 from theory.hardware.operators import distinct_experts, fullest_share
 from theory.hardware.shapes import Experts
@@ -12,11 +13,13 @@ from theory.hardware.work import Work
 
 if TYPE_CHECKING:
     from sim.configuration import Configuration
+    from sim.serving.answers import ServedLoad
+    from specplan.planning.loads.options import Option
     from specplan.worlds.arrangements import Split
     from specplan.worlds.world import World
     from theory.hardware.passes import PassModel
 
-__all__ = ["LIMITS", "Limit", "runs_out"]
+__all__ = ["LIMITS", "Limit", "limit_of", "runs_out"]
 
 Limit = Literal["bandwidth", "arithmetic", "kernels", "cache reads", "cache full", "places", "links", "host", "draft"]
 LIMITS: Final[tuple[Limit, ...]] = get_args(Limit)
@@ -26,6 +29,29 @@ engine's (``max_num_seqs``); ``links``: sums over GPUs; ``host``: what the engin
 sequence; ``draft``: drafting, or a draft's GPU that is busier."""
 
 _BF16_BYTES: Final = 2.0
+_WAITING: Final = 0.05
+"""Share of their time that answers wait for a place from which on the cache is what runs out, [-]."""
+
+
+def limit_of(world: World, option: Option, answers: int, served: ServedLoad) -> Limit:
+    """Return what runs out first.
+
+    Parameters
+    ----------
+    world : what passes cost.
+    option : what runs.
+    answers : in flight in a copy, >= 1.
+    served : what the copy did.
+    """
+    if served.preempted or served.waited_s > _WAITING * served.seconds * max(served.in_flight, 1.0):
+        places = world.deployment.max_num_seqs
+        return "places" if places is not None and not served.preempted and answers > places else "cache full"
+    busy = served.busy
+    if option.arrangement.own_gpus and busy.get(DRAFT, 0.0) > max(busy[TARGET], 0.9):
+        return "draft"
+    context = world.deployment.prompt_tokens + world.deployment.answer_tokens / 2.0
+    sequences = answers * max(option.configuration.k1, 1)
+    return runs_out(world, option.configuration, option.arrangement.split, sequences, context)
 
 
 def runs_out(world: World, configuration: Configuration, split: Split, sequences: float, context: float) -> Limit:

@@ -7,7 +7,7 @@ copies, and with more GPUs per copy, of the target alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -16,9 +16,8 @@ from calibrate.replay.trials import PLAIN
 from sim.estimate import Estimate, on_logarithm
 from sim.operations import DRAFT, TARGET
 from sim.serving.answers import ServedLoad
-from sim.serving.arrivals import bursty_times
-from sim.serving.load_run import shorter
-from specplan.planning.loads.limits import Limit, runs_out
+from sim.serving.load_run import ArrivalRun, sooner
+from specplan.planning.loads.limits import Limit, limit_of
 from specplan.planning.loads.options import Considered, Option, Place, considered, rank
 from specplan.planning.loads.schedule import Depths
 from specplan.planning.loads.search import Best, best_of_each_kind, worth_simulating
@@ -40,12 +39,11 @@ _STEP_HALF_WIDTH: Final = 0.22
 of its models, 14 rows (`python -m workshop.names_table`)."""
 _MOST_CURVE: Final = 128
 """Answers at once up to which the curve goes, unless a load asks for more."""
-_WAITING: Final = 0.05
-"""Share of their time that answers wait for a place from which on the cache is what runs out, [-]."""
 _ENDLESS: Final = on_logarithm(math.inf, 0.0, 1, estimator="plain decoding cannot keep up")
-_LEAST_ARRIVALS: Final = 60
-_MOST_OF_A_TRACE: Final = 500
-"""Arrivals that one copy meets, of a load without end and of a trace."""
+_REPLICATIONS: Final = 4
+"""Replications of arrivals that are too many for plain decoding, so that no gain says when they are enough."""
+_ARRIVALS_PRECISION: Final = 0.03
+"""Standard error that simulation may leave of a gain of arrivals, as a share."""
 _MOST_OF_CAPACITY: Final = 0.98
 """Share of what an option finishes at which arrivals overload it, [-]: nearer, queues are longer than any trial."""
 _CROWDS: Final = (32, 128)
@@ -112,12 +110,14 @@ class LoadPlan:
     loads: tuple[tuple[Load, tuple[LoadRow, ...]], ...]
     """Each load with its rows, best first; plain decoding is among them."""
     beyond: tuple[str, ...]
-    """Why the other loads were not planned: more arrives than the GPUs finish."""
+    """Why the other loads were not planned: more arrives than the GPUs finish, or an interruption."""
     curve: Curve
     depths: Depths = field(repr=False)
     """How many tokens each method drafts per round, by batch."""
     unknown: Mapping[str, tuple[str, ...]]
     """Name of a method that could not be evaluated to what is missing."""
+    interrupted: bool = False
+    """Whether an interruption left loads out, or a part of the curve."""
 
 
 def plan_loads(
@@ -128,7 +128,7 @@ def plan_loads(
     *,
     progress: Progress = _silent,
 ) -> LoadPlan:
-    """Plan for each load.
+    """Plan for each load, fewest answers at once first; of a plan that is interrupted, what is known is returned.
 
     Parameters
     ----------
@@ -141,32 +141,49 @@ def plan_loads(
     Raises
     ------
     ParameterError : the target does not fit, or a load is too much for every option.
+    KeyboardInterrupt : interrupted before the first load was planned.
     """
     planner = _Planner(deployment, limits, considered(deployment, methods))
     most = max([load.concurrency or 0 for load in loads])
     grid = [2**i for i in range(13) if 2**i <= max(_MOST_CURVE, 2 * most)]
     points = sorted({*grid, *(load.concurrency for load in loads if load.concurrency)})
+    found: dict[int, tuple[LoadRow, ...]] = {}  # by place among the loads
+    beyond: list[str] = []
+    interrupted = False
+
+    def rows_of(place: int) -> None:
+        try:
+            found[place] = planner.rows(loads[place])
+        except _BeyondError as error:
+            beyond.append(str(error))
+            if len(beyond) == len(loads):
+                raise
+        step_done()
+
     with progress("planning", len(points) + len(loads)) as step_done:
-        for n in points:
-            planner.best_at(n)
-            step_done()
-        found, beyond = [], []
-        for load in loads:
-            try:
-                found.append((load, planner.rows(load)))
-            except _BeyondError as error:
-                beyond.append(str(error))
-                if len(beyond) == len(loads):
-                    raise
-            step_done()
+        try:
+            for n in points:
+                planner.best_at(n)
+                step_done()
+                for place in [i for i, load in enumerate(loads) if load.concurrency == n]:
+                    rows_of(place)
+            for place in [i for i, load in enumerate(loads) if load.concurrency is None]:
+                rows_of(place)
+        except KeyboardInterrupt:
+            if not found:
+                raise
+            interrupted = True
+            left = (load.text for i, load in enumerate(loads) if i not in found)
+            beyond += [f"load {load}, before which you interrupted" for load in left]
     return LoadPlan(
         deployment=deployment,
         limits=limits,
-        loads=tuple(found),
+        loads=tuple((load, found[i]) for i, load in enumerate(loads) if i in found),
         beyond=tuple(beyond),
-        curve=planner.curve(grid),
+        curve=planner.curve([n for n in grid if n in planner.searched]),
         depths=planner.depths,
         unknown=planner.found.unknown,
+        interrupted=interrupted,
     )
 
 
@@ -185,6 +202,11 @@ class _Planner:
         self.depths = Depths(self.simulator.world)
         self._best: dict[int, Best] = {}
         self._gains: dict[tuple[int, Option], float] = {}
+
+    @property
+    def searched(self) -> Collection[int]:
+        """Answers at once at which the best options are known."""
+        return self._best.keys()
 
     def best_at(self, answers: int) -> Best:
         """The best option of each kind with so many answers at once."""
@@ -221,7 +243,7 @@ class _Planner:
             tokens_per_s=rate.value,
             answers_per_s=rate.value / self.deployment.answer_tokens,
             in_vain=self.in_vain(option, served),
-            limit=self.limit(option, fullest, served),
+            limit=limit_of(self.simulator.world, option, fullest, served),
             meets=self.meets(served),
             goodput=self.goodput(option, served),
         )
@@ -238,7 +260,7 @@ class _Planner:
             ends = [self.simulator.speed(option, answers, {name: z}) for z in (-_Z, _Z)]
             found[name] = abs(math.log(ends[1] / ends[0])) / 2.0
         found["cost of passes"] = self.cost_error(option, answers)
-        found["sampling"] = simulated.relative_half_width
+        found["sampling"] = simulated.relative_half_width if math.isfinite(simulated.value) else 0.0
         return found
 
     def cost_error(self, option: Option, answers: int) -> float:
@@ -260,18 +282,6 @@ class _Planner:
             DRAFT: served.in_vain(DRAFT) + (unused if drafts else 0.0),
             TARGET: served.in_vain(TARGET) + unused,
         }
-
-    def limit(self, option: Option, answers: int, served: ServedLoad) -> Limit:
-        """What runs out first."""
-        if served.preempted or served.waited_s > _WAITING * served.seconds * max(served.in_flight, 1.0):
-            places = self.deployment.max_num_seqs
-            return "places" if places is not None and not served.preempted and answers > places else "cache full"
-        busy = served.busy
-        if option.arrangement.own_gpus and busy.get(DRAFT, 0.0) > max(busy[TARGET], 0.9):
-            return "draft"
-        context = self.deployment.prompt_tokens + self.deployment.answer_tokens / 2.0
-        sequences = answers * max(option.configuration.k1, 1)
-        return runs_out(self.simulator.world, option.configuration, option.arrangement.split, sequences, context)
 
     def meets(self, served: ServedLoad) -> bool:
         """Whether enough answers meet the bounds."""
@@ -334,11 +344,10 @@ class _Arriving:
         if best[PLAIN.method] not in ranked:
             ranked.append(best[PLAIN.method])
         capacity = {option: self._capacity(option) for option, _ in ranked}
-        served = {
-            option: self._served(option) for option in capacity if self.rate < _MOST_OF_CAPACITY * capacity[option]
-        }
-        plain = next((s for option, s in served.items() if option.configuration == PLAIN), None)
-        if not served:
+        going = [option for option in capacity if self.rate < _MOST_OF_CAPACITY * capacity[option]]
+        runs = {option: planner.simulator.arriving(option, self.load, self._in_flight()) for option in going}
+        plain = next((run for option, run in runs.items() if option.configuration == PLAIN), None)
+        if not runs:
             most = max(capacity.values())
             rule = f"must be below {most:.3g}, the answers per second that {planner.deployment.gpus} x "
             rule += f"{planner.deployment.gpu.name} finish"
@@ -346,7 +355,7 @@ class _Arriving:
                 arrivals = f"{len(self.load.trace)} answers"
                 raise ParameterError("trace", arrivals, f"all arrive at one moment; the rate {rule}")
             raise _BeyondError("rate", f"{self.rate:g}", rule)
-        found = [self._row(option, one, plain) for option, one in served.items()]
+        found = [self._row(option, run, plain) for option, run in runs.items()]
         return tuple(sorted(found, key=_place))
 
     def _capacity(self, option: Option) -> float:
@@ -358,23 +367,15 @@ class _Arriving:
     def _in_flight(self) -> int:
         """Answers in flight at this rate by plain decoding: Little's law on the curve."""
         planner, tokens = self.planner, self.planner.deployment.answer_tokens
-        for n in sorted(planner._best):
+        for n in sorted(planner.searched):
             if planner.best_at(n)[PLAIN.method][1] / tokens >= self.rate:
                 return n
-        return max(planner._best)
+        return max(planner.searched)
 
-    def _served(self, option: Option) -> ServedLoad:
-        copies, simulator = option.arrangement.replicas, self.planner.simulator
-        part = self.load.part(copies, _MOST_OF_A_TRACE)
-        if part is not None:
-            return simulator.arriving(option, part.times_s.tolist(), warmup=len(part) // 10, sizes=part)
-        n = max(_LEAST_ARRIVALS, round(6 * self._in_flight() / copies))
-        moments = bursty_times(self.rate / copies, self.load.burstiness, n)
-        return simulator.arriving(option, moments.tolist(), warmup=n // 5)
-
-    def _row(self, option: Option, served: ServedLoad, plain: ServedLoad | None) -> LoadRow:
+    def _row(self, option: Option, run: ArrivalRun, plain: ArrivalRun | None) -> LoadRow:
         planner = self.planner
-        simulated = shorter(served, plain) if plain is not None else _ENDLESS
+        simulated = sooner(run, plain, precision=_ARRIVALS_PRECISION) if plain is not None else _ENDLESS
+        served = ServedLoad.together(run.loads or run.run(min(_REPLICATIONS, run.most)))
         in_flight = max(round(served.in_flight), 1)
         errors = planner.errors(option, in_flight * option.arrangement.replicas, simulated)
         copies = option.arrangement.replicas
@@ -386,7 +387,7 @@ class _Arriving:
             tokens_per_s=served.tokens_per_s * copies,
             answers_per_s=served.answers_per_s * copies,
             in_vain=planner.in_vain(option, served),
-            limit=planner.limit(option, in_flight, served),
+            limit=limit_of(planner.simulator.world, option, in_flight, served),
             meets=planner.meets(served),
             goodput=planner.goodput(option, served),
         )

@@ -7,18 +7,20 @@ standard error needs, and the times of answers from a window that is long enough
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from sim.serving.arrivals import bursty_times
 from sim.serving.limits import ServingLimits
 from sim.serving.load_run import (
     CHOICE,
     CURVE,
     REPORT,
+    ArrivalRun,
     LoadRun,
     Throughputs,
     Window,
@@ -28,7 +30,6 @@ from sim.serving.load_run import (
     throughput,
     until_known,
 )
-from sim.serving.run import arriving
 from specplan.planning.loads.options import Option, room_of
 from specplan.worlds.sizes import SLACK, Traced
 from specplan.worlds.world import World
@@ -39,9 +40,8 @@ if TYPE_CHECKING:
     from sim.configuration import Configuration
     from sim.estimate import Estimate
     from sim.serving.answers import ServedLoad
-    from sim.serving.arrivals import Arrivals
     from sim.trial import Trial
-    from specplan.worlds.request import Deployment
+    from specplan.worlds.request import Deployment, Load
 
 __all__ = ["Simulator", "sequences_for", "shares_of"]
 
@@ -58,6 +58,11 @@ _ENDS_OF_STEPS: Final = {"lives": 3.0, "answers": 16}
 
 _MOST_SEQUENCES: Final = 1024
 """Places of an engine at most: vLLM's default on large GPUs."""
+
+_LEAST_ARRIVALS: Final = 60
+"""Arrivals of a replication at least."""
+_MOST_OF_A_TRACE: Final = 500
+"""Arrivals that one copy meets, of a load without end and of a trace."""
 
 _NO_MOVES: Final[Mapping[str, float]] = MappingProxyType({})
 
@@ -139,14 +144,30 @@ class Simulator:
         check_little(f"{option.text}, {answers} answers at once", answers, throughput, together)
         return together
 
-    def arriving(
-        self, option: Option, moments_s: Sequence[float], *, warmup: int, sizes: Arrivals | None = None
-    ) -> ServedLoad:
-        """Return what one copy does with answers that arrive, each of its size where sizes are given."""
-        limits = self.limits(option, _MOST_SEQUENCES)
-        traced = None if sizes is None else Traced(sizes)
-        trial = self.world.trial(option.configuration, option.arrangement, limits, traced)
-        return arriving(trial, moments_s, warmup=warmup, counts=True)
+    def arriving(self, option: Option, load: Load, in_flight: int) -> ArrivalRun:
+        """Return what one copy does with answers that arrive.
+
+        Parameters
+        ----------
+        option : what runs.
+        load : arrivals at random, or a trace, of which a copy meets its part.
+        in_flight : answers that are in flight about, >= 1, in all copies: a replication has six times as many.
+        """
+        copies = option.arrangement.replicas
+        part = load.part(copies, _MOST_OF_A_TRACE)
+        sizes = None if part is None else Traced(part)
+        trial = self.world.trial(option.configuration, option.arrangement, self.limits(option, _MOST_SEQUENCES), sizes)
+        if part is not None:
+            moments: list[float] = part.times_s.tolist()
+            return ArrivalRun(trial, lambda _: moments, warmup=len(part) // 10, most=1)
+        n, rate = max(_LEAST_ARRIVALS, round(6 * in_flight / copies)), load.per_second
+        assert rate is not None
+
+        def moments_s(replication: int) -> list[float]:
+            drawn: list[float] = bursty_times(rate / copies, load.burstiness, n, replication=replication).tolist()
+            return drawn
+
+        return ArrivalRun(trial, moments_s, warmup=n // 5)
 
     def limits(self, option: Option, answers: int) -> ServingLimits:
         """Return the bounds of the target's engine, which is started for so many answers."""

@@ -179,11 +179,12 @@ class _Known:
 
 
 def _by_profile(point: Point, grid: Grid, profile: Profile) -> dict[str, Any]:
-    """Evaluate a point for a profile with some figures changed; several answers at once in closed loops."""
-    from specplan.planning.at_once import Crowds
+    """Evaluate a point for a profile with some figures changed."""
     from specplan.planning.predict import Predictor
 
     changed = _changed(profile, point.parameters)
+    if point.concurrency > 1:
+        return _at_once(point, grid, changed)
     n, most = 40, grid.most_answers
     while True:
         predictor = Predictor(changed, n_answers=min(n, most), uncertainty=False, sparing=True)
@@ -193,25 +194,31 @@ def _by_profile(point: Point, grid: Grid, profile: Profile) -> dict[str, Any]:
         if stderr <= grid.precision * prediction.simulated or n >= most or recorded:
             break
         n = min(math.ceil(n * min(1.2 * (stderr / prediction.simulated / grid.precision) ** 2, 4.0)), most)
-    seconds = prediction.baseline_seconds / prediction.simulated
-    row = {
+    return {
         "speedup": prediction.simulated,
         "stderr": stderr,
         "answers": predictor.n_answers,
-        "seconds": seconds,
+        "seconds": prediction.baseline_seconds / prediction.simulated,
         "baseline_seconds": prediction.baseline_seconds,
         "variance_ratio": 1.0,
     }
-    if point.concurrency > 1:
-        crowd = Crowds(predictor.trials, [prediction]).of(prediction, point.concurrency)
-        scale = prediction.simulated / prediction.speedup.value
-        row |= {
-            "speedup": crowd.gain.value * scale,
-            "stderr": crowd.gain.stderr * scale,
-            "seconds": crowd.seconds / scale,
-            "baseline_seconds": crowd.baseline_seconds,
-        }
-    return row
+
+
+def _at_once(point: Point, grid: Grid, profile: Profile) -> dict[str, Any]:
+    """Evaluate a point with several answers at once, by closed loops in replications until it is precise enough."""
+    from calibrate.replay.trials import Trials
+    from specplan.planning.at_once import Crowds
+
+    crowds = Crowds(Trials(profile), [])
+    gain = crowds.simulated(point.configuration, point.concurrency, grid.precision)
+    baseline = crowds.plain_seconds(point.concurrency)
+    return {
+        "speedup": gain.value,
+        "stderr": gain.stderr,
+        "seconds": baseline / gain.value,
+        "baseline_seconds": baseline,
+        "variance_ratio": 1.0,
+    }
 
 
 def _changed(profile: Profile, parameters: tuple[tuple[str, Any], ...]) -> Profile:

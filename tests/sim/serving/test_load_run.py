@@ -8,23 +8,28 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from random_loads import random_load
+from random_loads import METHODS, random_load
 
 from sim.configuration import Configuration
 from sim.estimate import Estimate
+from sim.gaps.worlds import World, behaviour_of, engines_of
 from sim.random_streams import stream
+from sim.serving.arrivals import poisson_times
 from sim.serving.load_run import (
     CHOICE,
     REPORT,
+    ArrivalRun,
     LittleError,
     LoadRun,
     Window,
     check_little,
     gain,
     quotient,
+    sooner,
     throughput,
     until_known,
 )
+from sim.trial import Trial
 
 PLAIN = Configuration(method="autoregressive")
 LOAD = replace(
@@ -60,7 +65,7 @@ def test_the_interval_covers_the_mean_about_as_often_as_it_says() -> None:
     """Replications stop when they look precise, which costs some coverage: 92 of 100 at least (it sees 94)."""
     covered = sum(
         until_known(throughput(lambda n, i=i: drawn(i, 0.05)[:n]), precision=0.02)[0].contains(
-            100.0 * math.exp(0.05**2 / 2)
+            100.0 * math.exp(-(0.05**2) / 2)
         )
         for i in range(600)
     )
@@ -86,6 +91,58 @@ def test_long_windows_and_many_short_ones_deliver_the_same() -> None:
     short = throughput(run(LOAD.configuration).throughputs)(24)
     long = throughput(run(LOAD.configuration, lives=8.0).throughputs)(4)
     assert abs(short.value - long.value) < 4.0 * math.hypot(short.stderr, long.stderr)
+
+
+def check_windows(short: LoadRun, long: LoadRun, resolution: float) -> None:
+    """Both deliver the same up to chance, and chance is finer than a resolution."""
+    few, many = throughput(short.throughputs)(6), throughput(long.throughputs)(4)
+    error = math.hypot(few.stderr / few.value, many.stderr / many.value)
+    assert 4.0 * error < resolution
+    assert abs(few.value / many.value - 1.0) < 4.0 * error + 0.01
+
+
+@pytest.mark.parametrize("method", ["lr-sync", "lr-async"])
+def test_answers_that_begin_a_round_together_are_not_counted_in_step(method: str) -> None:
+    """Nearly all of 8 steps are accepted: a burst is more than the tokens of a window, which read 3.5 for 1.8."""
+    world = World(alpha1=0.97, c1=0.03, judge=0.05, sequence=0.0122, cv=1.2, steps=100, ends=True)
+    configuration = Configuration(method=method, k1=8)
+    trial = Trial.of(configuration.algorithm(), behaviour_of(world, 0), engines_of(world))
+    check_windows(
+        LoadRun(trial, 32, Window.of_steps(32)), LoadRun(trial, 32, Window(tokens=51_200, warmup=25_600)), 0.15
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [n for n in range(len(METHODS)) if not random_load(n).is_whole])
+def test_windows_of_steps_deliver_what_those_of_lives_do(number: int) -> None:
+    load = random_load(number)
+    steps = Window.of_steps(load.concurrency)
+    short = LoadRun(load.trial(load.configuration), load.concurrency, steps)
+    check_windows(short, load.run(lives=4.0), 0.25)
+
+
+def arrivals(configuration: Configuration, n: int = 40) -> ArrivalRun:
+    return ArrivalRun(LOAD.trial(configuration), lambda i: poisson_times(0.5, n, replication=i).tolist(), warmup=8)
+
+
+def test_replications_of_arrivals_have_moments_and_answers_of_their_own() -> None:
+    run = arrivals(PLAIN)
+    first, second = run.run(2)
+    assert len(first.answers) == len(second.answers) == 32
+    assert {answer.arrived_s for answer in first.answers}.isdisjoint(answer.arrived_s for answer in second.answers)
+    assert [answer.tokens for answer in first.answers] != [answer.tokens for answer in second.answers]
+
+
+def test_arrivals_are_replicated_until_the_gain_is_known_and_a_trace_is_met_once() -> None:
+    own, plain = arrivals(LOAD.configuration), arrivals(PLAIN)
+    estimate = sooner(own, plain, precision=0.03)
+    assert estimate.relative_half_width <= 1.96 * 0.03 or estimate.n == own.most
+    assert estimate.n == len(own.loads) == len(plain.loads) >= 4
+    moments = poisson_times(0.5, 160).tolist()
+    trace = [ArrivalRun(LOAD.trial(one), lambda _: moments, warmup=8, most=1) for one in (LOAD.configuration, PLAIN)]
+    met = sooner(*trace, precision=0.001)
+    assert [len(run.loads) for run in trace] == [1, 1]
+    assert abs(met.value - estimate.value) < 4.0 * math.hypot(met.stderr, estimate.stderr)
 
 
 def test_a_load_that_breaks_littles_law_is_an_error_that_names_it() -> None:
