@@ -134,7 +134,7 @@ def test_it_stops_when_the_widened_interval_is_narrow_enough() -> None:
 def test_it_stops_when_the_most_is_measured() -> None:
     rule = Stopping(precision=0.01, min_answers=8, max_answers=16, max_rounds=4)
     outcome, following = rule.decide(precise(0.3, 0.0), 16, 4, n_looks=3, answer_s=1.0, round_s=1.0)
-    assert "the most that is allowed" in outcome.reason
+    assert "the limits are reached" in outcome.reason
     assert following == Next(16, 4)
     assert outcome.seconds_left == 0.0
 
