@@ -211,7 +211,7 @@ def test_a_full_disk_is_one_line_and_the_journal_stays_good(tmp_path: Path) -> N
     machine. With more room it goes on.
     """
     with serving(PLANTED) as target, serving(PLANTED) as draft:
-        arguments, journal = command(target, draft, tmp_path, "p.json", n=2), tmp_path / "p.json.part"
+        arguments, journal = command(target, draft, tmp_path, "p.json", n=8), tmp_path / "p.json.part"
         limit = 190_000
         full = start(arguments, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
         out, err = full.communicate(timeout=PATIENCE_S)

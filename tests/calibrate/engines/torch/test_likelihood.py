@@ -92,7 +92,7 @@ def test_an_engine_that_tells_no_likelihoods_is_named() -> None:
         tokenizer_id = None
 
     step = Step(prompt(1), TARGET, 1)
-    with pytest.raises(CalibrationError, match="server cannot tell how likely"):
+    with pytest.raises(CalibrationError, match="server computes no likelihood"):
         asyncio.run(LikelihoodScorer().score(step, engine=Mute()))  # type: ignore[arg-type]
 
 
