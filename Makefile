@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE  # without byte code, each worker compiles all 
 help:
 	@echo "make demo      measure the bundled pair of models, plan, simulate, validate (under 5 minutes)"
 	@echo "make test      the tests that every change must pass"
-	@echo "make test-slow those that take more than 5 seconds each, but for those marked long"
+	@echo "make test-slow those that take more than 5 seconds each, but for those marked long (SLOW=tests/sim: of a folder)"
 	@echo "make test-all  all of these, and the long ones, which CI does not run"
 	@echo "make test-vllm those that need vLLM, on its CPU build, in an environment of their own"
 	@echo "make check     formatting, lint and strict types"
@@ -44,7 +44,7 @@ test: setup
 	$(BIN)/python -m pytest -n $(WORKERS)
 
 test-slow: setup
-	$(BIN)/python -m pytest -n $(WORKERS) -m "slow and not long and not gpu and not vllm and not benchmark"
+	$(BIN)/python -m pytest -n $(WORKERS) -m "slow and not long and not gpu and not vllm and not benchmark" $(SLOW)
 
 test-all: setup
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not gpu and not vllm and not benchmark"
