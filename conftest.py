@@ -18,7 +18,7 @@ SLOW_S = 5.0
 """What a test without a mark may take, s: the smaller of wall and CPU time, so that other work on the machine does not
 count."""
 
-NOISE = 1.6
+NOISE = 2.0
 """By what factor the CPU time of a test varies where cores, caches and memory are shared."""
 
 LOOP, LOOP_S = range(1_000_000), 0.035

@@ -88,7 +88,8 @@ def test_latex_is_balanced(written: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "key", [pytest.param(key, marks=pytest.mark.slow if key == "lookahead_reasoning" else ()) for key in PAPERS]
+    "key",
+    [pytest.param(key, marks=pytest.mark.slow if key in {"lookahead_reasoning", "specs"} else ()) for key in PAPERS],
 )
 def test_each_paper_has_its_documents(key: str, verified: Callable[[str], Verification]) -> None:
     """Every item: place, claim, where it fails at which values, what holds; every cause: severity and what survives."""

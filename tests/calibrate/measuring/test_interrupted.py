@@ -204,6 +204,7 @@ def test_an_interruption_says_how_to_go_on(tmp_path: Path, number: signal.Signal
         assert len(whole_lines(journal)) > 1
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_one_line_and_the_journal_stays_good(tmp_path: Path) -> None:
     """Files may not grow beyond 190 kB, a piece and a part of the next: the write that fails is taken back.
 
