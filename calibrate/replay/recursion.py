@@ -17,7 +17,7 @@ from sim.algorithms.rules import PRESETS, Rules
 from sim.answers.drawn import SyntheticBehaviour
 from sim.configuration import Configuration
 from sim.engines.protocol import Cost
-from sim.fast.recursions import async_commit_times, sync_seconds
+from sim.fast.recursions import async_recursion, sync_seconds
 from sim.operations import DRAFT, JUDGE, TARGET
 
 __all__ = ["unshared_seconds"]
@@ -63,7 +63,7 @@ def unshared_seconds(system: System, configuration: Configuration, indices: Sequ
         return sync_seconds(
             target_s, draft_s, judged_good, k1=configuration.k1, verify_s=verify_s, barrier=rules.barrier
         )
-    commits = async_commit_times(
+    commits, _ = async_recursion(
         target_s,
         draft_s,
         accepted,

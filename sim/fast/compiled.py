@@ -78,7 +78,7 @@ def _async_loop(
     reject_first: bool,
     reject_after_cut: bool,
 ) -> tuple[Array, bool]:
-    """`async_commit_times`, one answer after the other; keeps the commit times of a window only."""
+    """`async_recursion`, one answer after the other; keeps the commit times of a window only."""
     seconds = np.empty(len(target))
     ring = np.empty(window)
     tie = False

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim.answers.lengths import Fixed, Lognormal, Marginal
-from sim.fast.recursions import async_commit_times
+from sim.fast.recursions import async_recursion
 from theory.errors import ParameterError
 
 __all__ = ["Controlled", "controlled_mean", "ideal_mean", "mean_tokens", "ratio_to_known"]
@@ -74,7 +74,7 @@ def ideal_mean(alpha: float, c1: float, k1: int, n_steps: int, *, verify: float 
             left[m] = c1 * ahead + 1.0 + verify * (ahead > 0) + float(share @ left[m - 1 - x])
         return float(left[n_steps])
     steps = np.ones((1, n_steps))
-    commits = async_commit_times(steps, c1 * steps, steps > 0, k1=k1, verify_s=verify)[0]
+    (commits,), _ = async_recursion(steps, c1 * steps, steps > 0, k1=k1, verify_s=verify)
     share = (1.0 - alpha) * alpha ** np.arange(n_steps)
     for m in range(1, n_steps + 1):
         left[m] = share[:m] @ (commits[:m] + left[m - 1 :: -1][:m]) + alpha**m * commits[m - 1]

@@ -17,13 +17,13 @@ from sim.algorithms.rules import PAPER, Rules, check_counts
 from sim.fast.compiled import compiled_loops, is_compiled
 from theory.errors import ParameterError
 
-__all__ = ["async_commit_times", "async_recursion", "async_seconds", "sync_seconds"]
+__all__ = ["async_recursion", "async_seconds", "sync_seconds"]
 
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 
-def async_commit_times(
+def async_recursion(
     target_s: ArrayLike,
     draft_s: ArrayLike,
     accepted: ArrayLike,
@@ -33,8 +33,8 @@ def async_commit_times(
     rules: Rules = PAPER,
     target_truncated: ArrayLike = False,
     draft_truncated: ArrayLike = False,
-) -> Array:
-    r"""Commit time of each step of each answer by asynchronous lookahead, s.
+) -> tuple[Array, Flags]:
+    r"""Commit time of each step of each answer by asynchronous lookahead, s, and where a tie leaves it undecided.
 
     Position d exists from :math:`s_d` on. Its target step starts at :math:`\max(s_d, C_{d-w})`, when the window of w
     positions admits it, and ends at :math:`t_d`; its draft ends at :math:`e_d`, started together with it or, without
@@ -56,40 +56,13 @@ def async_commit_times(
 
     Returns
     -------
-    Shape (answers, steps), each row ascending.
+    Commit times, shape (answers, steps), each row ascending; and of the same shape the steps where two events have the
+    same time, so that their order decides whether a draft is late: such drafts count as in time. Under rules that wait
+    for drafts there are none.
 
     Raises
     ------
     ParameterError : shapes differ or do not broadcast, ``k1`` < 1, or other rules.
-    """
-    commits, _ = async_recursion(
-        target_s,
-        draft_s,
-        accepted,
-        k1=k1,
-        verify_s=verify_s,
-        rules=rules,
-        target_truncated=target_truncated,
-        draft_truncated=draft_truncated,
-    )
-    return commits
-
-
-def async_recursion(
-    target_s: ArrayLike,
-    draft_s: ArrayLike,
-    accepted: ArrayLike,
-    *,
-    k1: int,
-    verify_s: ArrayLike = 0.0,
-    rules: Rules = PAPER,
-    target_truncated: ArrayLike = False,
-    draft_truncated: ArrayLike = False,
-) -> tuple[Array, Flags]:
-    """Return `async_commit_times`, and the steps where it is undecided whether a draft is late because of a tie.
-
-    Parameters and errors are those of `async_commit_times`. Ties matter under rules that do not wait for drafts; such
-    drafts count as in time. Both have the shape (answers, steps).
     """
     check_counts(k1, 1)
     if (rules.slot, rules.fallback) != (PAPER.slot, PAPER.fallback):
@@ -146,7 +119,7 @@ def async_seconds(
 
     Parameters
     ----------
-    target, draft, accepted, k1, rules : as in `async_commit_times`. Constant step times
+    target, draft, accepted, k1, rules : as in `async_recursion`. Constant step times
         (`numpy.broadcast_to`) are computed from the lengths of runs of accepted drafts, where the rules allow: about
         ten times as fast, and equal up to rounding.
     verify : seconds of verdicts, one number for all or one for each.
@@ -213,7 +186,7 @@ def _constant_seconds(
     n_before = np.diff(at, prepend=-1) - 1  # accepted drafts before a run's last step
     longest = (1, int(n_before.max()) + 1)
     target_s, draft_s = (np.broadcast_to(seconds[0, 0], longest) for seconds in (target, draft))
-    run_s = async_commit_times(target_s, draft_s, np.ones(longest), k1=window, verify_s=float(verify))[0]
+    (run_s,), _ = async_recursion(target_s, draft_s, np.ones(longest), k1=window, verify_s=float(verify))
     first_runs = np.searchsorted(at, np.append(0, last[:-1] + 1))
     return np.asarray(np.add.reduceat(run_s[n_before], first_runs))
 
@@ -250,7 +223,7 @@ def sync_seconds(
 
     Parameters
     ----------
-    target_s, draft_s, accepted : as in `async_commit_times`.
+    target_s, draft_s, accepted : as in `async_recursion`.
     n_steps : steps of each answer, shape (answers,); default as many as there are columns.
     k1 : target steps in flight, >= 1.
     verify_s : time of a verdict, s.

@@ -222,7 +222,7 @@ def _is_profile(source: str) -> bool:
     """Whether a source is a profile, by what is in it; a name that is neither a file nor an address is one."""
     from calibrate.record.files import read_text
     from calibrate.token_acceptance.curve_files import SCHEMA
-    from specplan.readers.acceptance import is_address
+    from specplan.readers.acceptance import RECORDS, is_address
     from specplan.readers.formats import is_benchmark
 
     if is_address(source) or source.lower().endswith((".yaml", ".yml")):
@@ -230,5 +230,5 @@ def _is_profile(source: str) -> bool:
     if source != "-" and not Path(source).is_file():
         return True
     text = read_text(source, "a profile, a curve of acceptance or a dump of /metrics")
-    other = f'"{SCHEMA}"' in text or '"acceptance_histogram"' in text or is_benchmark(Path(source))
+    other = f'"{SCHEMA}"' in text or RECORDS in text or is_benchmark(Path(source))
     return text.lstrip().startswith("{") and not other

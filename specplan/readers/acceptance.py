@@ -33,11 +33,12 @@ from specplan.readers.benchmark import Benchmark
 from specplan.readers.formats import is_benchmark, read_benchmarks
 from theory.errors import ParameterError
 
-__all__ = ["ReadAcceptance", "is_address", "read_acceptance"]
+__all__ = ["RECORDS", "ReadAcceptance", "is_address", "read_acceptance"]
 
 _WHAT: Final = "token acceptance"
 _YAML: Final = (".yaml", ".yml")
-_RECORDS: Final = '"acceptance_histogram"'
+RECORDS: Final = '"acceptance_histogram"'
+"""What records of requests hold, and no other source does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +105,7 @@ def _file(source: str, k: int | None, form: str) -> ReadAcceptance:
     if is_benchmark(path):
         return _benchmarks(read_benchmarks(path), source, k)
     text = read_text(path, _WHAT)
-    if form == "vllm-requests" or _RECORDS in text:
+    if form == "vllm-requests" or RECORDS in text:
         curve = read_responses(text, source).curve()
         return ReadAcceptance(curve=curve, convention="accepted tokens of each round, from records of requests")
     known = curve_in_text(text, source)

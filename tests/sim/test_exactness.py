@@ -20,7 +20,7 @@ from sim.answers.drawn import DrawnAnswer, SyntheticBehaviour, TraceBehaviour
 from sim.answers.lengths import Fixed, Lengths, Lognormal
 from sim.answers.traces import StepTrace
 from sim.engines.fixed import FixedEngine
-from sim.fast.recursions import async_commit_times, sync_seconds
+from sim.fast.recursions import async_recursion, sync_seconds
 from sim.trial import run_answer
 from theory.errors import ParameterError
 from theory.speedup import f_async, f_sync
@@ -108,7 +108,7 @@ def test_async_recursion_gives_the_simulators_times(seed: int, k1: int, verify_s
     rules = Rules(late_draft="cancel") if late else PAPER
     behaviour = drawn(n_steps=25, cv=1.5, seed=seed)
     answers = [behaviour.answer(i) for i in range(3)]
-    times = async_commit_times(*columns(answers), k1=k1, verify_s=verify_s, rules=rules)
+    times, _ = async_recursion(*columns(answers), k1=k1, verify_s=verify_s, rules=rules)
     for answer, expected in zip(answers, times, strict=True):
         session = run_answer(partial(lookahead_async, k1=k1, rules=rules), answer, by_tokens(verify_s))
         np.testing.assert_allclose(session.commit_times, expected, rtol=1e-12)
@@ -146,9 +146,9 @@ def test_an_idiomatic_simpy_program_gives_the_same_times(seed: int, k1: int, ver
 
 def test_recursions_refuse_bad_input() -> None:
     with pytest.raises(ParameterError, match="accepted"):
-        async_commit_times([[1.0]], [[1.0, 2.0]], [[True]], k1=2)
+        async_recursion([[1.0]], [[1.0, 2.0]], [[True]], k1=2)
     for rules in (Rules(fallback="regenerate"), Rules(slot="any-target")):
         with pytest.raises(ParameterError, match="rules"):
-            async_commit_times([[1.0]], [[1.0]], [[True]], k1=2, rules=rules)
+            async_recursion([[1.0]], [[1.0]], [[True]], k1=2, rules=rules)
     with pytest.raises(ParameterError, match="verify_s"):
-        async_commit_times([[1.0]], [[1.0]], [[True]], k1=2, verify_s=[[0.0, 0.0]])
+        async_recursion([[1.0]], [[1.0]], [[True]], k1=2, verify_s=[[0.0, 0.0]])

@@ -213,15 +213,16 @@ class Answering:
         writing = asyncio.ensure_future(clock.rest(answer.last, session, Progress(on_text), seed=seed))
         try:
             await asyncio.wait((writing,))
-            if not writing.cancelled() and (error := writing.exception()) is not None:
-                raise CalibrationError(str(error)) from error
         finally:
             writing.cancel()
             await asyncio.wait((writing,))
             self._running[TARGET] -= 1
-            written = None if writing.cancelled() or writing.exception() is not None else writing.result()
+            error = None if writing.cancelled() else writing.exception()
+            written = None if writing.cancelled() or error is not None else writing.result()
             rest.end(written)
             self._observer.ran(configuration, session, in_flight)
+        if error is not None:
+            raise CalibrationError(str(error)) from error
         if written is not None:
             self._observer.timed(TARGET, busy, written)
 
@@ -242,7 +243,7 @@ class _Rest:
         """Take a piece of text; return whether a step ends with it."""
         self._text += text
         self._n_tokens += n_tokens
-        ends = self._separator in self._text
+        ends = self._separator in self._text[-len(text) - len(self._separator) :]  # what came before holds none
         if ends:
             self._commit()
         return ends

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from specplan.planning.loads.asked import AskedPlan, deployment_plan
-from specplan.planning.loads.prices import gpus_named, prices_of
+from specplan.planning.loads.prices import Dollars, dollars_of, gpus_named, prices_of
 from specplan.worlds.arrangements import MOST_TP
 from theory.errors import ParameterError
 from theory.hardware.half_widths import THROUGHPUT, TIME_PER_TOKEN, half_width
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["GpuPlans", "Priced", "gpu_plans", "is_several"]
 
-_HOUR: Final = 3600.0
-_MILLION: Final = 1e6
 _LOADS: Final = "1,8,64"
 """Answers at once if no load is said: a break-even needs several."""
 
@@ -37,11 +35,11 @@ class Priced:
     asked: AskedPlan
     load: Load
     row: LoadRow
-    per_million: float
-    """Dollars per million tokens of answers (GPU hours where no prices were given), of all GPUs of the plan."""
+    dollars: Dollars
+    """What it costs; GPU hours where no prices were given."""
     low: float
     high: float
-    """95 % interval of the same."""
+    """95 % interval of the cost per million tokens."""
     costs: float
     """95 % half-width of its logarithm by the cost of passes alone: acceptance is common to all types, [-]."""
 
@@ -56,9 +54,14 @@ class Priced:
         return self.asked.plan.deployment.gpus
 
     @property
+    def per_million(self) -> float:
+        """Dollars per million tokens of answers."""
+        return self.dollars.per_million_tokens
+
+    @property
     def per_answer(self) -> float:
         """Dollars per answer."""
-        return self.per_million / _MILLION * self.row.tokens_per_s / self.row.answers_per_s
+        return self.dollars.per_answer
 
     @property
     def size(self) -> float | None:
@@ -183,10 +186,11 @@ def _priced(asked: AskedPlan, load: Load, row: LoadRow) -> Priced:
     from specplan.worlds.world import passes_of
 
     deployment = asked.plan.deployment
-    per_million = (deployment.gpu_price or 0.0) * deployment.gpus / _HOUR / row.tokens_per_s * _MILLION
+    dollars = dollars_of(deployment, row)
+    assert dollars is not None, "without prices a GPU hour costs one unit"
     passes, _ = passes_of(deployment, deployment.target, row.option.arrangement.split)
     costs = max(half_width(quantity, passes) for quantity in (THROUGHPUT, TIME_PER_TOKEN))
     others = sum(part * part for name, part in row.errors.items() if name != "cost of passes")
     total = math.sqrt(costs * costs + others)
-    ends = per_million * math.exp(-total), per_million * math.exp(total)
-    return Priced(asked=asked, load=load, row=row, per_million=per_million, low=ends[0], high=ends[1], costs=costs)
+    low, high = (dollars.per_million_tokens * math.exp(end) for end in (-total, total))
+    return Priced(asked=asked, load=load, row=row, dollars=dollars, low=low, high=high, costs=costs)

@@ -1,18 +1,42 @@
-"""Prices of GPUs as they are typed: one for the plan's GPU, or one for each of several."""
+"""Prices of GPUs as they are typed, one for the plan's GPU or one for each of several, and what a row costs by them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from specplan.ranges import PRICE
 from theory.errors import ParameterError
 from theory.hardware.gpus import gpu_named
 
 if TYPE_CHECKING:
+    from specplan.planning.loads.load_plan import LoadRow
+    from specplan.worlds.request import Deployment
     from theory.hardware.gpu_records import Gpu
 
-__all__ = ["gpus_named", "prices_of"]
+__all__ = ["Dollars", "dollars_of", "gpus_named", "prices_of"]
+
+_HOUR: Final = 3600.0
+_MILLION: Final = 1e6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dollars:
+    """What answers cost on all GPUs of a plan, in the unit of its price."""
+
+    per_million_tokens: float
+    per_answer: float
+
+
+def dollars_of(deployment: Deployment, row: LoadRow) -> Dollars | None:
+    """Return what a row costs; None where the deployment has no price."""
+    if deployment.gpu_price is None:
+        return None
+    per_second = deployment.gpu_price * deployment.gpus / _HOUR
+    return Dollars(
+        per_million_tokens=_MILLION * per_second / row.tokens_per_s, per_answer=per_second / row.answers_per_s
+    )
 
 
 def gpus_named(text: str) -> list[Gpu]:

@@ -15,7 +15,7 @@ from released_scheduler import Texts, commit_times
 from sim.algorithms import EAGER, RELEASED_CODE, Rules, lookahead_async
 from sim.algorithms.rules import PRESETS
 from sim.engines.fixed import FixedEngine
-from sim.fast.recursions import async_commit_times
+from sim.fast.recursions import async_recursion
 from sim.operations import TARGET, Generate, Step, Verdict, Verify, prompt
 from sim.trial import run_answer
 from sim.virtual_clock import Session
@@ -93,7 +93,7 @@ def simulated(texts: Texts, k1: int, rules: Rules, width: int = 1) -> Session:
 
 
 def by_arrays(many: list[Texts], k1: int, rules: Rules) -> NDArray[np.float64]:
-    return async_commit_times(
+    commits, _ = async_recursion(
         [t.target_s for t in many],
         [t.draft_s[0] for t in many],
         [t.accepted[0] for t in many],
@@ -103,6 +103,7 @@ def by_arrays(many: list[Texts], k1: int, rules: Rules) -> NDArray[np.float64]:
         target_truncated=[t.target_truncated for t in many],
         draft_truncated=[t.draft_truncated[0] for t in many],
     )
+    return commits
 
 
 @given(texts=TEXTS, k1=st.integers(1, 8))

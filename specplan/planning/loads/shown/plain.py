@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from specplan.planning.loads.assumed import assumed
-from specplan.planning.loads.shown.words import HOUR, MILLION, engine_name, method_name
+from specplan.planning.loads.prices import dollars_of
+from specplan.planning.loads.shown.words import engine_name, method_name
 from specplan.planning.loads.statements import Pays, fixed_k, gains_by_load, k_table
 from specplan.worlds.world import passes_of
 
@@ -65,8 +66,7 @@ def _k_table_as_json(plan: LoadPlan) -> dict[str, Any] | None:
 
 def row_as_json(deployment: Deployment, row: LoadRow) -> dict[str, Any]:
     """Return a row as plain data."""
-    served, price = row.served, deployment.gpu_price
-    dollars = None if price is None else price * deployment.gpus / HOUR
+    served, dollars = row.served, dollars_of(deployment, row)
     return {
         "configuration": row.option.configuration.name,
         "method": method_name(deployment, row.option.configuration),
@@ -85,8 +85,8 @@ def row_as_json(deployment: Deployment, row: LoadRow) -> dict[str, Any]:
         "tokens_per_s": row.tokens_per_s,
         "answers_per_s": row.answers_per_s,
         "gpu_s_per_answer": deployment.gpus / row.answers_per_s,
-        "dollars_per_million_tokens": None if dollars is None else MILLION * dollars / row.tokens_per_s,
-        "dollars_per_answer": None if dollars is None else dollars / row.answers_per_s,
+        "dollars_per_million_tokens": None if dollars is None else dollars.per_million_tokens,
+        "dollars_per_answer": None if dollars is None else dollars.per_answer,
         **{name: served.percentiles(name) for name in ("ttft_s", "tpot_s", "seconds")},
         "mean": {name: served.mean(name) for name in ("seconds", "tokens")},
         "in_flight_per_copy": served.in_flight,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from calibrate.replay.trials import PLAIN
 from specplan.output import by_need
 from specplan.planning.loads.options import pays
+from specplan.planning.loads.prices import dollars_of
 from specplan.planning.loads.statements import Pays, fixed_k, gains_by_load
 from specplan.worlds.drafters.naming import drafter_name
 
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from specplan.worlds.request import Deployment, Load
 
 __all__ = [
-    "HOUR",
-    "MILLION",
     "at_load",
     "dollars_each",
     "engine_name",
@@ -33,9 +32,6 @@ __all__ = [
     "title",
     "verdict",
 ]
-
-MILLION: Final = 1e6
-HOUR: Final = 3600.0
 
 
 def title(deployment: Deployment) -> str:
@@ -90,8 +86,8 @@ def named(deployment: Deployment, option: Option) -> str:
 
 def dollars_each(deployment: Deployment, row: LoadRow) -> tuple[str, str]:
     """Return dollars per million tokens and per answer, for all GPUs of the plan."""
-    per_second = (deployment.gpu_price or 0.0) * deployment.gpus / HOUR
-    return f"{per_second / row.tokens_per_s * MILLION:.3g}", f"{per_second / row.answers_per_s:.2g}"
+    dollars = dollars_of(deployment, row)
+    return ("–", "–") if dollars is None else (f"{dollars.per_million_tokens:.3g}", f"{dollars.per_answer:.2g}")
 
 
 def at_load(load: Load) -> str:

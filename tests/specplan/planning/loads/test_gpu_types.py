@@ -58,7 +58,8 @@ def crossing(found: GpusPlan, costs: dict[str, tuple[float, float]], *, meets: b
 
     def changed(one: Priced, place: int) -> Priced:
         kept = meets or place or one.gpu != "NVIDIA L40S"
-        return replace(one, per_million=costs[one.gpu][place], row=replace(one.row, meets=kept))
+        dollars = replace(one.dollars, per_million_tokens=costs[one.gpu][place])
+        return replace(one, dollars=dollars, row=replace(one.row, meets=kept))
 
     loads = [[changed(one, place) for one in rows] for place, rows in enumerate(found.found.loads)]
     ordered = (tuple(sorted(rows, key=lambda one: (not one.row.meets, one.per_million))) for rows in loads)
