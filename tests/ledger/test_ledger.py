@@ -70,6 +70,7 @@ def test_import_of_the_records_leaves_sympy_alone() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
 
 
+@pytest.mark.slow
 def test_readme_is_up_to_date(verified: Callable[[str], Verification]) -> None:
     page = readme.render(derive=lambda item: verified(item.id))
     assert readme.PATH.read_text(encoding="utf-8") == page, "run `python -m ledger.readme`"

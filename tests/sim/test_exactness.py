@@ -92,13 +92,17 @@ def drawn(n_steps: int, cv: float, seed: int = 1, alpha: float = 0.7) -> Synthet
     return SyntheticBehaviour(lengths=lengths, acceptance=Acceptance(alpha=alpha), steps=Fixed(n_steps), seed=seed)
 
 
+TARGET_S, DRAFT_S = 0.01, 0.0021737
+"""Seconds per token, of which few multiples are equal: no draft ends at the very moment of its target step."""
+
+
 def by_tokens(verify_s: float) -> dict[str, FixedEngine]:
-    return seconds_per_token(0.01, 0.002, judge_s=verify_s)
+    return seconds_per_token(TARGET_S, DRAFT_S, judge_s=verify_s)
 
 
 def columns(answers: list[DrawnAnswer]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    target = 0.01 * np.array([answer.target_lengths() for answer in answers])
-    draft = 0.002 * np.array([answer.draft_lengths() for answer in answers])
+    target = TARGET_S * np.array([answer.target_lengths() for answer in answers])
+    draft = DRAFT_S * np.array([answer.draft_lengths() for answer in answers])
     return target, draft, np.array([answer.accepted() for answer in answers])
 
 
