@@ -55,6 +55,7 @@ __all__ = [
     "Wait",
     "prompt",
     "singly",
+    "steps_after",
 ]
 
 TARGET: Final = "target"
@@ -184,6 +185,22 @@ def prompt(n_tokens: int = 0, payload: Any = None) -> Step:
     return Step(None, "user", n_tokens, payload=payload)
 
 
+def steps_after(prefix: Step, last: Step) -> list[Step]:
+    """Return the steps after ``prefix`` up to ``last``, in the order of the text.
+
+    >>> first = Step(prompt(), TARGET, 3)
+    >>> steps_after(first, Step(Step(first, TARGET, 4), TARGET, 5))
+    [Step(target[1], 4 tokens), Step(target[2], 5 tokens)]
+    """
+    steps: list[Step] = []
+    step: Step | None = last
+    while step is not None and step is not prefix:
+        steps.append(step)
+        step = step.parent
+    steps.reverse()
+    return steps
+
+
 class Verdict:
     """Verdict of a verifier: accepted or not, and its score (probability of yes, similarity, ...)."""
 
@@ -277,12 +294,16 @@ _ENDS: Final[list[Callable[[Operation], None]]] = [_end]
 class Generate(Operation):
     """Generate one step with the model ``role`` after ``prefix``; siblings of a draft tree differ in ``branch``.
 
+    With ``whole`` the request may write all steps up to the answer's end, as a server's users ask for an answer. Its
+    result is the last step written; those before it are its parents, down to ``prefix`` (`steps_after`). Answers that
+    are modelled step by step (drawn ones, as the papers' closed forms have them) return one step all the same.
+
     The driver sets ``passes``, the tokens that each pass of the engine commits; None: one token per iteration.
     """
 
-    __slots__ = ("branch", "passes", "prefix")
+    __slots__ = ("branch", "passes", "prefix", "whole")
 
-    def __init__(self, role: str, prefix: Step, branch: int = 0, tag: Any = None) -> None:
+    def __init__(self, role: str, prefix: Step, branch: int = 0, tag: Any = None, whole: bool = False) -> None:
         # Operation.__init__ is inlined, here and in Verify: simulations make millions of them.
         self.role = role
         self.tag = tag
@@ -295,6 +316,11 @@ class Generate(Operation):
         self.passes = None
         self.prefix = prefix
         self.branch = branch
+        self.whole = whole
+
+    def tokens_of(self, last: Step) -> int:
+        """Return the tokens of the steps from the prefix up to ``last``, the last step written."""
+        return last.context_tokens - self.prefix.context_tokens
 
 
 class Verify(Operation):

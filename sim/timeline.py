@@ -69,6 +69,9 @@ class Span:
     tokens: int
     """Tokens generated, up to a cancellation; 0 for a verdict."""
 
+    steps: int = 1
+    """Steps of the answer that it generated: several where the rest of the answer was asked for as a whole."""
+
     cancelled: bool = False
     """Whether it was cancelled while it ran."""
 
@@ -159,14 +162,15 @@ class Counts:
         """Count a finished run."""
         tally, tokens = dict.fromkeys(_COUNTED, 0), dict.fromkeys(_COUNTED, 0)
         end = _end(run)
-        starts, ends = [], []
+        starts, ends, n_requests = [], [], 0
         for op in run.operations:
             if not isinstance(op, Generate):
                 continue
             role = op.role
             fate = role, op.outcome
-            tally[fate] += 1
-            tokens[fate] += _tokens(op) if op.result is None else op.result.n_tokens
+            n_requests += 1
+            tally[fate] += 1 if op.result is None else op.result.depth - op.prefix.depth
+            tokens[fate] += _tokens(op)
             finished = op.finished if op.finished >= 0.0 else end
             if role == TARGET and finished > op.started:
                 starts.append(op.started)
@@ -184,7 +188,7 @@ class Counts:
             committed_tokens=sum(step.n_tokens for step in run.committed),
             drafted=drafted,
             targets=targets,
-            verifier_calls=len(run.operations) - drafted - targets,
+            verifier_calls=len(run.operations) - n_requests,
             draft_tokens=written[DRAFT],
             target_tokens=written[TARGET],
             wasted_draft_tokens=written[DRAFT] - tokens[DRAFT, Outcome.ACCEPTED],
@@ -323,14 +327,16 @@ def _end(run: Run) -> float:
     return max((op.finished for op in run.operations), default=run.started)
 
 
-def _tokens(op: Operation) -> int:
+def _tokens(op: Generate) -> int:
     step = op.pending if op.result is None and op.finished >= 0.0 and not op.cancelled else op.result
-    return step.n_tokens if isinstance(step, Step) else op.n_generated
+    return op.tokens_of(step) if isinstance(step, Step) else op.n_generated
 
 
 def _span(op: Operation, zero: float, end: float) -> Span:
+    steps = 1
     if isinstance(op, Generate):
         kind, depth, branch, tokens = "generate", op.prefix.depth + 1, op.branch, _tokens(op)
+        steps = 1 if op.result is None else op.result.depth - op.prefix.depth
     elif isinstance(op, Choose):
         kind, depth, branch, tokens = "choose", op.candidates[0].depth, 0, 0
     else:
@@ -346,6 +352,7 @@ def _span(op: Operation, zero: float, end: float) -> Span:
         end=(op.finished if op.finished >= 0.0 else max(end, op.started)) - zero,
         outcome=op.outcome.value,
         tokens=tokens,
+        steps=steps,
         cancelled=op.cancelled,
     )
 

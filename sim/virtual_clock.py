@@ -48,7 +48,7 @@ class Answer(Protocol):
     root: Step
 
     def generate(self, operation: Generate) -> Step:
-        """Return the step that ``operation.role`` would write after ``operation.prefix``."""
+        """Return the last step that ``operation.role`` would write in this request after ``operation.prefix``."""
         ...
 
     def verify(self, operation: Verify) -> Verdict:
@@ -141,7 +141,7 @@ class Session:
                     kind = action.__class__
                     if kind is Generate:
                         action.pending = step = self._answer.generate(action)
-                        n_tokens = step.n_tokens
+                        n_tokens = step.context_tokens - action.prefix.context_tokens  # `Generate.tokens_of`, inlined
                     elif kind is Verify:
                         action.pending = self._answer.verify(action)
                         n_tokens = 1
@@ -201,7 +201,7 @@ class Session:
         operation.passes, prefix = step.passes, operation.prefix
         # Text that the model wrote itself, or has just read for a sibling, is in its cache.
         new = 0 if prefix.role == role or operation.branch else prefix.n_tokens
-        submit(operation, step.n_tokens, new, prefix.context_tokens, self._done)
+        submit(operation, operation.tokens_of(step), new, prefix.context_tokens, self._done)
 
     def _start_one_token(self, operation: Score | Choose) -> None:
         if isinstance(operation, Score):
@@ -231,7 +231,7 @@ class Session:
             self._clock.engines[operation.role].cancel(operation)
             return
         operation.job = None  # its end event stays in the queue and must not keep this session in memory
-        n_tokens = operation.pending.n_tokens if isinstance(operation, Generate) else 1
+        n_tokens = operation.tokens_of(operation.pending) if isinstance(operation, Generate) else 1
         request_s, token_s = self._timed[operation.role]
         operation.n_generated = int(n_tokens * (now - operation.started) / (request_s + token_s * n_tokens))
 

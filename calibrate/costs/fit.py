@@ -66,7 +66,8 @@ def fit_cost(
     CalibrationError : no decode sample at batch 1, or no prefill sample.
     """
     sweep = fit_sweep(record, rng)
-    in_use, quiet = work_in_use(record, use), record.plain_in_use
+    in_use = work_in_use(record, use)
+    quiet = record.plain_in_use if use == "plain" else record.stepwise or record.plain_in_use
     grouped = use == "beams" and bool(in_use)
     if not any(one.decode for one in in_use):
         in_use = record.in_use

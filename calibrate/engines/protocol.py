@@ -99,7 +99,7 @@ class Progress:
 
     __slots__ = ("n_generated", "on_text")
 
-    def __init__(self, on_text: Callable[[str, int], None] | None = None) -> None:
+    def __init__(self, on_text: Callable[[str, int], object] | None = None) -> None:
         self.n_generated = 0
         self.on_text = on_text
 

@@ -230,9 +230,11 @@ async def _draft_answer(
 
 
 def _baseline(session: WallSession, problem: Problem, truth: Truth | None) -> list[Generated]:
+    """The steps of an answer that was one request: marks in its text, with the seconds between them."""
+    times = [session.started, *session.commit_times]
     return [
-        _generated(operation, problem, truth, session.committed[:depth])
-        for depth, operation in enumerate(session.operations)
+        _record(step, end - begin, problem, truth, session.committed[:depth])
+        for depth, (step, (begin, end)) in enumerate(zip(session.committed, pairwise(times), strict=True))
     ]
 
 
@@ -313,14 +315,17 @@ def _role_seconds(session: WallSession) -> dict[str, list[float]]:
 
 
 def _generated(operation: Operation, problem: Problem, truth: Truth | None, before: Sequence[Step]) -> Generated:
-    step: Step = operation.result
+    return _record(operation.result, operation.finished - operation.started, problem, truth, before)
+
+
+def _record(step: Step, seconds: float, problem: Problem, truth: Truth | None, before: Sequence[Step]) -> Generated:
     correct = None
     if truth is not None:
         previous = [earlier.payload.text for earlier in before]
         correct = truth.step_is_correct(problem.prompt, previous, step.payload.text)
     return Generated(
         tokens=step.n_tokens,
-        seconds=operation.finished - operation.started,
+        seconds=seconds,
         final=step.final,
         truncated=step.truncated,
         correct=correct,

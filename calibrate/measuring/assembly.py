@@ -25,7 +25,7 @@ from calibrate.record.journal import Journal
 from calibrate.record.profile import Profile, Provenance
 from calibrate.record.prompt_lookup import count_acceptance
 from calibrate.record.token_records import NGramRecord, TokenAnswer, TokenRecord
-from calibrate.record.uses import FIELD_OF_USE
+from calibrate.record.uses import FIELD_OF_USE, STEPWISE
 from sim.operations import EMBEDDING, TARGET
 
 __all__ = ["assemble"]
@@ -106,7 +106,7 @@ def _engine_record(name: str, rounds: Sequence[EngineRecord], answers: Sequence[
         request_s=[seconds for timed in rounds for seconds in timed.request_s],
         **{
             field: [InUse.model_validate(answer[field][name]) for answer in answers if name in answer.get(field, ())]
-            for field in FIELD_OF_USE.values()
+            for field in (*FIELD_OF_USE.values(), STEPWISE)
         },
         warmup_decode=[*rounds[0].warmup_decode, *decode[:n_slow]],
         warmup_prefill=rounds[0].warmup_prefill,

@@ -31,10 +31,10 @@ from calibrate.measuring.token_methods import TokenSetting, measure_token_answer
 from calibrate.record.engine_records import EngineRecord, InUse
 from calibrate.record.journal import Journal
 from calibrate.record.profile import Profile
-from calibrate.record.uses import FIELD_OF_USE, Use
+from calibrate.record.uses import FIELD_OF_USE, STEPWISE
 from calibrate.running.problem import Problem
 from calibrate.running.wall_clock import WallClock
-from sim.algorithms import autoregressive, draft_trajectory, lookahead_async
+from sim.algorithms import autoregressive, draft_trajectory, lookahead_async, step_by_step
 from sim.operations import DRAFT, JUDGE, TARGET, Algorithm, Step
 from theory.errors import CalibrationError, ParameterError
 
@@ -42,11 +42,13 @@ __all__ = ["Status", "calibrate_models"]
 
 T = TypeVar("T")
 
-_RUNS: Final[Mapping[Use, Sequence[Callable[[Step], Algorithm]]]] = {
-    "plain": (autoregressive,),
-    "steps": tuple(partial(lookahead_async, k1=k1) for k1 in (1, 2, 4)),
+_RUNS: Final[Mapping[str, Sequence[Callable[[Step], Algorithm]]]] = {
+    FIELD_OF_USE["plain"]: (autoregressive,),
+    STEPWISE: (step_by_step,),
+    FIELD_OF_USE["steps"]: tuple(partial(lookahead_async, k1=k1) for k1 in (1, 2, 4)),
 }
-"""Use -> algorithms that are run in turns, an answer each, to time engines in that use; ``beams`` has a survey."""
+"""Field of `EngineRecord` -> algorithms that are run in turns, an answer each, to time engines in that use; candidates
+have a survey."""
 
 FIRST_WAIT_S: Final = 0.5
 """Wait before a part is tried again, s; doubled for each further trial, up to:"""
@@ -267,28 +269,29 @@ class _Sitting:
         surveyed = await measure_beams(self._clock, problem, self.plan.truth, width=models.inspection().beams)
         surveying = await work_done(self.engines) if surveyed.records else {}
         groups = {name: surveyed.as_groups(name, work) for name, work in surveying.items()}
-        work_by_use, token_answers = await self._run_as_used(problem, index)
+        in_use, token_answers = await self._run_as_used(problem, index)
         return {
             "record": answer.record.model_copy(update={"beams": surveyed.records}).model_dump(mode="json"),
             "ids": answer.token_ids,
             "role_seconds": answer.role_seconds,
             "embedding_seconds": await seconds_in_company(self._clock, problem, models.inspection()),
-            **{FIELD_OF_USE[use]: _dumped(work) for use, work in {**work_by_use, "beams": groups}.items()},
+            **{field: _dumped(work) for field, work in {**in_use, FIELD_OF_USE["beams"]: groups}.items()},
             "sentinels": sentinels,
             "token": token_answers,
         }
 
     async def _run_as_used(
         self, problem: Problem, index: int
-    ) -> tuple[dict[Use, Mapping[str, InUse]], dict[str, dict[str, Any]]]:
-        """Answer a problem once per use of the engines, in random order; return their work by use, and token answers.
+    ) -> tuple[dict[str, Mapping[str, InUse]], dict[str, dict[str, Any]]]:
+        """Answer a problem once per use of the engines, in random order; return their work by field, and token answers.
 
         The previous run affects caches, so that a fixed order would favour some runs.
         """
-        uses = [use for use in _RUNS if use == "plain" or self.plan.models.inspection().drafts]
-        runs: list[Use | TokenSetting] = [*uses, *(self.plan.token if self.plan.takes_token_answer(index) else ())]
+        alone = (FIELD_OF_USE["plain"], STEPWISE)
+        fields = [field for field in _RUNS if field in alone or self.plan.models.inspection().drafts]
+        runs: list[str | TokenSetting] = [*fields, *(self.plan.token if self.plan.takes_token_answer(index) else ())]
         random.Random(f"order {self.plan.engine.seed} {index}").shuffle(runs)
-        work: dict[Use, Mapping[str, InUse]] = {}
+        work: dict[str, Mapping[str, InUse]] = {}
         token_answers: dict[str, dict[str, Any]] = {}
         for run in runs:
             if isinstance(run, TokenSetting):
@@ -296,7 +299,7 @@ class _Sitting:
                 token_answers[run.key] = answer.model_dump(mode="json")
             else:
                 work[run] = await self._work_of_run(problem, _RUNS[run][index % len(_RUNS[run])])
-                if run == "plain" and (draft := self.placement[DRAFT]) != self.placement[TARGET]:
+                if run == FIELD_OF_USE["plain"] and (draft := self.placement[DRAFT]) != self.placement[TARGET]:
                     own = await self._work_of_run(problem, partial(draft_trajectory, scorers=()))
                     work[run] = {**work[run], draft: own[draft]}
         return work, token_answers

@@ -1,7 +1,7 @@
 """Measurement of token-level speculation on real engines: the passes of each answer, and their times.
 
-A method is run as in use, step by step on the wall clock, so that the results include first tokens, ends of steps and
-the drafter's prefill at the beginning of a step. With prompt lookup the text is that of plain decoding, token for token
+An answer is one request, as users ask for it; the passes of its steps serve configurations that have the method below
+steps. With prompt lookup the text is that of plain decoding, token for token
 (see `calibrate.engines.torch.token_methods.protocol.OneHot`), so its passes at a smaller k2 could be derived from the
 text; with a draft model they could not: the end of a pass depends on k2, and so does the distribution that a token is
 drawn from. Every setting is therefore run. A pass's acceptance up to a position depends on the number of tokens drafted
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Any, Final, Protocol
 
 from calibrate.engines.protocol import Generation, Request
@@ -82,7 +83,7 @@ def token_records(settings: Sequence[TokenSetting], answers: Mapping[str, Sequen
 async def measure_token_answer(
     models: Speculating, clock: WallClock, problem: Problem, setting: TokenSetting
 ) -> TokenAnswer:
-    """Answer a problem by plain steps of the target, which decodes with a token-level method.
+    """Answer a problem by one request to the target, which decodes with a token-level method.
 
     Raises
     ------
@@ -106,7 +107,11 @@ def _answer(problem: Problem, session: WallSession, clock: WallClock, statistics
     return TokenAnswer(
         problem=problem.name,
         requests=[
-            TokenRequest(tokens=text.n_generated, passes=[PassSample(*each) for each in text.passes])
+            TokenRequest(
+                tokens=text.n_generated,
+                passes=[PassSample(*each) for each in text.passes],
+                steps=list(accumulate(step.n_tokens for step in session.committed)),
+            )
             for text in generations
         ],
         decode=_passes(statistics),

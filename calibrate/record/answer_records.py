@@ -16,7 +16,8 @@ class Generated(Record):
 
     tokens: AtLeastOne
     seconds: Seconds
-    """Seconds from the request to its end, without other requests on the engine."""
+    """Seconds from the request to its end, without other requests on the engine; of an answer that was one request,
+    from the end of the step before."""
     final: bool = False
     truncated: bool = False
     correct: bool | None = None

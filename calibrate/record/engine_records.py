@@ -156,9 +156,20 @@ class EngineRecord(Record):
     """Work for each answer by asynchronous lookahead reasoning, with k1 = 1, 2, 4 in turns; the fitted costs are scaled
     to it."""
     plain_in_use: list[InUse] = []
-    """Work for each answer by plain decoding, of the target and then of the draft; empty where it was not measured."""
+    """Work for each answer by plain decoding: one request to the target, and the draft asked step by step. Empty where
+    it was not measured. Older profiles have the target asked step by step here (`stepwise`)."""
+    stepwise_in_use: list[InUse] = []
+    """Work for each answer by the target alone, asked step by step, as methods that speculate on steps ask it."""
     beam_in_use: list[InUse] = []
     """Work for each answer with candidates, in groups of concurrent requests; a request latency is that of a group."""
     warmup_decode: list[DecodeSample] = []
     warmup_prefill: list[PrefillSample] = []
     sentinels: list[Sentinel] = []
+
+    @property
+    def stepwise(self) -> list[InUse]:
+        """Work for each answer of an engine that was asked step by step and had no other engine beside it."""
+        if self.stepwise_in_use:
+            return self.stepwise_in_use
+        n_requests = sum(one.prefill.n for one in self.plain_in_use)
+        return self.plain_in_use if n_requests > len(self.plain_in_use) else []

@@ -65,6 +65,8 @@ class TokenRequest(Record):
     """Generated tokens, including the first one, of the prefill."""
     passes: list[PassSample] = []
     """Passes after the prefill, in order."""
+    steps: list[Count] = []
+    """Tokens generated up to the end of each of its steps; empty where it wrote one step."""
 
 
 class TokenAnswer(Record):
@@ -72,7 +74,7 @@ class TokenAnswer(Record):
 
     problem: str
     requests: list[TokenRequest]
-    """One request per step, in order."""
+    """One request for the answer; in older profiles one per step, in order."""
     decode: list[PassSums] = []
     """One entry per batch and rows."""
     prefill: PrefillSums = PrefillSums(0, 0, 0.0)

@@ -8,13 +8,16 @@ from typing import Final, Literal, TypeAlias, cast
 from calibrate.record.engine_records import EngineRecord, InUse
 from sim.catalogue import Level
 
-__all__ = ["FIELD_OF_USE", "USE_OF_LEVEL", "Use", "work_in_use"]
+__all__ = ["FIELD_OF_USE", "STEPWISE", "USE_OF_LEVEL", "Use", "work_in_use"]
 
 Use: TypeAlias = Literal["plain", "steps", "beams"]
 """``plain``: plain decoding; ``steps``: steps in turns with another engine; ``beams``: many candidates at once."""
 
 FIELD_OF_USE: Final[Mapping[Use, str]] = {"plain": "plain_in_use", "steps": "in_use", "beams": "beam_in_use"}
 """Use -> field of `EngineRecord` with the engine's work in that use; journals have the same names."""
+
+STEPWISE: Final = "stepwise_in_use"
+"""Field of `EngineRecord` and of journals with the work of a target alone that is asked step by step."""
 
 USE_OF_LEVEL: Final[Mapping[Level, Use]] = {"baseline": "plain", "token": "plain", "step": "steps", "beam": "beams"}
 """Level of a method -> use of its engines."""

@@ -7,6 +7,7 @@ from functools import cached_property
 
 from calibrate.record.answer_records import RecordedAnswer
 from calibrate.record.profile import Profile
+from calibrate.record.uses import Use
 from calibrate.replay.accuracy import Spoiling, spoiling
 from calibrate.replay.corruption import known_corruption
 from calibrate.replay.traces import traces_of
@@ -42,13 +43,14 @@ class Recorded:
         return self._corruption[key]
 
 
-def reread_tokens(profile: Profile) -> float:
+def reread_tokens(profile: Profile, use: Use = "steps") -> float:
     """Return the mean number of tokens that a prefill of the target computes again, although they were known before.
 
     The last token of a step is not cached when the next step is requested, and a prefix cache of whole blocks (vLLM's)
-    lacks some tokens before it. Counted in plain decoding, where only the prompt is new; 0 where that was not recorded.
+    lacks some tokens before it. Counted in answers of the target alone, asked step by step, where only the prompt is
+    new; 0 where that was not recorded, and in plain decoding, whose answers are one request.
     """
-    done = profile.engines[profile.placement[TARGET]].plain_in_use
+    done = profile.engines[profile.placement[TARGET]].stepwise if use != "plain" else []
     n = sum(one.prefill[0] for one in done)
     if not n or len(done) != len(profile.answers):
         return 0.0

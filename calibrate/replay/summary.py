@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from calibrate.costs.fit import fit_cost
-from calibrate.record.answer_records import RecordedAnswer, StepRecord
+from calibrate.record.answer_records import Generated, RecordedAnswer, StepRecord
 from calibrate.record.profile import Profile
 from calibrate.record.token_records import NGramRecord, TokenRecord
 from calibrate.replay.accuracy import rates_text
@@ -82,21 +82,23 @@ def cost_ratio(answers: Sequence[RecordedAnswer]) -> Estimate:
 def replay_error(profile: Profile) -> dict[str, Estimate]:
     """Return predicted / measured step times by the fitted cost model, by role.
 
-    ``baseline`` are the target's steps in plain decoding, ``target`` and ``draft`` those generated concurrently. 1 is
+    ``baseline`` are answers of plain decoding, ``target`` and ``draft`` those generated concurrently. 1 is
     perfect; the two times come from different samples, so this tests the model, not the fit.
     """
     reread = reread_tokens(profile)
     fits = {name: fit_cost(record, reread=reread) for name, record in profile.engines.items()}
     target, draft = fits[profile.placement[TARGET]], fits[profile.placement[DRAFT]]
-    plain = fit_cost(profile.engines[profile.placement[TARGET]], use="plain", reread=reread).cost
+    record = profile.engines[profile.placement[TARGET]]
+    whole = not record.plain_in_use or record.stepwise is not record.plain_in_use
+    plain = fit_cost(record, use="plain", reread=reread_tokens(profile, "plain") if whole else reread).cost
     predicted: dict[str, list[float]] = {"baseline": [], "target": [], "draft": []}
     seconds: dict[str, list[float]] = {"baseline": [], "target": [], "draft": []}
     for answer in profile.answers:
         context, new = answer.prompt_tokens, answer.prompt_tokens
         rows = {name: (0.0, 0.0) for name in predicted}
-        for step in answer.baseline:
-            rows["baseline"] = _add(rows["baseline"], plain.alone(step.tokens, new, context), step.seconds)
-            context, new = context + step.tokens, 0
+        for tokens, measured_s in _requests(answer.baseline, whole=whole):
+            rows["baseline"] = _add(rows["baseline"], plain.alone(tokens, new, context), measured_s)
+            context, new = context + tokens, 0
         context, by_draft = answer.prompt_tokens, True
         last = answer.prompt_tokens
         for position in answer.steps:
@@ -116,6 +118,13 @@ def replay_error(profile: Profile) -> dict[str, Estimate]:
     return {
         name: ratio_of_totals(predicted[name], seconds[name], estimator="modelled / measured") for name in predicted
     }
+
+
+def _requests(steps: Sequence[Generated], *, whole: bool) -> list[tuple[int, float]]:
+    """Tokens and seconds of the requests of an answer: one, or one for each step."""
+    if whole and steps:
+        return [(sum(step.tokens for step in steps), sum(step.seconds for step in steps))]
+    return [(step.tokens, step.seconds) for step in steps]
 
 
 def _side_by_side(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:

@@ -238,9 +238,9 @@ def _timed(profile: Profile, rng: np.random.Generator | None) -> dict[str, Any]:
     """The fields of a `System` that depend on its engines' timings."""
     engines = sorted(profile.engines.items())  # each draws from the same generator: their order must be fixed
     fits: dict[Use, dict[str, CostFit]] = {}
-    reread = reread_tokens(profile)
     for use in get_args(Use):
         same = deepcopy(rng)  # the same resample for all fits, so that common errors cancel
+        reread = reread_tokens(profile, use)
         fits[use] = {name: fit_cost(record, same, use=use, reread=reread) for name, record in engines}
     return {
         **_in(fits["steps"]),

@@ -8,9 +8,11 @@ recorded passes, independent passes are drawn.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, chain, pairwise
 from typing import Final
 
 import numpy as np
@@ -20,8 +22,9 @@ from calibrate.costs.fit import CostFit, slowdown_of
 from calibrate.costs.resampling import resampled_answers
 from calibrate.costs.sweep import fit_passes
 from calibrate.record.profile import Profile
-from calibrate.record.token_records import NGramRecord, TokenAnswer, TokenRecord
+from calibrate.record.token_records import NGramRecord, TokenAnswer, TokenRecord, TokenRequest
 from calibrate.record.uses import Use
+from calibrate.replay.recorded import reread_tokens
 from sim.answers.token_passes import DrawnPasses, PassSource, RecordedPasses
 from sim.engines.costs import TableCost
 from sim.engines.pass_costs import PassCost, PassSeconds, PassTable, RowsAsBatch
@@ -179,9 +182,9 @@ def _replayed(timings: _Timings, record: TokenRecord, settings: Settings) -> Tok
     answers = record.answers
     if rng is not None:
         answers = [answers[i] for i in resampled_answers(len(answers), rng)]
-    requests = [(r.tokens - 1, split_passes(r.passes, k2, record.k2)) for answer in answers for r in answer.requests]
+    requests = [(r, split_passes(r.passes, k2, record.k2)) for answer in answers for r in answer.requests]
     passes = [one for _, drafts in requests for one in drafts]
-    source = RecordedPasses(requests=tuple((n, tuple(a + 1 for _, a in drafts)) for n, drafts in requests if drafts))
+    source = RecordedPasses(requests=tuple(chain.from_iterable(_texts(r, drafts) for r, drafts in requests)))
     tokens = sum(a + 1 for _, a in passes) / len(passes)
     nested = f", from passes of up to {record.k2} tokens split" if k2 < record.k2 else ""
     note = f"{tokens:.2f} tokens per pass, replayed from {len(record.answers)} answers by {record.method}{nested}"
@@ -194,6 +197,24 @@ def _replayed(timings: _Timings, record: TokenRecord, settings: Settings) -> Tok
         settings={**record.settings, "k2": k2},
         note=f"{note}; {_said(cost)}",
     )
+
+
+def _texts(request: TokenRequest, drafts: Sequence[tuple[int, int]]) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Tokens after the first, and tokens of each pass: of a request, and of each of its steps as if it were one.
+
+    A step has the passes that begin in it; tokens that the pass before committed beyond the step's beginning are left
+    out.
+    """
+    committed = tuple(right + 1 for _, right in drafts)
+    if not committed:
+        return
+    yield request.tokens - 1, committed
+    begins = list(accumulate(committed, initial=1))[:-1]  # the first token is the prefill's
+    for begin, end in pairwise([0, *request.steps]):
+        first, last = bisect_left(begins, begin + 1), bisect_left(begins, end)
+        own = committed[first:last]
+        if request.steps[1:] and own:
+            yield min(sum(own), end - begins[first]), own
 
 
 def _answered(profile: Profile, method: str) -> Sequence[TokenAnswer]:
@@ -276,6 +297,7 @@ class _Timings:
         self._recorded, self._used = fits["plain"][target], fits[use][target]
         self._drafter = fits[use][draft].cost if self._by_model and draft != target else None
         self._tables = tables
+        self._reread = reread_tokens(profile)
         plain = profile.engines[target].plain_in_use
         self._prompt_tokens = {a.problem: a.prompt_tokens for a in profile.answers}
         paired = len(plain) == len(profile.answers)
@@ -309,12 +331,13 @@ class _Timings:
     def _prefill_factor(self, answers: Sequence[TokenAnswer]) -> float:
         """Measured / modelled seconds of prefills, ratio of totals; 1 without any.
 
-        The model counts new tokens only; a drafter may read more tokens again than the target does.
+        The model counts new tokens only, and those that requests for single steps read again.
         """
         n = sum(answer.prefill[0] for answer in answers)
         tokens = sum(self._prompt_tokens.get(answer.problem, answer.prefill[1]) for answer in answers)
         cost = self._recorded.cost
-        modelled = n * cost.prefill(tokens / n) if n else 0.0
+        again = self._reread if any(len(answer.requests) > 1 for answer in answers) else 0.0
+        modelled = n * (cost.prefill(tokens / n) + again * cost.prefill_token_s) if n else 0.0
         return sum(answer.prefill[2] for answer in answers) / modelled if modelled > 0.0 else 1.0
 
     def _wide(self, fit: CostFit) -> PassSeconds:

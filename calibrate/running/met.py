@@ -10,7 +10,9 @@ __all__ = ["trace_of_session"]
 
 
 def trace_of_session(session: WallSession) -> AnswerTrace | None:
-    """Return the trace of a run of Lookahead Reasoning or ConfSpec; None if a position lacks a step or verdict.
+    """Return the trace of a run of plain decoding (also with token-level speculation), Lookahead Reasoning or ConfSpec.
+
+    None if a position lacks a step or verdict. An answer that was one request has its lengths only, as ``baseline``.
 
     At a position without a draft (the last one of a cycle of LR sync), the trace has the target's own step as a refused
     draft, which the schedule of the run never requests.
@@ -19,6 +21,9 @@ def trace_of_session(session: WallSession) -> AnswerTrace | None:
         return None
     root = session.committed[0].parent
     assert root is not None  # only the prompt has no parent
+    if isinstance(first := session.operations[0], Generate) and first.whole:
+        lengths = tuple(step.n_tokens for step in session.committed)
+        return AnswerTrace(prompt_tokens=root.n_tokens, steps=(), baseline=lengths, problem=session.stream)
     prefix, steps = root, list[StepTrace]()
     for committed in session.committed:
         here = {

@@ -63,6 +63,12 @@ class WallSession:
         """Seconds since the start."""
         return time.monotonic() - self.epoch
 
+    def commit(self, step: Step) -> None:
+        """Append a step to the answer, at the moment at which it was written where that is known."""
+        written_s = step.payload.written_s
+        self.committed.append(step)
+        self.commit_times.append(self.now() if written_s is None else written_s - self.epoch)
+
 
 Perform: TypeAlias = Callable[[Operation, WallSession, Progress], Coroutine[Any, Any, Reply[Any, Any]]]
 ReplyTask: TypeAlias = "asyncio.Task[Reply[Any, Any]]"
@@ -100,8 +106,7 @@ class Drive:
                 elif isinstance(action, Operation):
                     self._start(action)
                 elif isinstance(action, Commit):
-                    session.committed.append(action.step)
-                    session.commit_times.append(session.now())
+                    session.commit(action.step)
                 elif isinstance(action, Cancel):
                     self._cancel(action.operation)
                 else:

@@ -27,6 +27,9 @@ class StepText:
     tokenizer_id: str | None
     """Fingerprint of the tokenizer of ``token_ids``."""
 
+    written_s: float | None = None
+    """When its last token had arrived, s on the machine's monotonic clock; None: when its request ended."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:

@@ -1,6 +1,6 @@
 """The methods, each written once as a generator of operations (see ``sim.operations``)."""
 
-from sim.algorithms.autoregressive import autoregressive
+from sim.algorithms.autoregressive import autoregressive, step_by_step
 from sim.algorithms.lookahead_async import lookahead_async
 from sim.algorithms.lookahead_sync import lookahead_sync
 from sim.algorithms.paired import draft_trajectory, paired_trajectory
@@ -16,4 +16,5 @@ __all__ = [
     "lookahead_async",
     "lookahead_sync",
     "paired_trajectory",
+    "step_by_step",
 ]

@@ -1,24 +1,40 @@
-"""Autoregressive decoding with the target model, without speculation: the baseline of every speedup."""
+"""Autoregressive decoding with the target model, without speculation: the baseline of every speedup.
+
+An answer is one request wherever its lengths were recorded or are written by a real engine, as users of a server ask
+for it. Drawn answers of published profiles are written step by step, as the papers' closed forms and Lookahead
+Reasoning's released code have it. A target that is asked for one step after the other, as step-level methods ask it, is
+`step_by_step`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from sim.catalogue import Method
-from sim.operations import TARGET, WAIT, Algorithm, Commit, Generate, Outcome, Step
+from sim.operations import TARGET, WAIT, Algorithm, Commit, Generate, Outcome, Step, steps_after
 
-__all__ = ["METHODS", "autoregressive"]
+__all__ = ["METHODS", "autoregressive", "step_by_step"]
 
 
 def autoregressive(root: Step, *, role: str = TARGET) -> Algorithm:
-    """Generate the answer to ``root`` one step after the other with the model ``role``."""
-    step = root
-    while not step.final:
-        yield Generate(role, step)
+    """Generate the answer to ``root`` with the model ``role``, in one request if it can be asked for as a whole."""
+    return _written(root, role, whole=True)
+
+
+def step_by_step(root: Step, *, role: str = TARGET) -> Algorithm:
+    """Generate the answer to ``root`` with the model ``role``, in a request for each step."""
+    return _written(root, role, whole=False)
+
+
+def _written(root: Step, role: str, *, whole: bool) -> Algorithm:
+    before = root
+    while not before.final:
+        yield Generate(role, before, whole=whole)
         done = yield WAIT
-        step = done.result
         done.outcome = Outcome.COMMITTED
-        yield Commit(step)
+        for step in steps_after(before, done.result):
+            yield Commit(step)
+        before = done.result
 
 
 def _build() -> Callable[[Step], Algorithm]:

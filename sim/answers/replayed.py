@@ -220,9 +220,12 @@ class TraceAnswer:
 
 
 class BaselineAnswer:
-    """Replay of the recorded answer of plain decoding."""
+    """Replay of the recorded answer of plain decoding, of one request where it is asked for as a whole."""
 
     __slots__ = ("_tokens", "root", "trace")
+
+    whole = True
+    """Whether it is one request where it is asked for as a whole."""
 
     def __init__(self, trace: AnswerTrace) -> None:
         if not trace.baseline:
@@ -232,9 +235,12 @@ class BaselineAnswer:
         self.root = prompt(trace.prompt_tokens)
 
     def generate(self, operation: Generate) -> Step:
-        """Return the recorded step of this position."""
-        depth = operation.prefix.depth + 1
-        return Step(operation.prefix, operation.role, self._tokens[depth], depth == len(self._tokens) - 1)
+        """Return the recorded step of this position, or the last one of the answer if it is asked for as a whole."""
+        step, last = operation.prefix, len(self._tokens) - 1
+        depths = range(step.depth + 1, len(self._tokens) if operation.whole else step.depth + 2)
+        for depth in depths:
+            step = Step(step, operation.role, self._tokens[depth], depth == last)
+        return step
 
     def written_lengths(self) -> list[int]:
         """Return the lengths of the steps by position, tokens."""

@@ -28,7 +28,7 @@ __all__ = ["DrawnPasses", "PassSource", "PassedStep", "RecordedPasses", "Specula
 
 
 class PassedStep(Step):
-    """A step with the tokens that each pass of its engine commits; its first token comes from the prefill."""
+    """A step with the tokens that each pass of its request commits; the first token comes from the prefill."""
 
     __slots__ = ("passes",)
 
@@ -196,12 +196,12 @@ class SpeculatedAnswer:
         return SpeculatedAnswer(wrap(self._inner), self._sources, self._index)
 
     def generate(self, operation: Generate) -> Step:
-        """Return the step, with its passes where its role speculates."""
+        """Return the step, with the passes of its request where its role speculates."""
         step = self._inner.generate(operation)
         source = self._sources.get(operation.role)
         if source is None:
             return step
-        return PassedStep(step, source.passes(self._index, operation, step.n_tokens - 1))
+        return PassedStep(step, source.passes(self._index, operation, operation.tokens_of(step) - 1))
 
     def verify(self, operation: Verify) -> Verdict:
         """Return the inner answer's verdict."""

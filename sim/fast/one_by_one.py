@@ -19,7 +19,7 @@ from sim.algorithms.graded import graded_drafts
 from sim.engines.batching import RESTED_S, BatchEngine
 from sim.engines.fixed import FixedEngine
 from sim.engines.protocol import Engine
-from sim.operations import DRAFT, SCORER, TARGET, Generate, Operation, Outcome, Score, Step
+from sim.operations import DRAFT, SCORER, TARGET, Generate, Operation, Outcome, Score, Step, steps_after
 from sim.timeline import Counts
 from sim.virtual_clock import Answer, with_stand_ins
 
@@ -79,15 +79,18 @@ class _OneByOne:
 
     def run(self, *, threshold: float | None, role: str, first: int) -> _OneByOne:
         """Simulate the answer; without a threshold nothing is drafted."""
-        step: Step = self._answer.root
-        while not step.final:
-            step = self._step(step, threshold, role, first)
-            self.committed.append(step)
-            self.commit_times.append(self._now)
+        before: Step = self._answer.root
+        while not before.final:
+            last = self._steps(before, threshold, role, first)
+            for step in steps_after(before, last):
+                self.committed.append(step)
+                self.commit_times.append(self._now)
+            before = last
         self.finished = self._now
         return self
 
-    def _step(self, prefix: Step, threshold: float | None, role: str, first: int) -> Step:
+    def _steps(self, prefix: Step, threshold: float | None, role: str, first: int) -> Step:
+        """The last of the steps that are written next."""
         if threshold is not None and prefix.depth + 1 >= first:
             draft = self._generate(DRAFT, prefix)
             score = self._score(draft.result, role)
@@ -96,17 +99,17 @@ class _OneByOne:
             if good:
                 drafted: Step = draft.result
                 return drafted
-        target = self._generate(TARGET, prefix)
+        target = self._generate(TARGET, prefix, whole=threshold is None)
         target.outcome = Outcome.COMMITTED
         written: Step = target.result
         return written
 
-    def _generate(self, role: str, prefix: Step) -> Generate:
-        operation = Generate(role, prefix)
+    def _generate(self, role: str, prefix: Step, *, whole: bool = False) -> Generate:
+        operation = Generate(role, prefix, whole=whole)
         step = operation.result = self._answer.generate(operation)
         operation.passes = step.passes
         new = 0 if prefix.role == role else prefix.n_tokens
-        self._pass(operation, step.n_tokens, new, prefix.context_tokens)
+        self._pass(operation, operation.tokens_of(step), new, prefix.context_tokens)
         return operation
 
     def _score(self, candidate: Step, role: str) -> Score:

@@ -67,7 +67,7 @@ def under_way(
 
 def _rest(answer: Answer, lengths: Sequence[int], age: int, *, whole: bool) -> tuple[Answer, Step]:
     """What is left of an answer of which ``age`` tokens are there; of several steps, whole ones are."""
-    if len(lengths) == 1 and whole and age:
+    if whole and age and (len(lengths) == 1 or getattr(answer, "whole", False)):
         wrap = partial(_Rest, age=age)
         rest = answer.around(wrap) if isinstance(answer, SpeculatedAnswer) else wrap(answer)
         return rest, _Text(answer, 0, age, lived=age)
@@ -97,9 +97,9 @@ class _Rest:
         self.root = inner.root
 
     def generate(self, operation: Generate) -> Step:
-        """Return the rest of the only step."""
-        whole = self._inner.generate(operation)
-        return Step(operation.prefix, operation.role, whole.n_tokens - self._age, whole.final)
+        """Return the rest as one step."""
+        whole = operation.tokens_of(self._inner.generate(operation))
+        return Step(operation.prefix, operation.role, whole - self._age, final=True)
 
     def __getattr__(self, name: str) -> Any:
         """Whatever else the answer can say."""

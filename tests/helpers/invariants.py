@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from sim.engines.batching import BatchEngine
-from sim.operations import DRAFT, TARGET, Choose, Generate, Operation, Outcome, Score, Step, Verify
+from sim.operations import DRAFT, TARGET, Choose, Generate, Operation, Outcome, Score, Step, Verify, steps_after
 from sim.timeline import Counts, Run, Timeline
 from theory.errors import SpecplanError
 
@@ -114,7 +114,8 @@ def _writers(operations: Iterable[Operation]) -> dict[int, Operation]:
     for op in operations:
         step = op.result if op.result is not None else getattr(op, "pending", None)  # unset if it was cut short
         if isinstance(step, Step) and not op.cancelled and op.finished >= 0.0:
-            writers[id(step)] = op
+            for written in steps_after(op.prefix, step):  # type: ignore[attr-defined]  # only a `Generate` has steps
+                writers[id(written)] = op
     return writers
 
 
@@ -125,8 +126,9 @@ def _causality(run: Run, writers: dict[int, Operation]) -> None:
         writer = writers.get(id(step))
         if writer is None:
             raise InvariantError("INV-4", f"{what} at {by} needs {step}, which nobody has written")
-        if writer.finished > by:
-            raise InvariantError("INV-4", f"{what} at {by} needs {step}, written at {writer.finished}")
+        before_its_end = step is not (writer.result or writer.pending)  # a mark in an answer asked for as a whole
+        if (earliest := writer.started if before_its_end else writer.finished) > by:
+            raise InvariantError("INV-4", f"{what} at {by} needs {step}, written after {earliest}")
 
     for op in run.operations:
         for step in _needed(op):
@@ -203,7 +205,11 @@ def _once(operations: Iterable[Operation]) -> None:
 
 def _accounting(run: Run) -> None:
     for role, outcome in ((DRAFT, Outcome.ACCEPTED), (TARGET, Outcome.COMMITTED)):
-        kept = sum(op.role == role and op.outcome is outcome and isinstance(op, Generate) for op in run.operations)
+        kept = sum(
+            op.result.depth - op.prefix.depth
+            for op in run.operations
+            if isinstance(op, Generate) and op.role == role and op.outcome is outcome
+        )
         standing = sum(step.role == role for step in run.committed)
         if kept != standing:
             raise InvariantError("INV-7", f"{kept} {role} steps are {outcome.value}, {standing} stand in the answer")
@@ -230,7 +236,8 @@ def check_timeline(timeline: Timeline, *, max_targets: int | None = None) -> Non
         raise InvariantError("INV-3", "commits are not depth by depth")
     generated = [span for span in timeline.spans if span.kind == "generate"]
     for role, outcome in ((DRAFT, "accepted"), (TARGET, "committed")):
-        kept = sorted(span.depth for span in generated if span.role == role and span.outcome == outcome)
+        own = [span for span in generated if span.role == role and span.outcome == outcome]
+        kept = sorted(span.depth + i for span in own for i in range(span.steps))
         if kept != [commit.depth for commit in timeline.commits if commit.role == role]:
             raise InvariantError("INV-7", f"the {role} steps that are {outcome} are not those in the answer")
     if max_targets is not None and (lanes := timeline.n_lanes(TARGET)) > max_targets:

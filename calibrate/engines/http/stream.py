@@ -87,7 +87,7 @@ class Streamed:
     stops: tuple[str, ...] = ()
     """Stop strings to search for at the client."""
 
-    on_text: Callable[[str, int], None] | None = field(default=None, compare=False, repr=False)
+    on_text: Callable[[str, int], object] | None = field(default=None, compare=False, repr=False)
     """Called with each piece of text as it arrives, and its tokens."""
 
     text: str = ""

@@ -16,6 +16,7 @@ from typing import Any, Final
 from calibrate.record.answer_records import Generated, RecordedAnswer, StepRecord, VerdictRecord
 from calibrate.record.engine_records import EngineRecord
 from calibrate.record.profile import Profile
+from calibrate.record.uses import FIELD_OF_USE, STEPWISE
 from calibrate.running.session import WallSession
 from sim.operations import DRAFT, JUDGE, TARGET, Generate, Step, Verify
 from theory.errors import CalibrationError
@@ -167,5 +168,6 @@ def _scaled(record: EngineRecord, ratio: float) -> EngineRecord:
     decode = [sample.model_copy(update={"seconds": sample.seconds * ratio}) for sample in record.decode]
     prefill = [sample.model_copy(update={"seconds": sample.seconds * ratio}) for sample in record.prefill]
     # Measurements in use belong to the old answers; those of the sweep remain.
-    emptied: dict[str, list[Any]] = {"in_use": [], "plain_in_use": [], "beam_in_use": [], "sentinels": []}
+    in_use = (*FIELD_OF_USE.values(), STEPWISE, "sentinels")
+    emptied: dict[str, list[Any]] = {field: [] for field in in_use}
     return record.model_copy(update={"decode": decode, "prefill": prefill, **emptied})

@@ -20,10 +20,10 @@ from calibrate.engines.protocol import Generation, Progress
 from calibrate.engines.speculation import Speculation
 from calibrate.running.seeds import derive_seed
 from calibrate.running.session import Drive, Reply, WallSession
-from calibrate.running.verifiers import StepText
+from calibrate.running.step_marks import StepMarks
 from calibrate.running.wall_clock import WallClock
 from sim.configuration import Configuration
-from sim.operations import TARGET, Algorithm, Commit, Generate, Operation, Step, singly
+from sim.operations import TARGET, Algorithm, Commit, Generate, Operation, Step, singly, steps_after
 from specplan.live.gateway.control import Control
 from specplan.live.gateway.plans import PLAIN
 from specplan.live.gateway.requests import AnswerRequest
@@ -197,20 +197,23 @@ class Answering:
     ) -> None:
         """Have the target write the rest in one request, until it ends or, after a step, another method is wanted."""
         session = WallSession(answer.request.name, self.servers.speculation(configuration))
-        in_flight, rest = self.control.in_flight, _Rest(answer, session, clock.limits.separator)
+        in_flight, operation = self.control.in_flight, Generate(TARGET, answer.last, whole=True)
+        session.operations.append(operation)
+        marks = StepMarks(answer.last, TARGET, clock.limits.separator)
         seed, depth = answer.request.seed, answer.last.depth
 
         def on_text(text: str, n_tokens: int) -> None:
             send(text)
-            ends = rest.take(text, n_tokens) and answer.n_tokens < answer.request.max_tokens
-            if ends and self.control.wanted() != configuration:
+            ends = marks.take(text, n_tokens)
+            if ends and marks.n_seen < answer.request.max_tokens and self.control.wanted() != configuration:
                 writing.cancel()
 
         if depth >= 0:  # a rest, whose draws must not repeat those of the beginning
             seed = derive_seed(seed, answer.request.name, TARGET, depth, 0)
         self._running[TARGET] += 1
         busy = self._running[TARGET]
-        writing = asyncio.ensure_future(clock.rest(answer.last, session, Progress(on_text), seed=seed))
+        speculation = session.speculation.get(TARGET)
+        writing = asyncio.ensure_future(clock.rest(operation, Progress(on_text), seed=seed, speculation=speculation))
         try:
             await asyncio.wait((writing,))
         finally:
@@ -219,53 +222,20 @@ class Answering:
             self._running[TARGET] -= 1
             error = None if writing.cancelled() else writing.exception()
             written = None if writing.cancelled() or error is not None else writing.result()
-            rest.end(written)
+            if written is not None:
+                marks.end(written)
+            elif marks.n_seen > marks.n_tokens:
+                marks.cut()  # the beginning of a step
+            for step in steps_after(answer.last, marks.last):
+                session.commit(step)
+            answer.last = marks.last
+            operation.n_generated = marks.n_tokens
+            operation.finished = session.finished = session.now()
             self._observer.ran(configuration, session, in_flight)
         if error is not None:
             raise CalibrationError(str(error)) from error
         if written is not None:
             self._observer.timed(TARGET, busy, written)
-
-
-class _Rest:
-    """The text of one request as steps of an answer: it ends a step with each piece that holds a separator."""
-
-    def __init__(self, answer: Answer, session: WallSession, separator: str) -> None:
-        self._answer = answer
-        self._session = session
-        self._separator = separator
-        self._operation = Generate(TARGET, answer.last)
-        self._text = ""
-        self._n_tokens = self._n_committed = 0
-        session.operations.append(self._operation)
-
-    def take(self, text: str, n_tokens: int) -> bool:
-        """Take a piece of text; return whether a step ends with it."""
-        self._text += text
-        self._n_tokens += n_tokens
-        ends = self._separator in self._text[-len(text) - len(self._separator) :]  # what came before holds none
-        if ends:
-            self._commit()
-        return ends
-
-    def end(self, written: Generation | None) -> None:
-        """Commit what is left: the last step if the request came to its end, else the beginning of a step."""
-        if written is not None:  # the server's own count: pieces may hold more tokens than they show
-            self._n_tokens = max(written.n_generated - self._n_committed, 0)
-            self._commit(final=True, truncated=written.finish == "length")
-        elif self._n_tokens:
-            self._commit()
-        self._operation.n_generated = self._n_committed
-        self._operation.finished = self._session.finished = self._session.now()
-
-    def _commit(self, *, final: bool = False, truncated: bool = False) -> None:
-        text = StepText(text=self._text, token_ids=None, tokenizer_id=None)
-        step = Step(self._answer.last, TARGET, self._n_tokens, final, truncated, text)
-        self._answer.last = step
-        self._session.committed.append(step)
-        self._session.commit_times.append(self._session.now())
-        self._n_committed += self._n_tokens
-        self._text, self._n_tokens = "", 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -97,13 +98,16 @@ def test_the_profile_is_complete(measurement: tuple[Profile, list[str], Path]) -
         profile.engines["draft"].plain_in_use,
         strict=True,
     ):
-        # Decoded as in the recorded baseline, with the same seeds: a prefill a step, and its other tokens one by one.
-        assert alone.prefill[0] == len(answer.baseline)
-        assert sum(n for _, n, _, _ in alone.decode) == sum(step.tokens - 1 for step in answer.baseline)
+        # Decoded as in the recorded baseline, with the same seed: one prefill, and the other tokens one by one.
+        assert alone.prefill[0] == 1
+        assert sum(n for _, n, _, _ in alone.decode) == sum(step.tokens for step in answer.baseline) - 1
         assert alone.undisturbed.decode == alone.decode
         # Then the draft answers alone, the first of its prefills after a rest.
         assert own.undisturbed.decode == own.decode
         assert own.prefill[0] >= own.waking[0] >= 1
+    for stepwise in profile.engines["target"].stepwise_in_use:
+        assert stepwise.prefill[0] > 1
+    assert len(profile.engines["target"].stepwise_in_use) == len(profile.answers)
     tokens = sum(step.tokens for answer in profile.all_answers for step in answer.baseline)
     # The ids of the answers lack only the end-of-text tokens, one per answer.
     assert [record.tokens for record in profile.ngram] == [tokens - len(profile.all_answers)] * 3
@@ -186,7 +190,9 @@ def test_token_level_methods_answer_some_problems(measurement: tuple[Profile, li
         assert record.accepted_at[0] > 0
     baseline = {answer.problem: answer.baseline for answer in profile.answers}
     for spoken in profile.token[0].answers:
-        assert [request.tokens for request in spoken.requests] == [step.tokens for step in baseline[spoken.problem]]
+        (request,) = spoken.requests
+        assert request.steps == list(accumulate(step.tokens for step in baseline[spoken.problem]))
+        assert request.tokens == request.steps[-1]
     assert {sample.tokens for sample in profile.engines["target"].decode} >= {1, 16}
 
 

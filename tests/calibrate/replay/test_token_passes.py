@@ -17,7 +17,7 @@ from calibrate.record.profile import Profile
 from calibrate.record.token_records import TokenAnswer, TokenRecord, TokenRequest
 from calibrate.replay.system import system_of
 from calibrate.replay.token_passes import TokenDecoding, known_settings, split_passes, token_decoding
-from sim.algorithms import autoregressive
+from sim.algorithms import autoregressive, step_by_step
 from sim.answers.token_passes import DrawnPasses, RecordedPasses
 from sim.catalogue import methods
 from sim.engines.pass_costs import PassTable, RowsAsBatch
@@ -74,7 +74,8 @@ def test_a_method_is_compared_with_plain_decoding_of_the_same_answers() -> None:
 def test_what_is_read_again_in_every_prefill_counts() -> None:
     """A cache keeps whole blocks: 20 tokens of each prefill were read before, with the method 50, at 0.1 ms each.
 
-    An answer has 4 requests, and 8 new tokens in the first one; a prefill takes 1 ms besides its tokens.
+    An answer had 4 requests (in an older profile), and 8 new tokens in the first one; a prefill takes 1 ms besides its
+    tokens. Plain decoding and the method alone are one request all the same: 83 iterations for 84 tokens.
     """
     profile = speculated(plain(4))
     target = profile.placement[TARGET]
@@ -85,12 +86,15 @@ def test_what_is_read_again_in_every_prefill_counts() -> None:
     again = with_engine(profile, target, prefill=sweep, plain_in_use=[alone] * 3)
     blocks = again.model_copy(update={"token": token})
     system = system_of(blocks).suited(methods()["autoregressive"])
-    assert system.fits["plain"][target].reread == pytest.approx(20.0)
+    assert system.fits["steps"][target].reread == pytest.approx(20.0)
+    session = session_of(system.trial(step_by_step, "plain"), 0)
+    assert session.finished == pytest.approx(0.8 + 4 * 0.001 + 8e-4, rel=1e-6)
     session = session_of(system.trial(autoregressive, "plain"), 0)
-    assert session.finished == pytest.approx(0.8128, rel=1e-6)
+    assert session.finished == pytest.approx(0.83 + 0.0018, rel=1e-6)
     assert slowdown_of([(system.fits["plain"][target], alone)]) == pytest.approx(1.0, rel=1e-9)
     decoding = found(blocks, "draft-model", 3)
-    assert decoding.cost.prefill(8) + 3 * decoding.cost.prefill(0) == pytest.approx(0.0248, rel=1e-9)
+    assert decoding.cost.prefill_factor == pytest.approx(0.0248 / 0.0128, rel=1e-9)
+    assert decoding.cost.prefill(8) == pytest.approx(0.0018 * 0.0248 / 0.0128, rel=1e-9)
 
 
 def test_a_smaller_k2_is_derived_where_drafts_are_a_line() -> None:

@@ -115,7 +115,8 @@ async def test_answers_are_the_same_whoever_else_is_answered(configuration: Real
     found = {load: await real_round(clock_on(*pair), asked, configuration, load) for load, pair in engines.items()}
     assert found[1].round.tokens == found[3].round.tokens == found[7].round.tokens
     committed = {load: [one.steps for one in real.counts] for load, real in found.items()}
-    assert committed[1] == committed[3] == committed[7] == [5] * 7
+    n_steps = 1 if configuration is PLAIN else 5  # this engine ends an answer that is one request after a step
+    assert committed[1] == committed[3] == committed[7] == [n_steps] * 7
     assert [one.accepted for one in found[1].counts] == [one.accepted for one in found[7].counts]
     assert all(not engine.running for pair in engines.values() for engine in pair)
     if configuration is PLAIN:

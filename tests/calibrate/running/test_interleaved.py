@@ -85,7 +85,7 @@ def test_a_validation_that_is_broken_off_goes_on(bundled_pair: BundledPair, tmp_
     for run, plain in zip(runs.by_name["lr"], runs.by_name[BASELINE], strict=True):
         assert run.met is not None
         assert plain.met is not None
-        assert plain.steps == tuple(step.target_tokens for step in plain.met.steps)
+        assert plain.steps == plain.met.baseline
         assert run.steps == tuple(s.draft_tokens if s.accepted else s.target_tokens for s in run.met.steps)
         assert sum(plain.steps) == plain.counts.committed_tokens
     assert not whole.sessions

@@ -13,7 +13,7 @@ from calibrate.engines.protocol import Choice, Generation, Sampling, Times
 from calibrate.engines.speculation import Speculation
 from calibrate.running.verifiers import ExactMatch, LlmJudge, RandomAcceptance
 from calibrate.running.wall_clock import StepLimits, WallClock
-from sim.algorithms import EAGER, RELEASED_CODE, Rules, autoregressive, lookahead_async, lookahead_sync
+from sim.algorithms import EAGER, RELEASED_CODE, Rules, autoregressive, lookahead_async, lookahead_sync, step_by_step
 from sim.operations import DRAFT, TARGET, WAIT, Cancel, Commit, Generate, Outcome, Step, Verify
 from sim.timeline import Counts, Timeline
 from theory.errors import CalibrationError, ParameterError
@@ -265,7 +265,7 @@ def run_scripted(*, limits=None, tokenizer_id="words", **reply):
         target = ScriptedBackend("target", tokenizer_id=tokenizer_id, **reply)
         target.at_once = True
         clock = WallClock({"target": target}, ExactMatch(), limits=limits, seed=5)
-        session = await clock.run(autoregressive(await clock.root(QUESTION)), stream="p1")
+        session = await clock.run(step_by_step(await clock.root(QUESTION)), stream="p1")
         return session, target
 
     return asyncio.run(main())
@@ -294,6 +294,20 @@ def test_a_step_cut_at_its_limit_is_marked_and_the_answer_goes_on():
 def test_a_step_cut_short_of_its_limit_has_run_out_of_context():
     session, _ = run_scripted(limits=StepLimits(max_step_tokens=30), finish="length")
     assert [(step.truncated, step.final) for step in session.committed] == [(True, True)]
+
+
+def test_a_whole_answer_is_one_request_with_steps_as_marks_in_it():
+    async def main():
+        target = ScriptedBackend("target", tokenizer_id="words")
+        target.at_once = True
+        limits = StepLimits(max_answer_tokens=50, max_step_tokens=3)
+        clock = WallClock({"target": target}, ExactMatch(), limits=limits, seed=5)
+        return await clock.run(autoregressive(await clock.root(QUESTION)), stream="p1"), target.requests
+
+    session, (request,) = asyncio.run(main())
+    assert (request.max_tokens, request.stop) == (50, ())
+    assert [step.final for step in session.committed] == [True]
+    check_session(session)
 
 
 def test_the_end_of_the_text_is_the_end_of_the_answer():
@@ -460,12 +474,12 @@ def check_session(session):
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
-def test_with_exact_match_every_schedule_commits_the_autoregressive_text(engines, temperature):
+def test_with_exact_match_every_schedule_commits_the_targets_text(engines, temperature):
     """Greedy or sampled: a target step depends on its prefix and its place only, so speculation changes nothing."""
     sampling = Sampling(temperature=temperature)
     for stream in ("p1", "p2", "p3"):
         baseline, *others = on_engines(
-            engines, ExactMatch(), [autoregressive, *METHODS.values()], sampling=sampling, stream=stream
+            engines, ExactMatch(), [step_by_step, *METHODS.values()], sampling=sampling, stream=stream
         )
         check_session(baseline)
         assert len(baseline.text) > 0
@@ -479,7 +493,7 @@ def test_a_draft_that_is_the_target_is_always_accepted(engines):
     baseline, sync, asynchronous = on_engines(
         engines,
         ExactMatch(),
-        [autoregressive, METHODS["sync-4"], METHODS["async-3"]],
+        [step_by_step, METHODS["sync-4"], METHODS["async-3"]],
         draft=engines.target,
     )
     for session in (sync, asynchronous):
@@ -491,7 +505,7 @@ def test_a_draft_that_is_the_target_is_always_accepted(engines):
 
 def test_drafts_that_are_accepted_change_the_text_and_count(engines):
     baseline, sync, asynchronous = on_engines(
-        engines, RandomAcceptance(probability=1.0), [autoregressive, METHODS["sync-2"], METHODS["async-3"]]
+        engines, RandomAcceptance(probability=1.0), [step_by_step, METHODS["sync-2"], METHODS["async-3"]]
     )
     for session in (sync, asynchronous):
         check_session(session)

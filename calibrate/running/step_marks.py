@@ -1,0 +1,112 @@
+"""Steps in the text of one request: plain decoding writes an answer as a whole, and its steps are marks in it."""
+
+from __future__ import annotations
+
+import time
+from itertools import pairwise
+
+from calibrate.engines.protocol import Backend, Generation
+from calibrate.running.verifiers import StepText
+from sim.operations import Step
+
+__all__ = ["StepMarks"]
+
+
+class StepMarks:
+    """Cuts a text into steps while it arrives.
+
+    The tokens of a piece belong to the step that ends in it. Of an engine that hands over its text as a whole
+    (`calibrate.engines.protocol.Progress`), the tokenizer tells the tokens of each step, and its moment is that of its
+    last token, tokens being evenly spaced between the first and the last.
+
+    Parameters
+    ----------
+    prefix : the text before.
+    role : the role that writes.
+    separator : string at which a step ends, included in the step.
+
+    Attributes
+    ----------
+    last : the step that ended last; ``prefix`` at first.
+    n_tokens : tokens of the steps that have ended.
+    """
+
+    def __init__(self, prefix: Step, role: str, separator: str) -> None:
+        self.last = prefix
+        self.n_tokens = 0
+        self._role = role
+        self._separator = separator
+        self._text = ""
+        self._n_new = 0
+
+    @property
+    def n_seen(self) -> int:
+        """Tokens that have arrived."""
+        return self.n_tokens + self._n_new
+
+    def take(self, text: str, n_tokens: int) -> bool:
+        """Take a piece of text and its tokens; return whether a step ends in it."""
+        tail = self._text[1 - len(self._separator) :] if len(self._separator) > 1 else ""
+        self._text += text
+        self._n_new += n_tokens
+        n_ends = (tail + text).count(self._separator)  # what came before holds none
+        if not n_ends:
+            return False
+        *steps, rest = self._text.split(self._separator)
+        for n_left, step in reversed(list(enumerate(reversed(steps)))):
+            self._text = step + self._separator
+            n_new = max(self._n_new - n_left, min(self._n_new, 1))
+            left, self._n_new = self._n_new - n_new, n_new
+            self.cut()
+            self._n_new = left
+        self._text = rest
+        return True
+
+    def cut(self, *, final: bool = False, truncated: bool = False) -> None:
+        """End a step with what has arrived since the last end."""
+        text = StepText(text=self._text, token_ids=None, tokenizer_id=None, written_s=time.monotonic())
+        self._add(text, self._n_new, final=final, truncated=truncated)
+
+    def end(self, written: Generation) -> None:
+        """End the last step with its request, whose text has arrived in pieces; the engine's count of tokens holds."""
+        self._n_new = max(written.n_generated - self.n_tokens, 0)
+        if self._text or self._n_new or not self.n_tokens:
+            self.cut(final=True, truncated=written.finish == "length")
+        else:
+            self.last.final = True
+
+    def whole(self, written: Generation, backend: Backend) -> None:
+        """Cut a text that did not arrive in pieces."""
+        texts = _split(written.text, self._separator)
+        known = [len(backend.encode(text) or ()) for text in texts[:-1]]
+        if not all(known):  # no tokenizer: all characters count alike
+            each = written.n_generated / max(len(written.text), 1)
+            known = [max(round(each * len(text)), 1) for text in texts[:-1]]
+        ends = [0]
+        for n_left, n in reversed(list(enumerate(reversed(known), 1))):
+            ends.append(max(min(ends[-1] + n, written.n_generated - n_left), ends[-1]))
+        first, last = written.times.first_token, written.times.end
+        for text, (begin, end) in zip(texts, pairwise([*ends, written.n_generated]), strict=True):
+            share = (end - 1) / (written.n_generated - 1) if written.n_generated > 1 else 1.0
+            ids = written.token_ids[begin : end if text is not texts[-1] else None]
+            payload = StepText(
+                text=text, token_ids=ids, tokenizer_id=backend.tokenizer_id, written_s=first + share * (last - first)
+            )
+            final = end == written.n_generated and text is texts[-1]
+            self._add(payload, end - begin, final=final, truncated=final and written.finish == "length")
+
+    def _add(self, text: StepText, n_tokens: int, *, final: bool, truncated: bool) -> None:
+        self.last = Step(self.last, self._role, n_tokens, final, truncated, text)
+        self.n_tokens += n_tokens
+        self._text, self._n_new = "", 0
+
+
+def _split(text: str, separator: str) -> list[str]:
+    """Return a text as steps that end with the separator, except the last; an empty end belongs to the step before.
+
+    >>> _split("one, two, ", ", ")
+    ['one, ', 'two, ']
+    """
+    parts = text.split(separator)
+    steps = [part + separator for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])
+    return steps or [text]
