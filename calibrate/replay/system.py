@@ -33,6 +33,8 @@ from sim.engines.fixed import FixedEngine
 from sim.engines.per_candidate import PerCandidate
 from sim.engines.protocol import Cost, Engine
 from sim.operations import CHOOSER, DRAFT, EMBEDDING, JUDGE, REWARD, SCORER, TARGET, MakeAlgorithm
+from sim.serving.engine import ServingEngine
+from sim.serving.limits import ENDLESS, Joined
 from sim.trial import Trial
 from theory.errors import ParameterError
 
@@ -128,7 +130,8 @@ class System:
     beside : engine name -> its time while another engine works / while none does, [-]; other engines are slowed only by
         engines of the same processor, which they share equally.
     waking : engine name -> additional time of its first prefill after a rest, s; default 0.
-    sharing : engine name -> time that its prefills save while it decodes, since one pass does both, s; default 0.
+    outside : engine name -> part of a prefill that passes while others decode, s (`sim.serving.limits.Joined`), of
+        engines that read prompts in the passes of others; those without an entry read them between passes.
     pace : engine name -> time of its iterations and prefills / time by ``costs``, [-]; default 1.
     moved : engines that share their processor with others than in the measurement: ``beside`` does not apply to them.
     """
@@ -145,7 +148,7 @@ class System:
     passes: Mapping[str, PassSource] = field(default_factory=dict)
     beside: Mapping[str, float] = field(default_factory=dict)
     waking: Mapping[str, float] = field(default_factory=dict)
-    sharing: Mapping[str, float] = field(default_factory=dict)
+    outside: Mapping[str, float] = field(default_factory=dict)
     pace: Mapping[str, float] = field(default_factory=dict)
     moved: frozenset[str] = frozenset()
 
@@ -169,24 +172,25 @@ class System:
         devices = {home: Device() for home in homes.values()}
         for one, other in combinations(devices.values(), 2):
             one.join(other)
-        engines = {
-            name: BatchEngine(
-                PacedCost(cost, self.pace[name]) if name in self.pace else cost,
-                devices[homes[name]],
-                beside=1.0 if name in self.moved else self.beside.get(name, 1.0),
-                waking_s=self.waking.get(name, 0.0) * self.pace.get(name, 1.0),
-                shared_s=self.sharing.get(name, 0.0) * self.pace.get(name, 1.0),
-            )
-            for name, cost in self.costs.items()
-        }
+        engines = {name: self._engine(name, devices[home]) for name, home in homes.items()}
         by_role: dict[str, Engine] = {role: engines[name] for role, name in self.placement.items()}
         if self.graded_choice:
             by_role[CHOOSER] = PerCandidate(by_role[TARGET])
         for role, seconds in self.seconds.items():
             home = devices.get(self.shared.get(role, ""))
             # Encoders serve one request after the other, on a processor that is slower while other engines use it.
-            by_role[role] = FixedEngine(seconds) if home is None else BatchEngine(_one_pass(seconds), home)
+            one_pass = LinearCost(base_s=0.0, prefill_s=seconds)
+            by_role[role] = FixedEngine(seconds) if home is None else BatchEngine(one_pass, home)
         return by_role
+
+    def _engine(self, name: str, device: Device) -> BatchEngine:
+        pace = self.pace.get(name, 1.0)
+        cost: Cost = self.costs[name] if pace == 1.0 else PacedCost(self.costs[name], pace)
+        beside = 1.0 if name in self.moved else self.beside.get(name, 1.0)
+        timed = {"beside": beside, "waking_s": self.waking.get(name, 0.0) * pace}
+        if name not in self.outside:
+            return BatchEngine(cost, device, **timed)
+        return ServingEngine(Joined(cost, self.outside[name] * pace), device, limits=ENDLESS, **timed)
 
     def _home(self, name: str) -> str:
         """Name of the device that an engine shares equally; its own where the influence of others was measured."""
@@ -265,7 +269,9 @@ def _in(fits: Mapping[str, CostFit]) -> dict[str, Any]:
         "costs": {name: fit.cost for name, fit in fits.items()},
         "beside": {name: fit.factors.beside for name, fit in fits.items() if fit.factors.beside is not None},
         "waking": {name: fit.waking_s for name, fit in fits.items()},
-        "sharing": {name: fit.shared_s for name, fit in fits.items()},
+        "outside": {
+            name: fit.shared_s - fit.cost.iteration(1, 0.0) for name, fit in fits.items() if fit.shared_s > 0.0
+        },
     }
 
 
@@ -273,11 +279,6 @@ def _beside_the_draft(profile: Profile) -> dict[str, str]:
     """An embedding model shares the core of a draft that runs on one (`calibrate.models.local.TorchModels`)."""
     device = profile.engines[profile.placement[DRAFT]].device
     return {EMBEDDING: device} if device.startswith("cpu") else {}
-
-
-def _one_pass(seconds: float) -> LinearCost:
-    """Cost of a model whose requests take a constant time."""
-    return LinearCost(base_s=0.0, prefill_s=seconds)
 
 
 def as_seen_by(

@@ -1,8 +1,8 @@
 """Continuous batching in virtual time: how long a request takes on a model server, given what else runs there.
 
-Requests share iterations, an iteration's time depends on the batch and its context, a prefill stops decoding (or shares
-its pass), and the batch changes between iterations only. Admissions and departures are events, tokens are not: between
-them each engine counts iterations on a clock of its own.
+Requests share iterations, an iteration's time depends on the batch and its context, a prefill stops decoding, and the
+batch changes between iterations only (`sim.serving.engine` reads prompts in the passes of others). Admissions and
+departures are events, tokens are not: between them each engine counts iterations on a clock of its own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from simpy.events import NORMAL
 
 from sim.engines.device import Device
 from sim.engines.protocol import Cost, Done, Moment
-from sim.operations import Operation
+from sim.operations import Generate, Operation
 from theory.errors import ParameterError
 
 __all__ = ["RESTED_S", "BatchEngine"]
@@ -73,13 +73,13 @@ class BatchEngine:
     device : the processor that the engine shares with other engines; its own if None.
     beside : time of its work while a neighbour of the device works / while none does, finite and > 0, [-].
     waking_s : additional time of the first prefill after `RESTED_S` without work, s.
-    shared_s : time that a prefill saves while sequences decode, where one pass does both, s.
     max_batch : sequences that it decodes at once, >= 1; more requests wait, first come, first served. May be infinite.
 
     Attributes
     ----------
     speed : speed / speed while no other engine works on its device or a neighbour, > 0, [-].
     busy_s : seconds in which it has used its processor since it was attached.
+    first_token_s : when the first token of an answer was there, by whom its requests report to.
     """
 
     def __init__(
@@ -89,20 +89,17 @@ class BatchEngine:
         *,
         beside: float = 1.0,
         waking_s: float = 0.0,
-        shared_s: float = 0.0,
         max_batch: float = math.inf,
     ) -> None:
         if not 0.0 < beside < math.inf:
             raise ParameterError("beside", beside, "must be finite and > 0")
-        for name, seconds in (("waking_s", waking_s), ("shared_s", shared_s)):
-            if not 0.0 <= seconds < math.inf:
-                raise ParameterError(name, seconds, "must be finite and >= 0")
+        if not 0.0 <= waking_s < math.inf:
+            raise ParameterError("waking_s", waking_s, "must be finite and >= 0")
         if not max_batch >= 1:
             raise ParameterError("max_batch", max_batch, "must be >= 1")
         self.cost = cost
         self.beside = beside
         self.waking_s = waking_s
-        self.shared_s = shared_s
         self.max_batch = max_batch
         self.device = device if device is not None else Device()
         self.device.add(self)
@@ -127,10 +124,11 @@ class BatchEngine:
         self._resting_since = -math.inf
         self.speed = 1.0
         self.busy_s = 0.0
+        self.first_token_s: dict[Any, float] = {}
 
     def __getstate__(self) -> dict[str, object]:
         """Pickle the parameters, without the requests in flight."""
-        return {name: getattr(self, name) for name in ("cost", "device", "beside", "waking_s", "shared_s", "max_batch")}
+        return {name: getattr(self, name) for name in ("cost", "device", "beside", "waking_s", "max_batch")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the parameters; the engine is idle."""
@@ -276,8 +274,6 @@ class BatchEngine:
         job = self._prefill = self._queue.popleft()
         job.state = _PREFILLING
         self._prefill_left = self.cost.prefill(job.n_prompt)
-        if self._batch:
-            self._prefill_left = max(self._prefill_left - self.shared_s, 0.0)
 
     def _on_moment(self, moment: Moment) -> None:
         self._spare = moment
@@ -318,7 +314,16 @@ class BatchEngine:
             self._tell_the_device()
         return finished
 
+    def forget(self, owner: Done) -> None:
+        """Let go of what was noted of an answer that is over."""
+        self.first_token_s.pop(owner, None)
+
+    def _note_first_token(self, operation: Operation, owner: Done) -> None:
+        if operation.__class__ is Generate and operation.prefix.depth < 0:
+            self.first_token_s.setdefault(owner, self._env._now)
+
     def _end_prefill(self, job: _Job) -> Sequence[_Job]:
+        self._note_first_token(job.operation, job.done)
         if job.n_iterations <= 0 or job.operation.cancelled:
             job.end()
             return (job,)

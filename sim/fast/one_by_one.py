@@ -20,6 +20,8 @@ from sim.engines.batching import RESTED_S, BatchEngine
 from sim.engines.fixed import FixedEngine
 from sim.engines.protocol import Engine
 from sim.operations import DRAFT, SCORER, TARGET, Generate, Operation, Outcome, Score, Step, steps_after
+from sim.serving.engine import ServingEngine
+from sim.serving.limits import ENDLESS
 from sim.timeline import Counts
 from sim.virtual_clock import Answer, with_stand_ins
 
@@ -61,6 +63,8 @@ def _knobs(algorithm: Callable[..., Any]) -> dict[str, Any] | None:
 
 
 def _is_known(engine: Engine | None) -> bool:
+    if type(engine) is ServingEngine:
+        return engine.limits is ENDLESS
     return type(engine) in (FixedEngine, BatchEngine)
 
 

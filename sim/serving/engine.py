@@ -17,7 +17,7 @@ from typing import Any, Final
 from simpy import Environment
 from simpy.events import NORMAL
 
-from sim.engines.batching import BatchEngine
+from sim.engines.batching import RESTED_S, BatchEngine
 from sim.engines.device import Device
 from sim.engines.protocol import Done, Moment
 from sim.operations import Generate, Operation
@@ -40,7 +40,7 @@ class ServingEngine(BatchEngine):
     cost : seconds per iteration.
     device : the processor that it shares with others; its own if None.
     limits : rows, sequences and tokens that it holds.
-    beside : as in `BatchEngine`.
+    beside, waking_s : as in `BatchEngine`.
 
     Attributes
     ----------
@@ -48,7 +48,6 @@ class ServingEngine(BatchEngine):
     preempted : how often requests have lost their place.
     preemptions : the same, by whom the requests report to.
     waited_s : seconds that requests have waited for a place, all together.
-    first_token_s : when the first token after the prompt was there, by whom the request reports to.
     """
 
     cost: ServingCost
@@ -60,9 +59,10 @@ class ServingEngine(BatchEngine):
         *,
         limits: ServingLimits | None = None,
         beside: float = 1.0,
+        waking_s: float = 0.0,
     ) -> None:
         self.limits = limits or ServingLimits()
-        super().__init__(cost, device, beside=beside)
+        super().__init__(cost, device, beside=beside, waking_s=waking_s)
 
     def _reset(self) -> None:
         super()._reset()
@@ -80,7 +80,6 @@ class ServingEngine(BatchEngine):
         self.preempted = 0
         self.preemptions: Counter[Done] = Counter()
         self.waited_s = 0.0
-        self.first_token_s: dict[Any, float] = {}
 
     def __getstate__(self) -> dict[str, object]:
         """Pickle what the engine is, not what it is doing."""
@@ -120,7 +119,7 @@ class ServingEngine(BatchEngine):
 
     def forget(self, owner: Done) -> None:
         """Let go of what was noted of an answer that is over; its text may stay in the cache."""
-        self.first_token_s.pop(owner, None)
+        super().forget(owner)
         self.preemptions.pop(owner, None)
 
     def cancel(self, operation: Operation) -> None:
@@ -210,6 +209,8 @@ class ServingEngine(BatchEngine):
         if self._batch == 0:
             self._take_in()
             self._start_iteration()
+            if self._settled - self._resting_since >= RESTED_S:
+                self._prefill_left += self.waking_s
             if self._is_watched:
                 self._tell_the_device()
         self.plan()
@@ -254,9 +255,7 @@ class ServingEngine(BatchEngine):
             if request.state != READING or request.to_read > 0.0:
                 continue
             self._reading.remove(request)
-            operation = request.operation
-            if operation.__class__ is Generate and operation.prefix.depth < 0:
-                self.first_token_s.setdefault(request.done, self._env._now)
+            self._note_first_token(request.operation, request.done)
             if request.left <= 0:
                 self._remove(request, ended=True)
                 finished.append(request)
@@ -365,6 +364,8 @@ class ServingEngine(BatchEngine):
             if not self._tau > 0.0:  # time would stand still while tokens pass
                 rule = f"must take more than 0 s (batch {self._batch}): check the cost model"
                 raise ParameterError("iteration", self._tau, rule)
+        else:
+            self._resting_since = self._settled
 
     def _reading_seconds(self) -> float:
         """Cut prompts to the rows that decoding leaves, and return the seconds of an iteration that reads them."""

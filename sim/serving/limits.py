@@ -9,7 +9,7 @@ from typing import Final, Protocol
 from sim.engines.protocol import Cost
 from theory.errors import ParameterError
 
-__all__ = ["Added", "ServingCost", "ServingLimits"]
+__all__ = ["ENDLESS", "Added", "Joined", "ServingCost", "ServingLimits"]
 
 _ROUNDING: Final = 1e-6
 """Tokens; what is this little above a whole number is that number."""
@@ -57,6 +57,37 @@ class Added:
         return decoding + self.inner.prefill(math.ceil(prefill_tokens - _ROUNDING))
 
 
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A measured cost as a `ServingCost`: an iteration that reads prompts takes what reading takes, not both.
+
+    The law holds for passes over drafts alike, and was measured on servers (vLLM on a GPU, planted ones).
+    """
+
+    inner: Cost
+    outside_s: float = 0.0
+    """Part of a prefill that passes while others decode, s: what its server does before the engine reads it. Negative
+    where reading and decoding share less than a whole iteration."""
+
+    @property
+    def request_s(self) -> float:
+        """Latency of a request outside the engine, s."""
+        return self.inner.request_s
+
+    def iteration(self, batch: int, context: float) -> float:
+        """Seconds of one decode iteration."""
+        return self.inner.iteration(batch, context)
+
+    def prefill(self, n_tokens: int) -> float:
+        """Seconds of a prefill while nothing decodes."""
+        return self.inner.prefill(n_tokens)
+
+    def mixed(self, batch: int, context: float, prefill_tokens: float, prefill_context: float) -> float:
+        """Seconds of an iteration that also reads prompts."""
+        reading = self.inner.prefill(math.ceil(prefill_tokens - _ROUNDING))
+        return max(self.inner.iteration(batch, context), reading - self.outside_s) if batch else reading
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingLimits:
     """Bounds of an engine, as vLLM has them."""
@@ -86,3 +117,7 @@ class ServingLimits:
             raise ParameterError("cache_tokens", self.cache_tokens, "must be > 0")
         if not (math.isfinite(self.rows) and self.rows >= 1.0):
             raise ParameterError("rows", self.rows, "must be finite and >= 1")
+
+
+ENDLESS: Final = ServingLimits(max_sequences=1 << 20)
+"""Limits of an engine of which none was measured."""

@@ -233,8 +233,8 @@ class _Run:
         self.n_done += 1
         self.finished_tokens += tokens
         first = self._first_s(session, place.owner)
-        if self._serving is not None:
-            self._serving.forget(place.owner)
+        if self._target is not None:
+            self._target.forget(place.owner)
         if self._is_seen(session, place):
             self._running_on.append(_Ended(session, first, tokens))
             self._ended.append(self._running_on[-1])
@@ -247,8 +247,8 @@ class _Run:
     def _first_s(self, session: Session, owner: Done) -> float:
         """When a user has seen the first token of an answer that has ended."""
         first = session.commit_times[0]
-        if self._serving is not None and self._streams and len(session.committed) == 1:
-            return self._serving.first_token_s.get(owner, first)
+        if self._target is not None and self._streams:
+            return self._target.first_token_s.get(owner, first)
         return first
 
     def until(self, enough: Callable[[], bool]) -> None:

@@ -40,7 +40,6 @@ class Reference:
     cost: LinearCost
     waking_s: float
     max_batch: float = float("inf")
-    shared_s: float = 0.0
     queue: list[Request] = field(default_factory=list)
     batch: list[Request] = field(default_factory=list)
     prefilling: Request | None = None
@@ -63,7 +62,7 @@ class Reference:
         if self.queue and len(self.batch) < self.max_batch:
             self.prefilling = self.queue.pop(0)
             prefill_s = self.cost.prefill(self.prefilling.n_prompt) + rested * self.waking_s
-            self.work_left = max(prefill_s - self.shared_s, 0.0) if self.batch else prefill_s
+            self.work_left = prefill_s
         elif self.batch:
             context = sum(request.context + request.n_tokens / 2 for request in self.batch)
             self.work_left = self.cost.iteration(len(self.batch), context)
@@ -81,13 +80,12 @@ class Reference:
 @dataclass(frozen=True)
 class Machine:
     """On which device each engine runs, its time while an engine of another device works / while none does, what the
-    first prefill after a rest takes more, most sequences of a batch, and what a prefill takes less beside decoding."""
+    first prefill after a rest takes more, and most sequences of a batch."""
 
     homes: tuple[int, ...]
     beside: tuple[float, ...]
     waking_s: float = 0.0
     max_batch: float = float("inf")
-    shared_s: float = 0.0
 
     def slowness(self, k: int, busy: list[int]) -> float:
         """Seconds that engine k takes for a second of work, with the busy ones."""
@@ -101,7 +99,7 @@ APART = Machine((0, 1, 2), (1.0, 1.0, 1.0))
 
 def reference(costs: list[LinearCost], requests: list[Request], machine: Machine) -> None:
     """Fill in the ends of the requests."""
-    engines = [Reference(cost, machine.waking_s, machine.max_batch, machine.shared_s) for cost in costs]
+    engines = [Reference(cost, machine.waking_s, machine.max_batch) for cost in costs]
     outside = [(r.arrival + costs[r.engine].request_s, 0, i) for i, r in enumerate(requests)]
     outside += [(r.cancel, 1, i) for i, r in enumerate(requests) if r.cancel < float("inf")]
     outside.sort(reverse=True)
@@ -140,7 +138,6 @@ def simulated(costs: list[LinearCost], requests: list[Request], machine: Machine
             devices[home],
             beside=beside,
             waking_s=machine.waking_s,
-            shared_s=machine.shared_s,
             max_batch=machine.max_batch,
         )
         for cost, home, beside in zip(costs, machine.homes, machine.beside, strict=False)
@@ -204,7 +201,6 @@ MACHINES = st.one_of(
         st.tuples(*[st.floats(0.8, 3.0)] * 3),
         st.floats(0.0, 3.0),
         st.sampled_from([1, 2, 3, float("inf")]),
-        st.floats(0.0, 2.0),
     ),
 )
 
@@ -265,13 +261,6 @@ def test_what_finds_no_place_in_the_batch_waits() -> None:
     assert ends == pytest.approx([4.0, 2.0, 4.0])  # the third takes the place of the second, after 2 s
 
 
-def test_a_prefill_shares_the_pass_of_sequences_that_decode() -> None:
-    """The second one's takes 3 - 2 s; the first decodes 1 s before and 3 s after, both 1 s at the end."""
-    requests = [Request(0, 0.0, 5, 0, 0), Request(0, 3.5, 3, 0, 0)]
-    ends = simulated([LinearCost(base_s=1.0, prefill_s=3.0)], requests, Machine((0,), (1.0,), shared_s=2.0))
-    assert ends == pytest.approx([8.0, 7.0])
-
-
 def test_an_engine_can_be_attached_again() -> None:
     cost = LinearCost(base_s=1.0, prefill_s=1.0)
     engine = BatchEngine(cost)
@@ -294,11 +283,9 @@ def test_engines_travel_without_their_runs() -> None:
     apart = [Device(), Device()]
     apart[0].join(apart[1])
     c, _ = pickle.loads(
-        pickle.dumps(
-            [BatchEngine(LinearCost(base_s=1.0), one, beside=1.5, waking_s=0.2, shared_s=0.1) for one in apart]
-        )
+        pickle.dumps([BatchEngine(LinearCost(base_s=1.0), one, beside=1.5, waking_s=0.2) for one in apart])
     )
-    assert (c.beside, c.waking_s, c.shared_s) == (1.5, 0.2, 0.1)
+    assert (c.beside, c.waking_s) == (1.5, 0.2)
     fixed = FixedEngine(2.0)
     fixed.attach(Environment())
     env = Environment()
@@ -332,8 +319,6 @@ def test_bad_engines() -> None:
         LinearCost(base_s=float("nan"))
     with pytest.raises(ParameterError, match="waking_s"):
         BatchEngine(LinearCost(base_s=1.0), waking_s=-1.0)
-    with pytest.raises(ParameterError, match="shared_s"):
-        BatchEngine(LinearCost(base_s=1.0), shared_s=float("nan"))
     with pytest.raises(ParameterError, match=r"max_batch=0 must be >= 1"):
         BatchEngine(LinearCost(base_s=1.0), max_batch=0)
 

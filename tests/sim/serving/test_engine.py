@@ -19,9 +19,11 @@ from sim.catalogue import methods
 from sim.engines.batching import BatchEngine
 from sim.engines.costs import LinearCost
 from sim.engines.device import Device
+from sim.engines.protocol import Engine
+from sim.fast.one_by_one import runs_one_by_one
 from sim.operations import Generate, Operation, prompt
 from sim.serving.engine import ServingEngine
-from sim.serving.limits import Added, ServingLimits
+from sim.serving.limits import ENDLESS, Added, Joined, ServingLimits
 from sim.trial import run_answer
 from sim.virtual_clock import Session, VirtualClock
 from theory.errors import ParameterError
@@ -100,6 +102,52 @@ def test_prompts_are_cut_and_share_iterations_with_decoding() -> None:
     # 10 rows | 2 + 8 | first decodes, 4 of the second (9 would fit) | two iterations of both, one of the second
     assert [first.finished, second.finished] == pytest.approx([5.4, 6.4])
     assert engine.first_token_s[second._on_done] == pytest.approx(3.4)
+
+
+def test_a_prompt_is_read_in_a_pass_of_the_others_which_takes_what_reading_takes() -> None:
+    """A prompt takes 3 s alone, one of them outside of the engine's passes: the pass that reads it takes 2 s for both.
+
+    Then both decode in passes of 1 s. Many readers that would take less than a pass do not make it longer.
+    """
+    cost = Joined(LinearCost(base_s=1.0, prefill_s=3.0), outside_s=1.0)
+    assert ends_of(cost, [(0.0, 5, 0), (3.5, 3, 0)]) == pytest.approx([8.0, 8.0])
+    cheap = Joined(LinearCost(base_s=1.0, prefill_s=0.5), outside_s=0.2)
+    assert ends_of(cheap, [(0.0, 5, 0), (0.6, 2, 0), (0.7, 2, 0)]) == pytest.approx([4.5, 3.5, 3.5])
+    assert cheap.mixed(0, 0.0, 0.0, 0.0) == 0.5  # nobody decodes: as long as it takes alone
+
+
+def ends_of(cost: Joined, requests: list[tuple[float, int, int]]) -> list[float]:
+    env, ends = Environment(), [0.0] * len(requests)
+    engine = ServingEngine(cost)
+    engine.attach(env)
+    for i, (at, n_tokens, n_prompt) in enumerate(requests):
+
+        def ended(operation: Operation, i: int = i) -> None:
+            ends[i] = env.now
+
+        def submit(event: object, n: int = n_tokens, m: int = n_prompt, ended: Callable = ended) -> None:
+            engine.submit(Generate("target", prompt(m)), n, m, m, ended)
+
+        env.timeout(at).callbacks.append(submit)
+    env.run()
+    return ends
+
+
+@pytest.mark.parametrize("name", ["autoregressive", "spec-reason"])
+def test_one_request_at_a_time_needs_no_events_on_an_engine_that_joins(name: str) -> None:
+    """The same times as on the virtual clock, also after a rest."""
+
+    def engines() -> dict[str, Engine]:
+        cost = Joined(TARGET, outside_s=0.002)
+        target = ServingEngine(cost, limits=ENDLESS, waking_s=0.004)
+        return {"target": target, "draft": BatchEngine(DRAFT), "judge": target}
+
+    one = methods()[name]
+    answers = BEHAVIOUR.baseline_answer if one.meets == "plain" else BEHAVIOUR.answer
+    known = runs_one_by_one(one.build(), answers, engines(), range(3))
+    assert known is not None
+    clocked = [run_answer(one.build(), answers(i), engines()).finished for i in range(3)]
+    assert list(known[0]) == pytest.approx(clocked, rel=1e-12)
 
 
 def test_sequences_beyond_the_most_wait_in_line() -> None:
