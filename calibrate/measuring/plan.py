@@ -144,6 +144,7 @@ class CalibrationPlan:
             **({} if self.n_token_answers is None else {"token_answers": self.n_token_answers}),
             **({"texts_sha256": digest(*(text.prompt for text in self.texts))} if self.texts else {}),
             "warm_up_s": self.warm_up_s,
+            "plain_answers": "one request",
             "problems_sha256": digest(*(problem.prompt for problem in self.problems)),
         }
 

@@ -239,7 +239,9 @@ class WallClock:
         if operation.whole:
             marks = StepMarks(prefix, role, limits.separator)
             progress.on_text = marks.take
-            generation = await self.rest(operation, progress, seed=seed, speculation=speculation)
+            most = backend.describe().get("max_context")  # servers refuse to be asked for more
+            most = None if most is None else max(int(most) - prefix.context_tokens - _UNSEEN, 1)
+            generation = await self.rest(operation, progress, seed=seed, speculation=speculation, most=most)
             if marks.n_seen:
                 marks.end(generation)
             else:
@@ -260,7 +262,13 @@ class WallClock:
         return Reply(self._step(prefix, role, generation, room, backend.tokenizer_id), generation)
 
     async def rest(
-        self, operation: Generate, progress: Progress, *, seed: int, speculation: Speculation | None = None
+        self,
+        operation: Generate,
+        progress: Progress,
+        *,
+        seed: int,
+        speculation: Speculation | None = None,
+        most: int | None = None,
     ) -> Generation:
         """Return the rest of an answer after the operation's prefix, generated in one request.
 
@@ -269,14 +277,13 @@ class WallClock:
         operation : tells role and prefix.
         progress : receives the text as it arrives.
         seed, speculation : of the request.
+        most : tokens to ask for at most; None: what the limit of an answer leaves.
         """
         backend, prefix = self.backend(operation.role), operation.prefix
         text, room = _prompt_after(prefix, backend.tokenizer_id, self.limits.max_answer_tokens)
-        if (most := backend.describe().get("max_context")) is not None:  # servers refuse to be asked for more
-            room = max(min(room, int(most) - prefix.context_tokens - _UNSEEN), 1)
         request = Request(
             prompt=text,
-            max_tokens=room,
+            max_tokens=room if most is None else min(room, most),
             stop=(),
             sampling=self.sampling[operation.role],
             seed=seed,
