@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from itertools import pairwise
 
 from calibrate.engines.protocol import Backend, Generation
@@ -15,9 +16,9 @@ __all__ = ["StepMarks"]
 class StepMarks:
     """Cuts a text into steps while it arrives.
 
-    The tokens of a piece belong to the step that ends in it. Of an engine that hands over its text as a whole
-    (`calibrate.engines.protocol.Progress`), the tokenizer tells the tokens of each step, and its moment is that of its
-    last token, tokens being evenly spaced between the first and the last.
+    The tokens of a piece belong to the step that ends in it, but for one for each part after it. Of an engine that
+    hands over its text as a whole (`calibrate.engines.protocol.Progress`), the tokenizer tells the tokens of each step,
+    and its moment is that of its last token, tokens being evenly spaced between the first and the last.
 
     Parameters
     ----------
@@ -53,12 +54,13 @@ class StepMarks:
         if not n_ends:
             return False
         *steps, rest = self._text.split(self._separator)
-        for n_left, step in reversed(list(enumerate(reversed(steps)))):
-            self._text = step + self._separator
-            n_new = max(self._n_new - n_left, min(self._n_new, 1))
-            left, self._n_new = self._n_new - n_new, n_new
+        n_parts = len(steps) + bool(rest)
+        for i, step in enumerate(steps, 1):
+            self._text, n_arrived = step + self._separator, self._n_new
+            self._n_new = max(n_arrived - (n_parts - i), min(n_arrived, 1))  # a token is left for each part after it
+            n_left = n_arrived - self._n_new
             self.cut()
-            self._n_new = left
+            self._n_new = n_left
         self._text = rest
         return True
 
@@ -69,11 +71,13 @@ class StepMarks:
 
     def end(self, written: Generation) -> None:
         """End the last step with its request, whose text has arrived in pieces; the engine's count of tokens holds."""
-        self._n_new = max(written.n_generated - self.n_tokens, 0)
-        if self._text or self._n_new or not self.n_tokens:
-            self.cut(final=True, truncated=written.finish == "length")
-        else:
-            self.last.final = True
+        self._n_new, cut = max(written.n_generated - self.n_tokens, 0), written.finish == "length"
+        if self._n_new or not self.n_tokens:
+            self.cut(final=True, truncated=cut)
+        else:  # a token that ended the step before held the rest too
+            text = self.last.payload.text + self._text
+            self.last.payload = replace(self.last.payload, text=text)
+            self.last.final, self.last.truncated = True, cut
 
     def whole(self, written: Generation, backend: Backend) -> None:
         """Cut a text that did not arrive in pieces."""
@@ -86,14 +90,15 @@ class StepMarks:
         for n_left, n in reversed(list(enumerate(reversed(known), 1))):
             ends.append(max(min(ends[-1] + n, written.n_generated - n_left), ends[-1]))
         first, last = written.times.first_token, written.times.end
-        for text, (begin, end) in zip(texts, pairwise([*ends, written.n_generated]), strict=True):
+        for n_left, text, (begin, end) in zip(
+            reversed(range(len(texts))), texts, pairwise([*ends, written.n_generated]), strict=True
+        ):
             share = (end - 1) / (written.n_generated - 1) if written.n_generated > 1 else 1.0
-            ids = written.token_ids[begin : end if text is not texts[-1] else None]
+            ids = written.token_ids[begin : end if n_left else None]
             payload = StepText(
                 text=text, token_ids=ids, tokenizer_id=backend.tokenizer_id, written_s=first + share * (last - first)
             )
-            final = end == written.n_generated and text is texts[-1]
-            self._add(payload, end - begin, final=final, truncated=final and written.finish == "length")
+            self._add(payload, end - begin, final=not n_left, truncated=not n_left and written.finish == "length")
 
     def _add(self, text: StepText, n_tokens: int, *, final: bool, truncated: bool) -> None:
         self.last = Step(self.last, self._role, n_tokens, final, truncated, text)

@@ -1,0 +1,91 @@
+"""Steps as marks in a text that arrives in pieces, or as a whole: nothing of it is lost, and tokens add up."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibrate.engines.protocol import Finish, Generation, Times
+from calibrate.running.step_marks import StepMarks
+from sim.operations import Step, prompt, steps_after
+
+SEPARATOR = "\n\n"
+TEXTS = st.lists(st.sampled_from(["a", "b\n", "\n", "\n\n", "c\n\nd", "\n\ne\n\n"]), min_size=1, max_size=12)
+
+
+def written(text: str, n_generated: int, finish: Finish = "eos") -> Generation:
+    times = Times(queued=0.0, prefill_start=0.0, prefill_end=1.0, first_token=1.0, end=3.0)
+    return Generation(
+        text=text,
+        token_ids=tuple(map(ord, text)),
+        n_generated=n_generated,
+        finish=finish,
+        n_prompt_tokens=1,
+        n_cached_tokens=0,
+        n_iterations=max(n_generated - 1, 0),
+        times=times,
+    )
+
+
+class Letters:
+    """An engine whose tokens are characters."""
+
+    tokenizer_id = "letters"
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        return tuple(map(ord, text))
+
+
+class Unknown(Letters):
+    """An engine whose tokenizer is not known here."""
+
+    def encode(self, text: str) -> None:  # type: ignore[override]
+        return None
+
+
+def pieces(texts: list[str], n_end: int = 1) -> tuple[StepMarks, list[Step], Step]:
+    root = prompt(5)
+    marks = StepMarks(root, "target", SEPARATOR)
+    for text in texts:
+        marks.take(text, len(text))
+    marks.end(written("".join(texts), sum(map(len, texts)) + n_end))
+    return marks, steps_after(root, marks.last), root
+
+
+@given(texts=TEXTS, n_end=st.integers(0, 1))
+def test_a_text_in_pieces_is_cut_after_each_separator(texts: list[str], n_end: int) -> None:
+    marks, steps, root = pieces(texts, n_end)
+    text = "".join(texts)
+    assert "".join(step.payload.text for step in steps) == text
+    assert all(step.payload.text.index(SEPARATOR) == len(step.payload.text) - 2 for step in steps[:-1])
+    assert all(step.n_tokens for step in steps)
+    assert [step.final for step in steps] == [False] * (len(steps) - 1) + [True]
+    assert sum(step.n_tokens for step in steps) == marks.n_tokens == len(text) + n_end
+    assert marks.last.context_tokens == root.n_tokens + len(text) + n_end
+    assert len(steps) in (text.count(SEPARATOR), text.count(SEPARATOR) + 1)
+
+
+@given(texts=TEXTS)
+@pytest.mark.parametrize("engine", [Letters(), Unknown()], ids=["tokenizer", "no tokenizer"])
+def test_a_text_as_a_whole_has_the_same_steps(texts: list[str], engine: Letters) -> None:
+    text, root = "".join(texts), prompt(5)
+    marks = StepMarks(root, "target", SEPARATOR)
+    marks.whole(written(text, len(text)), engine)  # type: ignore[arg-type]
+    steps = steps_after(root, marks.last)
+    assert [step.payload.text for step in steps] == [step.payload.text for step in pieces(texts, 0)[1]]
+    assert sum(step.n_tokens for step in steps) == len(text)
+    assert steps[-1].final
+    moments = [step.payload.written_s for step in steps]
+    assert moments == sorted(moments)
+    assert moments[-1] == pytest.approx(3.0)
+    if type(engine) is Letters:
+        assert "".join(map(chr, [i for step in steps for i in step.payload.token_ids])) == text
+        assert [step.n_tokens for step in steps] == [len(step.payload.text) for step in steps]
+
+
+def test_an_answer_cut_at_its_limit_says_so() -> None:
+    marks = StepMarks(prompt(), "target", SEPARATOR)
+    marks.take("one\n\ntw", 4)
+    marks.end(written("one\n\ntw", 4, "length"))
+    assert (marks.last.truncated, marks.last.final, marks.last.payload.text) == (True, True, "tw")
