@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from calibrate.engines.protocol import Backend, Generation
 from calibrate.running.verifiers import StepText
-from sim.operations import Step
+from sim.operations import Step, steps_after
 
 __all__ = ["StepMarks"]
 
@@ -33,7 +33,7 @@ class StepMarks:
     """
 
     def __init__(self, prefix: Step, role: str, separator: str) -> None:
-        self.last = prefix
+        self.last = self._prefix = prefix
         self.n_tokens = 0
         self._role = role
         self._separator = separator
@@ -78,6 +78,14 @@ class StepMarks:
             text = self.last.payload.text + self._text
             self.last.payload = replace(self.last.payload, text=text)
             self.last.final, self.last.truncated = True, cut
+        self._share(written.token_ids)
+
+    def _share(self, ids: tuple[int, ...]) -> None:
+        """Give each step its tokens, where the engine reports them."""
+        steps = steps_after(self._prefix, self.last) if ids else []
+        ends = list(accumulate((step.n_tokens for step in steps[:-1]), initial=0))
+        for step, (begin, end) in zip(steps, pairwise([*ends, None]), strict=True):
+            step.payload = replace(step.payload, token_ids=ids[begin:end])
 
     def whole(self, written: Generation, backend: Backend) -> None:
         """Cut a text that did not arrive in pieces."""

@@ -63,6 +63,7 @@ def test_a_text_in_pieces_is_cut_after_each_separator(texts: list[str], n_end: i
     assert [step.final for step in steps] == [False] * (len(steps) - 1) + [True]
     assert sum(step.n_tokens for step in steps) == marks.n_tokens == len(text) + n_end
     assert marks.last.context_tokens == root.n_tokens + len(text) + n_end
+    assert "".join(chr(i) for step in steps for i in step.payload.token_ids) == text
     assert len(steps) in (text.count(SEPARATOR), text.count(SEPARATOR) + 1)
 
 

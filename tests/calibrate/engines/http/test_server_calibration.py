@@ -120,7 +120,7 @@ def test_a_fault_loses_nothing_that_was_finished(
 
 def _kept(profile: Profile) -> list[EngineRecord]:
     """Timings, and what came with the first answer: that of the last two was made again."""
-    uses = ("sentinels", "in_use", "plain_in_use")
+    uses = ("sentinels", "in_use", "plain_in_use", "stepwise_in_use")
     return [e.model_copy(update={use: getattr(e, use)[:1] for use in uses}) for e in profile.engines.values()]
 
 

@@ -202,8 +202,8 @@ def test_predictions_have_the_closed_forms_of_engines_that_batch_for_nothing() -
     profile = measured([True] * 6)
     expected = LoadPredictor(Trials(profile), [8, 8], {})
     alone, four = (expected.expected(PLAIN, load) for load in (1, 4))
-    assert alone["answers_per_s"].value == pytest.approx(1.0 / (6 * 0.2), rel=1e-3)
-    assert four["answers_per_s"].value == pytest.approx(4.0 / (6 * 0.2), rel=1e-3)
+    assert alone["answers_per_s"].value == pytest.approx(1.0 / 1.25, rel=1e-3)  # one request of 126 tokens
+    assert four["answers_per_s"].value == pytest.approx(4.0 / 1.25, rel=1e-3)
     assert four["p90_s"].value == pytest.approx(alone["p50_s"].value, rel=1e-3)
     gains = [expected.expected(LR, load)["gain"].value for load in (1, 4)]
     assert gains[0] == pytest.approx(gains[1], rel=0.02)
