@@ -147,9 +147,7 @@ class Claim:
     quotation: str = ""
     """The paper's own words, formulas between dollars; none where cells of a table contradict each other."""
     reading: str = ""
-    """The counterexample for readers; empty where the verifier's own sentence serves."""
-    proof: str = ""
-    """A full proof of what goes beyond the paper, in paragraphs; formulas are plain text with ``^`` for powers."""
+    """The counterexample for readers, with what both sides mean; its symbols are those of the statement or range."""
 
     def __post_init__(self) -> None:
         """Refuse an incomplete record where it is written."""
@@ -159,6 +157,8 @@ class Claim:
             raise ParameterError("reach", self.id, "must name the cases tried, for a verdict 'verified' and no other")
         if self.needs_correction and (not self.correction or self.correction_verify is None):
             raise ParameterError("correction", self.id, "must be stated and verified for a claim not true as printed")
+        if self.needs_correction is not bool(self.reading):
+            raise ParameterError("reading", self.id, "must say where a claim not true as printed fails, and no other")
         if self.formula is not None and self.no_formula:
             raise ParameterError("no_formula", self.id, "must be left out for a claim with a formula")
 

@@ -6,21 +6,16 @@ nothing that depends on the machine or on run time.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
-from fractions import Fraction
 from pathlib import Path
 
-from ledger.ledger import PAPERS, Claim, Evidence, Verdict, claims
+from ledger.ledger import PAPERS, Claim, Verdict, claims
 from ledger.runner import Verification, verify_claim
 
-__all__ = ["PATH", "decimals", "failure", "main", "render", "sentence"]
+__all__ = ["PATH", "main", "render", "sentence"]
 
 PATH = Path(__file__).with_name("README.md")
 
-_DECIMAL = re.compile(r"(?<![\w/.])\d+/\d+(?![\w/]|\.\d)")
-_FEWEST_PARTS = 20
-"""Parts of one, or their number, from which a decimal reads better than a fraction."""
 _SYMBOLS = frozenset({"alpha", "beta", "gamma", "kappa", "tau", "theta", "log", "exp"})
 """Words with which a formula begins."""
 
@@ -93,36 +88,13 @@ def _entry(item: Claim, result: Verification) -> str:
     place = item.source.split(", ", 1)[-1]
     lines = [f"### {item.id}: {place}\n", f"**As printed** ({item.verdict_text}). {_markdown(item.statement)}", ""]
     lines += [f"*Range*: {_markdown(item.assumptions)}", ""]
-    lines += [f"**Where it fails.** {_markdown(failure(result.evidence))}", ""]
+    lines += [f"**Where it fails.** {_markdown(item.reading)}", ""]
     lines += [f"**What holds.** {_markdown(item.correction or '')}", ""]
     if result.correction is not None:
         lines += [f"*Correction checked by*: {result.correction.method}.", ""]
     if item.notes:
         lines += [f"*Note*: {_markdown(item.notes)}", ""]
     return "\n".join(lines)
-
-
-def failure(evidence: Evidence) -> str:
-    """The verifier's sentence about the counterexample, with its values."""
-    detail = evidence.detail.removeprefix("As printed: ").split(". With the fix: ")[0]
-    at = ", ".join(f"{name} = {value}" for name, value in (evidence.counterexample or {}).items())
-    return decimals(sentence(detail if not at or at in detail else f"at {at}: {detail}"))
-
-
-def decimals(text: str) -> str:
-    """A text whose fractions are decimals where these are exact and read better.
-
-    >>> decimals("c1 = 2/5, M = 16, alpha = 47/100, seconds = 79/5.")
-    'c1 = 2/5, M = 16, alpha = 0.47, seconds = 15.8.'
-    """
-    return _DECIMAL.sub(_as_decimal, text)
-
-
-def _as_decimal(found: re.Match[str]) -> str:
-    value = Fraction(found[0])
-    large = value.denominator >= _FEWEST_PARTS or value.numerator > _FEWEST_PARTS
-    exact = large and 10**6 % value.denominator == 0
-    return f"{float(value):.12g}" if exact else found[0]
 
 
 def sentence(text: str) -> str:

@@ -49,7 +49,7 @@ ERRATA = {
     "reference/errata-specs": "specs",
     "reference/errata-confspec": "confspec",
 }
-"""Page to the paper whose errata are derived and shown there, as `specplan theorems --errata` writes them."""
+"""Page to the paper whose letter is derived and shown there, as `specplan theorems --errata` writes it."""
 
 PICTURES = {
     "lookahead_reasoning": "![Three places where formulas fail as printed: floor of 1/c1, Lemma 5's w, budget 13]"
@@ -91,13 +91,13 @@ _LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s#]*)(#[^)\s]*)?\)")
 
 
 def errata(key: str) -> str:
-    """The errata of a paper as a page; every verdict is derived anew."""
-    from ledger.errata.errata import errata_of
+    """The letter about a paper as a page; every verdict is derived anew."""
+    from ledger.errata.letter import letter_of
     from ledger.errata.markdown import markdown
     from ledger.ledger import PAPERS
     from specplan.api.theorems import theorems
 
-    text = markdown(errata_of(key, theorems(paper=PAPERS[key], verify=True, jobs=1).derived))
+    text = markdown(letter_of(key, theorems(paper=PAPERS[key], verify=True, jobs=1).derived))
     head, rest = text.split("\n\n## ", 1)
     return f"{FORMULAS}{head}\n\n{PICTURES.get(key, '')}## {rest}\n"
 

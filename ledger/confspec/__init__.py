@@ -4,5 +4,5 @@ from __future__ import annotations
 
 __all__ = ["READING_ORDER"]
 
-READING_ORDER = ("cascade", "accuracy", "algorithm_1", "trends", "tables", "tree_drafts")
+READING_ORDER = ("cascade", "accuracy", "algorithm_1", "trends", "tables", "tree_drafts", "wider_trees")
 """Modules with claims, as the ledger lists them."""

@@ -1,1 +1,1 @@
-"""Errata of the papers, fit to send to their authors: grouped by root cause, in Markdown and LaTeX."""
+"""Letters to the authors of the papers: what survives, what does not hold and what does instead; Markdown and LaTeX."""

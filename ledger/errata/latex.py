@@ -1,84 +1,50 @@
-"""The errata of a paper as a LaTeX article that needs no package but those of the AMS."""
+"""A letter as a LaTeX article that needs no package but those of every installation."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from typing import Final
 
-from ledger.errata.cause import Cause
-from ledger.errata.errata import Errata, Found
+from ledger.errata.blocks import Block, Heading, Paragraph, Table, blocks
 from ledger.errata.inline_math import typeset
-from ledger.errata.prose import METHODS, SEVERITIES, formula, introduction, place, proof, where_it_fails
-from ledger.readme import sentence
+from ledger.errata.letter import Letter
 
 __all__ = ["latex"]
 
-_HEAD = "\\documentclass[11pt]{article}\n\\usepackage{amsmath,amssymb}\n\\sloppy\n"
+_HEAD: Final = r"""\documentclass[10pt]{article}
+\usepackage{amsmath,amssymb,longtable}
+\usepackage[margin=2cm]{geometry}
+\setlength{\parindent}{0pt}
+\setlength{\parskip}{3pt}
+\pagestyle{plain}
+\sloppy
+\begin{document}"""
+_LEVELS: Final = {1: r"\section*", 2: r"\subsection*", 3: r"\paragraph"}
+_COLUMNS: Final = r"p{0.17\textwidth}p{0.3\textwidth}p{0.45\textwidth}"
 
 
-def latex(errata: Errata) -> str:
+def latex(letter: Letter) -> str:
     """The whole document."""
-    parts = [f"{_HEAD}\\title{{Errata: {typeset(errata.paper)}}}\n\\date{{}}\n\\begin{{document}}\n\\maketitle"]
-    parts.append(typeset(introduction(errata)))
-    parts.append(f"\\textbf{{Main results.}} {typeset(errata.main_results)}")
-    parts.append(_list(f"\\emph{{{name}}}: {typeset(meaning)}" for name, meaning in SEVERITIES.items()))
-    parts.append(typeset(METHODS))
-    parts += [_cause(cause, found) for cause, found in errata.causes]
-    if errata.sharper:
-        parts.append("\\section{What holds, sharper than printed or beyond the paper}")
-        parts += [_proof(found) for found in errata.sharper]
-    parts.append("\\section{What holds as printed}")
-    parts.append(_list(_line(found) for found in errata.holding))
-    return "\n\n".join([*parts, "\\end{document}"])
+    return "\n\n".join([_HEAD, *map(_block, blocks(letter)), r"\end{document}"])
 
 
-def _cause(cause: Cause, found: tuple[Found, ...]) -> str:
-    head = f"\\section{{{typeset(cause.title)}}}\n\\emph{{Severity}}: {cause.severity.value}. "
-    return "\n\n".join([f"{head}\\emph{{What survives}}: {typeset(cause.stands)}", *map(_entry, found)])
+def _block(block: Block) -> str:
+    if isinstance(block, Heading):
+        return f"{_LEVELS[block.level]}{{{_text(block.text)}}}"
+    return _text(block.text) if isinstance(block, Paragraph) else _table(block)
 
 
-def _entry(found: Found) -> str:
-    claim, result = found.claim, found.result
-    lines = [_heading(found), *_words(found.claim.quotation)]
-    lines += [f"\\textbf{{Claim.}} {typeset(sentence(claim.statement))}", *_formula(found)]
-    lines.append(f"\\emph{{Range}}: {typeset(sentence(claim.assumptions))}")
-    lines.append(f"\\textbf{{Where it fails.}} {typeset(where_it_fails(found))}")
-    lines.append(f"\\textbf{{What holds.}} {typeset(sentence(claim.correction or ''))}")
-    if result.correction is not None:
-        lines.append(f"\\emph{{Shown by}}: {typeset(result.correction.method)} ({result.correction.verdict.value}).")
-    return "\n\n".join([*lines, *([f"\\emph{{Note}}: {typeset(claim.notes)}"] if claim.notes else [])])
+def _table(table: Table) -> str:
+    rows = "\n".join(_row(tuple(map(_text, row))) for row in table.rows)
+    body = f"{_row(table.headings)}\n\\hline\n\\endhead\n{rows}"
+    return f"{{\\footnotesize\n\\begin{{longtable}}{{{_COLUMNS}}}\n{body}\n\\end{{longtable}}}}"
 
 
-def _proof(found: Found) -> str:
-    claim, evidence = found.claim, found.result.evidence
-    lines = [_heading(found), typeset(sentence(claim.statement)), *_formula(found)]
-    lines.append(f"\\emph{{Range}}: {typeset(sentence(claim.assumptions))}")
-    lines.append(f"\\emph{{Checked by machine}}: {typeset(evidence.method)} ({typeset(claim.verdict_text)}).")
-    first, *others = map(typeset, proof(found))
-    lines += [f"\\textbf{{Proof.}} {first}", *others]
-    return "\n\n".join([*lines, *([f"\\emph{{Note}}: {typeset(claim.notes)}"] if claim.notes else [])])
+def _row(cells: Sequence[str]) -> str:
+    return f"{' & '.join(cells)} \\\\"
 
 
-def _words(quotation: str) -> list[str]:
-    """A quotation, if there is one: its formulas, between dollars, stay as they are."""
-    parts = quotation.split("$")
-    text = "$".join(part if i % 2 else typeset(part) for i, part in enumerate(parts))
-    return [f"\\begin{{quote}}\n{text}\n\\end{{quote}}"] if quotation else []
-
-
-def _heading(found: Found) -> str:
-    return f"\\subsection*{{{typeset(place(found))} ({found.claim.id})}}"
-
-
-def _formula(found: Found) -> list[str]:
-    return [f"\\[ {shown} \\]"] if (shown := formula(found)) else []
-
-
-def _line(found: Found) -> str:
-    claim = found.claim
-    how = typeset(f"({claim.verdict_text}, by {found.result.evidence.method})")
-    return f"{claim.id}, {typeset(place(found))}: {typeset(sentence(claim.statement))} \\emph{{{how}}}"
-
-
-def _list(items: Iterable[str]) -> str:
-    lines = "\n".join(f"\\item {item}" for item in items)
-    return f"\\begin{{itemize}}\n{lines}\n\\end{{itemize}}"
+def _text(text: str) -> str:
+    """Symbols in math; what stands between backticks in a typewriter font."""
+    parts = text.split("`")
+    return "".join(f"\\texttt{{{part}}}" if i % 2 else typeset(part) for i, part in enumerate(parts))

@@ -11,6 +11,7 @@ READING_ORDER = (
     "hybrid.theorem_3_steps",
     "hybrid.theorem_4",
     "hybrid.theorem_4_steps",
+    "hybrid.edges",
     "hybrid.lemma_1",
     "hybrid.lemmas_2_and_3",
     "hybrid.lemma_4",
@@ -18,5 +19,6 @@ READING_ORDER = (
     "optimisers",
     "tables",
     "ablations",
+    "sentences",
 )
 """Modules with claims, as the ledger lists them."""

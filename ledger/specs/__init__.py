@@ -10,6 +10,7 @@ READING_ORDER = (
     "knobs",
     "measurements.tables",
     "measurements.sentences",
+    "measurements.baselines",
     "definitions",
     "convergence.sharpening",
     "convergence.corollaries",

@@ -81,7 +81,7 @@ def theorems(
 
     >>> import specplan as sp
     >>> [one.id for one in sp.theorems(paper="SPECS", severity="statement").claims][:1]
-    ['SPECS-TAB1']
+    ['SPECS-DEFER']
     >>> sp.theorems("LR-B1").differing
     ()
 
@@ -124,8 +124,8 @@ def _of_paper(paper: str | None) -> tuple[Claim, ...]:
 
 def _filtered(chosen: Sequence[Claim], verdict: str | None, severity: str | None) -> tuple[Claim, ...]:
     """Those of a verdict and of a severity; an empty list is an answer too."""
-    from ledger.errata.cause import Severity
-    from ledger.errata.errata import severity_of
+    from ledger.errata.findings import Severity
+    from ledger.errata.letter import severity_of
     from ledger.ledger import Verdict
     from sim.catalogue import choice
 
@@ -148,7 +148,7 @@ def _derived(chosen: Sequence[Claim], jobs: int) -> dict[str, Verification]:
 
 
 def _severity(one: Claim) -> str | None:
-    from ledger.errata.errata import severity_of
+    from ledger.errata.letter import severity_of
 
     found = severity_of(one.id)
     return None if found is None else found.value

@@ -20,7 +20,7 @@ __all__ = ["command", "theorems"]
 _VERDICTS = ["proved", "proved with fix", "false", "verified", "numeric", "open"]
 """As `ledger.ledger.Verdict`, which is not imported for a list of options."""
 _SEVERITIES = ["statement", "argument", "edge", "slip"]
-"""As `ledger.errata.cause.Severity`, which is not imported for a list of options."""
+"""As `ledger.errata.findings.Severity`, which is not imported for a list of options."""
 
 
 @click.command()
@@ -29,7 +29,9 @@ _SEVERITIES = ["statement", "argument", "edge", "slip"]
 @click.option("--paper", help="Only claims whose paper or id starts with this, e.g. 'SPECS' or 'LD'.")
 @click.option("--verdict", type=click.Choice(_VERDICTS), help="Only claims of this verdict.")
 @click.option("--severity", type=click.Choice(_SEVERITIES), help="Only claims not true as printed, this grave.")
-@click.option("--errata", metavar="PAPER", help="Write the errata of a paper into the folder -o, Markdown and LaTeX.")
+@click.option(
+    "--errata", metavar="PAPER", help="Write the letter to a paper's authors into the folder -o, Markdown and LaTeX."
+)
 @click.option("--jobs", type=WholeNumber(1, 1024), default=2, show_default=True, help="Worker processes of --verify.")
 @verbose_option
 @report_option
@@ -55,8 +57,10 @@ def theorems(
     cases that are named), numeric or open. With --verify every verdict is derived again, symbolically or in ball
     arithmetic, and compared with the record.
 
-    --errata PAPER -o FOLDER writes what does not hold as printed, by root cause and in the paper's order, for its
-    authors: lookahead-reasoning, lookahead-decoding, specs or confspec.
+    The first screen has the totals and each paper's gravest findings; -v, --verdict and --severity list the claims.
+
+    --errata PAPER -o FOLDER writes a letter to the paper's authors: what survives, what does not hold, the gravest
+    first, and what holds more sharply. PAPER is lookahead-reasoning, lookahead-decoding, specs or confspec.
     """
     if errata is not None:
         _refuse_beside_errata({"ID": claim_id, "--paper": paper, "--verdict": verdict, "--severity": severity})
@@ -92,10 +96,10 @@ def _refuse_beside_errata(others: Mapping[str, str | None]) -> None:
 
 
 def _write_errata(paper: str, folder: Path | None, jobs: int, *, force: bool) -> None:
-    """Derive all verdicts of the paper, and write its errata in both forms."""
+    """Derive all verdicts of the paper, and write the letter in both forms."""
     from calibrate.record.files import write_atomically
-    from ledger.errata.errata import errata_of, paper_key
     from ledger.errata.latex import latex
+    from ledger.errata.letter import letter_of, paper_key
     from ledger.errata.markdown import markdown
     from ledger.ledger import PAPERS
     from specplan.api.theorems import theorems
@@ -106,7 +110,7 @@ def _write_errata(paper: str, folder: Path | None, jobs: int, *, force: bool) ->
         raise ParameterError("-o", "", "must name the folder for the errata")
     files = [folder / f"{key}.{ending}" for ending in ("md", "tex")]
     check_folder("-o", folder, files, force=force)
-    found = errata_of(key, theorems(paper=PAPERS[key], verify=True, jobs=jobs).derived)
+    found = letter_of(key, theorems(paper=PAPERS[key], verify=True, jobs=jobs).derived)
     for path, text in zip(files, (markdown(found), latex(found)), strict=True):
         write_atomically(path, text + "\n")
         click.echo(str(path))

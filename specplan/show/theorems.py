@@ -63,7 +63,7 @@ def _overview(chosen: Sequence[Claim], papers: Sequence[str]) -> Section:
 
 
 def _corrections(wrong: Sequence[Claim]) -> Table:
-    from ledger.errata.errata import severity_of
+    from ledger.errata.letter import severity_of
 
     rows = [[c.id, severity_of(c.id) or "–", c.source, c.statement, c.correction or "–"] for c in wrong]
     return Table(headings=["id", "severity", "source", "as printed", "what holds"], rows=rows)

@@ -28,10 +28,10 @@ from ledger.proving.tools import (
     with_fix,
 )
 
-__all__ = ["CLAIMS", "unimodal_proof"]
+__all__ = ["CLAIMS", "async_monotone", "unimodal_proof"]
 
 
-def _async_monotone(limit: int) -> Evidence:
+def async_monotone(limit: int) -> Evidence:
     """Strictly increasing at integers 1..ceil(1/c1), constant after: search, then the derivative up to 1/c1."""
 
     def holds(alpha: Fraction, c: Fraction, k: Fraction) -> bool:
@@ -267,14 +267,14 @@ def _beyond_two(bound: str) -> Evidence:
 CLAIMS: tuple[Claim, ...] = (
     proved(
         "LR-L2a",
-        verify=lambda: _async_monotone(0),
-        mutants={"one further": partial(_async_monotone, 1), "one earlier": partial(_async_monotone, -1)},
+        verify=lambda: async_monotone(0),
+        mutants={"one further": partial(async_monotone, 1), "one earlier": partial(async_monotone, -1)},
     ),
     proved("LR-L2b", verify=_derivative_numerator, mutants={"sign": partial(_derivative_numerator, -1)}),
     refuted(
         "LR-L2c",
         verify=lambda: _search_real(formula_of("LR-L2c")),
-        correction_verify=lambda: _async_monotone(0),
+        correction_verify=lambda: async_monotone(0),
         mutants={"corrected": partial(_search_real, formula_of("LR-L2c", "correction_formula"))},
     ),
     refuted(

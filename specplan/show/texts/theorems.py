@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["all_columns", "first_screen", "one_claim", "summary"]
 
+_GRAVEST: Final = 3
+"""Findings of a paper on the first screen."""
 _WIDE: Final = 200
 """Characters of a line with all columns, where the output is not a terminal."""
 _STYLES: Final = {
@@ -48,14 +50,42 @@ def _agreement(results: Mapping[str, Verification]) -> str:
 
 
 def first_screen(chosen: Sequence[Claim], results: Mapping[str, Verification], *, coloured: bool) -> str:
-    """Return the verdicts in 80 columns: totals, totals by paper, and each claim."""
+    """Return the verdicts in 80 columns: totals, and the gravest findings of whole papers or else each claim."""
     blocks = [textwrap.fill(summary(chosen, results), SCREEN)]
+    papers = _whole_papers(chosen)
     if len({item.paper for item in chosen}) > 1:
         blocks.append(_by_paper(chosen))
-    if chosen:
-        blocks += [_list(chosen, results, coloured=coloured)]
-        blocks.append("A claim in full, with its correction: specplan theorems ID. Sources: -v.")
+    listed = [item for item in chosen if not papers or (item.id in results and not results[item.id].agrees)]
+    if listed:
+        blocks.append(_list(listed, results, coloured=coloured))
+    blocks += ["\n".join(map(_gravest, papers))] if papers else []
+    blocks += ["Every claim: -v. One in full: specplan theorems ID."] if chosen else []
     return "\n\n".join(blocks)
+
+
+def _whole_papers(chosen: Sequence[Claim]) -> tuple[str, ...]:
+    """The papers of which all claims are chosen; none if some are chosen of another."""
+    from ledger.ledger import PAPERS, claims
+
+    ids = {item.id for item in chosen}
+    papers = {item.paper for item in chosen}
+    whole = ids == {item.id for item in claims() if item.paper in papers}
+    return tuple(paper for paper in PAPERS.values() if paper in papers) if whole else ()
+
+
+def _gravest(paper: str) -> str:
+    """The first findings of the letter to the paper's authors, each with the claim that shows it."""
+    from ledger.errata.letter import FINDINGS, paper_key
+
+    findings = FINDINGS[paper_key(paper)][:_GRAVEST]
+    width = max(len(each.claims[0]) for each in findings) + 4
+    wrapped = (
+        textwrap.fill(
+            each.title, SCREEN, initial_indent=f"  {each.claims[0]}".ljust(width), subsequent_indent=" " * width
+        )
+        for each in findings
+    )
+    return "\n".join([f"{paper}, the gravest:", *wrapped])
 
 
 def _by_paper(chosen: Sequence[Claim]) -> str:

@@ -1,11 +1,11 @@
-"""A root cause of claims that do not hold as printed, and how much depends on it."""
+"""What a letter says: findings about claims that do not hold as printed, and results sharper than the paper's."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["Cause", "Severity"]
+__all__ = ["Finding", "Severity", "Sharper"]
 
 
 class Severity(StrEnum):
@@ -22,14 +22,25 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cause:
+class Finding:
     """One mistake, with all claims of the ledger that come of it."""
 
     title: str
     severity: Severity
-    stands: str
-    """What survives: whether the main results need it."""
     claims: tuple[str, ...]
     """Ids, in the order of the paper; at least one."""
-    aside: str = ""
-    """What the claims are about, where it is not the paper itself; empty where it is."""
+    text: str = ""
+    """What is said, a counterexample, and what holds, in paragraphs; empty for a row per claim in the table."""
+    unsent: str = ""
+    """Why the letter leaves it out; empty where it does not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sharper:
+    """A result beyond the paper, with a proof for readers."""
+
+    title: str
+    claims: tuple[str, ...]
+    """Ids of the proved claims that it states."""
+    text: str
+    """Statement and proof, in paragraphs."""

@@ -1,0 +1,152 @@
+"""Lookahead Reasoning, Theorem 4 and Lemma 5: a rounding, a weak inequality, odd budgets, and a constant left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import partial
+
+from ledger.ledger import Claim, Evidence
+from ledger.lookahead_reasoning import exact
+from ledger.lookahead_reasoning.hybrid.lemmas_2_and_3 import async_monotone
+from ledger.lookahead_reasoning.hybrid.lemmas_5_and_6 import one_peak
+from ledger.lookahead_reasoning.hybrid.points import Synchronous, divisors, synchronous
+from ledger.lookahead_reasoning.hybrid.theorem_3 import hybrid_proof
+from ledger.proving.cases import Predicate, searched
+from ledger.proving.deferred import sp
+from ledger.proving.domains import between
+from ledger.proving.records import formula_of, refuted, repaired
+from ledger.proving.symbolic import prove_sign
+from ledger.proving.tools import screened
+
+__all__ = ["CLAIMS"]
+
+
+def _constant_from(rounding: str) -> Predicate:
+    """f_async is the same at a depth, the floor or the ceiling of 1/c1, and one step deeper."""
+    start = exact.floor_inverse if rounding == "floor" else exact.ceil_inverse
+
+    def same(alpha1: Fraction, c1: Fraction) -> bool:
+        return bool(exact.f_async(alpha1, c1, start(c1)) == exact.f_async(alpha1, c1, start(c1) + 1))
+
+    def values(alpha1: Fraction, c1: Fraction) -> str:
+        return ", ".join(
+            f"f_async({k}) = {float(exact.f_async(alpha1, c1, k)):.4f}" for k in (start(c1), start(c1) + 1)
+        )
+
+    return Predicate(
+        text=f"f_async stays constant from {rounding}(1/c1) on",
+        test=same,
+        domain={"alpha1": between("0.52", "0.8"), "c1": between(0, "1/3")},
+        at=[{"alpha1": "3/5", "c1": c} for c in ("1/4", "2/7")],
+        explain=values,
+    )
+
+
+_FROM_FLOOR, _FROM_CEILING = _constant_from("floor"), _constant_from("ceil")
+
+
+def _below(*, strict: bool) -> Predicate:
+    """A value at most (or less than) another one is not the largest."""
+    return Predicate(
+        text=f"h(1, gamma2*) {'<' if strict else '<='} h(2, gamma2*) makes h(1, gamma2*) no maximum",
+        test=lambda single, hybrid: single < hybrid,
+        domain={"single": between(1, 5), "hybrid": between(1, 5)},
+        premise=lambda single, hybrid: single < hybrid if strict else single <= hybrid,
+        given=f"h(1, gamma2*) {'<' if strict else '<='} h(2, gamma2*)",
+        at=[{"single": "2", "hybrid": "2"}],
+    )
+
+
+def _two_steps_gain() -> Evidence:
+    """f_async(2) > 1 = f_async(1): 1 + alpha1 exceeds 1 + c1 alpha1 (1 - alpha1)."""
+    alpha, c = sp.symbols("alpha1 c1", positive=True)
+    return screened(
+        searched(formula_of("LR-T4k", "correction_formula"), {"alpha1": "53/100", "c1": "33/100"}),
+        lambda: prove_sign(alpha * (1 - c * (1 - alpha)), unit=("alpha1", "c1"), what="h(2, k) > h(1, k) for every k"),
+    )
+
+
+def _interior(*, odd: bool) -> Predicate:
+    """Lemma 5 (a) at budgets that are odd and composite, or even."""
+
+    def inside(point: Synchronous, values: Mapping[int, Fraction]) -> bool:
+        return max(value for d, value in values.items() if 2 <= d <= point.budget // 2) == max(values.values())
+
+    def premise(point: Synchronous) -> bool:
+        return point.budget == _ODD_BUDGET if odd else point.budget % 2 == 0
+
+    return divisors(
+        "some divisor in [2, M/2] maximises w over the divisors of M",
+        inside,
+        lambda point: premise(point) and point.met(strict=False),
+        f"(7) and (8), M {'= 9' if odd else 'even'}",
+        odd=odd,
+    )
+
+
+_ODD_BUDGET = 9
+"""The one odd composite budget up to 12, beyond which enumeration takes long."""
+_ODD, _EVEN = _interior(odd=True), _interior(odd=False)
+_NINE = {"alpha1": "1/4", "c1": "1/5", "alpha2": "1/4", "c2": "1/100", "M": "9"}
+
+
+def _at_nine(printed: Predicate, point: Mapping[str, str]) -> Evidence:
+    def explain(**at: Fraction) -> str:
+        values = (
+            (d, exact.f_sync(at["alpha1"], at["c1"], d) * exact.g(at["alpha2"], at["c2"], 9 // d)) for d in (1, 3)
+        )
+        return ", ".join(f"w({d}) = {float(value):.4f}" for d, value in values)
+
+    return searched(printed, point, explain=explain)
+
+
+def _beats(*, six: bool) -> Predicate:
+    """Strict (7) and (8), with (6) or with no constant at all, make the best hybrid better than both."""
+    return synchronous(
+        "the best hybrid beats both single methods",
+        lambda point: point.hybrid_wins,
+        lambda point: point.met(strict=True) and (point.six() or not six),
+        f"(7) and (8) strictly{', (6)' if six else ''}",
+    )
+
+
+_UNNAMED, _NAMED = _beats(six=False), _beats(six=True)
+_NO_SIX = {"alpha1": "2/5", "c1": "1/3", "alpha2": "4/5", "c2": "2/5", "M": "4"}
+
+
+def _search_unnamed(printed: Predicate) -> Evidence:
+    return searched(printed, _NO_SIX, explain=lambda **at: Synchronous(**at).words())
+
+
+CLAIMS: tuple[Claim, ...] = (
+    refuted(
+        "LR-T4j",
+        formula=_FROM_FLOOR,
+        correction_formula=_FROM_CEILING,
+        correction_verify=lambda: screened(searched(_FROM_CEILING), lambda: async_monotone(0)),
+        mutants={"ceiling": partial(searched, _FROM_CEILING)},
+    ),
+    repaired(
+        "LR-T4k",
+        formula=_below(strict=False),
+        repair=_two_steps_gain,
+        mutants={"strict": _below(strict=True)},
+    ),
+    refuted(
+        "LR-L5f",
+        formula=_ODD,
+        correction_formula=_EVEN,
+        verify=partial(_at_nine, _ODD, _NINE),
+        correction_verify=lambda: screened(_at_nine(_EVEN, {**_NINE, "M": "8"}), one_peak),
+        mutants={"even": partial(_at_nine, _EVEN, {**_NINE, "M": "8"})},
+    ),
+    refuted(
+        "LR-Z3",
+        formula=_UNNAMED,
+        correction_formula=_NAMED,
+        verify=partial(_search_unnamed, _UNNAMED),
+        correction_verify=lambda: hybrid_proof(_NO_SIX),
+        mutants={"with (6)": partial(_search_unnamed, _NAMED)},
+    ),
+)
