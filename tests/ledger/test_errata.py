@@ -269,6 +269,12 @@ def _saturated(alpha: float, c: float, depth: float) -> float:
     return (1 - passed) / (1 - alpha + c * (alpha * (1 - passed) - depth * (1 - alpha) * passed))
 
 
+def _split(depth: int) -> float:
+    """The speedup w of Lemma 5 at rates 1/2 and costs 1/5 with budget 12."""
+    half, cost = Fraction(1, 2), Fraction(1, 5)
+    return float(exact.f_sync(half, cost, depth) * exact.g(half, cost, 12 // depth))
+
+
 COMPUTED: Final[dict[str, tuple[float, ...]]] = {
     "LR-S4": (9 / 5,),
     "LR-S6": (3 / 2, float(exact.f_saturated(Fraction(1, 2), Fraction(1, 4), 2))),
@@ -285,7 +291,7 @@ COMPUTED: Final[dict[str, tuple[float, ...]]] = {
         0.5 * math.log(2) - 0.25 / 2,
     ),
     "LR-L6c": ((0.75 + 2 * math.log(0.5)) * 8, (1.25 + 2 * math.log(0.5)) * 8),
-    "LR-L5b": (0.6248,),
+    "LR-L5b": ((_split(6) - _split(4)) / 2, (_split(12) - _split(6)) / 6),
     "LR-P2": (1.36 * 1.53,),
     "SPECS-L1": ((math.log(4) - math.log(3)) / 4,),
 }

@@ -12,6 +12,7 @@ import sympy as sp
 from click.testing import CliRunner
 
 from ledger import readme, texts
+from ledger.errata.letter import FINDINGS
 from ledger.ledger import PAPERS, Claim, Evidence, Mutant, Verdict, claim, claim_modules, claims
 from ledger.lookahead_reasoning import exact
 from ledger.lookahead_reasoning.hybrid import theorem_4
@@ -165,6 +166,8 @@ def test_with_fix_needs_a_refuted_print_and_a_proved_repair() -> None:
 
 def _claim(verdict: Verdict, derived: Verdict, **extra: object) -> Claim:
     mutant = Mutant(name="m", what_changed="x", verify=lambda: _evidence(Verdict.OPEN))
+    if verdict in {Verdict.FALSE, Verdict.PROVED_WITH_FIX}:
+        extra = {"reading": "At 1 it is 2.", **extra}
     return Claim(
         id="X-1",
         source="SPECS, nowhere",
@@ -209,6 +212,8 @@ def test_incomplete_records_are_refused() -> None:
         )  # fmt: skip
     with pytest.raises(ParameterError, match="correction"):
         _claim(Verdict.FALSE, Verdict.FALSE)
+    with pytest.raises(ParameterError, match="reading"):
+        _claim(Verdict.PROVED, Verdict.PROVED, reading="At 1 it is 2.")
 
 
 def test_claim_is_found_in_any_case_and_a_stranger_is_named() -> None:
@@ -224,12 +229,29 @@ def test_runner_keeps_the_order_and_reports_each() -> None:
     assert sorted(seen) == ["LR-B1", "LR-T1"]
 
 
-def test_command_lists_every_claim() -> None:
-    result = CliRunner().invoke(theorems, [])
+def test_command_lists_every_claim_when_asked() -> None:
+    result = CliRunner().invoke(theorems, ["-v"])
     assert result.exit_code == 0
     for item in claims():
         assert item.id in result.stdout
     assert f"{len(claims())} claims" in result.stdout
+
+
+def test_command_begins_with_a_screen() -> None:
+    """Totals of each paper and its gravest findings, in 40 lines of 80 columns; lists where some claims are chosen."""
+    result = CliRunner().invoke(theorems, [])
+    lines = result.stdout.splitlines()
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 80
+    told = " ".join(result.stdout.split())
+    for key, name in PAPERS.items():
+        assert f"{name}, the gravest:" in told
+        for finding in FINDINGS[key][:3]:
+            assert f"{finding.claims[0]} {finding.title}" in told
+    assert "LR-B1" not in told
+    some = CliRunner().invoke(theorems, ["--verdict", "numeric"]).stdout
+    assert "LD-N3" in some or "CS-N10" in some
+    assert "the gravest" not in some
 
 
 def test_command_shows_a_claim_in_full() -> None:
