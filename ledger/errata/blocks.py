@@ -60,9 +60,10 @@ def _blocks(letter: Letter) -> Iterator[Block]:
 
 def _introduction(letter: Letter) -> str:
     return (
-        f"We restated the claims of your paper one by one and had a program derive each again from its definitions: "
-        f"{letter.holding} of {letter.checked} hold as printed. This letter says what survives, then what does not "
-        "hold, the gravest first, then what holds more sharply; small things are in a table at the end. Every "
+        "We restated the claims of your paper one by one and had a program derive each again from its definitions: "
+        f"{letter.holding} of {letter.checked} hold as printed, and {len(letter.slips)} of the others are slips, edges "
+        "or steps of proofs that the results survive. This letter says what survives, then what does not hold, the "
+        "gravest first, then what holds more sharply; the small things are in a table at the end. Every "
         "counterexample is exact (decimals are rounded), and every correction was derived in the same way. We read a "
         "machine conversion of the paper, so that a floor for a ceiling, say, may be its fault. A name such as "
         f"{letter.findings[0].claims[0]} is that of a record: `specplan theorems` with this name shows the statement "
@@ -85,5 +86,5 @@ def _row(claim: Claim) -> tuple[str, str, str]:
     return (
         f"{place[:1].upper()}{place[1:]} ({claim.id})",
         sentence(claim.statement),
-        f"{claim.reading} {sentence(claim.correction or '')}",
+        f"{claim.reading} What holds: {sentence(claim.correction or '')}",
     )

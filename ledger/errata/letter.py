@@ -27,7 +27,7 @@ FINDINGS: Final[Mapping[str, tuple[Finding, ...]]] = {
 """Paper (a key of `ledger.texts.PAPERS`) -> its findings, the gravest first."""
 
 _SHORT: Final = {"lr": "lookahead_reasoning", "ld": "lookahead_decoding", "cs": "confspec"}
-_OWN: Final = ("derived here", "not in the paper", "sharpened here")
+_OTHERS: Final = ("derived here", "not in the paper", "sharpened here", "Chinese summary")
 """Words in the source of a claim that the paper does not make."""
 
 
@@ -85,7 +85,7 @@ def letter_of(key: str, results: Mapping[str, Verification]) -> Letter:
         raise ParameterError("errata", key, f"{rule}; see specplan theorems --verify")
     sent = [each for each in FINDINGS[key] if not each.unsent]
     by_id = {item.id: item for item in claims()}
-    printed = [by_id[name] for name in results if not any(word in by_id[name].source for word in _OWN)]
+    printed = [by_id[name] for name in results if not any(word in by_id[name].source for word in _OTHERS)]
     return Letter(
         paper=PAPERS[key],
         checked=len(printed),
