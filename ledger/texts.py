@@ -1,7 +1,8 @@
-"""The texts of the ledger: what each claim says and where, root causes of errata, main results of the papers.
+"""The texts of the ledger: what each claim says and where, the letters to the authors, the index of sentences.
 
-They are data, ``papers/PAPER/*.toml``: a table for each claim beside the module that proves it, and ``errata.toml``. A
-text may be wrapped, with an empty line between paragraphs.
+They are data, ``papers/PAPER/*.toml``: a table for each claim beside the module that proves it, ``errata.toml`` with
+what the letter to the authors says, and ``index.toml`` with the sentences of the paper. A text may be wrapped, with an
+empty line between paragraphs.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, Final
 
 from theory.errors import ParameterError
 
-__all__ = ["PAPERS", "claim_ids", "errata", "text_of"]
+__all__ = ["PAPERS", "claim_ids", "errata", "index_of", "text_of"]
 
 PAPERS: Final[Mapping[str, str]] = {
     "lookahead_reasoning": "Lookahead Reasoning",
@@ -25,6 +26,8 @@ PAPERS: Final[Mapping[str, str]] = {
 """Folder -> paper, in the order of the ledger."""
 _FOLDER: Final = Path(__file__).with_name("papers")
 _ERRATA: Final = "errata.toml"
+_OTHER: Final = (_ERRATA, "index.toml", "index_of_summary.toml")
+"""Files that hold no claims."""
 
 
 def text_of(claim_id: str) -> dict[str, Any]:
@@ -45,8 +48,13 @@ def claim_ids() -> tuple[str, ...]:
 
 
 def errata(paper: str) -> dict[str, Any]:
-    """``main_results`` and ``causes`` of a paper, a key of `PAPERS`."""
+    """``survives``, ``findings`` and ``sharper`` of a paper, a key of `PAPERS`."""
     return _read(_FOLDER / paper / _ERRATA)
+
+
+def index_of(name: str) -> dict[str, list[tuple[str, int, str]]]:
+    """Section -> first words, number of sentences and answer of each run; ``name`` as in `ledger.coverage.DOCUMENTS`."""
+    return _read(_FOLDER / f"{name}.toml")
 
 
 @functools.cache
@@ -54,7 +62,7 @@ def _texts() -> Mapping[str, Mapping[str, Any]]:
     texts: dict[str, Mapping[str, Any]] = {}
     for folder in PAPERS:
         for path in sorted((_FOLDER / folder).rglob("*.toml")):
-            for claim_id, table in {} if path.name == _ERRATA else _read(path).items():
+            for claim_id, table in {} if path.name in _OTHER else _read(path).items():
                 if claim_id in texts:
                     raise ParameterError("id", claim_id, "must be unique in the ledger")
                 texts[claim_id] = {"folder": folder, **table}

@@ -12,7 +12,7 @@ from ledger.runner import Verification
 from ledger.texts import errata
 from theory.errors import ParameterError
 
-__all__ = ["FINDINGS", "Letter", "letter_of", "paper_key", "severity_of"]
+__all__ = ["FINDINGS", "OTHERS", "Letter", "letter_of", "paper_key", "severity_of"]
 
 _TEXTS: Final = {paper: errata(paper) for paper in PAPERS}
 
@@ -27,7 +27,7 @@ FINDINGS: Final[Mapping[str, tuple[Finding, ...]]] = {
 """Paper (a key of `ledger.texts.PAPERS`) -> its findings, the gravest first."""
 
 _SHORT: Final = {"lr": "lookahead_reasoning", "ld": "lookahead_decoding", "cs": "confspec"}
-_OTHERS: Final = ("derived here", "not in the paper", "sharpened here", "Chinese summary")
+OTHERS: Final = ("derived here", "not in the paper", "sharpened here", "Chinese summary")
 """Words in the source of a claim that the paper does not make."""
 
 
@@ -85,7 +85,7 @@ def letter_of(key: str, results: Mapping[str, Verification]) -> Letter:
         raise ParameterError("errata", key, f"{rule}; see specplan theorems --verify")
     sent = [each for each in FINDINGS[key] if not each.unsent]
     by_id = {item.id: item for item in claims()}
-    printed = [by_id[name] for name in results if not any(word in by_id[name].source for word in _OTHERS)]
+    printed = [by_id[name] for name in results if not any(word in by_id[name].source for word in OTHERS)]
     return Letter(
         paper=PAPERS[key],
         checked=len(printed),

@@ -32,6 +32,7 @@ _SEVERITIES = ["statement", "argument", "edge", "slip"]
 @click.option(
     "--errata", metavar="PAPER", help="Write the letter to a paper's authors into the folder -o, Markdown and LaTeX."
 )
+@click.option("--coverage", is_flag=True, help="Print which sentences of the papers the claims cover, and stop.")
 @click.option("--jobs", type=WholeNumber(1, 1024), default=2, show_default=True, help="Worker processes of --verify.")
 @verbose_option
 @report_option
@@ -44,6 +45,7 @@ def theorems(
     verdict: str | None,
     severity: str | None,
     errata: str | None,
+    coverage: bool,
     jobs: int,
     verbose: bool,
     report: Path | None,
@@ -62,12 +64,19 @@ def theorems(
     --errata PAPER -o FOLDER writes a letter to the paper's authors: what survives, what does not hold, the gravest
     first, and what holds more sharply. PAPER is lookahead-reasoning, lookahead-decoding, specs or confspec.
     """
+    if errata is not None or coverage:
+        others = {"ID": claim_id, "--paper": paper, "--verdict": verdict, "--severity": severity}
+        others |= {"--report": None if report is None else str(report), "--errata": errata if coverage else None}
+        _refuse_others("--coverage" if coverage else "--errata", others)
     if errata is not None:
-        _refuse_beside_errata({"ID": claim_id, "--paper": paper, "--verdict": verdict, "--severity": severity})
-        _refuse_beside_errata({"--report": None if report is None else str(report)})
         _write_errata(errata, output, jobs, force=force)
         return
     check_output(output, force=force)
+    if coverage:
+        from specplan.show.texts.theorems import coverage_screen
+
+        deliver(coverage_screen(), output, coloured=False)
+        return
     from specplan.api.theorems import theorems as found_of
 
     found = found_of(claim_id, paper=paper, verdict=verdict, severity=severity, verify=verify, jobs=jobs)
@@ -86,13 +95,13 @@ def theorems(
 command = theorems
 
 
-def _refuse_beside_errata(others: Mapping[str, str | None]) -> None:
-    """Errata are of one paper, whole."""
+def _refuse_others(used: str, others: Mapping[str, str | None]) -> None:
+    """A letter is about one paper, the coverage about all; both are whole."""
     from theory.errors import ParameterError
 
     for name, value in others.items():
         if value is not None:
-            raise ParameterError(name, value, "has no use beside --errata; leave it out")
+            raise ParameterError(name, value, f"has no use beside {used}; leave it out")
 
 
 def _write_errata(paper: str, folder: Path | None, jobs: int, *, force: bool) -> None:

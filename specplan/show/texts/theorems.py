@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ledger.ledger import Claim, Evidence, Testable
     from ledger.runner import Verification
 
-__all__ = ["all_columns", "first_screen", "one_claim", "summary"]
+__all__ = ["all_columns", "coverage_screen", "first_screen", "one_claim", "summary"]
 
 _GRAVEST: Final = 3
 """Findings of a paper on the first screen."""
@@ -109,6 +109,25 @@ def _list(chosen: Sequence[Claim], results: Mapping[str, Verification], *, colou
         differs = "" if result is None or result.agrees else f"DIFFERS, derived: {result.evidence.verdict.value}. "
         grid.add_row(Text(item.id), _verdict(item.verdict.value), Text(differs + item.statement))
     return _rendered(grid, coloured=coloured, width=SCREEN)
+
+
+def coverage_screen() -> str:
+    """Return how many sentences of each paper make a claim that is tested, and why the others make none."""
+    from ledger.coverage import DOCUMENTS, REASONS, runs, sentences
+
+    answers = ["claims", *REASONS]
+    counts = {document: sentences(document) for document in DOCUMENTS}
+    rows = [[name, str(n.total()), *(str(n[answer]) for answer in answers)] for name, n in counts.items()]
+    total = sum(counts.values(), Counter[str]())
+    rows.append(["all", str(total.total()), *(str(total[answer]) for answer in answers)])
+    named = {name for document in DOCUMENTS for run in runs(document) for name in run.claims}
+    share = total["claims"] / total.total()
+    lead = (
+        f"Each of {total.total()} sentences, displays and rows of tables has an answer: {total['claims']} ({share:.0%}) "
+        f"make {len(named)} claims that are tested, and nothing in the paper can check the others:"
+    )
+    why = [f"  {answer:<8} it {meaning}" for answer, meaning in REASONS.items()]
+    return "\n\n".join([textwrap.fill(lead, SCREEN), "\n".join(why), table(["document", "all", *answers], rows)])
 
 
 def all_columns(chosen: Sequence[Claim], results: Mapping[str, Verification], *, coloured: bool) -> str:
