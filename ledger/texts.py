@@ -53,7 +53,7 @@ def errata(paper: str) -> dict[str, Any]:
 
 
 def index_of(name: str) -> dict[str, list[tuple[str, int, str]]]:
-    """Section -> first words, number of sentences and answer of each run; ``name`` as in `ledger.coverage.DOCUMENTS`."""
+    """Section -> first words, sentences and answer of each run; ``name`` as in `ledger.coverage.DOCUMENTS`."""
     return _read(_FOLDER / f"{name}.toml")
 
 
