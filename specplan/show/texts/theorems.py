@@ -124,7 +124,8 @@ def coverage_screen() -> str:
     share = total["claims"] / total.total()
     lead = (
         f"Each of {total.total()} sentences, displays and rows of tables has an answer: "
-        f"{total['claims']} ({share:.0%}) make {len(named)} claims that are tested, and nothing in the paper can check the others:"
+        f"{total['claims']} ({share:.0%}) make {len(named)} claims that are tested, and nothing in the paper can check "
+        "the others:"
     )
     why = [f"  {answer:<8} it {meaning}" for answer, meaning in REASONS.items()]
     return "\n\n".join([textwrap.fill(lead, SCREEN), "\n".join(why), table(["document", "all", *answers], rows)])
