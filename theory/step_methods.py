@@ -50,7 +50,7 @@ def any_of(alpha1: ArrayLike, width: ArrayLike) -> FloatArray:
     References
     ----------
     Fu et al. 2025 (Lookahead Reasoning), section 3.1. Siblings of a real draft tree are correlated:
-    `sim.answers.acceptance.union_probability`.
+    `theory.branches.accepted_among`.
 
     >>> float(any_of(0.5, 2))
     0.75

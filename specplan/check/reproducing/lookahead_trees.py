@@ -6,7 +6,6 @@ acceptance with W drafts and with one; the time of the 32B judge is that of a ta
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
@@ -20,10 +19,11 @@ from sim.configuration import Configuration
 from sim.operations import JUDGE
 from sim.trial import trial_seconds
 from specplan.planning.model_error import PUBLISHED_RULES
+from theory.branches import accepted_among
 from theory.published.confspec import LATENCY_MS
 from theory.published.lookahead_reasoning import TABLE_3, TREE_WIDTHS
 
-__all__ = ["N_TREES", "Tree", "sibling_correlation", "some_accepted", "trees"]
+__all__ = ["N_TREES", "Tree", "sibling_correlation", "trees"]
 
 N_TREES: Final = len(TABLE_3) * len(TREE_WIDTHS)
 _DEPTH: Final = 2
@@ -76,26 +76,6 @@ def _speedup(dataset: str, judge: str, width: int, alpha: float, accepted: float
     return float(plain / method)
 
 
-def some_accepted(alpha: float, siblings: float, width: int) -> float:
-    """Return the probability that any of ``width`` drafts of a position is accepted (beta-binomial, see `Acceptance`).
-
-    Parameters
-    ----------
-    alpha : acceptance of one draft, in (0, 1).
-    siblings : correlation of the verdicts on two of them, in (0, 1).
-    width : drafts, >= 1.
-
-    >>> round(some_accepted(0.5, 1e-9, 2), 6), round(some_accepted(0.5, 1.0 - 1e-9, 2), 6)
-    (0.75, 0.5)
-    """
-    weight = 1.0 / siblings - 1.0
-    total = refused = 0.0
-    for i in range(width):
-        refused += math.log((1.0 - alpha) * weight + i)
-        total += math.log(weight + i)
-    return 1.0 - math.exp(refused - total)
-
-
 def sibling_correlation(alpha: float, accepted: float, width: int) -> float:
     """Return the correlation of the verdicts at which ``accepted`` of the positions have an accepted draft.
 
@@ -113,5 +93,5 @@ def sibling_correlation(alpha: float, accepted: float, width: int) -> float:
     low, high = 1e-9, 1.0 - 1e-9
     while high - low > 1e-6:  # more correlation, fewer positions with an accepted draft
         middle = (low + high) / 2.0
-        low, high = (middle, high) if some_accepted(alpha, middle, width) > accepted else (low, middle)
+        low, high = (middle, high) if accepted_among(alpha, width, middle) > accepted else (low, middle)
     return low

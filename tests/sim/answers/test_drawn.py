@@ -22,6 +22,7 @@ from sim.answers.traces import AnswerTrace, StepTrace
 from sim.operations import DRAFT, Generate, Verify
 from sim.random_streams import stream
 from sim.trial import run_answer
+from theory.branches import accepted_among
 from theory.errors import ParameterError
 
 FALSE_ALARM = 1e-6
@@ -161,41 +162,15 @@ def test_spread_between_problems() -> None:
     assert 0.0 < alphas.min() < alphas.max() < 1.0
 
 
-def union_probability(alpha: float, siblings: float, width: int) -> float:
-    r"""P(at least one of ``width`` siblings is accepted) in the beta-binomial model.
-
-    .. math:: 1 - \prod_{i=0}^{W-1} \frac{b + i}{a + b + i}, \quad
-              a = \alpha \left(\frac{1}{\rho} - 1\right), \; b = (1 - \alpha) \left(\frac{1}{\rho} - 1\right)
-
-    Independence (``siblings`` = 0) gives LR's :math:`1 - (1 - \alpha)^W`.
-    """
-    none = 1.0 - alpha
-    for i in range(1, width):  # fractions multiplied through by rho, so that rho = 0 and 1 are no special cases
-        none *= ((1.0 - alpha) * (1.0 - siblings) + i * siblings) / ((1.0 - siblings) + i * siblings)
-    return 1.0 - none
-
-
 @pytest.mark.parametrize("siblings", [0.0, 0.4, 0.635])
 def test_union_of_siblings_is_beta_binomial(siblings: float) -> None:
     acceptance = Acceptance(alpha=0.63, siblings=siblings)
     answer = behaviour(acceptance=acceptance, steps=Fixed(30_000)).answer(0)
     verdicts = np.array([answer.accepted(branch) for branch in range(8)])
     for width in (2, 4, 8):
-        p = union_probability(0.63, siblings, width)
+        p = float(accepted_among(0.63, width, siblings))
         measured = verdicts[:width].any(axis=0).mean()
         assert abs(measured - p) <= Z * math.sqrt(p * (1 - p) / verdicts.shape[1])
-
-
-def test_independent_siblings_are_the_papers_formula() -> None:
-    for width in (1, 2, 8):
-        assert union_probability(0.63, 0.0, width) == pytest.approx(1 - 0.37**width, rel=1e-14)
-        assert union_probability(0.63, 1.0, width) == pytest.approx(0.63, rel=1e-14)
-
-
-def test_correlated_siblings_meet_the_published_table() -> None:
-    gsm8k = {1: 0.63, 2: 0.73, 4: 0.77, 8: 0.83}  # LR Table 3
-    assert max(abs(union_probability(0.63, 0.635, width) - p) for width, p in gsm8k.items()) < 0.016
-    assert 1 - 0.37**8 > 0.999  # what independence would predict instead of 0.83
 
 
 TRACES = tuple(
