@@ -25,7 +25,7 @@ def test_committed_picture_says_how_it_was_made(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.long("minutes: a simulation for each of ten pictures, which change with their scripts alone")
+@pytest.mark.long("minutes: a simulation or a map for each picture, which change with their scripts alone")
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_script_redraws_the_committed_picture(name: str, tmp_path: Path) -> None:
     """Pixels, not bytes: the metadata names the commit."""

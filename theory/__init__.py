@@ -17,6 +17,11 @@ gamma     tokens drafted per target pass, k2 - 1                          tokens
 X         drafts accepted in a row before a rejection                     steps, >= 0      LR App. B.1.1
 M         parallel budget: ParallelDim_f * ParallelDim_g <= M             positions, >= 1  LR 3.3, Eq. (1)
 W         draft branches per position (tree width)                        branches, >= 1   LR 3.1
+rho       correlation of the verdicts on two branches of a position       [-], [0, 1]      LR Table 3
+P         target steps in flight for a window of K positions, W branches  steps, >= 1      LR 3.1; ConfSpec 5.3
+          each: 1 + W + ... + W**(K - 1)
+eta       time that each further position in flight adds to a step, as a  [-], >= 0         own
+          share of it
 T         time of one target step                                         seconds, > 0     LR 3.2
 tau       tokens emitted per target pass                                  tokens, >= 1     Leviathan 2023, Eq. (1)
 f, g, h   speedup at step level, at token level, of both (h = f g)        [-]              LR 3.2, 3.3

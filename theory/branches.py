@@ -10,10 +10,10 @@ correlation rho, so that all W fail with probability (beta-binomial)
 .. math:: \prod_{i=0}^{W-1} \frac{(1 - \alpha_1)(1 - \rho) + i \rho}{(1 - \rho) + i \rho}.
 
 Independence, rho = 0, gives LR's 1 - (1 - alpha1)**W, which is .9996 where Table 3 has .83 (GSM8K, W = 8); rho = .63
-gives .83. Every position in flight beyond the first adds the share s to the time of all steps, target and draft alike,
-so that the speedup is
+gives .83. Every position in flight beyond the first adds the share eta to the time of all steps, target and draft
+alike, so that the speedup is
 
-.. math:: \frac{f(p_W, c_1, k_1) \, g(\alpha_2, c_2, k_2)}{1 + s (P k_2 - 1)}.
+.. math:: \frac{f(p_W, c_1, k_1) \, g(\alpha_2, c_2, k_2)}{1 + \eta (P k_2 - 1)}.
 
 Drafting W branches takes the time of drafting one, and verdicts are free, as in `theory.speedup`.
 
@@ -179,7 +179,7 @@ def h_tree(
     k2 : tokens per target pass, >= 1.
     mode : 'sync' or 'async'.
     siblings : correlation of the verdicts on two branches, [-], in [0, 1].
-    position_cost : time that each further position in flight adds to every step, as a share of it, >= 0.
+    position_cost : time that each further position in flight adds to every step (eta), as a share of it, >= 0.
 
     Returns
     -------

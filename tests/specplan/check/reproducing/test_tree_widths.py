@@ -5,6 +5,8 @@ from __future__ import annotations
 from statistics import fmean
 
 from specplan.check.reproducing.tree_widths import confspec_rows, lookahead_rows, position_cost
+from theory.branches import best_tree
+from theory.published.confspec import LATENCY_MS
 from theory.published.lookahead_reasoning import TABLE_3
 
 
@@ -29,6 +31,15 @@ def test_wide_trees_of_confspec_lose_less_than_predicted() -> None:
         assert row.predicted[1] > row.predicted[2] > row.predicted[4]
         assert row.published[1] > row.published[2] > row.published[4]
         assert all(0.0 < row.published[w] - row.predicted[w] < 0.28 for w in (2, 4))
+
+
+def test_a_third_step_is_worth_more_than_a_second_branch() -> None:
+    """In all four settings of LR, with steps alone and more positions than are of use."""
+    c1 = float(LATENCY_MS["draft step"]) / float(LATENCY_MS["target step"])
+    for row in TABLE_3.values():
+        alpha = float(row["acceptance"][0])
+        best = best_tree(alpha, c1, 0.0, 1.0, 64, "async", siblings=0.63, position_cost=position_cost())
+        assert (best.k1, best.width) == (3, 1)
 
 
 def test_the_position_cost_hardly_depends_on_the_row_left_out() -> None:
