@@ -1,6 +1,6 @@
 """Which tree width pays: `theory.branches` with LR's Table 3 and ConfSpec's Table 4.
 
-The time that a further position in flight adds to every step follows from Table 3 alone: the median over its cells with
+The time that a further position in flight adds to every step follows from Table 3: the median over its cells with
 W > 1, for a row of that table over those of the other rows. ConfSpec's rows are predicted with it from their speedup at
 W = 1, which says how many steps are accepted.
 """
@@ -24,7 +24,7 @@ _C1: Final = float(LATENCY_MS["draft step"]) / float(LATENCY_MS["target step"])
 _LR_DEPTH, _CONFSPEC_DEPTH = 2, 5
 _CONFSPEC_WIDTHS: Final = (1, 2, 4)
 _SIBLINGS: Final = 0.63
-"""Of GSM8K with eight branches (LR, Table 3)."""
+"""Correlation of the verdicts on GSM8K with eight branches (LR, Table 3)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
