@@ -70,7 +70,7 @@ class Span:
     """Tokens generated, up to a cancellation; 0 for a verdict."""
 
     steps: int = 1
-    """Steps of the answer that it generated: several where the rest of the answer was asked for as a whole."""
+    """Steps of the answer that it generated: several where the rest of the answer was one request."""
 
     cancelled: bool = False
     """Whether it was cancelled while it ran."""

@@ -156,10 +156,10 @@ class EngineRecord(Record):
     """Work for each answer by asynchronous lookahead reasoning, with k1 = 1, 2, 4 in turns; the fitted costs are scaled
     to it."""
     plain_in_use: list[InUse] = []
-    """Work for each answer by plain decoding: one request to the target, and the draft asked step by step. Empty where
-    it was not measured. Older profiles have the target asked step by step here (`stepwise`)."""
+    """Work for each answer by plain decoding: one request to the target, and the draft step by step. Empty where it was
+    not measured. Older profiles have the target's requests for single steps here (`stepwise`)."""
     stepwise_in_use: list[InUse] = []
-    """Work for each answer by the target alone, asked step by step, as methods that speculate on steps ask it."""
+    """Work for each answer by the target without a draft, in a request for each step, as in step-level methods."""
     beam_in_use: list[InUse] = []
     """Work for each answer with candidates, in groups of concurrent requests; a request latency is that of a group."""
     warmup_decode: list[DecodeSample] = []
@@ -168,7 +168,7 @@ class EngineRecord(Record):
 
     @property
     def stepwise(self) -> list[InUse]:
-        """Work for each answer of an engine that was asked step by step and had no other engine beside it."""
+        """Work for each answer of an engine with a request for each step, while no other engine works."""
         if self.stepwise_in_use:
             return self.stepwise_in_use
         n_requests = sum(one.prefill.n for one in self.plain_in_use)

@@ -17,7 +17,7 @@ FIELD_OF_USE: Final[Mapping[Use, str]] = {"plain": "plain_in_use", "steps": "in_
 """Use -> field of `EngineRecord` with the engine's work in that use; journals have the same names."""
 
 STEPWISE: Final = "stepwise_in_use"
-"""Field of `EngineRecord` and of journals with the work of a target alone that is asked step by step."""
+"""Field of `EngineRecord` and of journals with the work of a target without a draft, in a request for each step."""
 
 USE_OF_LEVEL: Final[Mapping[Level, Use]] = {"baseline": "plain", "token": "plain", "step": "steps", "beam": "beams"}
 """Level of a method -> use of its engines."""

@@ -47,8 +47,8 @@ def reread_tokens(profile: Profile, use: Use = "steps") -> float:
     """Return the mean number of tokens that a prefill of the target computes again, although they were known before.
 
     The last token of a step is not cached when the next step is requested, and a prefix cache of whole blocks (vLLM's)
-    lacks some tokens before it. Counted in answers of the target alone, asked step by step, where only the prompt is
-    new; 0 where that was not recorded, and in plain decoding, whose answers are one request.
+    lacks some tokens before it. Counted in answers of the target without a draft, in a request for each step, where
+    only the prompt is new; 0 where that was not recorded, and in plain decoding, whose answers are one request.
     """
     done = profile.engines[profile.placement[TARGET]].stepwise if use != "plain" else []
     n = sum(one.prefill[0] for one in done)

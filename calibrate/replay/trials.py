@@ -158,6 +158,19 @@ class Trials:
         """Return the trial of plain decoding."""
         return self.trial(PLAIN, variant=variant, without=without)
 
+    @property
+    def baseline(self) -> str:
+        """What plain decoding is here, for tables: speedups are over it."""
+        if self.profile.published is not None:
+            return (
+                "plain decoding writes the answer step by step, as in the papers' closed forms and LR's released code"
+            )
+        what = "plain decoding and token-level methods are one request per answer"
+        target = self.profile.engines[self.profile.placement[TARGET]]
+        if target.plain_in_use and target.stepwise is target.plain_in_use:
+            what += ", of the iterations and one prefill of answers that were requests for single steps in this older profile"
+        return what
+
     def token_model(self, configuration: Configuration) -> TokenModel | None:
         """Return the model of a configuration's token level; None if it has none.
 

@@ -69,7 +69,7 @@ class StepLimits:
     """A step that is a request is cut after this many tokens, and marked as truncated."""
 
     max_steps: int = 64
-    """Most steps of an answer that is asked for step by step; the last of them ends it."""
+    """Most steps of an answer with a request for each step; the last of them ends it."""
 
     max_answer_tokens: int = 4096
     """The step with which the answer has this many tokens ends it."""
@@ -239,7 +239,7 @@ class WallClock:
         if operation.whole:
             marks = StepMarks(prefix, role, limits.separator)
             progress.on_text = marks.take
-            most = backend.describe().get("max_context")  # servers refuse to be asked for more
+            most = backend.describe().get("max_context")
             most = None if most is None else max(int(most) - prefix.context_tokens - _UNSEEN, 1)
             generation = await self.rest(operation, progress, seed=seed, speculation=speculation, most=most)
             if marks.n_seen:

@@ -1,8 +1,8 @@
 """Autoregressive decoding with the target model, without speculation: the baseline of every speedup.
 
-An answer is one request wherever its lengths were recorded or are written by a real engine, as users of a server ask
-for it. Drawn answers of published profiles are written step by step, as the papers' closed forms and Lookahead
-Reasoning's released code have it. A target that is asked for one step after the other, as step-level methods ask it, is
+An answer is one request wherever its lengths were recorded or are written by a real engine, as by users of a
+server. Drawn answers of published profiles are written step by step, as the papers' closed forms and Lookahead Reasoning's
+released code have it. A target that writes each step in a request of its own, as in step-level methods, is
 `step_by_step`.
 """
 
@@ -17,7 +17,7 @@ __all__ = ["METHODS", "autoregressive", "step_by_step"]
 
 
 def autoregressive(root: Step, *, role: str = TARGET) -> Algorithm:
-    """Generate the answer to ``root`` with the model ``role``, in one request if it can be asked for as a whole."""
+    """Generate the answer to ``root`` with the model ``role``, in one request if it can be requested as a whole."""
     return _written(root, role, whole=True)
 
 

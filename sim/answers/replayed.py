@@ -220,12 +220,12 @@ class TraceAnswer:
 
 
 class BaselineAnswer:
-    """Replay of the recorded answer of plain decoding, of one request where it is asked for as a whole."""
+    """Replay of the recorded answer of plain decoding, of one request where it is requested as a whole."""
 
     __slots__ = ("_tokens", "root", "trace")
 
     whole = True
-    """Whether it is one request where it is asked for as a whole."""
+    """Whether it is one request where it is requested as a whole."""
 
     def __init__(self, trace: AnswerTrace) -> None:
         if not trace.baseline:
@@ -235,7 +235,7 @@ class BaselineAnswer:
         self.root = prompt(trace.prompt_tokens)
 
     def generate(self, operation: Generate) -> Step:
-        """Return the recorded step of this position, or the last one of the answer if it is asked for as a whole."""
+        """Return the recorded step of this position, or the last one of the answer if it is requested as a whole."""
         step, last = operation.prefix, len(self._tokens) - 1
         depths = range(step.depth + 1, len(self._tokens) if operation.whole else step.depth + 2)
         for depth in depths:

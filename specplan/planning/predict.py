@@ -27,7 +27,7 @@ from calibrate.replay.trials import PLAIN, Trials
 from sim.answers.drawn import Behaviour
 from sim.configuration import METHOD_NAMES, Configuration
 from sim.estimate import Estimate, on_logarithm, proportion, ratio_of_totals, student_quantile
-from sim.operations import JUDGE, TARGET
+from sim.operations import JUDGE
 from sim.timeline import Counts, Timeline
 from sim.trial import Runs, false_accepts, run_trial, session_of, trial_seconds
 from specplan.planning.measured_error import measured_error
@@ -347,7 +347,7 @@ class Predictor:
     def _notes(
         self, configuration: Configuration, model: TokenModel | None, error: ModelError, timed: _Timed
     ) -> tuple[str, ...]:
-        notes = [_baseline_note(self.profile)] if configuration.speculates else []
+        notes = [self.trials.baseline] if configuration.speculates else []
         if configuration.speculates and len(timed.runs.counts) < timed.seconds.size:
             few, of = f"{_SIMULATED[0]} to {_SIMULATED[-1]}", timed.seconds.size
             notes.append(f"{few} answers simulated, extended to {of} by recursion without shared iterations")
@@ -385,17 +385,6 @@ class Predictor:
             f"{what} {share.value:.2f} [{share.low:.2f}, {share.high:.2f}], estimated on {share.n} recorded verdicts "
             f"of the {role}" + (" (negative: refusals are lost)" if share.value < 0.0 else "")
         )
-
-
-def _baseline_note(profile: Profile) -> str:
-    """What the plain decoding is that speedups are over."""
-    if profile.published is not None:
-        return "plain decoding writes the answer step by step, as in the papers' closed forms and LR's released code"
-    what = "plain decoding and token-level methods are one request per answer"
-    target = profile.engines[profile.placement[TARGET]]
-    if target.plain_in_use and target.stepwise is target.plain_in_use:
-        what += ", of the iterations and one prefill of answers that this older profile asked for step by step"
-    return what
 
 
 def _with_interval(value: float, raw: Estimate, errors: dict[str, float]) -> Estimate:
