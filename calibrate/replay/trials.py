@@ -168,7 +168,7 @@ class Trials:
         what = "plain decoding and token-level methods are one request per answer"
         target = self.profile.engines[self.profile.placement[TARGET]]
         if target.plain_in_use and target.stepwise is target.plain_in_use:
-            what += ", of the iterations and one prefill of answers that were requests for single steps in this older profile"
+            what += ", of the iterations and one prefill of this older profile's answers, which were a request per step"
         return what
 
     def token_model(self, configuration: Configuration) -> TokenModel | None:

@@ -1,7 +1,7 @@
 """Autoregressive decoding with the target model, without speculation: the baseline of every speedup.
 
-An answer is one request wherever its lengths were recorded or are written by a real engine, as by users of a
-server. Drawn answers of published profiles are written step by step, as the papers' closed forms and Lookahead Reasoning's
+An answer is one request wherever its lengths were recorded or are written by a real engine, as by users of a server.
+Drawn answers of published profiles are written step by step, as the papers' closed forms and Lookahead Reasoning's
 released code have it. A target that writes each step in a request of its own, as in step-level methods, is
 `step_by_step`.
 """
