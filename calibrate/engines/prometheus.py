@@ -8,13 +8,13 @@ draft, so drafts are not passes, and tokens per target pass is N / (N - accepted
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Self
 
 from theory.errors import ParameterError, SchemaError, shown
 
-__all__ = ["Load", "Sample", "SpecDecode", "counted", "load", "parse_metrics"]
+__all__ = ["Load", "Sample", "ServerCounts", "SpecDecode", "counted", "load", "parse_metrics"]
 
 _RUNNING: Final = ("vllm:num_requests_running", "sglang:num_running_reqs", "tgi_batch_current_size")
 _WAITING: Final = ("vllm:num_requests_waiting", "sglang:num_queue_reqs", "tgi_queue_size")
@@ -23,6 +23,8 @@ _PER_POSITION: Final = f"{_SPEC}accepted_tokens_per_pos"
 _GENERATED: Final = "tokens generated"
 _COUNTED: Final = {"vllm": "vllm:generation_tokens", "llamacpp": "llamacpp:tokens_predicted"}
 """Engines whose counters of speculation have vLLM's names after their own prefix -> counter of all tokens."""
+_TOKENS: Final = frozenset({*_COUNTED.values(), "sglang:generation_tokens"})
+_PREEMPTED: Final = frozenset({"vllm:num_preemptions"})
 _MOST: Final = 1e15
 """Largest plausible count: 30 years of a million tokens per second; exact in a float."""
 
@@ -205,3 +207,38 @@ class SpecDecode:
     def acceptance_rate(self) -> float:
         """Accepted / drafted tokens, in [0, 1]; NaN if nothing was drafted."""
         return self.accepted / self.drafted if self.drafted else math.nan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerCounts:
+    """Counters of a server since its start, and its requests at that moment."""
+
+    retries: int = 0
+    """Requests that this process sent again, because the server had refused them or broken the connection."""
+
+    load: Load | None = None
+    tokens: int | None = None
+    """Tokens generated; None where the server does not tell."""
+
+    preempted: int = 0
+    """Requests that lost their place in the cache and were computed again."""
+
+    speculation: SpecDecode | None = None
+
+    @classmethod
+    def read(cls, samples: Sequence[Sample], retries: int = 0) -> Self:
+        """Extract the counters from a reading of ``/metrics``; an empty one tells none.
+
+        Raises
+        ------
+        SchemaError : a value is not a count.
+        """
+        tokens = [counted(s) for s in samples if s.name.removesuffix("_total") in _TOKENS]
+        preempted = [counted(s) for s in samples if s.name.removesuffix("_total") in _PREEMPTED]
+        return cls(
+            retries=retries,
+            load=load(samples),
+            tokens=int(sum(tokens)) if tokens else None,
+            preempted=int(sum(preempted)),
+            speculation=SpecDecode.read(samples),
+        )

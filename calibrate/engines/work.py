@@ -1,4 +1,4 @@
-"""Records of an engine's work: iterations, passes over drafts, and prefills."""
+"""Records of an engine's work: iterations, passes over drafts, prefills, and passes that decode and read prompts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from operator import attrgetter
 from typing import Any, Final, Self
 
-__all__ = ["EngineStatistics", "Iteration", "Pass", "Prefill", "WorkLog", "united"]
+__all__ = ["EngineStatistics", "Iteration", "JoinedPass", "Pass", "Prefill", "WorkLog", "united"]
 
 _KEPT: Final = 1 << 16
 
@@ -77,7 +77,39 @@ class Prefill:
     beside: int = 0
 
 
-_KINDS: Final[Mapping[str, type[Any]]] = {"iterations": Iteration, "passes": Pass, "prefills": Prefill}
+@dataclass(frozen=True, slots=True)
+class JoinedPass:
+    """Consecutive decode passes of the same sequences in which prompts of other requests were read.
+
+    It is one pass, or several where a prompt was read in parts. The time that the prompts added is that of their
+    `Prefill`.
+
+    Attributes
+    ----------
+    batch, context : sequences decoded, and cached tokens of all of them.
+    n : number of passes.
+    joiners, prompt_tokens : prompts that were read, and their tokens that were not cached.
+    rows, tokens : new tokens computed for the decoded sequences, and tokens committed to them, in all passes.
+    seconds, ended_s : duration of all passes, s, and end, s on the machine's monotonic clock.
+    """
+
+    batch: int
+    context: int
+    n: int
+    joiners: int
+    prompt_tokens: int
+    rows: int
+    tokens: int
+    seconds: float
+    ended_s: float
+
+
+_KINDS: Final[Mapping[str, type[Any]]] = {
+    "iterations": Iteration,
+    "passes": Pass,
+    "prefills": Prefill,
+    "joined": JoinedPass,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +119,7 @@ class EngineStatistics:
     iterations: tuple[Iteration, ...] = ()
     passes: tuple[Pass, ...] = ()
     prefills: tuple[Prefill, ...] = ()
+    joined: tuple[JoinedPass, ...] = ()
     n_aborted_tokens: int = 0
     """Tokens generated for requests that were then aborted."""
 
@@ -98,6 +131,7 @@ class EngineStatistics:
             self,
             passes=sum(passes, start=self.passes),
             prefills=tuple(prefill for part in parts for prefill in part.prefills),
+            joined=tuple(joined for part in parts for joined in part.joined),
             n_aborted_tokens=sum(part.n_aborted_tokens for part in parts),
         )
 
@@ -125,6 +159,7 @@ class WorkLog:
         self.iterations: deque[Iteration] = deque(maxlen=_KEPT)
         self.passes: deque[Pass] = deque(maxlen=_KEPT)
         self.prefills: deque[Prefill] = deque(maxlen=_KEPT)
+        self.joined: deque[JoinedPass] = deque(maxlen=_KEPT)
         self.n_aborted_tokens = 0
 
     def statistics(self, *, clear: bool) -> EngineStatistics:
@@ -132,8 +167,8 @@ class WorkLog:
         records = {name: tuple(getattr(self, name)) for name in _KINDS}
         statistics = EngineStatistics(**records, n_aborted_tokens=self.n_aborted_tokens)
         if clear:
-            for ring in (self.iterations, self.passes, self.prefills):
-                ring.clear()
+            for name in _KINDS:
+                getattr(self, name).clear()
             self.n_aborted_tokens = 0
         return statistics
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from calibrate.loads.levels import kept_loads, load_notes
 from calibrate.measuring.from_outside import left_out_notes
 from calibrate.measuring.noise import NoiseLimits, leading_slow, steadiness
 from calibrate.measuring.plan import CalibrationPlan
@@ -64,6 +65,9 @@ def assemble(
         records[name], n_slow = _engine_record(name, rounds[name], answers)
         left_out = left_out_notes(plan.engine.batches, [timed.decode for timed in rounds[name]])
         notes += [*_notes(name, records[name], n_slow), *(f"{name}: {note}" for note in left_out)]
+    by_load = {"by_load": kept_loads(journal, plan.decodings)}
+    records[placement[TARGET]] = records[placement[TARGET]].model_copy(update=by_load)
+    notes += load_notes(journal, plan.decodings)
     return Profile(
         name=plan.name,
         source="measured",
@@ -99,15 +103,16 @@ def _engine_record(name: str, rounds: Sequence[EngineRecord], answers: Sequence[
     """All timing rounds of an engine, its work on the answers, and the number of samples in the warm-up."""
     decode = [sample for timed in rounds for sample in timed.decode]
     n_slow = _warm_up(decode, len(rounds[0].decode))
+    work: dict[str, Any] = {
+        field: [InUse.model_validate(answer[field][name]) for answer in answers if name in answer.get(field, ())]
+        for field in (*FIELD_OF_USE.values(), STEPWISE)
+    }
     record = EngineRecord(
         device=rounds[0].device,
         decode=decode[n_slow:],
         prefill=[sample for timed in rounds for sample in timed.prefill],
         request_s=[seconds for timed in rounds for seconds in timed.request_s],
-        **{
-            field: [InUse.model_validate(answer[field][name]) for answer in answers if name in answer.get(field, ())]
-            for field in (*FIELD_OF_USE.values(), STEPWISE)
-        },
+        **work,
         warmup_decode=[*rounds[0].warmup_decode, *decode[:n_slow]],
         warmup_prefill=rounds[0].warmup_prefill,
         sentinels=[Sentinel(*answer["sentinels"][name]) for answer in answers],

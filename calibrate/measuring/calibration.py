@@ -9,16 +9,16 @@ reached. The contents of the measurement are defined in `calibrate.measuring.pla
 
 from __future__ import annotations
 
-import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
+from calibrate.loads.levels import LoadSweep
 from calibrate.measuring.answers import measure_answer, outside_seconds, seconds_in_company
 from calibrate.measuring.assembly import assemble
 from calibrate.measuring.candidates import measure_beams
@@ -32,15 +32,14 @@ from calibrate.record.engine_records import EngineRecord, InUse
 from calibrate.record.journal import Journal
 from calibrate.record.profile import Profile
 from calibrate.record.uses import FIELD_OF_USE, STEPWISE
+from calibrate.running.patience import Patience
 from calibrate.running.problem import Problem
 from calibrate.running.wall_clock import WallClock
 from sim.algorithms import autoregressive, draft_trajectory, lookahead_async, step_by_step
 from sim.operations import DRAFT, JUDGE, TARGET, Algorithm, Step
-from theory.errors import CalibrationError, ParameterError
+from theory.errors import ParameterError
 
 __all__ = ["Status", "calibrate_models"]
-
-T = TypeVar("T")
 
 _RUNS: Final[Mapping[str, Sequence[Callable[[Step], Algorithm]]]] = {
     FIELD_OF_USE["plain"]: (autoregressive,),
@@ -50,10 +49,6 @@ _RUNS: Final[Mapping[str, Sequence[Callable[[Step], Algorithm]]]] = {
 """Field of `EngineRecord` -> algorithms that are run in turns, an answer each, to time engines in that use; candidates
 have a survey."""
 
-FIRST_WAIT_S: Final = 0.5
-"""Wait before a part is tried again, s; doubled for each further trial, up to:"""
-
-LONGEST_WAIT_S: Final = 8.0
 _SENTINEL: Final[dict[str, Any]] = {
     "batches": (1,),
     "contexts": (32,),
@@ -114,6 +109,7 @@ async def calibrate_models(
             sitting = _Sitting(plan, journal, roles, clock, progress, watch)
             await sitting.warm_up()
             notes = await sitting.measure(precision)
+            await sitting.measure_loads()
             stamp = await plan.models.stamp(sitting.engines)
             return sitting.profile({**stamp, "notes": [*stamp.get("notes", ()), *notes, *sitting.notes()]})
 
@@ -149,7 +145,8 @@ class _Sitting:
         self._done = 0
         self._n_parts = plan.n_parts
         self._seconds: dict[str, list[float]] = {"answer": [], "round": []}
-        self._n_repeated = 0
+        self._began = time.monotonic()
+        self._patiently = Patience(plan.patience_s)
         self._last_look: LookOutcome | None = None
 
     async def warm_up(self) -> None:
@@ -183,6 +180,20 @@ class _Sitting:
             n_answers, n_rounds = self._decided(n_looks, following.n_answers, following.n_rounds)
             self._n_parts += n_answers - self.n_answers + (n_rounds - self.n_rounds) * self.plan.parts_per_round
             self._watch(self._status())
+
+    async def measure_loads(self) -> None:
+        """Measure the target by load, for a share of the time that everything else has taken."""
+        if (options := self.plan.loads) is None:
+            return
+        sweep = LoadSweep(
+            options=options,
+            decodings=self.plan.decodings,
+            clock=self._clock,
+            journal=self._journal,
+            patiently=self._patiently,
+            progress=self._step,
+        )
+        await sweep.measure(self.plan.problems[: self.n_answers], time.monotonic() - self._began)
 
     def _precision(self, of_profile: Callable[[Profile], Precision], n_looks: int) -> Precision:
         """The precision at a look; a look of an earlier run is read from the journal."""
@@ -325,20 +336,6 @@ class _Sitting:
         )
         return time.time(), median(sample.seconds for sample in record.decode if sample.tokens == 1)
 
-    async def _patiently(self, once: Callable[[], Awaitable[T]]) -> T:
-        """Measure a piece; repeat it from its beginning after a transient error of a server."""
-        wait, first = FIRST_WAIT_S, None
-        while True:
-            try:
-                return await once()
-            except CalibrationError as error:
-                first = time.monotonic() if first is None else first
-                if not _may_pass(error) or time.monotonic() + wait - first > self.plan.patience_s:
-                    raise
-            self._n_repeated += 1
-            await asyncio.sleep(wait)
-            wait = min(2.0 * wait, LONGEST_WAIT_S)
-
     def profile(self, stamp: dict[str, Any]) -> Profile:
         """All measurements so far as a profile."""
         return assemble(
@@ -353,9 +350,8 @@ class _Sitting:
 
     def notes(self) -> list[str]:
         """Notes on this run for the profile."""
-        if not self._n_repeated:
-            return []
-        return [f"{self._n_repeated} parts were broken off by a server and measured again as a whole"]
+        n = self._patiently.n_repeated
+        return [f"{n} parts were broken off by a server and measured again as a whole"] if n else []
 
     def _step(self, part: str) -> None:
         self._done += 1
@@ -388,12 +384,3 @@ class _Sitting:
 
 def _dumped(work: Mapping[str, InUse]) -> dict[str, Any]:
     return {engine: did.model_dump(mode="json") for engine, did in work.items()}
-
-
-def _may_pass(error: BaseException | None) -> bool:
-    """Whether an error or one of its causes is marked as transient, so that another trial may succeed."""
-    while error is not None:
-        if getattr(error, "transient", False):
-            return True
-        error = error.__cause__
-    return False

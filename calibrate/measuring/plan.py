@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Protocol
 
+from calibrate.loads.levels import Decoding, LoadOptions
 from calibrate.measuring.answers import Inspection
 from calibrate.measuring.engine_timings import MeasureOptions
 from calibrate.measuring.stopping import Stopping
@@ -47,6 +48,11 @@ class MeasurableModels(Speculating, Protocol):
     @property
     def is_bundled(self) -> bool:
         """Whether it is the bundled pair, whose task has ground truth."""
+        ...
+
+    @property
+    def by_load(self) -> bool:
+        """Whether a calibration measures the target by load unless told otherwise."""
         ...
 
     def settings(self) -> dict[str, str | int | float | bool]:
@@ -110,6 +116,9 @@ class CalibrationPlan:
     40. They are spread evenly, since machines have slow phases; with a stopping rule, which may end early, they are the
     first ones."""
 
+    loads: LoadOptions | None = None
+    """Loads at which the target is measured, plain and with every token-level method; None: none."""
+
     stopping: Stopping | None = None
     """When to stop; None: when all problems are answered."""
 
@@ -142,11 +151,21 @@ class CalibrationPlan:
             **stopping,
             **({"token": [setting.key for setting in self.token]} if self.token else {}),
             **({} if self.n_token_answers is None else {"token_answers": self.n_token_answers}),
+            **({} if self.loads is None else {f"loads_{name}": value for name, value in asdict(self.loads).items()}),
             **({"texts_sha256": digest(*(text.prompt for text in self.texts))} if self.texts else {}),
             "warm_up_s": self.warm_up_s,
             "plain_answers": "one request",
             "problems_sha256": digest(*(problem.prompt for problem in self.problems)),
         }
+
+    @property
+    def decodings(self) -> tuple[Decoding, ...]:
+        """What is measured by load: plain decoding, and the token-level methods."""
+        speculating = (
+            Decoding(method=one.method, knobs=one.knobs, speculation=self.models.speculation(one.method, one.knobs))
+            for one in self.token
+        )
+        return () if self.loads is None else (Decoding(), *speculating)
 
     def takes_token_answer(self, index: int) -> bool:
         """Whether problem ``index`` is answered with the token-level methods too."""
@@ -186,6 +205,12 @@ class CalibrationPlan:
         return self.models.n_engines * self.options_of_round(0).n_parts
 
     @property
+    def n_loads(self) -> int:
+        """Levels of load of all decodings together, at most."""
+        return 0 if self.loads is None else len(self.loads.most_levels) * (1 + len(self.token))
+
+    @property
     def n_parts(self) -> int:
-        """Parts of the work, for a progress bar; with a stopping rule the least number."""
-        return self.n_rounds * self.parts_per_round + self.models.n_engines + self.n_answers + len(self.texts)
+        """Parts of the work, for a progress bar; with a stopping rule the least number, of loads the largest."""
+        rounds = self.n_rounds * self.parts_per_round
+        return rounds + self.models.n_engines + self.n_answers + len(self.texts) + self.n_loads

@@ -45,6 +45,8 @@ class AskedModels:
 
     backend: ClassVar[str] = ""
     """Name of the kind in a profile's settings; empty: models on torch."""
+    by_load: ClassVar[bool] = False
+    """Whether a calibration measures the target by load unless told otherwise."""
 
     target: str
     draft: str

@@ -47,6 +47,7 @@ class RemoteModels(AskedModels):
     """Target, draft and judge on OpenAI-compatible servers, each as ``URL[#model]``."""
 
     backend: ClassVar[str] = "openai"
+    by_load: ClassVar[bool] = True
 
     draft: str = ""
     """Server of the draft; empty: only the target is measured, with token-level methods."""

@@ -46,6 +46,7 @@ class VllmModels(LocalModels):
     """Target, draft and judge in vLLM engines; the fields of `LocalModels`, and settings of vLLM."""
 
     backend: ClassVar[str] = "vllm"
+    by_load: ClassVar[bool] = True
 
     speculative: str = ""
     """vLLM's speculative configurations of the target to measure, a JSON list; configurations of the same method may

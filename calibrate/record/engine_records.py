@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from calibrate.record.fields import AtLeastOne, Count, Moment, NotNegative, Record, Seconds
+from calibrate.record.load_records import LoadRecord
 
 __all__ = [
     "DecodeSample",
@@ -162,6 +163,8 @@ class EngineRecord(Record):
     """Work for each answer by the target without a draft, in a request for each step, as in step-level methods."""
     beam_in_use: list[InUse] = []
     """Work for each answer with candidates, in groups of concurrent requests; a request latency is that of a group."""
+    by_load: list[LoadRecord] = []
+    """Closed loops of whole answers, plain and by token-level methods; of the target's engine."""
     warmup_decode: list[DecodeSample] = []
     warmup_prefill: list[PrefillSample] = []
     sentinels: list[Sentinel] = []

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
+    from calibrate.loads.levels import LoadOptions
     from calibrate.measuring.engine_timings import MeasureOptions
     from calibrate.measuring.plan import MeasurableModels
     from calibrate.record.profile import Profile
@@ -35,6 +36,7 @@ def calibrate(
     output: str | Path | None = None,
     name: str = "",
     timings: MeasureOptions | None = None,
+    loads: LoadOptions | None = None,
     n_token_answers: int | None = None,
     **fields: Any,
 ) -> Profile:
@@ -59,6 +61,7 @@ def calibrate(
         an interrupted measurement starts anew.
     name : of the profile; default the file's.
     timings : how engines are timed; default as the command does.
+    loads : answers at once at which the target is measured; default as the command does, for torch none.
     n_token_answers : questions that are answered with every token-level method too.
     fields : of the models: target, draft, judge and so on, as the command's options are named.
 
@@ -67,6 +70,7 @@ def calibrate(
     ParameterError : an argument outside its range, no such field, or an output that exists.
     CalibrationError : an engine failed.
     """
+    from calibrate.loads.levels import LoadOptions
     from sim.catalogue import choice
     from specplan.calibrating import EFFORTS, Effort, measured, plan_of
 
@@ -79,7 +83,9 @@ def calibrate(
         precision=precision,
         texts=texts,
     )
-    options = {} if timings is None else {"engine": timings}
+    options: dict[str, Any] = {} if timings is None else {"engine": timings}
+    if loads is not None or asked.by_load:
+        options["loads"] = loads or LoadOptions()
     place = None if output is None else Path(output)
     if place is not None and place.exists():
         raise ParameterError("output", str(place), "exists; give another name")

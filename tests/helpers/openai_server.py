@@ -44,8 +44,16 @@ class Planted:
     prefill_token_s: float = 0.0
     joining_s: float | None = None
     """What a prompt adds to the iteration of others that reads it; None: prompts are read apart from iterations."""
+    reading_s: float | None = None
+    """Least time of an iteration that reads prompts, whatever it decodes: reading hides decoding. As `joining_s`."""
+    chunk: int = 10**9
+    """Most prompt tokens that an iteration reads."""
     k2: int = 1
     """Tokens that an iteration gives a request: 1 to ``k2``, equally likely."""
+    row_s: float = 0.0
+    """Time of a drafted token of each request in an iteration."""
+    accepted: tuple[float, ...] = ()
+    """In place of equal chances: the chance that a drafted token is right if those before it were, by position."""
     step_tokens: tuple[int, int] = (4, 12)
     """Least and greatest length of a step, its end included; uniform in between."""
     steps: int = 4
@@ -66,6 +74,29 @@ class Planted:
     """Most log-probabilities that may be asked for; 0: the server gives none."""
     foreign_requests: int = 0
     """Requests of others, as ``/metrics`` tells."""
+    counts: bool = False
+    """Whether ``/metrics`` has counters too."""
+    most_accepted: int = 10**9
+    """Requests in flight beyond which another one is refused with 429."""
+
+    @property
+    def joins(self) -> bool:
+        """Whether prompts are read in the iterations of others."""
+        return self.joining_s is not None or self.reading_s is not None
+
+    def pass_s(self, batch: int, prompts: int, prompt_tokens: int) -> float:
+        """Seconds of an iteration that decodes ``batch`` requests and reads these prompts."""
+        plain = self.iteration_s + (self.sequence_s + self.row_s * (self.k2 - 1)) * batch
+        if not prompts:
+            return plain
+        read = prompts * (self.joining_s or 0.0) + self.prefill_token_s * prompt_tokens
+        return plain + read if self.reading_s is None else max(plain, self.reading_s + read)
+
+    def committed(self, rng: random.Random) -> int:
+        """Tokens that an iteration gives a request."""
+        if not self.accepted:
+            return rng.randint(1, self.k2)
+        return 1 + next((i for i, chance in enumerate(self.accepted) if rng.random() >= chance), len(self.accepted))
 
 
 @dataclass
@@ -76,6 +107,9 @@ class Sequence:
     passes: random.Random
     tokens: asyncio.Queue[int] = field(default_factory=asyncio.Queue)
     """Tokens of each iteration."""
+    unread: int = 0
+    """Prompt tokens that are to be read in the iterations of others."""
+    is_read: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Died(Exception):  # noqa: N818 (a signal)
@@ -96,7 +130,10 @@ class OpenAIServer(ConnectionServer):
         self.faults: dict[int, str] = {}
         """Number of a completion request, counted from 0: what happens to it."""
         self._running: list[Sequence] = []
-        self._joining: list[asyncio.Future[None]] = []
+        self._joining: list[Sequence] = []
+        self._waiting = 0
+        self._in_flight = 0
+        self.counted = dict.fromkeys(("tokens", "drafts", "accepted"), 0)
         self._work = asyncio.Event()
         self._free = asyncio.Semaphore(planted.max_running)
         self._decoding: asyncio.Task[None]
@@ -122,26 +159,37 @@ class OpenAIServer(ConnectionServer):
             await self._work.wait()
             moment = time.monotonic()
             while self._running:
-                batch, joining, self._joining = list(self._running), self._joining, []
-                moment += planted.iteration_s + planted.sequence_s * len(batch)
-                moment += (planted.joining_s or 0.0) * len(joining)
+                batch, joining = list(self._running), list(self._joining)
+                n_read = min(sum(prompt.unread for prompt in joining), planted.chunk)
+                moment += planted.pass_s(len(batch), len(joining), n_read)
                 await asyncio.sleep(max(moment - time.monotonic(), 0.0))
-                self._read(joining)
                 for sequence in batch:
-                    n = min(sequence.passes.randint(1, planted.k2), sequence.left)
+                    n = min(planted.committed(sequence.passes), sequence.left)
+                    self._count(n)
                     sequence.tokens.put_nowait(n)
                     sequence.left -= n
                     if sequence.left <= 0 and sequence in self._running:
                         self._running.remove(sequence)
-            self._read(self._joining)
-            self._joining = []
+                self._read(joining, n_read)
+            self._read(list(self._joining), 10**9)
             self._work.clear()
 
-    @staticmethod
-    def _read(joining: list[asyncio.Future[None]]) -> None:
-        for prompt in joining:
-            if not prompt.done():
-                prompt.set_result(None)
+    def _read(self, joining: list[Sequence], n_tokens: int) -> None:
+        """Read so many tokens of prompts, oldest first; those that are read to their end decode from now on."""
+        for sequence in joining:
+            n = min(sequence.unread, n_tokens)
+            sequence.unread -= n
+            n_tokens -= n
+            if not sequence.unread:
+                self._joining.remove(sequence)
+                sequence.is_read.set()
+                if sequence.left:
+                    self._running.append(sequence)
+
+    def _count(self, n: int) -> None:
+        self.counted["tokens"] += n
+        self.counted["drafts"] += self.planted.k2 > 1
+        self.counted["accepted"] += n - 1
 
     async def connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(Died):
@@ -180,10 +228,21 @@ class OpenAIServer(ConnectionServer):
             ids = [VOCABULARY.index(t) if t in VOCABULARY else 99 for t in split(body["prompt"])]
             self._send(writer, 200, {"count": len(ids), "tokens": ids})
         elif path == "/metrics":
-            text = f'# HELP x\nvllm:num_requests_running{{engine="0"}} {planted.foreign_requests}.0\n'
-            self._send(writer, 200, text)
+            self._send(writer, 200, self._metrics())
         else:
             self._send(writer, 404, {"detail": "Not Found"})
+
+    def _metrics(self) -> str:
+        planted, counted = self.planted, self.counted
+        text = f'# HELP x\nvllm:num_requests_running{{engine="0"}} {planted.foreign_requests}.0\n'
+        if not planted.counts:
+            return text
+        text += f"vllm:num_requests_waiting {self._waiting}.0\nvllm:generation_tokens_total {counted['tokens']}.0\n"
+        if planted.k2 > 1:
+            text += f"vllm:spec_decode_num_drafts_total {counted['drafts']}.0\n"
+            text += f"vllm:spec_decode_num_draft_tokens_total {counted['drafts'] * (planted.k2 - 1)}.0\n"
+            text += f"vllm:spec_decode_num_accepted_tokens_total {counted['accepted']}.0\n"
+        return text
 
     def _send(self, writer: asyncio.StreamWriter, status: int, body: Any, extra: str = "") -> None:
         data = body.encode() if isinstance(body, str) else json.dumps(body).encode()
@@ -210,15 +269,35 @@ class OpenAIServer(ConnectionServer):
         if not body.get("stream"):
             self._send(writer, 200, answer.whole())
             return
-        async with self._free:
-            n_prompt = len(split(body["prompt"]))
-            if self.planted.joining_s is not None and self._running:
-                self._joining.append(asyncio.get_running_loop().create_future())
-                await self._joining[-1]
-            else:
-                await asyncio.sleep(self.planted.prefill_s + self.planted.prefill_token_s * n_prompt)
-            writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
-            await self._stream(reader, writer, answer, fault, began)
+        if self._in_flight >= self.planted.most_accepted:
+            self._send(writer, 429, {"error": {"message": "too many requests"}}, "Retry-After: 0\r\n")
+            return
+        self._in_flight += 1
+        self._waiting += 1
+        try:
+            async with self._free:
+                self._waiting -= 1
+                sequence = Sequence(len(answer.tokens) - 1, random.Random("".join(answer.tokens)))
+                await self._prefill(sequence, len(split(body["prompt"])))
+                self._count(1)
+                writer.write(
+                    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+                )
+                await self._stream(reader, writer, answer, sequence, fault, began)
+        finally:
+            self._in_flight -= 1
+
+    async def _prefill(self, sequence: Sequence, n_prompt: int) -> None:
+        """Read a prompt, in iterations of others if there are any; then its request decodes."""
+        if self.planted.joins and self._running:
+            sequence.unread = n_prompt
+            self._joining.append(sequence)
+            await sequence.is_read.wait()
+            return
+        await asyncio.sleep(self.planted.prefill_s + self.planted.prefill_token_s * n_prompt)
+        if sequence.left:
+            self._running.append(sequence)
+            self._work.set()
 
     def _refusal(self, body: dict[str, Any]) -> str:
         n = len(split(body["prompt"])) + body["max_tokens"]
@@ -232,16 +311,18 @@ class OpenAIServer(ConnectionServer):
         return ""
 
     async def _stream(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answer: Answer, fault: str, began: float
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        answer: Answer,
+        sequence: Sequence,
+        fault: str,
+        began: float,
     ) -> None:
         kind, _, at = fault.partition(":")
-        sequence = Sequence(left=len(answer.tokens) - 1, passes=random.Random("".join(answer.tokens)))
         position = n = 0
         while position + n < len(answer.tokens):
             position += n
-            if position == 1:
-                self._running.append(sequence)
-                self._work.set()
             n = await sequence.tokens.get() if position else 1
             if kind in ("die", "truncate", "error", "quiet") and position == int(at):
                 self._drop(sequence)

@@ -1,31 +1,40 @@
 """Work of a server for the requests of this process, estimated from the arrival times of their tokens.
 
 While several requests decode, the stream that began first shows the iterations of all. A request whose first token
-arrived while others decoded was prefilled in one of their iterations: the time of that iteration beyond the plain ones
-around it counts as prefill, and it is not a decode iteration. For a request without others, the prefill is the time to
-its first token - a round trip. Requests of other clients are not visible, except through slower iterations.
+arrived while others decoded was prefilled in one of their iterations, a joined pass: its time beyond the plain ones
+around it counts as prefill, and it is not a decode iteration. Iterations before it, while the request waited, belong to
+the joined pass if they are much longer than plain ones: its prompt was read in parts. For a request without others, the
+prefill is the time to its first token - a round trip. Requests of other clients are not visible, except through slower
+iterations.
 """
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
-from statistics import fmean
+from itertools import accumulate, pairwise
+from statistics import fmean, median
 from typing import Final
 
 from calibrate.engines.http.stream import Streamed
-from calibrate.engines.work import EngineStatistics, Iteration, Pass, Prefill
+from calibrate.engines.work import EngineStatistics, Iteration, JoinedPass, Pass, Prefill
 
 __all__ = ["activity"]
 
 _JITTER: Final = 0.25
 """Largest difference between deliveries of the same iteration, as a share of a gap, [-]."""
 
+_NEAREST: Final = 0.5
+"""The same for the first token of a prompt that an iteration read, while others decode, [-]."""
+
 _AROUND: Final = 4
 """Number of plain iterations that an iteration with a prefill is compared with; about a step of a fast model."""
+
+_IN_PART: Final = 1.5
+"""Least time of an iteration that read a part of a prompt / median of iterations without a prompt, [-]."""
 
 
 @dataclass(slots=True)
@@ -34,19 +43,51 @@ class _Gap:
 
     begin: float
     end: float
-    tokens: int
-    """Tokens of that stream."""
-
     n: int
     batch: int
     context: int
+    tokens: int = 0
+    """Tokens of all streams."""
+
     prefilled: list[Streamed] = field(default_factory=list)
     """Requests that were prefilled in it."""
+
+    in_part: bool = False
+    """Whether it read a part of the prompts of a later iteration."""
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of all iterations."""
+        return self.end - self.begin
 
     @property
     def each(self) -> float:
         """Seconds of an iteration."""
-        return (self.end - self.begin) / self.n
+        return self.seconds / self.n
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it read no prompt."""
+        return not self.prefilled and not self.in_part
+
+
+class _Tokens:
+    """The tokens of a stream by moment."""
+
+    def __init__(self, streamed: Streamed) -> None:
+        self.n_prompt = streamed.n_prompt
+        self.moments = [moment for moment, _ in streamed.arrivals]
+        self.first, self.last = self.moments[0], self.moments[-1]
+        self._sums = list(accumulate((n for _, n in streamed.arrivals), initial=0))
+        self._share = streamed.tokens_per_unit
+
+    def at(self, moment: float) -> int:
+        """Units that had arrived at a moment: tokens, where the stream tells them."""
+        return self._sums[bisect_right(self.moments, moment)]
+
+    def between(self, begin: float, end: float) -> float:
+        """Tokens that arrived after ``begin``, and at the latest at ``end``."""
+        return (self.at(end) - self.at(begin)) * self._share
 
 
 def activity(streams: Iterable[Streamed], *, trip_s: float, k2: int = 1) -> EngineStatistics:
@@ -61,17 +102,18 @@ def activity(streams: Iterable[Streamed], *, trip_s: float, k2: int = 1) -> Engi
     begun = sorted((streamed for streamed in streams if streamed.arrivals), key=_first)
     gaps = _gaps(begun, k2)
     by_themselves = _assign(begun, gaps)
-    prefills = [*_own_prefills(by_themselves, begun, trip_s), *_shared_prefills(gaps)]
-    done = [(gap, gap.begin + (i + 1) * gap.each) for gap in gaps if not gap.prefilled for i in range(gap.n)]
+    groups = _joined_groups(gaps)
+    prefills = [*_own_prefills(by_themselves, begun, trip_s), *_shared_prefills(groups, gaps)]
+    done = [(gap, gap.begin + (i + 1) * gap.each) for gap in gaps if gap.is_plain for i in range(gap.n)]
     iterations = [Iteration(gap.batch, gap.context, gap.each, end) for gap, end in done]
     passes = [
-        Pass(gap.batch, gap.context, k2 * gap.batch, gap.tokens * gap.batch // gap.n, gap.each, 0.0, end)
-        for gap, end in done
+        Pass(gap.batch, gap.context, k2 * gap.batch, round(gap.tokens / gap.n), gap.each, 0.0, end) for gap, end in done
     ]
     return EngineStatistics(
         iterations=tuple(iterations) if k2 == 1 else (),
         passes=() if k2 == 1 else tuple(passes),
         prefills=tuple(sorted(prefills, key=lambda prefill: prefill.ended_s)),
+        joined=tuple(_joined_pass(group, k2) for group in groups),
         n_aborted_tokens=sum(streamed.n_tokens for streamed in begun if not streamed.complete),
     )
 
@@ -84,31 +126,32 @@ def _gaps(begun: Sequence[Streamed], k2: int) -> list[_Gap]:
     """Gaps between deliveries, each iteration counted once, in the order of time."""
     gaps: list[_Gap] = []
     covered = 0.0
-    for streamed in begun:
-        first, last = _first(streamed), streamed.arrivals[-1][0]
-        overlapping = [other for other in begun if _first(other) <= last and other.arrivals[-1][0] >= first]
-        for (begin, _, _), (end, tokens, n) in pairwise(_deliveries(streamed, k2)):
-            if begin < covered - _JITTER * (end - begin):
+    known = [_Tokens(streamed) for streamed in begun]
+    for streamed, lead in zip(begun, known, strict=True):
+        overlapping = [other for other in known if other.first <= lead.last and other.last >= lead.first]
+        for (begin, _), (end, n) in pairwise(_deliveries(streamed, k2)):
+            jitter = _JITTER * (end - begin)
+            if begin < covered - jitter:
                 continue
             middle = 0.5 * (begin + end)
-            decoding = [other for other in overlapping if _first(other) <= middle <= other.arrivals[-1][0]]
-            context = sum(other.n_prompt + other.seen(begin) for other in decoding)
-            gaps.append(_Gap(begin, end, tokens, n, len(decoding), context))
-        covered = max(covered, last)
+            decoding = [other for other in overlapping if other.first <= middle <= other.last]
+            context = sum(other.n_prompt + other.at(begin) for other in decoding)
+            late = _JITTER * (end - begin) / n
+            tokens = round(sum(other.between(begin + late, end + late) for other in decoding))
+            gaps.append(_Gap(begin, end, n, len(decoding), context, tokens))
+        covered = max(covered, lead.last)
     return sorted(gaps, key=lambda gap: gap.end)
 
 
-def _deliveries(streamed: Streamed, k2: int) -> list[tuple[float, int, int]]:
-    """Arrival times, tokens and iterations of chunks; chunks that arrived at the same time are merged."""
-    deliveries: list[tuple[float, int, int]] = []
+def _deliveries(streamed: Streamed, k2: int) -> list[tuple[float, int]]:
+    """Arrival times and iterations of chunks; chunks that arrived at the same time are merged."""
+    deliveries: list[tuple[float, int]] = []
     share = streamed.tokens_per_unit
     for moment, n in streamed.arrivals:
-        tokens = max(round(n * share), 1)
-        made = -(-tokens // k2)
+        made = -(-max(round(n * share), 1) // k2)
         if deliveries and moment <= deliveries[-1][0]:
-            _, tokens_before, made_before = deliveries.pop()
-            tokens, made = tokens + tokens_before, made + made_before
-        deliveries.append((moment, tokens, made))
+            made += deliveries.pop()[1]
+        deliveries.append((moment, made))
     return deliveries
 
 
@@ -119,30 +162,76 @@ def _assign(begun: Sequence[Streamed], gaps: Sequence[_Gap]) -> list[Streamed]:
     for streamed in begun:
         gap = _prefilling(streamed, gaps, ends)
         (by_themselves if gap is None else gap.prefilled).append(streamed)
+    _mark_parts(gaps, ends)
     return by_themselves
+
+
+def _mark_parts(gaps: Sequence[_Gap], ends: Sequence[float]) -> None:
+    """Mark iterations that read a part of a prompt: much longer than plain ones, while its request waited."""
+    usual = {batch: median(gap.each for gap in alike) for batch, alike in _plain(gaps).items()}
+    for gap in gaps:
+        for streamed in gap.prefilled:
+            waited = gaps[bisect_right(ends, streamed.sent) : bisect_left(ends, gap.end)]
+            for other in waited:
+                known_s = usual.get(other.batch, math.inf)
+                other.in_part |= other.begin >= streamed.sent and other.each > _IN_PART * known_s
+
+
+def _joined_groups(gaps: Sequence[_Gap]) -> list[list[_Gap]]:
+    """Gaps in which prompts were read to their ends, each after those that read parts of them."""
+    groups: list[list[_Gap]] = []
+    parts: list[_Gap] = []
+    for gap in gaps:
+        if gap.prefilled:
+            groups.append([*parts, gap])
+            parts = []
+        elif gap.in_part:
+            parts.append(gap)
+    return groups
+
+
+def _joined_pass(group: Sequence[_Gap], k2: int) -> JoinedPass:
+    """The joined pass of a group; its batch is that of the gap in which the prompts' first tokens came."""
+    last, n = group[-1], sum(gap.n for gap in group)
+    return JoinedPass(
+        batch=last.batch,
+        context=last.context,
+        n=n,
+        joiners=len(last.prefilled),
+        prompt_tokens=sum(_new_and_cached(streamed)[0] for streamed in last.prefilled),
+        rows=k2 * sum(gap.n * gap.batch for gap in group),
+        tokens=sum(gap.tokens for gap in group),
+        seconds=sum(gap.seconds for gap in group),
+        ended_s=last.end,
+    )
 
 
 def _prefilling(streamed: Streamed, gaps: Sequence[_Gap], ends: Sequence[float]) -> _Gap | None:
     """The iteration of others in which a stream's first token was generated: the one with the nearest end."""
     first = _first(streamed)
     at = bisect_left(ends, first)
+    amid = at < len(gaps) and gaps[at].begin < first  # others decode: it belongs to one of their iterations
     for gap in sorted(gaps[max(at - 1, 0) : at + 1], key=lambda gap: abs(gap.end - first)):
-        jitter = _JITTER * gap.each
+        jitter = (_NEAREST if amid else _JITTER) * gap.each
         first_of_several = gap.end - (gap.n - 1) * gap.each  # where several iterations were delivered at once
         if streamed.sent < gap.end and first_of_several - jitter < first < gap.end + jitter:
             return gap
     return None
 
 
-def _shared_prefills(gaps: Sequence[_Gap]) -> Iterator[Prefill]:
+def _shared_prefills(groups: Iterable[Sequence[_Gap]], gaps: Sequence[_Gap]) -> Iterator[Prefill]:
     """Prefills that shared an iteration; without plain iterations to compare with, their time is 0."""
     plain = _plain(gaps)
-    for gap in gaps:
-        if gap.prefilled:
-            n, each = len(gap.prefilled), _nearest_s(gap, plain)
-            extra = 0.0 if each is None else max(gap.end - gap.begin - gap.n * each, 0.0)
-            for streamed in gap.prefilled:
-                yield _prefill(streamed, extra / n, together=n, beside=gap.batch)
+    for group in groups:
+        prefilled = group[-1].prefilled
+        extra = sum(_extra_s(gap, _nearest_s(gap, plain)) for gap in group) / len(prefilled)
+        for streamed in prefilled:
+            yield _prefill(streamed, extra, together=len(prefilled), beside=group[-1].batch)
+
+
+def _extra_s(gap: _Gap, each: float | None) -> float:
+    """Time of a gap beyond that of its iterations if they were plain, s."""
+    return 0.0 if each is None else max(gap.seconds - gap.n * each, 0.0)
 
 
 def _own_prefills(by_themselves: Sequence[Streamed], begun: Sequence[Streamed], trip_s: float) -> Iterator[Prefill]:
@@ -168,7 +257,7 @@ def _plain(gaps: Sequence[_Gap]) -> Mapping[int, list[_Gap]]:
     """Gaps without a prefill, by batch size, in the order of time."""
     by_batch: dict[int, list[_Gap]] = defaultdict(list)
     for gap in gaps:
-        if not gap.prefilled:
+        if gap.is_plain:
             by_batch[gap.batch].append(gap)
     return by_batch
 
@@ -187,6 +276,11 @@ def _nearest_s(gap: _Gap, plain: Mapping[int, list[_Gap]]) -> float | None:
 
 
 def _prefill(streamed: Streamed, seconds: float, *, together: int, beside: int = 0) -> Prefill:
-    """A stream's prefill; cached tokens are those that the server reports, or an estimate from earlier prompts."""
+    """A stream's prefill."""
+    return Prefill(*_new_and_cached(streamed), seconds, _first(streamed), together, beside)
+
+
+def _new_and_cached(streamed: Streamed) -> tuple[int, int]:
+    """New and cached tokens of a prompt; cached ones as the server reports, or estimated from earlier prompts."""
     cached = streamed.n_cached if streamed.tells_cached else round(streamed.read_before * streamed.n_prompt)
-    return Prefill(max(streamed.n_prompt - cached, 1), cached, seconds, _first(streamed), together, beside)
+    return max(streamed.n_prompt - cached, 1), cached

@@ -23,6 +23,7 @@ from calibrate.engines.http.server import KEPT_TEXTS, Server
 from calibrate.engines.http.stalls import StallWatch, tolerated
 from calibrate.engines.http.stream import Streamed, first_stop, prompt_tokens
 from calibrate.engines.http.wire import HttpConfig
+from calibrate.engines.prometheus import ServerCounts
 from calibrate.engines.protocol import Choice, Finish, Generation, Progress, Prompt, Request, Times
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.work import EngineStatistics
@@ -193,6 +194,17 @@ class OpenAIEngine(Server):
         if clear:
             self.streams.clear()
         return own.with_speculating([await other.stats(clear=clear) for other in self.speculating.values()])
+
+    async def counts(self, speculation: Speculation | None) -> ServerCounts:
+        """Return the counters of the server for requests with a speculation: those of ``/metrics``, if it has any.
+
+        Raises
+        ------
+        CalibrationError : the server cannot be reached.
+        ParameterError : no server of ``speculating`` has the speculation.
+        """
+        server = self if speculation is None else self._speculating(speculation)
+        return ServerCounts.read(await server.metrics() or (), server.wire.n_retries)
 
     async def forget(self) -> None:
         """Exclude earlier prompts from the server's prefix cache by a new cache salt (vLLM, SGLang).

@@ -92,7 +92,7 @@ class Server:
         ------
         CalibrationError : the server refused, failed, or ended the stream without an end.
         """
-        streamed.read_before = self._share_read(body["prompt"])
+        streamed.read_before, texts = self._share_read(body["prompt"]), self._texts
         streamed.sent = time.monotonic()
         try:
             streamed.sent = await self.wire.stream(f"{self.wire.api}/completions", body, streamed.take)
@@ -103,7 +103,7 @@ class Server:
         finally:
             streamed.end = time.monotonic()
             self.streams.append(streamed)
-            self._texts.append(body["prompt"] + streamed.text)
+            texts.append(body["prompt"] + streamed.text)
         return self._whole(streamed)
 
     def _share_read(self, prompt: str) -> float:
@@ -156,7 +156,7 @@ class Server:
     def change_salt(self) -> None:
         """Exclude earlier prompts from the server's prefix cache by a new cache salt."""
         self._salt = secrets.token_hex(8)
-        self._texts.clear()
+        self._texts = deque(maxlen=self._texts.maxlen)  # requests in flight still have the old salt
 
     def keep_nothing(self) -> None:
         """Record no texts and streams from now on, and send no cache salt: for requests of other clients.

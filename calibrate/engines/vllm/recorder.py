@@ -2,8 +2,7 @@
 
 The time of an iteration is the interval between two outputs on the core's clock, so that it includes scheduling. vLLM's
 ``elapsed_ms`` is the wait for the model only; it is used where a sequence has no earlier output. An iteration may
-prefill some requests and decode others; its additional time over a plain one then counts as prefill, and it is not
-counted as a decode iteration.
+prefill some requests and decode others: a joined pass. Its additional time over a plain one counts as prefill.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from calibrate.engines.work import Iteration, Pass, Prefill, WorkLog
+from calibrate.engines.work import Iteration, JoinedPass, Pass, Prefill, WorkLog
 
 if TYPE_CHECKING:
     from vllm.v1.metrics.stats import IterationStats, SchedulerStats
@@ -87,25 +86,27 @@ class Recorder:
         if not gaps:
             self.n_idle_iterations += 1
             return
-        self._decoded(batch, details.num_generation_tokens, accepted, min(gaps), mixed=bool(prefilled))
+        self._decoded(batch, details.num_generation_tokens, accepted, min(gaps), (prefilled, details.num_ctx_tokens))
 
-    def _decoded(self, batch: int, rows: int, accepted: int, seconds: float, *, mixed: bool) -> None:
+    def _decoded(self, batch: int, rows: int, accepted: int, seconds: float, read: tuple[int, int]) -> None:
+        """Record a pass with sequences that decode, and the prompts and prompt tokens that it ``read``."""
         decoding = [request for request in self.active.values() if request.n_generated]
         if len(decoding) == 1 and batch == 1:
             decoding[0].passes.append((rows - 1, accepted))
         else:
             for request in decoding:
                 request.shared = True
-        if mixed:
+        context, now = sum(request.n_prompt + request.n_generated for request in decoding), time.monotonic()
+        if read[0]:
+            self.work.joined.append(JoinedPass(batch, context, 1, *read, rows, batch + accepted, seconds, now))
             return
-        context = sum(request.n_prompt + request.n_generated for request in decoding)
+        recent = self._recent.setdefault(batch, [])
+        recent.append(seconds)
+        del recent[:-_RECENT]
         if rows == batch:
-            self.work.iterations.append(Iteration(batch, context, seconds, time.monotonic()))
-            recent = self._recent.setdefault(batch, [])
-            recent.append(seconds)
-            del recent[:-_RECENT]
+            self.work.iterations.append(Iteration(batch, context, seconds, now))
         else:
-            self.work.passes.append(Pass(batch, context, rows, batch + accepted, seconds, 0.0, time.monotonic()))
+            self.work.passes.append(Pass(batch, context, rows, batch + accepted, seconds, 0.0, now))
 
     def prefilled(self, n_tokens: int, n_cached: int, seconds: float) -> None:
         """Record a request's prefill, which the latest iteration ended; called by its reader."""

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from specplan.calibrating import Effort, calibrate, effort_options
-from specplan.commands.calibration.options import json_object, local_models, output_file, sampling
+from specplan.commands.calibration.options import json_object, load_options, loads, local_models, output_file, sampling
 from specplan.commands.calibration.vllm import vllm_command
 from specplan.output import InputName, check_output
-from specplan.ranges import ANSWERS, CORES, PARALLEL, SECONDS, ListOf, Number, WholeNumber
-from theory.errors import ParameterError
+from specplan.ranges import ANSWERS, CORES, SECONDS, Number, WholeNumber
 
 __all__ = ["command"]
+
+_BATCHES: Final = (1, 2, 3, 4, 6, 8)
+"""Batch sizes at which servers are timed with random prompts, as far as the named loads reach."""
 
 
 @click.group(name="calibrate")
@@ -105,13 +107,7 @@ def torch_command(
     metavar="URL[#MODEL] JSON",
     help="A server of the target that speculates, and its speculative configuration as vLLM writes it; repeatable.",
 )
-@click.option(
-    "--concurrency",
-    type=ListOf(PARALLEL),
-    default="1,2,3,4,6,8",
-    show_default=True,
-    help="Requests side by side, to be timed.",
-)
+@loads
 @click.option(
     "--prompts", type=InputName(), required=True, help="JSONL file with one {\"prompt\": ...} a line, or 'bundled'."
 )
@@ -128,7 +124,7 @@ def torch_command(
 @output_file
 def openai_command(
     speculative: tuple[tuple[str, str], ...],
-    concurrency: str,
+    concurrency: str | None,
     patience: float,
     prompts: str,
     effort: Effort,
@@ -149,7 +145,8 @@ def openai_command(
     from calibrate.models.asking import BUNDLED
     from calibrate.models.servers import RemoteModels
 
-    bundled = prompts == BUNDLED
+    bundled, asked = prompts == BUNDLED, load_options(concurrency)
+    batches = [batch for batch in _BATCHES if batch <= max(asked.levels, default=_BATCHES[-1])]
     models = RemoteModels(
         task=BUNDLED if bundled else "general", speculative=_speculating_servers(speculative), **options
     )
@@ -160,7 +157,8 @@ def openai_command(
         name=name,
         output=output,
         allow_noise=allow_noise,
-        engine=MeasureOptions(batches=_integers("concurrency", concurrency)),
+        engine=MeasureOptions(batches=tuple(batches)),
+        loads=asked,
         patience_s=patience,
     )
 
@@ -169,10 +167,3 @@ def _speculating_servers(given: tuple[tuple[str, str], ...]) -> str:
     """Servers and their configurations as one JSON list, as `RemoteModels.speculative` has it; empty without any."""
     servers = [{"server": server, **json_object("speculative", text)} for server, text in given]
     return json.dumps(servers) if servers else ""
-
-
-def _integers(name: str, text: str) -> tuple[int, ...]:
-    try:
-        return tuple(dict.fromkeys(int(part) for part in text.split(",")))
-    except ValueError:
-        raise ParameterError(name, text, "must be comma-separated integers >= 1, e.g. 1,2,4") from None

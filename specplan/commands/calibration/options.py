@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from specplan.output import InputName, OutputFile
-from specplan.ranges import PROBABILITY, SEED, TEMPERATURE, TOP_P, WholeNumber
+from specplan.ranges import PARALLEL, PROBABILITY, SEED, TEMPERATURE, TOP_P, ListOf, WholeNumber
 from theory.errors import ParameterError, SchemaError
 
-__all__ = ["json_object", "local_models", "output_file", "sampling"]
+__all__ = ["json_object", "load_options", "loads", "local_models", "output_file", "sampling"]
+
+if TYPE_CHECKING:
+    from calibrate.loads.levels import LoadOptions
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -52,6 +55,37 @@ def local_models(command: F) -> F:
             help="Folder of an EAGLE head of the target, or 'none'. Default: the bundled target's own.",
         ),
     )
+
+
+def loads(command: F) -> F:
+    """Give a command the option that names the loads at which servers are measured; see `load_options`."""
+    return _with(
+        command,
+        click.option(
+            "--concurrency",
+            type=ListOf(PARALLEL),
+            help="Answers at once at which the target is measured, plain and speculating. Default: 1, 2, 4, ... up to "
+            "what the server runs at once, in a third of the time at most.",
+        ),
+    )
+
+
+def load_options(concurrency: str | None) -> LoadOptions:
+    """Return the loads that the option `loads` names.
+
+    Raises
+    ------
+    ParameterError : no integers >= 1.
+    """
+    from calibrate.loads.levels import LoadOptions
+
+    if concurrency is None:
+        return LoadOptions()
+    try:
+        return LoadOptions(levels=tuple(dict.fromkeys(int(part) for part in concurrency.split(","))))
+    except ValueError:
+        rule = "must be comma-separated integers >= 1, e.g. 1,2,4"
+        raise ParameterError("concurrency", concurrency, rule) from None
 
 
 def sampling(command: F) -> F:

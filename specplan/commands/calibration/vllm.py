@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from specplan.calibrating import Effort, calibrate, effort_options
-from specplan.commands.calibration.options import json_object, local_models, output_file, sampling
+from specplan.commands.calibration.options import json_object, load_options, loads, local_models, output_file, sampling
 from specplan.output import check_output
 from specplan.ranges import CORES, Number
 
@@ -27,6 +27,7 @@ __all__ = ["vllm_command"]
     "n-grams, the draft as draft model, and the EAGLE head if there is one, 3 tokens each.",
 )
 @click.option("--prompts", type=click.Path(path_type=Path), help='JSONL file with one {"prompt": ...} a line.')
+@loads
 @effort_options
 @click.option("--device", default="cpu", show_default=True, help="cpu or cuda, as vLLM was built.")
 @click.option("--dtype", default="float32", show_default=True, help="float32, bfloat16 or float16.")
@@ -44,6 +45,7 @@ __all__ = ["vllm_command"]
 @output_file
 def vllm_command(
     speculative: tuple[str, ...],
+    concurrency: str | None,
     prompts: Path | None,
     effort: Effort,
     allow_noise: bool,
@@ -62,7 +64,8 @@ def vllm_command(
     from calibrate.models.vllm import VllmModels
 
     models = VllmModels(speculative=_configurations(speculative), **options)
-    calibrate(models, effort, prompts, name=name, output=output, allow_noise=allow_noise)
+    asked = load_options(concurrency)
+    calibrate(models, effort, prompts, name=name, output=output, allow_noise=allow_noise, loads=asked)
 
 
 def _configurations(texts: tuple[str, ...]) -> str:

@@ -49,8 +49,8 @@ pytestmark = pytest.mark.usefixtures("accept_late_readings")
 def _quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Retries as always, with shorter waits."""
     monkeypatch.setattr("calibrate.models.servers.HttpConfig.of", partial(HttpConfig.of, backoff_s=0.02))
-    monkeypatch.setattr("calibrate.measuring.calibration.FIRST_WAIT_S", 0.02)
-    monkeypatch.setattr("calibrate.measuring.calibration.LONGEST_WAIT_S", 0.1)
+    monkeypatch.setattr("calibrate.running.patience.FIRST_WAIT_S", 0.02)
+    monkeypatch.setattr("calibrate.running.patience.LONGEST_WAIT_S", 0.1)
 
 
 def plan(target: str, draft: str, *, patience_s: float = 300.0) -> CalibrationPlan:

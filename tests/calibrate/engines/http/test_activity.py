@@ -158,3 +158,34 @@ def test_what_was_broken_off_counts_as_far_as_it_came() -> None:
 def test_where_a_server_does_not_tell_what_was_cached_it_is_what_it_was_sent_before() -> None:
     streamed = Streamed(sent=0.0, arrivals=[(1.0, 1)], usage={"prompt_tokens": 40}, read_before=0.75, reason="stop")
     assert activity([streamed], trip_s=0.0).prefills == (Prefill(10, 30, 1.0, 1.0),)
+
+
+def test_a_joined_pass_has_the_tokens_and_seconds_of_all() -> None:
+    """Two decode; a third joins them in a pass of 1.25 + 0.5 s, and two more in one of 1.375 + 1 s."""
+    found = activity(Server([(1.0, 9), (1.0, 9), (4.0, 9), (7.0, 9), (7.0, 9)]).streams, trip_s=0.0)
+    assert [(j.batch, j.n, j.joiners, j.prompt_tokens, j.rows, j.tokens) for j in found.joined] == [
+        (2, 1, 1, 4, 2, 2),
+        (3, 1, 2, 8, 3, 3),
+    ]
+    assert [joined.seconds for joined in found.joined] == pytest.approx([1.75, 2.375])
+    assert [joined.context for joined in found.joined] == [2 * (7 + 3), 2 * (7 + 5) + 7 + 2]
+    decoded = sum(it.batch for it in found.iterations) + sum(joined.tokens for joined in found.joined)
+    assert decoded == 5 * 8  # every token but the first of each, once
+
+
+def test_passes_that_read_a_prompt_in_parts_are_one_joined_pass() -> None:
+    """A prompt of three parts, sent at 5.5 s: passes of 4, 4 and 3 s instead of 1 s; then its first token."""
+    moments = [*map(float, range(1, 7)), 10.0, 14.0, 17.0, *map(float, range(18, 24))]
+    company = Streamed(sent=0.0, arrivals=[(m, 1) for m in moments], ids=[0] * len(moments), reason="length")
+    asked = Streamed(sent=5.5, arrivals=[(17.0, 1)], ids=[0], reason="length", usage={"prompt_tokens": 900})
+    found = activity([company, asked], trip_s=0.0)
+    assert [(j.n, j.joiners, j.prompt_tokens, j.tokens, j.seconds) for j in found.joined] == [(3, 1, 900, 3, 11.0)]
+    assert {it.seconds for it in found.iterations} == {1.0}
+    assert [(p.seconds, p.beside) for p in found.prefills if p.beside] == [(pytest.approx(8.0), 1)]
+
+
+def test_the_tokens_of_a_pass_are_those_of_all_its_streams() -> None:
+    first = Streamed(sent=0.0, arrivals=[(1.0, 1), (2.0, 3), (3.0, 1)], ids=[0] * 5, reason="stop")
+    second = Streamed(sent=0.0, arrivals=[(1.05, 1), (2.05, 2), (3.05, 3)], ids=[0] * 6, reason="stop")
+    found = activity([first, second], trip_s=0.0, k2=3)
+    assert [(p.batch, p.rows, p.tokens) for p in found.passes] == [(2, 6, 5), (2, 6, 4)]

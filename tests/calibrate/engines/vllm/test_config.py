@@ -16,7 +16,7 @@ from calibrate.engines.vllm.config import CPU_BLOCK, VllmConfig, checked_specula
 from calibrate.engines.vllm.engine import Read, VllmEngine, passes_of
 from calibrate.engines.vllm.recorder import Active, Recorder
 from calibrate.engines.vllm.start import engine_settings
-from calibrate.engines.work import Pass
+from calibrate.engines.work import JoinedPass, Pass
 from theory.errors import ParameterError
 
 NGRAM = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3}
@@ -93,6 +93,7 @@ class Details:
 
     def __init__(self, prefilled: int, batch: int, rows: int) -> None:
         self.num_ctx_requests, self.num_generation_requests, self.num_generation_tokens = prefilled, batch, rows
+        self.num_ctx_tokens = 20 * prefilled
 
 
 class Spec:
@@ -143,6 +144,7 @@ def test_the_recorder_tells_plain_iterations_passes_and_prefills_apart() -> None
     assert [replace(p, ended_s=0.0) for p in found.passes] == [Pass(1, 12, 4, 3, 0.007, 0.0, 0.0)]
     assert [(p.tokens, p.cached, p.seconds) for p in found.prefills] == [(10, 0, 0.020), (20, 12, pytest.approx(0.020))]
     assert [(p.together, p.beside) for p in found.prefills] == [(1, 0), (1, 1)]
+    assert [replace(p, ended_s=0.0) for p in found.joined] == [JoinedPass(1, 15, 1, 1, 20, 1, 1, 0.025, 0.0)]
     assert first.passes == [(0, 0), (3, 2), (0, 0)]
     assert first.shared
     assert second.shared

@@ -1,0 +1,174 @@
+"""A closed loop of whole answers on a server: each client sends its next request when its last answer is complete."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Final, Protocol, runtime_checkable
+
+from calibrate.engines.prometheus import ServerCounts
+from calibrate.engines.protocol import Generation, Request
+from calibrate.engines.speculation import Speculation
+from calibrate.engines.work import EngineStatistics
+from calibrate.running.seeds import derive_seed
+from calibrate.running.wall_clock import WallClock
+from sim.operations import TARGET, Step
+
+__all__ = ["Loop", "Reading", "Served", "run_loop"]
+
+_UNTIL_BUSY: Final = 0.2
+"""Share of a loop before its window opens, [-]: all clients begin at once, which no later moment resembles."""
+
+_PAUSE_S: Final = 0.1
+"""Wait before a loop, s: the server has then noticed that the requests of the last one were aborted."""
+
+_MARGIN: Final = 8
+"""Tokens of the context that an answer leaves: servers may begin a prompt with tokens of their own."""
+
+_COUNTERS_S: Final = 2.0
+"""Longest time that a server may take to tell its counters, s."""
+
+
+@runtime_checkable
+class Served(Protocol):
+    """An engine of a server of others: it tells the server's counters, and can have prompts forgotten at any time."""
+
+    async def forget(self) -> None:
+        """Exclude earlier prompts from the server's prefix cache."""
+
+    async def counts(self, speculation: Speculation | None) -> ServerCounts:
+        """Return the counters of the server for requests with this speculation, since its start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Counters, and between which two moments they were read, s on the monotonic clock."""
+
+    counts: ServerCounts | None
+    begun: float
+    ended: float
+
+    @property
+    def moment(self) -> float:
+        """The middle of the reading, s on the monotonic clock."""
+        return 0.5 * (self.begun + self.ended)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loop:
+    """A closed loop that has ended, its window from ``opened`` to ``closed``."""
+
+    at_once: int
+    ended: tuple[Generation, ...]
+    """Answers that ended."""
+    work: EngineStatistics
+    begun: Reading
+    """Before the first request."""
+    opened: Reading
+    closed: Reading
+
+    @property
+    def seconds(self) -> float:
+        """Length of the window, s."""
+        return self.closed.moment - self.opened.moment
+
+    def within(self, moment: float) -> bool:
+        """Whether a moment lies in the window."""
+        return self.opened.moment < moment <= self.closed.moment
+
+
+@dataclass(slots=True)
+class _Clients:
+    """Clients of a server, and the answers that they have received."""
+
+    clock: WallClock
+    questions: Sequence[Step]
+    speculation: Speculation | None
+    stream: str
+    """Names the seeds."""
+    ended: list[Generation] = field(default_factory=list)
+    numbers: Iterator[int] = field(default_factory=count)
+
+    async def run(self) -> None:
+        """Ask question after question, in turns with the other clients, until cancelled."""
+        while True:
+            number = next(self.numbers)
+            engine = self.clock.backend(TARGET)
+            if number and number % len(self.questions) == 0 and isinstance(engine, Served):
+                await engine.forget()  # a question that is asked again is as new as those of other users
+            self.ended.append(await engine.generate(self._request(number)))
+
+    def _request(self, number: int) -> Request:
+        """The request for a whole answer, no longer than the server's context has room for."""
+        backend, question = self.clock.backend(TARGET), self.questions[number % len(self.questions)]
+        text, most = question.payload, backend.describe().get("max_context")
+        by_ids = backend.tokenizer_id is not None and text.tokenizer_id == backend.tokenizer_id
+        room = self.clock.limits.max_answer_tokens
+        return Request(
+            prompt=text.token_ids if by_ids else text.text,
+            max_tokens=max(min(room, most - question.n_tokens - _MARGIN), 1) if most else room,
+            stop=(),
+            sampling=self.clock.sampling[TARGET],
+            seed=derive_seed(self.clock.seed, "by load", self.stream, number),
+            speculation=self.speculation,
+        )
+
+
+async def run_loop(
+    clock: WallClock, questions: Sequence[Step], at_once: int, seconds: float, speculation: Speculation | None = None
+) -> Loop:
+    """Keep the target's server busy with so many whole answers at once for a time; abort those that have not ended.
+
+    Parameters
+    ----------
+    clock : wall clock with real engines, which otherwise have nothing to do.
+    questions : the prompts, which are asked in turns with other seeds each time.
+    at_once : clients, >= 1.
+    seconds : length of the loop, > 0; the window opens after a fifth of it.
+    speculation : token-level speculation of all requests.
+
+    Raises
+    ------
+    CalibrationError : a request was refused or failed.
+    """
+    engine: Any = clock.backend(TARGET)  # a model set's engines keep statistics
+    wanted = {} if speculation is None else {TARGET: speculation}
+    await clock.fresh(wanted)
+    await asyncio.sleep(_PAUSE_S)
+    await engine.stats(clear=True)
+    begun = await _read(engine, speculation)
+    clients = _Clients(clock, questions, speculation, f"{at_once} at once")
+    tasks = [asyncio.ensure_future(clients.run()) for _ in range(at_once)]
+    try:
+        await _unless_failed(tasks, _UNTIL_BUSY * seconds)
+        opened = await _read(engine, speculation)
+        await _unless_failed(tasks, (1.0 - _UNTIL_BUSY) * seconds)
+        closed = await _read(engine, speculation)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    work = await engine.stats(clear=True)
+    ended = tuple(clients.ended)
+    return Loop(at_once=at_once, ended=ended, work=work, begun=begun, opened=opened, closed=closed)
+
+
+async def _unless_failed(tasks: Sequence[asyncio.Task[None]], seconds: float) -> None:
+    """Wait; as soon as a client has failed, raise its error."""
+    done, _ = await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_EXCEPTION)
+    for task in done:
+        task.result()
+
+
+async def _read(engine: object, speculation: Speculation | None) -> Reading:
+    """The counters of the server; None where it tells none, or not in time."""
+    begun, counts = time.monotonic(), None
+    if isinstance(engine, Served):
+        try:
+            counts = await asyncio.wait_for(engine.counts(speculation), _COUNTERS_S)
+        except TimeoutError:
+            counts = None
+    return Reading(counts, begun, time.monotonic())

@@ -1,0 +1,189 @@
+"""Servers by load: plain decoding and each token-level method at 1, 2, 4, ... answers at once, level by level.
+
+Every level is a closed loop of some seconds (`calibrate.loads.closed_loop`) and an entry of the journal, so that an
+interrupted measurement goes on at the level it was at. A server that lets requests wait is not asked for more; a level
+that it refused is left out by name, with all larger ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import product
+from typing import Any, Final
+
+from calibrate.engines.http.wire import RefusedError
+from calibrate.engines.speculation import Speculation
+from calibrate.loads.cautions import cautions, unusable
+from calibrate.loads.closed_loop import run_loop
+from calibrate.loads.sums import record_of
+from calibrate.record.journal import Journal
+from calibrate.record.load_records import LoadRecord
+from calibrate.running.patience import Patience
+from calibrate.running.problem import Problem
+from calibrate.running.wall_clock import WallClock
+from theory.errors import CalibrationError, ParameterError
+
+__all__ = ["Decoding", "LoadOptions", "LoadSweep", "kept_loads", "load_notes"]
+
+_QUESTIONS: Final = 256
+"""Most questions that are asked in turns."""
+
+_PLAN: Final = "loads"
+_SECONDS: Final = (1.0, 6.0)
+"""Least and largest length of a loop, s."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadOptions:
+    """Which loads are measured, and for how long."""
+
+    levels: tuple[int, ...] = ()
+    """Numbers of answers at once; empty: 1, 2, 4, ... up to what a server runs at once, at most ``most``."""
+
+    most: int = 256
+    share: float = 1.0 / 3.0
+    """Share of the calibration's time that all loads together may take, in (0, 1); but a loop takes 1 s at least, and
+    levels that are named are all measured."""
+
+    def __post_init__(self) -> None:
+        if any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in self.levels):
+            raise ParameterError("concurrency", self.levels, "must be integers >= 1, e.g. 1,4,16")
+        if self.most < 1:
+            raise ParameterError("most", self.most, "must be an integer >= 1")
+        if not 0.0 < self.share < 1.0:
+            raise ParameterError("share", self.share, "must be in (0, 1)")
+
+    @property
+    def most_levels(self) -> tuple[int, ...]:
+        """The levels, where time allows all of them."""
+        return tuple(sorted(set(self.levels))) or tuple(2**i for i in range(self.most.bit_length()))
+
+    def plan(self, others_s: float, n_decodings: int) -> tuple[list[int], float]:
+        """Return the levels, and the seconds of a loop.
+
+        Parameters
+        ----------
+        others_s : time that the rest of the calibration took, s.
+        n_decodings : servers to measure, plain decoding included.
+
+        >>> LoadOptions(most=16).plan(60.0, 2)
+        ([1, 2, 4, 8, 16], 3.0)
+        >>> LoadOptions(most=16).plan(6.0, 1)
+        ([1, 4, 16], 1.0)
+        """
+        budget_s = others_s * self.share / (1.0 - self.share)
+        least, longest = _SECONDS
+        levels = list(self.most_levels)
+        while not self.levels and len(levels) > 2 and least * len(levels) * n_decodings > budget_s:
+            levels = levels[::2]
+        return levels, min(max(budget_s / (len(levels) * n_decodings), least), longest)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoding:
+    """Plain decoding, or a token-level method on the target."""
+
+    method: str = ""
+    """Name in the catalogue; empty: plain decoding."""
+    knobs: Mapping[str, int | float | str | bool] = field(default_factory=dict)
+    speculation: Speculation | None = None
+
+    @property
+    def key(self) -> str:
+        """Name in one line."""
+        if not self.method:
+            return "plain decoding"
+        return " ".join([self.method, *(f"{name}={value}" for name, value in sorted(self.knobs.items()))])
+
+
+@dataclass(slots=True, kw_only=True)
+class LoadSweep:
+    """The loads of a calibration.
+
+    Parameters
+    ----------
+    options : levels and time.
+    decodings : what is measured at each level.
+    clock : wall clock with real engines.
+    journal : receives every level; those that it holds are not measured again.
+    patiently : measures a level, and repeats it after transient errors.
+    progress : called with a description when a level is done.
+    """
+
+    options: LoadOptions
+    decodings: Sequence[Decoding]
+    clock: WallClock
+    journal: Journal
+    patiently: Patience
+    progress: Callable[[str], None]
+
+    async def measure(self, problems: Sequence[Problem], others_s: float) -> None:
+        """Measure all levels.
+
+        Parameters
+        ----------
+        problems : questions that are asked in turns.
+        others_s : time that the rest of the calibration took, s.
+
+        Raises
+        ------
+        CalibrationError : a server failed, or the journal cannot be written.
+        """
+        if _PLAN not in self.journal:
+            self.journal.add(_PLAN, self.options.plan(others_s, len(self.decodings)))
+        levels, seconds = self.journal[_PLAN]
+        questions = [await self.clock.root(problem.prompt) for problem in problems[:_QUESTIONS]]
+        ended = set[str]()
+        for at_once, decoding in product(levels, self.decodings):
+            key = _key(decoding.key, at_once)
+            if key not in self.journal and decoding.key not in ended:
+                measured = partial(self._level, questions, at_once, seconds, decoding)
+                self.journal.add(key, await self.patiently(measured))
+            if key in self.journal and self._is_last(self.journal[key]):
+                ended.add(decoding.key)
+            self.progress(key)
+
+    def _is_last(self, entry: Mapping[str, Any]) -> bool:
+        """Whether larger levels are not measured: the server let requests wait, or the level was left out."""
+        record = entry["record"]
+        return record is None or (record["queued"] and not self.options.levels)
+
+    async def _level(
+        self, questions: Sequence[Any], at_once: int, seconds: float, decoding: Decoding
+    ) -> dict[str, Any]:
+        """The journal entry of a level: its record, None if it is left out, and notes."""
+        where = _key(decoding.key, at_once)
+        try:
+            loop = await run_loop(self.clock, questions, at_once, seconds, decoding.speculation)
+        except CalibrationError as error:
+            if not isinstance(error, RefusedError):
+                raise
+            return {"record": None, "notes": [f"warning: {where} is left out: {error}"]}
+        record = record_of(loop, decoding.method, decoding.knobs)
+        reason = unusable(loop, record)
+        if record is None or reason:
+            return {"record": None, "notes": [f"warning: {where} is left out: {reason}"]}
+        return {"record": record.model_dump(mode="json"), "notes": [f"{where}: {c}" for c in cautions(loop, record)]}
+
+
+def _key(decoding: str, at_once: int) -> str:
+    return f"{decoding}, {at_once} at once"
+
+
+def kept_loads(journal: Journal, decodings: Sequence[Decoding]) -> list[LoadRecord]:
+    """Return the records of all finished levels, smallest load first."""
+    return [LoadRecord.model_validate(entry["record"]) for entry in _entries(journal, decodings) if entry["record"]]
+
+
+def load_notes(journal: Journal, decodings: Sequence[Decoding]) -> list[str]:
+    """Return the notes on all finished levels, for the profile."""
+    return [note for entry in _entries(journal, decodings) for note in entry["notes"]]
+
+
+def _entries(journal: Journal, decodings: Sequence[Decoding]) -> list[Any]:
+    if _PLAN not in journal:
+        return []
+    keys = [_key(decoding.key, at_once) for at_once, decoding in product(journal[_PLAN][0], decodings)]
+    return [journal[key] for key in keys if key in journal]

@@ -1,0 +1,130 @@
+"""The record of a closed loop, from the passes and answers of the loop."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from statistics import fmean
+from typing import Any, Final, NamedTuple, TypeVar
+
+from calibrate.engines.protocol import Generation
+from calibrate.engines.work import EngineStatistics, Pass, Prefill
+from calibrate.loads.closed_loop import Loop
+from calibrate.record.load_records import JoinedSums, LoadedSums, LoadRecord
+
+__all__ = ["record_of"]
+
+_AT_MOST: Final = 0.5
+"""Least share of the passes with the largest number of answers at which the server is taken to let others wait, [-]:
+on a server without a limit, requests on their way and prompts being read make that number vary."""
+
+Key = TypeVar("Key", bound=tuple[int, ...])
+
+
+class _Done(NamedTuple):
+    """A pass of any kind, or several of the same answers."""
+
+    ended_s: float
+    seconds: float
+    n: int
+    answers: int
+    """Answers that it decoded or read."""
+    tokens: int
+    """Tokens that it generated, first tokens included."""
+
+
+def record_of(loop: Loop, method: str, settings: Mapping[str, int | float | str | bool]) -> LoadRecord | None:
+    """Return the record of a loop; None if the server finished no pass in its window."""
+    done = list(_passes_of(loop.work))
+    inside = [one for one in done if loop.within(one.ended_s)]
+    busy_s = sum(one.seconds for one in inside)
+    if not busy_s:
+        return None
+    most, share = _largest(done)
+    ended = [one for one in loop.ended if loop.within(one.times.end)]
+    asked = [one for one in ended if loop.within(one.times.queued)] or loop.ended
+    return LoadRecord(
+        method=method,
+        settings=dict(settings),
+        at_once=loop.at_once,
+        running=sum(one.answers * one.seconds for one in inside) / busy_s,
+        most=most,
+        queued=most < loop.at_once and (share >= _AT_MOST or _told_waiting(loop) >= loop.at_once - most),
+        seconds=loop.seconds,
+        answers=len(ended),
+        tokens=sum(one.tokens for one in inside),
+        prompt_tokens=sum(one.n_prompt_tokens for one in loop.ended),
+        answer_tokens=sum(one.n_generated for one in loop.ended),
+        ended=len(loop.ended),
+        first_token_s=fmean(map(_first_token_s, asked)) if asked else None,
+        passes=_loaded(loop.work),
+        joined=[*_read_apart(loop.work), *_joined(loop.work)],
+    )
+
+
+def _passes_of(work: EngineStatistics) -> Iterator[_Done]:
+    for it in work.iterations:
+        yield _Done(it.ended_s, it.seconds, 1, it.batch, it.batch)
+    for one in work.passes:
+        yield _Done(one.ended_s, one.seconds, 1, one.batch, one.tokens)
+    for both in work.joined:
+        yield _Done(both.ended_s, both.seconds, both.n, both.batch + both.joiners, both.tokens + both.joiners)
+    for read in _apart(work):
+        yield _Done(read.ended_s, read.seconds, 1, read.together, 1)  # each of those read together has its own entry
+
+
+def _apart(work: EngineStatistics) -> list[Prefill]:
+    """Prefills during which no sequence decoded."""
+    return [one for one in work.prefills if not one.beside]
+
+
+def _largest(done: Iterable[_Done]) -> tuple[int, float]:
+    """The largest number of answers in a pass, and the share of passes with it, [-]."""
+    passes: Counter[int] = Counter()
+    for one in done:
+        passes[one.answers] += one.n
+    most = max(passes)
+    return most, passes[most] / passes.total()
+
+
+def _told_waiting(loop: Loop) -> int:
+    """Requests that waited at the end of the window, as the server tells; 0 where it does not."""
+    counts = loop.closed.counts
+    return 0 if counts is None or counts.load is None else counts.load.waiting
+
+
+def _first_token_s(generation: Generation) -> float:
+    return max(generation.times.first_token - generation.times.queued, 0.0)
+
+
+def _loaded(work: EngineStatistics) -> list[LoadedSums]:
+    passes = [*map(Pass.without_draft, work.iterations), *work.passes]
+    cells = (((p.batch, max(round(p.rows / p.batch), 1)), (1, p.context, p.tokens, p.seconds)) for p in passes)
+    return [LoadedSums(*key, *values) for key, values in _summed(cells)]
+
+
+def _joined(work: EngineStatistics) -> list[JoinedSums]:
+    cells = (
+        ((one.batch, one.joiners), (1, one.n, one.context, one.prompt_tokens, one.tokens, one.seconds))
+        for one in work.joined
+    )
+    return [JoinedSums(*key, *values) for key, values in _summed(cells)]
+
+
+def _read_apart(work: EngineStatistics) -> list[JoinedSums]:
+    """Passes that read prompts while no sequence decoded; each prompt has its share of the pass."""
+    cells = (((one.together,), (1, one.tokens, one.seconds)) for one in _apart(work))
+    return [
+        JoinedSums(0, together, passes, passes, 0, int(tokens), 0, seconds)
+        for (together,), (n, tokens, seconds) in _summed(cells)
+        for passes in (max(round(n / together), 1),)
+    ]
+
+
+def _summed(cells: Iterable[tuple[Key, tuple[float, ...]]]) -> list[tuple[Key, tuple[Any, ...]]]:
+    """Sums of the values of equal keys, in the order of the keys."""
+    sums: dict[Key, tuple[Any, ...]] = {}
+    for key, values in cells:
+        known = sums.get(key)
+        sums[key] = values if known is None else tuple(a + b for a, b in zip(known, values, strict=True))
+    return sorted(sums.items())

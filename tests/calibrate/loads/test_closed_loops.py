@@ -1,0 +1,258 @@
+"""Closed loops on servers with planted passes: times come back by batch and joiners, and what disturbs is said."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from openai_server import OpenAIServer, Planted, serving
+
+from calibrate.engines.prometheus import Load, ServerCounts, SpecDecode
+from calibrate.engines.protocol import Generation, Times
+from calibrate.engines.work import EngineStatistics, Iteration, JoinedPass, Pass, Prefill
+from calibrate.loads.cautions import cautions, unusable
+from calibrate.loads.closed_loop import Loop, Reading
+from calibrate.loads.levels import Decoding, LoadOptions, LoadSweep, kept_loads, load_notes
+from calibrate.loads.sums import record_of
+from calibrate.models.servers import RemoteModels
+from calibrate.record.journal import Journal
+from calibrate.record.load_records import JoinedSums, LoadedSums, LoadRecord
+from calibrate.running.patience import Patience
+from calibrate.running.problem import Problem
+from theory.errors import ParameterError
+
+pytest.importorskip("httpx")
+
+PLAIN = Planted(iteration_s=0.03, sequence_s=0.001, prefill_s=0.02, reading_s=0.06, step_tokens=(2, 8), counts=True)
+DRAFTED = replace(PLAIN, row_s=0.0005, k2=4, accepted=(0.8, 0.9, 0.5))
+SPECULATIVE = {"method": "draft_model", "model": "small", "num_speculative_tokens": 3}
+QUESTIONS = tuple(
+    Problem(name=f"q{i}", prompt=f"{letter} is what? " + "so " * 6) for i, letter in enumerate("abcdefghijkl")
+)
+
+
+def swept(
+    target: OpenAIServer,
+    fast: OpenAIServer | None,
+    journal: Path,
+    levels: Sequence[int],
+    *,
+    others_s: float = 0.0,
+    progress: list[str] | None = None,
+) -> tuple[list[LoadRecord], list[str]]:
+    """The records and notes of these levels on the target, and on a server of it with a draft model."""
+    speculative = "" if fast is None else json.dumps([{"server": fast.url, **SPECULATIVE}])
+    models = RemoteModels(target=target.url, draft="" if fast else target.url, speculative=speculative, gate=False)
+
+    async def measured() -> tuple[list[LoadRecord], list[str]]:
+        speculating = [
+            Decoding(method=one.method, knobs=one.knobs, speculation=models.speculation(one.method, one.knobs))
+            for one in models.token_settings()
+        ]
+        decodings = [Decoding(), *speculating]
+        async with models.open() as (_, clock):
+            with Journal(journal, {}) as pieces:
+                sweep = LoadSweep(
+                    options=LoadOptions(levels=tuple(levels)),
+                    decodings=decodings,
+                    clock=clock,
+                    journal=pieces,
+                    patiently=Patience(0.0),
+                    progress=(progress if progress is not None else []).append,
+                )
+                await sweep.measure(QUESTIONS, others_s)
+                return kept_loads(pieces, decodings), load_notes(pieces, decodings)
+
+    return asyncio.run(measured())
+
+
+def mean_s(sums: Sequence[LoadedSums], batch: int) -> float:
+    own = [one for one in sums if one.batch == batch]
+    return sum(one.seconds for one in own) / sum(one.n for one in own)
+
+
+@pytest.mark.usefixtures("accept_late_readings")
+def test_planted_passes_come_back_by_batch_and_joiners(tmp_path: Path) -> None:
+    with serving(PLAIN) as target, serving(DRAFTED) as fast:
+        parts: list[str] = []
+        records, _ = swept(target, fast, tmp_path / "j", (1, 6), others_s=9.0, progress=parts)
+    assert [(one.method, one.k2, one.at_once) for one in records] == [
+        ("", 1, 1),
+        ("draft-model", 4, 1),
+        ("", 1, 6),
+        ("draft-model", 4, 6),
+    ]
+    assert len(parts) == 4
+    for record, planted in zip(records, (PLAIN, DRAFTED) * 2, strict=True):
+        assert mean_s(record.passes, record.at_once) == pytest.approx(planted.pass_s(record.at_once, 0, 0), rel=0.1)
+        joined = [one for one in record.joined if one.batch == record.at_once - 1 and one.joiners == 1]
+        if record.at_once > 1:
+            assert joined, record
+            assert sum(one.seconds for one in joined) / sum(one.n for one in joined) == pytest.approx(0.06, rel=0.15)
+            assert not record.queued
+            assert record.most == 6
+            # Each prompt is new to its server: no two answers of a question share the salt of its cache.
+            assert sum(one.prompt_tokens for one in joined) == 9 * sum(one.reads for one in joined)
+        per_pass = sum(one.tokens for one in record.passes) / sum(one.batch * one.n for one in record.passes)
+        expected = 1.0 + 0.8 + 0.8 * 0.9 + 0.8 * 0.9 * 0.5 if record.method else 1.0
+        assert per_pass == pytest.approx(expected, abs=0.45 if record.method else 1e-9)
+        assert record.seconds_per_token is not None
+        assert record.seconds_per_token * per_pass == pytest.approx(planted.pass_s(record.at_once, 0, 0), rel=0.5)
+        assert record.first_token_s is not None
+
+
+@pytest.mark.usefixtures("accept_late_readings")
+def test_a_level_that_is_known_is_not_measured_again(tmp_path: Path) -> None:
+    with serving(PLAIN) as target:
+        first = swept(target, None, tmp_path / "j", (1, 2))
+        asked = len(target.bodies)
+        assert swept(target, None, tmp_path / "j", (1, 2)) == first
+        assert sum(body["max_tokens"] > 2 for body in target.bodies[asked:]) == 0
+
+
+@pytest.mark.usefixtures("accept_late_readings")
+def test_a_server_that_lets_requests_wait_counts_as_what_it_ran(tmp_path: Path) -> None:
+    with serving(replace(PLAIN, max_running=3)) as target:
+        records, notes = swept(target, None, tmp_path / "j", (2, 8))
+    assert [(one.most, one.queued) for one in records] == [(2, False), (3, True)]
+    assert records[1].running == pytest.approx(3.0, abs=0.3)
+    assert notes == ["plain decoding, 8 at once: the server ran 3 answers at once, the others waited"]
+
+
+@pytest.mark.usefixtures("accept_late_readings")
+def test_a_level_that_is_refused_is_left_out_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("calibrate.loads.closed_loop._PAUSE_S", 0.3)
+    with serving(replace(PLAIN, most_accepted=4)) as target:
+        records, notes = swept(target, None, tmp_path / "j", (2, 8, 16))
+    assert [one.at_once for one in records] == [2]
+    assert len(notes) == 1
+    assert notes[0].startswith("warning: plain decoding, 8 at once is left out: ")
+    assert "429" in notes[0] or "refused" in notes[0]
+
+
+def answer(n: int, *, at: float = 2.0, finish: str = "eos", n_prompt: int = 10) -> Generation:
+    times = Times(queued=at - 1.0, prefill_start=at - 0.9, prefill_end=at - 0.5, first_token=at - 0.5, end=at)
+    return Generation(
+        text="x",
+        token_ids=(),
+        n_generated=n,
+        finish=finish,  # type: ignore[arg-type]  # one of its names
+        n_prompt_tokens=n_prompt,
+        n_cached_tokens=0,
+        n_iterations=n - 1,
+        times=times,
+    )
+
+
+def loop(*ended: Generation, at_once: int = 2, before: ServerCounts | None = None, **counts: object) -> Loop:
+    """From 0 to 10 s, passes of 1 s that decode two sequences; one of them reads a prompt beside a single one."""
+    done = [Iteration(2, 100, 1.0, float(i)) for i in range(1, 10)]
+    after = None if before is None else replace(before, **counts)  # type: ignore[arg-type]
+    return Loop(
+        at_once=at_once,
+        ended=ended,
+        work=EngineStatistics(
+            iterations=tuple(done),
+            passes=(Pass(2, 100, 8, 5, 0.5, 0.0, 9.5),),
+            prefills=(Prefill(7, 0, 0.25, 1.5, 2, 0), Prefill(7, 0, 0.25, 1.5, 2, 0), Prefill(9, 0, 0.5, 10.0, 1, 1)),
+            joined=(JoinedPass(1, 50, 1, 1, 9, 1, 1, 0.5, 10.0),),
+        ),
+        begun=Reading(before, 0.0, 0.0),
+        opened=Reading(before, 0.0, 0.0),
+        closed=Reading(after, 10.0, 10.0),
+    )
+
+
+def test_the_sums_of_a_record() -> None:
+    record = record_of(loop(answer(7), answer(5, at=11.0)), "", {})
+    assert record is not None
+    assert record.passes == [LoadedSums(2, 1, 9, 900, 18, 9.0), LoadedSums(2, 4, 1, 100, 5, 0.5)]
+    assert record.joined == [JoinedSums(0, 2, 1, 1, 0, 14, 0, 0.5), JoinedSums(1, 1, 1, 1, 50, 9, 1, 0.5)]
+    assert (record.answers, record.ended, record.answer_tokens, record.prompt_tokens) == (1, 2, 12, 20)
+    assert record.tokens == 18 + 5 + 2 + 2  # of passes, of the joined one, first tokens read apart
+    assert (record.running, record.most, record.queued) == (2.0, 2, False)
+    assert record.first_token_s == 0.5
+    assert record.seconds_per_token == (2 * 9.5 + 0.5) / (18 + 5 + 1)
+
+
+COUNTS = ServerCounts(tokens=1000, load=Load(running=2, waiting=0))
+SPEC = SpecDecode(tokens=1000, drafts=400, drafted=1200, accepted=600)
+
+
+@pytest.mark.parametrize(
+    ("ended", "before", "counts", "said"),
+    [
+        ([answer(5)], COUNTS, {"tokens": 1027}, []),
+        ([answer(5)], COUNTS, {"tokens": 1400}, ["warning: the server counted 400 tokens, its streams had 27: "]),
+        ([answer(5)], COUNTS, {"tokens": 12}, ["warning: the server's counters started anew in between"]),
+        ([answer(5, finish="length"), answer(9)], None, {}, ["1 of 2 answers were cut at the limit of tokens"]),
+        ([answer(1), answer(9)], None, {}, ["1 of 2 answers were empty"]),
+        ([answer(9, n_prompt=0)], None, {}, ["warning: the server's streams tell no usage: a chunk counts as a token"]),
+        (
+            [answer(9)],
+            replace(COUNTS, speculation=SPEC),
+            {"tokens": 1027, "speculation": replace(SPEC, tokens=10)},
+            ["warning: the server's counters started anew in between"],
+        ),
+        (
+            [answer(9)],
+            replace(COUNTS, speculation=SPEC),
+            {"tokens": 1027, "speculation": replace(SPEC, tokens=4000, drafts=1400, drafted=4200, accepted=2600)},
+            ["warning: the server counted 3.00 tokens per pass and answer, its streams had 1.15"],
+        ),
+    ],
+)
+def test_what_a_loop_cannot_tell_is_a_line_each(
+    ended: list[Generation], before: ServerCounts | None, counts: dict[str, object], said: list[str]
+) -> None:
+    one = loop(*ended, before=before, **counts)
+    record = record_of(one, "", {})
+    assert record is not None
+    assert not unusable(one, record)
+    lines = cautions(one, record)
+    assert len(lines) == len(said)
+    assert all(line.startswith(begin) and "\n" not in line for line, begin in zip(lines, said, strict=True)), lines
+
+
+@pytest.mark.parametrize(
+    ("one", "said"),
+    [
+        (loop(answer(1), answer(0)), "all 2 answers were empty"),
+        (loop(answer(9), before=COUNTS, preempted=3), "the server preempted 3 answers for want of cache"),
+        (
+            loop(answer(9), before=COUNTS, retries=2),
+            "the server refused or broke off 2 requests, which were sent again",
+        ),
+        (replace(loop(), work=EngineStatistics()), "no pass ended in its time"),
+    ],
+)
+def test_a_level_without_use_says_why(one: Loop, said: str) -> None:
+    assert unusable(one, record_of(one, "", {})).startswith(said)
+
+
+def test_requests_that_wait_are_told_by_the_server_too() -> None:
+    known = loop(answer(5), at_once=8, before=COUNTS, load=Load(running=2, waiting=6))
+    record = record_of(known, "", {})
+    assert record is not None
+    assert record.queued
+    seldom = EngineStatistics(iterations=tuple(Iteration(1 + (i == 5), 9, 1.0, float(i)) for i in range(1, 10)))
+    record = record_of(replace(loop(answer(5), at_once=8), work=seldom), "", {})
+    assert record is not None
+    assert not record.queued
+
+
+def test_levels_take_their_share_of_the_time() -> None:
+    assert LoadOptions().plan(600.0, 3) == ([1, 2, 4, 8, 16, 32, 64, 128, 256], 6.0)
+    assert LoadOptions().plan(108.0, 2) == ([1, 2, 4, 8, 16, 32, 64, 128, 256], pytest.approx(3.0))
+    for others_s in (3.0, 20.0, 47.0):
+        levels, seconds = LoadOptions().plan(others_s, 2)
+        assert levels[0] == 1
+        assert 2 * len(levels) * seconds <= max(others_s / 2.0, 2 * 2 * 1.0)
+    assert LoadOptions(levels=(8, 1, 8)).plan(0.5, 4) == ([1, 8], 1.0)
+    for wrong in ({"levels": (0,)}, {"most": 0}, {"share": 1.0}):
+        with pytest.raises(ParameterError):
+            LoadOptions(**wrong)  # type: ignore[arg-type]
