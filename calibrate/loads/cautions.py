@@ -8,7 +8,7 @@ from typing import Final
 
 from calibrate.engines.prometheus import SpecDecode
 from calibrate.loads.closed_loop import Loop
-from calibrate.record.load_records import LoadRecord
+from calibrate.record.engine_records import LoadRecord
 from theory.errors import ParameterError
 
 __all__ = ["cautions", "unusable"]

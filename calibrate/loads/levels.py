@@ -18,8 +18,8 @@ from calibrate.engines.speculation import Speculation
 from calibrate.loads.cautions import cautions, unusable
 from calibrate.loads.closed_loop import run_loop
 from calibrate.loads.sums import record_of
+from calibrate.record.engine_records import LoadRecord
 from calibrate.record.journal import Journal
-from calibrate.record.load_records import LoadRecord
 from calibrate.running.patience import Patience
 from calibrate.running.problem import Problem
 from calibrate.running.wall_clock import WallClock

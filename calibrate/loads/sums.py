@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from calibrate.engines.protocol import Generation
 from calibrate.engines.work import EngineStatistics, Pass, Prefill
 from calibrate.loads.closed_loop import Loop
-from calibrate.record.load_records import JoinedSums, LoadedSums, LoadRecord
+from calibrate.record.engine_records import JoinedSums, LoadedSums, LoadRecord
 
 __all__ = ["record_of"]
 

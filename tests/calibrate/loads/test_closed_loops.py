@@ -19,8 +19,8 @@ from calibrate.loads.closed_loop import Loop, Reading
 from calibrate.loads.levels import Decoding, LoadOptions, LoadSweep, kept_loads, load_notes
 from calibrate.loads.sums import record_of
 from calibrate.models.servers import RemoteModels
+from calibrate.record.engine_records import JoinedSums, LoadedSums, LoadRecord
 from calibrate.record.journal import Journal
-from calibrate.record.load_records import JoinedSums, LoadedSums, LoadRecord
 from calibrate.running.patience import Patience
 from calibrate.running.problem import Problem
 from theory.errors import ParameterError
