@@ -10,12 +10,12 @@ from itertools import count
 from typing import Any, Final, Protocol, runtime_checkable
 
 from calibrate.engines.prometheus import ServerCounts
-from calibrate.engines.protocol import Generation, Request
+from calibrate.engines.protocol import Generation, Progress
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.work import EngineStatistics
 from calibrate.running.seeds import derive_seed
 from calibrate.running.wall_clock import WallClock
-from sim.operations import TARGET, Step
+from sim.operations import TARGET, Generate, Step
 
 __all__ = ["Loop", "Reading", "Served", "run_loop"]
 
@@ -24,9 +24,6 @@ _UNTIL_BUSY: Final = 0.2
 
 _PAUSE_S: Final = 0.1
 """Wait before a loop, s: the server has then noticed that the requests of the last one were aborted."""
-
-_MARGIN: Final = 8
-"""Tokens of the context that an answer leaves: servers may begin a prompt with tokens of their own."""
 
 _COUNTERS_S: Final = 2.0
 """Longest time that a server may take to tell its counters, s."""
@@ -99,22 +96,10 @@ class _Clients:
             engine = self.clock.backend(TARGET)
             if number and number % len(self.questions) == 0 and isinstance(engine, Served):
                 await engine.forget()  # a question that is asked again is as new as those of other users
-            self.ended.append(await engine.generate(self._request(number)))
-
-    def _request(self, number: int) -> Request:
-        """The request for a whole answer, no longer than the server's context has room for."""
-        backend, question = self.clock.backend(TARGET), self.questions[number % len(self.questions)]
-        text, most = question.payload, backend.describe().get("max_context")
-        by_ids = backend.tokenizer_id is not None and text.tokenizer_id == backend.tokenizer_id
-        room = self.clock.limits.max_answer_tokens
-        return Request(
-            prompt=text.token_ids if by_ids else text.text,
-            max_tokens=max(min(room, most - question.n_tokens - _MARGIN), 1) if most else room,
-            stop=(),
-            sampling=self.clock.sampling[TARGET],
-            seed=derive_seed(self.clock.seed, "by load", self.stream, number),
-            speculation=self.speculation,
-        )
+            operation = Generate(TARGET, self.questions[number % len(self.questions)], whole=True)
+            seed = derive_seed(self.clock.seed, "by load", self.stream, number)
+            wanted = self.speculation
+            self.ended.append(await self.clock.rest(operation, Progress(), seed=seed, speculation=wanted))
 
 
 async def run_loop(

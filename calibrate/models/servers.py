@@ -157,7 +157,7 @@ class RemoteModels(AskedModels):
             for server, config in self.speculating_servers():
                 name = f"{TARGET} with {setting_of(config).key}"
                 other = await OpenAIEngine.start(self._config(name, server))
-                other.speculates = speculation_of(config)
+                other.speculates, other.counted = speculation_of(config), engines[0].counted
                 engines[0].speculating[other.speculates] = other
                 if not other.tells_ids:
                     raise CalibrationError(f"{name}: its streams have no token ids (return_token_ids)")

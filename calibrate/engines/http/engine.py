@@ -44,7 +44,9 @@ class OpenAIEngine(Server):
     def __init__(self, config: HttpConfig) -> None:
         super().__init__(config)
         self._stop_mode = "unknown"
-        self._counts: dict[str, int] = {}
+        self.counted: dict[str, int] = {}
+        """Latest prompts that `count_tokens` was asked for -> their tokens; servers of one model may share it."""
+
         self._ids: dict[str, tuple[int, ...]] = {}
         self._replies = Replies(self)
         self.outcomes: Counter[tuple[str, str]] = Counter()
@@ -148,8 +150,8 @@ class OpenAIEngine(Server):
 
     async def count_tokens(self, text: str) -> int:
         """Tokens of a text as a prompt: by ``/tokenize``, else by the server's count for a request."""
-        if text in self._counts:
-            return self._counts[text]
+        if text in self.counted:
+            return self.counted[text]
         ids = await self.tokenize(text, special=True)
         if ids is None:
             answer = await self.wire.post(f"{self.wire.api}/completions", self.body(text, 1))
@@ -159,8 +161,8 @@ class OpenAIEngine(Server):
         else:
             count = len(ids)
             self._ids[text] = ids
-        self._counts[text] = count
-        for kept in (self._counts, self._ids):
+        self.counted[text] = count
+        for kept in (self.counted, self._ids):
             while len(kept) > KEPT_TEXTS:
                 del kept[next(iter(kept))]
         return count
@@ -231,6 +233,7 @@ class OpenAIEngine(Server):
         body |= {"temperature": request.sampling.temperature, "top_p": request.sampling.top_p}
         body |= {"seed": request.seed & 0x7FFFFFFF, "stream": True}  # some servers take 32 bits
         body |= {k: v for k, v in self.extras.items() if k != "ignore_eos" or request.ignore_eos} | self.salted()
+        streamed.n_prompt_ids = self.counted.get(str(body["prompt"]), 0)  # usage comes last, if the answer is not cut
         if self._stop_mode == "watched":
             streamed.stops = request.stop
         elif request.stop:

@@ -108,6 +108,8 @@ class Streamed:
 
     usage: dict[str, Any] = field(default_factory=dict)
     n_prompt_ids: int = 0
+    """Tokens of the prompt by its ids, or as counted before; 0 if unknown."""
+
     read_before: float = 0.0
     """Share of the prompt that was sent to the server before, in [0, 1]: the most that a prefix cache can hold."""
 
