@@ -1,6 +1,8 @@
-"""Fit of an engine's costs to the raw timings of a sweep: non-negative least squares on cell means.
+"""Fit of an engine's costs to raw timings, of a sweep and by load: non-negative least squares on cell means.
 
-Means, not medians: an answer's time is the sum of its iterations, including slow ones.
+A sweep with random prompts tells how times grow with the context. Where closed loops of whole answers were measured,
+they tell the times by batch, in the range of their loads (`calibrate.costs.by_load`). Means, not medians: an answer's
+time is the sum of its iterations, including slow ones.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrate.costs.by_load import joined_prefills, loaded_samples, shared_seconds
 from calibrate.record.engine_records import DecodeSample, EngineRecord, PrefillSample
 from sim.engines.costs import TableCost
 from theory.errors import CalibrationError
@@ -23,6 +26,12 @@ _ENOUGH: Final = 0.25
 """Least number of timings of a batch size that is used / number of batch 1, [-]: a pass in which all sequences of a
 large batch have an n-gram to draft is rare."""
 
+_CELL: Final = 64
+"""Cached tokens by which contexts of the same cell differ at most."""
+
+_MOST_BY_CONTEXT: Final = 0.9
+"""Largest share of an iteration's time that its context takes, [-]."""
+
 _BENDS: Final = tuple(4.0**power for power in range(2, 9))
 """Prompt lengths at which the time of a prefill may begin to grow faster, tokens."""
 
@@ -32,7 +41,7 @@ _LEAST: Final = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepFit:
-    """Fit of a sweep over batch sizes, contexts and prompts.
+    """Fit of timings over batch sizes, contexts and prompts.
 
     Attributes
     ----------
@@ -50,7 +59,7 @@ class SweepFit:
 
 
 def fit_sweep(record: EngineRecord, rng: np.random.Generator | None = None) -> SweepFit:
-    """Fit a `TableCost` to an engine's timings without other work.
+    """Fit a `TableCost` to an engine's timings without other engines at work.
 
     Parameters
     ----------
@@ -64,7 +73,7 @@ def fit_sweep(record: EngineRecord, rng: np.random.Generator | None = None) -> S
     decode = [sample for sample in record.decode if sample.tokens == 1]
     if not any(sample.batch == 1 for sample in decode) or not record.prefill:
         raise CalibrationError("the engine record needs decode samples at batch 1 and prefill samples: calibrate again")
-    batches, times, context_s, decode_error = _fit_decode(decode, rng)
+    batches, times, context_s, decode_error = _fit_with_loads(decode, loaded_samples(record), rng)
     apart = [sample for sample in record.prefill if sample.together == 1 and not sample.beside]
     prefill_s, prefill_token_s, bends, prefill_error = _fit_prefill(apart or record.prefill, rng)
     request = np.array(record.request_s or [0.0])
@@ -79,19 +88,14 @@ def fit_sweep(record: EngineRecord, rng: np.random.Generator | None = None) -> S
         bends=bends,
         request_s=float(request.mean()),
     )
+    joined = joined_prefills(record, cost.iteration)
     return SweepFit(
         cost=cost,
         decode_error=decode_error,
         prefill_error=prefill_error,
-        shared_s=_shared_s(cost, record.prefill),
+        shared_s=shared_seconds(joined or record.prefill, cost.prefill),
         n_decode=len(decode),
     )
-
-
-def _shared_s(cost: TableCost, prefills: Sequence[PrefillSample]) -> float:
-    """Time that prefills save by joining a pass that decodes, s; median, as some share it with another prefill too."""
-    saved = [cost.prefill(one.tokens) - one.seconds for one in prefills if one.beside and one.together == 1]
-    return max(float(np.median(saved)), 0.0) if saved else 0.0
 
 
 def fit_passes(
@@ -108,21 +112,50 @@ def fit_passes(
 
     Returns
     -------
-    Tokens per sequence -> iteration times by the sweep; 1 is plain decoding. Prefill and request times are 0. Beyond
-    the batch sizes with enough timings, times grow as those of plain iterations do.
+    Tokens per sequence -> iteration times; 1 is plain decoding. Prefill and request times are 0. Beyond the batch sizes
+    with enough timings, times grow as those of plain iterations do.
     """
     tables: dict[int, TableCost] = {}
-    own = method if any(sample.by == method for sample in record.decode) else ""
+    by_load = loaded_samples(record, method) if method else []
+    own = method if by_load or any(sample.by == method for sample in record.decode) else ""
     usable = [sample for sample in record.decode if sample.tokens == 1 or sample.by == own]
-    for tokens in sorted({sample.tokens for sample in usable}):
+    for tokens in sorted({sample.tokens for sample in (*usable, *by_load)}):
         n = Counter(sample.batch for sample in usable if sample.tokens == tokens)
         samples = [sample for sample in usable if sample.tokens == tokens and n[sample.batch] >= _ENOUGH * n[1]]
-        if n[1]:
+        loaded = loaded_samples(record) if tokens == 1 else [sample for sample in by_load if sample.tokens == tokens]
+        if n[1] or any(sample.batch == 1 for sample in loaded):
             plain_s = None if tokens == 1 or _lengths_vary(samples) else tables[1].context_s
-            batches, times, context_s, _ = _fit_decode(samples, rng, plain_s)
+            batches, times, context_s, _ = _fit_with_loads(samples, loaded, rng, plain_s)
             table = TableCost(batches=batches, seconds=times, context_s=context_s)
             tables[tokens] = _grown(table, tables[1]) if tokens > 1 else table
     return tables
+
+
+def _fit_with_loads(
+    swept: Sequence[DecodeSample],
+    loaded: Sequence[DecodeSample],
+    rng: np.random.Generator | None,
+    context_s: float | None = None,
+) -> tuple[tuple[int, ...], tuple[float, ...], float, float]:
+    """As `_fit_decode`; batches within the range of the loads have the times measured there.
+
+    The loads have a context each: only a sweep over several contexts tells what a token of it costs, of which no load
+    can have been nearly all.
+    """
+    if not loaded:
+        return _fit_decode(swept, rng, context_s)
+    if context_s is None:
+        slope_s = _fit_decode(swept, rng)[2] if _contexts_differ(swept) else 0.0
+        context_s = min([slope_s, *(_MOST_BY_CONTEXT * one.seconds / one.context for one in loaded if one.context)])
+    least, most = (bound(sample.batch for sample in loaded) for bound in (min, max))
+    apart = [sample for sample in swept if not least <= sample.batch <= most]
+    return _fit_decode([*apart, *loaded], rng, context_s)
+
+
+def _contexts_differ(samples: Sequence[DecodeSample]) -> bool:
+    """Whether a batch size was timed at several contexts: else intercepts alone explain all times."""
+    cells = {(sample.batch, sample.context // _CELL) for sample in samples}
+    return len(cells) > len({batch for batch, _ in cells})
 
 
 def _lengths_vary(samples: Sequence[DecodeSample]) -> bool:
@@ -150,7 +183,7 @@ def _fit_decode(
     """Fit an intercept per batch size, and a slope for the context unless it is given, s per token."""
     cells: dict[tuple[int, int], list[tuple[int, float]]] = defaultdict(list)
     for sample in samples:
-        cells[sample.batch, sample.context // 64].append((sample.context, sample.seconds))
+        cells[sample.batch, sample.context // _CELL].append((sample.context, sample.seconds))
     batches = tuple(sorted({batch for batch, _ in cells}))
     keys, context, mean, n = _cell_means(cells, rng)
     design = np.zeros((len(keys), len(batches) + 1))

@@ -79,8 +79,9 @@ class TableCost(_Requests):
     """Iteration times interpolated between measured batch sizes, linear in the context.
 
     One decode iteration takes ``interp(batch) + context_s * context`` seconds. Beyond the largest measured batch the
-    least-squares slope of the sizes from half of it on (at least the last two) is extrapolated, if it is positive: with
-    the slope of the last two sizes, noise could double the time of twice the largest batch. A prefill of ``n`` tokens
+    least-squares slope of the sizes from half of it on (at least the last two) is extrapolated: with the slope of the
+    last two sizes, noise could double the time of twice the largest batch. If it is not positive, noise has hidden the
+    growth, and the slope of all sizes is taken, if that is positive. A prefill of ``n`` tokens
     takes ``prefill_s + prefill_token_s * n``, plus for each bend a time per token beyond it: the time of a short prompt
     hardly depends on its length, that of a long one grows with its attention. Requests as in `LinearCost`.
     """
@@ -120,10 +121,14 @@ class TableCost(_Requests):
                 raise ParameterError(name, value, "must be a finite number of seconds >= 0")
         if not all(tokens >= 0.0 and math.isfinite(s) and s >= 0.0 for tokens, s in self.bends):
             raise ParameterError("bends", self.bends, "must be numbers of tokens >= 0 with finite seconds >= 0")
-        first = min(bisect_left(self.batches, self.batches[-1] / 2), max(len(self.batches) - 2, 0))
+        upper = min(bisect_left(self.batches, self.batches[-1] / 2), max(len(self.batches) - 2, 0))
+        slope = self._slope_from(upper)
+        object.__setattr__(self, "_slope", slope if slope > 0.0 else max(self._slope_from(0), 0.0))
+
+    def _slope_from(self, first: int) -> float:
+        """Least-squares slope of the sizes from the one at an index on, s per sequence; 0 for a single size."""
         sizes, times = self.batches[first:], self.seconds[first:]
-        slope = linear_regression(sizes, times).slope if len(sizes) > 1 else 0.0
-        object.__setattr__(self, "_slope", max(slope, 0.0))
+        return linear_regression(sizes, times).slope if len(sizes) > 1 else 0.0
 
     def iteration(self, batch: int, context: float) -> float:
         """Seconds of one decode iteration of ``batch`` sequences with ``context`` cached tokens in all."""

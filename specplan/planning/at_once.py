@@ -13,9 +13,11 @@ from functools import cached_property
 from statistics import fmean
 from typing import Any, Final
 
+from calibrate.costs.by_load import most_at_once
 from calibrate.replay.trials import PLAIN, Trials
 from sim.configuration import Configuration
 from sim.estimate import Estimate
+from sim.operations import TARGET
 from sim.serving.load_run import CHOICE, REPORT, LoadRun, Window, gain, throughput, until_known
 from specplan.planning.predict import Prediction
 
@@ -48,6 +50,8 @@ class AtOnce:
     """The same by plain decoding."""
     busy: dict[str, float]
     """Role to the share of the time in which its engine worked, in [0, 1]."""
+    timed: int | None = None
+    """Answers at once up to which the target's passes were timed, plain and as configured; None without timings."""
 
     def plain(self) -> dict[str, Any]:
         """As plain data."""
@@ -93,7 +97,16 @@ class Crowds:
             seconds=baseline / gain.value,
             baseline_seconds=baseline,
             busy=run.busy(),
+            timed=self._timed(best),
         )
+
+    def _timed(self, configuration: Configuration) -> int | None:
+        """Answers at once up to which passes were timed, plain and by the configuration's token-level method."""
+        profile = self._trials.profile
+        if not profile.engines:
+            return None
+        target = profile.engines[profile.placement[TARGET]]
+        return min(most_at_once(target), most_at_once(target, configuration.token or ""))
 
     def plain_seconds(self, answers: int) -> float:
         """Return the mean seconds of an answer by plain decoding with so many answers in flight."""

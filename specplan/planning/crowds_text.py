@@ -76,10 +76,26 @@ def crowds_as_text(rows: list[AtOnce]) -> list[str]:
     body = [[names[one], *(by[n] for n in counts)] for one, by in cells.items()]
     lines = ["Tokens per second / those of plain decoding, by answers at once on the same engines (k1, k2):", ""]
     lines.append(table(["method", *map(str, counts)], body))
+    lines += _beyond(rows)
     off = next((n for n in counts if all(row.gain.value <= 1.0 for row in rows if row.answers == n)), None)
     if off is not None:
         lines += ["", f"Switch speculation off from {off} answers at once."]
     return ["\n".join(lines)]
+
+
+def _beyond(rows: Sequence[AtOnce]) -> list[str]:
+    """Which methods are planned for more answers at once than were timed."""
+    from specplan.planning.planner import label
+
+    beyond: dict[int, list[str]] = {}
+    for row in rows:
+        if row.timed is not None and row.answers > row.timed:
+            names = beyond.setdefault(row.timed, [])
+            names += [name for name in [label(row.configuration)] if name not in names]
+    return [
+        f"{', '.join(names)}: timed up to {timed} at once; beyond, passes grow by the slope of the largest loads."
+        for timed, names in sorted(beyond.items())
+    ]
 
 
 def crowds_as_json(rows: list[AtOnce]) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from calibrate.costs.by_load import most_at_once
 from calibrate.record.profile import Profile
 from calibrate.replay.trials import PLAIN, Trials
 from sim.configuration import Configuration
@@ -76,7 +77,7 @@ METRICS: Final[Mapping[str, Metric]] = {
 def swept_batches(profile: Profile) -> dict[str, int]:
     """Return the largest timed batch of target and draft, by role."""
     engines = {role: profile.engines[profile.placement[role]] for role in (TARGET, DRAFT)}
-    return {role: max(s.batch for s in record.decode if s.tokens == 1) for role, record in engines.items()}
+    return {role: most_at_once(record) for role, record in engines.items()}
 
 
 @dataclass(slots=True)
