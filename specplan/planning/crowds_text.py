@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from specplan.planning.at_once import AtOnce
     from specplan.planning.planner import Plan
 
-__all__ = ["counts_of", "crowds", "crowds_as_json", "crowds_as_text"]
+__all__ = ["beyond_timings", "counts_of", "crowds", "crowds_as_json", "crowds_as_text"]
 
 _MOST_AT_ONCE: Final = 256
 
@@ -76,15 +76,15 @@ def crowds_as_text(rows: list[AtOnce]) -> list[str]:
     body = [[names[one], *(by[n] for n in counts)] for one, by in cells.items()]
     lines = ["Tokens per second / those of plain decoding, by answers at once on the same engines (k1, k2):", ""]
     lines.append(table(["method", *map(str, counts)], body))
-    lines += _beyond(rows)
+    lines += beyond_timings(rows)
     off = next((n for n in counts if all(row.gain.value <= 1.0 for row in rows if row.answers == n)), None)
     if off is not None:
         lines += ["", f"Switch speculation off from {off} answers at once."]
     return ["\n".join(lines)]
 
 
-def _beyond(rows: Sequence[AtOnce]) -> list[str]:
-    """Which methods are planned for more answers at once than were timed."""
+def beyond_timings(rows: Sequence[AtOnce]) -> list[str]:
+    """Return sentences that say up to how many answers at once methods were timed that are planned for more."""
     from specplan.planning.planner import label
 
     beyond: dict[int, list[str]] = {}

@@ -141,6 +141,7 @@ def _short_table(rows: Sequence[Row]) -> str:
 
 def _by_number(at_once: Sequence[AtOnce]) -> str:
     """For each number of answers at once, what is best there."""
+    from specplan.planning.crowds_text import beyond_timings
     from specplan.planning.planner import label
 
     rows = []
@@ -154,6 +155,7 @@ def _by_number(at_once: Sequence[AtOnce]) -> str:
         c, gain = best.configuration, best.gain
         rows.append([str(n), label(c), str(c.k1), str(c.k2), f"{gain.value:.2f} [{gain.low:.2f}, {gain.high:.2f}]"])
     lines = [table(["at once", "best", "k1", "k2", "tokens/s, over plain"], rows)]
+    lines += [textwrap.fill(line, SCREEN) for line in beyond_timings(at_once)]
     if off is not None:
         lines += ["", f"Switch speculation off from {off} answers at once."]
     return "\n".join(lines)

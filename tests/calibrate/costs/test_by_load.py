@@ -1,0 +1,147 @@
+"""Costs from closed loops of whole answers: passes by batch and method, and what prompts add that join them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from calibrate.costs.by_load import joined_prefills, most_at_once, shared_seconds
+from calibrate.costs.fit import fit_cost
+from calibrate.costs.sweep import fit_passes
+from calibrate.record.engine_records import (
+    DecodeSample,
+    EngineRecord,
+    JoinedSums,
+    LoadedSums,
+    LoadRecord,
+    PrefillSample,
+)
+from sim.engines.costs import TableCost
+
+PLANTED = TableCost(
+    batches=(1, 2, 4, 8),
+    seconds=(0.015, 0.0155, 0.017, 0.021),
+    context_s=2e-6,
+    prefill_s=0.004,
+    prefill_token_s=5e-5,
+)
+"""Costs by a sweep: another intercept for each batch than in use."""
+
+
+def swept(noise: float = 0.0) -> EngineRecord:
+    """A sweep over batches and contexts."""
+    rng = np.random.default_rng(0)
+    decode = [
+        DecodeSample(batch=b, context=b * c, seconds=PLANTED.iteration(b, b * c) * (1.0 + noise * rng.random()))
+        for b in PLANTED.batches
+        for c in (50, 400, 900)
+        for _ in range(3)
+    ]
+    prefill = [PrefillSample(tokens=n, seconds=PLANTED.prefill(n)) for n in (4, 32, 256) for _ in range(3)]
+    return EngineRecord(device="cpu", decode=decode, prefill=prefill, request_s=[0.001])
+
+
+LOADS = (1, 2, 4, 8, 16, 32)
+SPECULATING = {"k2": 4}
+
+
+def planted_pass(batch: int, rows: int) -> float:
+    """Seconds of a pass without context: a row costs a third of a sequence."""
+    return 0.010 + 3e-4 * batch + 1e-4 * batch * (rows - 1)
+
+
+def loop(at_once: int, *, method: str = "", rows: int = 1, joined_s: float = 0.024) -> LoadRecord:
+    """A closed loop with 150 cached tokens a sequence, some passes of one sequence less, and some that read prompts."""
+
+    def passes(batch: int, n: int) -> LoadedSums:
+        seconds = planted_pass(batch, rows) + PLANTED.context_s * 150 * batch
+        return LoadedSums(batch, rows, n, n * 150 * batch, n * batch, n * seconds)
+
+    def read(batch: int, joiners: int, n: int) -> JoinedSums:
+        seconds = max(joined_s, 0.001 + planted_pass(batch, rows) + PLANTED.context_s * 150 * batch)
+        return JoinedSums(batch, joiners, n, n, n * 150 * batch, n * joiners * 40, n * batch, n * seconds)
+
+    beside = at_once - 1
+    return LoadRecord(
+        method=method,
+        settings={} if rows == 1 else SPECULATING,
+        at_once=at_once,
+        running=at_once,
+        most=at_once,
+        seconds=4.0,
+        answers=9,
+        tokens=1000,
+        prompt_tokens=360,
+        answer_tokens=900,
+        ended=9,
+        passes=[passes(at_once, 60), *([passes(1, 2)] if at_once > 2 else ())],
+        joined=[JoinedSums(0, 1, 3, 3, 0, 120, 0, 0.09), *([read(beside, 1, 5)] if beside else ())],
+    )
+
+
+def loaded(*levels: int, **options: Any) -> EngineRecord:
+    """The sweep of `record`, which loads contradict, and loops, plain and by a draft model."""
+    loops = [loop(n, **more) for n in levels for more in ({}, {"method": "draft-model", "rows": 4, "joined_s": 0.038})]
+    return swept().model_copy(update={"by_load": loops, **options})
+
+
+def test_passes_by_load_are_the_times_by_batch() -> None:
+    """A sweep tells what a token of context costs; within the loads nothing else, and beyond them their slope does."""
+    cost = fit_cost(loaded(*LOADS)).cost
+    assert cost.batches == LOADS
+    assert cost.context_s == pytest.approx(PLANTED.context_s, rel=1e-9)
+    for batch in (1, 3, 16, 24, 32, 64):
+        assert cost.iteration(batch, 900.0) == pytest.approx(planted_pass(batch, 1) + 900 * PLANTED.context_s, rel=1e-3)
+    above = fit_cost(loaded(4, 8)).cost
+    assert above.iteration(1, 0.0) == pytest.approx(PLANTED.iteration(1, 0.0)), "below the loads the sweep's"
+    assert above.iteration(8, 0.0) == pytest.approx(planted_pass(8, 1), rel=1e-3)
+
+
+def test_passes_of_a_method_by_load_are_its_times_by_batch() -> None:
+    tables = fit_passes(loaded(*LOADS), method="draft-model")
+    assert set(tables) == {1, 4}
+    for batch in (1, 8, 24, 32, 64):
+        assert tables[4].iteration(batch, 0.0) == pytest.approx(planted_pass(batch, 4), rel=1e-3)
+        assert tables[1].iteration(batch, 0.0) == pytest.approx(planted_pass(batch, 1), rel=1e-3)
+    assert set(fit_passes(loaded(*LOADS), method="eagle")) == {1}
+    assert most_at_once(loaded(*LOADS)) == most_at_once(loaded(*LOADS), "draft-model") == 32
+    assert most_at_once(swept()) == 8
+
+
+def test_a_sweep_of_one_context_tells_nothing_of_context() -> None:
+    """Else its few contexts, which grow with the batch, would take all of what passes take in use."""
+    short = [one for one in swept(noise=0.2).decode if one.context == 50 * one.batch]
+    cost = fit_cost(loaded(*LOADS, decode=short)).cost
+    assert cost.context_s == 0.0
+    assert cost.iteration(16, 0.0) == pytest.approx(planted_pass(16, 1) + 16 * 150 * PLANTED.context_s, rel=1e-3)
+    steep = [one.model_copy(update={"seconds": 1e-4 * one.context}) for one in swept().decode]
+    assert fit_cost(loaded(*LOADS, decode=steep)).cost.iteration(32, 0.0) > 0.0
+
+
+def test_prompts_that_join_add_what_their_passes_took_longer() -> None:
+    timed = loaded(*LOADS)
+    fit = fit_cost(timed)
+    plain = joined_prefills(timed, fit.sweep.cost.iteration)
+    assert {one.beside for one in plain} == {n - 1 for n in LOADS if n > 1}
+    for one in plain:
+        iteration = planted_pass(one.beside, 1) + PLANTED.context_s * 150 * one.beside
+        assert (one.tokens, one.together) == (40, 1)
+        assert one.seconds == pytest.approx(max(0.024 - iteration, 0.001), rel=0.02)
+    passes = fit_passes(timed, method="draft-model")[4]
+    by_method = joined_prefills(timed, passes.iteration, "draft-model")
+    assert [one.seconds for one in by_method if one.beside == 1] == pytest.approx(
+        [0.038 - passes.iteration(1, 150)] * 5
+    )
+    saved = [fit.sweep.cost.prefill(40) - one.seconds for one in plain]
+    assert fit.sweep.shared_s == pytest.approx(max(float(np.median(saved)), 0.0))
+    together = [one.model_copy(update={"together": 2}) for one in plain]
+    assert shared_seconds(together, lambda tokens: 0.1) == shared_seconds(plain, lambda tokens: 0.1) > 0.0
+    assert shared_seconds([], lambda tokens: 0.1) == 0.0
+
+
+def test_a_noisy_upper_half_does_not_make_more_answers_free() -> None:
+    falling = TableCost(batches=(1, 2, 4, 8), seconds=(0.010, 0.012, 0.0141, 0.0140))
+    assert falling.iteration(64, 0.0) > 0.03
+    assert TableCost(batches=(1, 2), seconds=(0.010, 0.009)).iteration(64, 0.0) == 0.009
