@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
 
-from calibrate.record.engine_records import (
-    DecodeSample,
-    EngineRecord,
-    JoinedSums,
-    LoadedSums,
-    LoadRecord,
-    PrefillSample,
-)
+from calibrate.record.engine_records import DecodeSample, EngineRecord, LoadedSums, LoadRecord
+from sim.engines.costs import TableCost
 
-__all__ = ["joined_prefills", "loaded_samples", "most_at_once", "shared_seconds"]
+__all__ = ["loaded_samples", "most_at_once", "shared_seconds"]
 
 _NEAR: Final = 0.75
 """Least batch of a pass / largest batch of its loop, [-], for passes that tell what that load takes."""
@@ -27,6 +21,9 @@ _LEAST: Final = 4
 
 _WEIGHT: Final = 16
 """Samples, at most, that stand for the passes of a loop."""
+
+_SEEN: Final = 1.1
+"""Least time of a pass that reads prompts / time of one that does not, [-], at which reading is not hidden."""
 
 
 def loaded_samples(record: EngineRecord, method: str = "") -> list[DecodeSample]:
@@ -69,45 +66,30 @@ def most_at_once(record: EngineRecord, method: str = "") -> int:
     return max([*swept, *(sample.batch for sample in loaded_samples(record, method))], default=0)
 
 
-def joined_prefills(
-    record: EngineRecord, iteration: Callable[[int, float], float], method: str = ""
-) -> list[PrefillSample]:
-    """Return prompts that were read in passes of others, with the time that each added to its pass.
+def shared_seconds(record: EngineRecord, cost: TableCost, method: str = "") -> float:
+    """Return the time that a prompt saves by joining a pass that decodes one sequence, s; 0 if not measured.
+
+    A pass that reads prompts takes what reading takes, whatever it decodes, if that is longer. Passes in which reading
+    is hidden by decoding tell nothing. Without loads, the prompts that joined a single stream of a sweep tell it.
 
     Parameters
     ----------
     record : the engine's timings.
-    iteration : seconds of a pass without prompts, by batch and cached tokens of all sequences.
-    method : token-level method by which the others decode, and with whose drafter prompts are read; empty: plain.
+    cost : seconds of a pass without prompts, and of a prompt that is read while nothing decodes.
+    method : token-level method of both, with whose drafter prompts are read; empty: plain decoding.
     """
-    sums = (one for loop in _loops(record, method) for one in loop.joined if one.batch)
-    return [sample for one in sums for sample in _prefills(one, iteration)]
-
-
-def _prefills(one: JoinedSums, iteration: Callable[[int, float], float]) -> list[PrefillSample]:
-    """The mean prompt of equal joined passes, as often as they were seen."""
-    prompts = one.reads * one.joiners
-    added = one.seconds - one.n * iteration(one.batch, one.cached_tokens / one.reads)
-    sample = PrefillSample(
-        tokens=round(one.prompt_tokens / prompts),
-        seconds=max(added / prompts, 0.0),
-        together=one.joiners,
-        beside=one.batch,
-    )
-    return [sample] * min(one.reads, _WEIGHT)
-
-
-def shared_seconds(joined: Iterable[PrefillSample], prefill: Callable[[float], float]) -> float:
-    """Return the time that a prompt saves by joining a pass that decodes, s: the median over prompts that joined.
-
-    Prompts that joined in company share their time; they count where none joined without.
-
-    Parameters
-    ----------
-    joined : prompts, those among them that joined no pass do not count.
-    prefill : seconds of a prefill apart, by its tokens.
-    """
-    known = [one for one in joined if one.beside]
-    known = [one for one in known if one.together == 1] or known
-    saved = [prefill(one.tokens) - one.seconds for one in known]
+    alone_s = cost.iteration(1, 0.0)
+    saved = [cost.prefill(tokens) - seconds + alone_s for tokens, seconds in _reads(record, cost, method)]
+    if not any(loop.joined for loop in _loops(record, method)) and not method:
+        single = (one for one in record.prefill if one.beside and one.together == 1)
+        saved = [cost.prefill(one.tokens) - one.seconds for one in single]
     return max(float(np.median(saved)), 0.0) if saved else 0.0
+
+
+def _reads(record: EngineRecord, cost: TableCost, method: str) -> Iterator[tuple[float, float]]:
+    """Prompt tokens and seconds of passes that read whole prompts, longer than if they had read none."""
+    for loop in _loops(record, method):
+        for one in loop.joined:
+            seconds, context = one.seconds / one.n, one.cached_tokens / one.reads
+            if one.batch and one.n == one.reads and seconds > _SEEN * cost.iteration(one.batch, context):
+                yield from [(one.prompt_tokens / one.reads, seconds)] * min(one.reads, _WEIGHT)

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrate.costs.by_load import joined_prefills, loaded_samples, shared_seconds
+from calibrate.costs.by_load import loaded_samples, shared_seconds
 from calibrate.record.engine_records import DecodeSample, EngineRecord, PrefillSample
 from sim.engines.costs import TableCost
 from theory.errors import CalibrationError
@@ -47,7 +47,7 @@ class SweepFit:
     ----------
     cost : cost of iterations, of prefills that do not share a pass, and of requests.
     decode_error, prefill_error : root-mean-square relative error of the fit on the cell means, [-].
-    shared_s : time that a prefill saves by joining a pass that decodes, s; 0 if not measured.
+    shared_s : time that a prefill saves by joining a pass that decodes one sequence, s; 0 if not measured.
     n_decode : samples of iterations.
     """
 
@@ -88,12 +88,11 @@ def fit_sweep(record: EngineRecord, rng: np.random.Generator | None = None) -> S
         bends=bends,
         request_s=float(request.mean()),
     )
-    joined = joined_prefills(record, cost.iteration)
     return SweepFit(
         cost=cost,
         decode_error=decode_error,
         prefill_error=prefill_error,
-        shared_s=shared_seconds(joined or record.prefill, cost.prefill),
+        shared_s=shared_seconds(record, cost),
         n_decode=len(decode),
     )
 
