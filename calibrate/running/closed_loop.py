@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 
+from calibrate.engines.protocol import Generation
 from calibrate.record.engine_records import InUse
 from calibrate.record.journal import Journal
 from calibrate.running.interleaved import BASELINE, RealConfiguration
@@ -23,6 +24,7 @@ from calibrate.running.problem import Problem, Truth
 from calibrate.running.session import WallSession
 from calibrate.running.wall_clock import WallClock
 from sim.algorithms import autoregressive
+from sim.operations import Generate
 from sim.serving.rounds import Round, check_clients, in_flight
 from sim.timeline import Counts
 
@@ -168,12 +170,21 @@ async def all_or_none(clients: Sequence[Coroutine[Any, Any, None]]) -> None:
         raise
 
 
+def _first_s(session: WallSession) -> float:
+    """Seconds from an answer's start to its first token that a user sees; see `Round.first`."""
+    for operation in session.operations:
+        if isinstance(operation, Generate) and operation.whole and isinstance(operation.job, Generation):
+            return max(operation.job.times.first_token - session.epoch, 0.0)
+    return session.commit_times[0] if session.commit_times else session.finished or 0.0
+
+
 def _seen(sessions: Sequence[WallSession], begin: float) -> Round:
     ends = [session.epoch - begin + (session.finished or 0.0) for session in sessions]
     makespan = max(ends)
     return Round(
         seconds=tuple(session.finished or 0.0 for session in sessions),
         tokens=tuple(sum(step.n_tokens for step in session.committed) for session in sessions),
+        first=tuple(map(_first_s, sessions)),
         makespan=makespan,
         in_flight=in_flight(((session, session.epoch - begin) for session in sessions), makespan),
     )

@@ -10,8 +10,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from sim.algorithms import autoregressive
 from sim.engines.batching import BatchEngine
-from sim.operations import Generate
+from sim.operations import TARGET, Generate
 from sim.timeline import Run
 from sim.trial import Trial
 from sim.virtual_clock import Session, VirtualClock
@@ -29,6 +30,10 @@ class Round:
 
     tokens: tuple[int, ...]
     """Committed tokens of each answer."""
+
+    first: tuple[float, ...]
+    """Time of each answer from its start to the first token that a user sees, s: of methods that write steps, to the
+    end of the first step that stands."""
 
     makespan: float
     """From the first start to the last end, s."""
@@ -62,12 +67,22 @@ def simulated_round(trial: Trial, indices: Sequence[int], concurrency: int) -> R
     check_clients(concurrency, len(indices))
     clock = VirtualClock(trial.engines)
     sessions: list[Session] = []
+    first: dict[Session, float] = {}
+    target = trial.engines.get(TARGET)
+    # Whatever a request for a whole answer writes will stand, and its user sees it at once.
+    noted = target.first_token_s if isinstance(target, BatchEngine) and trial.algorithm is autoregressive else {}
 
-    def take_next(ended: object = None) -> None:
+    def take_next() -> None:
         if len(sessions) < len(indices):
             answer = trial.answer(indices[len(sessions)])
             session = Session(clock, trial.algorithm(answer.root), answer)
-            session.on_finish = take_next
+            owner = session._done
+
+            def ended(ended: Session) -> None:
+                first[ended] = noted.get(owner, ended.commit_times[0]) - ended.started
+                take_next()
+
+            session.on_finish = ended
             sessions.append(session)
             session.resume()
 
@@ -80,6 +95,7 @@ def simulated_round(trial: Trial, indices: Sequence[int], concurrency: int) -> R
     return Round(
         seconds=tuple(float(session.finished or 0.0) - session.started for session in sessions),
         tokens=tuple(sum(step.n_tokens for step in session.committed) for session in sessions),
+        first=tuple(first[session] for session in sessions),
         makespan=makespan,
         in_flight=in_flight(((session, 0.0) for session in sessions), makespan),
     )

@@ -24,7 +24,16 @@ from sim.serving.load_run import until_known
 from sim.serving.rounds import Round, check_clients, limited, simulated_round
 from specplan.check.validating.next_measurement import Measurements
 
-__all__ = ["METRICS", "PERCENTILES", "LoadPredictor", "Metric", "share_beyond", "swept_batches"]
+__all__ = [
+    "METRICS",
+    "PERCENTILES",
+    "LoadPredictor",
+    "Metric",
+    "share_beyond",
+    "swept_batches",
+    "written_s",
+    "written_tokens",
+]
 
 _ROUNDS: Final = 16
 """Simulated rounds at least and at most, each with as many recorded answers as a real one has questions."""
@@ -41,6 +50,8 @@ _VARIANT_ROUNDS: Final = 4
 _RESAMPLES: Final = 400
 
 _UNITS: Final = {"gain": "", "answers_per_s": "1/s", "tokens_per_s": "1/s"}
+_LEAST_S: Final = 1e-9
+"""Least time that has a logarithm, s."""
 
 Metric = Callable[[Sequence[Round], Sequence[Round]], float]
 """A function of the rounds of a configuration and those of plain decoding with the same questions and clients."""
@@ -58,6 +69,24 @@ def _gain(own: Sequence[Round], plain: Sequence[Round]) -> float:
     return sum(one.makespan for one in plain) / sum(one.makespan for one in own)
 
 
+def _token_s(own: Sequence[Round], plain: Sequence[Round]) -> float:
+    return max(sum(map(written_s, own)) / sum(map(written_tokens, own)), _LEAST_S)
+
+
+def _first_s(own: Sequence[Round], plain: Sequence[Round]) -> float:
+    return max(sum(sum(one.first) for one in own) / sum(len(one.first) for one in own), _LEAST_S)
+
+
+def written_s(one: Round) -> float:
+    """Return the seconds of all answers of a round after their first tokens."""
+    return sum(one.seconds) - sum(one.first)
+
+
+def written_tokens(one: Round) -> int:
+    """Return the tokens of all answers of a round after their first ones, at least 1."""
+    return max(sum(one.tokens) - len(one.tokens), 1)
+
+
 def _percentile(q: float) -> Metric:
     return lambda own, plain: float(np.percentile([seconds for one in own for seconds in one.seconds], q))
 
@@ -69,6 +98,8 @@ METRICS: Final[Mapping[str, Metric]] = {
     "gain": _gain,
     "answers_per_s": _answers_per_s,
     "tokens_per_s": _tokens_per_s,
+    "token_s": _token_s,
+    "first_s": _first_s,
     **{name: _percentile(q) for name, q in PERCENTILES.items()},
 }
 """Metrics of a configuration under load, with the same estimators for simulated and measured rounds."""

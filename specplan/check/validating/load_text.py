@@ -100,17 +100,21 @@ def _off(result: LoadValidation) -> list[str]:
 
 def as_text(result: LoadValidation) -> str:
     """Return predictions and measurements at each load, the choice there, and all parameters of the run."""
-    headings = ["clients", "method", "gain predicted", "measured", "error", "at this speed"]
-    headings += ["answers/s", "tokens/s", "p50 s", "p90 s", "in flight", "accuracy"]
+    gains = ["clients", "method", "gain predicted", "measured", "error", "at this speed", "in flight", "accuracy"]
+    speeds = ["clients", "method", "answers/s", "tokens/s", "ms/token", "first ms", "p50 s", "p90 s"]
     lines = [
         f"Predicted from {result.profile}, then measured on {result.n_questions} fresh questions in {result.n_rounds} "
         "rounds, with concurrent clients",
         "",
-        table(headings, [_cells(row) for row in result.rows]),
+        table(gains, [_cells(row) for row in result.rows]),
+        "",
+        table(speeds, [_speeds(row) for row in result.rows]),
         "",
         "gain: seconds of plain decoding / seconds of the method until the last answer of a round, both with the same "
         "number of clients, ratio of totals over the same rounds. Predicted > measured: answers and tokens per "
-        "second over rounds, percentiles of the seconds of an answer, mean answers in flight. Intervals of 95 %: "
+        "second over rounds, ms per token after an answer's first, ms to the first token that a user sees (of methods "
+        "that write steps, to the first step), percentiles of the seconds of an answer, mean answers in flight. "
+        "Intervals of 95 %: "
         f"predicted, of the next {result.n_rounds} rounds (other questions, timings resampled); measured, Student's "
         "over rounds.",
         *_inside(result),
@@ -135,15 +139,24 @@ def _cells(row: LoadRow) -> list[str]:
         "1" if is_plain else _interval(real),
         "–" if is_plain else f"{100 * row.error:+.1f} %",
         "–" if is_plain or row.at_pace is None else f"{row.at_pace:.2f}",
-        *(_pair(row, name, digits) for name, digits in (("answers_per_s", 2), ("tokens_per_s", 0))),
-        *(_pair(row, name, 2) for name in ("p50_s", "p90_s")),
         f"{predicted:.1f} > {measured:.1f}",
         "–" if row.accuracy is None else f"{row.accuracy.value:.2f}",
     ]
 
 
-def _pair(row: LoadRow, name: str, digits: int) -> str:
-    return f"{row.predicted[name].value:.{digits}f} > {row.measured[name].value:.{digits}f}"
+def _speeds(row: LoadRow) -> list[str]:
+    """Predicted and measured rates and times."""
+    return [
+        str(row.clients),
+        row.name,
+        *(_pair(row, name, digits) for name, digits in (("answers_per_s", 2), ("tokens_per_s", 0))),
+        *(_pair(row, name, 1, 1e3) for name in ("token_s", "first_s")),
+        *(_pair(row, name, 2) for name in ("p50_s", "p90_s")),
+    ]
+
+
+def _pair(row: LoadRow, name: str, digits: int, unit: float = 1.0) -> str:
+    return f"{unit * row.predicted[name].value:.{digits}f} > {unit * row.measured[name].value:.{digits}f}"
 
 
 def _interval(estimate: Estimate) -> str:

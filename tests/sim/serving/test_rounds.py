@@ -68,6 +68,17 @@ def test_clients_share_the_batch_of_an_engine() -> None:
     assert two.most_steps("target") == 2
 
 
+def test_users_see_the_first_token_of_an_answer_or_its_first_step() -> None:
+    """A prompt takes 0.5 s, others wait for it; a method that writes steps shows the first of them when it is whole."""
+    engine = BatchEngine(LinearCost(base_s=1.0, prefill_s=0.5))
+    assert simulated_round(plain(engine, 11, 11, 11), range(3), 1).first == pytest.approx((0.5,) * 3)
+    assert simulated_round(plain(engine, 11, 11), range(2), 2).first == pytest.approx((0.5, 1.0))
+    roles = {"target": engine, "draft": engine, "judge": engine}
+    steps = Trial.of(partial(lookahead_async, k1=1), answers(11, 11), roles)
+    found = simulated_round(steps, range(2), 1)
+    assert found.first == pytest.approx(found.seconds)
+
+
 def test_clients_wait_where_the_engine_has_no_place_for_all() -> None:
     trial = limited(plain(BatchEngine(LinearCost(base_s=1.0)), 11, 11, 11, 11), {"target": 2})
     found = simulated_round(trial, range(4), 4)
@@ -76,7 +87,8 @@ def test_clients_wait_where_the_engine_has_no_place_for_all() -> None:
 
 
 def test_what_runs_on_after_the_last_answer_counts_up_to_there() -> None:
-    found = Round(seconds=(2.0, 1.0), tokens=(1, 1), makespan=2.0, in_flight={"target": ((1, 1.0), (2, 1.0))})
+    in_flight = {"target": ((1, 1.0), (2, 1.0))}
+    found = Round(seconds=(2.0, 1.0), tokens=(1, 1), first=(2.0, 1.0), makespan=2.0, in_flight=in_flight)
     assert (found.answers_at_once, found.most_steps("target"), found.most_steps("draft")) == (1.5, 2, 0)
 
 

@@ -61,7 +61,8 @@ async def opened(models: TorchModels) -> AsyncIterator[tuple[dict[str, Any], Wal
 def real(makespan: float, load: int, n: int = 4) -> RealRound:
     """A round of so many answers, each of a client's share of the time."""
     seconds = (makespan * load / n,) * n
-    seen = Round(seconds=seconds, tokens=(30,) * n, makespan=makespan, in_flight={"target": ((load, makespan),)})
+    first, in_flight = tuple(0.1 * one for one in seconds), {"target": ((load, makespan),)}
+    seen = Round(seconds=seconds, tokens=(31,) * n, first=first, makespan=makespan, in_flight=in_flight)
     return RealRound(round=seen, counts=(Counts(accepted=1, rejected=1),) * n, correct=(True,) * n)
 
 
@@ -244,7 +245,8 @@ def test_batches_that_were_not_timed_are_told() -> None:
     expected = LoadPredictor(Trials(profile), [12, 12], {})
     assert set(expected.beyond(LR, 2, swept).values()) == {0.0}
     assert expected.beyond(LR, 12, swept)["target"] > 0.5
-    rounds = [Round(seconds=(1.0,), tokens=(1,), makespan=4.0, in_flight={"target": ((3, 1.0), (9, 3.0))})]
+    in_flight = {"target": ((3, 1.0), (9, 3.0))}
+    rounds = [Round(seconds=(1.0,), tokens=(1,), first=(1.0,), makespan=4.0, in_flight=in_flight)]
     assert [share_beyond(rounds, "target", most) for most in (2, 3, 8, 9)] == [1.0, 0.75, 0.75, 0.0]
 
 
