@@ -13,7 +13,6 @@ from calibrate.engines.prometheus import ServerCounts
 from calibrate.engines.protocol import Generation, Progress
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.work import EngineStatistics
-from calibrate.running.seeds import derive_seed
 from calibrate.running.wall_clock import WallClock
 from sim.operations import TARGET, Generate, Step
 
@@ -97,9 +96,9 @@ class _Clients:
             if number and number % len(self.questions) == 0 and isinstance(engine, Served):
                 await engine.forget()  # a question that is asked again is as new as those of other users
             operation = Generate(TARGET, self.questions[number % len(self.questions)], whole=True)
-            seed = derive_seed(self.clock.seed, "by load", self.stream, number)
-            wanted = self.speculation
-            self.ended.append(await self.clock.rest(operation, Progress(), seed=seed, speculation=wanted))
+            stream = f"{self.stream}, {number}"
+            reply = await self.clock.generate(operation, stream, Progress(), self.speculation)
+            self.ended.append(reply.record)
 
 
 async def run_loop(

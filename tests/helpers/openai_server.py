@@ -13,16 +13,22 @@ import json
 import math
 import random
 import re
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from itertools import accumulate
+from operator import mul
+from pathlib import Path
 from typing import Any
 
 from connections import ConnectionServer, in_thread
 
-__all__ = ["OpenAIServer", "Planted", "serving"]
+__all__ = ["OpenAIServer", "Planted", "serving", "serving_apart"]
+
+GOLDEN = (5**0.5 - 1) / 2
 
 WORDS = ("alpha", "beta", "gamma", "delta", "one", "two", "three", "four", "so", "then", "thus", "hence")
 VOCABULARY = ("", "\n\n", " Yes", " No", *(f" {word}" for word in WORDS))
@@ -53,7 +59,8 @@ class Planted:
     row_s: float = 0.0
     """Time of a drafted token of each request in an iteration."""
     accepted: tuple[float, ...] = ()
-    """In place of equal chances: the chance that a drafted token is right if those before it were, by position."""
+    """In place of equal chances: the chance that a drafted token is right if those before it were, by position. Passes
+    of a request take the numbers of tokens in even turns, so that few of them have the mean that is planted."""
     step_tokens: tuple[int, int] = (4, 12)
     """Least and greatest length of a step, its end included; uniform in between."""
     steps: int = 4
@@ -92,24 +99,34 @@ class Planted:
         read = prompts * (self.joining_s or 0.0) + self.prefill_token_s * prompt_tokens
         return plain + read if self.reading_s is None else max(plain, self.reading_s + read)
 
-    def committed(self, rng: random.Random) -> int:
-        """Tokens that an iteration gives a request."""
-        if not self.accepted:
-            return rng.randint(1, self.k2)
-        return 1 + next((i for i, chance in enumerate(self.accepted) if rng.random() >= chance), len(self.accepted))
+    @property
+    def per_pass(self) -> float:
+        """Mean tokens that an iteration gives a request whose end is far."""
+        return 1.0 + sum(accumulate(self.accepted, mul)) if self.accepted else (1 + self.k2) / 2
 
 
 @dataclass
 class Sequence:
     """A request being decoded."""
 
+    planted: Planted
     left: int
     passes: random.Random
+    turn: float = -1.0
     tokens: asyncio.Queue[int] = field(default_factory=asyncio.Queue)
     """Tokens of each iteration."""
     unread: int = 0
     """Prompt tokens that are to be read in the iterations of others."""
     is_read: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def committed(self) -> int:
+        """Tokens that the next iteration gives it."""
+        planted = self.planted
+        if not planted.accepted:
+            return min(self.passes.randint(1, planted.k2), self.left)
+        self.turn = self.passes.random() if self.turn < 0.0 else (self.turn + GOLDEN) % 1.0
+        reached = list(accumulate(planted.accepted, mul))  # of a turn below the chance to reach a position, it is right
+        return min(1 + sum(self.turn < chance for chance in reached), self.left)
 
 
 class Died(Exception):  # noqa: N818 (a signal)
@@ -164,7 +181,7 @@ class OpenAIServer(ConnectionServer):
                 moment += planted.pass_s(len(batch), len(joining), n_read)
                 await asyncio.sleep(max(moment - time.monotonic(), 0.0))
                 for sequence in batch:
-                    n = min(planted.committed(sequence.passes), sequence.left)
+                    n = sequence.committed()
                     self._count(n)
                     sequence.tokens.put_nowait(n)
                     sequence.left -= n
@@ -277,7 +294,7 @@ class OpenAIServer(ConnectionServer):
         try:
             async with self._free:
                 self._waiting -= 1
-                sequence = Sequence(len(answer.tokens) - 1, random.Random("".join(answer.tokens)))
+                sequence = Sequence(self.planted, len(answer.tokens) - 1, random.Random("".join(answer.tokens)))
                 await self._prefill(sequence, len(split(body["prompt"])))
                 self._count(1)
                 writer.write(
@@ -445,3 +462,29 @@ def serving(planted: Planted | None = None) -> Iterator[OpenAIServer]:
             yield server
     finally:
         sys.setswitchinterval(before)
+
+
+@contextmanager
+def serving_apart(planted: Planted) -> Iterator[str]:
+    """Run a server in a process of its own, which leaves this one to read many streams; yield its URL."""
+    words = [sys.executable, str(Path(__file__)), json.dumps(asdict(planted))]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+    finally:
+        process.communicate()  # it ends with its input
+
+
+def main() -> None:
+    """Serve what the command line plants, until the input ends."""
+    options = json.loads(sys.argv[1])
+    lists = {name: tuple(value) for name, value in options.items() if isinstance(value, list)}
+    with serving(Planted(**{**options, **lists})) as server:
+        sys.stdout.write(f"{server.url}\n")
+        sys.stdout.flush()
+        sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()
