@@ -102,7 +102,9 @@ class Planted:
     @property
     def per_pass(self) -> float:
         """Mean tokens that an iteration gives a request whose end is far."""
-        return 1.0 + sum(accumulate(self.accepted, mul)) if self.accepted else (1 + self.k2) / 2
+        if not self.accepted:
+            return (1 + self.k2) / 2
+        return 1.0 + sum(accumulate(self.accepted, mul))
 
 
 @dataclass
@@ -175,7 +177,7 @@ class OpenAIServer(ConnectionServer):
         while True:
             await self._work.wait()
             moment = time.monotonic()
-            while self._running:
+            while self._running or self._joining:
                 batch, joining = list(self._running), list(self._joining)
                 n_read = min(sum(prompt.unread for prompt in joining), planted.chunk)
                 moment += planted.pass_s(len(batch), len(joining), n_read)
@@ -188,7 +190,6 @@ class OpenAIServer(ConnectionServer):
                     if sequence.left <= 0 and sequence in self._running:
                         self._running.remove(sequence)
                 self._read(joining, n_read)
-            self._read(list(self._joining), 10**9)
             self._work.clear()
 
     def _read(self, joining: list[Sequence], n_tokens: int) -> None:
