@@ -18,6 +18,9 @@ _AT_MOST: Final = 0.5
 """Least share of the passes with the largest number of answers at which the server is taken to let others wait, [-]:
 on a server without a limit, requests on their way and prompts being read make that number vary."""
 
+_RARE: Final = 0.05
+"""Share of passes that may seem to have more answers than the server ran, where tokens were read late, [-]."""
+
 Key = TypeVar("Key", bound=tuple[int, ...])
 
 
@@ -79,12 +82,16 @@ def _apart(work: EngineStatistics) -> list[Prefill]:
 
 
 def _largest(done: Iterable[_Done]) -> tuple[int, float]:
-    """The largest number of answers in a pass, and the share of passes with it, [-]."""
+    """The largest number of answers that passes have, rare ones left out, and the share of passes with it, [-]."""
     passes: Counter[int] = Counter()
     for one in done:
         passes[one.answers] += one.n
-    most = max(passes)
-    return most, passes[most] / passes.total()
+    n = 0
+    for most in sorted(passes, reverse=True):
+        n += passes[most]
+        if n >= _RARE * passes.total():
+            return most, n / passes.total()
+    raise AssertionError("all passes together are no rare ones")
 
 
 def _told_waiting(loop: Loop) -> int:

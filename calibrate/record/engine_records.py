@@ -197,7 +197,7 @@ class LoadRecord(Record):
     """Answers that a pass decoded or read, mean over the time of the window; fewer than ``at_once`` where requests
     waited."""
     most: AtLeastOne
-    """The largest number of answers that a pass decoded or read."""
+    """The largest number of answers that a pass decoded or read, but in one of twenty."""
     queued: bool = False
     """Whether the server ran ``most`` answers at once at the most, and let others wait."""
     seconds: Seconds
