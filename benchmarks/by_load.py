@@ -55,7 +55,13 @@ PASSES: Final[dict[str, Any]] = {
     "counts": True,
 }
 """Planted passes of plain decoding: 17 ms for one answer, 54 for 64; 48 where prompts are read."""
-DRAFTED: Final[dict[str, Any]] = {"row_s": 0.00024, "k2": 4, "accepted": (0.85, 0.87, 0.88), "prefill_s": 0.036, "reading_s": 0.076}
+DRAFTED: Final[dict[str, Any]] = {
+    "row_s": 0.00024,
+    "k2": 4,
+    "accepted": (0.85, 0.87, 0.88),
+    "prefill_s": 0.036,
+    "reading_s": 0.076,
+}
 """What a draft model changes: 3.2 tokens a pass, 17 ms for one answer, 100 for 64; 76 where prompts are read."""
 SPECULATIVE: Final = {"method": "draft_model", "model": "small", "num_speculative_tokens": 3}
 

@@ -116,7 +116,7 @@ def fit_passes(
     """
     tables: dict[int, TableCost] = {}
     by_load = loaded_samples(record, method) if method else []
-    own = method if by_load or any(sample.by == method for sample in record.decode) else ""
+    own = method if method in record.timed_methods else ""
     usable = [sample for sample in record.decode if sample.tokens == 1 or sample.by == own]
     for tokens in sorted({sample.tokens for sample in (*usable, *by_load)}):
         n = Counter(sample.batch for sample in usable if sample.tokens == tokens)

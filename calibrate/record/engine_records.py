@@ -255,6 +255,11 @@ class EngineRecord(Record):
     sentinels: list[Sentinel] = []
 
     @property
+    def timed_methods(self) -> frozenset[str]:
+        """Token-level methods whose own passes were timed, drafting included, by sweep or load."""
+        return frozenset([*(sample.by for sample in self.decode), *(loop.method for loop in self.by_load)]) - {""}
+
+    @property
     def stepwise(self) -> list[InUse]:
         """Work for each answer of an engine with a request for each step, while no other engine works."""
         if self.stepwise_in_use:

@@ -190,7 +190,7 @@ class TokenLevel:
     @cached_property
     def _timed_methods(self) -> frozenset[str]:
         """Methods whose own passes were timed."""
-        return frozenset(sample.by for sample in self.profile.engines[self.profile.placement[TARGET]].decode)
+        return self.profile.engines[self.profile.placement[TARGET]].timed_methods
 
 
 def with_token_speculation(
