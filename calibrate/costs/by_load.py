@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibrate.record.engine_records import DecodeSample, EngineRecord, LoadedSums, LoadRecord
-from sim.engines.costs import TableCost
+from sim.engines.protocol import Cost
+from sim.serving.limits import JoinLaw
 
-__all__ = ["loaded_samples", "most_at_once", "shared_seconds"]
+__all__ = ["join_law", "loaded_samples", "most_at_once"]
 
 _NEAR: Final = 0.75
 """Least batch of a pass / largest batch of its loop, [-], for passes that tell what that load takes."""
@@ -24,6 +26,11 @@ _WEIGHT: Final = 16
 
 _SEEN: Final = 1.1
 """Least time of a pass that reads prompts / time of one that does not, [-], at which reading is not hidden."""
+
+_APART: Final = 1.2
+"""Least ratio of the longest to the shortest passes, or prompts, whose part of the time can be told, [-]."""
+
+_Numbers: TypeAlias = NDArray[np.float64]
 
 
 def loaded_samples(record: EngineRecord, method: str = "") -> list[DecodeSample]:
@@ -61,16 +68,16 @@ def _loops(record: EngineRecord, method: str) -> Iterator[LoadRecord]:
 
 
 def most_at_once(record: EngineRecord, method: str = "") -> int:
-    """Return the largest batch that the timings of an engine reach, by sweep or load; 0 without any."""
+    """Return the largest number of sequences at once that the timings of an engine reach; 0 without any."""
     swept = (sample.batch for sample in record.decode if (sample.by == method if method else sample.tokens == 1))
-    return max([*swept, *(sample.batch for sample in loaded_samples(record, method))], default=0)
+    return max([*swept, *(loop.most for loop in _loops(record, method) if loop.passes)], default=0)
 
 
-def shared_seconds(record: EngineRecord, cost: TableCost, method: str = "") -> float:
-    """Return the time that a prompt saves by joining a pass that decodes one sequence, s; 0 if not measured.
+def join_law(record: EngineRecord, cost: Cost, method: str = "") -> JoinLaw | None:
+    """Return what passes take that read prompts; None if not measured, or if only passes hid it that take longer.
 
-    A pass that reads prompts takes what reading takes, whatever it decodes, if that is longer. Passes in which reading
-    is hidden by decoding tell nothing. Without loads, the prompts that joined a single stream of a sweep tell it.
+    Loads of different batches tell how much of a pass is added to the reading. Without them nothing is, as on vLLM, and
+    the prompts that joined a single stream of a sweep tell the rest, if they saved anything by it.
 
     Parameters
     ----------
@@ -78,18 +85,39 @@ def shared_seconds(record: EngineRecord, cost: TableCost, method: str = "") -> f
     cost : seconds of a pass without prompts, and of a prompt that is read while nothing decodes.
     method : token-level method of both, with whose drafter prompts are read; empty: plain decoding.
     """
-    alone_s = cost.iteration(1, 0.0)
-    saved = [cost.prefill(tokens) - seconds + alone_s for tokens, seconds in _reads(record, cost, method)]
-    if not any(loop.joined for loop in _loops(record, method)) and not method:
-        single = (one for one in record.prefill if one.beside and one.together == 1)
-        saved = [cost.prefill(one.tokens) - one.seconds for one in single]
-    return max(float(np.median(saved)), 0.0) if saved else 0.0
+    reads = np.array(list(_reads(record, cost, method)))
+    if reads.size:
+        return _law(*reads.T)
+    single = [one for one in record.prefill if one.beside and one.together == 1] if not method else []
+    saved_s = float(np.median([cost.prefill(one.tokens) - one.seconds for one in single])) if single else 0.0
+    return JoinLaw(saved_s - cost.iteration(1, 0.0)) if saved_s > 0.0 else None
 
 
-def _reads(record: EngineRecord, cost: TableCost, method: str) -> Iterator[tuple[float, float]]:
-    """Prompt tokens and seconds of passes that read whole prompts, longer than if they had read none."""
+def _law(tokens: _Numbers, passes: _Numbers, added: _Numbers) -> JoinLaw:
+    """The law by least squares, from prompt tokens, seconds of plain passes, and seconds beyond those of a prefill.
+
+    What all passes have alike, of length or tokens, cannot be told from what is outside.
+    """
+    from scipy.optimize import nnls
+
+    share, token_s = 0.0, 0.0
+    regressors = [one if one.max() > _APART * one.min() else np.zeros_like(one) for one in (passes, tokens)]
+    centred = [one - one.mean() for one in (*regressors, added)]
+    if any(one.any() for one in regressors):
+        (share, token_s), _ = nnls(np.column_stack(centred[:2]), centred[2])
+        if share > 1.0:
+            share = 1.0
+            (token_s,), _ = nnls(centred[1][:, None], centred[2] - centred[0])
+    outside_s = float(np.mean(share * passes + token_s * tokens - added))
+    return JoinLaw(outside_s, float(share), float(token_s))
+
+
+def _reads(record: EngineRecord, cost: Cost, method: str) -> Iterator[tuple[float, float, float]]:
+    """Prompt tokens, seconds without them, and seconds beyond a prefill: of passes that whole prompts make longer."""
     for loop in _loops(record, method):
         for one in loop.joined:
-            seconds, context = one.seconds / one.n, one.cached_tokens / one.reads
-            if one.batch and one.n == one.reads and seconds > _SEEN * cost.iteration(one.batch, context):
-                yield from [(one.prompt_tokens / one.reads, seconds)] * min(one.reads, _WEIGHT)
+            if one.batch and one.n == one.reads:
+                pass_s, seconds = cost.iteration(one.batch, one.cached_tokens / one.reads), one.seconds / one.n
+                tokens = one.prompt_tokens / one.reads
+                if seconds > _SEEN * pass_s:
+                    yield from [(tokens, pass_s, seconds - cost.prefill(round(tokens)))] * min(one.reads, _WEIGHT)

@@ -22,6 +22,7 @@ from calibrate.costs.sweep import SweepFit, fit_sweep
 from calibrate.record.engine_records import EngineRecord, InUse
 from calibrate.record.uses import Use, work_in_use
 from sim.engines.costs import TableCost
+from sim.serving.limits import JoinLaw
 
 __all__ = ["CostFit", "fit_cost", "slowdown_of"]
 
@@ -37,7 +38,8 @@ class CostFit:
     factors : times in use / times by the sweep.
     waking_s : additional time of a prefill after `sim.engines.batching.RESTED_S` without work, s; 0 if not measured.
     reread : cached tokens that each prefill reads again in addition to the new ones.
-    shared_s : time that a prefill saves by joining a pass, s; 0 if not measured, or if included in the factor.
+    join : what passes take that read prompts; None if not measured, or if included in the factor.
+    shared_s : time that a prefill saves by joining a pass, s; 0 where there is no ``join``.
     """
 
     cost: TableCost
@@ -45,6 +47,7 @@ class CostFit:
     factors: Factors
     waking_s: float
     reread: float
+    join: JoinLaw | None
     shared_s: float
 
 
@@ -86,6 +89,7 @@ def fit_cost(
         factors=factors,
         waking_s=factors.prefill * waking_s,
         reread=reread,
+        join=sweep.join.slower(factors.prefill) if joins_known and sweep.join is not None else None,
         shared_s=factors.prefill * shared_s,
     )
 

@@ -15,9 +15,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrate.costs.by_load import loaded_samples, shared_seconds
+from calibrate.costs.by_load import join_law, loaded_samples
 from calibrate.record.engine_records import DecodeSample, EngineRecord, PrefillSample
 from sim.engines.costs import TableCost
+from sim.serving.limits import JoinLaw
 from theory.errors import CalibrationError
 
 __all__ = ["SweepFit", "fit_passes", "fit_sweep"]
@@ -47,15 +48,22 @@ class SweepFit:
     ----------
     cost : cost of iterations, of prefills that do not share a pass, and of requests.
     decode_error, prefill_error : root-mean-square relative error of the fit on the cell means, [-].
-    shared_s : time that a prefill saves by joining a pass that decodes one sequence, s; 0 if not measured.
+    join : what passes take that read prompts; None if not measured.
     n_decode : samples of iterations.
     """
 
     cost: TableCost
     decode_error: float
     prefill_error: float
-    shared_s: float
+    join: JoinLaw | None
     n_decode: int
+
+    @property
+    def shared_s(self) -> float:
+        """Time that a prefill saves by joining a pass that decodes one sequence, s; 0 if not measured."""
+        if self.join is None:
+            return 0.0
+        return max(self.join.outside_s + (1.0 - self.join.share) * self.cost.iteration(1, 0.0), 0.0)
 
 
 def fit_sweep(record: EngineRecord, rng: np.random.Generator | None = None) -> SweepFit:
@@ -92,7 +100,7 @@ def fit_sweep(record: EngineRecord, rng: np.random.Generator | None = None) -> S
         cost=cost,
         decode_error=decode_error,
         prefill_error=prefill_error,
-        shared_s=shared_seconds(record, cost),
+        join=join_law(record, cost),
         n_decode=len(decode),
     )
 

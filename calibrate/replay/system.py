@@ -34,7 +34,7 @@ from sim.engines.per_candidate import PerCandidate
 from sim.engines.protocol import Cost, Engine
 from sim.operations import CHOOSER, DRAFT, EMBEDDING, JUDGE, REWARD, SCORER, TARGET, MakeAlgorithm
 from sim.serving.engine import ServingEngine
-from sim.serving.limits import ENDLESS, Joined
+from sim.serving.limits import ENDLESS, Joined, JoinLaw
 from sim.trial import Trial
 from theory.errors import ParameterError
 
@@ -130,8 +130,8 @@ class System:
     beside : engine name -> its time while another engine works / while none does, [-]; other engines are slowed only by
         engines of the same processor, which they share equally.
     waking : engine name -> additional time of its first prefill after a rest, s; default 0.
-    outside : engine name -> part of a prefill that passes while others decode, s (`sim.serving.limits.Joined`), of
-        engines that read prompts in the passes of others; those without an entry read them between passes.
+    joins : engine name -> what its passes take that read prompts, of engines that read them in the passes of others;
+        those without an entry read them between passes.
     pace : engine name -> time of its iterations and prefills / time by ``costs``, [-]; default 1.
     moved : engines that share their processor with others than in the measurement: ``beside`` does not apply to them.
     """
@@ -148,7 +148,7 @@ class System:
     passes: Mapping[str, PassSource] = field(default_factory=dict)
     beside: Mapping[str, float] = field(default_factory=dict)
     waking: Mapping[str, float] = field(default_factory=dict)
-    outside: Mapping[str, float] = field(default_factory=dict)
+    joins: Mapping[str, JoinLaw] = field(default_factory=dict)
     pace: Mapping[str, float] = field(default_factory=dict)
     moved: frozenset[str] = frozenset()
 
@@ -188,9 +188,9 @@ class System:
         cost: Cost = self.costs[name] if pace == 1.0 else PacedCost(self.costs[name], pace)
         beside = 1.0 if name in self.moved else self.beside.get(name, 1.0)
         timed = {"beside": beside, "waking_s": self.waking.get(name, 0.0) * pace}
-        if name not in self.outside:
+        if name not in self.joins:
             return BatchEngine(cost, device, **timed)
-        return ServingEngine(Joined(cost, self.outside[name] * pace), device, limits=ENDLESS, **timed)
+        return ServingEngine(Joined(cost, *self.joins[name].slower(pace)), device, limits=ENDLESS, **timed)
 
     def _home(self, name: str) -> str:
         """Name of the device that an engine shares equally; its own where the influence of others was measured."""
@@ -269,9 +269,7 @@ def _in(fits: Mapping[str, CostFit]) -> dict[str, Any]:
         "costs": {name: fit.cost for name, fit in fits.items()},
         "beside": {name: fit.factors.beside for name, fit in fits.items() if fit.factors.beside is not None},
         "waking": {name: fit.waking_s for name, fit in fits.items()},
-        "outside": {
-            name: fit.shared_s - fit.cost.iteration(1, 0.0) for name, fit in fits.items() if fit.shared_s > 0.0
-        },
+        "joins": {name: fit.join for name, fit in fits.items() if fit.join is not None},
     }
 
 

@@ -16,6 +16,7 @@ from typing import Final
 
 import numpy as np
 
+from calibrate.costs.by_load import join_law
 from calibrate.costs.sweep import fit_passes
 from calibrate.record.profile import Profile
 from calibrate.replay.system import System
@@ -26,6 +27,7 @@ from sim.configuration import DEFAULT_TOKEN_METHOD, Configuration
 from sim.engines.costs import TableCost
 from sim.engines.protocol import Cost
 from sim.operations import DRAFT, TARGET
+from sim.serving.limits import JoinLaw
 from theory.errors import ParameterError
 
 __all__ = ["AveragedCost", "TokenLevel", "TokenModel", "with_token_speculation"]
@@ -61,6 +63,9 @@ class TokenModel:
     decoding: TokenDecoding | None = None
     """The passes and their cost; None: mean passes for the target and, as in LR's released code, the draft, including
     the first token of a step (published step times do not separate prefill and decoding)."""
+
+    join: JoinLaw | None = None
+    """What its passes take that read prompts; None: as passes of plain decoding."""
 
     @property
     def most_rows(self) -> int:
@@ -175,7 +180,8 @@ class TokenLevel:
             return None
         mean = decoding.tokens_per_pass
         k2, note = decoding.k2, decoding.note
-        return TokenModel(k2=k2, tokens_per_pass=mean, low=mean, high=mean, note=note, decoding=decoding)
+        join = join_law(self.profile.engines[self.profile.placement[TARGET]], decoding.cost, token)
+        return TokenModel(k2=k2, tokens_per_pass=mean, low=mean, high=mean, note=note, decoding=decoding, join=join)
 
     def _pass_tables(self, token: str, resample: int | None) -> tuple[dict[int, TableCost], np.random.Generator | None]:
         """Times of passes by their tokens, and the generator in its state after the fit."""
@@ -214,7 +220,8 @@ def with_token_speculation(
             averaged = replace(cost, per=model.tokens_per_pass)
             return replace(system, costs={**system.costs, target: averaged})
         passes = {**system.passes, TARGET: model.decoding.source}
-        return replace(system, costs={**system.costs, target: cost}, passes=passes)
+        joins = system.joins if model.join is None else {**system.joins, target: model.join}
+        return replace(system, costs={**system.costs, target: cost}, passes=passes, joins=joins)
     sped_up = {target, system.placement[DRAFT]}
     costs = {
         name: model.averaged(cost, cut=steps and played) if name in sped_up else cost

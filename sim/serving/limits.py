@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from sim.engines.protocol import Cost
 from theory.errors import ParameterError
 
-__all__ = ["ENDLESS", "Added", "Joined", "ServingCost", "ServingLimits"]
+__all__ = ["ENDLESS", "Added", "JoinLaw", "Joined", "ServingCost", "ServingLimits"]
 
 _ROUNDING: Final = 1e-6
 """Tokens; what is this little above a whole number is that number."""
@@ -57,17 +57,35 @@ class Added:
         return decoding + self.inner.prefill(math.ceil(prefill_tokens - _ROUNDING))
 
 
+class JoinLaw(NamedTuple):
+    """What an iteration takes that reads prompts, by the prefill without others and the iteration without prompts."""
+
+    outside_s: float = 0.0
+    """Part of a prefill that passes while others decode, s: what its server does before the engine reads it. Negative
+    where reading takes longer beside others."""
+    share: float = 0.0
+    """Share of the iteration that is added to the reading, in [0, 1]: 0 where reading hides decoding, 1 where both take
+    their time."""
+    token_s: float = 0.0
+    """Further time of a prompt token, s: where several prompts take longer than one of as many tokens."""
+
+    def slower(self, factor: float) -> JoinLaw:
+        """Return the law of an engine whose times are multiplied by a factor."""
+        return JoinLaw(factor * self.outside_s, self.share, factor * self.token_s)
+
+
 @dataclass(frozen=True, slots=True)
 class Joined:
     """A measured cost as a `ServingCost`: an iteration that reads prompts takes what reading takes, not both.
 
-    The law holds for passes over drafts alike, and was measured on servers (vLLM on a GPU, planted ones).
+    The law holds for passes over drafts alike, and was measured on servers (vLLM on a GPU, planted ones); further
+    parameters are those of `JoinLaw`.
     """
 
     inner: Cost
     outside_s: float = 0.0
-    """Part of a prefill that passes while others decode, s: what its server does before the engine reads it. Negative
-    where reading and decoding share less than a whole iteration."""
+    share: float = 0.0
+    token_s: float = 0.0
 
     @property
     def request_s(self) -> float:
@@ -85,7 +103,11 @@ class Joined:
     def mixed(self, batch: int, context: float, prefill_tokens: float, prefill_context: float) -> float:
         """Seconds of an iteration that also reads prompts."""
         reading = self.inner.prefill(math.ceil(prefill_tokens - _ROUNDING))
-        return max(self.inner.iteration(batch, context), reading - self.outside_s) if batch else reading
+        if not batch:
+            return reading
+        decoding = self.inner.iteration(batch, context)
+        further = self.share * decoding + self.token_s * prefill_tokens - self.outside_s
+        return max(decoding, reading + further)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

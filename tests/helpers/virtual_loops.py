@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, count
+from itertools import accumulate
 from operator import mul
 
 from openai_server import GOLDEN, Planted
@@ -49,13 +49,13 @@ class Asked:
 class VirtualServer:
     """Decodes and reads prompts by planted passes; the moment is ``now``, s."""
 
-    def __init__(self, planted: Planted) -> None:
+    def __init__(self, planted: Planted, seed: int = 0) -> None:
         self.planted = planted
         self.now = 0.0
         self.running: list[Asked] = []
         self.coming: list[Asked] = []
         self.streams: list[Streamed] = []
-        self._rng = random.Random(7)
+        self._rng = random.Random(seed)
 
     def ask(self, n_tokens: int, sent: float, n_prompt: int = PROMPT) -> Asked:
         """Send a request for so many tokens."""
@@ -129,15 +129,14 @@ def generation(asked: Asked) -> Generation:
 
 
 def loaded(planted: Planted, at_once: int, seconds: float, lengths: Sequence[int]) -> LoadRecord:
-    """The record of a closed loop with answers of these lengths in turns."""
-    server, ended = VirtualServer(planted), list[Asked]()
-    turns = (lengths[i % len(lengths)] for i in count())
+    """The record of a closed loop with answers of these lengths, in random order."""
+    server, ended, rng = VirtualServer(planted), list[Asked](), random.Random(at_once)
     for _ in range(at_once):
-        server.ask(next(turns), 0.0)
+        server.ask(rng.choice(lengths), 0.0)
     while server.now < seconds:
         for asked in server.iterate():
             ended.append(asked)
-            server.ask(next(turns), server.now)
+            server.ask(rng.choice(lengths), server.now)
     start, opened, closed = (Reading(None, moment, moment) for moment in (0.0, 0.2 * seconds, server.now))
     loop = Loop(
         at_once=at_once,
@@ -166,7 +165,7 @@ def profile_of(
     lengths = [sum(steps) for steps in answers]
     in_use, recorded, by_method = [], [], []
     for number, steps in enumerate(answers):
-        base, own = _alone(plain, sum(steps)), _alone(fast, sum(steps))
+        base, own = (_alone(planted, sum(steps), number) for planted in (plain, fast))
         in_use.append(_in_use(base[0].work(), (), (TRIP_S,)))
         ends = [base[1].streamed.arrivals[n - 1][0] for n in accumulate(steps)]
         baseline = [
@@ -197,9 +196,9 @@ def profile_of(
     )
 
 
-def _alone(planted: Planted, n_tokens: int) -> tuple[VirtualServer, Asked]:
+def _alone(planted: Planted, n_tokens: int, seed: int) -> tuple[VirtualServer, Asked]:
     """A server that has answered a single request."""
-    server = VirtualServer(planted)
+    server = VirtualServer(planted, seed)
     asked = server.ask(n_tokens, 0.0)
     while asked.left:
         server.iterate()

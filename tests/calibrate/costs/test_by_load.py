@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calibrate.costs.by_load import most_at_once, shared_seconds
+from calibrate.costs.by_load import join_law, most_at_once
 from calibrate.costs.fit import fit_cost
 from calibrate.costs.sweep import fit_passes
 from calibrate.record.engine_records import (
@@ -20,6 +20,7 @@ from calibrate.record.engine_records import (
     PrefillSample,
 )
 from sim.engines.costs import TableCost
+from sim.serving.limits import Joined, JoinLaw
 
 PLANTED = TableCost(
     batches=(1, 2, 4, 8),
@@ -125,15 +126,38 @@ def test_what_prompts_save_by_joining_comes_from_the_loads() -> None:
     """A pass that reads takes 24 ms, 38 with a drafter; passes of 31 sequences take longer, and tell nothing."""
     timed = loaded(*LOADS)
     sweep = fit_cost(timed).sweep
-    alone_s = planted_pass(1, 1)
-    assert sweep.shared_s == pytest.approx(PLANTED.prefill(40) - 0.024 + alone_s, rel=0.05)
-    passes = fit_passes(timed, method="draft-model")[4]
-    slow = replace(passes, prefill_s=0.05)
-    assert shared_seconds(timed, slow, "draft-model") == pytest.approx(0.05 - 0.038 + planted_pass(1, 4), rel=0.05)
-    assert shared_seconds(timed, slow, "eagle") == 0.0
+    assert sweep.join == JoinLaw(pytest.approx(PLANTED.prefill(40) - 0.024), pytest.approx(0.0, abs=1e-6), 0.0)
+    assert sweep.shared_s == pytest.approx(PLANTED.prefill(40) - 0.024 + planted_pass(1, 1))
+    slow = replace(fit_passes(timed, method="draft-model")[4], prefill_s=0.05)
+    law = join_law(timed, slow, "draft-model")
+    assert law is not None
+    assert law.outside_s == pytest.approx(0.05 - 0.038)
+    assert join_law(timed, slow, "eagle") is None
     beside = [PrefillSample(tokens=40, seconds=0.002, beside=1)] * 3
     unloaded = swept().model_copy(update={"prefill": [*swept().prefill, *beside]})
     assert fit_cost(unloaded).sweep.shared_s == pytest.approx(PLANTED.prefill(40) - 0.002)
+    assert join_law(swept(), PLANTED) is None
+
+
+@pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
+@pytest.mark.parametrize("token_s", [0.0, 1e-3])
+def test_how_much_of_a_pass_reading_adds_to_comes_from_several_loads(share: float, token_s: float) -> None:
+    """Planted: a part of the pass, a fixed time, and a time for each token beyond that of a single prompt."""
+
+    def read(batch: int, joiners: int) -> JoinedSums:
+        tokens = 40 * joiners
+        seconds = share * PLANTED.iteration(batch, 0.0) + PLANTED.prefill(tokens) + token_s * tokens + 0.01
+        return JoinedSums(batch, joiners, 3, 3, 0, 3 * tokens, 3 * batch, 3 * seconds)
+
+    joined = [read(batch, joiners) for batch in (1, 3, 7) for joiners in (1, 2, 3)]
+    timed = swept().model_copy(update={"by_load": [loop(8).model_copy(update={"joined": joined})]})
+    law = join_law(timed, PLANTED)
+    assert law is not None
+    assert law == pytest.approx((-0.01, share, token_s), abs=1e-6)
+    cost = Joined(PLANTED, *law)
+    (two,) = (one for one in joined if (one.batch, one.joiners) == (7, 2))
+    assert cost.mixed(7, 0.0, 80.0, 0.0) == pytest.approx(two.seconds / two.n)
+    assert Joined(PLANTED, *law.slower(2.0)).mixed(0, 0.0, 80.0, 0.0) == PLANTED.prefill(80)
 
 
 def test_a_noisy_upper_half_does_not_make_more_answers_free() -> None:
