@@ -41,17 +41,17 @@ from specplan.prompts import read_prompts
 LOADS: Final = (1, 4, 16, 32, 64)
 TIMED: Final = (1, 4, 16, 32)
 """Loads that the calibration of planted servers measures."""
-SECONDS: Final = 2.5
+SECONDS: Final = 3.0
 """Length of a loop."""
 
 PASSES: Final[dict[str, Any]] = {
     "iteration_s": 0.016,
     "sequence_s": 0.0006,
-    "prefill_s": 0.024,
+    "prefill_s": 0.053,
     "prefill_token_s": 2e-5,
     "reading_s": 0.048,
     "step_tokens": (15, 25),
-    "steps": 3,
+    "steps": 2,
     "counts": True,
 }
 """Planted passes of plain decoding: 17 ms for one answer, 54 for 64; 48 where prompts are read."""
@@ -59,7 +59,7 @@ DRAFTED: Final[dict[str, Any]] = {
     "row_s": 0.00024,
     "k2": 4,
     "accepted": (0.85, 0.87, 0.88),
-    "prefill_s": 0.036,
+    "prefill_s": 0.081,
     "reading_s": 0.076,
 }
 """What a draft model changes: 3.2 tokens a pass, 17 ms for one answer, 100 for 64; 76 where prompts are read."""

@@ -25,15 +25,16 @@ LAWS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
 }
 """What reading takes: of the target, and with a draft model that reads too."""
-BAR = {1: 0.05, 4: 0.06, 32: 0.09, 64: 0.15}
-"""Largest error of a gain by answers at once, [-], the noise of a short loop included; 64 were not timed."""
+BARS = {1: 0.05, 4: 0.05, 16: 0.05, 32: 0.05, 64: 0.15}
+"""Largest error of a gain by answers at once, [-]; 64 were not timed."""
+NOISE = 0.04
+"""What a short loop and few answers may add: answers that began together end together."""
 
 
-@pytest.fixture(scope="module")
-def answers() -> list[list[int]]:
-    """Tokens of the steps of each answer: so many that few of them end together again."""
+def answers(n: int) -> list[list[int]]:
+    """Tokens of the steps of each of so many answers."""
     rng = random.Random(1)
-    return [[rng.randint(15, 25) for _ in range(3)] for _ in range(60)]
+    return [[rng.randint(15, 25) for _ in range(3)] for _ in range(n)]
 
 
 def servers(law: str) -> tuple[Planted, Planted]:
@@ -43,25 +44,37 @@ def servers(law: str) -> tuple[Planted, Planted]:
     return plain, replace(plain, row_s=row_s, k2=4, accepted=(0.85, 0.87, 0.88), **drafted)
 
 
-@pytest.mark.parametrize("law", LAWS)
-def test_planned_gains_are_those_of_closed_loops(law: str, answers: list[list[int]]) -> None:
+def check(law: str, n_answers: int, passes: float, loads: list[int], noise: float) -> None:
+    """Plan from a calibration at 1 to 32 at once, and measure loops of so many of the shortest passes."""
     plain, fast = servers(law)
-    profile = profile_of(plain, fast, answers, (1, 4, 16, 32), 375 * plain.iteration_s)
-    rows = crowds(profile, plan(profile, Request(methods=("draft-model",))), list(BAR))
-    assert [row.answers for row in rows] == list(BAR)
+    steps = answers(n_answers)
+    profile = profile_of(plain, fast, steps, (1, 4, 16, 32), 375 * plain.iteration_s)
+    rows = crowds(profile, plan(profile, Request(methods=("draft-model",))), loads)
+    assert [(row.answers, row.timed) for row in rows] == [(load, 32) for load in loads]
     for row in rows:
-        measured = gain(plain, fast, row.answers, [sum(steps) for steps in answers], 1800 * plain.iteration_s)
+        measured = gain(plain, fast, row.answers, list(map(sum, steps)), passes * plain.iteration_s)
         error = row.gain.value / measured - 1.0
-        assert abs(error) <= BAR[row.answers], (row.answers, row.gain.value, measured)
+        assert abs(error) <= BARS[row.answers] + noise, (row.answers, row.gain.value, measured)
         assert (row.gain.value > 1.0) == (measured > 1.0)
-        assert row.timed == 32
 
 
-def test_planned_tokens_per_second_are_those_of_closed_loops(answers: list[list[int]]) -> None:
+@pytest.mark.parametrize("law", LAWS)
+def test_planned_gains_are_those_of_closed_loops(law: str) -> None:
+    check(law, 60, 1500, [1, 4, 32, 64], NOISE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("law", LAWS)
+def test_planned_gains_are_within_the_bars(law: str) -> None:
+    check(law, 200, 8000, list(BARS), 0.02)  # the plan itself simulates to a standard error of 3 %
+
+
+def test_planned_tokens_per_second_are_those_of_closed_loops() -> None:
     """Of plain decoding, where no draft hides an error of the other."""
     plain, fast = servers("reading hides decoding")
-    simulated = Crowds(Trials(profile_of(plain, fast, answers, (1, 4, 16, 32))), [])
-    lengths = [sum(steps) for steps in answers]
+    steps = answers(60)
+    simulated = Crowds(Trials(profile_of(plain, fast, steps, (1, 4, 16, 32))), [])
+    lengths = list(map(sum, steps))
     for load in (1, 4, 16, 32):
         record = loaded(plain, load, 60.0, lengths)
         rates = simulated._run(PLAIN, load).throughputs(4)
