@@ -28,7 +28,7 @@ _SEEN: Final = 1.1
 """Least time of a pass that reads prompts / time of one that does not, [-], at which reading is not hidden."""
 
 _APART: Final = 1.2
-"""Least ratio of the longest to the shortest passes, or prompts, whose part of the time can be told, [-]."""
+"""Least ratio of the longest to the shortest passes, or prompts, whose part of the time can be estimated, [-]."""
 
 _Numbers: TypeAlias = NDArray[np.float64]
 
@@ -96,7 +96,7 @@ def join_law(record: EngineRecord, cost: Cost, method: str = "") -> JoinLaw | No
 def _law(tokens: _Numbers, passes: _Numbers, added: _Numbers) -> JoinLaw:
     """The law by least squares, from prompt tokens, seconds of plain passes, and seconds beyond those of a prefill.
 
-    What all passes have alike, of length or tokens, cannot be told from what is outside.
+    What all passes have alike, of length or tokens, cannot be distinguished from the time outside.
     """
     from scipy.optimize import nnls
 

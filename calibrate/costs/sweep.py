@@ -160,7 +160,7 @@ def _fit_with_loads(
 
 
 def _contexts_differ(samples: Sequence[DecodeSample]) -> bool:
-    """Whether a batch size was timed at several contexts: else intercepts alone explain all times."""
+    """Whether a batch size was timed at several contexts: else its intercepts explain all times."""
     cells = {(sample.batch, sample.context // _CELL) for sample in samples}
     return len(cells) > len({batch for batch, _ in cells})
 

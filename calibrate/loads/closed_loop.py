@@ -94,7 +94,7 @@ class _Clients:
             number = next(self.numbers)
             engine = self.clock.backend(TARGET)
             if number and number % len(self.questions) == 0 and isinstance(engine, Served):
-                await engine.forget()  # a question that is asked again is as new as those of other users
+                await engine.forget()  # a repeated question is as new as those of other users
             operation = Generate(TARGET, self.questions[number % len(self.questions)], whole=True)
             stream = f"{self.stream}, {number}"
             reply = await self.clock.generate(operation, stream, Progress(), self.speculation)
@@ -109,7 +109,7 @@ async def run_loop(
     Parameters
     ----------
     clock : wall clock with real engines, which otherwise have nothing to do.
-    questions : the prompts, which are asked in turns with other seeds each time.
+    questions : the prompts, which the clients send in turns, with other seeds each time.
     at_once : clients, >= 1.
     seconds : length of the loop, > 0; the window opens after a fifth of it.
     speculation : token-level speculation of all requests.

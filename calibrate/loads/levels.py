@@ -1,8 +1,8 @@
 """Servers by load: plain decoding and each token-level method at 1, 2, 4, ... answers at once, level by level.
 
 Every level is a closed loop of some seconds (`calibrate.loads.closed_loop`) and an entry of the journal, so that an
-interrupted measurement goes on at the level it was at. A server that lets requests wait is not asked for more; a level
-that it refused is left out by name, with all larger ones.
+interrupted measurement goes on at the level it was at. At a server that lets requests wait, larger levels
+are left out; so are, by name, a level that it refused, and all larger ones.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from theory.errors import CalibrationError, ParameterError
 __all__ = ["Decoding", "LoadOptions", "LoadSweep", "kept_loads", "load_notes"]
 
 _QUESTIONS: Final = 256
-"""Most questions that are asked in turns."""
+"""Most questions that the clients send in turns."""
 
 _PLAN: Final = "loads"
 _SECONDS: Final = (1.0, 6.0)
@@ -124,7 +124,7 @@ class LoadSweep:
 
         Parameters
         ----------
-        problems : questions that are asked in turns.
+        problems : questions that the clients send in turns.
         others_s : time that the rest of the calibration took, s.
 
         Raises

@@ -45,7 +45,7 @@ def record_of(loop: Loop, method: str, settings: Mapping[str, int | float | str 
         return None
     most, share = _largest(done)
     ended = [one for one in loop.ended if loop.within(one.times.end)]
-    asked = [one for one in ended if loop.within(one.times.queued)] or loop.ended
+    begun = [one for one in ended if loop.within(one.times.queued)] or loop.ended
     return LoadRecord(
         method=method,
         settings=dict(settings),
@@ -59,7 +59,7 @@ def record_of(loop: Loop, method: str, settings: Mapping[str, int | float | str 
         prompt_tokens=sum(one.n_prompt_tokens for one in loop.ended),
         answer_tokens=sum(one.n_generated for one in loop.ended),
         ended=len(loop.ended),
-        first_token_s=fmean(map(_first_token_s, asked)) if asked else None,
+        first_token_s=fmean(map(_first_token_s, begun)) if begun else None,
         passes=_loaded(loop.work),
         joined=[*_read_apart(loop.work), *_joined(loop.work)],
     )

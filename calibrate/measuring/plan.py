@@ -52,7 +52,7 @@ class MeasurableModels(Speculating, Protocol):
 
     @property
     def by_load(self) -> bool:
-        """Whether a calibration measures the target by load unless told otherwise."""
+        """Whether a calibration measures the target by load by default."""
         ...
 
     def settings(self) -> dict[str, str | int | float | bool]:

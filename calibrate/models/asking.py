@@ -46,7 +46,7 @@ class AskedModels:
     backend: ClassVar[str] = ""
     """Name of the kind in a profile's settings; empty: models on torch."""
     by_load: ClassVar[bool] = False
-    """Whether a calibration measures the target by load unless told otherwise."""
+    """Whether a calibration measures the target by load by default."""
 
     target: str
     draft: str

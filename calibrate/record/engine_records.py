@@ -211,8 +211,8 @@ class LoadRecord(Record):
     """Tokens of the prompts and answers of all answers that ended in the loop, ``ended`` in number."""
     ended: Count
     first_token_s: Seconds | None = None
-    """Mean time from a request to its first token, of answers that were asked for and ended in the window, else of all
-    that ended; None: none ended."""
+    """Mean time from a request to its first token, of answers that began and ended in the window, else of all that
+    ended; None: none ended."""
     passes: list[LoadedSums] = []
     joined: list[JoinedSums] = []
 

@@ -45,7 +45,7 @@ class OpenAIEngine(Server):
         super().__init__(config)
         self._stop_mode = "unknown"
         self.counted: dict[str, int] = {}
-        """Latest prompts that `count_tokens` was asked for -> their tokens; servers of one model may share it."""
+        """Latest prompts of `count_tokens` -> their tokens; servers of one model may share it."""
 
         self._ids: dict[str, tuple[int, ...]] = {}
         self._replies = Replies(self)

@@ -48,7 +48,9 @@ class Recorder:
         self.drafts = self.drafted = self.accepted = self.generated = 0
         """Counts as in vLLM's counters: passes with a draft, drafted and accepted tokens, tokens of all requests."""
         self.work = WorkLog()
-        self._recent: dict[int, list[float]] = {}
+        self._recent: dict[tuple[int, bool], list[float]] = {}
+        """Batch, and whether a sequence speculated -> seconds of the latest iterations without a prompt."""
+
         self._latest: tuple[int, int] = (1, 0)
 
     def record(
@@ -100,7 +102,7 @@ class Recorder:
         if read[0]:
             self.work.joined.append(JoinedPass(batch, context, 1, *read, rows, batch + accepted, seconds, now))
             return
-        recent = self._recent.setdefault(batch, [])
+        recent = self._recent.setdefault((batch, rows > batch), [])
         recent.append(seconds)
         del recent[:-_RECENT]
         if rows == batch:
@@ -111,7 +113,7 @@ class Recorder:
     def prefilled(self, n_tokens: int, n_cached: int, seconds: float) -> None:
         """Record a request's prefill, which the latest iteration ended; called by its reader."""
         together, batch = max(self._latest[0], 1), self._latest[1]
-        recent = self._recent.get(batch)
+        recent = self._recent.get((batch, False)) or self._recent.get((batch, True))
         if recent:
             seconds = max(seconds - fmean(recent), 0.0)
         beside = batch if recent else 0
