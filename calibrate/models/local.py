@@ -70,6 +70,15 @@ class LocalModels(AskedModels):
             raise ParameterError("draft", self.draft, "must be 'bundled' exactly if the target is")
 
     @property
+    def is_bundled(self) -> bool:
+        """Whether it is the bundled pair, or a widened one, whose task has ground truth."""
+        if self.target == BUNDLED:
+            return True
+        from calibrate import pair
+
+        return pair.speaks(Path(self.target))
+
+    @property
     def n_engines(self) -> int:
         """Engines that `open` starts."""
         return 2 if self.judging in (TARGET, DRAFT) else 3
@@ -77,7 +86,7 @@ class LocalModels(AskedModels):
     @property
     def judging(self) -> str:
         """The judge: ``target``, ``draft``, or the folder of another model."""
-        return self.judge or (BUNDLED if self.is_bundled else TARGET)
+        return self.judge or (BUNDLED if self.target == BUNDLED else TARGET)
 
     def inspection(self) -> Inspection:
         """Return the verdicts and scores of drafts to record, with an embedding model its similarities too."""
@@ -135,7 +144,7 @@ class LocalModels(AskedModels):
     def _head(self) -> Path | None:
         if self.eagle is not None:
             return None if self.eagle == "none" else Path(self.eagle)
-        if not self.is_bundled:
+        if self.target != BUNDLED:
             return None
         from calibrate import pair
 
