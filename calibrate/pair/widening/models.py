@@ -54,7 +54,7 @@ class Weights:
 
     placement: Placement
     epsilon: float
-    """Of the small model's norms."""
+    """Epsilon of the small model's norms."""
     dtype: torch.dtype
     tile: Tensor
 
