@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -12,6 +13,7 @@ from typing import Any, Final
 from calibrate.engines.sentence_encoder import Encoder
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.token_vocabulary import OF_CATALOGUE
+from calibrate.engines.torch.cuda.devices import devices_of_roles
 from calibrate.engines.torch.engine import TorchConfig, TorchEngine
 from calibrate.engines.torch.model import check_model_folder, tokenizer_fingerprint
 from calibrate.engines.work import EngineStatistics
@@ -57,6 +59,8 @@ class LocalModels(AskedModels):
     """Folder of an EAGLE head of the target; None: the bundled target's, else no head; ``none``: no head."""
 
     device: str = "cpu"
+    """``cpu``, ``cuda`` or ``cuda:N``; on torch also two GPUs: the target's, and that of draft and judge."""
+
     dtype: str = "float32"
     target_core: int | None = None
     """CPU core that the target's process is pinned to; None: the first one allowed. Ignored on GPUs."""
@@ -115,8 +119,7 @@ class LocalModels(AskedModels):
             roles[JUDGE] = roles.get(self.judging, engines[-1])
             yield roles, self.clock(roles, encoder)
         finally:
-            for engine in engines:
-                await engine.close()
+            await asyncio.gather(*(engine.close() for engine in engines))
             if encoder is not None:
                 await encoder.close()
 
@@ -170,7 +173,8 @@ class LocalModels(AskedModels):
         """Measure an engine by its own records of its iterations."""
         about = engine.describe()
         cores = about.get("cores")
-        device = f"cpu cores {','.join(map(str, cores))}" if cores else str(about["device"])
+        on_cpu = about["device"] == "cpu" and cores
+        device = f"cpu cores {','.join(map(str, cores))}" if on_cpu else str(about["device"])
         return await measure_engine(engine, device, options, sampling=self.sampling(), warmup=warmup, progress=progress)
 
     def record(self, role: str, engine: MeasuredEngine) -> ModelRecord:
@@ -205,6 +209,7 @@ class TorchModels(LocalModels):
         LocalModels.__post_init__(self)
         if not 0 <= self.candidates <= _MOST_CANDIDATES:
             raise ParameterError("candidates", self.candidates, f"must be an integer in [0, {_MOST_CANDIDATES}]")
+        devices_of_roles(self.device)
 
     def inspection(self) -> Inspection:
         """Return the verdicts and scores of drafts to record."""
@@ -216,13 +221,14 @@ class TorchModels(LocalModels):
 
     def _config(self, role: str, model: str, core: int) -> TorchConfig:
         methods = OF_CATALOGUE.values() if role == TARGET else ()
+        device = devices_of_roles(self.device)[role != TARGET]
         loaded = [(terms.requested, self._drafting(terms.catalogue)) for terms in methods]
         return TorchConfig(
             name=role,
             model=model_folder(role, model),
-            device=self.device,
+            device=device,
             dtype=self.dtype,
-            cores=(core,) if self.device == "cpu" else None,
+            cores=(core,) if device == "cpu" else None,
             speculations=tuple(Speculation(method=name, model=folder) for name, folder in loaded if folder),
         )
 

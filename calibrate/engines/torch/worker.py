@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from calibrate.engines.protocol import Sampling
 from calibrate.engines.speculation import Speculation
+from calibrate.engines.torch.cuda.devices import opened_device
 from calibrate.engines.torch.framing import Frames, Message, encode
 from calibrate.engines.torch.job import SPARE, Job, Limits
 from theory.errors import CalibrationError, SpecplanError
@@ -158,7 +159,7 @@ def _load(config: dict[str, Any]) -> tuple[ContinuousBatch, dict[str, Any]]:
 
     torch.set_num_threads(len(cores) if cores else len(os.sched_getaffinity(0)))
     torch.set_num_interop_threads(1)
-    device = _device(config["device"])
+    device = opened_device(config["device"])
     dtype = getattr(torch, config["dtype"])
     if folder is not None:
         model = load_model(folder, dtype=dtype, device=device)
@@ -231,17 +232,6 @@ def _load_eagle(speculation: Speculation, target: Decoder, limits: Limits) -> To
 
     head = load_head(Path(speculation.source), target, limits.max_context + SPARE)
     return EagleHead(head, limits, limits.max_context)
-
-
-def _device(name: str) -> Any:
-    import torch
-
-    device = torch.device(name)
-    if device.type == "cuda":
-        if not torch.cuda.is_available():
-            raise CalibrationError(f"device={name!r}: this machine's torch finds no GPU")
-        torch.cuda.set_device(device)
-    return device
 
 
 def _eos_ids(model: Any) -> frozenset[int]:
