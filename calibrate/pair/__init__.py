@@ -79,7 +79,7 @@ def head_path() -> Path:
 
 
 def speaks(folder: Path) -> bool:
-    """Whether a model folder has the bundled pair's tokenizer, as that of a widened pair has: it knows the same task."""
+    """Whether a model folder has the bundled pair's tokenizer, as a widened pair's has: it knows the same task."""
     try:
         return (folder / "tokenizer.json").read_bytes() == (target_path() / "tokenizer.json").read_bytes()
     except (OSError, ValueError):

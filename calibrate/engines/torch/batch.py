@@ -14,8 +14,8 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from calibrate.engines.sampling import draw, uniform
-from calibrate.engines.stop_strings import StopFinder
 from calibrate.engines.sending import picked
+from calibrate.engines.stop_strings import StopFinder
 from calibrate.engines.torch.job import SPARE, Job, Limits
 from calibrate.engines.torch.likelihood import forget_scored, token_logprobs
 from calibrate.engines.torch.token_methods.jacobi import JacobiDecoding

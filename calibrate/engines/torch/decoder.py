@@ -144,6 +144,7 @@ class Decoder:
         cache.passes = CapturedPasses(
             partial(self.forward_at, cache),
             self.device,
+            captured=self.device.type == "cuda",
             max_batch=cache.max_batch,
             max_columns=cache.max_context,
             features=self.n_features,

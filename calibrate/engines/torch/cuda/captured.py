@@ -1,9 +1,9 @@
 """Passes captured as CUDA graphs, by shape: a replay starts all kernels of a pass at once.
 
 Started one by one, the kernels of a pass through 36 layers take the CPU 12 ms, whatever the model; a GPU reads the
-weights of an 8B model in 5 ms. A graph has fixed shapes and addresses, so a pass is padded to one of a grid of shapes: of sequences,
-of tokens of each, and of columns that attention reads. All shapes of the grid are captured when the engine starts, so
-that none costs more when it is first needed. On other devices the same padded passes are plain calls.
+weights of an 8B model in 5 ms. A graph has fixed shapes and addresses, so a pass is padded to one of a grid of shapes:
+of sequences, of tokens of each, and of columns that attention reads. All shapes of the grid are captured when the
+engine starts, so that none costs more when it is first needed. On a CPU the same padded passes are plain calls.
 """
 
 from __future__ import annotations
@@ -86,7 +86,8 @@ class CapturedPasses:
     Parameters
     ----------
     run : the forward pass.
-    device : passes are captured on a GPU, and plain calls elsewhere.
+    device : device of the model.
+    captured : whether passes are graphs; else plain calls.
     max_batch : most sequences of a pass.
     max_columns : slots of a sequence in the cache; the last one is written by sequences that pad a pass.
     features : size of the further inputs of each token; 0: none.
@@ -94,10 +95,19 @@ class CapturedPasses:
     """
 
     def __init__(
-        self, run: Runs, device: torch.device, *, max_batch: int, max_columns: int, features: int, dtype: torch.dtype
+        self,
+        run: Runs,
+        device: torch.device,
+        *,
+        captured: bool,
+        max_batch: int,
+        max_columns: int,
+        features: int,
+        dtype: torch.dtype,
     ) -> None:
         self._run = run
         self._device = device
+        self._captured = captured
         self._batches = tuple(sorted({min(1 << n, max_batch) for n in range(max_batch.bit_length() + 1)}))
         self._columns = columns_up_to(max_columns)
         self._features = features
@@ -179,7 +189,7 @@ class CapturedPasses:
         def run() -> Tensor:
             return self._run(numbers[0], numbers[1], numbers[2], row, shape.columns, features)
 
-        capture = _Capture(numbers, row, features, run if self._device.type != "cuda" else self._graph(run))
+        capture = _Capture(numbers, row, features, self._graph(run) if self._captured else run)
         self._captures[shape] = capture
         return capture
 
