@@ -205,6 +205,9 @@ class TorchModels(LocalModels):
     """Candidates of both models at every position, for methods that choose among several (beam search, SPECS): they
     take most of the time of a calibration. 0: none, and such methods are not planned."""
 
+    max_context: int | None = None
+    """Most tokens of a sequence; None: the models' limit, up to 4096. On GPUs memory for it is taken at the start."""
+
     def __post_init__(self) -> None:
         LocalModels.__post_init__(self)
         if not 0 <= self.candidates <= _MOST_CANDIDATES:
@@ -228,6 +231,7 @@ class TorchModels(LocalModels):
             model=model_folder(role, model),
             device=device,
             dtype=self.dtype,
+            max_context=self.max_context,
             cores=(core,) if device == "cpu" else None,
             speculations=tuple(Speculation(method=name, model=folder) for name, folder in loaded if folder),
         )

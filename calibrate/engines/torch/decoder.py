@@ -209,7 +209,7 @@ class Decoder:
         rotation = self._rotation(positions)
         stored = [planes.unbind(0) for planes in cache.kv.flatten(4).flatten(2, 3).unbind(0)]
         anywhere = isinstance(first_row, torch.Tensor)
-        rows = first_row if anywhere else torch.arange(first_row, first_row + batch, device=self.device)
+        rows: Tensor = first_row if anywhere else torch.arange(first_row, first_row + batch, device=self.device)
         seen = [] if anywhere else cache.view(first_row, batch, columns).unbind(0)
         index = ((positions if slots is None else slots) + rows[:, None] * cache.capacity).flatten()
         grouped = _grouped_mask(mask, heads // kv_heads)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from calibrate.engines.protocol import Sampling
 from calibrate.engines.speculation import Speculation
-from calibrate.engines.torch.cuda.devices import opened_device
+from calibrate.engines.torch.cuda.devices import check_room, opened_device
 from calibrate.engines.torch.framing import Frames, Message, encode
 from calibrate.engines.torch.job import SPARE, Job, Limits
 from theory.errors import CalibrationError, SpecplanError
@@ -162,6 +162,7 @@ def _load(config: dict[str, Any]) -> tuple[ContinuousBatch, dict[str, Any]]:
     device = opened_device(config["device"])
     dtype = getattr(torch, config["dtype"])
     if folder is not None:
+        _check_memory(config, folder, device, dtype.itemsize)
         model = load_model(folder, dtype=dtype, device=device)
     else:
         model = random_model(
@@ -201,6 +202,17 @@ def _load(config: dict[str, Any]) -> tuple[ContinuousBatch, dict[str, Any]]:
             "transformers": transformers.__version__,
         },
     }
+
+
+def _check_memory(config: dict[str, Any], folder: Path, device: Any, number_bytes: int) -> None:
+    """Refuse models that do not fit into a GPU together, before their weights are read, which may take minutes."""
+    from calibrate.engines.torch.model import check_model_folder, memory_of
+
+    sources = [Speculation.from_message(message).source for message in config["speculations"]]
+    folders = [folder, *map(Path, filter(None, sources))]
+    weights, per_token = (sum(sizes) for sizes in zip(*(memory_of(one, number_bytes) for one in folders), strict=True))
+    n_tokens = min(config["max_context"] or 4096, int(check_model_folder(folder)["max_position_embeddings"])) + SPARE
+    check_room(device, weights, per_token, config["max_batch"] + config["n_idle"], n_tokens)
 
 
 def _load_method(speculation: Speculation, target: Decoder, limits: Limits) -> TokenMethod:

@@ -120,7 +120,7 @@ def complain_of_room(
     needed = f"{_gb(weights + cache)} are needed ({_gb(weights)} of weights, {_gb(cache)} of keys and values)"
     remedy = "no cache would fit: use another GPU, a smaller model, or end what else uses this one"
     if fits >= 256:
-        remedy = f"{n_sequences} sequences of {fits} tokens would fit, not of {n_tokens}: set max_context so"
+        remedy = f"{n_sequences} sequences of {fits} tokens would fit, not of {n_tokens}: set --max-context so"
         remedy += ", or use another GPU for some models (--device cuda:0,cuda:1)"
     raise CalibrationError(f"device={device!r}: {needed}, {_gb(free)} of {_gb(total)} are free; {remedy}")
 

@@ -11,7 +11,7 @@ from calibrate.engines.torch.config import TorchConfig
 from calibrate.engines.torch.cuda.captured import columns_up_to, padded_columns
 from calibrate.engines.torch.cuda.devices import complain_of_room, devices_of_roles, opened_device
 from calibrate.models.local import TorchModels
-from calibrate.pair import draft_path
+from calibrate.pair import draft_path, target_path
 from sim.operations import DRAFT, JUDGE, TARGET
 from theory.errors import CalibrationError, ParameterError
 
@@ -104,7 +104,7 @@ def test_memory_that_lacks_is_told_with_what_would_fit():
         complain_of_room("cuda:0", 30 * 10**9, 80 * 10**9, 16 * 10**9, 32 * 147456, 32, 4352)
     assert str(error.value) == (
         "device='cuda:0': 36.5 GB are needed (16.0 GB of weights, 20.5 GB of keys and values), 30.0 GB of 80.0 GB are "
-        "free; 32 sequences of 2511 tokens would fit, not of 4352: set max_context so, or use another GPU for some "
+        "free; 32 sequences of 2511 tokens would fit, not of 4352: set --max-context so, or use another GPU for some "
         "models (--device cuda:0,cuda:1)"
     )
     complain_of_room("cuda:0", 30 * 10**9, 80 * 10**9, 16 * 10**9, 32 * 147456, 32, 2511)
@@ -120,3 +120,31 @@ def test_columns_are_padded_to_steps_that_waste_at_most_a_third():
         assert all(step % 64 == 0 for step in steps[:-1])
         assert all(after <= 1.5 * before for before, after in pairwise(steps[2:]))
     assert [padded_columns(n, 700) for n in (1, 64, 65, 700)] == [64, 64, 128, 700]
+
+
+def test_memory_of_a_folder_is_what_the_loaded_model_takes():
+    from calibrate.engines.torch.decoder import Decoder
+    from calibrate.engines.torch.job import Limits
+    from calibrate.engines.torch.model import load_model, memory_of
+
+    model = load_model(draft_path(), dtype=torch.float16, device=torch.device("cpu"))
+    weights, per_token = memory_of(draft_path(), 2)
+    assert weights == 2 * sum(weight.numel() for weight in model.parameters())
+    cache = Decoder(model, 500).cache(Limits(max_batch=2, n_idle=1, max_context=200))
+    assert per_token == cache.bytes_per_token
+
+
+def test_a_worker_refuses_models_that_do_not_fit_together(monkeypatch):
+    """Target and drafting model count, each with its keys and values."""
+    from calibrate.engines.speculation import Speculation
+    from calibrate.engines.torch import worker
+    from calibrate.engines.torch.model import memory_of
+    from calibrate.engines.torch.process import _start_message
+
+    asked = []
+    monkeypatch.setattr(worker, "check_room", lambda *sizes: asked.append(sizes))
+    drafting = Speculation(method="draft", k2=4, model=draft_path())
+    config = TorchConfig(name="x", model=target_path(), device="cuda", max_batch=3, n_idle=2, speculations=(drafting,))
+    worker._check_memory(_start_message(config), target_path(), "cuda:0", 2)
+    one, other = memory_of(target_path(), 2), memory_of(draft_path(), 2)
+    assert asked == [("cuda:0", one[0] + other[0], one[1] + other[1], 5, 2048 + 256)]
