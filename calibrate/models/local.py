@@ -33,7 +33,7 @@ from calibrate.running.wall_clock import WallClock
 from sim.operations import DRAFT, EMBEDDING, EXACT, GATE, JUDGE, TARGET
 from theory.errors import ParameterError
 
-__all__ = ["LocalModels", "TorchModels", "model_folder"]
+__all__ = ["LocalModels", "TorchModels", "device_in_words", "model_folder"]
 
 _MOST_CANDIDATES: Final = 8
 
@@ -171,10 +171,7 @@ class LocalModels(AskedModels):
         self, engine: Any, options: MeasureOptions, *, warmup: EngineStatistics, progress: Callable[[str], None]
     ) -> EngineRecord:
         """Measure an engine by its own records of its iterations."""
-        about = engine.describe()
-        cores = about.get("cores")
-        on_cpu = about["device"] == "cpu" and cores
-        device = f"cpu cores {','.join(map(str, cores))}" if on_cpu else str(about["device"])
+        device = device_in_words(engine.describe())
         return await measure_engine(engine, device, options, sampling=self.sampling(), warmup=warmup, progress=progress)
 
     def record(self, role: str, engine: MeasuredEngine) -> ModelRecord:
@@ -281,6 +278,16 @@ def _fewest_and_most(settings: Sequence[TokenSetting]) -> list[TokenSetting]:
     return [
         one for own in by_method.values() for one in sorted(own, key=lambda s: int(s.knobs["k2"]))[:: len(own) - 1 or 1]
     ]
+
+
+def device_in_words(about: Mapping[str, Any]) -> str:
+    """Return the device of an engine by its description, for a profile.
+
+    >>> device_in_words({"device": "cpu", "cores": [0, 2]}), device_in_words({"device": "NVIDIA H200", "cores": [0, 1]})
+    ('cpu cores 0,2', 'NVIDIA H200')
+    """
+    cores = about.get("cores")
+    return f"cpu cores {','.join(map(str, cores))}" if about["device"] == "cpu" and cores else str(about["device"])
 
 
 def model_folder(role: str, model: str) -> Path:
