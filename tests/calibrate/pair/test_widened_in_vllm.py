@@ -11,7 +11,6 @@ import pytest
 
 from calibrate import pair
 from calibrate.engines.protocol import Request
-from calibrate.engines.speculation import Speculation
 from calibrate.engines.vllm.config import VllmConfig
 from calibrate.engines.vllm.engine import VllmEngine
 from calibrate.pair.widening.pair import wide_pair, widen_pair
@@ -57,8 +56,7 @@ def test_texts_are_the_bundled_targets_and_the_head_is_mostly_right(tmp_path: Pa
     async def write() -> tuple[tuple[int, ...], tuple[tuple[int, int], ...]]:
         engine = await VllmEngine.start(config)
         try:
-            drafting = Speculation(method="eagle", model=head, k2=4)
-            asked = Request(prompt=prompt, max_tokens=60, stop=(), ignore_eos=True, speculation=drafting)
+            asked = Request(prompt=prompt, max_tokens=60, stop=(), ignore_eos=True)
             answer = await engine.generate(asked)
             return answer.token_ids, answer.passes
         finally:
