@@ -30,7 +30,8 @@ vllm serve FOLDER/target --dtype {dtype}
 python -m sglang.launch_server --model-path FOLDER/target --dtype {dtype}
 ```
 
-Without `--prompts`, specplan asks the questions of the bundled task, as it recognises the tokenizer.
+Without `--prompts`, specplan asks the questions of the bundled task, as it recognises the tokenizer; of servers it asks
+them with `specplan calibrate openai --prompts bundled`.
 
 ## What differs
 
