@@ -49,6 +49,7 @@ COMMANDS: Final = {
     "profile": ("specplan.commands.profile", "List, show, check and compare profiles."),
     "theorems": ("specplan.commands.theorems", "Check the papers' theorems by machine."),
     "reproduce": ("specplan.commands.reproduce", "Predict public measurements, and score the predictions."),
+    "pair": ("specplan.commands.calibration.pair", "Make the bundled models as costly as published ones."),
     "demo": ("specplan.commands.demo", "Measure, plan, simulate and validate the bundled pair of models."),
 }
 """Command -> (module with a click command named ``command``, one line of help). The help is here so that

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -12,6 +13,7 @@ from typing import Any, Final
 from calibrate.engines.sentence_encoder import Encoder
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.token_vocabulary import OF_CATALOGUE
+from calibrate.engines.torch.cuda.devices import devices_of_roles
 from calibrate.engines.torch.engine import TorchConfig, TorchEngine
 from calibrate.engines.torch.model import check_model_folder, tokenizer_fingerprint
 from calibrate.engines.work import EngineStatistics
@@ -31,7 +33,7 @@ from calibrate.running.wall_clock import WallClock
 from sim.operations import DRAFT, EMBEDDING, EXACT, GATE, JUDGE, TARGET
 from theory.errors import ParameterError
 
-__all__ = ["LocalModels", "TorchModels", "model_folder"]
+__all__ = ["LocalModels", "TorchModels", "device_in_words", "model_folder"]
 
 _MOST_CANDIDATES: Final = 8
 
@@ -57,6 +59,8 @@ class LocalModels(AskedModels):
     """Folder of an EAGLE head of the target; None: the bundled target's, else no head; ``none``: no head."""
 
     device: str = "cpu"
+    """``cpu``, ``cuda`` or ``cuda:N``; on torch also two GPUs: the target's, and that of draft and judge."""
+
     dtype: str = "float32"
     target_core: int | None = None
     """CPU core that the target's process is pinned to; None: the first one allowed. Ignored on GPUs."""
@@ -70,6 +74,15 @@ class LocalModels(AskedModels):
             raise ParameterError("draft", self.draft, "must be 'bundled' exactly if the target is")
 
     @property
+    def is_bundled(self) -> bool:
+        """Whether it is the bundled pair, or a widened one, whose task has ground truth."""
+        if self.target == BUNDLED:
+            return True
+        from calibrate import pair
+
+        return pair.speaks(Path(self.target))
+
+    @property
     def n_engines(self) -> int:
         """Engines that `open` starts."""
         return 2 if self.judging in (TARGET, DRAFT) else 3
@@ -77,7 +90,7 @@ class LocalModels(AskedModels):
     @property
     def judging(self) -> str:
         """The judge: ``target``, ``draft``, or the folder of another model."""
-        return self.judge or (BUNDLED if self.is_bundled else TARGET)
+        return self.judge or (BUNDLED if self.target == BUNDLED else TARGET)
 
     def inspection(self) -> Inspection:
         """Return the verdicts and scores of drafts to record, with an embedding model its similarities too."""
@@ -106,8 +119,7 @@ class LocalModels(AskedModels):
             roles[JUDGE] = roles.get(self.judging, engines[-1])
             yield roles, self.clock(roles, encoder)
         finally:
-            for engine in engines:
-                await engine.close()
+            await asyncio.gather(*(engine.close() for engine in engines))
             if encoder is not None:
                 await encoder.close()
 
@@ -135,7 +147,7 @@ class LocalModels(AskedModels):
     def _head(self) -> Path | None:
         if self.eagle is not None:
             return None if self.eagle == "none" else Path(self.eagle)
-        if not self.is_bundled:
+        if self.target != BUNDLED:
             return None
         from calibrate import pair
 
@@ -159,9 +171,7 @@ class LocalModels(AskedModels):
         self, engine: Any, options: MeasureOptions, *, warmup: EngineStatistics, progress: Callable[[str], None]
     ) -> EngineRecord:
         """Measure an engine by its own records of its iterations."""
-        about = engine.describe()
-        cores = about.get("cores")
-        device = f"cpu cores {','.join(map(str, cores))}" if cores else str(about["device"])
+        device = device_in_words(engine.describe())
         return await measure_engine(engine, device, options, sampling=self.sampling(), warmup=warmup, progress=progress)
 
     def record(self, role: str, engine: MeasuredEngine) -> ModelRecord:
@@ -192,10 +202,14 @@ class TorchModels(LocalModels):
     """Candidates of both models at every position, for methods that choose among several (beam search, SPECS): they
     take most of the time of a calibration. 0: none, and such methods are not planned."""
 
+    max_context: int | None = None
+    """Most tokens of a sequence; None: the models' limit, up to 4096. On GPUs memory for it is taken at the start."""
+
     def __post_init__(self) -> None:
         LocalModels.__post_init__(self)
         if not 0 <= self.candidates <= _MOST_CANDIDATES:
             raise ParameterError("candidates", self.candidates, f"must be an integer in [0, {_MOST_CANDIDATES}]")
+        devices_of_roles(self.device)
 
     def inspection(self) -> Inspection:
         """Return the verdicts and scores of drafts to record."""
@@ -207,13 +221,15 @@ class TorchModels(LocalModels):
 
     def _config(self, role: str, model: str, core: int) -> TorchConfig:
         methods = OF_CATALOGUE.values() if role == TARGET else ()
+        device = devices_of_roles(self.device)[role != TARGET]
         loaded = [(terms.requested, self._drafting(terms.catalogue)) for terms in methods]
         return TorchConfig(
             name=role,
             model=model_folder(role, model),
-            device=self.device,
+            device=device,
             dtype=self.dtype,
-            cores=(core,) if self.device == "cpu" else None,
+            max_context=self.max_context,
+            cores=(core,) if device == "cpu" else None,
             speculations=tuple(Speculation(method=name, model=folder) for name, folder in loaded if folder),
         )
 
@@ -262,6 +278,16 @@ def _fewest_and_most(settings: Sequence[TokenSetting]) -> list[TokenSetting]:
     return [
         one for own in by_method.values() for one in sorted(own, key=lambda s: int(s.knobs["k2"]))[:: len(own) - 1 or 1]
     ]
+
+
+def device_in_words(about: Mapping[str, Any]) -> str:
+    """Return the device of an engine by its description, for a profile.
+
+    >>> device_in_words({"device": "cpu", "cores": [0, 2]}), device_in_words({"device": "NVIDIA H200", "cores": [0, 1]})
+    ('cpu cores 0,2', 'NVIDIA H200')
+    """
+    cores = about.get("cores")
+    return f"cpu cores {','.join(map(str, cores))}" if about["device"] == "cpu" and cores else str(about["device"])
 
 
 def model_folder(role: str, model: str) -> Path:

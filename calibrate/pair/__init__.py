@@ -44,6 +44,7 @@ __all__ = [
     "problems",
     "same_meaning",
     "score_prompt",
+    "speaks",
     "split_steps",
     "step_is_correct",
     "target_path",
@@ -75,6 +76,14 @@ def judge_path() -> Path:
 def head_path() -> Path:
     """The folder of an EAGLE head for the target, as vLLM and this project's torch engine load it."""
     return _WEIGHTS / "eagle"
+
+
+def speaks(folder: Path) -> bool:
+    """Whether a model folder has the bundled pair's tokenizer, as a widened pair's has: it knows the same task."""
+    try:
+        return (folder / "tokenizer.json").read_bytes() == (target_path() / "tokenizer.json").read_bytes()
+    except (OSError, ValueError):
+        return False
 
 
 def card_path() -> Path:

@@ -71,6 +71,7 @@ LATE: dict[str, list[str]] = {
     ],
     "serve": ["--plan", "missing.json"],
     "explain": ["missing.prom", "missing.prom"],
+    "pair widen": ["--shape", "qwen3-30b-a3b", "-o", "missing/out"],
     "profile show": ["profile.json"],
     "profile check": ["profile.json"],
     "profile diff": ["profile.json", "profile.json", "--no-plan"],

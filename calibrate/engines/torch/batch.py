@@ -14,6 +14,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from calibrate.engines.sampling import draw, uniform
+from calibrate.engines.sending import picked
 from calibrate.engines.stop_strings import StopFinder
 from calibrate.engines.torch.job import SPARE, Job, Limits
 from calibrate.engines.torch.likelihood import forget_scored, token_logprobs
@@ -155,7 +156,7 @@ class ContinuousBatch:
         if job.n_scored:
             job.finish = "stop"
         elif job.choices:
-            job.choice_logprobs = logits[0].double().log_softmax(-1)[list(job.choices)].tolist()
+            job.choice_logprobs = picked(logits[0].double().log_softmax(-1), job.choices).tolist()
             job.finish = "stop"
         else:
             uniforms = [uniform(job.seed, 0) if job.sampling.temperature else 0.0]
@@ -209,7 +210,7 @@ class ContinuousBatch:
             own_logits, own_hidden = logits, hidden
             if len(groups) > 1:
                 index = [i for row in members for i in range(firsts[row], ends[row])]
-                own_logits, own_hidden = logits[index], hidden[index]
+                own_logits, own_hidden = picked(logits, index), picked(hidden, index)
             verdicts = method.verify(jobs, own_rows, own_logits, own_hidden)
             for row, job, seq, verdict in zip(members, jobs, own_rows, verdicts, strict=True):
                 n_new += self._follow(row, job, seq, verdict)

@@ -9,6 +9,7 @@ from typing import Final
 
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.token_vocabulary import OF_REQUEST, VOCABULARY
+from calibrate.engines.torch.cuda.devices import check_device
 from calibrate.engines.torch.model import SHAPES
 from theory.errors import ParameterError
 
@@ -62,8 +63,7 @@ class TorchConfig:
             raise ParameterError("shape", self.shape, f"must be one of {', '.join(SHAPES)}")
         if self.dtype not in _DTYPES:
             raise ParameterError("dtype", self.dtype, f"must be one of {', '.join(_DTYPES)}")
-        if self.device.split(":")[0] not in ("cpu", "cuda"):
-            raise ParameterError("device", self.device, "must be 'cpu', 'cuda' or 'cuda:N'")
+        check_device(self.device)
         if self.cores is not None:
             allowed = os.sched_getaffinity(0)
             if not self.cores or not allowed.issuperset(self.cores):

@@ -10,8 +10,11 @@ placed along the query axis, so that keys are never repeated.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from calibrate.engines.torch.cuda.captured import MULTIPLE, CapturedPasses
+from calibrate.engines.torch.cuda.devices import check_room
 from calibrate.engines.torch.job import SPARE
 from calibrate.engines.torch.kv_cache import KvCache
 from theory.errors import CalibrationError
@@ -50,13 +53,17 @@ class Decoder:
     ----------
     model : a transformers model of a supported architecture; its projection weights are moved, not copied.
     max_context : positions that the rotary tables cover.
+    padded : whether passes are padded to the shapes of `CapturedPasses`; None: on GPUs, where they are captured.
 
     Raises
     ------
     CalibrationError : the configuration has a feature that this forward pass does not support.
     """
 
-    def __init__(self, model: PreTrainedModel, max_context: int) -> None:
+    n_features = 0
+    """Size of further inputs of each token."""
+
+    def __init__(self, model: PreTrainedModel, max_context: int, *, padded: bool | None = None) -> None:
         body: Any = model.model
         self.n_parameters = sum(p.numel() for p in model.parameters())
         self._take_body(body, max_context)
@@ -64,6 +71,7 @@ class Decoder:
         self._head = _placed(model.lm_head.weight)
         tied = body.embed_tokens.weight is model.lm_head.weight
         self._embedding = self._head if tied else body.embed_tokens.weight.detach()
+        self.padded = self.device.type == "cuda" if padded is None else padded
 
     def _take_body(self, body: Any, max_context: int) -> None:
         """Set the layers from a transformers model without output matrix, and the sizes for a forward pass."""
@@ -105,24 +113,75 @@ class Decoder:
         return _scaled(torch.stack(gains))[:, None, None]
 
     def cache(self, limits: Limits) -> KvCache:
-        """Return an empty cache for keys and values of this model, with `SPARE` positions beyond the context."""
-        return KvCache(
+        """Return an empty cache for keys and values of this model, with `SPARE` positions beyond the context.
+
+        Raises
+        ------
+        CalibrationError : the GPU has too little free memory.
+        """
+        columns = limits.max_context + SPARE
+        if self.padded:
+            columns = -(-columns // MULTIPLE) * MULTIPLE
+        per_token = 2 * self.n_layers * self.n_kv_heads * self.head_dim * self.dtype.itemsize
+        check_room(self.device, 0, per_token, limits.max_batch + limits.n_idle, columns)
+        cache = KvCache(
             n_layers=self.n_layers,
             n_heads=self.n_kv_heads,
             head_dim=self.head_dim,
             max_batch=limits.max_batch,
             n_idle=limits.n_idle,
-            max_context=limits.max_context + SPARE,
+            max_context=columns,
             dtype=self.dtype,
             device=self.device,
         )
+        if self.padded:
+            self._pad(cache)
+        return cache
+
+    def _pad(self, cache: KvCache) -> None:
+        """Let passes on a cache be padded, and captured on a GPU; the cache's address no longer changes."""
+        cache.reserve(cache.max_context)
+        cache.passes = CapturedPasses(
+            partial(self.forward_at, cache),
+            self.device,
+            captured=self.device.type == "cuda",
+            max_batch=cache.max_batch,
+            max_columns=cache.max_context,
+            features=self.n_features,
+            dtype=self.dtype,
+        )
+        if self.device.type == "cuda":
+            cache.passes.warm()
+
+    def forward_at(
+        self,
+        cache: KvCache,
+        ids: Tensor,
+        positions: Tensor,
+        slots: Tensor,
+        row: Tensor | None,
+        columns: int,
+        features: Tensor | None,
+    ) -> Tensor:
+        """Compute a pass in which each token attends to all slots up to its own, with nothing that depends on data.
+
+        Parameters
+        ----------
+        ids, positions, slots, columns, features : as for `forward`.
+        row : the row of the cache of a single sequence, (1,); None: sequences are in rows 0, 1, ...
+        """
+        import torch
+
+        unseen = torch.arange(columns, device=self.device) > slots[:, :, None]
+        mask = torch.zeros(unseen.shape, dtype=self.dtype, device=self.device).masked_fill_(unseen, -torch.inf)
+        return self.forward(ids, positions, cache, 0 if row is None else row, columns, mask[:, None], slots, features)
 
     def forward(
         self,
         ids: Tensor,
         positions: Tensor,
         cache: KvCache,
-        first_row: int,
+        first_row: int | Tensor,
         columns: int,
         mask: Tensor | None,
         slots: Tensor | None = None,
@@ -134,6 +193,8 @@ class Decoder:
         ----------
         ids, positions : new tokens and their positions, (B, m), int64.
         cache : their keys and values are written to rows ``first_row`` to ``first_row + B - 1``.
+        first_row : or the row of the only sequence as a tensor (1,), which a graph reads anew in each replay: its keys
+            and values are copied.
         columns : cached tokens that attention reads, including new ones; greater than every slot.
         mask : added to the attention scores, (B, 1, m, columns), or None if every column is visible to every token.
         slots : slot of each token in its row of the cache, (B, m); default its position.
@@ -147,8 +208,9 @@ class Decoder:
         n_qk = (heads + kv_heads) * dim
         rotation = self._rotation(positions)
         stored = [planes.unbind(0) for planes in cache.kv.flatten(4).flatten(2, 3).unbind(0)]
-        seen = cache.view(first_row, batch, columns).unbind(0)
-        rows = torch.arange(first_row, first_row + batch, device=self.device)
+        anywhere = isinstance(first_row, torch.Tensor)
+        rows: Tensor = first_row if anywhere else torch.arange(first_row, first_row + batch, device=self.device)
+        seen = [] if anywhere else cache.view(first_row, batch, columns).unbind(0)
         index = ((positions if slots is None else slots) + rows[:, None] * cache.capacity).flatten()
         grouped = _grouped_mask(mask, heads // kv_heads)
         hidden = self._enter(ids, features)
@@ -157,7 +219,8 @@ class Decoder:
             qk = self._rotate(qkv[..., :n_qk].unflatten(-1, (-1, dim)), *rotation[i if self._gain is not None else 0])
             stored[i][0].index_copy_(0, index, qk[:, :, heads:].reshape(batch * m, -1))
             stored[i][1].index_copy_(0, index, qkv[..., n_qk:].reshape(batch * m, -1))
-            mixed = self._attend(qk[:, :, :heads], seen[i], grouped)
+            read = cache.copied(i, first_row, columns) if anywhere else seen[i]
+            mixed = self._attend(qk[:, :, :heads], read, grouped)
             hidden = hidden + linear(mixed, layer.out, layer.out_bias)
             normed = self._rms_norm(hidden, layer.mlp_norm)
             gate, up = linear(normed, layer.gate_up, layer.gate_up_bias).chunk(2, -1)

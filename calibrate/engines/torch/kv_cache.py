@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import torch
 
+    from calibrate.engines.torch.cuda.captured import CapturedPasses
+
 __all__ = ["KvCache"]
 
 _INITIAL_BYTES: Final = 256 << 20
@@ -39,6 +41,7 @@ class KvCache:
     n_active : running sequences; they are rows ``0 .. n_active - 1``.
     length : tokens whose keys and values each row holds.
     capacity : allocated tokens per row; doubles up to ``max_context``.
+    passes : padded passes on this cache, if it has such; then its capacity is ``max_context`` from the start.
     kv : tensor of shape (layers, 2, rows, capacity, heads, head_dim); keys and values are separate, because attention
         reads a row's keys twice as fast if they are contiguous (measured at 8 rows of 400 tokens, limited by memory).
     """
@@ -61,12 +64,14 @@ class KvCache:
         self.max_context = max_context
         self.n_rows = max_batch + n_idle
         self.n_active = 0
+        self.passes: CapturedPasses | None = None
         self.length: NDArray[np.int64] = np.zeros(self.n_rows, np.int64)
         self._ids: NDArray[np.int32] = np.zeros((self.n_rows, max_context), np.int32)
         self._used: NDArray[np.int64] = np.zeros(self.n_rows, np.int64)
         self._clock = 0
         self.bytes_per_token: int = 2 * n_layers * n_heads * head_dim * torch.empty((), dtype=dtype).element_size()
-        self.capacity = min(max_context, max(64, _INITIAL_BYTES // (self.bytes_per_token * self.n_rows)))
+        first = max(64, _INITIAL_BYTES // (self.bytes_per_token * self.n_rows))
+        self.capacity = max_context if device.type == "cuda" else min(max_context, first)
         self.kv = _zeros((n_layers, 2, self.n_rows, self.capacity, n_heads, head_dim), dtype, device)
 
     @property
@@ -77,6 +82,10 @@ class KvCache:
     def view(self, first_row: int, n_rows: int, columns: int) -> torch.Tensor:
         """Keys and values of consecutive rows without a copy, (layers, 2, rows, heads, columns, head_dim)."""
         return self.kv[:, :, first_row : first_row + n_rows, :columns].transpose(3, 4)
+
+    def copied(self, layer: int, row: torch.Tensor, columns: int) -> torch.Tensor:
+        """Keys and values of a layer in a row (1,), copied, (2, 1, heads, columns, head_dim)."""
+        return self.kv[layer][:, :, :columns].index_select(1, row).transpose(2, 3)
 
     def admit(self, prompt: Sequence[int]) -> int:
         """Make row ``n_active`` a running sequence with the cached prefix of ``prompt``; return the prefix's length.

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from calibrate.engines.sending import sent
+
 if TYPE_CHECKING:
     import torch
 
@@ -77,6 +79,6 @@ def token_logprobs(
     if end <= begin:
         return []
     scores = (decoder.logits(hidden[begin - first : end - first]).double() / temperature).log_softmax(-1)
-    tokens = torch.tensor(list(prompt[begin + 1 : end + 1]), device=scores.device)[:, None]
+    tokens = sent(prompt[begin + 1 : end + 1], torch.int64, scores.device)[:, None]
     logprobs: list[float] = scores.gather(1, tokens)[:, 0].tolist()
     return logprobs

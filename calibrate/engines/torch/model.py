@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,7 +19,15 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
     from transformers import PreTrainedModel
 
-__all__ = ["ARCHITECTURES", "SHAPES", "check_model_folder", "load_model", "load_tokenizer", "tokenizer_fingerprint"]
+__all__ = [
+    "ARCHITECTURES",
+    "SHAPES",
+    "check_model_folder",
+    "load_model",
+    "load_tokenizer",
+    "memory_of",
+    "tokenizer_fingerprint",
+]
 
 ARCHITECTURES: Final = ("qwen3", "qwen2", "llama")
 """Values of ``model_type`` that the decoder supports."""
@@ -80,6 +89,26 @@ def check_model_folder(folder: Path) -> dict[str, Any]:
         except SchemaError as error:
             raise CalibrationError(f"a weight file is corrupt: {_one_line(error)}") from None
     return dict(config)
+
+
+def memory_of(folder: Path, number_bytes: int) -> tuple[int, int]:
+    """Return the bytes of a model's weights, and of the keys and values of a token, from its files' headers.
+
+    Parameters
+    ----------
+    folder : a model folder, or one of an EAGLE head.
+    number_bytes : of a number in the data type that it is loaded in.
+
+    Raises
+    ------
+    CalibrationError : as `check_model_folder`.
+    """
+    config = check_model_folder(folder)
+    headers = [weight_header(path) for path in folder.glob("*.safetensors")]
+    n_weights = sum(prod(entry["shape"]) for header in headers for entry in header.values())
+    head_dim = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
+    per_token = 2 * config["num_hidden_layers"] * config.get("num_key_value_heads", 1) * head_dim
+    return n_weights * number_bytes, per_token * number_bytes
 
 
 def load_model(folder: Path, *, dtype: torch.dtype, device: torch.device) -> PreTrainedModel:

@@ -15,6 +15,7 @@ import sys
 import tempfile
 from array import array
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any, Final, TypeAlias
@@ -38,6 +39,10 @@ _ENVIRONMENT: Final = {
 }
 
 
+_PATIENCE_S: Final = 2.0
+"""What a worker may take to end a request that is to be the last, or to end itself; then it is killed."""
+
+
 class WorkerProcess(asyncio.Protocol):
     """A worker, and the parent's end of the socket to it; it belongs to the event loop that it was launched in.
 
@@ -57,9 +62,12 @@ class WorkerProcess(asyncio.Protocol):
         self._error: CalibrationError | None = None
         self._ready = self._closing = False
         self._explanation: asyncio.Task[None] | None = None
+        self._owner: asyncio.Task[Any] | None = None
+        """The task that started the engine: if it is cancelled, as by Ctrl-C, all is to end soon."""
 
     async def launch(self) -> dict[str, Any]:
         """Start the process and load its model; return its description."""
+        self._owner = asyncio.current_task()
         ours, theirs = socket.socketpair()
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the process)
         with theirs:
@@ -95,7 +103,7 @@ class WorkerProcess(asyncio.Protocol):
             self._transport.write(encode({"op": "close"}))
             self._transport.close()
         if self.popen is not None:
-            patience_s = 2.0 if self._ready else 0.0  # while it loads its model it reads no messages
+            patience_s = _PATIENCE_S if self._ready else 0.0  # while it loads its model it reads no messages
             await asyncio.shield(asyncio.to_thread(_end, self.popen, patience_s))
         if self._output is not None:
             self._output.close()
@@ -136,13 +144,20 @@ class WorkerProcess(asyncio.Protocol):
         return answer
 
     async def _abort(self, number: int, answer: asyncio.Future[_Answer]) -> int:
-        """Abort a request; return its number of generated tokens. No effect if the engine has ended."""
+        """Abort a request; return its number of generated tokens. No effect if the engine has ended.
+
+        A worker reads messages between passes. Where a pass does not end and all is to end, it is killed.
+        """
         if answer.done() and not answer.cancelled():  # it finished at the moment of its cancellation
             return 0 if answer.exception() else int(answer.result()[0].get("n_generated", 0))
         if self._error is not None or self._transport is None or self._transport.is_closing():
             return 0
         end = self._pending[number] = asyncio.get_running_loop().create_future()
         self._transport.write(encode({"op": "abort", "id": number}))
+        while not (await asyncio.wait([end], timeout=_PATIENCE_S))[0]:
+            if self._owner is not None and self._owner.cancelling() and self.popen is not None:
+                self.popen.kill()
+                self._fail(CalibrationError(f"torch engine {self.config.name!r} did not answer and was killed"))
         try:
             return int((await end)[0].get("n_generated", 0))
         except CalibrationError:
@@ -218,9 +233,13 @@ def _environment(config: TorchConfig) -> dict[str, str]:
 
 
 def _end(process: subprocess.Popen[bytes], patience_s: float) -> None:
-    """Wait until a process that was sent its end has ended; kill it after ``patience_s``."""
+    """Wait until a process that was sent its end has ended; kill it after ``patience_s``.
+
+    A driver may take long to end a killed process of a GPU: that is not waited for.
+    """
     try:
         process.wait(patience_s)
     except subprocess.TimeoutExpired:
         process.kill()
-        process.wait()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_PATIENCE_S)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from calibrate.engines.sending import picked, sent
+from calibrate.engines.torch.cuda.captured import padded_columns
 from calibrate.engines.torch.token_methods.protocol import Rows
 
 if TYPE_CHECKING:
@@ -40,32 +42,57 @@ def forward_rows(decoder: Decoder, cache: KvCache, first_row: int, rows: Sequenc
     Row r of a sequence is written to its slot r after the cached tokens; the caller appends committed tokens to the
     cache. A sequence with fewer rows than another computes its last row repeatedly, in the same slot.
     """
-    import torch
-
-    device = decoder.device
-    lengths = cache.length[first_row : first_row + len(rows)].tolist()
+    lengths: list[int] = cache.length[first_row : first_row + len(rows)].tolist()
     counts = [len(seq.ids) for seq in rows]
     most = max(counts)
     columns = max(length + n for length, n in zip(lengths, counts, strict=True))
+    passes, shape = cache.passes, None
+    if passes is not None and all(seq.visible is None for seq in rows):
+        shape = passes.shape(first_row, len(rows), most, columns)
+    if passes is None or shape is None:
+        hidden = _at_once(decoder, cache, first_row, rows, lengths, columns)
+    else:
+        most = shape.tokens
+        # the next pass overwrites the result
+        hidden = passes.hidden(shape, first_row, _numbers(lengths, rows, most), _features(rows, most)).clone()
+    return picked(hidden.flatten(0, 1), [i * most + r for i, n in enumerate(counts) for r in range(n)])
+
+
+def _at_once(
+    decoder: Decoder, cache: KvCache, first_row: int, rows: Sequence[Rows], lengths: Sequence[int], columns: int
+) -> Tensor:
+    """A pass of the shape that its rows have, (sequences, most rows, size)."""
+    import torch
+
+    if decoder.padded:
+        columns = padded_columns(columns, cache.max_context)
     cache.reserve(columns)
-    ids = torch.tensor([seq.ids + seq.ids[-1:] * (most - len(seq.ids)) for seq in rows], device=device)
-    places = [_padded(length, range(n), most) for length, n in zip(lengths, counts, strict=True)]
-    slots = positions = torch.tensor(places, device=device)
-    if any(seq.offsets is not None for seq in rows):
-        steps = [range(n) if seq.offsets is None else seq.offsets for seq, n in zip(rows, counts, strict=True)]
-        moved = [_padded(length, step, most) for length, step in zip(lengths, steps, strict=True)]
-        positions = torch.tensor(moved, device=device)
+    most = max(len(seq.ids) for seq in rows)
+    ids, positions, slots = sent(_numbers(lengths, rows, most), torch.int64, decoder.device).unbind(0)
     mask = None
     if most > 1 or min(lengths) + 1 < columns:
         mask = _mask(slots, lengths, rows, columns, decoder.dtype)
-    features = None
-    if rows[0].features is not None:
-        brought = [seq.features for seq in rows if seq.features is not None]
-        features = torch.stack([torch.cat((f, f[-1:].expand(most - len(f), -1))) for f in brought])
-    hidden = decoder.forward(ids, positions, cache, first_row, columns, mask, slots, features)
-    if min(counts) == most:
-        return hidden.flatten(0, 1)
-    return hidden[[i for i, n in enumerate(counts) for _ in range(n)], [r for n in counts for r in range(n)]]
+    return decoder.forward(ids, positions, cache, first_row, columns, mask, slots, _features(rows, most))
+
+
+def _numbers(lengths: Sequence[int], rows: Sequence[Rows], most: int) -> list[list[list[int]]]:
+    """Ids, positions and slots of the rows, each (sequences, most)."""
+    counts = [len(seq.ids) for seq in rows]
+    ids = [seq.ids + seq.ids[-1:] * (most - n) for n, seq in zip(counts, rows, strict=True)]
+    steps = [range(n) if seq.offsets is None else seq.offsets for n, seq in zip(counts, rows, strict=True)]
+    positions = [_padded(length, step, most) for length, step in zip(lengths, steps, strict=True)]
+    slots = [_padded(length, range(n), most) for length, n in zip(lengths, counts, strict=True)]
+    return [ids, positions, slots]
+
+
+def _features(rows: Sequence[Rows], most: int) -> Tensor | None:
+    """Further inputs of the rows, (sequences, most, size)."""
+    import torch
+
+    brought = [seq.features for seq in rows if seq.features is not None]
+    if not brought:
+        return None
+    return torch.stack([torch.cat((f, f[-1:].expand(most - len(f), -1))) for f in brought])
 
 
 def _padded(length: int, steps: Sequence[int], n: int) -> list[int]:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from calibrate.engines.protocol import Sampling
 from calibrate.engines.speculation import Speculation
+from calibrate.engines.torch.cuda.devices import check_room, opened_device
 from calibrate.engines.torch.framing import Frames, Message, encode
 from calibrate.engines.torch.job import SPARE, Job, Limits
 from theory.errors import CalibrationError, SpecplanError
@@ -158,9 +159,10 @@ def _load(config: dict[str, Any]) -> tuple[ContinuousBatch, dict[str, Any]]:
 
     torch.set_num_threads(len(cores) if cores else len(os.sched_getaffinity(0)))
     torch.set_num_interop_threads(1)
-    device = _device(config["device"])
+    device = opened_device(config["device"])
     dtype = getattr(torch, config["dtype"])
     if folder is not None:
+        _check_memory(config, folder, device, dtype.itemsize)
         model = load_model(folder, dtype=dtype, device=device)
     else:
         model = random_model(
@@ -202,6 +204,17 @@ def _load(config: dict[str, Any]) -> tuple[ContinuousBatch, dict[str, Any]]:
     }
 
 
+def _check_memory(config: dict[str, Any], folder: Path, device: Any, number_bytes: int) -> None:
+    """Refuse models that do not fit into a GPU together, before their weights are read, which may take minutes."""
+    from calibrate.engines.torch.model import check_model_folder, memory_of
+
+    sources = [Speculation.from_message(message).source for message in config["speculations"]]
+    folders = [folder, *map(Path, filter(None, sources))]
+    weights, per_token = (sum(sizes) for sizes in zip(*(memory_of(one, number_bytes) for one in folders), strict=True))
+    n_tokens = min(config["max_context"] or 4096, int(check_model_folder(folder)["max_position_embeddings"])) + SPARE
+    check_room(device, weights, per_token, config["max_batch"] + config["n_idle"], n_tokens)
+
+
 def _load_method(speculation: Speculation, target: Decoder, limits: Limits) -> TokenMethod:
     """Load the weights of a method of token-level speculation; add new methods with weights here."""
     if speculation.method == "draft":
@@ -231,17 +244,6 @@ def _load_eagle(speculation: Speculation, target: Decoder, limits: Limits) -> To
 
     head = load_head(Path(speculation.source), target, limits.max_context + SPARE)
     return EagleHead(head, limits, limits.max_context)
-
-
-def _device(name: str) -> Any:
-    import torch
-
-    device = torch.device(name)
-    if device.type == "cuda":
-        if not torch.cuda.is_available():
-            raise CalibrationError(f"device={name!r}: this machine's torch finds no GPU")
-        torch.cuda.set_device(device)
-    return device
 
 
 def _eos_ids(model: Any) -> frozenset[int]:

@@ -38,8 +38,18 @@ command.add_command(vllm_command)
 )
 @click.option("--prompts", type=click.Path(path_type=Path), help='JSONL file with one {"prompt": ...} a line.')
 @effort_options
-@click.option("--device", default="cpu", show_default=True, help="cpu, cuda or cuda:N.")
+@click.option(
+    "--device",
+    default="cpu",
+    show_default=True,
+    help="cpu, cuda or cuda:N; cuda:0,cuda:1: the target on the first, draft and judge on the second.",
+)
 @click.option("--dtype", default="float32", show_default=True, help="float32, bfloat16 or float16.")
+@click.option(
+    "--max-context",
+    type=WholeNumber(256, 1_000_000),
+    help="Most tokens of a sequence. Default: the models' limit, up to 4096.",
+)
 @click.option(
     "--candidates",
     type=WholeNumber(0, 8),

@@ -11,6 +11,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from calibrate.engines.sampling import DRAFT_DRAWS, TEST_DRAWS, distribution, invert, uniform
+from calibrate.engines.sending import picked
 from calibrate.engines.torch.token_methods.protocol import OneHot, Rows, Verdict
 from calibrate.engines.torch.token_methods.rejection import verify_drafts
 from calibrate.engines.torch.token_pass import chunks, forward_rows, read_tokens
@@ -111,7 +112,7 @@ class DraftModel(OneHot):
             hidden = forward_rows(self.decoder, self.cache, 0, rows)
             for row, read in enumerate(rows):
                 self.cache.append(row, read.ids)
-            ends = hidden[[end - 1 for end in accumulate(len(read.ids) for read in rows)]]
+            ends = picked(hidden, [end - 1 for end in accumulate(len(read.ids) for read in rows)])
             tokens, drawn_from = self._draw(self.decoder.logits(ends), step)
             for draft, token in zip(drafts, tokens, strict=True):
                 draft.append(token)
@@ -137,7 +138,7 @@ class DraftModel(OneHot):
         if not sampling:
             return greedy, None
         jobs = [self._jobs[row] for row in sampling]
-        weights = distribution(logits[sampling], [job.sampling for job in jobs])
+        weights = distribution(picked(logits, sampling), [job.sampling for job in jobs])
         uniforms = [uniform(job.seed ^ DRAFT_DRAWS, len(job.tokens) + step) for job in jobs]
         for row, token in zip(sampling, invert(weights, uniforms), strict=True):
             greedy[row] = token

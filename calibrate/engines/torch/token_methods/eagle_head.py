@@ -133,6 +133,7 @@ class HeadDecoder(Decoder):
     def __init__(self, head: Any, target: Decoder, max_context: int) -> None:
         self.n_parameters = sum(p.numel() for p in head.parameters())
         self._take_body(head, max_context)
+        self.padded, self.n_features = target.padded, self.hidden_size
         self._fc, self._fc_bias = head.fc.weight.detach(), None if head.fc.bias is None else head.fc.bias.detach()
         self._norm = None
         self._head, self._embedding = target._head, target._embedding

@@ -12,6 +12,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from calibrate.engines.sampling import invert
+from calibrate.engines.sending import picked, sent
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -37,25 +38,29 @@ def verify_drafts(
     tests : uniform numbers for acceptance, one for each drafted token.
     resamples : uniform numbers for the token after the accepted ones, one for each row.
     """
+    import torch
+
     p = target / target.sum(-1, keepdim=True)
     q = draft / draft.sum(-1, keepdim=True)
     first_rows = [0, *accumulate(len(tokens) + 1 for tokens in drafts)]
     first_drafts = [0, *accumulate(map(len, drafts))]
     flat = [token for tokens in drafts for token in tokens]
     rows = [first_rows[i] + j for i, tokens in enumerate(drafts) for j in range(len(tokens))]
-    p_drafted: list[float] = p[rows, flat].tolist()
-    q_drafted: list[float] = q[range(len(flat)), flat].tolist()
+    at = sent([flat, rows, range(len(flat))], torch.int64, p.device)
+    p_drafted, q_drafted = torch.stack((p[at[1], at[0]], q[at[2], at[0]])).tolist()
     accepted = []
     for tokens, first, tested in zip(drafts, first_drafts, tests, strict=False):
         n = 0
         while n < len(tokens) and tested[n] * q_drafted[first + n] < p_drafted[first + n]:
             n += 1
         accepted.append(n)
-    final = p[[first + n for first, n in zip(first_rows, accepted, strict=False)]]
+    final = picked(p, [first + n for first, n in zip(first_rows, accepted, strict=False)])
     rejected = [i for i, (n, tokens) in enumerate(zip(accepted, drafts, strict=True)) if n < len(tokens)]
     if rejected:
-        rest = (final[rejected] - q[[first_drafts[i] + accepted[i] for i in rejected]]).clamp_(min=0.0)
+        theirs = picked(final, rejected)
+        rest = (theirs - picked(q, [first_drafts[i] + accepted[i] for i in rejected])).clamp_(min=0.0)
         # p = q up to rounding leaves no rest: then draw from p
-        final[rejected] = rest.where(rest.sum(-1, keepdim=True) > 0.0, final[rejected])
+        rest = rest.where(rest.sum(-1, keepdim=True) > 0.0, theirs)
+        final = final.index_copy(0, sent(rejected, torch.int64, p.device), rest)
     last = invert(final, [uniforms[n] for uniforms, n in zip(resamples, accepted, strict=True)])
     return [[*tokens[:n], token] for tokens, n, token in zip(drafts, accepted, last, strict=True)]

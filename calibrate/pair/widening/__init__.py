@@ -1,0 +1,1 @@
+"""The bundled models embedded in models of published shapes, which write the same texts at those shapes' cost."""

@@ -1,0 +1,150 @@
+"""Names of devices and the memory of GPUs: what is refused, and what would do."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+import torch
+
+from calibrate.engines.torch.config import TorchConfig
+from calibrate.engines.torch.cuda.captured import columns_up_to, padded_columns
+from calibrate.engines.torch.cuda.devices import complain_of_room, devices_of_roles, opened_device
+from calibrate.models.local import TorchModels
+from calibrate.pair import draft_path, target_path
+from sim.operations import DRAFT, JUDGE, TARGET
+from theory.errors import CalibrationError, ParameterError
+
+
+@pytest.mark.parametrize("name", ["gpu", "cuda:", "cuda:-1", "cuda:01", "cuda:0:1", "cuda:x", "", "CPU", "cuda 0"])
+def test_a_name_that_is_none_is_refused_before_torch_is_imported(name):
+    with pytest.raises(ParameterError, match=r"device=.* must be 'cpu', 'cuda' or 'cuda:N'"):
+        TorchConfig(name="x", model=draft_path(), device=name)
+
+
+@pytest.mark.parametrize("name", ["cpu", "cuda", "cuda:0", "cuda:12"])
+def test_names_of_devices_are_taken(name):
+    assert TorchConfig(name="x", model=draft_path(), device=name).device == name
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ("cuda:1,cuda:1", "names one device twice: write cuda:1 for all models"),
+        ("cuda,cuda:0", "names one device twice"),
+        ("cpu,cpu", "names one device twice"),
+        ("cuda:0,cuda:1,cuda:2", "must be one device, or two"),
+        ("cuda:0,", "must be 'cpu', 'cuda' or 'cuda:N'"),
+    ],
+)
+def test_devices_of_roles_are_different_ones(names, message):
+    with pytest.raises(ParameterError, match=message):
+        TorchModels(device=names)
+
+
+def test_each_role_has_its_device():
+    assert devices_of_roles("cuda:1") == ("cuda:1", "cuda:1")
+    models = TorchModels(device="cuda:0,cpu")
+    placed = {role: models._config(role, "bundled", 1) for role in (TARGET, DRAFT, JUDGE)}
+    assert {role: (config.device, config.cores) for role, config in placed.items()} == {
+        TARGET: ("cuda:0", None),
+        DRAFT: ("cpu", (1,)),
+        JUDGE: ("cpu", (1,)),
+    }
+
+
+def in_place(monkeypatch, *, count: int, version: str | None = "13.0", error: Exception | None = None) -> list[object]:
+    """Let torch find so many GPUs; return what is set."""
+    found: list[object] = []
+
+    def init() -> None:
+        if error is not None:
+            raise error
+
+    monkeypatch.setattr(torch.version, "cuda", version)
+    monkeypatch.setattr(torch.cuda, "init", init)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+    monkeypatch.setattr(torch.cuda, "set_device", found.append)
+    monkeypatch.setattr(torch.backends.cuda, "enable_cudnn_sdp", lambda on: found.append(("cudnn", on)))
+    return found
+
+
+@pytest.mark.parametrize(("name", "index"), [("cuda", 0), ("cuda:0", 0), ("cuda:1", 1)])
+def test_a_gpu_is_opened_without_the_attention_of_cudnn(name, index, monkeypatch):
+    found = in_place(monkeypatch, count=2)
+    assert opened_device(name) == torch.device("cuda", index)
+    assert found == [index, ("cudnn", False)]
+
+
+OLD = RuntimeError("The NVIDIA driver on your system is too old (found version 11040).\nPlease update")
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("cuda", {"count": 0, "version": None}, r"device='cuda': torch .* is built for CPUs: install one"),
+        ("cuda", {"count": 0, "error": OLD}, r"device='cuda': no GPU can be used: The NVIDIA driver .* is too old"),
+        ("cuda", {"count": 0}, "device='cuda': there is no such GPU; there are: none"),
+        ("cuda:2", {"count": 2}, "device='cuda:2': there is no such GPU; there are: cuda:0, cuda:1"),
+    ],
+)
+def test_what_is_wrong_with_a_gpu_is_one_line(name, settings, message, monkeypatch):
+    in_place(monkeypatch, **settings)
+    with pytest.raises(CalibrationError, match=message) as error:
+        opened_device(name)
+    assert "\n" not in str(error.value)
+
+
+def test_memory_that_suffices_is_no_error():
+    complain_of_room("cuda:0", 80 * 10**9, 85 * 10**9, 16 * 10**9, 32 * 147456, 32, 4352)
+
+
+def test_memory_that_lacks_is_told_with_what_would_fit():
+    with pytest.raises(CalibrationError) as error:
+        complain_of_room("cuda:0", 30 * 10**9, 80 * 10**9, 16 * 10**9, 32 * 147456, 32, 4352)
+    assert str(error.value) == (
+        "device='cuda:0': 36.5 GB are needed (16.0 GB of weights, 20.5 GB of keys and values), 30.0 GB of 80.0 GB are "
+        "free; 32 sequences of 2511 tokens would fit, not of 4352: set --max-context so, or use another GPU for some "
+        "models (--device cuda:0,cuda:1)"
+    )
+    complain_of_room("cuda:0", 30 * 10**9, 80 * 10**9, 16 * 10**9, 32 * 147456, 32, 2511)
+    with pytest.raises(CalibrationError, match="no cache would fit: use another GPU"):
+        complain_of_room("cuda:0", 10**9, 80 * 10**9, 16 * 10**9, 32 * 147456, 32, 4352)
+
+
+def test_columns_are_padded_to_steps_that_waste_at_most_a_third():
+    for most in (64, 100, 704, 2304, 4352, 33024):
+        steps = columns_up_to(most)
+        assert list(steps) == sorted(set(steps))
+        assert steps[-1] == most
+        assert all(step % 64 == 0 for step in steps[:-1])
+        assert all(after <= 1.5 * before for before, after in pairwise(steps[2:]))
+    assert [padded_columns(n, 700) for n in (1, 64, 65, 700)] == [64, 64, 128, 700]
+
+
+def test_memory_of_a_folder_is_what_the_loaded_model_takes():
+    from calibrate.engines.torch.decoder import Decoder
+    from calibrate.engines.torch.job import Limits
+    from calibrate.engines.torch.model import load_model, memory_of
+
+    model = load_model(draft_path(), dtype=torch.float16, device=torch.device("cpu"))
+    weights, per_token = memory_of(draft_path(), 2)
+    assert weights == 2 * sum(weight.numel() for weight in model.parameters())
+    cache = Decoder(model, 500).cache(Limits(max_batch=2, n_idle=1, max_context=200))
+    assert per_token == cache.bytes_per_token
+
+
+def test_a_worker_refuses_models_that_do_not_fit_together(monkeypatch):
+    """Target and drafting model count, each with its keys and values."""
+    from calibrate.engines.speculation import Speculation
+    from calibrate.engines.torch import worker
+    from calibrate.engines.torch.model import memory_of
+    from calibrate.engines.torch.process import _start_message
+
+    asked = []
+    monkeypatch.setattr(worker, "check_room", lambda *sizes: asked.append(sizes))
+    drafting = Speculation(method="draft", k2=4, model=draft_path())
+    config = TorchConfig(name="x", model=target_path(), device="cuda", max_batch=3, n_idle=2, speculations=(drafting,))
+    worker._check_memory(_start_message(config), target_path(), "cuda:0", 2)
+    one, other = memory_of(target_path(), 2), memory_of(draft_path(), 2)
+    assert asked == [("cuda:0", one[0] + other[0], one[1] + other[1], 5, 2048 + 256)]
