@@ -8,12 +8,23 @@ not the fit's, a comment says whose they are.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Final
 
 from theory.errors import ParameterError
-from theory.hardware.gpu_records import AttentionRates, DataSheet, ExpertRates, Gpu, LatentRates, ProductRates, SumRates
+from theory.hardware.gpu_records import (
+    AttentionRates,
+    DataSheet,
+    ExpertRates,
+    Gpu,
+    LatentRates,
+    ProductRates,
+    SparseRates,
+    StateRates,
+    SumRates,
+)
 
 __all__ = ["GPUS", "gpu_named", "unmeasured"]
 
@@ -123,6 +134,18 @@ _LATENT: Final = {
     "NVIDIA H200 SXM": LatentRates(4.0e-5, 3.4e12, 4.4e14, 4.46e12, 1.9e15),
     "NVIDIA B200 SXM": LatentRates(3.4e-5, 4.0e12, 1.24e15, 5.5e12, 3.2e15),
 }
+# Printed by benchmarks.fit_mixers from tables of vLLM 0.24.0 and 0.26 (Kimi-K3). Choosing single tokens was timed from
+# the host, as latent attention was; it is taken as long as the same share of it that servers show for DeepSeek-R1.
+_STATES: Final = {
+    "NVIDIA H100 SXM": StateRates(5.35e-6, 2.87e12, 1.54e-5, 1.63e13, 51.0),
+    "NVIDIA H200 SXM": StateRates(5.66e-6, 3.82e12, 1.52e-5, 1.75e13, 56.0),
+    "NVIDIA B200 SXM": StateRates(6.01e-6, 5.63e12, 2.47e-5, 1.97e13, 50.0),
+}
+_SPARSE: Final = {
+    "NVIDIA H100 SXM": SparseRates(4.9e-5, 7.7e-6, 5.8e-5, 2.38e12),
+    "NVIDIA H200 SXM": SparseRates(4.8e-5, 9.0e-6, 5.8e-5, 3.28e12),
+    "NVIDIA B200 SXM": SparseRates(5.4e-5, 1.13e-5, 5.5e-5, 4.52e12),
+}
 _EXPERTS: Final = {
     "NVIDIA H100 SXM": {
         "bf16": ExpertRates(31.6e-6, 3.03e12, 5.62e14, 1.23e12),
@@ -225,6 +248,7 @@ def _gpu(name: str, like: str | None = None) -> Gpu:
     latent_like = like if like in _LATENT else "NVIDIA H100 SXM"
     latent, latent_memory = _LATENT[latent_like], sheet.bandwidth / _SHEETS[latent_like].bandwidth
     latent_rate = sheet.bf16 / _SHEETS[latent_like].bf16
+    states, sparse = _STATES[latent_like], _SPARSE[latent_like]
     return Gpu(
         name=name,
         sheet=sheet,
@@ -243,6 +267,8 @@ def _gpu(name: str, like: str | None = None) -> Gpu:
             latent.cache_bandwidth * latent_memory,
             latent.attention_rate * latent_rate,
         ),
+        states=replace(states, bandwidth=states.bandwidth * latent_memory, rate=states.rate * latent_memory),
+        sparse=replace(sparse, bandwidth=sparse.bandwidth * latent_memory),
         experts={
             of: ExpertRates(
                 rates.overhead_s,
