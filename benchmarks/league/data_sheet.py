@@ -9,8 +9,8 @@ from typing import Final
 from theory.hardware.engines import EngineConstants
 from theory.hardware.formats import Format
 from theory.hardware.gpu_records import DataSheet
-from theory.hardware.passes import PassModel
 from theory.hardware.mixers import CompressedAttention, Recurrent, Selection
+from theory.hardware.passes import PassModel
 from theory.hardware.shapes import Experts, LatentAttention
 
 __all__ = ["DataSheetOperators", "at_data_sheet"]

@@ -88,7 +88,7 @@ class LatentRates:
 
 @dataclass(frozen=True, slots=True)
 class StateRates:
-    """Recurrent layers without their products: ``s + states / B`` of sequences that decode, else ``s' + numbers / F``."""
+    """Recurrent layers without their products: ``s + states / B`` of decoding, ``s' + numbers / F`` of prompts."""
 
     overhead_s: float
     """s, fixed time (convolution and recurrence), s."""

@@ -74,11 +74,14 @@ _SHEETS: Final[Mapping[str, DataSheet]] = {
     "NVIDIA L4": _sheet(23034, 0.3, 121, 242),
     "NVIDIA L40": _sheet(46068, 0.864, 181, 362),
     "NVIDIA L40S": _sheet(46068, 0.864, 362, 733),
+    "NVIDIA RTX 3090": _sheet(24576, 0.936, 71),
     "NVIDIA RTX 4090": _sheet(24564, 1.008, 165, 330),
     "NVIDIA RTX 5090": _sheet(32607, 1.792, 209, 419, 838),
     "NVIDIA RTX 6000 Ada": _sheet(49140, 0.96, 364, 728),
     "NVIDIA RTX PRO 6000": _sheet(97887, 1.792, 500, 1000, 2000),
+    "NVIDIA GB10": _sheet(122070, 0.273, 125, 250, 500),
     "NVIDIA V100": _sheet(32768, 0.9, 125, link=300),
+    "AMD Strix Halo": _sheet(98304, 0.256, 59.4),
     "AMD MI300X": _sheet(196592, 5.3, 1307, 2614, link=896),
     "AMD MI325X": _sheet(262128, 6.0, 1307, 2614, link=896),
     "AMD MI355X": _sheet(294896, 8.0, 2500, 5000, 10000, link=1075),
@@ -94,8 +97,13 @@ _ALIASES: Final[Mapping[str, str]] = {
     "a10080gb": "NVIDIA A100 SXM",
     "a10040gb": "NVIDIA A100 SXM 40GB",
     "a10g": "NVIDIA A10",
+    "3090": "NVIDIA RTX 3090",
     "4090": "NVIDIA RTX 4090",
     "5090": "NVIDIA RTX 5090",
+    "dgxspark": "NVIDIA GB10",
+    "ryzenaimax395": "AMD Strix Halo",
+    "radeon8060s": "AMD Strix Halo",
+    "rtxpro6000blackwell": "NVIDIA RTX PRO 6000",
     "h10080gbhbm3": "NVIDIA H100 SXM",
 }
 
@@ -218,10 +226,10 @@ _FUSED_SUMS: Final = {
 
 _LIKE: Final[Mapping[str, str]] = {
     **dict.fromkeys(("NVIDIA B300 SXM", "NVIDIA GB200", "NVIDIA GB300"), "NVIDIA B200 SXM"),
-    **dict.fromkeys(("NVIDIA RTX 5090", "NVIDIA RTX PRO 6000"), "NVIDIA L40S"),
+    **dict.fromkeys(("NVIDIA RTX 5090", "NVIDIA RTX PRO 6000", "NVIDIA GB10", "AMD Strix Halo"), "NVIDIA L40S"),
     **dict.fromkeys(("NVIDIA L4", "NVIDIA L40", "NVIDIA RTX 4090", "NVIDIA RTX 6000 Ada"), "NVIDIA L40S"),
     **dict.fromkeys(("NVIDIA A100 SXM 40GB", "NVIDIA A100 PCIe", "NVIDIA A800", "NVIDIA A30"), "NVIDIA A100 SXM"),
-    **dict.fromkeys(("NVIDIA A40", "NVIDIA A10", "NVIDIA V100"), "NVIDIA A100 SXM"),
+    **dict.fromkeys(("NVIDIA A40", "NVIDIA A10", "NVIDIA V100", "NVIDIA RTX 3090"), "NVIDIA A100 SXM"),
 }
 """GPU to the fitted one that is built most like it; the H100 for all others."""
 

@@ -51,7 +51,9 @@ class Selection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recurrent:
-    """A layer with a state: gated delta net (arXiv 2412.06464), Kimi's delta attention (2510.26692), Mamba-2 (2405.21060).
+    """A layer with a state for each sequence.
+
+    Gated delta nets (arXiv 2412.06464), Kimi's delta attention (arXiv 2510.26692), Mamba-2 (arXiv 2405.21060).
 
     >>> layer = Recurrent(kind="gated-delta", heads=32, key_heads=16, key_dim=128, value_dim=128, state_bytes=4.0)
     >>> layer.state, layer.held(0.0)  # Qwen3.5-35B-A3B: 2 MiB for each sequence and layer, and 48 KiB of convolution
@@ -113,7 +115,7 @@ class Recurrent:
         inputs, outputs = self.columns(tp)
         return hidden * (inputs + outputs) + self.inner(tp)
 
-    def held(self, context: float, tp: int = 1, cache_bytes: float = 2.0, copies: float = 1.0) -> float:  # noqa: ARG002
+    def held(self, context: float, tp: int = 1, cache_bytes: float = 2.0, copies: float = 1.0) -> float:
         """Bytes that a sequence takes on one of ``tp`` GPUs whatever its context, B.
 
         ``copies`` of the state are kept where tokens may be rejected: one after each token of a round.
@@ -168,7 +170,7 @@ class CompressedAttention:
             compressed = min(compressed, float(self.selection.entries))
         return min(context, float(self.window)) + compressed
 
-    def held(self, context: float, tp: int = 1, cache_bytes: float = 2.0, copies: float = 1.0) -> float:  # noqa: ARG002
+    def held(self, context: float, tp: int = 1, cache_bytes: float = 2.0, copies: float = 1.0) -> float:
         """Bytes that a sequence of ``context`` tokens takes on every GPU, B."""
         index = 0.0 if self.selection is None else self.selection.held(context / max(self.ratio, 1))
         return self.entries(context) * self.head_dim * cache_bytes + index

@@ -41,6 +41,11 @@ _WIDENED_RATE: Final = 0.77
 """The same of operations. Both from experts on H100, weights in MXFP4 against bf16 (aiconfigurator, vLLM 0.24.0)."""
 
 
+_SCANNED: Final = 0.75
+"""Bandwidth that Mamba-2's kernels reach on states, over that of delta nets, [-]: nobody measured them one by one; from
+served Nemotron-Nano-v2 of 9B and 12B on H100 (vLLM 0.11.1: 0.86 and 0.69, one by one)."""
+
+
 def _is_widened(gpu: Gpu, weights: Format) -> bool:
     """Whether weights have 4 bits and the GPU multiplies them in bf16."""
     return weights.bytes_per_number < 1.0 and (weights.arithmetic == "bf16" or gpu.sheet.fp4 is None)
@@ -174,7 +179,7 @@ def _latent_operations(attention: LatentAttention, tp: int, sequences: float, to
 
 
 def index_seconds(gpu: Gpu, selection: Selection, *, sequences: float, tokens: float, entries: float) -> float:
-    """Return the time to choose among ``entries`` cached ones of each sequence for its new tokens, s; products apart."""
+    """Return the time to choose among so many cached entries of each sequence for its new tokens, s; products apart."""
     if selection.heads == 0:
         return 0.0
     fixed = {"tokens": gpu.sparse.choosing_s, "blocks": gpu.sparse.block_s, "compressed": 0.0}[selection.kind]
@@ -192,8 +197,9 @@ def recurrent_seconds(gpu: Gpu, layer: Recurrent, *, tp: int, sequences: float, 
     rates, heads = gpu.states, sequences * layer.heads / tp
     numbers = layer.key_dim * layer.value_dim
     if prompts:
-        return rates.prompt_s + tokens * numbers * math.hypot(heads**2, rates.heads**2) ** 0.5 / rates.rate
-    return rates.overhead_s + (1.0 + tokens) * layer.state_bytes * heads * numbers / rates.bandwidth
+        return rates.prompt_s + tokens * numbers * math.sqrt(math.hypot(heads**2, rates.heads**2)) / rates.rate
+    bandwidth = rates.bandwidth * (_SCANNED if layer.kind == "mamba2" else 1.0)
+    return rates.overhead_s + (1.0 + tokens) * layer.state_bytes * heads * numbers / bandwidth
 
 
 def distinct_experts(count: int, per_token: int, tokens: float) -> float:

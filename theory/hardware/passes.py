@@ -120,7 +120,9 @@ class PassModel:
             group.count * each[isinstance(group.feed_forward, Experts)] * (0.5 if group.feed_forward is None else 1.0)
             for group in self.shape.layers
         )
-        return self.shape.norms * layers * (self.engine.blackwell if self.gpu.name in BLACKWELL else 1.0)
+        recurrent = sum(group.count for group in self.shape.layers if isinstance(group.attention, Recurrent))
+        between = self.shape.norms * layers * (self.engine.blackwell if self.gpu.name in BLACKWELL else 1.0)
+        return between + recurrent * self.engine.recurrent_s
 
     def _outside_graphs(self, work: Work) -> float:
         """Share of an engine's time outside graphs that an iteration takes, in [0, 1]."""
@@ -237,7 +239,7 @@ class PassModel:
         sequences: float,
         tokens: float,
         context: float,
-        prompts: bool,  # noqa: FBT001
+        prompts: bool,
     ) -> float:
         """Seconds in which sequences attend to what is cached, or move on their states; products of both apart."""
         tp = self.parallel.tp

@@ -1,7 +1,8 @@
 """Shapes of decoder-only models: what decides how many bytes a pass reads and how much it computes.
 
 A shape is a list of groups of alike layers, so that mixtures of experts behind dense layers, and sliding windows or
-layers with states between full attention, are told as they are. Sizes are counts of numbers; `theory.hardware.formats` says what a number takes.
+layers with states between full attention, are told as they are. Sizes are counts of numbers; `theory.hardware.formats`
+says what a number takes.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class Attention:
         """Tokens of a context that stay in the cache."""
         return context if self.window is None else min(context, float(self.window))
 
-    def held(self, context: float, tp: int = 1, cache_bytes: float = 2.0, copies: float = 1.0) -> float:  # noqa: ARG002
+    def held(self, context: float, tp: int = 1, cache_bytes: float = 2.0, copies: float = 1.0) -> float:
         """Bytes that a sequence of ``context`` tokens takes on one of ``tp`` GPUs, which keeps a head at least, B."""
         index = 0.0 if self.selection is None else self.selection.held(context)
         share = max(self.kv_heads / tp, 1.0) / self.kv_heads
@@ -119,7 +120,7 @@ class LatentAttention:
         """Cached tokens that a new token reads."""
         return context if self.selection is None else min(context, float(self.selection.entries))
 
-    def held(self, context: float, tp: int = 1, cache_bytes: float = 2.0, copies: float = 1.0) -> float:  # noqa: ARG002
+    def held(self, context: float, tp: int = 1, cache_bytes: float = 2.0, copies: float = 1.0) -> float:
         """Bytes that a sequence of ``context`` tokens takes on every GPU, B: one vector of a token is for all heads."""
         index = 0.0 if self.selection is None else self.selection.held(context)
         return self.cached * context * cache_bytes + index

@@ -65,8 +65,8 @@ def further_layer(target: Shape) -> Layers:
 
 def _last_attention(target: Shape) -> Mixer:
     """The attention of the last layers that attend; a state where none does."""
-    attending = [group.attention for group in target.layers if not isinstance(group.attention, Recurrent)]
-    return (attending or [target.layers[-1].attention])[-1]
+    attending: list[Mixer] = [group.attention for group in target.layers if not isinstance(group.attention, Recurrent)]
+    return attending[-1] if attending else target.layers[-1].attention
 
 
 def _head(hidden: int, vocab: int, attention: Attention, intermediate: int) -> Shape:

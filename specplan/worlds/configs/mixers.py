@@ -96,7 +96,7 @@ def _recurrent(fields: ConfigFields, family: Family) -> Recurrent:
     )  # fmt: skip
 
 
-def _attention(fields: ConfigFields, family: Family, kind: LayerKind, window: int | None, shares: bool) -> Mixer:  # noqa: FBT001
+def _attention(fields: ConfigFields, family: Family, kind: LayerKind, window: int | None, shares: bool) -> Mixer:
     if kind == "sparse_attention":
         if fields.sparse_attention_config is None:
             raise SchemaError("layer_types: sparse_attention needs a sparse_attention_config")
@@ -127,7 +127,8 @@ def _grouped(fields: ConfigFields, family: Family, window: int | None, selection
         raise SchemaError(f"num_attention_heads: {heads} must be a multiple of num_key_value_heads={kv_heads}")
     if value_dim not in (None, head_dim) and not family.unequal:
         raise SchemaError(
-            f"v_head_dim: {value_dim} beside head_dim={head_dim}: unequal keys and values are not modelled for this model_type"
+            f"v_head_dim: {value_dim} beside head_dim={head_dim}: "
+            "unequal keys and values are not modelled for this model_type"
         )
     gated = family.gated_attention if fields.attn_output_gate is None else fields.attn_output_gate
     return Attention(
