@@ -22,7 +22,7 @@ from specplan.worlds.measured_operators import SYSTEMS
 from specplan.worlds.model_files import shape_of
 from theory.hardware.formats import FORMATS
 from theory.hardware.gpus import GPUS
-from theory.hardware.mixers import CompressedAttention
+from theory.hardware.mixers.sparse import CompressedAttention
 from theory.hardware.operators import index_seconds, latent_seconds
 from theory.hardware.shapes import Attention, LatentAttention, Mixer
 

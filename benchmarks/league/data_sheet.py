@@ -9,7 +9,8 @@ from typing import Final
 from theory.hardware.engines import EngineConstants
 from theory.hardware.formats import Format
 from theory.hardware.gpu_records import DataSheet
-from theory.hardware.mixers import CompressedAttention, Recurrent, Selection
+from theory.hardware.mixers.sparse import CompressedAttention, Selection
+from theory.hardware.mixers.states import Recurrent
 from theory.hardware.passes import PassModel
 from theory.hardware.shapes import Experts, LatentAttention
 

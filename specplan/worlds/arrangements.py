@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from theory.errors import ParameterError
-from theory.hardware.mixers import Recurrent
+from theory.hardware.mixers.states import Recurrent
 from theory.hardware.shapes import Attention, Experts, Mixer
 from theory.hardware.sharding import check_split
 from theory.hardware.work import Parallel

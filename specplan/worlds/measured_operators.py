@@ -19,7 +19,8 @@ from typing import Any, Final, Literal, get_args
 from theory.errors import ParameterError, SpecplanError
 from theory.hardware.formats import Format
 from theory.hardware.gpu_records import Gpu
-from theory.hardware.mixers import CompressedAttention, Recurrent, Selection
+from theory.hardware.mixers.sparse import CompressedAttention, Selection
+from theory.hardware.mixers.states import Recurrent
 from theory.hardware.passes import PassModel
 from theory.hardware.shapes import Experts, LatentAttention
 from theory.hardware.sources import FittedOperators

@@ -9,7 +9,8 @@ from typing import Final
 
 from theory.hardware.formats import Format
 from theory.hardware.gpu_records import ExpertRates, Gpu, ProductRates
-from theory.hardware.mixers import CompressedAttention, Recurrent, Selection
+from theory.hardware.mixers.sparse import CompressedAttention, Selection
+from theory.hardware.mixers.states import Recurrent
 from theory.hardware.shapes import Experts, LatentAttention
 
 __all__ = [

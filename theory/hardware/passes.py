@@ -19,7 +19,7 @@ from typing import Final
 from theory.hardware.engines import BLACKWELL, EngineConstants, engine_named
 from theory.hardware.formats import FORMATS, Precision
 from theory.hardware.gpu_records import Gpu
-from theory.hardware.mixers import Recurrent
+from theory.hardware.mixers.states import Recurrent
 from theory.hardware.shapes import Attention, Experts, FeedForward, Layers, Mixer, Shape
 from theory.hardware.sharding import check_split
 from theory.hardware.sources import FittedOperators, OperatorSource

@@ -12,7 +12,9 @@ from typing import TypeAlias
 
 from theory.errors import ParameterError
 from theory.hardware.formats import Precision
-from theory.hardware.mixers import CompressedAttention, Recurrent, Selection, check_counts
+from theory.hardware.mixers.counts import check_counts
+from theory.hardware.mixers.sparse import CompressedAttention, Selection
+from theory.hardware.mixers.states import Recurrent
 
 __all__ = ["Attention", "Dense", "Experts", "FeedForward", "LatentAttention", "Layers", "Mixer", "Shape"]
 

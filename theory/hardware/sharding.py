@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from theory.errors import ParameterError
 from theory.hardware.formats import Precision
-from theory.hardware.mixers import Recurrent
+from theory.hardware.mixers.states import Recurrent
 from theory.hardware.shapes import Attention, Experts, FeedForward, Mixer, Shape
 from theory.hardware.work import Parallel
 

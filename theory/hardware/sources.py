@@ -13,7 +13,8 @@ from typing import Protocol
 from theory.hardware import operators
 from theory.hardware.formats import Format
 from theory.hardware.gpu_records import Gpu
-from theory.hardware.mixers import CompressedAttention, Recurrent, Selection
+from theory.hardware.mixers.sparse import CompressedAttention, Selection
+from theory.hardware.mixers.states import Recurrent
 from theory.hardware.shapes import Experts, LatentAttention
 
 __all__ = ["FittedOperators", "OperatorSource"]

@@ -11,7 +11,8 @@ from dataclasses import replace
 from typing import Final
 
 from specplan.worlds.configs.fields import ConfigFields
-from theory.hardware.mixers import CompressedAttention, Recurrent
+from theory.hardware.mixers.sparse import CompressedAttention
+from theory.hardware.mixers.states import Recurrent
 from theory.hardware.shapes import Attention, Dense, Layers, Mixer, Shape
 
 __all__ = ["further_layer", "joined_head", "usual_head"]

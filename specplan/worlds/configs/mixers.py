@@ -9,7 +9,8 @@ from specplan.worlds.configs.fields import ConfigFields, LayerKind, SparseFields
 from specplan.worlds.configs.needed import checked_length, needed
 from specplan.worlds.configs.windows import windows
 from theory.errors import SchemaError
-from theory.hardware.mixers import CompressedAttention, Recurrent, Selection
+from theory.hardware.mixers.sparse import CompressedAttention, Selection
+from theory.hardware.mixers.states import Recurrent
 from theory.hardware.shapes import Attention, LatentAttention, Mixer
 
 __all__ = ["layer_kinds", "mixers"]

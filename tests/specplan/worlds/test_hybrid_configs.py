@@ -10,7 +10,8 @@ from specplan.worlds.known_models import known_config
 from specplan.worlds.model_files import draft_head, facts_of_config, shape_of
 from theory.errors import SchemaError
 from theory.hardware.formats import Precision
-from theory.hardware.mixers import CompressedAttention, Recurrent
+from theory.hardware.mixers.sparse import CompressedAttention
+from theory.hardware.mixers.states import Recurrent
 from theory.hardware.shapes import Attention, Dense, Experts, LatentAttention
 
 

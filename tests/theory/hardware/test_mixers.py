@@ -11,7 +11,8 @@ from theory.errors import ParameterError
 from theory.hardware.formats import Precision
 from theory.hardware.gpus import GPUS
 from theory.hardware.half_widths import ITERATION, TIME_PER_TOKEN, half_width
-from theory.hardware.mixers import CompressedAttention, Recurrent, Selection
+from theory.hardware.mixers.sparse import CompressedAttention, Selection
+from theory.hardware.mixers.states import Recurrent
 from theory.hardware.operators import index_seconds, recurrent_seconds
 from theory.hardware.passes import PassModel
 from theory.hardware.shapes import Attention, Dense, Experts, LatentAttention, Layers, Mixer, Shape
