@@ -116,7 +116,7 @@ def facts_of_config(config: Mapping[str, Any], *, name: str, where: str) -> Mode
         text["model_type"] = _RENAMED.get(architecture, text.get("model_type"))
     reason = why_not(text) or (why_not(config) if "text_config" in config else None)
     if reason is not None:
-        raise SchemaError(f"{where}: {reason}, which is not modelled")
+        raise SchemaError(f"{where}: {reason}")
     model_type, family = _family(text, where)
     try:
         said = {key: value for key, value in text.items() if value is not None or key in family.defaults}

@@ -28,6 +28,7 @@ _TYPES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("nemotron-nas", "nemotron_nas", "deci", "openelm"), _UNEQUAL),
     "step3": _UNEQUAL,
     "longcat_flash": "has experts that compute nothing",
+    "qwen4_exp": "attends to blocks of tokens and looks up n-grams in a way whose time nobody measured",
 }
 
 _HINTS: Final[Mapping[str, str]] = {
@@ -59,11 +60,31 @@ _MODELLED: Final[Mapping[str, frozenset[str]]] = {
 }
 """What is modelled after all in a type that is read with these fields."""
 
+_NEAREST: Final[Mapping[str, str]] = {
+    _STATE: "Qwen/Qwen3-Next-80B-A3B-Instruct, Qwen/Qwen3.5-27B or nvidia/NVIDIA-Nemotron-Nano-9B-v2",
+    _SPARSE: "deepseek-ai/DeepSeek-V3.2 or MiniMaxAI/MiniMax-M3",
+    _SHARED: "google/gemma-4-31B",
+    _CROSS: "a text model of the same family",
+}
+"""By reason: models of like layers that can be planned, whichever is nearest in size."""
+
 _LAYER_TYPES: Final = frozenset(get_args(LayerKind)) | frozenset(KIND_NAMES)
 
 
 def why_not(config: Mapping[str, Any]) -> str | None:
-    """Return in words what of a configuration is not modelled; None: nothing that is known to be so."""
+    """Return in words what of a configuration is not modelled, and what can be planned instead.
+
+    None: nothing that is known not to be modelled.
+    """
+    reason = _reason(config)
+    if reason is None:
+        return None
+    nearest = next((models for of, models in _NEAREST.items() if reason.endswith(of)), None)
+    told = f"{reason}, which is not modelled"
+    return told if nearest is None else f"{told}; the nearest question that can be answered: a plan of {nearest}"
+
+
+def _reason(config: Mapping[str, Any]) -> str | None:
     model_type = config.get("model_type")
     if isinstance(model_type, str) and model_type in _TYPES:
         return f"model_type {model_type!r} {_TYPES[model_type]}"
