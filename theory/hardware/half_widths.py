@@ -91,7 +91,7 @@ def half_width(quantity: str, model: PassModel, work: Work | None = None) -> flo
     model : what is served; of a gain the target.
     work : an iteration, where its load matters (an iteration, a gain); None: under any load.
     """
-    known = math.hypot(HALF_WIDTHS[quantity, regime(quantity, model, work)], _LEFT_OUT[model.shape.mixing])
+    known = math.hypot(HALF_WIDTHS[quantity, _usual(quantity, model, work)], _LEFT_OUT[model.shape.mixing])
     if not model.gpu.fitted and model.measured is None:
         return max(known, _UNFITTED) if quantity != GAIN else 2.0 * known
     return known if model.gpu.name in _SERVED else _UNSERVED * known
@@ -99,6 +99,12 @@ def half_width(quantity: str, model: PassModel, work: Work | None = None) -> flo
 
 def regime(quantity: str, model: PassModel, work: Work | None = None) -> str:
     """Return which rows tell about a quantity of a model; see `half_width`."""
+    usual, mixing = _usual(quantity, model, work), model.shape.mixing
+    return usual if mixing == "attention" else f"{usual}, {mixing}"
+
+
+def _usual(quantity: str, model: PassModel, work: Work | None) -> str:
+    """The regime of a model whose layers all attend."""
     if quantity == FIRST_TOKEN:
         return "any"
     layers = "experts" if model.shape.has_experts else "dense"

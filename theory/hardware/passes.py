@@ -158,7 +158,7 @@ class PassModel:
         attending = sum(self._attention(mixer, *part) for part in _attending(work))
         spent = {
             "products": self._mixing_products(mixer, work.rows),
-            "attention": attending * (_WIDENING if self._widened else 1.0),
+            "attention": attending * (_WIDENING if self._widened and not isinstance(mixer, Recurrent) else 1.0),
             "experts": 0.0,
             "sums": self._sums(2.0 * work.rows * self.shape.hidden, forward),
         }
