@@ -44,7 +44,7 @@ _WIDENED_RATE: Final = 0.77
 
 _SCANNED: Final = 0.75
 """Bandwidth that Mamba-2's kernels reach on states, over that of delta nets, [-]: nobody measured them one by one; from
-served Nemotron-Nano-v2 of 9B and 12B on H100 (vLLM 0.11.1: 0.86 and 0.69, one by one)."""
+served Nemotron-Nano-v2 of 9B and 12B on H100 (vLLM 0.11.1: 0.69 and 0.86, one by one)."""
 
 
 def _is_widened(gpu: Gpu, weights: Format) -> bool:

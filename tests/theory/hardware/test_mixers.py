@@ -43,7 +43,7 @@ def model(mixer: Mixer, **changes: object) -> PassModel:
 
 @pytest.mark.parametrize(
     ("gpu", "layer", "sequences", "tokens", "measured_us"),
-    [  # aiconfigurator-core 0.12, vLLM 0.24.0 and 0.26: convolution and recurrence together
+    [  # aiconfigurator-core 0.12, vLLM 0.24.0 and a nightly build: convolution and recurrence together
         (H200, DELTA, 256, 1, 10.8 + 267.4),
         (H200, DELTA, 1024, 1, 45.3 + 1051.6),
         (B200, DELTA, 256, 1, 10.0 + 171.4),
