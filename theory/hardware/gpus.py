@@ -142,8 +142,8 @@ _LATENT: Final = {
     "NVIDIA H200 SXM": LatentRates(4.0e-5, 3.4e12, 4.4e14, 4.46e12, 1.9e15),
     "NVIDIA B200 SXM": LatentRates(3.4e-5, 4.0e12, 1.24e15, 5.5e12, 3.2e15),
 }
-# Printed by benchmarks.fit_mixers from tables of vLLM 0.24.0 and a nightly build (Kimi-K3). Choosing single tokens was timed from
-# the host, as latent attention was; it is taken as long as the same share of it that servers show for DeepSeek-R1.
+# Printed by benchmarks.fit_mixers from tables of vLLM 0.24.0 and a nightly build (Kimi-K3). Choosing single tokens was
+# timed from the host, as latent attention was; of it the share is taken that servers of DeepSeek-R1 show of the latter.
 _STATES: Final = {
     "NVIDIA H100 SXM": StateRates(5.35e-6, 2.87e12, 1.54e-5, 1.63e13, 51.0),
     "NVIDIA H200 SXM": StateRates(5.66e-6, 3.82e12, 1.52e-5, 1.75e13, 56.0),
