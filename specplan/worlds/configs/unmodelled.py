@@ -14,6 +14,7 @@ _SPARSE = "chooses the cached tokens that it attends to (sparse attention)"
 _ENCODER = "is an encoder and a decoder"
 _CROSS = "attends across to images"
 _UNEQUAL = "has layers of different sizes or without attention"
+_LOOKUP = "attends to blocks of tokens and looks up n-grams in a way whose time nobody measured"
 _SHARED = "shares caches between layers or reads embeddings per layer"
 
 _TYPES: Final[Mapping[str, str]] = {
@@ -28,7 +29,7 @@ _TYPES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("nemotron-nas", "nemotron_nas", "deci", "openelm"), _UNEQUAL),
     "step3": _UNEQUAL,
     "longcat_flash": "has experts that compute nothing",
-    "qwen4_exp": "attends to blocks of tokens and looks up n-grams in a way whose time nobody measured",
+    "qwen4_exp": _LOOKUP,
 }
 
 _HINTS: Final[Mapping[str, str]] = {
@@ -63,6 +64,7 @@ _MODELLED: Final[Mapping[str, frozenset[str]]] = {
 _NEAREST: Final[Mapping[str, str]] = {
     _STATE: "Qwen/Qwen3-Next-80B-A3B-Instruct, Qwen/Qwen3.5-27B or nvidia/NVIDIA-Nemotron-Nano-9B-v2",
     _SPARSE: "deepseek-ai/DeepSeek-V3.2 or MiniMaxAI/MiniMax-M3",
+    _LOOKUP: "Qwen/Qwen3.5-122B-A10B, which keeps states too",
     _SHARED: "google/gemma-4-31B",
     _CROSS: "a text model of the same family",
 }
