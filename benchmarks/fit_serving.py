@@ -150,8 +150,10 @@ def _row(row: Measured) -> _Row | None:
         facts, model, work = served_iteration(row)
         if served_doubt(row) is not None or unexplained(facts, model) is not None:
             return None
-        # experts in fp8 and fp4 ran kernels of their own and are predicted, none of their rows fitted to
+        # experts in fp8 and fp4 ran kernels of their own, and layers with states have a constant of their own: they are
+        # predicted, none of their rows fitted to
         plain = not model.shape.has_experts or model.precision.expert_format.arithmetic == "bf16"
+        plain = plain and not model.shape.has_states
         return _Row(
             model=model, does=work, measured_s=1e-3 * row.median_itl_ms, name=row.model_id, said=True, fitted=plain
         )  # fmt: skip

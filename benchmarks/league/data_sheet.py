@@ -9,6 +9,8 @@ from typing import Final
 from theory.hardware.engines import EngineConstants
 from theory.hardware.formats import Format
 from theory.hardware.gpu_records import DataSheet
+from theory.hardware.mixers.sparse import CompressedAttention, Selection
+from theory.hardware.mixers.states import Recurrent
 from theory.hardware.passes import PassModel
 from theory.hardware.shapes import Experts, LatentAttention
 
@@ -54,7 +56,7 @@ class DataSheetOperators:
 
     def latent(
         self,
-        attention: LatentAttention,
+        attention: LatentAttention | CompressedAttention,
         *,
         hidden: int,
         tp: int,
@@ -64,12 +66,24 @@ class DataSheetOperators:
         weights: Format,
         cache_bytes: float,
     ) -> float:
-        """Return the roofline of latent attention with its projections."""
-        rows, seen = sequences * tokens, context + tokens
-        projections = self.product(rows, attention.parameters(hidden) / tp / hidden, hidden, weights)
-        size = sequences * seen * attention.cached * cache_bytes
-        operations = 2.0 * rows * attention.heads / tp * seen * (attention.cached + attention.cache_rank)
-        return projections + self._roofline(size, operations, "bf16")
+        """Return the roofline of latent or compressed attention with its projections."""
+        rows, seen = sequences * tokens, attention.read(context + tokens)
+        projections = self.product(rows, attention.parameters_on(hidden, 1) / tp / hidden, hidden, weights)
+        entry = attention.head_dim if isinstance(attention, CompressedAttention) else attention.cached
+        both = entry + (entry if isinstance(attention, CompressedAttention) else attention.cache_rank)
+        operations = 2.0 * rows * attention.heads / tp * seen * both
+        return projections + self._roofline(sequences * seen * entry * cache_bytes, operations, "bf16")
+
+    def index(self, selection: Selection, *, sequences: float, tokens: float, entries: float) -> float:
+        """Return the roofline of scoring all entries."""
+        scored = 2.0 * sequences * tokens * entries * selection.heads * selection.dim
+        return self._roofline(sequences * selection.held(entries), scored, "fp8")
+
+    def recurrent(self, layer: Recurrent, *, tp: int, sequences: float, tokens: float, prompts: bool) -> float:
+        """Return the roofline of reading and writing states."""
+        written = 1.0 if prompts else tokens
+        state = sequences * layer.state / tp
+        return self._roofline((1.0 + written) * layer.state_bytes * state, 6.0 * tokens * state, "bf16")
 
     def experts(
         self,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from sim.catalogue import choice
 from specplan.api.planning import profile as profile_of
 from specplan.output import progress
 from specplan.show.results.result import Result, flat
@@ -96,6 +97,7 @@ def explain(
     seconds: float = 60.0,
     k: int | None = None,
     chunk: int = 8192,
+    drafter: str = "chain",
     target: str | None = None,
     draft: str | None = None,
     eagle: str | None = None,
@@ -131,6 +133,8 @@ def explain(
     seconds : how long to read a live server, [1, 86400].
     k : tokens drafted per round, where the server does not report it.
     chunk : the server's ``--max-num-batched-tokens``.
+    drafter : ``chain`` (MTP, EAGLE, a draft model, n-grams), whose acceptance at a position holds for every k, or
+        ``block`` (DFlash, DSpark), whose acceptance depends on the size of the block.
     target, draft, eagle, gpu, tp : names of models and their GPUs, from which the times of a round are modelled.
     profile, method : report what moved from the predictions of this profile for this token-level method.
     plan : the plan that a gateway was started with.
@@ -156,6 +160,7 @@ def explain(
         plain_cache=plain_cache,
         k=k,
         chunk=chunk,
+        block=choice("drafter", drafter, ("chain", "block")) == "block",
         seed=seed,
     )
     return Explained(explanation=explanation, drift=_of_server(readings, profile, method, false_alarm))

@@ -23,7 +23,7 @@ from theory.errors import ParameterError
 
 __all__ = ["command"]
 
-_OF_SERVERS: Final = ("baseline", "k", "chunk", "target", "draft", "eagle", "gpu", "tp", "method", "seed")
+_OF_SERVERS: Final = ("baseline", "k", "chunk", "drafter", "target", "draft", "eagle", "gpu", "tp", "method", "seed")
 """Options for a server with a token-level method."""
 
 
@@ -49,6 +49,13 @@ _OF_SERVERS: Final = ("baseline", "k", "chunk", "target", "draft", "eagle", "gpu
     "--k", type=WholeNumber(1, 64), help="Tokens drafted per round, where the server does not report it (SGLang)."
 )
 @click.option("--chunk", type=TOKENS, default=8192, show_default=True, help="The server's --max-num-batched-tokens.")
+@click.option(
+    "--drafter",
+    type=click.Choice(("chain", "block")),
+    default="chain",
+    show_default=True,
+    help="block: DFlash and DSpark, whose acceptance depends on the size of the block.",
+)
 @click.option("--target", help="Name of the target model: with --gpu, the times of a round are modelled.")
 @click.option("--draft", help="Name of the model that drafts.")
 @click.option("--eagle", help="Name of the EAGLE head that drafts; 'trained': a head of the usual size; or 'mtp'.")

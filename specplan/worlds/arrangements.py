@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from theory.errors import ParameterError
-from theory.hardware.shapes import Attention, Experts
+from theory.hardware.mixers.states import Recurrent
+from theory.hardware.shapes import Attention, Experts, Mixer
 from theory.hardware.sharding import check_split
 from theory.hardware.work import Parallel
 
@@ -102,8 +103,15 @@ def _wants_copies(model: ServedModel, gpus: int) -> bool:
         return False
     if any(isinstance(g.feed_forward, Experts) and g.feed_forward.count % gpus for g in shape.layers):
         return False
-    repeated = any(not isinstance(g.attention, Attention) or g.attention.kv_heads < gpus for g in shape.layers)
+    repeated = any(_repeats(group.attention, gpus) for group in shape.layers)
     return repeated or not _allowed(model, gpus)
+
+
+def _repeats(mixer: Mixer, gpus: int) -> bool:
+    """Whether so many GPUs of a split keep some of what is cached more than once; states are always split."""
+    if isinstance(mixer, Recurrent):
+        return False
+    return not isinstance(mixer, Attention) or mixer.kv_heads < gpus
 
 
 def splits(model: ServedModel, gpus: int) -> list[int]:
@@ -148,6 +156,8 @@ def _widths(model: ServedModel, *, whole_experts: bool) -> Iterator[int]:
     """Columns of feed-forward layers that the GPUs share."""
     for group in model.facts.shape.layers:
         forward = group.feed_forward
+        if forward is None:
+            continue
         if not isinstance(forward, Experts):
             yield forward.intermediate
             continue

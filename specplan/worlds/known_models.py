@@ -30,7 +30,10 @@ _SUFFIXES: Final[Mapping[str, Mapping[str, Any]]] = {
     "-quantized.w4a16": {"quant_method": "gptq", "bits": 4},
     "-quantized.w8a8": {"quant_method": "gptq", "bits": 8},
     "-nvfp4": {"quant_method": "modelopt", "quant_algo": "NVFP4"},
+    "-nvfp4-v2": {"quant_method": "modelopt", "quant_algo": "NVFP4"},
     "-fp4": {"quant_method": "modelopt", "quant_algo": "NVFP4"},
+    "-fp4-v2": {"quant_method": "modelopt", "quant_algo": "NVFP4"},
+    "-mxfp8": {"quant_method": "modelopt", "quant_algo": "MXFP8"},
     "-bf16": {},
 }
 """What the end of a name says about the formats of its weights."""

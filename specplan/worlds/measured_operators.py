@@ -19,6 +19,8 @@ from typing import Any, Final, Literal, get_args
 from theory.errors import ParameterError, SpecplanError
 from theory.hardware.formats import Format
 from theory.hardware.gpu_records import Gpu
+from theory.hardware.mixers.sparse import CompressedAttention, Selection
+from theory.hardware.mixers.states import Recurrent
 from theory.hardware.passes import PassModel
 from theory.hardware.shapes import Experts, LatentAttention
 from theory.hardware.sources import FittedOperators
@@ -221,10 +223,20 @@ class MeasuredOperators:
             lambda: self._fitted.sums(n_gpus, size),
         )  # fmt: skip
 
-    def latent(self, attention: LatentAttention, **given: Any) -> float:
+    def latent(self, attention: LatentAttention | CompressedAttention, **given: Any) -> float:
         """Return the fitted constants' time: the tables time parts of it whose borders differ by engine."""
         self.misses.add("latent attention with its projections")
         return self._fitted.latent(attention, **given)
+
+    def index(self, selection: Selection, **given: float) -> float:
+        """Return the fitted constants' time: the tables time it with the products and the attention around it."""
+        self.misses.add("indexes of sparse attention")
+        return self._fitted.index(selection, **given)
+
+    def recurrent(self, layer: Recurrent, **given: Any) -> float:
+        """Return the fitted constants' time, which is one form for all kinds of states."""
+        self.misses.add("layers with states")
+        return self._fitted.recurrent(layer, **given)
 
     def _or(self, what: str, mine: Callable[[], float], theirs: Callable[[], float]) -> float:
         try:

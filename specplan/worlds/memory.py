@@ -66,6 +66,8 @@ class Served:
     """On GPUs of its own; otherwise on the target's, over as many of them as ``parallel`` says."""
     sequences: float = 1.0
     """Sequences of the context that each answer keeps in this model's cache, [-]."""
+    states: float = 1.0
+    """Copies of its layers' states that each sequence keeps, [-]: one for each token of a round of speculation."""
     same_engine: bool = False
     """Part of the target's engine (a token draft, an EAGLE head): it needs no context and little work of its own."""
 
@@ -81,7 +83,7 @@ class Served:
 
     def cache_bytes(self, context: float) -> float:
         """Return the bytes that an answer of ``context`` tokens takes on each of its GPUs, on average, B."""
-        each = cache_bytes_per_gpu(self.shape, self.precision, self.parallel, context)
+        each = cache_bytes_per_gpu(self.shape, self.precision, self.parallel, context, self.states)
         return self.sequences * each / self.parallel.dp
 
     @property
@@ -102,7 +104,7 @@ class Served:
             if isinstance(forward, Experts):
                 routed = forward.per_token * (3.0 * forward.intermediate / self.parallel.expert_tp + self.shape.hidden)
                 inside = max(inside, routed + 3.0 * forward.shared / self.parallel.tp)
-            else:
+            elif forward is not None:
                 inside = max(inside, 3.0 * forward.intermediate / self.parallel.tp)
         return inside + 4.0 * self.shape.hidden
 

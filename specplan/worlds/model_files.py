@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
 
 from specplan.worlds.configs.families import FAMILIES, Family
 from specplan.worlds.configs.fields import ConfigFields
-from specplan.worlds.configs.heads import joined_head, usual_head
+from specplan.worlds.configs.heads import further_layer, joined_head, usual_head
 from specplan.worlds.configs.layers import layer_groups
 from specplan.worlds.configs.published_formats import published_precision
 from specplan.worlds.configs.reading import config_in, exists
@@ -23,9 +23,16 @@ from specplan.worlds.configs.unmodelled import why_not
 from specplan.worlds.known_models import known_config
 from theory.errors import ParameterError, SchemaError
 from theory.hardware.formats import Precision
-from theory.hardware.shapes import Layers, Shape
+from theory.hardware.shapes import Shape
 
 __all__ = ["ModelFacts", "draft_head", "facts_of_config", "shape_of"]
+
+
+_RENAMED: Final[Mapping[str, str]] = {
+    "MiniMaxM2ForCausalLM": "minimax_m2",  # the first revisions say minimax, which is another architecture
+    "DeepseekV4ForCausalLM": "deepseek_v4",  # copies in fp8 say deepseek_ref
+}
+"""Types of architectures whose files give another ``model_type``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,17 +112,19 @@ def facts_of_config(config: Mapping[str, Any], *, name: str, where: str) -> Mode
     text = _language_part(config, notes)
     for part in (config, text):
         _check_names(part, where)
-    if "MiniMaxM2ForCausalLM" in (text.get("architectures") or ()):
-        text["model_type"] = "minimax_m2"  # the first revisions say minimax, which is another architecture
+    for architecture in text.get("architectures") or ():
+        text["model_type"] = _RENAMED.get(architecture, text.get("model_type"))
     reason = why_not(text) or (why_not(config) if "text_config" in config else None)
     if reason is not None:
-        raise SchemaError(f"{where}: {reason}, which is not modelled")
+        raise SchemaError(f"{where}: {reason}")
     model_type, family = _family(text, where)
     try:
         said = {key: value for key, value in text.items() if value is not None or key in family.defaults}
+        if isinstance(blocks := said.get("layers_block_type"), list):
+            said.setdefault("num_hidden_layers", len(blocks))
         fields = ConfigFields.model_validate({**family.defaults, **said})
         layers = layer_groups(fields, family)
-        precision = published_precision(text)
+        precision = published_precision(text, cache=family.cache)
     except ValidationError as error:
         raise SchemaError(_one_line(where, error)) from None
     except SchemaError as error:
@@ -134,7 +143,7 @@ def facts_of_config(config: Mapping[str, Any], *, name: str, where: str) -> Mode
         source=where,
         reads_hidden=fields.target_hidden_size or fields.hidden_size,
         reads_vocab=fields.vocab_size,
-        next_token_layers=fields.num_nextn_predict_layers or 0,
+        next_token_layers=fields.further_layers,
         notes=tuple(notes),
     )
 
@@ -153,14 +162,12 @@ def draft_head(target: ModelFacts, method: str) -> ModelFacts:
     ParameterError : an unknown method, or ``mtp`` of a target that publishes no such layer.
     """
     shape = target.shape
-    last = shape.layers[-1]
     if method == "mtp":
         if target.next_token_layers < 1:
             raise ParameterError(
                 "method", method, f"needs layers for further tokens, which {target.name} does not have"
             )
-        layers: tuple[Layers, ...] = (Layers(count=1, attention=last.attention, feed_forward=last.feed_forward),)
-        head = Shape(hidden=shape.hidden, vocab=shape.vocab, layers=layers, tied=True)
+        head = Shape(hidden=shape.hidden, vocab=shape.vocab, layers=(further_layer(shape),), tied=True)
     elif method in ("eagle", "eagle3"):
         head = usual_head(shape, method)
     else:
@@ -179,7 +186,8 @@ def draft_head(target: ModelFacts, method: str) -> ModelFacts:
 def _language_part(config: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
     inner = config.get("text_config") or config.get("llm_config") or config.get("language_config")
     if isinstance(inner, dict):
-        kept = {k: config[k] for k in ("quantization_config", "tie_word_embeddings", "architectures") if k in config}
+        outer = ("quantization_config", "tie_word_embeddings", "architectures", "model_type")
+        kept = {key: config[key] for key in outer if key in config}
         notes.append("language part only: weights for images and sound are not counted")
         return {**kept, **{key: value for key, value in inner.items() if value is not None}}
     if config.get("vision_config"):

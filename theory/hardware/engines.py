@@ -38,6 +38,8 @@ class EngineConstants:
     """The same in a layer with experts, where routing stands between operators too, s."""
     blackwell: float = 1.0
     """Share of both that is left on Blackwell, [-]: kernels of TensorRT-LLM start there before the last one ends."""
+    recurrent_s: float = 0.0
+    """Per layer with a state and iteration, beyond its operators, s: such layers stood outside graphs at first."""
     sequence_s: float
     """Per sequence and iteration (sampling, scheduling, transport), s."""
     verified_s: float = 0.0
@@ -90,6 +92,7 @@ ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
                 version="0.11.1",
                 norm_s=1.17e-5,
                 expert_norm_s=1.76e-5,
+                recurrent_s=4.4e-5,
                 sequence_s=5.72e-5,
                 ungraphed_s=5e-3,
                 untuned=0.703,

@@ -20,6 +20,8 @@ __all__ = [
     "Gpu",
     "LatentRates",
     "ProductRates",
+    "SparseRates",
+    "StateRates",
     "SumRates",
 ]
 
@@ -85,6 +87,36 @@ class LatentRates:
 
 
 @dataclass(frozen=True, slots=True)
+class StateRates:
+    """Recurrent layers without their products: ``s + states / B`` of decoding, ``s' + numbers / F`` of prompts."""
+
+    overhead_s: float
+    """s, fixed time (convolution and recurrence), s."""
+    bandwidth: float
+    """B, bytes of states read and written per second, B/s."""
+    prompt_s: float
+    """s', fixed time where prompts are read in chunks, s."""
+    rate: float
+    """F, numbers of states times tokens of prompts that are passed per second, 1/s."""
+    heads: float
+    """Heads of all prompts that keep the GPU busy, [-]: fewer take as long."""
+
+
+@dataclass(frozen=True, slots=True)
+class SparseRates:
+    """Sparse and compressed attention: fixed times, and the reading of index keys; the rest as latent attention."""
+
+    choosing_s: float
+    """Fixed time of an index that chooses among all cached tokens, s."""
+    block_s: float
+    """The same where it chooses blocks of tokens, s."""
+    compressed_s: float
+    """Fixed time of attention to compressed entries, the choosing of entries included, s."""
+    bandwidth: float
+    """Index keys read per second, B/s."""
+
+
+@dataclass(frozen=True, slots=True)
 class SumRates:
     """Sums over the GPUs of a machine: the faster of a custom kernel and of NCCL, ``s + bytes / B`` each."""
 
@@ -133,6 +165,8 @@ class Gpu:
     """By arithmetic: bf16, fp8, fp4; where kernels of a format of weights were measured, by its name too."""
     attention: AttentionRates = field(repr=False)
     latent: LatentRates = field(repr=False)
+    states: StateRates = field(repr=False)
+    sparse: SparseRates = field(repr=False)
     experts: Mapping[str, ExpertRates] = field(repr=False)
     """By format of the weights: bf16, fp8, fp4."""
     sums: Mapping[int, SumRates] = field(repr=False)

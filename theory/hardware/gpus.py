@@ -8,12 +8,23 @@ not the fit's, a comment says whose they are.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Final
 
 from theory.errors import ParameterError
-from theory.hardware.gpu_records import AttentionRates, DataSheet, ExpertRates, Gpu, LatentRates, ProductRates, SumRates
+from theory.hardware.gpu_records import (
+    AttentionRates,
+    DataSheet,
+    ExpertRates,
+    Gpu,
+    LatentRates,
+    ProductRates,
+    SparseRates,
+    StateRates,
+    SumRates,
+)
 
 __all__ = ["GPUS", "gpu_named", "unmeasured"]
 
@@ -63,11 +74,14 @@ _SHEETS: Final[Mapping[str, DataSheet]] = {
     "NVIDIA L4": _sheet(23034, 0.3, 121, 242),
     "NVIDIA L40": _sheet(46068, 0.864, 181, 362),
     "NVIDIA L40S": _sheet(46068, 0.864, 362, 733),
+    "NVIDIA RTX 3090": _sheet(24576, 0.936, 71),
     "NVIDIA RTX 4090": _sheet(24564, 1.008, 165, 330),
     "NVIDIA RTX 5090": _sheet(32607, 1.792, 209, 419, 838),
     "NVIDIA RTX 6000 Ada": _sheet(49140, 0.96, 364, 728),
     "NVIDIA RTX PRO 6000": _sheet(97887, 1.792, 500, 1000, 2000),
+    "NVIDIA GB10": _sheet(122070, 0.273, 125, 250, 500),
     "NVIDIA V100": _sheet(32768, 0.9, 125, link=300),
+    "AMD Strix Halo": _sheet(98304, 0.256, 59.4),
     "AMD MI300X": _sheet(196592, 5.3, 1307, 2614, link=896),
     "AMD MI325X": _sheet(262128, 6.0, 1307, 2614, link=896),
     "AMD MI355X": _sheet(294896, 8.0, 2500, 5000, 10000, link=1075),
@@ -83,8 +97,13 @@ _ALIASES: Final[Mapping[str, str]] = {
     "a10080gb": "NVIDIA A100 SXM",
     "a10040gb": "NVIDIA A100 SXM 40GB",
     "a10g": "NVIDIA A10",
+    "3090": "NVIDIA RTX 3090",
     "4090": "NVIDIA RTX 4090",
     "5090": "NVIDIA RTX 5090",
+    "dgxspark": "NVIDIA GB10",
+    "ryzenaimax395": "AMD Strix Halo",
+    "radeon8060s": "AMD Strix Halo",
+    "rtxpro6000blackwell": "NVIDIA RTX PRO 6000",
     "h10080gbhbm3": "NVIDIA H100 SXM",
 }
 
@@ -122,6 +141,18 @@ _LATENT: Final = {
     "NVIDIA H100 SXM": LatentRates(4.0e-5, 2.5e12, 4.2e14, 2.97e12, 1.9e15),
     "NVIDIA H200 SXM": LatentRates(4.0e-5, 3.4e12, 4.4e14, 4.46e12, 1.9e15),
     "NVIDIA B200 SXM": LatentRates(3.4e-5, 4.0e12, 1.24e15, 5.5e12, 3.2e15),
+}
+# Printed by benchmarks.fit_mixers from tables of vLLM 0.24.0 and a nightly build (Kimi-K3). Choosing single tokens was
+# timed from the host, as latent attention was; of it the share is taken that servers of DeepSeek-R1 show of the latter.
+_STATES: Final = {
+    "NVIDIA H100 SXM": StateRates(5.35e-6, 2.87e12, 1.54e-5, 1.63e13, 51.0),
+    "NVIDIA H200 SXM": StateRates(5.66e-6, 3.82e12, 1.52e-5, 1.75e13, 56.0),
+    "NVIDIA B200 SXM": StateRates(6.01e-6, 5.63e12, 2.47e-5, 1.97e13, 50.0),
+}
+_SPARSE: Final = {
+    "NVIDIA H100 SXM": SparseRates(4.9e-5, 7.7e-6, 5.8e-5, 2.38e12),
+    "NVIDIA H200 SXM": SparseRates(4.8e-5, 9.0e-6, 5.8e-5, 3.28e12),
+    "NVIDIA B200 SXM": SparseRates(5.4e-5, 1.13e-5, 5.5e-5, 4.52e12),
 }
 _EXPERTS: Final = {
     "NVIDIA H100 SXM": {
@@ -195,10 +226,10 @@ _FUSED_SUMS: Final = {
 
 _LIKE: Final[Mapping[str, str]] = {
     **dict.fromkeys(("NVIDIA B300 SXM", "NVIDIA GB200", "NVIDIA GB300"), "NVIDIA B200 SXM"),
-    **dict.fromkeys(("NVIDIA RTX 5090", "NVIDIA RTX PRO 6000"), "NVIDIA L40S"),
+    **dict.fromkeys(("NVIDIA RTX 5090", "NVIDIA RTX PRO 6000", "NVIDIA GB10", "AMD Strix Halo"), "NVIDIA L40S"),
     **dict.fromkeys(("NVIDIA L4", "NVIDIA L40", "NVIDIA RTX 4090", "NVIDIA RTX 6000 Ada"), "NVIDIA L40S"),
     **dict.fromkeys(("NVIDIA A100 SXM 40GB", "NVIDIA A100 PCIe", "NVIDIA A800", "NVIDIA A30"), "NVIDIA A100 SXM"),
-    **dict.fromkeys(("NVIDIA A40", "NVIDIA A10", "NVIDIA V100"), "NVIDIA A100 SXM"),
+    **dict.fromkeys(("NVIDIA A40", "NVIDIA A10", "NVIDIA V100", "NVIDIA RTX 3090"), "NVIDIA A100 SXM"),
 }
 """GPU to the fitted one that is built most like it; the H100 for all others."""
 
@@ -225,6 +256,7 @@ def _gpu(name: str, like: str | None = None) -> Gpu:
     latent_like = like if like in _LATENT else "NVIDIA H100 SXM"
     latent, latent_memory = _LATENT[latent_like], sheet.bandwidth / _SHEETS[latent_like].bandwidth
     latent_rate = sheet.bf16 / _SHEETS[latent_like].bf16
+    states, sparse = _STATES[latent_like], _SPARSE[latent_like]
     return Gpu(
         name=name,
         sheet=sheet,
@@ -243,6 +275,8 @@ def _gpu(name: str, like: str | None = None) -> Gpu:
             latent.cache_bandwidth * latent_memory,
             latent.attention_rate * latent_rate,
         ),
+        states=replace(states, bandwidth=states.bandwidth * latent_memory, rate=states.rate * latent_memory),
+        sparse=replace(sparse, bandwidth=sparse.bandwidth * latent_memory),
         experts={
             of: ExpertRates(
                 rates.overhead_s,

@@ -7,6 +7,7 @@ judged by errors of measured gains: those of its two times have much in common, 
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -64,6 +65,12 @@ HALF_WIDTHS: Final[Mapping[tuple[str, str], float]] = MappingProxyType(
 )
 """By quantity and regime, as `regime` names it."""
 
+_LEFT_OUT: Final[Mapping[str, float]] = MappingProxyType({"attention": 0.0, "states": 0.22, "sparse": 0.24})
+"""What layers that were hardly served add in squares, by `theory.hardware.shapes.Shape.mixing`, [-].
+
+Of states: 0.37, the 95 % error of Kimi's delta attention by constants of gated delta nets (benchmarks.fit_mixers),
+times 0.6, the most of an iteration that states take; one of two served hybrids by the other errs by 0.20. Of sparse
+attention: with it the interval holds all rows of served GLM-5 that do not queue, to which nothing was fitted."""
 _UNSERVED: Final = 1.5
 """Factor where only operators were measured on the GPU: of times per token with a GPU left out, 0.30 to 0.37."""
 _UNFITTED: Final = 0.5
@@ -84,7 +91,7 @@ def half_width(quantity: str, model: PassModel, work: Work | None = None) -> flo
     model : what is served; of a gain the target.
     work : an iteration, where its load matters (an iteration, a gain); None: under any load.
     """
-    known = HALF_WIDTHS[quantity, regime(quantity, model, work)]
+    known = math.hypot(HALF_WIDTHS[quantity, _usual(quantity, model, work)], _LEFT_OUT[model.shape.mixing])
     if not model.gpu.fitted and model.measured is None:
         return max(known, _UNFITTED) if quantity != GAIN else 2.0 * known
     return known if model.gpu.name in _SERVED else _UNSERVED * known
@@ -92,6 +99,12 @@ def half_width(quantity: str, model: PassModel, work: Work | None = None) -> flo
 
 def regime(quantity: str, model: PassModel, work: Work | None = None) -> str:
     """Return which rows tell about a quantity of a model; see `half_width`."""
+    usual, mixing = _usual(quantity, model, work), model.shape.mixing
+    return usual if mixing == "attention" else f"{usual}, {mixing}"
+
+
+def _usual(quantity: str, model: PassModel, work: Work | None) -> str:
+    """The regime of a model whose layers all attend."""
     if quantity == FIRST_TOKEN:
         return "any"
     layers = "experts" if model.shape.has_experts else "dense"

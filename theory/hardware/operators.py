@@ -1,4 +1,4 @@
-"""Operators of a forward pass on one GPU: matrix products, attention, latent attention, routed experts."""
+"""Operators of a forward pass on one GPU: matrix products, attention of all kinds, states, routed experts."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Final
 
 from theory.hardware.formats import Format
 from theory.hardware.gpu_records import ExpertRates, Gpu, ProductRates
+from theory.hardware.mixers.sparse import CompressedAttention, Selection
+from theory.hardware.mixers.states import Recurrent
 from theory.hardware.shapes import Experts, LatentAttention
 
 __all__ = [
@@ -16,8 +18,10 @@ __all__ = [
     "distinct_experts",
     "experts_seconds",
     "fullest_share",
+    "index_seconds",
     "latent_seconds",
     "product_seconds",
+    "recurrent_seconds",
 ]
 
 _ACTIVATION: Final = 2.0
@@ -36,6 +40,11 @@ _WIDENED_BANDWIDTH: Final = 0.8
 """Bandwidth that products reach whose 4-bit weights are widened to bf16, over that with weights in bf16, [-]."""
 _WIDENED_RATE: Final = 0.77
 """The same of operations. Both from experts on H100, weights in MXFP4 against bf16 (aiconfigurator, vLLM 0.24.0)."""
+
+
+_SCANNED: Final = 0.75
+"""Bandwidth that Mamba-2's kernels reach on states, over that of delta nets, [-]: nobody measured them one by one; from
+served Nemotron-Nano-v2 of 9B and 12B on H100 (vLLM 0.11.1: 0.69 and 0.86, one by one)."""
 
 
 def _is_widened(gpu: Gpu, weights: Format) -> bool:
@@ -122,7 +131,7 @@ def attention_seconds(
 
 def latent_seconds(
     gpu: Gpu,
-    attention: LatentAttention,
+    attention: LatentAttention | CompressedAttention,
     *,
     hidden: int,
     tp: int,
@@ -132,29 +141,66 @@ def latent_seconds(
     weights: Format,
     cache_bytes: float,
 ) -> float:
-    """Return the time of one layer's latent attention with its projections on one of ``tp`` GPUs, s.
+    """Return the time of one layer's latent or compressed attention with its products on one of ``tp`` GPUs, s.
 
-    Few new tokens attend in the compressed space, many expand it, whichever is less work.
+    Few new tokens attend in the compressed space, many expand it, whichever is less work. Where a new token reads some
+    of the cached entries only, it reads them by itself; `index_seconds` is what choosing them takes.
     """
-    rates = gpu.latent
-    heads = attention.heads / tp
-    key_dim = attention.nope_dim + attention.rope_dim
-    rank = attention.query_rank
-    query = hidden * heads * key_dim if rank is None else rank * (hidden + heads * key_dim)
-    cached = hidden * attention.cached + attention.cache_rank * heads * (attention.nope_dim + attention.value_dim)
-    parameters = query + cached + heads * attention.value_dim * hidden
-    rows = sequences * tokens
+    rates, rows = gpu.latent, sequences * tokens
+    parameters = attention.parameters_on(hidden, tp)
     projected = _joined(
         parameters * weights.bytes_per_number / rates.bandwidth, 2.0 * parameters * rows / rates.rate, 2.0
     )
-    seen = context + (tokens + 1.0) / 2.0
+    if isinstance(attention, CompressedAttention) or attention.selection is not None:
+        overhead = gpu.sparse.compressed_s if isinstance(attention, CompressedAttention) else rates.overhead_s
+        numbers, operations = _chosen(attention, tp, context + (tokens + 1.0) / 2.0)
+        read, attended = rows * numbers * cache_bytes, rows * operations
+    else:
+        overhead, read = rates.overhead_s, sequences * (context + tokens) * attention.cached * cache_bytes
+        attended = _latent_operations(attention, tp, sequences, tokens, context)
+    return overhead + projected + read / rates.cache_bandwidth + attended / rates.attention_rate
+
+
+def _chosen(attention: LatentAttention | CompressedAttention, tp: int, seen: float) -> tuple[float, float]:
+    """Cached numbers that a new token reads, and operations with them on one of ``tp`` GPUs."""
+    entries, heads = attention.read(seen), attention.heads / tp
+    if isinstance(attention, CompressedAttention):
+        return entries * attention.head_dim, 4.0 * heads * entries * attention.head_dim
+    return entries * attention.cached, 2.0 * heads * entries * (attention.cached + attention.cache_rank)
+
+
+def _latent_operations(attention: LatentAttention, tp: int, sequences: float, tokens: float, context: float) -> float:
+    """Operations of attention to all cached tokens, compressed or expanded."""
+    rows, heads, seen = sequences * tokens, attention.heads / tp, context + (tokens + 1.0) / 2.0
     compressed = 2.0 * rows * heads * seen * (attention.cached + attention.cache_rank)
+    key_dim = attention.nope_dim + attention.rope_dim
     expanded = 2.0 * rows * heads * seen * (key_dim + attention.value_dim)
     expanded += 2.0 * sequences * context * attention.cache_rank * heads * (attention.nope_dim + attention.value_dim)
-    read = sequences * (context + tokens) * attention.cached * cache_bytes
-    return (
-        rates.overhead_s + projected + read / rates.cache_bandwidth + min(compressed, expanded) / rates.attention_rate
-    )
+    return min(compressed, expanded)
+
+
+def index_seconds(gpu: Gpu, selection: Selection, *, sequences: float, tokens: float, entries: float) -> float:
+    """Return the time to choose among so many cached entries of each sequence for its new tokens, s; products apart."""
+    if selection.heads == 0:
+        return 0.0
+    fixed = {"tokens": gpu.sparse.choosing_s, "blocks": gpu.sparse.block_s, "compressed": 0.0}[selection.kind]
+    scored = 2.0 * sequences * tokens * entries * selection.heads * selection.dim
+    return fixed + sequences * selection.held(entries) / gpu.sparse.bandwidth + scored / gpu.latent.attention_rate
+
+
+def recurrent_seconds(gpu: Gpu, layer: Recurrent, *, tp: int, sequences: float, tokens: float, prompts: bool) -> float:
+    """Return the time of one recurrent layer's convolution and state on one of ``tp`` GPUs, s; products apart.
+
+    A state is read once. Of a prompt's chunk it is written once, after all tokens; of sequences that decode it is
+    written after every new token, so that rejected ones can be taken back (measured so for Kimi-K3: a round of eight
+    tokens takes 4.5 times as long as a plain step).
+    """
+    rates, heads = gpu.states, sequences * layer.heads / tp
+    numbers = layer.key_dim * layer.value_dim
+    if prompts:
+        return rates.prompt_s + tokens * numbers * math.sqrt(math.hypot(heads**2, rates.heads**2)) / rates.rate
+    bandwidth = rates.bandwidth * (_SCANNED if layer.kind == "mamba2" else 1.0)
+    return rates.overhead_s + (1.0 + tokens) * layer.state_bytes * heads * numbers / bandwidth
 
 
 def distinct_experts(count: int, per_token: int, tokens: float) -> float:

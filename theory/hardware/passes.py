@@ -19,7 +19,8 @@ from typing import Final
 from theory.hardware.engines import BLACKWELL, EngineConstants, engine_named
 from theory.hardware.formats import FORMATS, Precision
 from theory.hardware.gpu_records import Gpu
-from theory.hardware.shapes import Attention, Experts, Layers, Shape
+from theory.hardware.mixers.states import Recurrent
+from theory.hardware.shapes import Attention, Experts, FeedForward, Layers, Mixer, Shape
 from theory.hardware.sharding import check_split
 from theory.hardware.sources import FittedOperators, OperatorSource
 from theory.hardware.work import Parallel, Work
@@ -115,8 +116,13 @@ class PassModel:
     def _between(self) -> float:
         """What the engine takes between the operators of all layers, s."""
         each = {True: self.engine.expert_norm_s, False: self.engine.norm_s}
-        layers = sum(group.count * each[isinstance(group.feed_forward, Experts)] for group in self.shape.layers)
-        return self.shape.norms * layers * (self.engine.blackwell if self.gpu.name in BLACKWELL else 1.0)
+        layers = sum(
+            group.count * each[isinstance(group.feed_forward, Experts)] * (0.5 if group.feed_forward is None else 1.0)
+            for group in self.shape.layers
+        )
+        recurrent = sum(group.count for group in self.shape.layers if isinstance(group.attention, Recurrent))
+        between = self.shape.norms * layers * (self.engine.blackwell if self.gpu.name in BLACKWELL else 1.0)
+        return between + recurrent * self.engine.recurrent_s
 
     def _outside_graphs(self, work: Work) -> float:
         """Share of an engine's time outside graphs that an iteration takes, in [0, 1]."""
@@ -148,48 +154,71 @@ class PassModel:
 
     def _layer(self, group: Layers, work: Work) -> dict[str, float]:
         """Seconds of a layer by operator."""
-        tp, hidden, rows = self.parallel.tp, self.shape.hidden, work.rows
-        spent = {"products": 0.0, "experts": 0.0}
-        attention = group.attention
-        attention_format = self.precision.attention_format
-        if isinstance(attention, Attention):
-            heads, kv_heads = attention.heads / tp, max(attention.kv_heads / tp, 1.0)
-            size = attention.head_dim
-            spent["products"] += self.operators.product(
-                rows, (heads + 2.0 * kv_heads) * size, hidden, attention_format
-            ) + self.operators.product(rows, hidden, heads * size, attention_format)
-        spent["attention"] = sum(self._attention(attention, *part) for part in _attending(work))
-        spent["attention"] *= _WIDENING if self._widened else 1.0
-        forward = group.feed_forward
+        mixer, forward = group.attention, group.feed_forward
+        attending = sum(self._attention(mixer, *part) for part in _attending(work))
+        spent = {
+            "products": self._mixing_products(mixer, work.rows),
+            "attention": attending * (_WIDENING if self._widened and not isinstance(mixer, Recurrent) else 1.0),
+            "experts": 0.0,
+            "sums": self._sums(2.0 * work.rows * self.shape.hidden, forward),
+        }
         if isinstance(forward, Experts):
-            in_blocks = self.precision.expert_format.name == "fp8-block"
-            spent["experts"] = self.operators.experts(
-                forward,
-                hidden=hidden,
-                tokens=rows * self.parallel.dp,
-                asking=work.asking_rows * self.parallel.dp,
-                ep=self.parallel.ep,
-                expert_tp=self.parallel.expert_tp,
-                weights=self.precision.expert_format,
-                padding=self.engine.padding if in_blocks else 0.0,
-            )
-            if not in_blocks and self.precision.expert_format.arithmetic != "fp4":  # those have kernels of their own
-                spent["experts"] *= 1.0 + self._untuned(forward, rows * self.parallel.dp)
-            spent["products"] += self.operators.product(rows, forward.count, hidden, _BF16)
-            if forward.shared:
-                spent["products"] += self._dense(rows, forward.shared / tp, forward.gated)
-        else:
-            spent["products"] += self._dense(rows, forward.intermediate / tp, forward.gated)
-        spent["sums"] = self._sums(2.0 * rows * hidden)
+            spent["experts"] = self._routed(forward, work)
+            spent["products"] += self._beside_experts(forward, work.rows)
+        elif forward is not None:
+            spent["products"] += self._dense(work.rows, forward.intermediate / self.parallel.tp, forward.gated)
         return spent
 
-    def _sums(self, size: float) -> float:
-        """Seconds of a layer's two sums, after the attention and after the feed-forward part.
+    def _mixing_products(self, mixer: Mixer, rows: float) -> float:
+        """Products before and after attention or a recurrence; those of latent attention are measured with it."""
+        if not isinstance(mixer, Attention | Recurrent):
+            return 0.0
+        tp, hidden, weights = self.parallel.tp, self.shape.hidden, self.precision.attention_format
+        inputs, outputs = mixer.columns(tp)
+        product = self.operators.product
+        seconds = product(rows, inputs, hidden, weights) + product(rows, hidden, outputs, weights)
+        if isinstance(mixer, Recurrent):
+            inner = mixer.inner(tp)
+            return seconds + (product(rows, inner / mixer.key_dim, mixer.key_dim, weights) if inner else 0.0)
+        index = 0 if mixer.selection is None else mixer.selection.parameters(hidden)
+        return seconds + (product(rows, index / hidden, hidden, weights) if index else 0.0)
+
+    def _routed(self, experts: Experts, work: Work) -> float:
+        """Seconds of routed experts."""
+        rows, asking = work.rows * self.parallel.dp, work.asking_rows * self.parallel.dp
+        weights = self.precision.expert_format
+        in_blocks = weights.name == "fp8-block"
+        seconds = self.operators.experts(
+            experts,
+            hidden=experts.latent or self.shape.hidden,
+            tokens=rows,
+            asking=asking,
+            ep=self.parallel.ep,
+            expert_tp=self.parallel.expert_tp,
+            weights=weights,
+            padding=self.engine.padding if in_blocks else 0.0,
+        )
+        if in_blocks or weights.arithmetic == "fp4":  # those have kernels of their own
+            return seconds
+        return seconds * (1.0 + self._untuned(experts, rows))
+
+    def _beside_experts(self, experts: Experts, rows: float) -> float:
+        """Products of all tokens in a layer of experts: the router, shared experts, what reduces and widens."""
+        hidden, latent = self.shape.hidden, experts.latent
+        seconds = self.operators.product(rows, experts.count, hidden, _BF16)
+        if experts.shared:
+            seconds += self._dense(rows, experts.shared / self.parallel.tp, experts.gated)
+        return seconds if latent is None else seconds + self._dense(rows, latent, gated=False)
+
+    def _sums(self, size: float, forward: FeedForward | None) -> float:
+        """Seconds of a layer's sums, after the attention and after the feed-forward part.
 
         Copies of the attention share the second one only, in which they gather and scatter the rows of all.
         """
         tp, dp, gpus = self.parallel.tp, self.parallel.dp, min(self.parallel.gpus, 8)
         one = self.operators.sums(tp, size)
+        if forward is None:
+            return one
         return 2.0 * one if dp == 1 else one + self.operators.sums(gpus, dp * size)
 
     def _untuned(self, experts: Experts, tokens: float) -> float:
@@ -204,37 +233,57 @@ class PassModel:
         up = self.operators.product(rows, (2.0 if gated else 1.0) * intermediate, hidden, weights)
         return up + self.operators.product(rows, hidden, intermediate, weights)
 
-    def _attention(self, attention: object, sequences: float, tokens: float, context: float) -> float:
+    def _attention(
+        self,
+        mixer: Mixer,
+        sequences: float,
+        tokens: float,
+        context: float,
+        prompts: bool,
+    ) -> float:
+        """Seconds in which sequences attend to what is cached, or move on their states; products of both apart."""
         tp = self.parallel.tp
+        if isinstance(mixer, Recurrent):
+            return self.operators.recurrent(mixer, tp=tp, sequences=sequences, tokens=tokens, prompts=prompts)
         cache_bytes = FORMATS["bf16"].bytes_per_number if tokens > 1.0 and self._widened else self.precision.cache_bytes
-        if isinstance(attention, Attention):
-            return self.operators.attention(
-                sequences=sequences,
-                tokens=tokens,
+        given = {"sequences": sequences, "tokens": tokens}
+        choosing = 0.0
+        if mixer.selection is not None:
+            entries = (context + (tokens + 1.0) / 2.0) / max(getattr(mixer, "ratio", 1), 1)
+            choosing = self.operators.index(mixer.selection, entries=entries, **given)
+        if not isinstance(mixer, Attention):
+            weights = self.precision.attention_format
+            return choosing + self.operators.latent(
+                mixer,
+                hidden=self.shape.hidden,
+                tp=tp,
                 context=context,
-                heads=attention.heads / tp,
-                kv_heads=max(attention.kv_heads / tp, 1.0),
-                head_dim=attention.head_dim,
+                weights=weights,
                 cache_bytes=cache_bytes,
-                window=math.inf if attention.window is None else float(attention.window),
+                **given,
             )
-        return self.operators.latent(
-            attention,  # type: ignore[arg-type]  # the other kind
-            hidden=self.shape.hidden,
-            tp=tp,
-            sequences=sequences,
-            tokens=tokens,
+        return choosing + self.operators.attention(
+            **given,
             context=context,
-            weights=self.precision.attention_format,
+            heads=mixer.heads / tp,
+            kv_heads=max(mixer.kv_heads / tp, 1.0),
+            head_dim=round(mixer.mean_dim),
             cache_bytes=cache_bytes,
+            window=_reach(mixer),
         )
 
 
-def _attending(work: Work) -> list[tuple[float, float, float]]:
-    """Sequences, new tokens of each and cached tokens of each: those that decode, and prompts that are read."""
+def _reach(attention: Attention) -> float:
+    """Cached tokens that a new one reads, at most."""
+    window = math.inf if attention.window is None else float(attention.window)
+    return window if attention.selection is None else min(window, float(attention.selection.entries))
+
+
+def _attending(work: Work) -> list[tuple[float, float, float, bool]]:
+    """Sequences, new tokens of each, cached tokens of each, and whether they are prompts that are read."""
     attending = []
     if work.sequences > 0.0:
-        attending.append((work.sequences, work.tokens, work.context))
+        attending.append((work.sequences, work.tokens, work.context, False))
     if work.prefill_tokens > 0.0:
-        attending.append((work.prompts, work.prefill_tokens / work.prompts, work.prefill_context))
+        attending.append((work.prompts, work.prefill_tokens / work.prompts, work.prefill_context, True))
     return attending

@@ -19,7 +19,7 @@ from theory.hardware.work import Work
 
 __all__ = ["METHODS", "Round", "RoundParts", "head_round"]
 
-METHODS: Final = ("eagle", "mtp", "draft-model", "prompt-lookup")
+METHODS: Final = ("eagle", "mtp", "draft-model", "prompt-lookup", "block")
 """Where drafts come from."""
 
 
@@ -71,7 +71,7 @@ class Round:
         batch : sequences, > 0.
         k : tokens that the target verifies per sequence, >= 1; 1 is a plain step, without draft or round.
         context : cached tokens of each sequence, mean, >= 0.
-        steps : passes of the draft, >= 1; None: ``k - 1``, a chain.
+        steps : passes of the draft, >= 1; None: ``k - 1``, a chain, or one for a block.
         topk : branches with which a pass of the draft goes on, >= 1; 1: a chain.
         """
         if not (math.isfinite(k) and k >= 1.0):
@@ -82,16 +82,27 @@ class Round:
         verification = self.target.seconds(Work(sequences=batch, tokens=k, context=context))
         if k == 1.0:
             return RoundParts(verification=verification, drafting=0.0, engine=0.0)
-        passes = math.ceil(k) - 1 if steps is None else steps
+        chain = 1 if self.method == "block" else math.ceil(k) - 1
+        passes = chain if steps is None else steps
         constants = self.target.engine
         if self.draft is None:
             return RoundParts(verification=verification, drafting=0.0, engine=constants.round_s)
         engine = constants.round_s + passes * constants.draft_pass_s + (constants.tree_s if topk > 1 else 0.0)
         return RoundParts(
             verification=verification,
-            drafting=_drafting(self.draft, batch, k, context, passes, topk),
+            drafting=self._drafting(self.draft, batch, k, context, passes, topk),
             engine=engine,
         )
+
+    def _drafting(self, draft: PassModel, batch: float, k: float, context: float, passes: int, topk: int) -> float:
+        """Seconds of the draft's passes: the first reads what the last round committed, the others ``topk`` branches.
+
+        A block is drafted in the pass that reads what was committed: its positions stand behind those tokens.
+        """
+        committed = (k + 1.0) / 2.0
+        block = k - 1.0 if self.method == "block" else 0.0
+        first = draft.seconds(Work(sequences=batch, tokens=committed + block, context=context))
+        return first + (passes - 1) * draft.seconds(Work(sequences=batch, tokens=float(topk), context=context))
 
 
 def head_round(target: PassModel, head: Shape, method: str = "eagle") -> Round:
@@ -100,9 +111,3 @@ def head_round(target: PassModel, head: Shape, method: str = "eagle") -> Round:
         target, shape=head, precision=Precision(cache=target.precision.cache), engine=target.engine.drafting
     )
     return Round(target=target, method=method, draft=draft)
-
-
-def _drafting(draft: PassModel, batch: float, k: float, context: float, passes: int, topk: int) -> float:
-    """Seconds of the draft's passes: the first reads what the last round committed, the others ``topk`` branches."""
-    first = draft.seconds(Work(sequences=batch, tokens=(k + 1.0) / 2.0, context=context))
-    return first + (passes - 1) * draft.seconds(Work(sequences=batch, tokens=float(topk), context=context))

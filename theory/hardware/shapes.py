@@ -1,18 +1,22 @@
-"""Shapes of decoder-only transformers: what decides how many bytes a pass reads and how much it computes.
+"""Shapes of decoder-only models: what decides how many bytes a pass reads and how much it computes.
 
-A shape is a list of groups of alike layers, so that mixtures of experts behind dense layers and sliding windows between
-full attention are told as they are. Sizes are counts of numbers; `theory.hardware.formats` says what a number takes.
+A shape is a list of groups of alike layers, so that mixtures of experts behind dense layers, and sliding windows or
+layers with states between full attention, are told as they are. Sizes are counts of numbers; `theory.hardware.formats`
+says what a number takes.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from theory.errors import ParameterError
 from theory.hardware.formats import Precision
+from theory.hardware.mixers.counts import check_counts
+from theory.hardware.mixers.sparse import CompressedAttention, Selection
+from theory.hardware.mixers.states import Recurrent
 
-__all__ = ["Attention", "Dense", "Experts", "FeedForward", "LatentAttention", "Layers", "Shape"]
+__all__ = ["Attention", "Dense", "Experts", "FeedForward", "LatentAttention", "Layers", "Mixer", "Shape"]
 
 _EMBEDDING_BYTES = 2.0  # embeddings and the head stay in bf16
 
@@ -27,23 +31,55 @@ class Attention:
     window: int | None = None
     """Cached tokens that a new one looks back at, at most; None: all."""
 
+    value_dim: int | None = None
+    """Numbers of a head's value; None: as many as of its key."""
+    gated: bool = False
+    """Whether outputs have a gate, which is a further product as large as that of the queries."""
+    values_are_keys: bool = False
+    """Whether values are made of the keys' product; both are cached."""
+    selection: Selection | None = None
+    """Which cached tokens are read; None: all, or the window."""
+
     def __post_init__(self) -> None:
-        _check_counts(self, optional=("window",))
+        flags = ("gated", "values_are_keys", "selection")
+        check_counts(self, optional=("window", "value_dim"), skipped=flags)
         if self.heads % self.kv_heads:
             raise ParameterError("heads", self.heads, f"must be a multiple of kv_heads={self.kv_heads}")
 
     @property
+    def _values(self) -> int:
+        return self.value_dim or self.head_dim
+
+    @property
     def cached(self) -> int:
         """Numbers cached per token and layer."""
-        return 2 * self.kv_heads * self.head_dim
+        return self.kv_heads * (self.head_dim + self._values)
 
-    def parameters(self, hidden: int) -> int:
-        """Weights of one layer."""
-        return hidden * self.head_dim * (2 * self.heads + 2 * self.kv_heads)
+    @property
+    def mean_dim(self) -> float:
+        """Mean numbers of a head's key and value."""
+        return (self.head_dim + self._values) / 2.0
+
+    def columns(self, tp: int) -> tuple[float, float]:
+        """Columns of the input's products on one of ``tp`` GPUs, and rows of the output's."""
+        heads, kv_heads = self.heads / tp, max(self.kv_heads / tp, 1.0)
+        cached = kv_heads * (self.head_dim + (0 if self.values_are_keys else self._values))
+        return heads * (self.head_dim + (self._values if self.gated else 0)) + cached, heads * self._values
+
+    def parameters_on(self, hidden: int, tp: int) -> float:
+        """Weights of one layer on one of ``tp`` GPUs."""
+        index = 0 if self.selection is None else self.selection.parameters(hidden)
+        return hidden * sum(self.columns(tp)) + index
 
     def kept(self, context: float) -> float:
         """Tokens of a context that stay in the cache."""
         return context if self.window is None else min(context, float(self.window))
+
+    def held(self, context: float, tp: int = 1, cache_bytes: float = 2.0, copies: float = 1.0) -> float:
+        """Bytes that a sequence of ``context`` tokens takes on one of ``tp`` GPUs, which keeps a head at least, B."""
+        index = 0.0 if self.selection is None else self.selection.held(context)
+        share = max(self.kv_heads / tp, 1.0) / self.kv_heads
+        return self.cached * share * self.kept(context) * cache_bytes + index
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,28 +96,36 @@ class LatentAttention:
     value_dim: int
     query_rank: int | None = None
     """Numbers of the compressed query (``q_lora_rank``); None: not compressed."""
+    gated: bool = False
+    """Whether outputs have a gate, which is a further product of the hidden state."""
+    selection: Selection | None = None
+    """Which cached tokens are read; None: all."""
 
     def __post_init__(self) -> None:
-        _check_counts(self, optional=("query_rank",))
+        check_counts(self, optional=("query_rank",), skipped=("gated", "selection"))
 
     @property
     def cached(self) -> int:
         """Numbers cached per token and layer."""
         return self.cache_rank + self.rope_dim
 
-    def parameters(self, hidden: int) -> int:
-        """Weights of one layer."""
-        key_dim = self.nope_dim + self.rope_dim
-        if self.query_rank is None:
-            query = hidden * self.heads * key_dim
-        else:
-            query = self.query_rank * (hidden + self.heads * key_dim)
-        cache = hidden * self.cached + self.cache_rank * self.heads * (self.nope_dim + self.value_dim)
-        return query + cache + self.heads * self.value_dim * hidden
+    def parameters_on(self, hidden: int, tp: int) -> float:
+        """Weights of one layer on one of ``tp`` GPUs; the compressed parts and the index are on all of them."""
+        heads, key_dim = self.heads / tp, self.nope_dim + self.rope_dim
+        rank = self.query_rank
+        query = hidden * heads * key_dim if rank is None else rank * (hidden + heads * key_dim)
+        cache = hidden * self.cached + self.cache_rank * heads * (self.nope_dim + self.value_dim)
+        index = 0 if self.selection is None else self.selection.parameters(hidden)
+        return query + cache + (2 if self.gated else 1) * heads * self.value_dim * hidden + index
 
-    def kept(self, context: float) -> float:
-        """Tokens of a context that stay in the cache."""
-        return context
+    def read(self, context: float) -> float:
+        """Cached tokens that a new token reads."""
+        return context if self.selection is None else min(context, float(self.selection.entries))
+
+    def held(self, context: float, tp: int = 1, cache_bytes: float = 2.0, copies: float = 1.0) -> float:
+        """Bytes that a sequence of ``context`` tokens takes on every GPU, B: one vector of a token is for all heads."""
+        index = 0.0 if self.selection is None else self.selection.held(context)
+        return self.cached * context * cache_bytes + index
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +137,7 @@ class Dense:
     """Whether it has three matrices (SwiGLU and the like) or two."""
 
     def __post_init__(self) -> None:
-        _check_counts(self)
+        check_counts(self, skipped=("gated",))
 
     @property
     def matrices(self) -> int:
@@ -120,9 +164,11 @@ class Experts:
     shared: int = 0
     """Intermediate size of all shared experts together; 0: none."""
     gated: bool = True
+    latent: int | None = None
+    """Numbers that tokens are reduced to before routed experts, and widened from after them; None: not reduced."""
 
     def __post_init__(self) -> None:
-        _check_counts(self, optional=("shared",))
+        check_counts(self, optional=("shared", "latent"), skipped=("gated",))
         if self.per_token > self.count:
             raise ParameterError("per_token", self.per_token, f"must be at most the {self.count} experts")
 
@@ -131,16 +177,25 @@ class Experts:
         """Matrices of hidden x intermediate."""
         return 3 if self.gated else 2
 
+    def routed(self, hidden: int, experts: int) -> int:
+        """Weights of so many routed experts."""
+        return self.matrices * (self.latent or hidden) * experts * self.intermediate
+
+    def common(self, hidden: int) -> int:
+        """Weights that all tokens pass: shared experts and what reduces and widens, the router left out."""
+        return self.matrices * hidden * self.shared + 2 * hidden * (self.latent or 0)
+
     def parameters(self, hidden: int) -> int:
         """Weights of one layer, the router included."""
-        return self.matrices * hidden * (self.count * self.intermediate + self.shared) + hidden * self.count
+        return self.routed(hidden, self.count) + self.common(hidden) + hidden * self.count
 
     def active(self, hidden: int) -> int:
         """Weights that one token passes."""
-        return self.matrices * hidden * (self.per_token * self.intermediate + self.shared) + hidden * self.count
+        return self.routed(hidden, self.per_token) + self.common(hidden) + hidden * self.count
 
 
 FeedForward: TypeAlias = Dense | Experts
+Mixer: TypeAlias = Attention | LatentAttention | CompressedAttention | Recurrent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,8 +203,10 @@ class Layers:
     """Alike layers, wherever they stand."""
 
     count: int
-    attention: Attention | LatentAttention
-    feed_forward: FeedForward
+    attention: Mixer
+    """How tokens are mixed."""
+    feed_forward: FeedForward | None
+    """None: another mixing layer follows directly (hybrids)."""
 
     def __post_init__(self) -> None:
         if isinstance(self.count, bool) or not isinstance(self.count, int) or self.count < 1:
@@ -210,34 +267,42 @@ class Shape:
         """Whether any layer is a mixture of experts."""
         return any(isinstance(group.feed_forward, Experts) for group in self.layers)
 
+    @property
+    def has_states(self) -> bool:
+        """Whether any layer keeps a state, of which rounds of speculation need copies."""
+        return any(isinstance(group.attention, Recurrent) for group in self.layers)
+
+    @property
+    def mixing(self) -> str:
+        """``attention`` if all layers attend to what is cached; else ``states``, or ``sparse`` if none has a state."""
+        if self.has_states:
+            return "states"
+        sparse = any(getattr(g.attention, "selection", None) is not None for g in self.layers)
+        return (
+            "sparse"
+            if sparse or any(isinstance(g.attention, CompressedAttention) for g in self.layers)
+            else "attention"
+        )
+
     def weight_bytes(self, precision: Precision) -> float:
         """Return the bytes of all weights, B."""
         total = _EMBEDDING_BYTES * self.embeddings
         for group in self.layers:
-            attention = group.attention.parameters(self.hidden) * precision.attention_format.bytes_per_number
+            attention = group.attention.parameters_on(self.hidden, 1) * precision.attention_format.bytes_per_number
+            total += group.count * attention
             forward = group.feed_forward
-            of = precision.expert_format if isinstance(forward, Experts) else precision.weight_format
-            total += group.count * (attention + forward.parameters(self.hidden) * of.bytes_per_number)
+            if forward is not None:
+                of = precision.expert_format if isinstance(forward, Experts) else precision.weight_format
+                total += group.count * forward.parameters(self.hidden) * of.bytes_per_number
         return total
 
     def cache_bytes(self, context: float, precision: Precision) -> float:
-        """Return the bytes that the keys and values of a sequence of ``context`` tokens take, B."""
-        numbers = sum(group.count * group.attention.cached * group.attention.kept(context) for group in self.layers)
-        return numbers * precision.cache_bytes
+        """Return the bytes that the keys, values and states of a sequence of ``context`` tokens take, B."""
+        size = precision.cache_bytes
+        return sum(group.count * group.attention.held(context, cache_bytes=size) for group in self.layers)
 
     def _per_layer(self, group: Layers, *, active: bool) -> int:
-        forward = group.feed_forward
-        return group.attention.parameters(self.hidden) + (
-            forward.active(self.hidden) if active else forward.parameters(self.hidden)
-        )
-
-
-def _check_counts(record: object, optional: tuple[str, ...] = ()) -> None:
-    for field in fields(record):  # type: ignore[arg-type]  # the records above
-        value = getattr(record, field.name)
-        if isinstance(value, bool) and field.name == "gated":
-            continue
-        if field.name in optional and value in (None, 0):
-            continue
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ParameterError(field.name, value, "must be an integer >= 1")
+        forward, mixing = group.feed_forward, round(group.attention.parameters_on(self.hidden, 1))
+        if forward is None:
+            return mixing
+        return mixing + (forward.active(self.hidden) if active else forward.parameters(self.hidden))

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from theory.errors import ParameterError
 from theory.hardware.formats import Precision
-from theory.hardware.shapes import Attention, Experts, FeedForward, LatentAttention, Shape
+from theory.hardware.mixers.states import Recurrent
+from theory.hardware.shapes import Attention, Experts, FeedForward, Mixer, Shape
 from theory.hardware.work import Parallel
 
-__all__ = ["attention_parameters_per_gpu", "cache_bytes_per_gpu", "check_split", "weight_bytes_per_gpu"]
+__all__ = ["cache_bytes_per_gpu", "check_split", "weight_bytes_per_gpu"]
 
 _EMBEDDING_BYTES = 2.0  # embeddings, head and routers stay in bf16
 
@@ -29,7 +30,7 @@ def check_split(shape: Shape, parallel: Parallel) -> None:
         heads = group.attention.heads
         if heads % parallel.tp:
             raise ParameterError("tp", parallel.tp, f"must divide the {heads} heads of the model")
-        kv_heads = group.attention.kv_heads if isinstance(group.attention, Attention) else parallel.tp
+        kv_heads = _kv_heads(group.attention, parallel.tp)
         if kv_heads % parallel.tp and parallel.tp % kv_heads:
             raise ParameterError("tp", parallel.tp, f"must divide the {kv_heads} heads of keys and values, or reverse")
         forward = group.feed_forward
@@ -37,13 +38,11 @@ def check_split(shape: Shape, parallel: Parallel) -> None:
             raise ParameterError("ep", parallel.ep, f"must divide the {forward.count} experts of the model")
 
 
-def attention_parameters_per_gpu(attention: Attention | LatentAttention, hidden: int, tp: int) -> float:
-    """Return the attention weights of one layer that a GPU holds."""
-    if isinstance(attention, Attention):
-        kv_heads = max(attention.kv_heads / tp, 1.0)
-        return hidden * attention.head_dim * (2.0 * attention.heads / tp + 2.0 * kv_heads)
-    copied = hidden * (attention.cached + (attention.query_rank or 0))
-    return copied + (attention.parameters(hidden) - copied) / tp
+def _kv_heads(mixer: Mixer, tp: int) -> int:
+    """Heads that a split has to divide or be a multiple of: those of keys."""
+    if isinstance(mixer, Recurrent):
+        return mixer.key_heads
+    return mixer.kv_heads if isinstance(mixer, Attention) else tp
 
 
 def weight_bytes_per_gpu(shape: Shape, precision: Precision, parallel: Parallel) -> float:
@@ -59,32 +58,31 @@ def weight_bytes_per_gpu(shape: Shape, precision: Precision, parallel: Parallel)
     """
     total = _EMBEDDING_BYTES * shape.embeddings / parallel.tp
     for group in shape.layers:
-        attention = attention_parameters_per_gpu(group.attention, shape.hidden, parallel.tp)
+        attention = group.attention.parameters_on(shape.hidden, parallel.tp)
         forward = _forward_bytes(group.feed_forward, shape.hidden, precision, parallel)
         total += group.count * (attention * precision.attention_format.bytes_per_number + forward)
     return total
 
 
-def cache_bytes_per_gpu(shape: Shape, precision: Precision, parallel: Parallel, context: float) -> float:
+def cache_bytes_per_gpu(
+    shape: Shape, precision: Precision, parallel: Parallel, context: float, copies: float = 1.0
+) -> float:
     """Return the bytes that a sequence of ``context`` tokens takes on each GPU that serves it, B.
 
     Latent attention is one vector for all heads, which every tensor-parallel GPU keeps; of grouped-query attention each
-    keeps at least one head. A window keeps no more than its tokens.
+    keeps at least one head. A window keeps no more than its tokens. A layer with a state keeps ``copies`` of it: one
+    after each token of a round of speculation, so that rejected tokens can be taken back.
     """
-    total = 0.0
-    for group in shape.layers:
-        attention = group.attention
-        if isinstance(attention, Attention):
-            numbers = 2.0 * attention.head_dim * max(attention.kv_heads / parallel.tp, 1.0)
-        else:
-            numbers = float(attention.cached)
-        total += group.count * numbers * attention.kept(context)
-    return total * precision.cache_bytes
+    size, tp = precision.cache_bytes, parallel.tp
+    return sum(group.count * group.attention.held(context, tp, size, copies) for group in shape.layers)
 
 
-def _forward_bytes(forward: FeedForward, hidden: int, precision: Precision, parallel: Parallel) -> float:
+def _forward_bytes(forward: FeedForward | None, hidden: int, precision: Precision, parallel: Parallel) -> float:
+    if forward is None:
+        return 0.0
     if not isinstance(forward, Experts):
         return forward.parameters(hidden) / parallel.tp * precision.weight_format.bytes_per_number
-    routed = forward.matrices * hidden * forward.count * forward.intermediate / parallel.gpus
+    reduced = 2.0 * hidden * (forward.latent or 0)  # on every GPU
+    routed = forward.routed(hidden, forward.count) / parallel.gpus + reduced
     shared = forward.matrices * hidden * forward.shared / parallel.tp
     return (routed + shared) * precision.expert_format.bytes_per_number + hidden * forward.count * _EMBEDDING_BYTES

@@ -13,6 +13,8 @@ from typing import Protocol
 from theory.hardware import operators
 from theory.hardware.formats import Format
 from theory.hardware.gpu_records import Gpu
+from theory.hardware.mixers.sparse import CompressedAttention, Selection
+from theory.hardware.mixers.states import Recurrent
 from theory.hardware.shapes import Experts, LatentAttention
 
 __all__ = ["FittedOperators", "OperatorSource"]
@@ -43,7 +45,7 @@ class OperatorSource(Protocol):
 
     def latent(
         self,
-        attention: LatentAttention,
+        attention: LatentAttention | CompressedAttention,
         *,
         hidden: int,
         tp: int,
@@ -53,7 +55,13 @@ class OperatorSource(Protocol):
         weights: Format,
         cache_bytes: float,
     ) -> float:
-        """Return the time of one layer's latent attention with its projections on one of ``tp`` GPUs, s."""
+        """Return the time of one layer's latent or compressed attention with its products on one of ``tp`` GPUs, s."""
+
+    def index(self, selection: Selection, *, sequences: float, tokens: float, entries: float) -> float:
+        """Return the time in which sparse attention chooses what it reads, s; 0 where an earlier layer chose."""
+
+    def recurrent(self, layer: Recurrent, *, tp: int, sequences: float, tokens: float, prompts: bool) -> float:
+        """Return the time of one recurrent layer without its products on one of ``tp`` GPUs, s."""
 
     def experts(
         self,
@@ -83,5 +91,7 @@ class FittedOperators:
         self.product = partial(operators.product_seconds, gpu)
         self.attention = partial(operators.attention_seconds, gpu)
         self.latent = partial(operators.latent_seconds, gpu)
+        self.index = partial(operators.index_seconds, gpu)
+        self.recurrent = partial(operators.recurrent_seconds, gpu)
         self.experts = partial(operators.experts_seconds, gpu)
         self.sums = partial(gpu.sum_seconds, fused=fused)

@@ -67,6 +67,7 @@ def explained(
     plain_cache: float = math.nan,
     k: int | None = None,
     chunk: int = CHUNK,
+    block: bool = False,
     seed: int = 0,
 ) -> Explanation:
     """Explain what a server did between readings.
@@ -79,6 +80,7 @@ def explained(
     plain_cache : tokens in the cache of a server without speculation; NaN: unknown.
     k : tokens drafted per round, for servers that do not report it.
     chunk : most prompt tokens in a pass.
+    block : whether the server drafts a block in one pass (DFlash, DSpark), not token by token.
     seed : seed of the draws behind intervals.
 
     Raises
@@ -94,7 +96,8 @@ def explained(
     _check_speculates(readings[-1], whole)
     now = _depth_of(whole, k)
     parts = windows(readings)  # the window of all readings was checked
-    accepted = acceptance(whole, parts, now, [point.spec for point in baselines if point.spec is not None])
+    deeper = [point.spec for point in baselines if point.spec is not None]
+    accepted = acceptance(whole, parts, now, deeper, block=block)
     time = round_time(whole, chunk)
     depth, cost = _best(whole, now, accepted, time, baselines, named, seed)
     cache_lost = 1.0 - whole.cache_tokens / plain_cache

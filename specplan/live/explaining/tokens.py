@@ -1,7 +1,9 @@
 r"""Tokens that a round commits at any k: counted up to the last position, extrapolated beyond it.
 
-A draft's first tokens do not depend on how many follow, so the counts of k positions give the acceptance at every
-smaller k exactly, and those of a baseline with a larger k give the positions up to that k. Beyond, the logit
+The first tokens of a chain (MTP, EAGLE, a draft model, n-grams) do not depend on how many follow, so the counts of k
+positions give the acceptance at every smaller k exactly, and those of a baseline with a larger k give the positions up
+to that k. A block drafter's do (DFlash, DSpark): its counts hold for its block's length, and `theory.block_drafting`
+says what other lengths would accept. Beyond the counted positions, the logit
 :math:`x_i` of the acceptance of position i, given that all before it were accepted, is a Gaussian process in
 :math:`t = \ln i`,
 
@@ -30,6 +32,8 @@ from numpy.typing import NDArray
 from calibrate.engines.prometheus import SpecDecode
 from sim.estimate import Estimate, proportion, ratio_of_totals
 from specplan.live.explaining.window import Window
+from theory.block_drafting import SLOPE, SLOPE_ERROR, at_length
+from theory.errors import ParameterError
 
 __all__ = ["ICC", "Acceptance", "acceptance"]
 
@@ -41,6 +45,10 @@ _LOGIT: Final = 1.0
 """Mean of the logit of the conditional acceptance, mu."""
 _LEVEL, _SLOPE, _WANDERING, _DEPARTURE = 0.5, 0.3, 0.3, 0.03
 """Variances of the logit: sigma_0 to sigma_3 squared."""
+_BLOCK_NOTE: Final = (
+    "a block drafter: acceptance at other block sizes is by a form fitted to one published curve; engines refuse "
+    "sizes that the drafter was not trained for"
+)
 _LEAST_RATE: Final = 1e-3
 """Conditional acceptance is kept at least this far from 0 and 1."""
 
@@ -58,6 +66,8 @@ class Acceptance:
     """Variance over the variance of independent rounds, >= 1."""
     further: tuple[tuple[float, float], ...] = ()
     """Counts at further positions, from baselines: drafts accepted up to the position, and up to the one before."""
+    block: bool = False
+    """Whether k tokens are drafted at once, so that their counts hold for blocks of k tokens only."""
     notes: tuple[str, ...] = ()
 
     @property
@@ -71,7 +81,10 @@ class Acceptance:
         return self.k + len(self.further)
 
     def committed(self, k: int) -> float:
-        """Return the tokens that a round commits when ``k`` are drafted, ``k`` at most the measured positions."""
+        """Return the tokens that a round commits by its first ``k`` positions, at most the measured ones.
+
+        Of a chain these are the tokens when ``k`` are drafted.
+        """
         return 1.0 + self.hit_rate * math.fsum(estimate.value for estimate in self.by_position[:k])
 
     def draws(self, n: int, most: int, rng: np.random.Generator) -> NDArray[np.float64]:
@@ -86,7 +99,21 @@ class Acceptance:
         if most > self.known:
             rates = np.hstack([rates, self._beyond(rates, most - self.known, rng)])
         rates = np.clip(rates[:, :most], 0.0, 1.0)
+        if self.block:
+            return self._of_blocks(rates, rng)
         return np.hstack([np.ones((n, 1)), 1.0 + self.hit_rate * np.cumsum(rates, axis=1)])
+
+    def _of_blocks(self, rates: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+        """Committed tokens per round of blocks of 0 to as many tokens as there are columns, shape (n, columns + 1)."""
+        n, most = rates.shape
+        before = np.column_stack([np.ones(n), rates[:, :-1]])
+        conditional = np.clip(rates / np.maximum(before, 1e-12), 0.0, 1.0)
+        slope = SLOPE + SLOPE_ERROR * rng.standard_normal((n, 1))
+        committed = [np.ones(n)]
+        for k in range(1, most + 1):
+            of_block = at_length(conditional[:, :k], self.k, k, slope)
+            committed.append(1.0 + self.hit_rate * np.cumprod(of_block, axis=1).sum(axis=1))
+        return np.column_stack(committed)
 
     def _beyond(self, rates: NDArray[np.float64], further: int, rng: np.random.Generator) -> NDArray[np.float64]:
         """Rates of further positions, given those of the measured ones, shape (n, further)."""
@@ -104,7 +131,14 @@ class Acceptance:
         return rates[:, -1:] * np.cumprod(1.0 / (1.0 + np.exp(-drawn)), axis=1)
 
 
-def acceptance(window: Window, parts: Sequence[Window], k: int | None, deeper: Sequence[SpecDecode] = ()) -> Acceptance:
+def acceptance(
+    window: Window,
+    parts: Sequence[Window],
+    k: int | None,
+    deeper: Sequence[SpecDecode] = (),
+    *,
+    block: bool = False,
+) -> Acceptance:
     """Return the acceptance of a window.
 
     Parameters
@@ -112,11 +146,21 @@ def acceptance(window: Window, parts: Sequence[Window], k: int | None, deeper: S
     window : all readings together.
     parts : the windows between neighbouring readings; from five or more, errors come from their spread.
     k : tokens drafted per round, for servers that do not report it (SGLang).
-    deeper : counts of baselines; those with a larger k give further positions.
+    deeper : counts of baselines; those with a larger k give further positions of a chain.
+    block : whether the server drafts a block in one pass.
+
+    Raises
+    ------
+    ParameterError : a block of a server that counts no positions.
     """
+    if window.spec is None and block:
+        raise ParameterError("drafter", "block", "needs acceptance by position, which this server does not count")
     if window.spec is None:
         return _from_length(window, k or 0)
-    return replace(_counted(window, window.spec, parts), further=_further(window.k, deeper))
+    counted = _counted(window, window.spec, parts)
+    if block:
+        return replace(counted, block=True, notes=(*counted.notes, _BLOCK_NOTE))
+    return replace(counted, further=_further(window.k, deeper))
 
 
 def _further(k: int, deeper: Sequence[SpecDecode]) -> tuple[tuple[float, float], ...]:

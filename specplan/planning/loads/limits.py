@@ -106,6 +106,6 @@ def _weights_read(model: PassModel, work: Work) -> float:
         if isinstance(forward, Experts):
             touched = distinct_experts(forward.count, forward.per_token, work.asking_rows)
             unread = forward.count / parallel.ep - fullest_share(forward.count, touched, parallel.ep)
-            size = forward.matrices * shape.hidden * forward.intermediate / parallel.expert_tp
+            size = forward.routed(shape.hidden, 1) / parallel.expert_tp
             total -= group.count * unread * size * model.precision.expert_format.bytes_per_number
     return total

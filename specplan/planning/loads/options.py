@@ -162,7 +162,14 @@ def room_of(deployment: Deployment, configuration: Configuration, arrangement: A
 
 def _models(deployment: Deployment, configuration: Configuration, arrangement: Arrangement) -> Iterator[Served]:
     target, tp = deployment.target, parallel_of(deployment.target, arrangement.split)
-    yield Served(role="target", name=target.name, shape=target.facts.shape, precision=target.precision, parallel=tp)
+    yield Served(
+        role="target",
+        name=target.name,
+        shape=target.facts.shape,
+        precision=target.precision,
+        parallel=tp,
+        states=float(configuration.k2) if configuration.token is not None else 1.0,
+    )
     beside = {"draft-model": deployment.draft, "eagle": deployment.head}.get(configuration.token or "")
     if beside is not None:
         yield Served(

@@ -37,8 +37,29 @@ class Family:
     expert_size: Literal["moe_intermediate_size", "intermediate_size"] = "moe_intermediate_size"
     """The field with the size of one expert."""
 
-    mixture: bool = False
-    """Whether its files describe a mixture of experts."""
+    mixture: bool | None = False
+    """Whether its files describe a mixture of experts; None: those do that name experts."""
+
+    mixing: Literal["attention", "gated-delta", "kda", "mamba2", "compressed"] = "attention"
+    """Of the layers that are not full attention: what mixes tokens."""
+
+    paired: bool = True
+    """Whether each layer mixes tokens and has a feed-forward part; else it has one of both (Nemotron-H)."""
+
+    index: bool = False
+    """Whether full attention reads what an index of single tokens chooses."""
+
+    gated_attention: bool = False
+    """Whether outputs of full attention have a gate, where the file does not say."""
+
+    unequal: bool = False
+    """Whether keys and values of grouped-query attention may have different sizes."""
+
+    dense_beside: bool = False
+    """Whether all tokens pass a dense layer beside the routed experts, of ``intermediate_size`` columns."""
+
+    cache: Literal["bf16", "fp8"] = "bf16"
+    """Format of the cache where neither file nor user says it: what engines take for this architecture."""
 
     latent: bool = False
     """Whether attention is latent where ``kv_lora_rank`` is given."""
@@ -97,6 +118,19 @@ _LLAMA4 = Family(
     },
 )
 _UNGATED = Family(gated=False)
+_DELTA = Family(mixing="gated-delta", gated_attention=True, defaults={"full_attention_interval": 4})
+_NEMOTRON_H = Family(mixing="mamba2", paired=False, gated=False, mixture=None, norms=2)
+_GRANITE_HYBRID = Family(
+    mixing="mamba2", mixture=None, expert_size="intermediate_size", tied=True, defaults={"mamba_n_groups": 1}
+)
+_KIMI_LINEAR = Family(
+    mixing="kda", latent=True, mixture=True, defaults={"first_k_dense_replace": 0, "moe_layer_freq": 1}
+)
+_GEMMA4 = Family(tied=True, mixture=None, dense_beside=True, norms=4, scaled_context=True)
+_MIMO2 = Family(mixture=True, unequal=True, defaults={"n_shared_experts": 0})
+_STEP35 = Family(mixture=True, windows="all", defaults={"n_shared_experts": 0})
+_MINIMAX_M3 = Family(mixture=True, expert_size="intermediate_size")
+_DEEPSEEK_V4 = Family(mixing="compressed", mixture=True, norms=2, cache="fp8")
 
 FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
     {
@@ -128,6 +162,18 @@ FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
         "ernie4_5_moe": _ERNIE_MOE,
         **dict.fromkeys(("hunyuan_v1_moe", "hunyuan"), Family(mixture=True, tied=True)),
         "llama4_text": _LLAMA4,
+        **dict.fromkeys(("qwen3_5", "qwen3_5_text"), _DELTA),
+        **dict.fromkeys(("qwen3_next", "qwen3_5_moe", "qwen3_5_moe_text"), replace(_DELTA, mixture=True)),
+        "nemotron_h": _NEMOTRON_H,
+        "granitemoehybrid": _GRANITE_HYBRID,
+        **dict.fromkeys(("kimi_linear", "kimi_k3"), _KIMI_LINEAR),
+        **dict.fromkeys(("deepseek_v32", "glm_moe_dsa"), replace(_DEEPSEEK, index=True)),
+        "deepseek_v4": _DEEPSEEK_V4,
+        **dict.fromkeys(("minimax_m3", "minimax_m3_vl", "minimax_m3_vl_text"), _MINIMAX_M3),
+        **dict.fromkeys(("gemma4", "gemma4_text"), _GEMMA4),
+        **dict.fromkeys(("mimo_v2_flash", "mimo_v2"), _MIMO2),
+        **dict.fromkeys(("step3p5", "step3p7"), _STEP35),
+        "mistral4": _DEEPSEEK,
     }
 )
 """Families by ``model_type``, of the language part where a file describes more."""

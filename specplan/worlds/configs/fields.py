@@ -6,11 +6,11 @@ say nothing about sizes are not read; those that hint at what is not modelled ar
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
-__all__ = ["ConfigFields", "Size"]
+__all__ = ["KIND_NAMES", "ConfigFields", "LayerKind", "Size"]
 
 _MOST = 10_000_000  # of one size: beyond any model, and small enough for products of three to stay exact
 _MOST_LAYERS = 2000
@@ -35,9 +35,77 @@ _AlikeCount = Annotated[_Count, BeforeValidator(_alike)]
 _Flag = Annotated[bool, Field(strict=True)]
 _Layer = Annotated[int, Field(ge=0, le=_MOST_LAYERS, strict=True)]
 _Layers = Annotated[list[_Layer], Field(max_length=_MOST_LAYERS)]
-_Kinds = Annotated[
-    list[Literal["full_attention", "sliding_attention", "chunked_attention"]], Field(max_length=_MOST_LAYERS)
+KIND_NAMES: Final = {
+    "attention": "full_attention",
+    "indexed_attention": "full_attention",
+    "deepseek_sparse_attention": "full_attention",
+    "minimax_m3_sparse": "sparse_attention",
+    "mamba": "linear_attention",
+    "mamba2": "linear_attention",
+    "kda": "linear_attention",
+    "-": "mlp",
+    "E": "moe",
+    "M": "linear_attention",
+    "*": "full_attention",
+}
+"""Names of kinds of layers by which publishers say the same; one letter each in the patterns of Nemotron-H."""
+
+
+def _kinds(value: Any) -> Any:
+    """Return the kinds of layers under one name each."""
+    kinds = list(value) if isinstance(value, str | list) else value
+    return [KIND_NAMES.get(kind, kind) if isinstance(kind, str) else kind for kind in kinds] if kinds else value
+
+
+LayerKind = Literal[
+    "full_attention",
+    "sliding_attention",
+    "chunked_attention",
+    "linear_attention",
+    "sparse_attention",
+    "compressed_sparse_attention",
+    "heavily_compressed_attention",
+    "mlp",
+    "moe",
 ]
+_Kinds = Annotated[list[LayerKind], Field(max_length=_MOST_LAYERS), BeforeValidator(_kinds)]
+
+
+class LinearFields(BaseModel):
+    """What ``linear_attn_config`` says of Kimi's delta attention; layers are counted from 1."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
+
+    kda_layers: _Layers
+    full_attn_layers: _Layers
+    head_dim: Size
+    num_heads: Size
+    short_conv_kernel_size: Size
+    use_full_rank_gate: _Flag = False
+
+
+class SparseFields(BaseModel):
+    """What ``sparse_attention_config`` says of MiniMax's sparse attention."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
+
+    sparse_attention_freq: Annotated[list[Literal[0, 1]], Field(max_length=_MOST_LAYERS)]
+    sparse_block_size: Size
+    sparse_index_dim: Size
+    sparse_num_index_heads: Size
+    sparse_topk_blocks: Size
+    sparse_local_block: _Count = 0
+    sparse_init_block: _Count = 0
+
+
+class OtherHeads(BaseModel):
+    """Heads of windowed layers, where ``attention_other_setting`` says that they differ."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
+
+    num_attention_heads: Size
+    num_attention_groups: Size
+    head_dim: Size
 
 
 class ConfigFields(BaseModel):
@@ -52,7 +120,7 @@ class ConfigFields(BaseModel):
         Field(ge=1, le=_MOST_LAYERS, strict=True, validation_alias=AliasChoices("num_hidden_layers", "num_layers")),
     ]
     num_attention_heads: Size
-    num_key_value_heads: Size | None = _named("num_key_value_heads", "multi_query_group_num")
+    num_key_value_heads: Size | None = _named("num_key_value_heads", "multi_query_group_num", "num_attention_groups")
     head_dim: Size | None = _named("head_dim", "attention_head_dim")
     intermediate_size: _AlikeSize | None = None
     tie_word_embeddings: _Flag | None = None
@@ -66,7 +134,8 @@ class ConfigFields(BaseModel):
     use_sliding_window: _Flag | None = None
     max_window_layers: _Count | None = None
     sliding_window_pattern: Size | str | None = _named("sliding_window_pattern", "_sliding_window_pattern")
-    layer_types: _Kinds | None = None
+    layer_types: _Kinds | None = _named("layer_types", "layers_block_type", "hybrid_override_pattern")
+    hybrid_layer_pattern: Annotated[list[Literal[0, 1]], Field(max_length=_MOST_LAYERS)] | None = None
     attention_chunk_size: Size | None = None
     no_rope_layers: _Layers | None = None
 
@@ -75,17 +144,62 @@ class ConfigFields(BaseModel):
     qk_nope_head_dim: Size | None = None
     qk_rope_head_dim: Size | None = None
     v_head_dim: Size | None = None
+    mla_use_output_gate: _Flag | None = None
+
+    attn_output_gate: _Flag | None = None
+    attention_k_eq_v: _Flag | None = None
+    global_head_dim: Size | None = None
+    num_global_key_value_heads: Size | None = None
+    swa_num_attention_heads: Size | None = None
+    swa_num_key_value_heads: Size | None = None
+    swa_head_dim: Size | None = None
+    swa_v_head_dim: Size | None = None
+    attention_other_setting: OtherHeads | None = None
+
+    index_n_heads: Size | None = None
+    index_head_dim: Size | None = None
+    index_topk: Size | None = None
+    indexer_types: Annotated[list[Literal["full", "shared"]], Field(max_length=_MOST_LAYERS)] | None = None
+    sparse_attention_config: SparseFields | None = None
+    compress_ratios: Annotated[list[Literal[0, 4, 128]], Field(max_length=_MOST_LAYERS)] | None = None
+    o_groups: Size | None = None
+    o_lora_rank: Size | None = None
+
+    full_attention_interval: Size | None = None
+    linear_num_key_heads: Size | None = None
+    linear_num_value_heads: Size | None = None
+    linear_key_head_dim: Size | None = None
+    linear_value_head_dim: Size | None = None
+    linear_attn_config: LinearFields | None = None
+    mamba_heads: Size | None = _named("mamba_num_heads", "mamba_n_heads")
+    mamba_head_dim: Size | None = _named("mamba_head_dim", "mamba_d_head")
+    mamba_groups: Size | None = _named("n_groups", "mamba_n_groups")
+    mamba_state: Size | None = _named("ssm_state_size", "mamba_d_state")
+    kernel: Size | None = _named("linear_conv_kernel_dim", "conv_kernel", "mamba_d_conv")
+    state_dtype: str | None = _named("mamba_ssm_cache_dtype", "mamba_ssm_dtype")
 
     experts: _AlikeCount | None = _named("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
-    experts_per_token: _AlikeCount | None = _named("num_experts_per_tok", "experts_per_token", "moe_topk", "moe_k")
+    experts_per_token: _AlikeCount | None = _named(
+        "num_experts_per_tok",
+        "experts_per_token",
+        "moe_topk",
+        "moe_k",
+        "num_experts_per_token",
+        "top_k_experts",
+        "moe_top_k",
+    )
     moe_intermediate_size: _AlikeSize | None = None
     shared_experts: _AlikeCount | None = _named(
         "n_shared_experts", "num_shared_experts", "moe_num_shared_experts", "num_shared_expert"
     )
     shared_size: _Count | None = _named(
-        "shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", "shared_intermediate_size"
+        "shared_expert_intermediate_size",
+        "moe_shared_expert_intermediate_size",
+        "shared_intermediate_size",
+        "share_expert_dim",
     )
-    intermediate_size_mlp: Size | None = None
+    intermediate_size_mlp: Size | None = _named("intermediate_size_mlp", "dense_intermediate_size")
+    moe_latent_size: Size | None = _named("moe_latent_size", "routed_expert_hidden_size")
     first_k_dense_replace: _Count | None = None
     moe_layer_freq: Size | list[Literal[0, 1]] | None = None
     decoder_sparse_step: Size | None = None
@@ -97,6 +211,13 @@ class ConfigFields(BaseModel):
     moe_layer_end_index: Annotated[int, BeforeValidator(_alike)] | None = None
     moe_layer_interval: Size | None = None
 
+    mtp_kinds: _Kinds | None = _named("mtp_layers_block_type", "mtp_hybrid_override_pattern")
     draft_vocab_size: Size | None = None
     target_hidden_size: Size | None = None
-    num_nextn_predict_layers: _Count | None = None
+    num_nextn_predict_layers: _Count | None = _named("num_nextn_predict_layers", "mtp_num_hidden_layers")
+
+    @property
+    def further_layers(self) -> int:
+        """Layers published for predicting further tokens."""
+        told = self.num_nextn_predict_layers
+        return told if told is not None else int(self.mtp_kinds is not None)

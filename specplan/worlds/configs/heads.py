@@ -7,12 +7,15 @@ operations.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from specplan.worlds.configs.fields import ConfigFields
-from theory.hardware.shapes import Attention, Dense, Layers, Shape
+from theory.hardware.mixers.sparse import CompressedAttention
+from theory.hardware.mixers.states import Recurrent
+from theory.hardware.shapes import Attention, Dense, Layers, Mixer, Shape
 
-__all__ = ["joined_head", "usual_head"]
+__all__ = ["further_layer", "joined_head", "usual_head"]
 
 _STATES: Final = 3
 """Hidden states of the target that an EAGLE-3 head joins (arXiv 2503.01840, 3.1)."""
@@ -34,7 +37,7 @@ def joined_head(fields: ConfigFields, shape: Shape) -> Shape:
 
 def usual_head(target: Shape, method: str) -> Shape:
     """Return the head of usual size for a target: ``eagle`` (one state, all tokens) or ``eagle3``."""
-    attention = target.layers[-1].attention
+    attention = _last_attention(target)
     if isinstance(attention, Attention):
         full = Attention(heads=attention.heads, kv_heads=attention.kv_heads, head_dim=attention.head_dim)
     else:
@@ -46,6 +49,25 @@ def usual_head(target: Shape, method: str) -> Shape:
             target.hidden, min(_HEAD_VOCAB, target.vocab), full, inner + _columns(_STATES * target.hidden, full)
         )
     return _head(target.hidden, target.vocab, full, inner + _columns(2 * target.hidden, None))
+
+
+def further_layer(target: Shape) -> Layers:
+    """Return the layer with which a target predicts further tokens: its last attention and feed-forward part.
+
+    Published ones attend also where layers of the target keep states (Qwen3-Next, Nemotron-3), and compress nothing
+    (DeepSeek-V4: its last entry of ``compress_ratios`` is 0).
+    """
+    attention = _last_attention(target)
+    if isinstance(attention, CompressedAttention):
+        attention = replace(attention, ratio=0, selection=None)
+    forwards = [group.feed_forward for group in target.layers if group.feed_forward is not None]
+    return Layers(count=1, attention=attention, feed_forward=forwards[-1])
+
+
+def _last_attention(target: Shape) -> Mixer:
+    """The attention of the last layers that attend; a state where none does."""
+    attending: list[Mixer] = [group.attention for group in target.layers if not isinstance(group.attention, Recurrent)]
+    return attending[-1] if attending else target.layers[-1].attention
 
 
 def _head(hidden: int, vocab: int, attention: Attention, intermediate: int) -> Shape:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from theory.errors import SchemaError
@@ -16,22 +18,35 @@ _DENSE: Final = re.compile(r"(mlp|feed_forward)(\W*$|.*(gate_proj|gate\||up_proj
 _NUMBER: Final = re.compile(r"layers\.(\d+)\.")
 
 
-def published_precision(config: Mapping[str, Any]) -> Precision:
+def published_precision(config: Mapping[str, Any], cache: str = "bf16") -> Precision:
     """Return the formats of published weights: bf16 where nothing is quantised.
+
+    Parameters
+    ----------
+    config : a model's configuration.
+    cache : format of the cache where the file does not say it.
 
     Raises
     ------
     SchemaError : a way of quantising that is not known; the text names it.
     """
     quantisation = config.get("quantization_config") or config.get("compression_config")
+    found = _published(quantisation, config)
+    if config.get("expert_dtype") == "fp4":  # DeepSeek-V4: experts in MXFP4 beside the rest in fp8
+        found = replace(found, experts="mxfp4" if found.experts is None else found.experts)
+    return replace(found, cache=cache) if found.cache == "bf16" else found
+
+
+def _published(quantisation: object, config: Mapping[str, Any]) -> Precision:
     if quantisation is None:
         return Precision()
     if not isinstance(quantisation, dict):
         raise SchemaError("quantization_config: must be an object")
     producer = quantisation.get("producer")
     inner = quantisation.get("quantization")
-    if isinstance(producer, dict) and isinstance(inner, dict):  # hf_quant_config.json of ModelOpt
-        quantisation = {"quant_method": str(producer.get("name")), **inner}
+    if isinstance(inner, dict):  # hf_quant_config.json of ModelOpt
+        name = producer.get("name") if isinstance(producer, dict) else "modelopt"
+        quantisation = {"quant_method": str(name), **inner}
     method = str(quantisation.get("quant_method")).lower()
     n = config.get("num_hidden_layers")
     for known, precision_of in _METHODS.items():
@@ -76,21 +91,46 @@ def _in_most(names: Sequence[str], n_layers: int, wanted: Callable[[str], bool])
     return None in numbers or bool(layers and 2 * len(layers) >= n_layers)
 
 
-def _modelopt(quantisation: Mapping[str, Any], n: int) -> Precision:
-    algorithm = str(quantisation.get("quant_algo") or "").upper()
-    weights = {
-        "FP8": "fp8",
-        "FP8_PB_WO": "fp8-block",
-        "FP8_BLOCK_SCALES": "fp8-block",
-        "NVFP4": "nvfp4",
-        "NVFP4_AWQ": "nvfp4",
-        "W4A16_AWQ": "int4",
-        "MXFP4": "mxfp4",
-    }.get(algorithm)
-    if weights is None:
+_ALGORITHMS: Final[Mapping[str, str]] = {
+    "FP8": "fp8",
+    "FP8_PB_WO": "fp8-block",
+    "FP8_BLOCK_SCALES": "fp8-block",
+    "NVFP4": "nvfp4",
+    "NVFP4_AWQ": "nvfp4",
+    "W4A16_NVFP4": "int4-group32",  # as many bytes, and multiplied in bf16 too
+    "W4A16_AWQ": "int4",
+    "MXFP4": "mxfp4",
+    "MXFP8": "fp8-block",  # a scale for each 32 numbers
+}
+
+
+def _algorithm(name: object) -> str:
+    algorithm = str(name or "").upper()
+    if algorithm not in _ALGORITHMS:
         raise SchemaError(f"quantization_config: quant_algo {algorithm[:40]!r} is not known; give --precision")
+    return _ALGORITHMS[algorithm]
+
+
+def _mixed(layers: Mapping[str, Any], cache: str) -> Precision:
+    """The precision where each module has its own format: of experts, attention and dense layers the most frequent."""
+    found: dict[str, Counter[str]] = {"experts": Counter(), "attention": Counter(), "weights": Counter()}
+    for name, said in layers.items():
+        if name.endswith("lm_head") or not isinstance(said, dict):
+            continue
+        part = "experts" if "expert" in name else "weights" if _DENSE.search(name) else "attention"
+        found[part][_algorithm(said.get("quant_algo"))] += 1
+    usual = {part: of.most_common(1)[0][0] for part, of in found.items() if of}
+    bare = {part: usual.get(part, "bf16") for part in found}
+    return Precision(weights=bare["weights"], attention=bare["attention"], experts=bare["experts"], cache=cache)
+
+
+def _modelopt(quantisation: Mapping[str, Any], n: int) -> Precision:
     told = str(quantisation.get("kv_cache_quant_algo") or quantisation.get("kv_cache_scheme") or "")
     cache = "fp8" if "FP8" in told.upper() else "bf16"
+    layers = quantisation.get("quantized_layers")
+    if isinstance(layers, dict) and str(quantisation.get("quant_algo")).upper() == "MIXED_PRECISION":
+        return _mixed(layers, cache)
+    weights = _algorithm(quantisation.get("quant_algo"))
     ignored = _names(quantisation.get("exclude_modules")) or _names(quantisation.get("ignore"))
     return _spared(weights, ignored, n, cache)
 

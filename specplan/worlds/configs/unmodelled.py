@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, get_args
+
+from specplan.worlds.configs.fields import KIND_NAMES, LayerKind
 
 __all__ = ["why_not"]
 
-_STATE = "has state-space or linear-attention layers"
+_STATE = "has state-space or linear-attention layers of a kind whose time nobody measured"
 _SPARSE = "chooses the cached tokens that it attends to (sparse attention)"
 _ENCODER = "is an encoder and a decoder"
 _CROSS = "attends across to images"
 _UNEQUAL = "has layers of different sizes or without attention"
+_LOOKUP = "attends to blocks of tokens and looks up n-grams in a way whose time nobody measured"
 _SHARED = "shares caches between layers or reads embeddings per layer"
 
 _TYPES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("mamba", "mamba2", "falcon_mamba", "jamba", "bamba", "zamba", "zamba2", "plamo2"), _STATE),
-    **dict.fromkeys(("nemotron_h", "falcon_h1", "granitemoehybrid", "lfm2", "lfm2_moe", "rwkv", "rwkv7"), _STATE),
-    **dict.fromkeys(("recurrent_gemma", "qwen3_next", "qwen3_5", "qwen3_5_text", "qwen3_5_moe"), _STATE),
-    **dict.fromkeys(("qwen3_5_moe_text", "kimi_linear", "minimax", "minimax_m1", "minimax_text_01"), _STATE),
-    **dict.fromkeys(("MiniMaxText01", "MiniMaxM1", "bailing_moe_linear", "olmo_hybrid", "xlstm"), _STATE),
-    **dict.fromkeys(("deepseek_v32", "deepseek_v4", "glm_moe_dsa", "minimax_m3", "minicpm4"), _SPARSE),
+    **dict.fromkeys(("falcon_h1", "lfm2", "lfm2_moe", "rwkv", "rwkv7", "recurrent_gemma"), _STATE),
+    **dict.fromkeys(("minimax", "minimax_m1", "minimax_text_01", "MiniMaxText01", "MiniMaxM1"), _STATE),
+    **dict.fromkeys(("bailing_moe_linear", "olmo_hybrid", "xlstm"), _STATE),
+    "minicpm4": _SPARSE,
     **dict.fromkeys(("t5", "mt5", "bart", "mbart", "whisper", "t5gemma", "pegasus", "marian"), _ENCODER),
     **dict.fromkeys(("mllama", "mllama_text_model"), _CROSS),
-    **dict.fromkeys(("gemma3n", "gemma3n_text", "gemma4", "gemma4_text"), _SHARED),
+    **dict.fromkeys(("gemma3n", "gemma3n_text"), _SHARED),
     **dict.fromkeys(("nemotron-nas", "nemotron_nas", "deci", "openelm"), _UNEQUAL),
-    **dict.fromkeys(("mimo_v2_flash", "mimo_v2", "step3p5", "step3"), _UNEQUAL),
+    "step3": _UNEQUAL,
     "longcat_flash": "has experts that compute nothing",
+    "qwen4_exp": _LOOKUP,
 }
 
 _HINTS: Final[Mapping[str, str]] = {
@@ -47,16 +50,49 @@ _HINTS: Final[Mapping[str, str]] = {
 }
 """Fields that only models have which are not modelled; a null, false, zero or empty value does not count."""
 
-_LAYER_TYPES: Final = frozenset(("full_attention", "sliding_attention", "chunked_attention"))
+_MODELLED: Final[Mapping[str, frozenset[str]]] = {
+    **dict.fromkeys(("qwen3_next", "qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text"), frozenset((_STATE,))),
+    **dict.fromkeys(("nemotron_h", "granitemoehybrid", "kimi_linear", "kimi_k3"), frozenset((_STATE,))),
+    **dict.fromkeys(("deepseek_v32", "glm_moe_dsa", "deepseek_v4"), frozenset((_SPARSE,))),
+    **dict.fromkeys(("minimax_m3", "minimax_m3_vl", "minimax_m3_vl_text"), frozenset((_SPARSE,))),
+    **dict.fromkeys(
+        ("gemma4", "gemma4_text", "mimo_v2_flash", "mimo_v2", "step3p5", "step3p7"), frozenset((_UNEQUAL,))
+    ),
+}
+"""What is modelled after all in a type that is read with these fields."""
+
+_NEAREST: Final[Mapping[str, str]] = {
+    _STATE: "Qwen/Qwen3-Next-80B-A3B-Instruct, Qwen/Qwen3.5-27B or nvidia/NVIDIA-Nemotron-Nano-9B-v2",
+    _SPARSE: "deepseek-ai/DeepSeek-V3.2 or MiniMaxAI/MiniMax-M3",
+    _LOOKUP: "Qwen/Qwen3.5-122B-A10B, which keeps states too",
+    _SHARED: "google/gemma-4-31B",
+    _CROSS: "a text model of the same family",
+}
+"""By reason: models of like layers that can be planned, whichever is nearest in size."""
+
+_LAYER_TYPES: Final = frozenset(get_args(LayerKind)) | frozenset(KIND_NAMES)
 
 
 def why_not(config: Mapping[str, Any]) -> str | None:
-    """Return in words what of a configuration is not modelled; None: nothing that is known to be so."""
+    """Return in words what of a configuration is not modelled, and what can be planned instead.
+
+    None: nothing that is known not to be modelled.
+    """
+    reason = _reason(config)
+    if reason is None:
+        return None
+    nearest = next((models for of, models in _NEAREST.items() if reason.endswith(of)), None)
+    told = f"{reason}, which is not modelled"
+    return told if nearest is None else f"{told}; the nearest question that can be answered: a plan of {nearest}"
+
+
+def _reason(config: Mapping[str, Any]) -> str | None:
     model_type = config.get("model_type")
     if isinstance(model_type, str) and model_type in _TYPES:
         return f"model_type {model_type!r} {_TYPES[model_type]}"
+    modelled = _MODELLED.get(str(model_type), frozenset())
     for name, reason in _HINTS.items():
-        if config.get(name):
+        if config.get(name) and reason not in modelled:
             return f"{name} says that it {reason}"
     softmax = config.get("attn_type_list")  # of MiniMax: 1 is attention with softmax, 0 is linear
     if isinstance(softmax, list) and any(kind != 1 for kind in softmax):
@@ -64,5 +100,5 @@ def why_not(config: Mapping[str, Any]) -> str | None:
     kinds = config.get("layer_types")
     for kind in kinds if isinstance(kinds, list) else ():
         if str(kind) not in _LAYER_TYPES:
-            return f"layer_types has {str(kind)[:40]!r}, which is not attention over keys and values"
+            return f"layer_types has {str(kind)[:40]!r}, a kind of layer that is not known"
     return None

@@ -40,7 +40,7 @@ def hardware(tmp_path: Path) -> Path:
 def speculation(tmp_path: Path) -> Path:
     lines = (
         speculated_line(), speculated_line(steps=7, topk=4, num_draft_tokens=8, accept_length=3.6, speedup=2.0),
-        speculated_line(draft="nobody/unknown head"), speculated_line(target="Qwen3-Next-80B-A3B-Instruct"),
+        speculated_line(draft="nobody/unknown head"), speculated_line(target="AI21-Jamba-Mini-1.7"),
     )  # fmt: skip
     (tmp_path / "speculated.csv").write_text(SPECULATED_HEAD + "".join(lines))
     return tmp_path

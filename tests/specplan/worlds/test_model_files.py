@@ -217,8 +217,8 @@ def test_yarn_reaches_further_than_the_positions_that_were_trained() -> None:
 @pytest.mark.parametrize(
     ("changed", "expected"),
     [
-        ({"model_type": "qwen3_next"}, "state-space or linear-attention"),
-        ({"model_type": "deepseek_v32"}, "sparse attention"),
+        ({"model_type": "falcon_h1"}, "state-space or linear-attention"),
+        ({"model_type": "minicpm4"}, "sparse attention"),
         ({"model_type": "t5"}, "encoder and a decoder"),
         ({"model_type": "mllama"}, "across to images"),
         ({"mamba_d_state": 128}, "mamba_d_state"),

@@ -118,3 +118,15 @@ def test_gains_fall_with_the_batch_once_it_is_large(engine: EngineConstants) -> 
     batches = [64.0, 256.0, 1024.0, 4096.0]
     gains = [one.seconds(batch, 1.0, 500.0) * 2.0 / one.seconds(batch, 4.0, 500.0) for batch in batches]
     assert gains == sorted(gains, reverse=True)
+
+
+@given(rounds, batches, contexts, st.integers(3, 15))
+def test_a_block_is_drafted_in_one_pass(one: Round, batch: float, context: float, k: int) -> None:
+    block = replace(one, method="block")
+    chain, at_once = one.parts(batch, k, context), block.parts(batch, k, context)
+    assert at_once.verification == chain.verification
+    assert block.parts(batch, k + 1, context).drafting >= at_once.drafting
+    if batch * k <= 32:  # beyond, arithmetic counts, not how often the head is read
+        assert at_once.drafting < chain.drafting
+    committed = one.draft.seconds(Work(sequences=batch, tokens=(k + 1.0) / 2.0, context=context))  # type: ignore[union-attr]
+    assert at_once.drafting >= committed

@@ -8,6 +8,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from planted_metrics import Planted, exposition
@@ -188,3 +189,22 @@ def test_wrong_sources_are_refused_in_one_line(words: list[str], rule: str) -> N
     told = str(run.exception) or run.exception.format_message()
     assert rule in told
     assert "\n" not in told
+
+
+def test_counts_of_a_block_hold_for_its_size_only() -> None:
+    readings = [read_metrics(BEFORE, "a.prom"), read_metrics(AFTER, "b.prom")]
+    chain, block = explained(readings), explained(readings, block=True)
+    k = chain.k
+    assert chain.committed == block.committed  # what was counted is what it was
+    drawn = [one.acceptance.draws(2000, 2 * k, np.random.default_rng(1)).mean(axis=0) for one in (chain, block)]
+    assert drawn[0][k] == pytest.approx(drawn[1][k], rel=1e-9)
+    assert all(drawn[1][1:k] > drawn[0][1:k])  # shorter blocks are accepted more often
+    assert all(drawn[1][k + 1 :] < drawn[0][k + 1 :])
+    assert any("block drafter" in note for note in block.notes)
+    assert not any("block drafter" in note for note in chain.notes)
+
+
+def test_a_block_needs_counts_by_position() -> None:
+    with pytest.raises(ParameterError, match="drafter='block' needs acceptance by position") as caught:
+        explained([read_metrics(sglang(n), "s.prom") for n in (100, 500)], k=4, block=True)
+    assert "\n" not in str(caught.value)

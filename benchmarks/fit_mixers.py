@@ -1,0 +1,202 @@
+"""Fit the times of layers with states and of sparse attention to tables of operators, and leave kinds and models out.
+
+Run: ``python -m benchmarks.fit_mixers``. Needs ``aiconfigurator-core`` (extra ``silicon``) and pyarrow. Printed are
+constants of `theory.hardware.gpu_records.StateRates` and `theory.hardware.gpu_records.SparseRates` with their errors
+(logarithms: mean and 95th percentile of their size), and the errors on the kind or model that was left out.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import least_squares
+
+from specplan.worlds.measured_operators import SYSTEMS
+from specplan.worlds.model_files import shape_of
+from theory.hardware.formats import FORMATS
+from theory.hardware.gpus import GPUS
+from theory.hardware.mixers.sparse import CompressedAttention
+from theory.hardware.operators import index_seconds, latent_seconds
+from theory.hardware.shapes import Attention, LatentAttention, Mixer
+
+__all__ = ["main"]
+
+Array: TypeAlias = NDArray[np.float64]
+Row: TypeAlias = dict[str, Any]
+_PRINTED: Final = ("NVIDIA H100 SXM", "NVIDIA H200 SXM", "NVIDIA B200 SXM")
+_SHARP: Final = 0.1
+"""Errors of the logarithm beyond which rows weigh less."""
+_MOST_TOKENS: Final = 65536
+"""Tokens of a prompt's chunk over all sequences: engines read no more at once."""
+_SPARSE: Final = (("dsa", "deepseek-ai/DeepSeek-V3.2"), ("dsa", "zai-org/GLM-5"))
+_COMPRESSED: Final = (("dsv4_csa", 4), ("dsv4_hca", 128))
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """Rows of one operator: what each moves, and its measured seconds."""
+
+    kind: str
+    sizes: Array
+    """Shape (rows, columns of the form)."""
+    seconds: Array
+
+
+def main() -> None:
+    """Print all fits."""
+    for gpu in _PRINTED:
+        timed = _states(gpu)
+        decoding = {kind: _decoding(kind, rows) for kind, rows in timed.items()}
+        _print(f"{gpu}: states, decoding (overhead, bandwidth)", decoding, _moved, (7e-6, 3e12))
+        prompts = {kind: _prompts(kind, rows) for kind, rows in timed.items() if kind == "gdn"}
+        _print(f"{gpu}: states, prompts (overhead, rate, heads)", prompts, _chunked, (2e-5, 1e13, 30.0))
+        for name, rows in _sparse(gpu).items():
+            _print(f"{gpu}: {name} (overhead besides the form)", rows, _above, (1e-4,))
+
+
+def _moved(values: Array, sizes: Array) -> Array:
+    """Seconds of decoding: ``s + bytes / B``."""
+    return np.asarray(values[0] + sizes[:, 0] / values[1])
+
+
+def _chunked(values: Array, sizes: Array) -> Array:
+    """Seconds of prompts: ``s + tokens numbers (heads^4 + least^4)^(1/4) / F``."""
+    heads = (sizes[:, 1] ** 4 + values[2] ** 4) ** 0.25
+    return np.asarray(values[0] + sizes[:, 0] * heads / values[1])
+
+
+def _above(values: Array, sizes: Array) -> Array:
+    """Seconds of sparse attention: a fixed time above what the form says without it."""
+    return np.asarray(values[0] + sizes[:, 0])
+
+
+def _print(title: str, timed: dict[str, Timed], form: Callable[[Array, Array], Array], start: Sequence[float]) -> None:
+    """Print constants fitted to all kinds, errors by kind, and errors of each kind by the others."""
+    timed = {kind: one for kind, one in timed.items() if one.seconds.size}
+    if not timed:
+        return
+    values = _fitted(list(timed.values()), form, start)
+    print(f"{title}: {', '.join(f'{value:.3g}' for value in values)}")
+    for kind, one in timed.items():
+        others = [other for name, other in timed.items() if name != kind]
+        text = f"  {kind}: {_error(values, one, form)}"
+        print(text + (f"; left out {_error(_fitted(others, form, start), one, form)}" if others else ""))
+
+
+def _fitted(timed: Sequence[Timed], form: Callable[[Array, Array], Array], start: Sequence[float]) -> Array:
+    def errors(logs: Array) -> Array:
+        return np.concatenate([np.log(form(np.exp(logs), one.sizes) / one.seconds) for one in timed])
+
+    found = least_squares(errors, np.log(np.array(start)), loss="soft_l1", f_scale=_SHARP)
+    return np.asarray(np.exp(found.x))
+
+
+def _error(values: Array, timed: Timed, form: Callable[[Array, Array], Array]) -> str:
+    sizes = np.abs(np.log(form(values, timed.sizes) / timed.seconds))
+    return f"{sizes.mean():.3f} (95 %: {np.quantile(sizes, 0.95):.3f}, {sizes.size} rows)"
+
+
+def _rows(gpu: str, pattern: str) -> Iterator[Row]:
+    """Rows of the package's tables of an engine on a GPU."""
+    from pyarrow.parquet import read_table  # type: ignore[import-untyped, unused-ignore]
+
+    spec = find_spec("aiconfigurator_core")
+    if spec is None or spec.origin is None:
+        raise SystemExit("aiconfigurator-core is not installed (pip install 'specplan[silicon]')")
+    folder = Path(spec.origin).parent / "systems" / "data" / SYSTEMS[gpu]
+    for file in sorted(folder.glob(pattern)):
+        yield from read_table(file).to_pylist()
+
+
+def _states(gpu: str) -> dict[str, list[Row]]:
+    """Convolution and recurrence together, by kind: rows with ``seconds``."""
+    found: dict[str, dict[tuple[object, ...], Row]] = defaultdict(dict)
+    for kind, pattern in (("gdn", "linear_attention/vllm/*/gdn_perf.parquet"), ("kda", "kda/vllm/*/kda_perf.parquet")):
+        for row in _rows(gpu, pattern):
+            if row["kernel_source"] == "fused_kda_decode":  # both in one, which only Kimi-K3 has
+                continue
+            names = ("phase", "batch_size", "seq_len", "num_k_heads", "num_v_heads")
+            known = found[kind].setdefault(tuple(row[name] for name in names), {**row, "parts": {}})
+            known["parts"][row["kernel_source"]] = 1e-3 * row["latency"]
+    return {kind: [row for row in rows.values() if len(row["parts"]) == 2] for kind, rows in found.items()}
+
+
+def _numbers(row: Row) -> float:
+    return float(row["head_k_dim"] * row["head_v_dim"])
+
+
+def _decoding(kind: str, rows: Sequence[Row]) -> Timed:
+    """Bytes of states in float32: read once, written after every token."""
+    chosen = [row for row in rows if row["phase"] != "context"]
+    moved = [4.0 * (1 + r["seq_len"]) * r["batch_size"] * r["num_v_heads"] * _numbers(r) for r in chosen]
+    return Timed(kind, np.array(moved)[:, None], np.array([sum(row["parts"].values()) for row in chosen]))
+
+
+def _prompts(kind: str, rows: Sequence[Row]) -> Timed:
+    chosen = [row for row in rows if row["phase"] == "context" and row["batch_size"] * row["seq_len"] <= _MOST_TOKENS]
+    sizes = [(r["seq_len"] * _numbers(r), r["batch_size"] * r["num_v_heads"]) for r in chosen]
+    return Timed(kind, np.array(sizes, dtype=float), np.array([sum(row["parts"].values()) for row in chosen]))
+
+
+def _sparse(gpu: str) -> dict[str, dict[str, Timed]]:
+    """Decoding modules of sparse and compressed attention by model, each with the seconds of the form."""
+    chosen = {}
+    for _, name in _SPARSE:
+        rows = [
+            r for r in _rows(gpu, "sparse_attention/vllm/*/dsa_generation_module_perf.parquet") if r["model"] == name
+        ]
+        of = next(group.attention for group in shape_of(name).shape.layers)
+        chosen[name] = _above_form(gpu, name, of, rows, shape_of(name).shape.hidden)
+    found = {"sparse attention": chosen}
+    shape = shape_of("deepseek-ai/DeepSeek-V4-Pro").shape
+    for name, ratio in _COMPRESSED:
+        rows = [
+            r
+            for r in _rows(gpu, f"sparse_attention/vllm/*/{name}_generation_module_perf.parquet")
+            if "Pro" in r["model"]
+        ]
+        of = next(g.attention for g in shape.layers if getattr(g.attention, "ratio", None) == ratio)
+        found[f"compressed attention, 1 in {ratio}"] = {name: _above_form(gpu, name, of, rows, shape.hidden)}
+    return found
+
+
+def _above_form(gpu: str, name: str, mixer: Mixer, rows: Sequence[Row], hidden: int) -> Timed:
+    """Rows in block-wise fp8, and what `theory.hardware.operators` says besides fixed times.
+
+    Of DeepSeek-V3.2 and GLM-5 those with a cache in bf16: kernels on one in fp8 widen what they gather first.
+    """
+    known = GPUS[gpu]
+    fixed = known.sparse.compressed_s if isinstance(mixer, CompressedAttention) else known.latent.overhead_s
+    cache = "fp8" if isinstance(mixer, CompressedAttention) else "bfloat16"
+    plain = [row for row in rows if row["gemm_type"] == "fp8_block" and row["kv_cache_dtype"] == cache]
+    sizes, seconds = [], []
+    for row in plain:
+        cache_bytes = 1.0 if cache == "fp8" else 2.0
+        assert not isinstance(mixer, Attention)
+        assert isinstance(mixer, LatentAttention | CompressedAttention)
+        tp = mixer.heads / row["num_heads"]
+        if tp < 1.0 or tp != round(tp):
+            continue
+        context, batch = float(row["step"]), float(row["batch_size"])
+        form = latent_seconds(
+            known, mixer, hidden=hidden, tp=round(tp), sequences=batch, tokens=1.0, context=context,
+            weights=FORMATS["fp8-block"], cache_bytes=cache_bytes,
+        )  # fmt: skip
+        if mixer.selection is not None:
+            entries = (context + 1.0) / max(getattr(mixer, "ratio", 1), 1)
+            index = index_seconds(known, mixer.selection, sequences=batch, tokens=1.0, entries=entries)
+            form += index - (known.sparse.choosing_s if mixer.selection.kind == "tokens" else 0.0)
+        sizes.append(form - fixed)
+        seconds.append(1e-3 * row["latency"])
+    return Timed(name, np.array(sizes)[:, None], np.array(seconds))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,214 @@
+"""From the fields of a configuration to what mixes the tokens of each layer: attention of all kinds, or a state."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from specplan.worlds.configs.families import Family
+from specplan.worlds.configs.fields import ConfigFields, LayerKind, SparseFields
+from specplan.worlds.configs.needed import checked_length, needed
+from specplan.worlds.configs.windows import windows
+from theory.errors import SchemaError
+from theory.hardware.mixers.sparse import CompressedAttention, Selection
+from theory.hardware.mixers.states import Recurrent
+from theory.hardware.shapes import Attention, LatentAttention, Mixer
+
+__all__ = ["layer_kinds", "mixers"]
+
+_SCALED_KEY: Final = 4.0
+"""Bytes of the scale of an index key in fp8, B (vLLM, ``deepseek_v32`` indexer)."""
+_BF16: Final = 2.0
+
+
+def mixers(fields: ConfigFields, family: Family) -> list[Mixer]:
+    """Return what mixes the tokens in every layer.
+
+    Raises
+    ------
+    SchemaError : a field that the layers need is missing, or two contradict each other; the text names it.
+    """
+    if family.mixing == "compressed":
+        return _compressed(fields)
+    kinds = layer_kinds(fields, family)
+    known: dict[tuple[LayerKind, int | None, bool], Mixer] = {}
+    found = []
+    for i, (kind, window) in enumerate(zip(kinds, windows(fields, family, kinds), strict=True)):
+        shares = fields.indexer_types is not None and _indexer(fields, i) == "shared"
+        key = kind, window, shares
+        if key not in known:
+            known[key] = _recurrent(fields, family) if kind == "linear_attention" else _attention(fields, family, *key)
+        found.append(known[key])
+    return found
+
+
+def layer_kinds(fields: ConfigFields, family: Family) -> list[LayerKind]:
+    """Return the kind of every layer, as the file or the family tells it."""
+    n = fields.num_hidden_layers
+    linear = fields.linear_attn_config
+    sparse = fields.sparse_attention_config
+    if fields.layer_types is not None:
+        return list(checked_length(fields.layer_types, n, "layer_types"))
+    if linear is not None:
+        if sorted([*linear.kda_layers, *linear.full_attn_layers]) != list(range(1, n + 1)):
+            raise SchemaError(f"linear_attn_config: kda_layers and full_attn_layers must name each of 1 to {n} once")
+        return ["linear_attention" if i + 1 in linear.kda_layers else "full_attention" for i in range(n)]
+    if sparse is not None:
+        freq = checked_length(sparse.sparse_attention_freq, n, "sparse_attention_freq")
+        return ["sparse_attention" if chosen else "full_attention" for chosen in freq]
+    if fields.hybrid_layer_pattern is not None:
+        pattern = checked_length(fields.hybrid_layer_pattern, n, "hybrid_layer_pattern")
+        return ["sliding_attention" if windowed else "full_attention" for windowed in pattern]
+    if family.mixing == "gated-delta":
+        every = needed(fields, "full_attention_interval")
+        return ["linear_attention" if (i + 1) % every else "full_attention" for i in range(n)]
+    return ["full_attention"] * n
+
+
+def _indexer(fields: ConfigFields, i: int) -> str:
+    return checked_length(fields.indexer_types or [], fields.num_hidden_layers, "indexer_types")[i]
+
+
+def _recurrent(fields: ConfigFields, family: Family) -> Recurrent:
+    state_bytes = 4.0 if fields.state_dtype == "float32" else 2.0
+    if family.mixing == "kda":
+        linear = fields.linear_attn_config
+        if linear is None:
+            raise SchemaError("linear_attn_config: missing, this model_type has delta attention")
+        size = linear.head_dim
+        return Recurrent(
+            kind="kda", heads=linear.num_heads, key_heads=linear.num_heads, key_dim=size, value_dim=size,
+            kernel=linear.short_conv_kernel_size, state_bytes=4.0, full_gate=linear.use_full_rank_gate,
+        )  # fmt: skip
+    kernel = fields.kernel or 4
+    if family.mixing == "mamba2":
+        heads, groups = needed(fields, "mamba_heads"), needed(fields, "mamba_groups")
+        names, key_dim, value_dim = "n_groups", needed(fields, "mamba_state"), needed(fields, "mamba_head_dim")
+    elif family.mixing == "gated-delta":
+        heads, groups = needed(fields, "linear_num_value_heads"), needed(fields, "linear_num_key_heads")
+        names, key_dim = "linear_num_key_heads", needed(fields, "linear_key_head_dim")
+        value_dim = needed(fields, "linear_value_head_dim")
+    else:
+        raise SchemaError("layer_types: linear_attention is not known for this model_type")
+    if heads % groups:
+        raise SchemaError(f"{names}: {groups} must divide the {heads} heads that keep states")
+    return Recurrent(
+        kind=family.mixing, heads=heads, key_heads=groups, key_dim=key_dim, value_dim=value_dim, kernel=kernel,
+        state_bytes=state_bytes,
+    )  # fmt: skip
+
+
+def _attention(fields: ConfigFields, family: Family, kind: LayerKind, window: int | None, shares: bool) -> Mixer:
+    if kind == "sparse_attention":
+        if fields.sparse_attention_config is None:
+            raise SchemaError("layer_types: sparse_attention needs a sparse_attention_config")
+        return _grouped(fields, family, None, _blocks(fields.sparse_attention_config))
+    if fields.kv_lora_rank is None:
+        if family.latent:
+            raise SchemaError("kv_lora_rank: missing, this model_type has latent attention")
+        return _grouped(fields, family, window, None)
+    if not family.latent:
+        raise SchemaError("kv_lora_rank: latent attention is not known for this model_type")
+    if window is not None:
+        raise SchemaError("sliding_window: windows on latent attention are not modelled")
+    return LatentAttention(
+        heads=fields.num_attention_heads,
+        cache_rank=fields.kv_lora_rank,
+        rope_dim=needed(fields, "qk_rope_head_dim"),
+        nope_dim=needed(fields, "qk_nope_head_dim"),
+        value_dim=needed(fields, "v_head_dim"),
+        query_rank=fields.q_lora_rank,
+        gated=bool(fields.mla_use_output_gate),
+        selection=_tokens(fields, shares=shares) if family.index else None,
+    )
+
+
+def _grouped(fields: ConfigFields, family: Family, window: int | None, selection: Selection | None) -> Attention:
+    heads, kv_heads, head_dim, value_dim = _heads(fields, windowed=window is not None)
+    if heads % kv_heads:
+        raise SchemaError(f"num_attention_heads: {heads} must be a multiple of num_key_value_heads={kv_heads}")
+    if value_dim not in (None, head_dim) and not family.unequal:
+        raise SchemaError(
+            f"v_head_dim: {value_dim} beside head_dim={head_dim}: "
+            "unequal keys and values are not modelled for this model_type"
+        )
+    gated = family.gated_attention if fields.attn_output_gate is None else fields.attn_output_gate
+    return Attention(
+        heads=heads,
+        kv_heads=kv_heads,
+        head_dim=head_dim,
+        value_dim=None if value_dim == head_dim else value_dim,
+        window=window,
+        gated=gated,
+        values_are_keys=bool(fields.attention_k_eq_v) and window is None,
+        selection=selection,
+    )
+
+
+def _heads(fields: ConfigFields, *, windowed: bool) -> tuple[int, int, int, int | None]:
+    """Heads, heads of keys, numbers of a key and of a value: layers with a window may have their own."""
+    heads, kv_heads, head_dim = fields.num_attention_heads, fields.num_key_value_heads, fields.head_dim
+    value_dim = fields.v_head_dim
+    if windowed:
+        heads, kv_heads = fields.swa_num_attention_heads or heads, fields.swa_num_key_value_heads or kv_heads
+        head_dim, value_dim = fields.swa_head_dim or head_dim, fields.swa_v_head_dim or value_dim
+        if fields.attention_other_setting is not None:
+            other = fields.attention_other_setting
+            heads, kv_heads, head_dim = other.num_attention_heads, other.num_attention_groups, other.head_dim
+    else:
+        kv_heads, head_dim = fields.num_global_key_value_heads or kv_heads, fields.global_head_dim or head_dim
+    if head_dim is None:
+        if fields.hidden_size % heads:
+            size = fields.hidden_size
+            raise SchemaError(f"head_dim: missing, and hidden_size={size} is no multiple of {heads} heads")
+        head_dim = fields.hidden_size // heads
+    return heads, kv_heads or heads, head_dim, value_dim
+
+
+def _tokens(fields: ConfigFields, *, shares: bool) -> Selection:
+    """The index of DeepSeek's sparse attention, its keys in fp8 with a scale."""
+    dim = needed(fields, "index_head_dim")
+    return Selection(
+        heads=0 if shares else needed(fields, "index_n_heads"),
+        dim=dim,
+        entries=needed(fields, "index_topk"),
+        key_bytes=dim + _SCALED_KEY,
+        query_rank=fields.q_lora_rank,
+    )
+
+
+def _blocks(sparse: SparseFields) -> Selection:
+    """The index of MiniMax's sparse attention, its keys in bf16."""
+    blocks = sparse.sparse_topk_blocks + sparse.sparse_local_block + sparse.sparse_init_block
+    return Selection(
+        heads=sparse.sparse_num_index_heads,
+        dim=sparse.sparse_index_dim,
+        entries=blocks * sparse.sparse_block_size,
+        key_bytes=_BF16 * sparse.sparse_index_dim,
+        kind="blocks",
+    )
+
+
+def _compressed(fields: ConfigFields) -> list[Mixer]:
+    """Layers of DeepSeek-V4: a window, and entries of 4 tokens with an index, or of 128 tokens without."""
+    ratios = fields.compress_ratios
+    if ratios is None:
+        raise SchemaError("compress_ratios: missing, this model_type has compressed attention")
+    n = fields.num_hidden_layers
+    if len(ratios) not in (n, n + (fields.num_nextn_predict_layers or 0)):  # those of further tokens come last
+        raise SchemaError(f"compress_ratios: {len(ratios)} entries must be num_hidden_layers={n}")
+    index = needed(fields, "index_head_dim")
+    chosen = Selection(
+        heads=needed(fields, "index_n_heads"), dim=index, entries=needed(fields, "index_topk"),
+        key_bytes=index + _SCALED_KEY, query_rank=needed(fields, "q_lora_rank"), kind="compressed",
+    )  # fmt: skip
+    groups = needed(fields, "o_groups")
+    if fields.num_attention_heads % groups:
+        raise SchemaError(f"o_groups: {groups} must divide the {fields.num_attention_heads} heads")
+    return [
+        CompressedAttention(
+            heads=fields.num_attention_heads, head_dim=needed(fields, "head_dim"),
+            query_rank=needed(fields, "q_lora_rank"), output_groups=groups, output_rank=needed(fields, "o_lora_rank"),
+            window=needed(fields, "sliding_window"), ratio=ratio, selection=chosen if ratio == 4 else None,
+        )
+        for ratio in ratios[:n]
+    ]  # fmt: skip

@@ -1,0 +1,164 @@
+"""Configurations of hybrids, sparse and compressed attention: their layers, and what contradicts itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from specplan.worlds.known_models import known_config
+from specplan.worlds.model_files import draft_head, facts_of_config, shape_of
+from theory.errors import SchemaError
+from theory.hardware.formats import Precision
+from theory.hardware.mixers.sparse import CompressedAttention
+from theory.hardware.mixers.states import Recurrent
+from theory.hardware.shapes import Attention, Dense, Experts, LatentAttention
+
+
+def changed(name: str, **fields: Any) -> dict[str, Any]:
+    """A configuration of the table with fields changed; None leaves one out."""
+    config = {**known_config(name)[1], **fields}
+    return {key: value for key, value in config.items() if value is not None}
+
+
+def counts(name: str) -> dict[tuple[str, str], int]:
+    """Layers by what mixes their tokens and by what follows."""
+    found: dict[tuple[str, str], int] = {}
+    for group in shape_of(name).shape.layers:
+        mixer = group.attention
+        named = mixer.kind if isinstance(mixer, Recurrent) else type(mixer).__name__
+        key = named, type(group.feed_forward).__name__
+        found[key] = found.get(key, 0) + group.count
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "layers"),
+    [
+        ("Qwen/Qwen3-Next-80B-A3B-Instruct", {("gated-delta", "Experts"): 36, ("Attention", "Experts"): 12}),
+        ("Qwen/Qwen3.5-27B", {("gated-delta", "Dense"): 48, ("Attention", "Dense"): 16}),
+        (
+            "nvidia/NVIDIA-Nemotron-Nano-9B-v2",
+            {("mamba2", "Dense"): 21, ("mamba2", "NoneType"): 6, ("Attention", "Dense"): 4},
+        ),
+        ("moonshotai/Kimi-Linear-48B-A3B-Instruct", {
+            ("kda", "Dense"): 1, ("kda", "Experts"): 19, ("LatentAttention", "Experts"): 7}),
+        ("deepseek-ai/DeepSeek-V3.2", {("LatentAttention", "Dense"): 3, ("LatentAttention", "Experts"): 58}),
+        ("deepseek-ai/DeepSeek-V4-Flash", {("CompressedAttention", "Experts"): 43}),
+        ("MiniMaxAI/MiniMax-M3", {("Attention", "Dense"): 3, ("Attention", "Experts"): 57}),
+    ],
+)  # fmt: skip
+def test_layers_of_the_models_of_this_autumn(name: str, layers: dict[tuple[str, str], int]) -> None:
+    assert counts(name) == layers
+
+
+def test_active_parameters_are_those_of_the_names() -> None:
+    for name, active in (
+        ("Qwen/Qwen3.5-122B-A10B", 10e9), ("Qwen/Qwen3.5-397B-A17B", 17e9), ("XiaomiMiMo/MiMo-V2-Flash", 15e9),
+        ("nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-BF16", 12e9), ("google/gemma-4-26B-A4B", 3.8e9),
+    ):  # fmt: skip
+        assert shape_of(name).shape.active_parameters == pytest.approx(active, rel=0.07), name
+
+
+def test_windows_may_have_heads_of_their_own() -> None:
+    found = {g.attention for g in shape_of("XiaomiMiMo/MiMo-V2-Flash").shape.layers}
+    assert {(a.kv_heads, a.window, a.cached) for a in found if isinstance(a, Attention)} == {
+        (4, None, 4 * 320),
+        (8, 128, 8 * 320),
+    }
+    whole = [g.attention for g in shape_of("google/gemma-4-31B").shape.layers]
+    assert {(a.kv_heads, a.head_dim, a.values_are_keys) for a in whole if isinstance(a, Attention)} == {
+        (16, 256, False), (4, 512, True),
+    }  # fmt: skip
+
+
+def test_indexes_are_shared_where_the_file_says_it() -> None:
+    own = [g for g in shape_of("zai-org/GLM-5.2").shape.layers if _index_heads(g.attention)]
+    assert sum(group.count for group in own) == 21
+    assert all(_index_heads(g.attention) == 32 for g in shape_of("zai-org/GLM-5").shape.layers)
+
+
+def _index_heads(mixer: object) -> int:
+    assert isinstance(mixer, LatentAttention)
+    assert mixer.selection is not None
+    return mixer.selection.heads
+
+
+def test_states_have_the_format_that_the_file_says() -> None:
+    states = [
+        group.attention.state_bytes
+        for name in ("Qwen/Qwen3-Next-80B-A3B-Instruct", "Qwen/Qwen3.5-27B")
+        for group in shape_of(name).shape.layers
+        if isinstance(group.attention, Recurrent)
+    ]
+    assert states == [2.0, 4.0]
+
+
+def test_a_layer_for_further_tokens_attends_and_compresses_nothing() -> None:
+    hybrid = draft_head(shape_of("Qwen/Qwen3.5-35B-A3B"), "mtp").shape.layers[0]
+    assert isinstance(hybrid.attention, Attention)
+    assert isinstance(hybrid.feed_forward, Experts)
+    compressed = draft_head(shape_of("deepseek-ai/DeepSeek-V4-Flash"), "mtp").shape.layers[0].attention
+    assert isinstance(compressed, CompressedAttention)
+    assert (compressed.ratio, compressed.selection) == (0, None)
+
+
+def test_formats_that_differ_by_module() -> None:
+    names = {
+        "model.layers.0.mlp.experts": {"quant_algo": "W4A16_NVFP4"},
+        "model.layers.0.linear_attn.out_proj": {"quant_algo": "FP8"},
+        "lm_head": {"quant_algo": "NVFP4"},
+    }
+    quantised = {
+        "producer": {"name": "modelopt"},
+        "quantization": {"quant_algo": "MIXED_PRECISION", "kv_cache_quant_algo": "FP8", "quantized_layers": names},
+    }
+    config = changed("Qwen/Qwen3.5-35B-A3B", quantization_config=quantised)
+    assert facts_of_config(config, name="x", where="x").precision == Precision(
+        weights="bf16", attention="fp8", experts="int4-group32", cache="fp8"
+    )
+    v4 = shape_of("deepseek-ai/DeepSeek-V4-Flash").precision
+    assert v4 == Precision(weights="fp8-block", experts="mxfp4", cache="fp8")
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "message"),
+    [
+        ("Qwen/Qwen3.5-27B", {"linear_num_key_heads": 7}, "linear_num_key_heads: 7 must divide the 48 heads"),
+        ("Qwen/Qwen3.5-27B", {"linear_key_head_dim": None}, "linear_key_head_dim: missing"),
+        ("Qwen/Qwen3.5-27B", {"layer_types": ["linear_attention"] * 3}, "3 entries must be num_hidden_layers=64"),
+        ("Qwen/Qwen3.5-27B", {"layer_types": ["wavelet"] * 64}, "'wavelet', a kind of layer that is not known"),
+        ("moonshotai/Kimi-Linear-48B-A3B-Instruct", {"num_hidden_layers": 28}, "must name each of 1 to 28 once"),
+        ("deepseek-ai/DeepSeek-V4-Flash", {"o_groups": 7}, "o_groups: 7 must divide the 64 heads"),
+        ("deepseek-ai/DeepSeek-V4-Flash", {"compress_ratios": [4] * 40}, "compress_ratios: 40 entries must be"),
+        ("deepseek-ai/DeepSeek-V4-Flash", {"compress_ratios": [5] * 43}, "compress_ratios"),
+        ("deepseek-ai/DeepSeek-V3.2", {"index_topk": None}, "index_topk: missing"),
+        ("zai-org/GLM-5.2", {"indexer_types": ["full"]}, "indexer_types: 1 entries must be num_hidden_layers=78"),
+        ("XiaomiMiMo/MiMo-V2-Flash", {"hybrid_layer_pattern": [1, 0]}, "hybrid_layer_pattern: 2 entries"),
+        ("MiniMaxAI/MiniMax-M3", {"num_hidden_layers": 61}, "sparse_attention_freq: 60 entries must be"),
+        ("nvidia/NVIDIA-Nemotron-Nano-9B-v2", {"hybrid_override_pattern": "-" * 56}, "must begin with a layer"),
+        ("nvidia/NVIDIA-Nemotron-Nano-9B-v2", {"hybrid_override_pattern": "M--" + "M" * 53}, "mlp before mlp"),
+        ("Qwen/Qwen3-8B", {"layer_types": ["linear_attention"] * 36}, "not known for this model_type"),
+    ],
+)  # fmt: skip
+def test_contradictions_are_one_line(name: str, fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(SchemaError, match=message) as refused:
+        facts_of_config(changed(name, **fields), name="x", where="x")
+    assert "\n" not in str(refused.value)
+
+
+def test_granite_hybrids_are_read_with_and_without_experts() -> None:
+    config = {
+        "model_type": "granitemoehybrid", "hidden_size": 1536, "num_hidden_layers": 4, "num_attention_heads": 12,
+        "num_key_value_heads": 4, "vocab_size": 100352, "layer_types": ["mamba", "mamba", "attention", "mamba"],
+        "mamba_n_heads": 48, "mamba_d_head": 64, "mamba_d_state": 128, "mamba_d_conv": 4,
+        "shared_intermediate_size": 1024,
+        "num_local_experts": 0, "num_experts_per_tok": 0, "intermediate_size": 512,
+    }  # fmt: skip
+    dense = facts_of_config(config, name="x", where="x").shape.layers
+    assert [(g.count, type(g.attention), g.feed_forward) for g in dense] == [
+        (3, Recurrent, Dense(intermediate=1024)), (1, Attention, Dense(intermediate=1024)),
+    ]  # fmt: skip
+    mixed = {**config, "num_local_experts": 62, "num_experts_per_tok": 6}
+    forward = facts_of_config(mixed, name="x", where="x").shape.layers[0].feed_forward
+    assert forward == Experts(count=62, per_token=6, intermediate=512, shared=1024)

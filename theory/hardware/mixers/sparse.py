@@ -1,0 +1,96 @@
+"""Sparse attention: an index chooses the cached entries that a token reads, or an entry stands for several tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from theory.errors import ParameterError
+from theory.hardware.mixers.counts import check_counts
+
+__all__ = ["CompressedAttention", "Selection"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """The index of sparse attention: small keys of all entries are scored, and the best entries are read."""
+
+    heads: int
+    """Heads of the index on every GPU; 0: the layer takes the choice of an earlier layer."""
+    dim: int
+    """Numbers of an index key."""
+    entries: int
+    """Cached entries that a new token reads, at most."""
+    key_bytes: float
+    """Bytes of the index key of an entry, B, > 0."""
+    query_rank: int | None = None
+    """Numbers that the index's queries are made of; None: the hidden state."""
+    kind: Literal["tokens", "blocks", "compressed"] = "tokens"
+    """What it chooses: single tokens (DeepSeek-V3.2), blocks of tokens (MiniMax-M3), compressed entries."""
+
+    def __post_init__(self) -> None:
+        check_counts(self, optional=("heads", "query_rank"), skipped=("key_bytes", "kind"))
+        if not self.key_bytes > 0.0:
+            raise ParameterError("key_bytes", self.key_bytes, "must be > 0")
+
+    def parameters(self, hidden: int) -> int:
+        """Weights of one layer's index, which every GPU holds."""
+        if self.heads == 0:
+            return 0
+        return (self.query_rank or hidden) * self.heads * self.dim + hidden * (self.dim + self.heads)
+
+    def held(self, entries: float) -> float:
+        """Bytes of the index keys of so many entries, B."""
+        return self.key_bytes * entries if self.heads else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompressedAttention:
+    """DeepSeek-V4's attention to a window and to entries that each stand for ``ratio`` tokens, keys being values."""
+
+    heads: int
+    head_dim: int
+    query_rank: int
+    output_groups: int
+    output_rank: int
+    """Numbers of each group of heads between the two products of the output."""
+    window: int
+    ratio: int = 0
+    """Tokens of an entry; 0: the window is all."""
+    selection: Selection | None = None
+    """Which entries are read; None: all."""
+
+    def __post_init__(self) -> None:
+        check_counts(self, optional=("ratio",), skipped=("selection",))
+        if self.heads % self.output_groups:
+            raise ParameterError("heads", self.heads, f"must be a multiple of output_groups={self.output_groups}")
+
+    @property
+    def _compressor(self) -> int:
+        """Columns of keys and of the compression, which every GPU holds."""
+        streams = 0 if self.ratio == 0 else 2 if self.selection is None else 4  # entries with an index overlap
+        index = 0 if self.selection is None else 4 * self.selection.dim
+        return self.head_dim * (1 + streams) + index
+
+    def parameters_on(self, hidden: int, tp: int) -> float:
+        """Weights of one layer on one of ``tp`` GPUs."""
+        index = 0 if self.selection is None else self.selection.parameters(hidden)
+        copied = hidden * (self.query_rank + self._compressor) + index
+        split = self.query_rank * self.heads * self.head_dim + self.heads * self.head_dim * self.output_rank
+        return copied + (split + self.output_groups * self.output_rank * hidden) / tp
+
+    def entries(self, context: float) -> float:
+        """Cached entries of a context, those of the window included."""
+        return min(context, float(self.window)) + (context / self.ratio if self.ratio else 0.0)
+
+    def read(self, context: float) -> float:
+        """Cached entries that a new token reads."""
+        compressed = context / self.ratio if self.ratio else 0.0
+        if self.selection is not None:
+            compressed = min(compressed, float(self.selection.entries))
+        return min(context, float(self.window)) + compressed
+
+    def held(self, context: float, tp: int = 1, cache_bytes: float = 2.0, copies: float = 1.0) -> float:
+        """Bytes that a sequence of ``context`` tokens takes on every GPU, B."""
+        index = 0.0 if self.selection is None else self.selection.held(context / max(self.ratio, 1))
+        return self.entries(context) * self.head_dim * cache_bytes + index
