@@ -12,6 +12,7 @@ from ledger.ledger import Claim, Evidence
 from ledger.proving.cases import Cases, Predicate, grid, rows
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between
+from ledger.proving.margins import Margin, at_most
 from ledger.proving.records import proved, refuted, verified
 from ledger.proving.tools import all_of, exhaustive, identity
 from theory.published.confspec import CONFIDENT
@@ -112,9 +113,9 @@ def _drift(steps: int = 2) -> Predicate:
     )
 
 
-def _errors_add(**path: Fraction) -> bool:
+def _errors_add(**path: Fraction) -> Margin:
     hops = [_tv(x, y) for x, y in itertools.pairwise(path.values())]
-    return _tv(path["a"], path["d"]) <= sum(hops) <= 3 * max(hops)
+    return at_most(_tv(path["a"], path["d"]), sum(hops)) & at_most(sum(hops), 3 * max(hops))
 
 
 _TRIANGLE: Final = "distance after n replacements <= sum of the n distances <= n eps (triangle)"

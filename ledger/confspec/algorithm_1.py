@@ -12,6 +12,7 @@ from ledger.ledger import Claim, Evidence
 from ledger.proving.cases import Cases, Predicate, grid, rows, searched
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between, whole
+from ledger.proving.margins import Margin, at_most
 from ledger.proving.records import proved, refuted, repaired, verified
 from ledger.proving.sequences import Law, Model, target_law
 from ledger.proving.tools import all_of, exhaustive, identity
@@ -71,7 +72,7 @@ def _verify_reuse(fallback: Fallback = "reuse") -> Evidence:
 
 def _biased(
     p: Fraction, q: Fraction, stated: Callable[[Any, Any, Any], Any] | None = None, largest: Fraction = Fraction(1, 4)
-) -> bool:
+) -> Margin | bool:
     """The law of the first step is the one stated, and near enough to the target's."""
     from ledger.confspec.statements import committed_law
 
@@ -79,7 +80,7 @@ def _biased(
     same = sum((x * y for x, y in zip(target, draft, strict=True)), Fraction(0))
     law = _first_step("printed", target, draft)
     exact = all(law.get((i,), 0) == (stated or committed_law)(target[i], draft[i], same) for i in (0, 1))
-    return exact and distance(law, {(0,): target[0], (1,): target[1]}) <= largest
+    return exact and at_most(distance(law, {(0,): target[0], (1,): target[1]}), largest)
 
 
 _CLOSED: Final = between(0, 1, "[]")

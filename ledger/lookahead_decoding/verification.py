@@ -13,6 +13,7 @@ from ledger.lookahead_decoding import exact
 from ledger.proving.cases import Case, Cases, Predicate, grid, searched, walked
 from ledger.proving.deferred import sp
 from ledger.proving.formulas import between, one_of, whole
+from ledger.proving.margins import Margin, at_most
 from ledger.proving.records import proved, proved_with_fix, refuted, repaired, verified
 from ledger.proving.tools import all_of, identity, screened, with_fix
 
@@ -261,9 +262,9 @@ _STRICT_TEST = Cases(
 def _measure(share: str = "1") -> Predicate:
     """The part of [0, 1] with r <= p, measured at the middles of n equal pieces: off by half a piece at most."""
 
-    def near(p: Fraction, n: Fraction) -> bool:
+    def near(p: Fraction, n: Fraction) -> Margin:
         hits = sum(1 for k in range(int(n)) if (k + Fraction(1, 2)) / n <= p)
-        return abs(hits / n - Fraction(share) * p) <= 1 / (2 * n)
+        return at_most(abs(hits / n - Fraction(share) * p), 1 / (2 * n))
 
     return Predicate(
         text=f"r <= p holds for {'' if share == '1' else f'{share} '}p of n numbers spread evenly, up to half a number",

@@ -14,6 +14,7 @@ from ledger.proving.balls import point, precision
 from ledger.proving.cases import Predicate, searched
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between
+from ledger.proving.margins import Margin, at_least, at_most, every
 from ledger.proving.records import proved, repaired
 from ledger.proving.tools import all_of, identity, refute
 from ledger.specs import exact
@@ -33,12 +34,12 @@ _EVERY_THRESHOLD: Final = (
 )
 
 
-def _bounded(tree: Tree, n: int, threshold: Fraction, *, covered: bool = True) -> bool:
+def _bounded(tree: Tree, n: int, threshold: Fraction, *, covered: bool = True) -> Margin:
     own = 1 + ((tree.theta() - 1) / n) ** 2
     late = 1 + ((tree.theta() * (tree.block_coverage() if covered else 1) - 1) / n) ** 2
     never = threshold >= tree.theta()
     bound = own**tree.horizon if never else own * late ** (tree.horizon - 1)
-    return 1 + tree.divergence(n, threshold) <= bound
+    return at_most(1 + tree.divergence(n, threshold), bound)
 
 
 def _verify_thresholds(covered: bool = True) -> Evidence:
@@ -176,18 +177,18 @@ _KEPT: Final = "every letter keeps at least the chance that all n candidates are
 _CEILING: Final = "pi_n <= kappa pi*"
 
 
-def _kept(instance: exact.Instance, n: int, *, mass_power: bool = True) -> bool:
+def _kept(instance: exact.Instance, n: int, *, mass_power: bool = True) -> Margin:
     law = instance.selected(n)
-    return all(p >= (g**n if mass_power else g) for p, g in zip(law, instance.gen, strict=True))
+    return every(at_least(p, g**n if mass_power else g) for p, g in zip(law, instance.gen, strict=True))
 
 
-def _under_ceiling(instance: exact.Instance, n: int) -> bool:
+def _under_ceiling(instance: exact.Instance, n: int) -> Margin:
     law = instance.selected(n)
-    return max(p / q for p, q in zip(law, instance.optimum, strict=True)) <= exact.ratio(instance.weights)
+    return at_most(max(p / q for p, q in zip(law, instance.optimum, strict=True)), exact.ratio(instance.weights))
 
 
-def _between(instance: exact.Instance, n: int) -> bool:
-    return _kept(instance, n) and _under_ceiling(instance, n)
+def _between(instance: exact.Instance, n: int) -> Margin:
+    return _kept(instance, n) & _under_ceiling(instance, n)
 
 
 def _verify_hot(mass_power: bool = True) -> Evidence:

@@ -14,6 +14,7 @@ from flint import arb
 from ledger.proving.balls import point, precision
 from ledger.proving.cases import Predicate
 from ledger.proving.domains import between, one_of, whole
+from ledger.proving.margins import Margin
 from ledger.specs.block_tree import Tree
 from ledger.specs.exact import Instance
 
@@ -23,13 +24,13 @@ _UNIT: Final = between(0, 1)
 _POSITIVE: Final = between(0, None)
 _HALF: Final = Fraction(1, 2)
 
-OneBlock = Callable[[Instance, int], bool]
+OneBlock = Callable[[Instance, int], Margin | bool]
 
 
 def two_letters(text: str, test: OneBlock, *, widths: tuple[int, int] = (1, 4)) -> Predicate:
     """A statement about one block: letters 1 and 2, of which the second one's exponentiated reward is ``tilt2``."""
 
-    def holds(gen1: Fraction, target1: Fraction, tilt2: Fraction, n: Fraction) -> bool:
+    def holds(gen1: Fraction, target1: Fraction, tilt2: Fraction, n: Fraction) -> Margin | bool:
         gen, target = (gen1, 1 - gen1), (target1, 1 - target1)
         return test(Instance(gen=gen, target=target, tilt=(Fraction(1), tilt2)), int(n))
 
@@ -40,19 +41,19 @@ def two_letters(text: str, test: OneBlock, *, widths: tuple[int, int] = (1, 4)) 
 def own_drafts(text: str, test: OneBlock, *, widths: tuple[int, int] = (1, 4)) -> Predicate:
     """As `two_letters`, where the target generates."""
 
-    def holds(target1: Fraction, tilt2: Fraction, n: Fraction) -> bool:
+    def holds(target1: Fraction, tilt2: Fraction, n: Fraction) -> Margin | bool:
         target = (target1, 1 - target1)
         return test(Instance(gen=target, target=target, tilt=(Fraction(1), tilt2)), int(n))
 
     return Predicate(text=text, test=holds, domain={"target1": _UNIT, "tilt2": _POSITIVE, "n": whole(*widths)})
 
 
-def two_blocks(text: str, test: Callable[[Tree, int, Fraction], bool]) -> Predicate:
+def two_blocks(text: str, test: Callable[[Tree, int, Fraction], Margin | bool]) -> Predicate:
     """A statement about two blocks: laws that depend on the first letter, rewards of letter pairs, a threshold."""
 
     def holds(
         target1: Fraction, draft1: Fraction, tilt2: Fraction, tilt3: Fraction, n: Fraction, threshold: Fraction
-    ) -> bool:
+    ) -> Margin | bool:
         rewards = (Fraction(1), tilt2, tilt3, Fraction(1))
         tree = Tree(
             name=f"{target1} {draft1} {tilt2} {tilt3}",

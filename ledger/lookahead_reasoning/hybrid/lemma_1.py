@@ -14,6 +14,7 @@ from ledger.lookahead_reasoning import exact
 from ledger.proving.cases import Cases, Predicate, rows, searched, walked
 from ledger.proving.deferred import sp
 from ledger.proving.formulas import between, whole
+from ledger.proving.margins import Margin, above, below, every
 from ledger.proving.records import proved, refuted, repaired
 from ledger.proving.tools import Box, all_of, identity, prove_identity, prove_positive, prove_sign, refute, screened
 
@@ -130,14 +131,17 @@ def _first_factor(alpha1: Fraction, alpha2: Fraction, c1: Fraction, budget: int)
 def _monotone(direction_in_budget: int) -> Predicate:
     """The displayed expression falls in c1 and alpha2, rises in alpha1, and moves with M in the claimed direction."""
 
-    def moves(alpha1: Fraction, alpha2: Fraction, c1: Fraction, M: Fraction) -> bool:  # noqa: N803
+    def moves(alpha1: Fraction, alpha2: Fraction, c1: Fraction, M: Fraction) -> Margin:  # noqa: N803
         here, step = _first_factor(alpha1, alpha2, c1, int(M)), Fraction(1, 100)
-        in_budget = direction_in_budget * (_first_factor(alpha1, alpha2, c1, int(M) + 2) - here) > 0
-        rises = _first_factor(alpha1 + step, alpha2, c1, int(M)) > here
-        falls = (
-            _first_factor(alpha1, alpha2 + step, c1, int(M)) < here > _first_factor(alpha1, alpha2, c1 + step, int(M))
+        wanted = above if direction_in_budget > 0 else below
+        return every(
+            (
+                wanted(_first_factor(alpha1, alpha2, c1, int(M) + 2), here),
+                above(_first_factor(alpha1 + step, alpha2, c1, int(M)), here),
+                below(_first_factor(alpha1, alpha2 + step, c1, int(M)), here),
+                below(_first_factor(alpha1, alpha2, c1 + step, int(M)), here),
+            )
         )
-        return in_budget and rises and falls
 
     return Predicate(
         text=f"the bound falls in c1 and alpha2, rises in alpha1 and {'rises' if direction_in_budget > 0 else 'falls'} "
@@ -186,13 +190,13 @@ def _ratios(**point: Fraction) -> tuple[Fraction, Fraction]:
 def _bounded(low: Fraction) -> Predicate:
     first, second = _bounds_from(low)
 
-    def above(**point: Fraction) -> bool:
+    def exceed(**point: Fraction) -> Margin:
         two, half = _ratios(**point)
-        return two > first > 1 and half > second > 1
+        return above(two, first) & above(first, 1) & above(half, second) & above(second, 1)
 
     return Predicate(
         text=f"the displayed bounds, with alpha = {float(low)}, at M = 16",
-        test=above,
+        test=exceed,
         domain={"alpha1": _RATE, "alpha2": _RATE, "c1": _COST1, "c2": between(0, "1/5")},
     )
 

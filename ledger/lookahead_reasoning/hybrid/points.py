@@ -12,6 +12,7 @@ from ledger.lookahead_reasoning import exact
 from ledger.proving.cases import Predicate
 from ledger.proving.domains import Domain, Range
 from ledger.proving.formulas import between, one_of, whole
+from ledger.proving.margins import MET, Margin, above, at_least
 
 __all__ = [
     "SHARP",
@@ -30,18 +31,20 @@ __all__ = [
 _SIX = Fraction(1157, 1000)
 _UNIT = between(0, 1)
 _TOP = Fraction(4, 5)
+_KEPT: Final = 2**15
+"""Values that are remembered: the grids visit each of theirs thousands of times, a search few of its own."""
 SHARP: Final = Fraction(6, 5) * (1 + _TOP**8) - 1
 """The lower end of alpha at which (8, 2) and step-level only meet at M = 16: 0.401326592."""
 
 
-@functools.cache
+@functools.lru_cache(maxsize=_KEPT)
 def speedup(alpha: Fraction, c: Fraction, k: int) -> Fraction:
-    """Value of g (and f_sync) at an integer, remembered: the grids visit each value thousands of times."""
+    """Value of g (and f_sync) at an integer."""
     value: Fraction = exact.g(alpha, c, k)
     return value
 
 
-@functools.cache
+@functools.lru_cache(maxsize=_KEPT)
 def threshold(alpha: Fraction, c: Fraction, budget: int) -> Fraction:
     """D(M) for even M; for odd M, alpha must be a square of a rational (then alpha**(M/2) is rational)."""
     if budget % 2 == 0:
@@ -71,9 +74,9 @@ class Synchronous:
         self.r1, self.r2 = (1 + alpha1) / (1 + c1), (1 + alpha2) / (1 + c2)
         self.d1, self.d2 = threshold(alpha1, c1, self.budget), threshold(alpha2, c2, self.budget)
 
-    def six(self, bound: Fraction = _SIX) -> bool:
+    def six(self, bound: Fraction = _SIX) -> Margin:
         """(6), or with another constant."""
-        return min(self.r1, self.r2) > bound
+        return above(min(self.r1, self.r2), bound)
 
     @functools.cached_property
     def token_only(self) -> Fraction:
@@ -96,14 +99,15 @@ class Synchronous:
         """gamma2*, looked for up to M + 1."""
         return exact.argmax_g(*self.second, self.budget + 1)
 
-    def met(self, *, strict: bool) -> bool:
+    def met(self, *, strict: bool) -> Margin:
         """(7) and (8)."""
-        return (self.r1 > self.d2 and self.r2 > self.d1) if strict else (self.r1 >= self.d2 and self.r2 >= self.d1)
+        compared = above if strict else at_least
+        return compared(self.r1, self.d2) & compared(self.r2, self.d1)
 
     @property
-    def hybrid_wins(self) -> bool:
+    def hybrid_wins(self) -> Margin:
         """Some hybrid beats both single methods."""
-        return self.hybrid > max(self.token_only, self.step_only)
+        return above(self.hybrid, max(self.token_only, self.step_only))
 
     def words(self) -> str:
         """All of it, for a reader."""
@@ -113,7 +117,7 @@ class Synchronous:
         )
 
 
-@functools.cache
+@functools.lru_cache(maxsize=_KEPT)
 def _at(alpha1: Fraction, c1: Fraction, alpha2: Fraction, c2: Fraction, M: Fraction) -> Synchronous:  # noqa: N803
     """The point, remembered: a premise and several claims look at the same one."""
     return Synchronous(alpha1, c1, alpha2, c2, M)
@@ -128,8 +132,8 @@ _ANY: Final[Domain] = {**_EVEN, "alpha1": _SQUARES, "alpha2": _SQUARES, "M": who
 
 def synchronous(
     text: str,
-    holds: Callable[[Synchronous], bool],
-    premise: Callable[[Synchronous], bool] = lambda _point: True,
+    holds: Callable[[Synchronous], Margin],
+    premise: Callable[[Synchronous], Margin] = lambda _point: MET,
     given: str = "",
     *,
     odd: bool = False,
@@ -146,8 +150,8 @@ def synchronous(
 
 def divisors(
     text: str,
-    holds: Callable[[Synchronous, Mapping[int, Fraction]], bool],
-    premise: Callable[[Synchronous], bool],
+    holds: Callable[[Synchronous, Mapping[int, Fraction]], Margin],
+    premise: Callable[[Synchronous], Margin],
     given: str,
     *,
     odd: bool = False,
@@ -179,9 +183,9 @@ class Asynchronous:
         return max(self.f[i] * self.g[j] for i in self.f for j in self.g if i >= 2 and j >= 2 and i * j <= self.budget)
 
     @property
-    def hybrid_wins(self) -> bool:
+    def hybrid_wins(self) -> Margin:
         """Some hybrid beats both single methods."""
-        return self.hybrid > max(self.singles)
+        return above(self.hybrid, max(self.singles))
 
     def words(self) -> str:
         """All three, for a reader."""
@@ -196,7 +200,7 @@ def theorem_4_box(low: str | Fraction, budgets: Range, top: str | Fraction = _TO
     return {"alpha1": rate, "c1": between(0, "1/3"), "alpha2": rate, "c2": between(0, "1/5"), "M": budgets}
 
 
-def asynchronous(text: str, holds: Callable[[Asynchronous], bool], domain: Domain) -> Predicate:
+def asynchronous(text: str, holds: Callable[[Asynchronous], Margin | bool], domain: Domain) -> Predicate:
     """A statement about a point of Theorem 4."""
     return Predicate(text=text, test=lambda **at: holds(Asynchronous(**at)), domain=domain)
 

@@ -24,6 +24,7 @@ from ledger.lookahead_reasoning.hybrid.theorem_3_steps import (
 from ledger.proving.cases import Cases, Predicate, rows, searched, walked
 from ledger.proving.deferred import sp
 from ledger.proving.formulas import whole
+from ledger.proving.margins import Margin, above, at_least, exactly_when
 from ledger.proving.records import proved, proved_with_fix, refuted, repaired
 from ledger.proving.tools import all_of, screened, with_fix
 
@@ -50,8 +51,8 @@ def _one_of_two(scale: str) -> Evidence:
     """(7) or (8) holds, with their right sides scaled."""
     factor = Fraction(scale)
 
-    def either(point: Synchronous) -> bool:
-        return point.r1 >= factor * point.d2 or point.r2 >= factor * point.d1
+    def either(point: Synchronous) -> Margin:
+        return at_least(point.r1, factor * point.d2) | at_least(point.r2, factor * point.d1)
 
     statement = synchronous("at least one of (7) and (8) holds", either, Synchronous.six, "(6)")
     return screened(
@@ -65,8 +66,8 @@ def _one_of_two(scale: str) -> Evidence:
 def _wins(*, strict: bool, six: str = "1.157") -> Predicate:
     """With (7), (8) (strict or not) and (6) (or a weaker bound) the best hybrid beats both single methods."""
 
-    def premise(point: Synchronous) -> bool:
-        return point.met(strict=strict) and point.six(Fraction(six))
+    def premise(point: Synchronous) -> Margin:
+        return point.met(strict=strict) & point.six(Fraction(six))
 
     given = f"(7) and (8){' strictly' if strict else ''}, min r > {six}"
     return synchronous("the best hybrid beats both single methods", lambda point: point.hybrid_wins, premise, given)
@@ -97,13 +98,14 @@ def hybrid_proof(*special: dict[str, str], six: str = "1.157") -> Evidence:
 def _single(*, swap: bool, claim: str = "fails") -> Predicate:
     """If (7) (swapped: (8)) fails, token-level (step-level) only is strictly best over k1 k2 <= M; (6) is not used."""
 
-    def best(point: Synchronous) -> bool:
+    def best(point: Synchronous) -> Margin:
         mine, other = (point.step_only, point.second) if swap else (point.token_only, point.first)
         # from 2 on: at length 1 there is no speculation, which belongs to either method
-        return mine > max(point.hybrid, *(speedup(*other, k) for k in range(2, point.budget + 1)))
+        return above(mine, max(point.hybrid, *(speedup(*other, k) for k in range(2, point.budget + 1))))
 
-    def failing(point: Synchronous) -> bool:
-        return (point.r2 < point.d1 if swap else point.r1 < point.d2) is (claim == "fails")
+    def failing(point: Synchronous) -> Margin:
+        met = at_least(point.r2, point.d1) if swap else at_least(point.r1, point.d2)
+        return ~met if claim == "fails" else met
 
     return synchronous(
         "the single method beats all that speculates on the other level",
@@ -129,7 +131,7 @@ def _equivalent(*, strict: bool) -> Predicate:
     """The hybrid beats both single methods iff (7) and (8) hold (strictly)."""
     return synchronous(
         f"the best hybrid beats both single methods exactly when (7) and (8) hold{' strictly' if strict else ''}",
-        lambda point: point.hybrid_wins is point.met(strict=strict),
+        lambda point: exactly_when(point.hybrid_wins, point.met(strict=strict)),
         Synchronous.six,
         "(6)",
     )
@@ -142,7 +144,7 @@ def _search_equivalence(printed: Predicate) -> Evidence:
     return searched(printed, *_points(_TIE), explain=_words)
 
 
-def _fails_without(point: dict[str, str], text: str, met: Callable[[Synchronous], bool]) -> Cases:
+def _fails_without(point: dict[str, str], text: str, met: Callable[[Synchronous], Margin]) -> Cases:
     """A point that meets the other hypotheses and at which no hybrid wins: the one left out is needed."""
     return Cases(
         text=f"{text}, and no hybrid wins",
@@ -152,27 +154,27 @@ def _fails_without(point: dict[str, str], text: str, met: Callable[[Synchronous]
     )
 
 
-def _six_and_strict(point: Synchronous) -> bool:
-    return point.six() and point.met(strict=True)
+def _six_and_strict(point: Synchronous) -> Margin:
+    return point.six() & point.met(strict=True)
 
 
 _SIX_NEEDED = _fails_without(_NO_SIX, "(7) and (8) hold strictly", partial(Synchronous.met, strict=True))
 _SIX_OF_11 = _fails_without(
     _NO_SIX,
     "(6) with 1.1 and strict (7) and (8) hold",
-    lambda point: point.six(Fraction(11, 10)) and point.met(strict=True),
+    lambda point: point.six(Fraction(11, 10)) & point.met(strict=True),
 )
 _EVEN_NEEDED = _fails_without(_ODD, "(6) and strict (7) and (8) hold", _six_and_strict)
 _EVEN_FAILS = _fails_without({**_ODD, "M": "6"}, "(6) and strict (7) and (8) hold", _six_and_strict)
 
 
-def _always_seven(margin: int) -> Predicate:
+def _always_seven(margin: int, six: str = "1.157") -> Predicate:
     """(6) implies (7) whenever M >= gamma2* + margin, gamma2* the integer maximiser of g."""
     return synchronous(
         "(7) holds",
-        lambda point: point.r1 >= point.d2,
-        lambda point: point.six() and point.budget >= point.token_peak + margin,
-        f"(6), M >= gamma2*{f' + {margin}' if margin else ''}",
+        lambda point: at_least(point.r1, point.d2),
+        lambda point: point.six(Fraction(six)) & at_least(point.budget, point.token_peak + margin),
+        f"min r > {six}, M >= gamma2*{f' + {margin}' if margin else ''}",
     )
 
 

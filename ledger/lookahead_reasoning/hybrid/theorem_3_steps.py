@@ -168,7 +168,7 @@ def _not_enough(budgets: dict[int, str], rates: dict[int, str]) -> Cases:
 
     def fails(M: int, alpha2: Fraction, constant: Fraction) -> bool:  # noqa: N803
         at = _edge(M, alpha2)
-        return at.met(strict=True) and at.six(constant - _UNIT_OF_PRINT) and not at.hybrid_wins
+        return bool(at.met(strict=True) & at.six(constant - _UNIT_OF_PRINT) & ~at.hybrid_wins)
 
     return Cases(
         text="strict (7) and (8) hold, and (6) with 0.0001 less than the constant, and no hybrid wins",
@@ -289,7 +289,7 @@ _NOT_AT_32 = _not_enough({32: "1.1489"}, {32: "948/1000"})
 _ENOUGH = synchronous(
     "the best hybrid beats both single methods",
     lambda at: at.hybrid_wins,
-    lambda at: at.met(strict=True) and at.six(Fraction(_LEAST[at.budget])),
+    lambda at: at.met(strict=True) & at.six(Fraction(_LEAST[at.budget])),
     "(7) and (8) strictly, min r > 1.0902 at M = 4, 1.1143 at 6, 1.1255 at 8, 1.1320 at 10, 1.1362 at 12",
 )
 

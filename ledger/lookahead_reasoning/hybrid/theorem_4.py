@@ -26,6 +26,7 @@ from ledger.lookahead_reasoning.hybrid.points import (
 from ledger.proving.cases import Cases, Predicate, rows, searched, walked
 from ledger.proving.deferred import sp
 from ledger.proving.formulas import one_of
+from ledger.proving.margins import at_least
 from ledger.proving.records import proved, refuted
 from ledger.proving.tools import Box, all_of, identity, prove_identity, prove_positive, prove_sign, screened
 
@@ -253,7 +254,7 @@ _TWO_AND_TWO, _SOME = (
     asynchronous(text, holds, theorem_4_box("0.52", one_of(16)))
     for text, holds in (
         ("(2, 2) is a maximiser", lambda point: point.f[2] * point.g[2] == max(point.hybrid, *point.singles)),
-        ("some hybrid is a maximiser", lambda point: point.hybrid >= max(point.singles)),
+        ("some hybrid is a maximiser", lambda point: at_least(point.hybrid, max(point.singles))),
     )
 )
 _HYBRIDS = hybrids_only(theorem_4_box("0.52", one_of(16, 18, 26)))

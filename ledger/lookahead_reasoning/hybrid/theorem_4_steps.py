@@ -13,6 +13,7 @@ from ledger.lookahead_reasoning.hybrid.points import hybrids_only, speedup, theo
 from ledger.lookahead_reasoning.hybrid.theorem_4 import box_points, prove_deeper_wins, prove_only_hybrids, words
 from ledger.proving.cases import Predicate, searched
 from ledger.proving.formulas import Formula, between, one_of, whole
+from ledger.proving.margins import Margin, above, below
 from ledger.proving.records import formula_of, refuted, repaired
 from ledger.proving.tools import prove_positive, screened
 
@@ -40,15 +41,16 @@ def _async_ratio_proof() -> Evidence:
 _BUDGET = 16
 
 
-def _long_drafts(alpha2: Fraction, c2: Fraction, **_others: Fraction) -> bool:
+def _long_drafts(alpha2: Fraction, c2: Fraction, **_others: Fraction) -> Margin:
     """gamma2* > M = 16, looked for up to 32."""
-    return max(range(1, 2 * _BUDGET), key=lambda n: speedup(alpha2, c2, n)) > _BUDGET
+    values = [speedup(alpha2, c2, n) for n in range(1, 2 * _BUDGET)]
+    return above(max(values[_BUDGET:]), max(values[:_BUDGET]))
 
 
-def _halves(alpha1: Fraction, c1: Fraction, alpha2: Fraction, c2: Fraction, gamma2: Fraction) -> bool:
+def _halves(alpha1: Fraction, c1: Fraction, alpha2: Fraction, c2: Fraction, gamma2: Fraction) -> Margin:
     """g(k) < f(2) g(k/2)."""
     k = int(gamma2)
-    return speedup(alpha2, c2, k) < exact.f_async(alpha1, c1, 2) * speedup(alpha2, c2, k // 2)
+    return below(speedup(alpha2, c2, k), exact.f_async(alpha1, c1, 2) * speedup(alpha2, c2, k // 2))
 
 
 def _halving_from(start: int) -> Predicate:

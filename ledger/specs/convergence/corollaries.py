@@ -15,6 +15,7 @@ from ledger.proving.balls import point, precision
 from ledger.proving.cases import Predicate
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between, whole
+from ledger.proving.margins import Margin, at_most
 from ledger.proving.records import proved, repaired
 from ledger.proving.tools import all_of, exhaustive, identity
 from ledger.specs import exact
@@ -33,25 +34,25 @@ def bounded(
     return exact.agree(lambda instance, n: instance.divergence(n) <= bound(instance, n), what=what, sizes=sizes)
 
 
-def poisson_bounded(instance: exact.Instance, n: Fraction, bound: Callable[[exact.Instance, Fraction], arb]) -> bool:
+def poisson_bounded(instance: exact.Instance, n: Fraction, bound: Callable[[exact.Instance, Fraction], arb]) -> Margin:
     """Whether the first terms of the mean chi-square divergence over N ~ Poisson(n), N > 0, stay below a bound."""
     with precision(64):
         weights = poisson_weights(n, 4)
         terms = (w * point(instance.divergence(size)) for size, w in enumerate(weights, 1))
-        return not sum(terms, arb(0)) > bound(instance, n)
+        return at_most(sum(terms, arb(0)), bound(instance, n))
 
 
 def _six(ratio: Fraction, n: Fraction) -> arb:
     return 6 * point(ratio - 1) ** 2 / (point(n) ** 2 * (1 - (-point(n)).exp()))
 
 
-def _poisson_target(target1: Fraction, tilt2: Fraction, n: Fraction) -> bool:
+def _poisson_target(target1: Fraction, tilt2: Fraction, n: Fraction) -> Margin:
     target = (target1, 1 - target1)
     instance = exact.Instance(gen=target, target=target, tilt=(Fraction(1), tilt2))
     return poisson_bounded(instance, n, lambda i, mean: _six(exact.ratio(i.tilt), mean))
 
 
-def _poisson_draft(gen1: Fraction, target1: Fraction, tilt2: Fraction, n: Fraction) -> bool:
+def _poisson_draft(gen1: Fraction, target1: Fraction, tilt2: Fraction, n: Fraction) -> Margin:
     instance = exact.Instance(gen=(gen1, 1 - gen1), target=(target1, 1 - target1), tilt=(Fraction(1), tilt2))
     return poisson_bounded(instance, n, lambda i, mean: _six(_covered(i), mean))
 
@@ -180,10 +181,10 @@ def _one_prompt_for(worst: bool = False) -> Predicate:
 _EQUATION_10: Final = "chi2 <= kappa^2 log(n)^2 / n^(3/2)"
 
 
-def _equation_10(instance: exact.Instance, n: int, *, power: Fraction = Fraction(3, 2)) -> bool:
+def _equation_10(instance: exact.Instance, n: int, *, power: Fraction = Fraction(3, 2)) -> Margin:
     with precision(64):
         bound = (point(exact.ratio(instance.weights)) * arb(n).log()) ** 2 / point(Fraction(n)) ** point(power)
-        return not point(instance.divergence(n)) > bound
+        return at_most(point(instance.divergence(n)), bound)
 
 
 def _verify_equation10(power: Fraction = Fraction(3, 2)) -> Evidence:
@@ -215,12 +216,12 @@ _OWN_BOUND: Final = "chi2 <= ((exp(beta R) - 1) / n)^2"
 _COVERED_BOUND: Final = "chi2 <= ((C exp(beta R) - 1) / n)^2"
 
 
-def _within_own(instance: exact.Instance, n: int) -> bool:
-    return instance.divergence(n) <= ((exact.ratio(instance.tilt) - 1) / n) ** 2
+def _within_own(instance: exact.Instance, n: int, *, share: Fraction = Fraction(1)) -> Margin:
+    return at_most(instance.divergence(n), share * ((exact.ratio(instance.tilt) - 1) / n) ** 2)
 
 
-def _within_covered(instance: exact.Instance, n: int) -> bool:
-    return instance.divergence(n) <= ((_covered(instance) - 1) / n) ** 2
+def _within_covered(instance: exact.Instance, n: int, *, share: Fraction = Fraction(1)) -> Margin:
+    return at_most(instance.divergence(n), share * ((_covered(instance) - 1) / n) ** 2)
 
 
 def _verify_target() -> Evidence:

@@ -8,6 +8,7 @@ from functools import partial
 
 from ledger.ledger import Claim, Evidence, Verdict
 from ledger.proving.deferred import sp
+from ledger.proving.margins import Margin, at_most, every
 from ledger.proving.records import proved, record
 from ledger.proving.tools import all_of, identity, numeric, refute, screened
 from ledger.specs import exact
@@ -51,8 +52,8 @@ def _search_sharp(scale: Fraction) -> Evidence:
     return refute(holds, points, what="each density ratio is within (kappa - 1) / n of one")
 
 
-def _within_quarter(instance: exact.Instance, n: int) -> bool:
-    return 4 * instance.divergence(n) <= ((exact.ratio(instance.weights) - 1) / n) ** 2
+def _within_quarter(instance: exact.Instance, n: int) -> Margin:
+    return at_most(4 * instance.divergence(n), ((exact.ratio(instance.weights) - 1) / n) ** 2)
 
 
 def _grid_constant() -> tuple[Fraction, int]:
@@ -100,15 +101,15 @@ def _crosses_once(instance: exact.Instance, n: int) -> bool:
     )
 
 
-def _convex_order(instance: exact.Instance, n: int) -> bool:
+def _convex_order(instance: exact.Instance, n: int) -> Margin:
     """Every convex divergence falls: the mean of the part above t does, for each t that either ratio takes."""
     best = instance.optimum
     here, later = ([p / q for p, q in zip(instance.selected(k), best, strict=True)] for k in (n, n + 1))
 
-    def above(ratios: list[Fraction], t: Fraction) -> Fraction:
+    def beyond(ratios: list[Fraction], t: Fraction) -> Fraction:
         return sum((q * max(r - t, Fraction(0)) for r, q in zip(ratios, best, strict=True)), Fraction(0))
 
-    return all(above(later, t) <= above(here, t) for t in {*here, *later})
+    return every(at_most(beyond(later, t), beyond(here, t)) for t in {*here, *later})
 
 
 def _verify_falling(share: Fraction = Fraction(1)) -> Evidence:

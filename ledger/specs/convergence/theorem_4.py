@@ -13,6 +13,7 @@ from ledger.proving.balls import point, precision
 from ledger.proving.cases import Predicate, searched
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between
+from ledger.proving.margins import Margin, at_most
 from ledger.proving.records import formula_of, proved, refuted
 from ledger.proving.tools import all_of, identity, prove_descent
 from ledger.specs import exact
@@ -43,7 +44,7 @@ def _order(constant: Fraction, instance: exact.Instance, n: Fraction) -> arb:
 def _theorem_4(constant: Fraction = Fraction(21, 4)) -> Predicate:
     """For divergences up to log(1 + chi2) as well, which are smaller."""
 
-    def holds(gen1: Fraction, target1: Fraction, tilt2: Fraction, n: Fraction) -> bool:
+    def holds(gen1: Fraction, target1: Fraction, tilt2: Fraction, n: Fraction) -> Margin:
         instance = exact.Instance(gen=(gen1, 1 - gen1), target=(target1, 1 - target1), tilt=(Fraction(1), tilt2))
         return poisson_bounded(instance, n, partial(_order, constant))
 
@@ -81,10 +82,10 @@ def _verify_chain(final: int = 8) -> Evidence:
     )
 
 
-def _best_width(instance: exact.Instance, n: Fraction) -> bool:
+def _best_width(instance: exact.Instance, n: Fraction) -> Margin:
     """Width floor(n), where the bound may use n."""
     with precision(64):
-        return not point(instance.divergence(int(n))) > _order(Fraction(3, 2), instance, n)
+        return at_most(point(instance.divergence(int(n))), _order(Fraction(3, 2), instance, n))
 
 
 _BEST_WIDTH: Final = Predicate(

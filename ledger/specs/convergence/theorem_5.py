@@ -17,6 +17,7 @@ from ledger.proving.balls import point, precision
 from ledger.proving.cases import Predicate, searched
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between, whole
+from ledger.proving.margins import Margin, at_most
 from ledger.proving.records import formula_of, proved, proved_with_fix, refuted, repaired
 from ledger.proving.tools import all_of, identity, prove_positive, screened, with_fix
 from ledger.specs.exact import at_least, decided, nonnegative, selection_law, tilted
@@ -131,9 +132,9 @@ def _distance(theta: Fraction, n: int, terms: int = 14) -> tuple[arb, arb]:
 
 
 def _far(constant: int = 50) -> Predicate:
-    def holds(theta: Fraction, n: Fraction) -> bool:
+    def holds(theta: Fraction, n: Fraction) -> Margin:
         with precision(64):
-            return not _distance(theta, int(n))[1] < point(theta / (constant * n))
+            return at_most(point(theta / (constant * n)), _distance(theta, int(n))[1])
 
     return Predicate(
         text=f"pi_bar(y0) - 1/2 >= theta / ({constant} n)",
