@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from flint import arb
 
-__all__ = ["MET", "Margin", "above", "at_least", "at_most", "below", "equal", "every", "exactly_when", "share"]
+__all__ = ["MET", "Margin", "above", "at_least", "at_most", "below", "equal", "every", "exactly_when"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,8 @@ class Margin:
         return Margin(not self.holds, -self.room)
 
 
-MET: Final = Margin(True, 2.0)
+_ALL: Final = 2.0
+MET: Final = Margin(True, _ALL)
 """What nothing is asked of."""
 _ROUNDING: Final = 1e-9
 """Share within which two floats are equal."""
@@ -46,12 +47,12 @@ _ROUNDING: Final = 1e-9
 
 def below(left: Any, right: Any) -> Margin:
     """``left < right``."""
-    return Margin(not left >= right if _balls(left, right) else left < right, share(right, left))
+    return _margin(not left >= right if _balls(left, right) else left < right, right, left)
 
 
 def at_most(left: Any, right: Any) -> Margin:
     """``left <= right``."""
-    return Margin(not left > right if _balls(left, right) else left <= right, share(right, left))
+    return _margin(not left > right if _balls(left, right) else left <= right, right, left)
 
 
 def above(left: Any, right: Any) -> Margin:
@@ -66,7 +67,7 @@ def at_least(left: Any, right: Any) -> Margin:
 
 def equal(left: Any, right: Any) -> Margin:
     """``left == right``, where rounding may stand between two floats."""
-    apart = abs(share(left, right))
+    apart = abs(_share(left, right))
     return Margin(apart < _ROUNDING, -apart)
 
 
@@ -82,16 +83,15 @@ def exactly_when(left: Margin, right: Margin) -> Margin:
     return Margin(same, near if same else -near)
 
 
-def share(more: Any, less: Any) -> float:
-    """``more - less`` as a share of the larger of the two sizes; 0 where both vanish.
+def _margin(holds: bool, more: Any, less: Any) -> Margin:
+    """Two sides that both vanish have no share of them between them, and all the room there is."""
+    return Margin(bool(holds), _share(more, less) if more or less else (_ALL if holds else -_ALL))
 
-    >>> share(4, 3)
-    0.25
-    """
-    scale = max(abs(more), abs(less)) if not _balls(more, less) else abs(arb(more)).max(abs(arb(less))).mid()
-    if scale == 0:
-        return 0.0
-    return float((more - less) / scale)
+
+def _share(more: Any, less: Any) -> float:
+    """``more - less`` as a share of the larger of the two sizes; 0 where both vanish."""
+    scale = abs(arb(more)).max(abs(arb(less))).mid() if _balls(more, less) else max(abs(more), abs(less))
+    return float((more - less) / scale) if scale else 0.0
 
 
 def _balls(*values: Any) -> bool:
