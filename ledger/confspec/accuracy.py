@@ -113,14 +113,17 @@ def _drift(steps: int = 2) -> Predicate:
     )
 
 
-def _errors_add(**path: Fraction) -> Margin:
+def _errors_add(steps: Fraction, **path: Fraction) -> Margin:
     hops = [_tv(x, y) for x, y in itertools.pairwise(path.values())]
-    return at_most(_tv(path["a"], path["d"]), sum(hops)) & at_most(sum(hops), 3 * max(hops))
+    return at_most(_tv(path["a"], path["d"]), sum(hops)) & at_most(sum(hops), steps * max(hops))
 
 
 _TRIANGLE: Final = "distance after n replacements <= sum of the n distances <= n eps (triangle)"
 _PATHS: Final = Predicate(
-    text=f"{_TRIANGLE}, n = 3", test=_errors_add, domain=dict.fromkeys("abcd", between(0, 1, "[]"))
+    text=f"{_TRIANGLE}, n = 3",
+    test=_errors_add,
+    domain=dict.fromkeys("abcd", between(0, 1, "[]")),
+    numbers={"steps": Fraction(3)},
 )
 
 
@@ -128,7 +131,7 @@ def _verify_triangle() -> Evidence:
     """All paths of three replacements over laws on a grid of tenths."""
     ranges = dict.fromkeys("abcd", range(11))
     return exhaustive(
-        lambda **at: _errors_add(**{name: Fraction(x, 10) for name, x in at.items()}),
+        lambda **at: _errors_add(Fraction(3), **{name: Fraction(x, 10) for name, x in at.items()}),
         ranges,
         what=_TRIANGLE,
         reach="n = 3 and laws in tenths",

@@ -88,6 +88,7 @@ _BIAS: Final = Predicate(
     text="meaning 0 is committed with probability p (1 + q - A), at most 1/4 from p (two meanings)",
     test=_biased,
     domain={"p": _CLOSED, "q": _CLOSED},
+    numbers={"largest": Fraction(1, 4)},
 )
 
 

@@ -262,14 +262,15 @@ _STRICT_TEST = Cases(
 def _measure(share: str = "1") -> Predicate:
     """The part of [0, 1] with r <= p, measured at the middles of n equal pieces: off by half a piece at most."""
 
-    def near(p: Fraction, n: Fraction) -> Margin:
+    def near(p: Fraction, n: Fraction, off: Fraction) -> Margin:
         hits = sum(1 for k in range(int(n)) if (k + Fraction(1, 2)) / n <= p)
-        return at_most(abs(hits / n - Fraction(share) * p), 1 / (2 * n))
+        return at_most(abs(hits / n - Fraction(share) * p), off / n)
 
     return Predicate(
         text=f"r <= p holds for {'' if share == '1' else f'{share} '}p of n numbers spread evenly, up to half a number",
         test=near,
         domain={"p": between(0, 1, "[]"), "n": whole(1, 100)},
+        numbers={"off": Fraction(1, 2)},
     )
 
 

@@ -9,7 +9,18 @@ from types import FunctionType
 
 from ledger.ledger import Evidence, Verdict
 
-__all__ = ["Part", "all_of", "counterexample", "made", "numeric", "refutation", "screened", "settled", "with_fix"]
+__all__ = [
+    "Part",
+    "all_of",
+    "counterexample",
+    "exact_step",
+    "made",
+    "numeric",
+    "refutation",
+    "screened",
+    "settled",
+    "with_fix",
+]
 
 Part = Evidence | Callable[[], Evidence]
 """A piece of evidence, or a call that makes it: later parts are not run once a part has failed."""
@@ -46,6 +57,12 @@ def all_of(*parts: Part, detail: str = "") -> Evidence:
         detail=f"{detail}: {text}" if detail else text,
         effort=effort,
     )
+
+
+def exact_step(holds: bool, what: str) -> Evidence:
+    """A part of a proof that whole numbers or fractions decide: ``proved``, or ``open``, as it refutes no claim."""
+    verdict = Verdict.PROVED if holds else Verdict.OPEN
+    return Evidence(verdict=verdict, method="exact", detail=what if holds else f"{what}: this step does not hold")
 
 
 def with_fix(printed: Part, fixed: Part) -> Evidence:

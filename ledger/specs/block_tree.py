@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
+from functools import lru_cache
 from math import prod
 
 from ledger.ledger import Evidence, Verdict
@@ -93,7 +93,7 @@ class Tree:
         gen = self.draft[prefix] if drafting else self.target[prefix]
         return tuple(t / g * e for t, g, e in zip(self.target[prefix], gen, self.block_tilt(prefix), strict=True))
 
-    @cache  # noqa: B019 - a handful of module-level trees
+    @lru_cache(maxsize=256)  # noqa: B019 - a handful of module-level trees, and those of a search
     def states(self, n: int, threshold: Fraction, *, drafting: bool = False) -> States:
         """Joint law of the response and of the last generator, by walking every draw of Algorithm 1.
 

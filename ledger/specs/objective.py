@@ -297,7 +297,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     proved(
         "SPECS-S31b",
-        formula=two_letters("each density ratio within (kappa - 1) / n of one", within_ratio),
+        formula=two_letters("each density ratio within (kappa - 1) / n of one", within_ratio, scale=Fraction(1)),
         verify=_verify_correspondence,
         mutants={"one-model": partial(_verify_correspondence, same=True)},
     ),

@@ -11,10 +11,11 @@ from typing import Final
 
 from ledger.ledger import Claim, Evidence
 from ledger.proving.cases import Predicate, searched
+from ledger.proving.combine import exact_step
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between, whole
 from ledger.proving.margins import Margin, at_most, every
-from ledger.proving.records import proved, refuted
+from ledger.proving.records import Given, proved, refuted
 from ledger.proving.tools import all_of, identity, prove_descent
 from ledger.specs.block_tree import Tree, on_trees
 from ledger.specs.common_proofs import prove_coverage, prove_density_ratio, prove_gibbs
@@ -39,6 +40,13 @@ def _from_local(tree: Tree, n: int, _threshold: Fraction, *, lost: int = 0, shar
     conditional = {u: law for u, law, _star in laws}
     whole = tuple(tree.chance(conditional, y) for y in tree.responses())
     return at_most(1 + chi_square(whole, tree.optimum()), local ** (tree.horizon - lost))
+
+
+def _prove_chain(statement: Predicate) -> Evidence:
+    """With the share of the local divergence that the statement allows, which must be all of it."""
+    return all_of(
+        exact_step(statement.numbers["share"] >= 1, "all of the local chi2 is allowed"), prove_local_to_global
+    )
 
 
 def prove_local_to_global(lost: int = 0) -> Evidence:
@@ -83,10 +91,18 @@ def prove_mixture() -> Evidence:
     )
 
 
-def _bounded(tree: Tree, n: int, threshold: Fraction, *, covered: bool = True, rewarded: bool = True) -> Margin:
+def _bounded(
+    tree: Tree,
+    n: int,
+    threshold: Fraction,
+    *,
+    covered: bool = True,
+    rewarded: bool = True,
+    share: Fraction = Fraction(1),
+) -> Margin:
     cover = tree.block_coverage() if covered else Fraction(1)
-    bound = _block_bound(rewarded=rewarded)(cover, tree.theta(), n)
-    return at_most(1 + tree.divergence(n, threshold), bound**tree.horizon)
+    local = _block_bound(rewarded=rewarded)(cover, tree.theta(), n) - 1
+    return at_most(1 + tree.divergence(n, threshold), (1 + share * local) ** tree.horizon)
 
 
 def _verify_theorem1(covered: bool = True, *, rewarded: bool = True) -> Evidence:
@@ -103,6 +119,10 @@ def _verify_theorem1(covered: bool = True, *, rewarded: bool = True) -> Evidence
         lambda: prove_descent(u - sp.log(1 + u), u, what="log(1 + u) <= u", order=1),
         lambda: nonnegative((1 + x) ** 2 * (1 + k) - x**2, what="(x - 1)^2 / n^2 <= x^2 / n^(3/2) for x, n >= 1"),
     )
+
+
+def _prove_bound(statement: Predicate) -> Evidence:
+    return all_of(exact_step(statement.numbers["share"] >= 1, "all of the local bound is allowed"), _verify_theorem1)
 
 
 def _measurable() -> Predicate:
@@ -208,14 +228,14 @@ def _verify_theorem2(factor: int = 2) -> Evidence:
 CLAIMS: tuple[Claim, ...] = (
     proved(
         "SPECS-L3",
-        formula=two_blocks(_LOCAL, _from_local),
-        verify=prove_local_to_global,
+        formula=two_blocks(_LOCAL, _from_local, share=Fraction(1)),
+        verify=Given(_prove_chain),
         mutants={"H-1": partial(prove_local_to_global, 1)},
     ),
     proved(
         "SPECS-T1",
-        formula=two_blocks(_BOUND, _bounded),
-        verify=_verify_theorem1,
+        formula=two_blocks(_BOUND, _bounded, share=Fraction(1)),
+        verify=Given(_prove_bound),
         mutants={"no-C": partial(_verify_theorem1, False), "no reward": partial(_verify_theorem1, rewarded=False)},
     ),
     refuted(

@@ -156,7 +156,7 @@ def _f_ball(y: arb) -> arb:
     return 2 - y - (1 - y) ** 2 * log_ratio(1 - y)
 
 
-def below_peak(bound: str) -> Evidence:
+def below_peak(bound: Fraction | str) -> Evidence:
     """F(y) < bound on (0, 1): balls on [0, 9/10], and F(y) <= 2 - y beyond, as (1-y)**2 L >= 0."""
 
     def holds(y: Fraction) -> bool:

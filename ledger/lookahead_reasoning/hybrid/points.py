@@ -16,6 +16,7 @@ from ledger.proving.margins import MET, Margin, above, at_least
 
 __all__ = [
     "SHARP",
+    "SIX",
     "Asynchronous",
     "Synchronous",
     "asynchronous",
@@ -28,7 +29,8 @@ __all__ = [
     "threshold",
 ]
 
-_SIX = Fraction(1157, 1000)
+SIX: Final = Fraction(1157, 1000)
+"""The constant of (6)."""
 _UNIT = between(0, 1)
 _TOP = Fraction(4, 5)
 _KEPT: Final = 2**15
@@ -74,9 +76,9 @@ class Synchronous:
         self.r1, self.r2 = (1 + alpha1) / (1 + c1), (1 + alpha2) / (1 + c2)
         self.d1, self.d2 = threshold(alpha1, c1, self.budget), threshold(alpha2, c2, self.budget)
 
-    def six(self, bound: Fraction = _SIX) -> Margin:
+    def six(self, six: Fraction = SIX) -> Margin:
         """(6), or with another constant."""
-        return above(min(self.r1, self.r2), bound)
+        return above(min(self.r1, self.r2), six)
 
     @functools.cached_property
     def token_only(self) -> Fraction:
@@ -133,18 +135,25 @@ _ANY: Final[Domain] = {**_EVEN, "alpha1": _SQUARES, "alpha2": _SQUARES, "M": who
 def synchronous(
     text: str,
     holds: Callable[[Synchronous], Margin],
-    premise: Callable[[Synchronous], Margin] = lambda _point: MET,
+    premise: Callable[..., Margin] = lambda _point: MET,
     given: str = "",
     *,
     odd: bool = False,
+    **numbers: Fraction,
 ) -> Predicate:
-    """A statement about a point of Theorem 3."""
+    """A statement about a point of Theorem 3, with the numbers of its premise."""
+    domain = _ANY if odd else _EVEN
+
+    def point(at: Mapping[str, Fraction]) -> Synchronous:
+        return _at(**{name: at[name] for name in domain})
+
     return Predicate(
         text=text,
-        test=lambda **at: holds(_at(**at)),
-        domain=_ANY if odd else _EVEN,
-        premise=lambda **at: premise(_at(**at)),
+        test=lambda **at: holds(point(at)),
+        domain=domain,
+        premise=lambda **at: premise(point(at), **{name: value for name, value in at.items() if name not in domain}),
         given=given,
+        numbers=numbers,
     )
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from ledger.ledger import Claim, Evidence, Verdict
 from ledger.proving.deferred import sp
 from ledger.proving.margins import Margin, at_most, every
-from ledger.proving.records import proved, record
+from ledger.proving.records import Given, proved, record
 from ledger.proving.tools import all_of, identity, numeric, refute, screened
 from ledger.specs import exact
 from ledger.specs.common_proofs import prove_density_ratio, within_ratio
@@ -52,8 +52,8 @@ def _search_sharp(scale: Fraction) -> Evidence:
     return refute(holds, points, what="each density ratio is within (kappa - 1) / n of one")
 
 
-def _within_quarter(instance: exact.Instance, n: int) -> Margin:
-    return at_most(4 * instance.divergence(n), ((exact.ratio(instance.weights) - 1) / n) ** 2)
+def _within(instance: exact.Instance, n: int, share: Fraction) -> Margin:
+    return at_most(instance.divergence(n), share * ((exact.ratio(instance.weights) - 1) / n) ** 2)
 
 
 def _grid_constant() -> tuple[Fraction, int]:
@@ -68,7 +68,7 @@ def _grid_constant() -> tuple[Fraction, int]:
     return worst, points
 
 
-def _verify_constant(constant: Fraction = Fraction(1, 4)) -> Evidence:
+def _verify_constant(constant: Fraction) -> Evidence:
     worst, points = _grid_constant()
     what = (
         f"largest n^2 chi2 / (kappa - 1)^2 on {points} exact two-letter points is {float(worst):.6f}, limit {constant}"
@@ -138,8 +138,8 @@ def _verify_falling(share: Fraction = Fraction(1)) -> Evidence:
 CLAIMS: tuple[Claim, ...] = (
     proved(
         "SPECS-X1",
-        formula=two_letters("each density ratio within (kappa - 1) / n of one", within_ratio),
-        verify=_verify_sharp,
+        formula=two_letters("each density ratio within (kappa - 1) / n of one", within_ratio, scale=Fraction(1)),
+        verify=Given(lambda statement: _verify_sharp(statement.numbers["scale"])),
         mutants={
             "faster": partial(prove_density_ratio, 2),
             "smaller": partial(_verify_sharp, Fraction(1, 8)),
@@ -149,8 +149,8 @@ CLAIMS: tuple[Claim, ...] = (
     record(
         Verdict.NUMERIC,
         "SPECS-X2",
-        formula=two_letters("chi2 <= ((kappa - 1) / n)^2 / 4", _within_quarter),
-        verify=_verify_constant,
+        formula=two_letters("chi2 <= ((kappa - 1) / n)^2 / 4", _within, share=Fraction(1, 4)),
+        verify=Given(lambda statement: _verify_constant(statement.numbers["share"])),
         mutants={"1/8": partial(_verify_constant, Fraction(1, 8))},
     ),
     proved(
