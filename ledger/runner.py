@@ -7,9 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from ledger.ledger import Claim, Evidence, Testable, Verdict, claim, claims
-from ledger.proving.cases import Predicate
-from ledger.proving.falsifier import QUICK, Effort, Finding, falsified
-from ledger.proving.formulas import Formula
+from ledger.proving.falsifier import QUICK, Effort, Finding, judged
 from ledger.proving.records import Verifier
 
 __all__ = ["CRASHED", "Verification", "verify_all", "verify_claim"]
@@ -50,11 +48,11 @@ def verify_claim(item: Claim, effort: Effort = QUICK) -> Verification:
     An exception inside counts as a failed derivation, with its text as the detail.
     """
     start = time.perf_counter()
-    evidence, finding = _searched(item.formula, item.id, effort, _derived(item.verify, item.formula))
+    evidence, finding = judged(item.formula, _derived(item.verify, item.formula), item.id, effort)
     correction, correction_finding = None, None
     if item.correction_verify is not None:
         derived = _derived(item.correction_verify, item.correction_formula)
-        correction, correction_finding = _searched(item.correction_formula, item.id, effort, derived)
+        correction, correction_finding = judged(item.correction_formula, derived, item.id, effort)
     return Verification(
         id=item.id,
         recorded=item.verdict,
@@ -110,27 +108,6 @@ def _results(ids: list[str], jobs: int, effort: Effort) -> Iterator[Verification
 def _verify_id(claim_id: str, effort: Effort) -> Verification:
     """Entry point of a worker: records hold closures, which do not travel; ids do."""
     return verify_claim(claim(claim_id), effort)
-
-
-def _searched(
-    statement: Testable | None, seed: str, effort: Effort, evidence: Evidence
-) -> tuple[Evidence, Finding | None]:
-    """A statement that is said to hold, and fails at a point, is false whatever its proof says.
-
-    The cases of a claim are walked by its verifier.
-    """
-    if not isinstance(statement, (Formula, Predicate)) or evidence.verdict not in _HOLDING:
-        return evidence, None
-    finding = falsified(statement, seed, effort)
-    if finding.failing is None:
-        return evidence, finding
-    refuted = Evidence(
-        verdict=Verdict.FALSE,
-        method="exact counterexample",
-        detail=f"the proof passes ({evidence.detail}), and the formula fails",
-        counterexample={name: str(value) for name, value in finding.failing.items()},
-    )
-    return refuted, finding
 
 
 def _derived(verify: Callable[[], Evidence], statement: Testable | None) -> Evidence:

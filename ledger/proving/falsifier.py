@@ -17,13 +17,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
+from ledger.ledger import Evidence, Verdict
 from ledger.proving import families
 from ledger.proving.balls import simplest_between
 from ledger.proving.cases import Predicate
+from ledger.proving.combine import counterexample
 from ledger.proving.domains import Range
 from ledger.proving.formulas import Formula
 
-__all__ = ["QUICK", "THOROUGH", "Effort", "Finding", "falsified"]
+__all__ = ["QUICK", "THOROUGH", "Effort", "Finding", "falsified", "judged"]
 
 _SEEN: Final = -1e-11
 """Room below which floats suggest a failure: above it rounding decides."""
@@ -37,6 +39,8 @@ _NUDGE: Final = Fraction(1, 10**12)
 """How far inside a value is put that floats place on an open end, as a share of the width."""
 _FAR: Final = 40.0
 """Largest coordinate of a search: beyond it a float is an end of its range."""
+
+_REFUTED: Final = frozenset({Verdict.FALSE, Verdict.PROVED_WITH_FIX})
 
 Tryable = Formula | Predicate
 Floats = dict[str, Any]
@@ -103,6 +107,23 @@ def falsified(statement: Tryable, seed: str, effort: Effort = QUICK) -> Finding:
     return Finding(failing=failing, room=room, at=at, points=search.points)
 
 
+def judged(statement: object, evidence: Evidence, seed: str, effort: Effort = QUICK) -> tuple[Evidence, Finding | None]:
+    """Evidence for a statement after a search: one that fails at a point is false whatever its proof says.
+
+    What is refuted already needs no search; the cases of a claim are walked by its verifier.
+    """
+    if not isinstance(statement, (Formula, Predicate)) or evidence.verdict in _REFUTED:
+        return evidence, None
+    finding = falsified(statement, seed, effort)
+    if finding.failing is None:
+        return evidence, finding
+    at = {name: str(value) for name, value in finding.failing.items()}
+    detail = f"{statement.text}: fails at {', '.join(f'{name} = {value}' for name, value in at.items())}"
+    if evidence.verdict is not Verdict.OPEN:
+        detail += f", where the proof passes ({evidence.detail})"
+    return counterexample(detail, at, {"points": finding.points}), finding
+
+
 class _Search:
     """One search, with the best points so far."""
 
@@ -140,7 +161,7 @@ class _Search:
         self.points += 1
         try:
             return self.statement.admits(point) and self.statement.holds(point) is False
-        except ArithmeticError:
+        except (ArithmeticError, ValueError):
             return False
 
     def downhill(self) -> dict[str, Fraction] | None:
@@ -243,7 +264,7 @@ class _Search:
         """Note the exact room at a point, if it is the least: floats of two sides that nearly vanish are noise."""
         try:
             near = self.statement.near(point) if self.statement.admits(point) else None
-        except ArithmeticError:
+        except (ArithmeticError, ValueError):
             return
         if near is not None and near.holds and (self.least is None or near.room < self.least[0]):
             self.least = max(near.room, 0.0), point

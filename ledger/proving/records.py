@@ -9,9 +9,10 @@ from functools import partial
 from typing import Any, Final
 
 from ledger.ledger import Claim, Evidence, Mutant, Verdict, statement
-from ledger.proving.cases import Cases, Statement, searched, walked
+from ledger.proving.cases import Cases, Predicate, Statement, searched, walked
 from ledger.proving.combine import with_fix
 from ledger.proving.domains import domain_of
+from ledger.proving.falsifier import judged
 from ledger.proving.formulas import Formula
 from ledger.texts import PAPERS, text_of
 from theory.errors import ParameterError
@@ -100,11 +101,18 @@ def record(
         verdict=verdict,
         verify=Verifier(verify, decide, fields.get("formula")),
         mutants=tuple(
-            Mutant(name=name, what_changed=what_changed[name], verify=Verifier(check, decide, fields.get("formula")))
+            Mutant(name=name, what_changed=what_changed[name], verify=_changed(check, Verifier(verify, decide, None)))
             for name, check in mutants.items()
         ),
         **fields,
     )
+
+
+def _changed(check: Any, verifier: Verifier) -> Callable[[], Evidence]:
+    """A changed statement meets the proof that reads it, and the search; any other check comes to its own evidence."""
+    if isinstance(verifier.check, Given) and isinstance(check, (Formula, Predicate)):
+        return lambda: judged(check, verifier.of(check), check.text)[0]
+    return Verifier(check, verifier.decide, None)
 
 
 def _texts(claim_id: str) -> dict[str, Any]:

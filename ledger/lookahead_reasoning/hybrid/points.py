@@ -92,9 +92,9 @@ class Synchronous:
 
     @functools.cached_property
     def hybrid(self) -> Fraction:
-        """The best with both at least 2."""
+        """The best with both at least 2; 0 below a budget of 4, where there is none."""
         pairs = ((i, j) for i in range(2, self.budget // 2 + 1) for j in range(2, self.budget // i + 1))
-        return max(speedup(*self.first, i) * speedup(*self.second, j) for i, j in pairs)
+        return max((speedup(*self.first, i) * speedup(*self.second, j) for i, j in pairs), default=Fraction(0))
 
     @functools.cached_property
     def token_peak(self) -> int:

@@ -10,11 +10,11 @@ from flint import arb
 from ledger.ledger import Claim, Evidence
 from ledger.lookahead_reasoning import exact
 from ledger.lookahead_reasoning.hybrid.points import hybrids_only, speedup, theorem_4_box
-from ledger.lookahead_reasoning.hybrid.theorem_4 import box_points, prove_deeper_wins, prove_only_hybrids, words
+from ledger.lookahead_reasoning.hybrid.theorem_4 import prove_deeper_wins, prove_only_hybrids, words
 from ledger.proving.cases import Predicate, searched
 from ledger.proving.formulas import Formula, between, one_of, whole
 from ledger.proving.margins import Margin, above, below
-from ledger.proving.records import formula_of, refuted, repaired
+from ledger.proving.records import Given, formula_of, refuted, repaired
 from ledger.proving.tools import prove_positive, screened
 
 __all__ = ["CLAIMS"]
@@ -98,7 +98,7 @@ def _case_split_proof() -> Evidence:
     return screened(
         searched(_SPLIT),
         lambda: prove_deeper_wins("S2(M) > S1 for M > 1/c1"),
-        lambda: prove_only_hybrids("0.52", 8, (16, 18)),
+        lambda: prove_only_hybrids(_IN_THE_BOX),
     )
 
 
@@ -113,10 +113,6 @@ def _search_anywhere() -> Evidence:
     return searched(_ANYWHERE, outside, explain=words)
 
 
-def _search_box() -> Evidence:
-    return searched(_IN_THE_BOX, *box_points("0.52", (16,)), explain=words)
-
-
 CLAIMS: tuple[Claim, ...] = (
     refuted(
         "LR-T4f",
@@ -128,7 +124,7 @@ CLAIMS: tuple[Claim, ...] = (
         "LR-T4g",
         formula=_HALVES_PRINTED,
         correction_formula=_HALVES,
-        repair=lambda: prove_only_hybrids("0.52", 8, (16, 18)),
+        repair=lambda: prove_only_hybrids(_IN_THE_BOX),
         mutants={"corrected": _HALVES},
     ),
     repaired(
@@ -143,7 +139,7 @@ CLAIMS: tuple[Claim, ...] = (
         formula=_ANYWHERE,
         correction_formula=_IN_THE_BOX,
         verify=_search_anywhere,
-        correction_verify=lambda: prove_only_hybrids("0.52", 8, (16, 18)),
-        mutants={"box": _search_box},
+        correction_verify=Given(prove_only_hybrids),
+        mutants={"box": _IN_THE_BOX},
     ),
 )

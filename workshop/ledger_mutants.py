@@ -1,0 +1,256 @@
+"""False statements next to those of the ledger, and how many of them its proofs and its search reject.
+
+``python -m workshop.ledger_mutants 500 SEED`` changes statements that hold by 1 %: constants, exponents, ends of
+ranges, floors, directions, and conditions that are dropped. A change that weakens the statement is not made. A mutant
+falls when the search refutes it, or when the proof, given the mutant, does not go through. One that stands is true, as
+its statement has more room than the change takes, or open; both are printed with the room that is left.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import random
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Final
+
+from ledger.ledger import Claim, Verdict, claims
+from ledger.proving.cases import Predicate
+from ledger.proving.domains import Range
+from ledger.proving.falsifier import Finding, falsified
+from ledger.proving.formulas import Formula
+from ledger.proving.margins import Margin
+from ledger.proving.records import Given, Verifier
+
+__all__ = ["Changed", "Outcome", "changes", "sampled", "tried"]
+
+_SHARE: Final = Fraction(1, 100)
+"""By how much a constant is changed, and a range, of its width."""
+_TRIED: Final = 60
+"""Points at which it is asked whether a change makes a statement stronger."""
+_FLIPPED: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
+    ast.Lt: ast.Gt,
+    ast.LtE: ast.Gt,
+    ast.Gt: ast.Lt,
+    ast.GtE: ast.Lt,
+}
+_ROUNDED: Final = {"floor": "ceiling", "ceiling": "floor"}
+
+Statement = Formula | Predicate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changed:
+    """A mutant of a statement of a claim."""
+
+    claim: Claim
+    corrected: bool
+    """The correction is changed, not the claim as printed."""
+    kind: str
+    """``constant``, ``exponent``, ``range``, ``floor``, ``direction`` or ``condition``."""
+    what: str
+    """The change in words."""
+    statement: Statement
+
+    def __str__(self) -> str:
+        """Return the claim and the change."""
+        return f"{self.claim.id}{' corrected' if self.corrected else ''}, {self.kind}: {self.what}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of a mutant."""
+
+    changed: Changed
+    fate: str
+    """``refuted``, ``unproved``, ``proved`` or ``stands``."""
+    finding: Finding
+
+    @property
+    def falls(self) -> bool:
+        """The search refutes it, or its own proof does not go through."""
+        return self.fate in {"refuted", "unproved"}
+
+
+def holding() -> Iterator[tuple[Claim, bool, Statement]]:
+    """Every statement that is to hold and that a machine can try."""
+    for claim in claims():
+        printed = None if claim.needs_correction else claim.formula
+        for corrected, statement in ((False, printed), (True, claim.correction_formula)):
+            if isinstance(statement, (Formula, Predicate)):
+                yield claim, corrected, statement
+
+
+def changes(claim: Claim, corrected: bool, statement: Statement, rng: random.Random) -> Iterator[Changed]:
+    """Mutants of a statement that claim more than it does, as far as that can be told without a search."""
+    made = _of_formula(statement) if isinstance(statement, Formula) else _of_predicate(statement)
+    for kind, what, mutant in (*made, *_of_ranges(statement)):
+        if _stronger(statement, mutant, kind, rng):
+            yield Changed(claim=claim, corrected=corrected, kind=kind, what=what, statement=mutant)
+
+
+def tried(changed: Changed, seed: str) -> Outcome:
+    """Search a mutant for a failure, then ask the proof of the claim whether it proves the mutant."""
+    finding = falsified(changed.statement, seed)
+    if finding.failing is not None:
+        return Outcome(changed=changed, fate="refuted", finding=finding)
+    verify = changed.claim.correction_verify if changed.corrected else changed.claim.verify
+    if not (isinstance(verify, Verifier) and isinstance(verify.check, Given)):
+        return Outcome(changed=changed, fate="stands", finding=finding)
+    holds = verify.of(changed.statement).verdict in {Verdict.PROVED, Verdict.NUMERIC}
+    return Outcome(changed=changed, fate="proved" if holds else "unproved", finding=finding)
+
+
+def sampled(n: int, seed: str) -> Iterator[Outcome]:
+    """Try ``n`` mutants: claims in turn, in a random order, a random mutant of each."""
+    rng, waiting, done = random.Random(seed), list(holding()), 0
+    used: set[str] = set()
+    while done < n:
+        rng.shuffle(waiting)
+        before = done
+        for each in waiting:
+            fresh = [one for one in changes(*each, rng) if str(one) not in used]
+            if fresh and done < n:
+                chosen, done = rng.choice(fresh), done + 1
+                used.add(str(chosen))
+                yield tried(chosen, f"{seed} {chosen}")
+        if done == before:
+            return
+
+
+def _of_formula(formula: Formula) -> Iterator[tuple[str, str, Formula]]:
+    """Changes of its texts."""
+    for part in ("relation", "premise"):
+        text = getattr(formula, part)
+        for kind, what, changed in _of_text(text) if text else ():
+            yield kind, f"{what} in the {part}", replace(formula, **{part: changed})
+    parsed = ast.parse(formula.premise, mode="eval").body if formula.premise else None
+    for i, kept in enumerate(_without_each(parsed)):
+        yield "condition", f"without condition {i + 1}", replace(formula, premise=kept)
+
+
+def _without_each(premise: ast.expr | None) -> Iterator[str]:
+    if premise is None:
+        return
+    parts = premise.values if isinstance(premise, ast.BoolOp) and isinstance(premise.op, ast.And) else [premise]
+    for left_out in parts:
+        yield " and ".join(f"({ast.unparse(part)})" for part in parts if part is not left_out)
+
+
+def _of_text(text: str) -> Iterator[tuple[str, str, str]]:
+    """Changes of one node each."""
+    tree = ast.parse(text.strip().replace("\n", " "), mode="eval")
+    exponents = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow)
+                 for inner in ast.walk(node.right)}  # fmt: skip
+    counted = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "Sum"
+               for inner in ast.walk(node)}  # fmt: skip
+    for at, node in enumerate(ast.walk(tree)):
+        if isinstance(node, ast.Constant) and node.value and id(node) not in counted:
+            for sign in (1, -1):
+                value = Fraction(str(node.value)) * (1 + sign * _SHARE)
+                new = ast.parse(f"({value.numerator}/{value.denominator})", mode="eval").body
+                kind = "exponent" if id(node) in exponents else "constant"
+                yield kind, f"{float(value):g} for {node.value} (node {at})", _with(tree, at, new)
+        elif isinstance(node, ast.Call) and (other := _ROUNDED.get(ast.unparse(node.func))):
+            new = ast.Call(func=ast.Name(id=other), args=node.args, keywords=[])
+            yield "floor", f"{other} (node {at})", _with(tree, at, new)
+        elif isinstance(node, ast.Compare) and len(node.ops) == 1 and (flipped := _FLIPPED.get(type(node.ops[0]))):
+            new = ast.Compare(left=node.left, ops=[flipped()], comparators=node.comparators)
+            yield "direction", f"the other direction (node {at})", _with(tree, at, new)
+
+
+def _with(tree: ast.Expression, at: int, new: ast.expr) -> str:
+    """The text with another node in one place."""
+    changed = copy.deepcopy(tree)
+    old = list(ast.walk(changed))[at]
+    for parent in ast.walk(changed):
+        for name, value in ast.iter_fields(parent):
+            if value is old:
+                setattr(parent, name, new)
+            elif isinstance(value, list) and any(each is old for each in value):
+                setattr(parent, name, [new if each is old else each for each in value])
+    return ast.unparse(ast.fix_missing_locations(changed))
+
+
+def _of_predicate(predicate: Predicate) -> Iterator[tuple[str, str, Predicate]]:
+    """Changes of its numbers, of its premise and of its direction."""
+    for name, value in predicate.numbers.items():
+        for sign in (1, -1):
+            moved = value * (1 + sign * _SHARE)
+            yield (
+                "constant",
+                f"{name} = {float(moved):g}",
+                replace(predicate, numbers={**predicate.numbers, name: moved}),
+            )
+    if predicate.given:
+        yield "condition", f"without {predicate.given}", replace(predicate, premise=lambda **_: True)
+
+    def against(**point: Any) -> Margin | bool:
+        margin = predicate.test(**point)
+        return ~margin if isinstance(margin, Margin) else not margin
+
+    yield "direction", "the opposite", replace(predicate, test=against)
+
+
+def _of_ranges(statement: Statement) -> Iterator[tuple[str, str, Statement]]:
+    """A range that is wider by 1 %, or by a whole number, where its end is no natural one."""
+    for name, values in statement.domain.items():
+        for what, wider in _wider(values):
+            yield "range", f"{name} {what}", replace(statement, domain={**statement.domain, name: wider})
+
+
+def _wider(values: Range) -> Iterator[tuple[str, Range]]:
+    if values.listed:
+        return
+    if values.step:
+        if values.low > values.step:
+            yield f"from {values.low - values.step}", replace(values, low=values.low - values.step)
+        return
+    by = values.width * _SHARE
+    if values.low not in {0, 1}:
+        yield f"from {float(values.low - by):g}", replace(values, low=values.low - by)
+    if values.high not in {None, 1}:
+        yield f"to {float(values.high + by):g}", replace(values, high=values.high + by)
+
+
+def _stronger(statement: Statement, mutant: Statement, kind: str, rng: random.Random) -> bool:
+    """A mutant is kept unless it only weakens: the room grows, or the premise admits less."""
+    from ledger.proving import families
+
+    if kind in {"range", "condition", "direction"}:
+        return True
+    for point in (*families.scattered(statement.domain, _TRIED, rng), *families.inside(statement.domain, _TRIED, rng)):
+        floats = {name: float(x) if statement.domain[name].real else x for name, x in point.items()}
+        try:
+            room, other = (one.near(floats) for one in (statement, mutant))
+            admitted, also = (one.assumed(floats) for one in (statement, mutant))
+        except (ArithmeticError, ValueError, TypeError):
+            continue
+        if admitted.holds and room and other and other.room < room.room - 1e-6 * abs(room.room):
+            return True
+        if also.room > admitted.room + 1e-6:
+            return True
+    return False
+
+
+def main(arguments: list[str]) -> None:
+    """Print what became of the mutants."""
+    n, seed = int(arguments[0]) if arguments else 500, arguments[1] if len(arguments) > 1 else "1"
+    outcomes = list(sampled(n, seed))
+    falling = sum(outcome.falls for outcome in outcomes)
+    print(f"{falling} of {len(outcomes)} mutants fall ({100 * falling / len(outcomes):.1f} %)")
+    by_kind = Counter((outcome.changed.kind, outcome.fate) for outcome in outcomes)
+    for (kind, fate), count in sorted(by_kind.items()):
+        print(f"  {kind:10} {fate:9} {count}")
+    for outcome in outcomes:
+        if not outcome.falls:
+            why = "true: its own proof goes through" if outcome.fate == "proved" else "true or open"
+            print(f"{outcome.changed}: {why}; {outcome.finding}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
