@@ -1,15 +1,17 @@
 """False statements next to those of the ledger, and how many of them its proofs and its search reject.
 
 ``python -m workshop.ledger_mutants 500 SEED`` changes statements that hold by 1 %: constants, exponents, ends of
-ranges, floors, directions, and conditions that are dropped. A change that weakens the statement is not made. A mutant
-falls when the search refutes it, or when the proof, given the mutant, does not go through. One that stands is true, as
-its statement has more room than the change takes, or open; both are printed with the room that is left.
+ranges, floors, directions, and conditions that are dropped. Changes that only weaken a statement are not made, and a
+statement with more than 1 % of room is not asked to notice so small a change: its constants and ranges stay. An end of
+a range is moved only where the statement is nearly an equality at it. A mutant falls when the search refutes it, or
+when the proof, given the mutant, does not go through. The others are printed, with the room that is left.
 """
 
 from __future__ import annotations
 
 import ast
 import copy
+import itertools
 import random
 import sys
 from collections import Counter
@@ -19,6 +21,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from ledger.ledger import Claim, Verdict, claims
+from ledger.proving import families
 from ledger.proving.cases import Predicate
 from ledger.proving.domains import Range
 from ledger.proving.falsifier import Finding, falsified
@@ -30,6 +33,15 @@ __all__ = ["Changed", "Outcome", "changes", "sampled", "tried"]
 
 _SHARE: Final = Fraction(1, 100)
 """By how much a constant is changed, and a range, of its width."""
+_SEEN: Final = 1e-6
+"""Room below which both sides are equal for some reason of their own, and an end of a range says nothing."""
+_CLAIMS_MORE: Final = frozenset({"range", "condition", "direction"})
+"""Kinds of changes of which none weakens."""
+_WHATEVER_ROOM: Final = frozenset({"condition", "direction", "floor"})
+_NOTICED: Final = 1e-3
+"""Share of the room by which it must shrink, for rounding shrinks it too."""
+_NEAR: Final = 0.5
+"""Distance from the edge of a premise within which distances compare."""
 _TRIED: Final = 60
 """Points at which it is asked whether a change makes a statement stronger."""
 _FLIPPED: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
@@ -85,12 +97,16 @@ def holding() -> Iterator[tuple[Claim, bool, Statement]]:
                 yield claim, corrected, statement
 
 
-def changes(claim: Claim, corrected: bool, statement: Statement, rng: random.Random) -> Iterator[Changed]:
-    """Mutants of a statement that claim more than it does, as far as that can be told without a search."""
+def changes(claim: Claim, corrected: bool, statement: Statement, rng: random.Random) -> list[Changed]:
+    """Mutants of a statement that claim more than it does, as far as that can be told."""
+    finding = falsified(statement, claim.id)
     made = _of_formula(statement) if isinstance(statement, Formula) else _of_predicate(statement)
-    for kind, what, mutant in (*made, *_of_ranges(statement)):
-        if _stronger(statement, mutant, kind, rng):
-            yield Changed(claim=claim, corrected=corrected, kind=kind, what=what, statement=mutant)
+    kept = [each for each in made if each[0] in _WHATEVER_ROOM or finding.room is None or finding.room < _SHARE]
+    return [
+        Changed(claim=claim, corrected=corrected, kind=kind, what=what, statement=mutant)
+        for kind, what, mutant in (*kept, *_of_ranges(statement, finding))
+        if kind in _CLAIMS_MORE or _stronger(statement, mutant, rng)
+    ]
 
 
 def tried(changed: Changed, seed: str) -> Outcome:
@@ -105,21 +121,16 @@ def tried(changed: Changed, seed: str) -> Outcome:
     return Outcome(changed=changed, fate="proved" if holds else "unproved", finding=finding)
 
 
-def sampled(n: int, seed: str) -> Iterator[Outcome]:
-    """Try ``n`` mutants: claims in turn, in a random order, a random mutant of each."""
-    rng, waiting, done = random.Random(seed), list(holding()), 0
-    used: set[str] = set()
-    while done < n:
-        rng.shuffle(waiting)
-        before = done
-        for each in waiting:
-            fresh = [one for one in changes(*each, rng) if str(one) not in used]
-            if fresh and done < n:
-                chosen, done = rng.choice(fresh), done + 1
-                used.add(str(chosen))
-                yield tried(chosen, f"{seed} {chosen}")
-        if done == before:
-            return
+def sampled(n: int, seed: str, most: int = 1000) -> Iterator[Outcome]:
+    """Try up to ``n`` mutants of up to ``most`` statements: in turn, in a random order, a random one of each."""
+    rng, statements = random.Random(seed), list(holding())
+    rng.shuffle(statements)
+    waiting = [changes(*each, rng) for each in statements[:most]]
+    for each in waiting:
+        rng.shuffle(each)
+    turns = itertools.chain.from_iterable(itertools.zip_longest(*waiting))
+    for chosen in itertools.islice(filter(None, turns), n):
+        yield tried(chosen, f"{seed} {chosen}")
 
 
 def _of_formula(formula: Formula) -> Iterator[tuple[str, str, Formula]]:
@@ -187,7 +198,7 @@ def _of_predicate(predicate: Predicate) -> Iterator[tuple[str, str, Predicate]]:
                 replace(predicate, numbers={**predicate.numbers, name: moved}),
             )
     if predicate.given:
-        yield "condition", f"without {predicate.given}", replace(predicate, premise=lambda **_: True)
+        yield "condition", f"without {predicate.given}", replace(predicate, premise=None)
 
     def against(**point: Any) -> Margin | bool:
         margin = predicate.test(**point)
@@ -196,33 +207,28 @@ def _of_predicate(predicate: Predicate) -> Iterator[tuple[str, str, Predicate]]:
     yield "direction", "the opposite", replace(predicate, test=against)
 
 
-def _of_ranges(statement: Statement) -> Iterator[tuple[str, str, Statement]]:
-    """A range that is wider by 1 %, or by a whole number, where its end is no natural one."""
+def _of_ranges(statement: Statement, finding: Finding) -> Iterator[tuple[str, str, Statement]]:
+    """A range that is wider by 1 %, or by a step, at an end where the statement is nearly an equality."""
+    if finding.at is None or finding.room is None or not _SEEN < finding.room < _SHARE:
+        return
     for name, values in statement.domain.items():
-        for what, wider in _wider(values):
+        for what, wider in _wider(values, finding.at[name]):
             yield "range", f"{name} {what}", replace(statement, domain={**statement.domain, name: wider})
 
 
-def _wider(values: Range) -> Iterator[tuple[str, Range]]:
-    if values.listed:
+def _wider(values: Range, nearest: Fraction) -> Iterator[tuple[str, Range]]:
+    """Wider at the end that is nearest to a failure."""
+    by = values.step or values.width * _SHARE
+    if values.listed or not values.low - (by if values.step else 0) > 0:
         return
-    if values.step:
-        if values.low > values.step:
-            yield f"from {values.low - values.step}", replace(values, low=values.low - values.step)
-        return
-    by = values.width * _SHARE
-    if values.low not in {0, 1}:
+    if nearest - values.low <= (0 if values.step else by):
         yield f"from {float(values.low - by):g}", replace(values, low=values.low - by)
-    if values.high not in {None, 1}:
+    if values.high not in {None, 1} and values.high - nearest <= (0 if values.step else by):
         yield f"to {float(values.high + by):g}", replace(values, high=values.high + by)
 
 
-def _stronger(statement: Statement, mutant: Statement, kind: str, rng: random.Random) -> bool:
-    """A mutant is kept unless it only weakens: the room grows, or the premise admits less."""
-    from ledger.proving import families
-
-    if kind in {"range", "condition", "direction"}:
-        return True
+def _stronger(statement: Statement, mutant: Statement, rng: random.Random) -> bool:
+    """Somewhere the mutant has less room, or its premise admits more."""
     for point in (*families.scattered(statement.domain, _TRIED, rng), *families.inside(statement.domain, _TRIED, rng)):
         floats = {name: float(x) if statement.domain[name].real else x for name, x in point.items()}
         try:
@@ -230,9 +236,9 @@ def _stronger(statement: Statement, mutant: Statement, kind: str, rng: random.Ra
             admitted, also = (one.assumed(floats) for one in (statement, mutant))
         except (ArithmeticError, ValueError, TypeError):
             continue
-        if admitted.holds and room and other and other.room < room.room - 1e-6 * abs(room.room):
+        if admitted.holds and room and other and other.room < room.room - _NOTICED * (abs(room.room) + _NOTICED):
             return True
-        if also.room > admitted.room + 1e-6:
+        if abs(admitted.room) < _NEAR and also.room > admitted.room + _NOTICED * _NEAR:
             return True
     return False
 

@@ -33,7 +33,7 @@ class Predicate:
     """Takes the variables by name, and the numbers: exact of fractions; a `Margin` also guides a search in floats."""
     domain: Domain
     """Variable to its values."""
-    premise: Callable[..., Margin | bool] = lambda **_: MET
+    premise: Callable[..., Margin | bool] | None = None
     """What else is assumed of a point; takes the same."""
     numbers: Mapping[str, Fraction] = field(default_factory=dict)
     """Constants of the statement by name, which its verifier reads here."""
@@ -66,7 +66,7 @@ class Predicate:
 
     def admits(self, point: Point) -> bool:
         """Whether a point of the ranges meets the premise."""
-        return bool(self.premise(**point, **self.numbers))
+        return self.premise is None or bool(self.premise(**point, **self.numbers))
 
     def near(self, point: Mapping[str, Any]) -> Margin | None:
         """How far the statement is from failing, roughly at a point of floats; None of a test that gives no margin."""
@@ -75,7 +75,7 @@ class Predicate:
 
     def assumed(self, point: Mapping[str, Any]) -> Margin:
         """How far the premise is from failing there."""
-        margin = self.premise(**point, **self.numbers)
+        margin = self.premise is None or self.premise(**point, **self.numbers)
         return margin if isinstance(margin, Margin) else (MET if margin else ~MET)
 
 

@@ -29,8 +29,14 @@ __all__ = ["QUICK", "THOROUGH", "Effort", "Finding", "falsified", "judged"]
 
 _SEEN: Final = -1e-11
 """Room below which floats suggest a failure: above it rounding decides."""
+_NOTHING: Final = 1e-6
+"""Room below which a statement fails at any more."""
 _CONFIRMED: Final = 12
 """Suggestions of floats that are tried exactly after each descent, deepest first; half as many others follow."""
+_DRAWS: Final = 12
+"""Points drawn for each that is to meet a premise, which may be seldom."""
+_CHEAP: Final = 5
+"""How many times as many edges of a formula are tried as of a test, which may enumerate."""
 _MEASURED: Final = 3
 """Points of the least room in floats whose room is measured exactly after each descent."""
 _WIDE: Final = (Fraction(1, 10**3), Fraction(1, 10**20), families.EXTREME)
@@ -81,15 +87,24 @@ class Finding:
 
     def __str__(self) -> str:
         """Return ``fails at 0.4 % more, near x = 0.8``."""
-        if self.room is None or self.at is None:
+        if not self.slack or self.at is None:
             return f"no failure at {self.points} points"
-        near = ", ".join(f"{name} = {float(value):.4g}" for name, value in self.at.items())
-        much = "any more" if self.room < 1e-6 else f"{_percent(self.room)} more"
-        return f"fails at {much}, near {near}"
+        return f"fails at {self.slack}, near " + ", ".join(f"{name} = {x:.4g}" for name, x in _floats(self.at).items())
+
+    @property
+    def slack(self) -> str:
+        """``0.4 % more``; empty where no sides were compared."""
+        if self.room is None or self.at is None:
+            return ""
+        return "any more" if self.room < _NOTHING else f"{100 * self.room:.2g} % more"
+
+    def as_json(self) -> dict[str, object]:
+        """Plain values only."""
+        return {"points": self.points, "room": self.room, "at": None if self.at is None else _floats(self.at)}
 
 
-def _percent(room: float) -> str:
-    return f"{100 * room:.2g} %" if room < 0.995 else f"{100 * room:.0f} %"
+def _floats(point: Mapping[str, Fraction]) -> dict[str, float]:
+    return {name: float(value) for name, value in point.items()}
 
 
 def falsified(statement: Tryable, seed: str, effort: Effort = QUICK) -> Finding:
@@ -151,10 +166,45 @@ class _Search:
         for distance, most in ((Fraction(1, 10**6), n), (families.EXTREME, n // 2)):
             yield from families.corners(domain, distance, most, self.rng)
         yield from families.scattered(domain, n // 2, self.rng, _WIDE)
+        yield from self._edges(_CHEAP * n if isinstance(self.statement, Formula) else n)
+        yield from families.tied(domain, n // 2, self.rng)
         if self.statement.near(first) is None:  # no floats will follow
             yield from families.corners(domain, Fraction(1, 250), n, self.rng)
-            yield from families.tied(domain, 2 * n, self.rng)
+            yield from families.tied(domain, n, self.rng)
             yield from families.inside(domain, n, self.rng)
+
+    def _edges(self, n: int) -> Iterator[dict[str, Fraction]]:
+        """Points where the premise holds and, if some real variables move a little, does not."""
+        if not (self._real and self.statement.premise):
+            return
+        both = (families.inside, families.scattered)
+        drawn = itertools.chain.from_iterable(
+            zip(*(family(self.statement.domain, _DRAWS * n, self.rng) for family in both), strict=True)
+        )
+        for point in itertools.islice(filter(self._admitted, drawn), n):
+            for name in self.rng.sample(self._real, self.rng.randint(1, len(self._real))):
+                point[name] = self._edge(point, name)
+            yield point
+
+    def _edge(self, point: dict[str, Fraction], name: str) -> Fraction:
+        """The value of a variable next to where the premise ends, towards an end of its range or far out."""
+        values, good = self.statement.domain[name], point[name]
+        ends = values.ends_near(Fraction(1, 10**4))
+        outside = [end for end in ends if not self._admitted({**point, name: end})]
+        if not outside:
+            return good
+        bad = self.rng.choice(outside)
+        near = self.rng.choice((Fraction(1, 200), Fraction(1, 10**4), Fraction(1, 10**9)))
+        while abs(bad - good) > near * abs(good):
+            middle = Fraction(float((good + bad) / 2))
+            good, bad = (middle, bad) if self._admitted({**point, name: middle}) else (good, middle)
+        return good
+
+    def _admitted(self, point: Mapping[str, Fraction]) -> bool:
+        try:
+            return self.statement.assumed(self._floats(point)).holds
+        except (ArithmeticError, ValueError):
+            return False
 
     def _fails(self, point: Mapping[str, Fraction]) -> bool:
         """Whether it certainly fails; what cannot be computed tells nothing."""

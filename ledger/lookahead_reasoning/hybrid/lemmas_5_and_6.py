@@ -17,7 +17,7 @@ from ledger.lookahead_reasoning.hybrid.points import Synchronous, divisors, spli
 from ledger.proving.balls import log_ratio, point, precision
 from ledger.proving.cases import Cases, Predicate, rows, searched, walked
 from ledger.proving.deferred import sp
-from ledger.proving.margins import MET, Margin, above, at_least, below, every
+from ledger.proving.margins import Margin, above, at_least, below, every
 from ledger.proving.records import corrected, proved, refuted, repaired
 from ledger.proving.tools import (
     all_of,
@@ -129,7 +129,7 @@ def _concave(*, of_log_slope: bool) -> Predicate:
         return every(above(here, later) for here, later in itertools.pairwise(slopes))
 
     what = "w rises, then falls" if of_log_slope else "w'(gamma) falls strictly on [1, M]"
-    return divisors(what, shaped, lambda _point: MET, "")
+    return divisors(what, shaped, None, "")
 
 
 _CONCAVE, _RISES_THEN_FALLS = _concave(of_log_slope=False), _concave(of_log_slope=True)

@@ -12,7 +12,7 @@ from ledger.lookahead_reasoning import exact
 from ledger.proving.cases import Predicate
 from ledger.proving.domains import Domain, Range
 from ledger.proving.formulas import between, one_of, whole
-from ledger.proving.margins import MET, Margin, above, at_least
+from ledger.proving.margins import Margin, above, at_least
 
 __all__ = [
     "SHARP",
@@ -135,7 +135,7 @@ _ANY: Final[Domain] = {**_EVEN, "alpha1": _SQUARES, "alpha2": _SQUARES, "M": who
 def synchronous(
     text: str,
     holds: Callable[[Synchronous], Margin],
-    premise: Callable[..., Margin] = lambda _point: MET,
+    premise: Callable[..., Margin] | None = None,
     given: str = "",
     *,
     odd: bool = False,
@@ -147,11 +147,15 @@ def synchronous(
     def point(at: Mapping[str, Fraction]) -> Synchronous:
         return _at(**{name: at[name] for name in domain})
 
+    def assumed(**at: Fraction) -> Margin:
+        assert premise is not None
+        return premise(point(at), **{name: value for name, value in at.items() if name not in domain})
+
     return Predicate(
         text=text,
         test=lambda **at: holds(point(at)),
         domain=domain,
-        premise=lambda **at: premise(point(at), **{name: value for name, value in at.items() if name not in domain}),
+        premise=None if premise is None else assumed,
         given=given,
         numbers=numbers,
     )
@@ -160,7 +164,7 @@ def synchronous(
 def divisors(
     text: str,
     holds: Callable[[Synchronous, Mapping[int, Fraction]], Margin],
-    premise: Callable[[Synchronous], Margin],
+    premise: Callable[[Synchronous], Margin] | None,
     given: str,
     *,
     odd: bool = False,
