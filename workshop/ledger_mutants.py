@@ -41,7 +41,7 @@ _WHATEVER_ROOM: Final = frozenset({"condition", "direction", "floor"})
 _NOTICED: Final = 1e-3
 """Share of the room by which it must shrink, for rounding shrinks it too."""
 _NEAR: Final = 0.5
-"""Distance from the edge of a premise within which distances compare."""
+"""Distance from an edge within which distances compare: far off their scale changes too."""
 _TRIED: Final = 60
 """Points at which it is asked whether a change makes a statement stronger."""
 _FLIPPED: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
@@ -63,7 +63,7 @@ class Changed:
     corrected: bool
     """The correction is changed, not the claim as printed."""
     kind: str
-    """``constant``, ``exponent``, ``range``, ``floor``, ``direction`` or ``condition``."""
+    """``constant``, ``exponent``, ``coefficient``, ``range``, ``floor``, ``direction`` or ``condition``."""
     what: str
     """The change in words."""
     statement: Statement
@@ -100,7 +100,7 @@ def holding() -> Iterator[tuple[Claim, bool, Statement]]:
 def changes(claim: Claim, corrected: bool, statement: Statement, rng: random.Random) -> list[Changed]:
     """Mutants of a statement that claim more than it does, as far as that can be told."""
     finding = falsified(statement, claim.id)
-    made = _of_formula(statement) if isinstance(statement, Formula) else _of_predicate(statement)
+    made = [*(_of_formula(statement) if isinstance(statement, Formula) else _of_predicate(statement))]
     kept = [each for each in made if each[0] in _WHATEVER_ROOM or finding.room is None or finding.room < _SHARE]
     return [
         Changed(claim=claim, corrected=corrected, kind=kind, what=what, statement=mutant)
@@ -135,18 +135,21 @@ def sampled(n: int, seed: str, most: int = 1000) -> Iterator[Outcome]:
 
 def _of_formula(formula: Formula) -> Iterator[tuple[str, str, Formula]]:
     """Changes of its texts."""
-    for part in ("relation", "premise"):
-        text = getattr(formula, part)
-        for kind, what, changed in _of_text(text) if text else ():
-            yield kind, f"{what} in the {part}", replace(formula, **{part: changed})
-    parsed = ast.parse(formula.premise, mode="eval").body if formula.premise else None
-    for i, kept in enumerate(_without_each(parsed)):
-        yield "condition", f"without condition {i + 1}", replace(formula, premise=kept)
+    for kind, what, changed in _of_text(formula.relation):
+        yield kind, f"{what} in the relation", replace(formula, relation=changed)
+    without = [replace(formula, premise=kept) for kept in _without_each(formula.premise)]
+    for i, changed in enumerate(without):
+        yield "condition", f"without condition {i + 1}", changed
+    if without and all(falsified(each, each.premise).failing for each in without):
+        for kind, what, changed in _of_text(formula.premise):
+            yield kind, f"{what} in the premise", replace(formula, premise=changed)
 
 
-def _without_each(premise: ast.expr | None) -> Iterator[str]:
-    if premise is None:
+def _without_each(text: str) -> Iterator[str]:
+    """A premise with one condition less; where all are needed, they are changed too."""
+    if not text:
         return
+    premise = ast.parse(text, mode="eval").body
     parts = premise.values if isinstance(premise, ast.BoolOp) and isinstance(premise.op, ast.And) else [premise]
     for left_out in parts:
         yield " and ".join(f"({ast.unparse(part)})" for part in parts if part is not left_out)
@@ -159,6 +162,8 @@ def _of_text(text: str) -> Iterator[tuple[str, str, str]]:
                  for inner in ast.walk(node.right)}  # fmt: skip
     counted = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "Sum"
                for inner in ast.walk(node)}  # fmt: skip
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    values = {id(node) for node in ast.walk(tree) if isinstance(node, ast.Name)} - counted - called
     for at, node in enumerate(ast.walk(tree)):
         if isinstance(node, ast.Constant) and node.value and id(node) not in counted:
             for sign in (1, -1):
@@ -166,6 +171,10 @@ def _of_text(text: str) -> Iterator[tuple[str, str, str]]:
                 new = ast.parse(f"({value.numerator}/{value.denominator})", mode="eval").body
                 kind = "exponent" if id(node) in exponents else "constant"
                 yield kind, f"{float(value):g} for {node.value} (node {at})", _with(tree, at, new)
+        elif isinstance(node, ast.Name) and id(node) in values:
+            for sign in (1, -1):
+                new = ast.parse(f"({100 + sign}/100 * {node.id})", mode="eval").body
+                yield "coefficient", f"{100 + sign} % of {node.id} (node {at})", _with(tree, at, new)
         elif isinstance(node, ast.Call) and (other := _ROUNDED.get(ast.unparse(node.func))):
             new = ast.Call(func=ast.Name(id=other), args=node.args, keywords=[])
             yield "floor", f"{other} (node {at})", _with(tree, at, new)
@@ -236,7 +245,13 @@ def _stronger(statement: Statement, mutant: Statement, rng: random.Random) -> bo
             admitted, also = (one.assumed(floats) for one in (statement, mutant))
         except (ArithmeticError, ValueError, TypeError):
             continue
-        if admitted.holds and room and other and other.room < room.room - _NOTICED * (abs(room.room) + _NOTICED):
+        if (
+            admitted.holds
+            and room
+            and other
+            and abs(room.room) < _NEAR
+            and other.room < room.room - _NOTICED * (abs(room.room) + _NOTICED)
+        ):
             return True
         if abs(admitted.room) < _NEAR and also.room > admitted.room + _NOTICED * _NEAR:
             return True

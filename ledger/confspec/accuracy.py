@@ -13,7 +13,7 @@ from ledger.proving.cases import Cases, Predicate, grid, rows
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between
 from ledger.proving.margins import Margin, at_most
-from ledger.proving.records import proved, refuted, verified
+from ledger.proving.records import Given, proved, refuted, verified
 from ledger.proving.tools import all_of, exhaustive, identity
 from theory.published.confspec import CONFIDENT
 
@@ -127,11 +127,11 @@ _PATHS: Final = Predicate(
 )
 
 
-def _verify_triangle() -> Evidence:
+def _verify_triangle(statement: Predicate) -> Evidence:
     """All paths of three replacements over laws on a grid of tenths."""
     ranges = dict.fromkeys("abcd", range(11))
     return exhaustive(
-        lambda **at: _errors_add(Fraction(3), **{name: Fraction(x, 10) for name, x in at.items()}),
+        lambda **at: _errors_add(statement.numbers["steps"], **{name: Fraction(x, 10) for name, x in at.items()}),
         ranges,
         what=_TRIANGLE,
         reach="n = 3 and laws in tenths",
@@ -162,7 +162,7 @@ CLAIMS: tuple[Claim, ...] = (
         "CS-P4",
         formula=_drift(),
         correction_formula=_PATHS,
-        correction_verify=_verify_triangle,
+        correction_verify=Given(_verify_triangle),
         mutants={"one step": partial(_drift, steps=1)},
     ),
 )

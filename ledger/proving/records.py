@@ -93,7 +93,8 @@ def record(
     what_changed = fields.pop("mutants")
     decide = searched if verdict in _REFUTED else walked
     if "correction" in fields:
-        fields["correction_verify"] = Verifier(correction_verify, walked, fields.get("correction_formula"))
+        mended = Verifier(correction_verify, walked, fields.get("correction_formula"))
+        fields["correction_verify"] = correction_verify if isinstance(correction_verify, Verifier) else mended
     if what_changed.keys() != mutants.keys():
         raise ParameterError("mutants", f"{claim_id}: {list(mutants)}", "must be those of its table in ledger/papers")
     return Claim(

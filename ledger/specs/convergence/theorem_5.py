@@ -26,6 +26,8 @@ from ledger.specs.exact import decided, nonnegative, selection_law, tilted
 __all__ = ["CLAIMS"]
 
 _HALF = Fraction(1, 2)
+_CONSTANT: Final = Fraction(50)
+"""Of the lower bound that is proved here."""
 
 
 def _law(theta: Fraction, n: int) -> tuple[Fraction, ...]:
@@ -132,7 +134,7 @@ def _distance(theta: Fraction, n: int, terms: int = 14) -> tuple[arb, arb]:
     return (total - left / 2) / scale, (total + left / 2) / scale
 
 
-def _far(constant: Fraction = Fraction(50)) -> Predicate:
+def _far(constant: Fraction = _CONSTANT) -> Predicate:
     def holds(theta: Fraction, n: Fraction, constant: Fraction) -> Margin:
         with precision(64):
             return at_most(point(theta / (constant * n)), _distance(theta, int(n))[1])
@@ -147,7 +149,7 @@ def _far(constant: Fraction = Fraction(50)) -> Predicate:
     )
 
 
-def _verify_distance(constant: Fraction = Fraction(50)) -> Evidence:
+def _verify_distance(constant: Fraction) -> Evidence:
     """``pi_bar(y0) - 1/2 >= theta / (constant n)`` for n >= max(theta, 3), theta >= 2."""
     theta, n, t, a, b = sp.symbols("theta n t a b", positive=True)
     g = (theta * t + t**theta) / (1 + theta)
@@ -192,7 +194,7 @@ _PRINTED_BOUND: Final = Predicate(
 )
 
 
-def _verify_theorem5(printed_theta: int = 1, constant: Fraction = Fraction(50)) -> Evidence:
+def _verify_theorem5(printed_theta: int = 1, constant: Fraction = _CONSTANT) -> Evidence:
     """As printed it includes R = 0, where nothing is left to bound; theta >= 2 gives theta**2 / (1250 n**2)."""
     return with_fix(
         lambda: searched(
@@ -205,7 +207,7 @@ def _verify_theorem5(printed_theta: int = 1, constant: Fraction = Fraction(50)) 
     )
 
 
-def _fix_theorem5(constant: Fraction = Fraction(50)) -> Evidence:
+def _fix_theorem5(constant: Fraction = _CONSTANT) -> Evidence:
     return all_of(
         _verify_transform,
         partial(_verify_distance, constant),
