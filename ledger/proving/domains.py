@@ -11,7 +11,7 @@ from typing import Final
 
 from theory.errors import ParameterError
 
-__all__ = ["Domain", "Point", "Range", "between", "checked", "domain_of", "one_of", "where", "whole"]
+__all__ = ["Domain", "Point", "Range", "between", "checked", "closed", "domain_of", "one_of", "where", "whole"]
 
 _MANY: Final = 20
 """Steps of whole numbers beyond which an unbounded range is not tried."""
@@ -133,6 +133,19 @@ def _range(text: str) -> Range:
 def where(domain: Domain, *more: str) -> str:
     """The domain in words, with what else is assumed."""
     return ", ".join([*(f"{name} {values}" for name, values in domain.items()), *filter(None, more)])
+
+
+def closed(domain: Domain, *names: str) -> dict[str, tuple[Fraction, Fraction]]:
+    """The closed ranges of variables, which a proof by balls covers.
+
+    Raises
+    ------
+    ParameterError : a range without an upper end.
+    """
+    for name in names:
+        if domain[name].high is None:
+            raise ParameterError(name, str(domain[name]), "must have an upper end, for a proof by balls")
+    return {name: (domain[name].low, domain[name].high or domain[name].low) for name in names}
 
 
 def checked(domain: Domain, point: Point) -> None:

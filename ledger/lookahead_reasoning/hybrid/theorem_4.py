@@ -26,13 +26,12 @@ from ledger.lookahead_reasoning.hybrid.points import (
 from ledger.proving.cases import Cases, Predicate, rows, searched, walked
 from ledger.proving.combine import argued, exact_step
 from ledger.proving.deferred import sp
-from ledger.proving.domains import Range
+from ledger.proving.domains import closed
 from ledger.proving.falsifier import falsified
 from ledger.proving.formulas import one_of
 from ledger.proving.margins import at_least
 from ledger.proving.records import Given, proved, refuted
-from ledger.proving.tools import Box, all_of, identity, prove_identity, prove_positive, prove_sign
-from theory.errors import ParameterError
+from ledger.proving.tools import all_of, identity, prove_identity, prove_positive, prove_sign
 
 __all__ = ["CLAIMS", "distance_to_limit", "prove_deeper_wins", "prove_only_hybrids", "words"]
 
@@ -49,17 +48,9 @@ def words(**values: Fraction) -> str:
     return Asynchronous(**values).words()
 
 
-def _ends(statement: Predicate, *names: str) -> Box:
-    """The closed ranges of variables of a statement."""
-    sides = {name: statement.domain[name] for name in names}
-    return {name: (values.low, _high(values)) for name, values in sides.items()}
-
-
-def _high(values: Range) -> Fraction:
-    """The upper end of a range that has one."""
-    if values.high is None:
-        raise ParameterError("domain", str(values), "must have an upper end")
-    return values.high
+def _high(statement: Predicate, name: str) -> Fraction:
+    """The upper end of a range."""
+    return closed(statement.domain, name)[name][1]
 
 
 def _half(statement: Predicate) -> int:
@@ -70,7 +61,7 @@ def _half(statement: Predicate) -> int:
 def prove_only_hybrids(statement: Predicate, *, time: Callable[[Any, Any], Any] = _stage_time) -> Evidence:
     """Every budget from the smallest on: compare with (2, j) and (j, 2), j = floor(M/2) >= half of the smallest."""
     half = _half(statement)
-    slowest = _high(statement.domain["c2"])
+    slowest = _high(statement, "c2")
 
     def step_side(alpha1: arb, alpha2: arb, c2: arb) -> arb:
         # g(2) > 1/(1 - alpha1**half) >= S1/S2(j), and S1 is the best that step-level only can reach
@@ -79,7 +70,7 @@ def prove_only_hybrids(statement: Predicate, *, time: Callable[[Any, Any], Any] 
     return argued(
         lambda: _token_side(statement, time=time),
         lambda: prove_positive(
-            step_side, _ends(statement, "alpha1", "alpha2", "c2"), what="step-level only loses to (j, 2)"
+            step_side, closed(statement.domain, "alpha1", "alpha2", "c2"), what="step-level only loses to (j, 2)"
         ),
         _longer_passes,
         distance_to_limit,
@@ -97,7 +88,7 @@ def _token_side(statement: Predicate, *, time: Callable[[Any, Any], Any] = _stag
         slack: arb = (1 + alpha1) * (1 - alpha2**half) - time(alpha1, c1)
         return slack
 
-    box = _ends(statement, "alpha1", "alpha2", "c1")
+    box = closed(statement.domain, "alpha1", "alpha2", "c1")
     return all_of(
         lambda: _tie_second_draft(time), lambda: prove_positive(gap, box, what="token-level only loses to (2, j)")
     )
@@ -152,8 +143,8 @@ def _second_token(cost: Fraction, rate: Fraction) -> Evidence:
 
 def _even_step_side(statement: Predicate) -> Evidence:
     """(1 + alpha2)/(1 + c2) >= 1 + q for q = alpha1**(M/2) up to its value at the upper end: signed slacks."""
-    low, cost = statement.domain["alpha2"].low, _high(statement.domain["c2"])
-    largest = _high(statement.domain["alpha1"]) ** _half(statement)
+    low, cost = statement.domain["alpha2"].low, _high(statement, "c2")
+    largest = _high(statement, "alpha1") ** _half(statement)
     s, t, q = sp.symbols("s t q", positive=True)
     top, bottom, most = (sp.Rational(each.numerator, each.denominator) for each in (largest, low, 1 + cost))
     # alpha2 = low + s, 1 + c2 = most - t, and q = top - r with r >= 0
@@ -174,7 +165,7 @@ def _even_proof(statement: Predicate) -> Evidence:
     share = q / (1 + q)
     rest = (1 - s) * share / (1 + c)  # bracket 1 - s < 1, denominator 1 + c > 1 (c > 0 stands for the partial sums)
     even = all(budget % 2 == 0 for budget in statement.domain["M"].listed)
-    slowest, least = _high(statement.domain["c2"]), statement.domain["alpha2"].low
+    slowest, least = _high(statement, "c2"), statement.domain["alpha2"].low
     return argued(
         exact_step(even, "the budgets are even"),
         halving_identity,
