@@ -20,7 +20,7 @@ EXTREME: Final = Fraction(1, 10**300)
 """The smallest distance from an end that is tried."""
 _DISTANCES: Final = tuple(Fraction(1, 10**power) for power in (1, 2, 3, 4, 6, 9))
 """How near to an end a value is drawn, as a share of the width of its range."""
-_APART: Final = (0, *(sign * Fraction(1, 10**power) for power in (2, 4, 8) for sign in (1, -1)))
+_APART: Final = (Fraction(0), *(sign * Fraction(1, 10**power) for power in (2, 4, 8) for sign in (1, -1)))
 """How far two tied values are from each other, as a share."""
 
 Drawn = dict[str, Fraction]

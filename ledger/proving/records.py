@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -27,6 +27,7 @@ __all__ = [
     "record",
     "refuted",
     "repaired",
+    "restated",
     "verified",
 ]
 
@@ -110,8 +111,8 @@ def record(
 
 
 def _changed(check: Any, verifier: Verifier) -> Callable[[], Evidence]:
-    """A changed statement meets the proof that reads it, and the search; any other check comes to its own evidence."""
-    if isinstance(verifier.check, Given) and isinstance(check, (Formula, Predicate)):
+    """A changed statement of a proved claim meets its proof and the search; other checks come to their own evidence."""
+    if verifier.check is not None and verifier.decide is walked and isinstance(check, (Formula, Predicate)):
         return lambda: judged(check, verifier.of(check), check.text)[0]
     return Verifier(check, verifier.decide, None)
 
@@ -133,6 +134,12 @@ def formula_of(claim_id: str, which: str = "formula") -> Formula:
     if isinstance(table, str):
         return formula_of(table)
     return Formula(**{**table, "domain": domain_of(table["domain"]), "forms": text["folder"]})
+
+
+def restated(claim_id: str, which: str = "formula", /, *, domain: str = "", **texts: str) -> Formula:
+    """The same with another ``relation`` or ``premise``, or other values of some variables of its ``domain``."""
+    formula = formula_of(claim_id, which)
+    return replace(formula, domain={**formula.domain, **(domain_of(domain) if domain else {})}, **texts)
 
 
 proved = partial(record, Verdict.PROVED)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 
@@ -14,9 +13,8 @@ from ledger.proving.cases import Cases, Predicate, rows, searched, walked
 from ledger.proving.combine import argued
 from ledger.proving.deferred import sp
 from ledger.proving.domains import Domain, between, closed, whole
-from ledger.proving.formulas import Formula
 from ledger.proving.margins import Margin, above, below, every
-from ledger.proving.records import Given, formula_of, proved, refuted, repaired
+from ledger.proving.records import Given, formula_of, proved, refuted, repaired, restated
 from ledger.proving.tools import Box, all_of, identity, prove_identity, prove_positive, prove_sign, screened
 
 __all__ = ["CLAIMS", "halving_identity"]
@@ -256,18 +254,12 @@ def _turns(first: int, second: int) -> Cases:
     )
 
 
-def _from(claim_id: str, least: int) -> Formula:
-    """The statement of a claim for the even budgets from another one on."""
-    formula = formula_of(claim_id)
-    return replace(formula, domain={**formula.domain, "M": whole(least, None, 2)})
-
-
 def _budgets(first: int, second: int) -> Evidence:
     """The first part from M = first on and not two below, the second from M = second on and not two below."""
     return all_of(
         lambda: walked(_turns(first, second)),
-        lambda: _token_only_loses(_from("LR-L1a", first).domain),
-        lambda: _step_only_loses(_from("LR-L1b", second).domain),
+        lambda: _token_only_loses({**formula_of("LR-L1a").domain, "M": whole(first, None, 2)}),
+        lambda: _step_only_loses({**formula_of("LR-L1b").domain, "M": whole(second, None, 2)}),
     )
 
 
@@ -275,12 +267,12 @@ CLAIMS: tuple[Claim, ...] = (
     proved(
         "LR-L1a",
         verify=Given(lambda statement: _token_only_loses(statement.domain)),
-        mutants={"small budget": _from("LR-L1a", 2)},
+        mutants={"small budget": restated("LR-L1a", domain="M in 2, 4, ...")},
     ),
     proved(
         "LR-L1b",
         verify=Given(lambda statement: _step_only_loses(statement.domain)),
-        mutants={"small budget": _from("LR-L1b", 4)},
+        mutants={"small budget": restated("LR-L1b", domain="M in 4, 6, ...")},
     ),
     refuted(
         "LR-L1c",
