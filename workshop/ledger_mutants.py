@@ -24,7 +24,7 @@ from ledger.ledger import Claim, Verdict, claims
 from ledger.proving import families
 from ledger.proving.cases import Predicate
 from ledger.proving.domains import Range
-from ledger.proving.falsifier import Finding, falsified
+from ledger.proving.falsifier import Effort, Finding, falsified
 from ledger.proving.formulas import Formula
 from ledger.proving.margins import Margin
 from ledger.proving.records import Given, Verifier
@@ -44,6 +44,8 @@ _NEAR: Final = 0.5
 """Distance from an edge within which distances compare: far off their scale changes too."""
 _TRIED: Final = 60
 """Points at which it is asked whether a change makes a statement stronger."""
+_LONGER: Final = Effort(exact=400, floats=200, starts=12, steps=100, seconds=3.0)
+"""The second search of what stands."""
 _FLIPPED: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
     ast.Lt: ast.Gt,
     ast.LtE: ast.Gt,
@@ -79,13 +81,13 @@ class Outcome:
 
     changed: Changed
     fate: str
-    """``refuted``, ``unproved``, ``proved`` or ``stands``."""
+    """``refuted``, ``unproved``, ``longer`` for refuted by a longer search, ``proved`` or ``stands``."""
     finding: Finding
 
     @property
     def falls(self) -> bool:
         """The search refutes it, or its own proof does not go through."""
-        return self.fate in {"refuted", "unproved"}
+        return self.fate in {"refuted", "unproved", "longer"}
 
 
 def holding() -> Iterator[tuple[Claim, bool, Statement]]:
@@ -138,8 +140,8 @@ def _of_formula(formula: Formula) -> Iterator[tuple[str, str, Formula]]:
     for kind, what, changed in _of_text(formula.relation):
         yield kind, f"{what} in the relation", replace(formula, relation=changed)
     without = [replace(formula, premise=kept) for kept in _without_each(formula.premise)]
-    for i, changed in enumerate(without):
-        yield "condition", f"without condition {i + 1}", changed
+    for i, weaker in enumerate(without):
+        yield "condition", f"without condition {i + 1}", weaker
     if without and all(falsified(each, each.premise).failing for each in without):
         for kind, what, changed in _of_text(formula.premise):
             yield kind, f"{what} in the premise", replace(formula, premise=changed)
@@ -163,24 +165,39 @@ def _of_text(text: str) -> Iterator[tuple[str, str, str]]:
     counted = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "Sum"
                for inner in ast.walk(node)}  # fmt: skip
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    values = {id(node) for node in ast.walk(tree) if isinstance(node, ast.Name)} - counted - called
+    scaled = {id(each) for node in ast.walk(tree) if isinstance(node, ast.Compare) for each in _scaled(node)}
+    scaled -= counted | called
     for at, node in enumerate(ast.walk(tree)):
-        if isinstance(node, ast.Constant) and node.value and id(node) not in counted:
+        if (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, int | float)
+            and id(node) not in counted
+            and node.value
+        ):
             for sign in (1, -1):
                 value = Fraction(str(node.value)) * (1 + sign * _SHARE)
                 new = ast.parse(f"({value.numerator}/{value.denominator})", mode="eval").body
                 kind = "exponent" if id(node) in exponents else "constant"
                 yield kind, f"{float(value):g} for {node.value} (node {at})", _with(tree, at, new)
-        elif isinstance(node, ast.Name) and id(node) in values:
+        elif id(node) in scaled and isinstance(node, ast.expr):
             for sign in (1, -1):
-                new = ast.parse(f"({100 + sign}/100 * {node.id})", mode="eval").body
-                yield "coefficient", f"{100 + sign} % of {node.id} (node {at})", _with(tree, at, new)
+                new = ast.parse(f"({100 + sign}/100) * ({ast.unparse(node)})", mode="eval").body
+                yield "coefficient", f"{100 + sign} % of {ast.unparse(node)[:20]} (node {at})", _with(tree, at, new)
         elif isinstance(node, ast.Call) and (other := _ROUNDED.get(ast.unparse(node.func))):
             new = ast.Call(func=ast.Name(id=other), args=node.args, keywords=[])
             yield "floor", f"{other} (node {at})", _with(tree, at, new)
         elif isinstance(node, ast.Compare) and len(node.ops) == 1 and (flipped := _FLIPPED.get(type(node.ops[0]))):
             new = ast.Compare(left=node.left, ops=[flipped()], comparators=node.comparators)
             yield "direction", f"the other direction (node {at})", _with(tree, at, new)
+
+
+def _scaled(relation: ast.Compare) -> Iterator[ast.AST]:
+    """What a coefficient is put before: the sides of an inequality, and each variable of an equality."""
+    sides = [relation.left, *relation.comparators]
+    if not isinstance(relation.ops[0], ast.Eq):
+        yield from (side for side in sides if not isinstance(side, ast.Constant))
+        return
+    yield from (node for side in sides for node in ast.walk(side) if isinstance(node, ast.Name))
 
 
 def _with(tree: ast.Expression, at: int, new: ast.expr) -> str:
@@ -258,10 +275,17 @@ def _stronger(statement: Statement, mutant: Statement, rng: random.Random) -> bo
     return False
 
 
+def _again(outcome: Outcome) -> Outcome:
+    """What stands is searched longer: what falls then is counted apart."""
+    finding = falsified(outcome.changed.statement, "again", _LONGER)
+    return replace(outcome, fate="stands" if finding.failing is None else "longer", finding=finding)
+
+
 def main(arguments: list[str]) -> None:
     """Print what became of the mutants."""
     n, seed = int(arguments[0]) if arguments else 500, arguments[1] if len(arguments) > 1 else "1"
     outcomes = list(sampled(n, seed))
+    outcomes = [one if one.falls or one.fate == "proved" else _again(one) for one in outcomes]
     falling = sum(outcome.falls for outcome in outcomes)
     print(f"{falling} of {len(outcomes)} mutants fall ({100 * falling / len(outcomes):.1f} %)")
     by_kind = Counter((outcome.changed.kind, outcome.fate) for outcome in outcomes)
@@ -269,7 +293,7 @@ def main(arguments: list[str]) -> None:
         print(f"  {kind:10} {fate:9} {count}")
     for outcome in outcomes:
         if not outcome.falls:
-            why = "true: its own proof goes through" if outcome.fate == "proved" else "true or open"
+            why = "true, as its own proof goes through" if outcome.fate == "proved" else "true or open"
             print(f"{outcome.changed}: {why}; {outcome.finding}")
 
 

@@ -141,7 +141,7 @@ def _verify_jensen(coefficient: int = 1) -> Evidence:
 
 def _excess(gamma: int) -> Fraction:
     """Equation 5 at the mean minus the truth, b = 2, beta in {0, 1}."""
-    return Fraction(multi(_HALF, gamma, 2)) - _truth(Fraction(1), gamma, 2)
+    return Fraction(multi(_HALF, gamma, 2) - _truth(Fraction(1), gamma, 2))
 
 
 _NO_DIRECTION = Cases(

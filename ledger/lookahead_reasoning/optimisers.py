@@ -33,7 +33,7 @@ def _divisors_miss(**at: Fraction) -> bool:
     point = Synchronous(**at)
     widest = max(split(*point.first, *point.second, point.budget).values())
     given = min(point.r1, point.r2) > 1 and (point.budget <= 3 or (point.six() and point.met(strict=True)))
-    return given and max(point.token_only, point.step_only, point.hybrid) > widest
+    return bool(given) and max(point.token_only, point.step_only, point.hybrid) > widest
 
 
 _LEVEL_3 = {"alpha1": "4/9", "c1": "2/5", "alpha2": "4/9", "c2": "2/5"}

@@ -85,7 +85,7 @@ class Cases:
 
     text: str
     """The statement about one case in words."""
-    test: Callable[..., bool]
+    test: Callable[..., Margin | bool]
     """Takes the values of a case by name."""
     cases: Callable[[], Iterable[Case]]
     """Lists the cases; see `grid` and `rows`."""

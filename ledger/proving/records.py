@@ -136,10 +136,15 @@ def formula_of(claim_id: str, which: str = "formula") -> Formula:
     return Formula(**{**table, "domain": domain_of(table["domain"]), "forms": text["folder"]})
 
 
-def restated(claim_id: str, which: str = "formula", /, *, domain: str = "", **texts: str) -> Formula:
+def restated(claim_id: str, *, domain: str = "", relation: str = "", premise: str = "") -> Formula:
     """The same with another ``relation`` or ``premise``, or other values of some variables of its ``domain``."""
-    formula = formula_of(claim_id, which)
-    return replace(formula, domain={**formula.domain, **(domain_of(domain) if domain else {})}, **texts)
+    formula = formula_of(claim_id)
+    return replace(
+        formula,
+        domain={**formula.domain, **(domain_of(domain) if domain else {})},
+        relation=relation or formula.relation,
+        premise=premise or formula.premise,
+    )
 
 
 proved = partial(record, Verdict.PROVED)

@@ -20,6 +20,7 @@ from ledger.ledger import Evidence, Verdict
 from ledger.proving.balls import Rational, ball, point, precision, simplest_between
 from ledger.proving.cases import Cases, grid, searched, walked
 from ledger.proving.combine import Part, all_of, counterexample, numeric, refutation, screened, with_fix
+from ledger.proving.margins import Margin
 from ledger.proving.symbolic import identity, prove_descent, prove_identity, prove_sign
 
 __all__ = [
@@ -197,7 +198,7 @@ def refute(
 
 
 def exhaustive(
-    holds: Callable[..., bool],
+    holds: Callable[..., Margin | bool],
     ranges: Mapping[str, Iterable[int]],
     *,
     what: str,

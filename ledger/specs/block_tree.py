@@ -15,6 +15,7 @@ from math import prod
 
 from ledger.ledger import Evidence, Verdict
 from ledger.proving.combine import counterexample
+from ledger.proving.margins import Margin
 from ledger.specs.exact import Law, chi_square, coverage, ratio, selection_law, tilted
 
 __all__ = ["TREES", "Prefix", "Tree", "on_trees"]
@@ -193,7 +194,7 @@ TREES: tuple[Tree, ...] = (
 
 
 def on_trees(
-    holds: Callable[[Tree, int, Fraction], bool], *, what: str, sizes: tuple[int, ...] = (1, 2, 3)
+    holds: Callable[[Tree, int, Fraction], Margin | bool], *, what: str, sizes: tuple[int, ...] = (1, 2, 3)
 ) -> Evidence:
     """An exact predicate for every tree, width and a threshold below, between and above the block rewards.
 

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from math import isqrt
+from types import MappingProxyType
 from typing import Final
 
 from ledger.lookahead_reasoning import exact
@@ -139,7 +140,7 @@ def synchronous(
     given: str = "",
     *,
     odd: bool = False,
-    **numbers: Fraction,
+    numbers: Mapping[str, Fraction] = MappingProxyType({}),
 ) -> Predicate:
     """A statement about a point of Theorem 3, with the numbers of its premise."""
     domain = _ANY if odd else _EVEN

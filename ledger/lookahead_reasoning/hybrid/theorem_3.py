@@ -55,7 +55,7 @@ def _one_of_two(scale: str) -> Evidence:
     def either(point: Synchronous) -> Margin:
         return at_least(point.r1, factor * point.d2) | at_least(point.r2, factor * point.d1)
 
-    statement = synchronous("at least one of (7) and (8) holds", either, Synchronous.six, "(6)", six=SIX)
+    statement = synchronous("at least one of (7) and (8) holds", either, Synchronous.six, "(6)", numbers={"six": SIX})
     return screened(
         searched(statement, *_points(_NEAR_TWO), explain=_words),
         threshold_at_two,
@@ -72,7 +72,7 @@ def _wins(*, strict: bool, six: Fraction = SIX) -> Predicate:
 
     given = f"(7) and (8){' strictly' if strict else ''}, min r > {float(six)}"
     text = "the best hybrid beats both single methods"
-    return synchronous(text, lambda point: point.hybrid_wins, premise, given, six=six)
+    return synchronous(text, lambda point: point.hybrid_wins, premise, given, numbers={"six": six})
 
 
 _WINS_PRINTED, _WINS = _wins(strict=False), _wins(strict=True)
@@ -136,7 +136,7 @@ def _equivalent(*, strict: bool) -> Predicate:
         lambda point: exactly_when(point.hybrid_wins, point.met(strict=strict)),
         Synchronous.six,
         "(6)",
-        six=SIX,
+        numbers={"six": SIX},
     )
 
 
@@ -151,7 +151,7 @@ def _fails_without(point: dict[str, str], text: str, met: Callable[[Synchronous]
     """A point that meets the other hypotheses and at which no hybrid wins: the one left out is needed."""
     return Cases(
         text=f"{text}, and no hybrid wins",
-        test=lambda **at: met(Synchronous(**at)) and not Synchronous(**at).hybrid_wins,
+        test=lambda **at: met(Synchronous(**at)) & ~Synchronous(**at).hybrid_wins,
         cases=rows({name: Fraction(value) for name, value in point.items()}),
         where="the point " + ", ".join(f"{name} = {value}" for name, value in point.items()),
     )
@@ -178,8 +178,7 @@ def _always_seven(margin: int) -> Predicate:
         lambda point: at_least(point.r1, point.d2),
         lambda point, six, margin: point.six(six) & at_least(point.budget, point.token_peak + margin),
         f"(6), M >= gamma2*{f' + {margin}' if margin else ''}",
-        six=SIX,
-        margin=Fraction(margin),
+        numbers={"six": SIX, "margin": Fraction(margin)},
     )
 
 

@@ -285,7 +285,7 @@ _ENOUGH = synchronous(
     lambda at: at.hybrid_wins,
     lambda at, **least: at.met(strict=True) & at.six(least[f"at_{at.budget}"]),
     "(7) and (8) strictly, min r > " + ", ".join(f"{least} at M = {m}" for m, least in _LEAST.items() if m <= 12),
-    **{f"at_{m}": Fraction(least) for m, least in _LEAST.items()},
+    numbers={f"at_{m}": Fraction(least) for m, least in _LEAST.items()},
 )
 
 
