@@ -37,6 +37,8 @@ _DRAWS: Final = 12
 """Points drawn for each that is to meet a premise, which may be seldom."""
 _CHEAP: Final = 5
 """How many times as many edges of a formula are tried as of a test, which may enumerate."""
+_HALVINGS: Final = 50
+"""Steps towards the edge of a premise; an edge at 0 is never reached."""
 _MEASURED: Final = 3
 """Points of the least room in floats whose room is measured exactly after each descent."""
 _WIDE: Final = (Fraction(1, 10**3), Fraction(1, 10**20), families.EXTREME)
@@ -195,7 +197,9 @@ class _Search:
             return good
         bad = self.rng.choice(outside)
         near = self.rng.choice((Fraction(1, 200), Fraction(1, 10**4), Fraction(1, 10**9)))
-        while abs(bad - good) > near * abs(good):
+        for _ in range(_HALVINGS):
+            if abs(bad - good) <= near * abs(good):
+                break
             middle = Fraction(float((good + bad) / 2))
             good, bad = (middle, bad) if self._admitted({**point, name: middle}) else (good, middle)
         return good
