@@ -29,7 +29,8 @@ verdict, and a verifier that derives the verdict again from nothing. `specplan t
 `specplan theorems ID` shows one in full, and `specplan theorems --verify` re-derives all of them.
 
 A record also carries its statement in a form that a machine tries: a relation over a domain, an exact test, or the
-cases that its verifier walks. A proof of a statement that fails at a random or extreme point does not count.
+cases that its verifier walks. What is said to hold is searched for a failure, from corners and edges downhill, and a
+proof of a statement that fails at a point does not count; `specplan theorems --verify -v` prints how much more fails.
 
 A claim is judged exactly as printed, over its whole stated range. Most entries below are slips of a formula, an edge
 or a condition, and the main results usually survive them; the correction says what holds, and is verified in the same

@@ -7,17 +7,15 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from ledger.ledger import Claim, Evidence, Testable, Verdict, claim, claims
-from ledger.proving.cases import Predicate
-from ledger.proving.formulas import Formula
+from ledger.proving.falsifier import QUICK, Effort, Finding, judged
+from ledger.proving.records import Verifier
 
 __all__ = ["CRASHED", "Verification", "verify_all", "verify_claim"]
 
-POINTS = {Formula: 400, Predicate: 150}
-"""Random and extreme points that a claim is tried at; a predicate may enumerate at each."""
 CRASHED = "error"
 """The method of the evidence of a verifier that raised."""
 
-_GOOD_CORRECTIONS = frozenset({Verdict.PROVED, Verdict.VERIFIED, Verdict.NUMERIC})
+_HOLDING = frozenset({Verdict.PROVED, Verdict.VERIFIED, Verdict.NUMERIC})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,28 +27,49 @@ class Verification:
     evidence: Evidence
     correction: Evidence | None
     """Evidence for the corrected statement; None when the claim has none."""
+    finding: Finding | None = None
+    """What the search for a counterexample of the statement came to; None where it is not searched."""
+    correction_finding: Finding | None = None
+    """The same for the correction."""
     seconds: float
-    """Wall time of both verifiers, seconds."""
+    """Wall time of both verifiers and searches, seconds."""
 
     @property
     def agrees(self) -> bool:
         """The derived verdict is the recorded one, and the correction, if any, holds."""
-        corrected = self.correction is None or self.correction.verdict in _GOOD_CORRECTIONS
+        corrected = self.correction is None or self.correction.verdict in _HOLDING
         crashed = self.evidence.method == CRASHED
         return self.evidence.verdict is self.recorded and corrected and not crashed
 
 
-def verify_claim(item: Claim) -> Verification:
-    """Run both verifiers of a claim; an exception inside counts as a failed derivation, with its text as the detail."""
+def verify_claim(item: Claim, effort: Effort = QUICK) -> Verification:
+    """Run both verifiers of a claim on its statements, and search for counterexamples of what they say holds.
+
+    An exception inside counts as a failed derivation, with its text as the detail.
+    """
     start = time.perf_counter()
-    evidence = _tried(item.formula, item.id, _guarded(item.verify))
-    correction = item.correction_verify and _tried(item.correction_formula, item.id, _guarded(item.correction_verify))
-    seconds = time.perf_counter() - start
-    return Verification(id=item.id, recorded=item.verdict, evidence=evidence, correction=correction, seconds=seconds)
+    evidence, finding = judged(item.formula, _derived(item.verify, item.formula), item.id, effort)
+    correction, correction_finding = None, None
+    if item.correction_verify is not None:
+        derived = _derived(item.correction_verify, item.correction_formula)
+        correction, correction_finding = judged(item.correction_formula, derived, item.id, effort)
+    return Verification(
+        id=item.id,
+        recorded=item.verdict,
+        evidence=evidence,
+        correction=correction,
+        finding=finding,
+        correction_finding=correction_finding,
+        seconds=time.perf_counter() - start,
+    )
 
 
 def verify_all(
-    ids: Iterable[str] | None = None, *, jobs: int = 2, progress: Callable[[Verification], None] | None = None
+    ids: Iterable[str] | None = None,
+    *,
+    jobs: int = 2,
+    effort: Effort = QUICK,
+    progress: Callable[[Verification], None] | None = None,
 ) -> tuple[Verification, ...]:
     """Derive the verdicts of the named claims (default all), in ledger order.
 
@@ -58,6 +77,7 @@ def verify_all(
     ----------
     ids : claim ids; None means the whole ledger.
     jobs : worker processes, >= 1; 1 runs in this process.
+    effort : how long to search for counterexamples.
     progress : called once per finished claim, in the order of completion.
 
     Raises
@@ -66,52 +86,33 @@ def verify_all(
     """
     wanted = [item.id for item in claims()] if ids is None else [claim(name).id for name in ids]
     done: dict[str, Verification] = {}
-    for result in _results(wanted, jobs):
+    for result in _results(wanted, jobs, effort):
         done[result.id] = result
         if progress is not None:
             progress(result)
     return tuple(done[name] for name in wanted)
 
 
-def _results(ids: list[str], jobs: int) -> Iterator[Verification]:
+def _results(ids: list[str], jobs: int, effort: Effort) -> Iterator[Verification]:
     """Verifications in the order of completion."""
     if jobs == 1:
-        yield from map(_verify_id, ids)
+        yield from (_verify_id(name, effort) for name in ids)
         return
     from joblib import Parallel, delayed
 
     # batch_size=1: claims differ by four orders of magnitude in cost, so no batch may hold back a dear one
     pool = Parallel(n_jobs=jobs, batch_size=1, return_as="generator_unordered")
-    yield from pool(delayed(_verify_id)(name) for name in ids)
+    yield from pool(delayed(_verify_id)(name, effort) for name in ids)
 
 
-def _verify_id(claim_id: str) -> Verification:
+def _verify_id(claim_id: str, effort: Effort) -> Verification:
     """Entry point of a worker: records hold closures, which do not travel; ids do."""
-    return verify_claim(claim(claim_id))
+    return verify_claim(claim(claim_id), effort)
 
 
-def _tried(formula: Testable | None, seed: str, evidence: Evidence) -> Evidence:
-    """A statement that is proved, and whose formula fails at a point, is false whatever its proof says.
-
-    The cases of a claim are walked by its verifier.
-    """
-    if not isinstance(formula, (Formula, Predicate)) or evidence.verdict not in {Verdict.PROVED, Verdict.VERIFIED}:
-        return evidence
-    failing = formula.fails_at(POINTS[type(formula)], seed)
-    if failing is None:
-        return evidence
-    at = {name: str(value) for name, value in failing.items()}
-    return Evidence(
-        verdict=Verdict.FALSE,
-        method="exact counterexample",
-        detail=f"the proof passes ({evidence.detail}), and the formula fails",
-        counterexample=at,
-    )
-
-
-def _guarded(verify: Callable[[], Evidence]) -> Evidence:
+def _derived(verify: Callable[[], Evidence], statement: Testable | None) -> Evidence:
     """One crashing verifier must not hide the others; a crash never agrees with a record."""
     try:
-        return verify()
+        return verify.of(statement) if isinstance(verify, Verifier) else verify()
     except Exception as error:
         return Evidence(verdict=Verdict.OPEN, method=CRASHED, detail=f"{type(error).__name__}: {error}")

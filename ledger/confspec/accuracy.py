@@ -12,7 +12,8 @@ from ledger.ledger import Claim, Evidence
 from ledger.proving.cases import Cases, Predicate, grid, rows
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between
-from ledger.proving.records import proved, refuted, verified
+from ledger.proving.margins import Margin, at_most
+from ledger.proving.records import Given, proved, refuted, verified
 from ledger.proving.tools import all_of, exhaustive, identity
 from theory.published.confspec import CONFIDENT
 
@@ -112,22 +113,25 @@ def _drift(steps: int = 2) -> Predicate:
     )
 
 
-def _errors_add(**path: Fraction) -> bool:
+def _errors_add(steps: Fraction, **path: Fraction) -> Margin:
     hops = [_tv(x, y) for x, y in itertools.pairwise(path.values())]
-    return _tv(path["a"], path["d"]) <= sum(hops) <= 3 * max(hops)
+    return at_most(_tv(path["a"], path["d"]), sum(hops)) & at_most(sum(hops), steps * max(hops))
 
 
 _TRIANGLE: Final = "distance after n replacements <= sum of the n distances <= n eps (triangle)"
 _PATHS: Final = Predicate(
-    text=f"{_TRIANGLE}, n = 3", test=_errors_add, domain=dict.fromkeys("abcd", between(0, 1, "[]"))
+    text=f"{_TRIANGLE}, n = 3",
+    test=_errors_add,
+    domain=dict.fromkeys("abcd", between(0, 1, "[]")),
+    numbers={"steps": Fraction(3)},
 )
 
 
-def _verify_triangle() -> Evidence:
+def _verify_triangle(statement: Predicate) -> Evidence:
     """All paths of three replacements over laws on a grid of tenths."""
     ranges = dict.fromkeys("abcd", range(11))
     return exhaustive(
-        lambda **at: _errors_add(**{name: Fraction(x, 10) for name, x in at.items()}),
+        lambda **at: _errors_add(statement.numbers["steps"], **{name: Fraction(x, 10) for name, x in at.items()}),
         ranges,
         what=_TRIANGLE,
         reach="n = 3 and laws in tenths",
@@ -158,7 +162,7 @@ CLAIMS: tuple[Claim, ...] = (
         "CS-P4",
         formula=_drift(),
         correction_formula=_PATHS,
-        correction_verify=_verify_triangle,
+        correction_verify=Given(_verify_triangle),
         mutants={"one step": partial(_drift, steps=1)},
     ),
 )

@@ -10,15 +10,19 @@ from typing import Any, Final
 from ledger.confspec.exact import Fallback, distance, iteration, models, trace
 from ledger.ledger import Claim, Evidence
 from ledger.proving.cases import Cases, Predicate, grid, rows, searched
+from ledger.proving.combine import exact_step
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between, whole
-from ledger.proving.records import proved, refuted, repaired, verified
+from ledger.proving.margins import Margin, at_most
+from ledger.proving.records import Given, proved, refuted, repaired, verified
 from ledger.proving.sequences import Law, Model, target_law
 from ledger.proving.tools import all_of, exhaustive, identity
 
 __all__ = ["CLAIMS"]
 
 _HALF = Fraction(1, 2)
+_LARGEST: Final = Fraction(1, 4)
+"""Largest distance of the committed law from the target's, of two meanings."""
 
 
 def _first_step(fallback: Fallback, target: tuple[Fraction, ...], draft: tuple[Fraction, ...]) -> Law:
@@ -70,8 +74,8 @@ def _verify_reuse(fallback: Fallback = "reuse") -> Evidence:
 
 
 def _biased(
-    p: Fraction, q: Fraction, stated: Callable[[Any, Any, Any], Any] | None = None, largest: Fraction = Fraction(1, 4)
-) -> bool:
+    p: Fraction, q: Fraction, stated: Callable[[Any, Any, Any], Any] | None = None, largest: Fraction = _LARGEST
+) -> Margin | bool:
     """The law of the first step is the one stated, and near enough to the target's."""
     from ledger.confspec.statements import committed_law
 
@@ -79,7 +83,7 @@ def _biased(
     same = sum((x * y for x, y in zip(target, draft, strict=True)), Fraction(0))
     law = _first_step("printed", target, draft)
     exact = all(law.get((i,), 0) == (stated or committed_law)(target[i], draft[i], same) for i in (0, 1))
-    return exact and distance(law, {(0,): target[0], (1,): target[1]}) <= largest
+    return exact and at_most(distance(law, {(0,): target[0], (1,): target[1]}), largest)
 
 
 _CLOSED: Final = between(0, 1, "[]")
@@ -87,10 +91,11 @@ _BIAS: Final = Predicate(
     text="meaning 0 is committed with probability p (1 + q - A), at most 1/4 from p (two meanings)",
     test=_biased,
     domain={"p": _CLOSED, "q": _CLOSED},
+    numbers={"largest": _LARGEST},
 )
 
 
-def _verify_bias(formula: Callable[[Any, Any, Any], Any] | None = None, largest: Fraction = Fraction(1, 4)) -> Evidence:
+def _verify_bias(formula: Callable[[Any, Any, Any], Any] | None = None, largest: Fraction = _LARGEST) -> Evidence:
     """``p (1 + q - A)`` = p q (accepted) + (1 - A) p (rejected); distance <= 1/4, as q has deviation <= 1/2."""
     from ledger.confspec.statements import committed_law
 
@@ -103,6 +108,7 @@ def _verify_bias(formula: Callable[[Any, Any, Any], Any] | None = None, largest:
             {"p0": range(9), "q0": range(9)},
             what="law of the first step, two meanings, in eighths",
         ),
+        exact_step((2 * largest) ** 2 >= Fraction(1, 4), "twice the largest distance, squared, is at least 1/4"),
         identity(p * q + (1 - agreement) * p - stated(p, q, agreement), "accept or regenerate"),
         identity(
             mean - mean**2 - (sp.Rational(1, 4) - (mean - sp.Rational(1, 2)) ** 2),
@@ -294,7 +300,7 @@ CLAIMS: tuple[Claim, ...] = (
         "CS-A1-bias",
         expression=_law_statement,
         formula=_BIAS,
-        verify=_verify_bias,
+        verify=Given(lambda statement: _verify_bias(largest=statement.numbers["largest"])),
         mutants={
             "sign": partial(_verify_bias, lambda p, q, same: p * (1 - q + same)),
             "1/5": partial(_verify_bias, largest=Fraction(1, 5)),

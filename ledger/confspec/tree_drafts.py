@@ -12,6 +12,7 @@ from ledger.ledger import Claim, Evidence
 from ledger.proving.cases import Cases, Predicate, grid, rows, searched, walked
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between, whole
+from ledger.proving.margins import Margin, at_most
 from ledger.proving.records import proved, refuted, repaired, verified
 from ledger.proving.rounding import printed
 from ledger.proving.symbolic import nonnegative
@@ -158,15 +159,15 @@ def _verify_at_once(lengths: tuple[int, ...] = (1, 3)) -> Evidence:
     return searched(statement, explain=lambda both, one: f"{both} on average for two, {one} for one")
 
 
-def _at_most(length: Fraction, more: Fraction, n: Fraction) -> bool:
+def _takes_between(length: Fraction, more: Fraction, n: Fraction) -> Margin:
     """The longest of n steps of two lengths, evenly: between the mean and n times the mean."""
     longest, mean = length + more - more / 2 ** int(n), length + more / 2
-    return bool(mean <= longest <= n * mean)
+    return at_most(mean, longest) & at_most(longest, n * mean)
 
 
 _LONGEST: Final = Predicate(
     text="the longest of n steps, each of length l or l + d evenly, takes between the mean of one and n times it",
-    test=_at_most,
+    test=_takes_between,
     domain={"length": between(0, None), "more": between(0, None, "[)"), "n": whole(1, 40)},
 )
 

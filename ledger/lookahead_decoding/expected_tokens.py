@@ -16,6 +16,7 @@ from ledger.lookahead_decoding.forms import single
 from ledger.proving.cases import Cases, Predicate, grid, searched
 from ledger.proving.deferred import sp
 from ledger.proving.formulas import between, one_of, whole
+from ledger.proving.margins import Margin, at_most
 from ledger.proving.records import proved, refuted
 from ledger.proving.tools import all_of, exhaustive, identity
 
@@ -83,17 +84,17 @@ def _verify_single(closed: Closed = single, last_exponent: int = 0) -> Evidence:
     )
 
 
-def _truth(x: Fraction, gamma: int, b: int) -> Fraction:
+def _truth(x: Fraction, gamma: int, b: int) -> Any:
     """The mean over beta in {0, x}, each with probability 1/2."""
-    return Fraction(multi(Fraction(0), gamma, b) + multi(x, gamma, b)) / 2
+    return (multi(Fraction(0), gamma, b) + multi(x, gamma, b)) * _HALF
 
 
 def _mixture(*, b: int, longest: int = 12, equality: bool = True) -> Predicate:
     """The formula at E(beta) against the truth; a mutant knows short drafts only, the correction a bound."""
 
-    def pooled(x: Fraction, gamma: Fraction, b: Fraction) -> bool:
+    def pooled(x: Fraction, gamma: Fraction, b: Fraction) -> Margin | bool:
         formula, truth = multi(x / 2, int(gamma), int(b)), _truth(x, int(gamma), int(b))
-        return bool(formula == truth if equality else formula <= truth)
+        return bool(formula == truth) if equality else at_most(formula, truth)
 
     return Predicate(
         text="the formula at the mean acceptance rate is "
@@ -140,7 +141,7 @@ def _verify_jensen(coefficient: int = 1) -> Evidence:
 
 def _excess(gamma: int) -> Fraction:
     """Equation 5 at the mean minus the truth, b = 2, beta in {0, 1}."""
-    return Fraction(multi(_HALF, gamma, 2)) - _truth(Fraction(1), gamma, 2)
+    return Fraction(multi(_HALF, gamma, 2) - _truth(Fraction(1), gamma, 2))
 
 
 _NO_DIRECTION = Cases(

@@ -11,9 +11,11 @@ from typing import Any
 from ledger.ledger import Claim, Evidence
 from ledger.lookahead_decoding import exact
 from ledger.proving.cases import Case, Cases, Predicate, grid, searched, walked
+from ledger.proving.combine import exact_step
 from ledger.proving.deferred import sp
 from ledger.proving.formulas import between, one_of, whole
-from ledger.proving.records import proved, proved_with_fix, refuted, repaired, verified
+from ledger.proving.margins import Margin, at_most
+from ledger.proving.records import Given, proved, proved_with_fix, refuted, repaired, verified
 from ledger.proving.tools import all_of, identity, screened, with_fix
 
 __all__ = ["CLAIMS", "PRESERVED", "verify_theorem_a"]
@@ -261,25 +263,27 @@ _STRICT_TEST = Cases(
 def _measure(share: str = "1") -> Predicate:
     """The part of [0, 1] with r <= p, measured at the middles of n equal pieces: off by half a piece at most."""
 
-    def near(p: Fraction, n: Fraction) -> bool:
+    def near(p: Fraction, n: Fraction, off: Fraction) -> Margin:
         hits = sum(1 for k in range(int(n)) if (k + Fraction(1, 2)) / n <= p)
-        return abs(hits / n - Fraction(share) * p) <= 1 / (2 * n)
+        return at_most(abs(hits / n - Fraction(share) * p), off / n)
 
     return Predicate(
         text=f"r <= p holds for {'' if share == '1' else f'{share} '}p of n numbers spread evenly, up to half a number",
         test=near,
         domain={"p": between(0, 1, "[]"), "n": whole(1, 100)},
+        numbers={"off": Fraction(1, 2)},
     )
 
 
 _MEASURE = _measure()
 
 
-def _verify_measure(spread: Predicate = _MEASURE) -> Evidence:
+def _verify_measure(spread: Predicate) -> Evidence:
     """P(r <= p) on U(0, 1) is the length of [0, p], and r <= p against r < p differ by a point of length 0."""
     p, r = sp.symbols("p r", positive=True)
     return screened(
         searched(spread, {"p": "1/2", "n": 2}, {"p": 1, "n": 100}),
+        exact_step(spread.numbers["off"] >= Fraction(1, 2), "half a number, which is as far as a middle is off"),
         identity(sp.integrate(1, (r, 0, p)) - p, "length of the part of [0, 1] with r <= p"),
         identity(sp.integrate(1, (r, p, p)), "length of the part with r = p"),
     )
@@ -344,8 +348,8 @@ CLAIMS: tuple[Claim, ...] = (
     proved(
         "LD-A4-uniform",
         formula=_MEASURE,
-        verify=_verify_measure,
-        mutants={"99 %": partial(_verify_measure, _measure("0.99"))},
+        verify=Given(_verify_measure),
+        mutants={"99 %": _measure("0.99")},
     ),
     proved_with_fix(
         "LD-A4-generator",

@@ -68,12 +68,14 @@ def f_async(alpha: Fraction, c: Fraction, k: int, *, switch: str = "ceil") -> Fr
 
 def ceil_inverse(c: Fraction) -> int:
     """``ceil(1 / c)``, exact."""
-    return -(-c.denominator // c.numerator)
+    top, bottom = c.as_integer_ratio()
+    return -(-bottom // top)
 
 
 def floor_inverse(c: Fraction) -> int:
     """``floor(1 / c)``, exact."""
-    return c.denominator // c.numerator
+    top, bottom = c.as_integer_ratio()
+    return bottom // top
 
 
 def doubling_ratio(alpha: Number, c: Number, half: int) -> Number:

@@ -19,6 +19,7 @@ from ledger.lookahead_reasoning.hybrid.theorem_4 import distance_to_limit
 from ledger.proving.cases import Cases, Predicate, rows, searched, walked
 from ledger.proving.domains import Point
 from ledger.proving.formulas import between, whole
+from ledger.proving.margins import Margin, at_least, at_most
 from ledger.proving.records import proved
 from ledger.proving.tools import all_of, exhaustive, screened
 
@@ -32,12 +33,7 @@ def _divisors_miss(**at: Fraction) -> bool:
     point = Synchronous(**at)
     widest = max(split(*point.first, *point.second, point.budget).values())
     given = min(point.r1, point.r2) > 1 and (point.budget <= 3 or (point.six() and point.met(strict=True)))
-    return given and max(point.token_only, point.step_only, _hybrid(point)) > widest
-
-
-def _hybrid(point: Synchronous) -> Fraction:
-    """The best with both at least 2; nothing below a budget of 4."""
-    return point.hybrid if point.budget >= 4 else Fraction(0)
+    return bool(given) and max(point.token_only, point.step_only, point.hybrid) > widest
 
 
 _LEVEL_3 = {"alpha1": "4/9", "c1": "2/5", "alpha2": "4/9", "c2": "2/5"}
@@ -123,14 +119,14 @@ _LOSSES = _losses()
 def _bounded(switch: str, slack: Fraction = Fraction(0)) -> Predicate:
     """The printed optimiser promises at least the optimum, and loses at most S1/S2(floor(1/c1))."""
 
-    def test(M: Fraction, **levels: Fraction) -> bool:  # noqa: N803
+    def test(M: Fraction, **levels: Fraction) -> Margin:  # noqa: N803
         best, _pair = best_split(**levels, budget=int(M), switch="ceil")
         promised, chosen = best_split(**levels, budget=int(M), switch=switch)
         alpha, c = levels["alpha1"], levels["c1"]
         depth = exact.floor_inverse(c)
         reached = depth <= M  # below, the two rules are one
         ratio = exact.f_unsaturated(alpha, c) / exact.f_saturated(alpha, c, depth) if reached else Fraction(1)
-        return promised >= best and best <= (ratio - slack) * _got(levels, chosen)
+        return at_least(promised, best) & at_most(best, (ratio - slack) * _got(levels, chosen))
 
     return Predicate(
         text="promised >= best, and best <= S1/S2(floor(1/c1)) times what the chosen split is worth, and "

@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any
 
 from ledger.ledger import Evidence, Verdict
 from ledger.proving.combine import Part, counterexample, made
-from ledger.proving.domains import Domain, Point, checked, sampled, where
+from ledger.proving.domains import Domain, Point, checked, where
 from ledger.proving.formulas import Formula
+from ledger.proving.margins import MET, Margin
 
 __all__ = ["Case", "Cases", "Predicate", "Statement", "grid", "rows", "searched", "walked"]
-
-_DRAWS: Final = 8
-"""Points drawn for each that is wanted, as some do not meet the premise."""
 
 Case = Mapping[str, Any]
 """Name to value: whole numbers, fractions, printed decimals, or what a test is about."""
@@ -31,12 +29,14 @@ class Predicate:
 
     text: str
     """The statement in words and plain formulas."""
-    test: Callable[..., bool]
-    """Takes the variables by name, as fractions."""
+    test: Callable[..., Margin | bool]
+    """Takes the variables by name, and the numbers: exact of fractions; a `Margin` also guides a search in floats."""
     domain: Domain
     """Variable to its values."""
-    premise: Callable[..., bool] = lambda **_: True
-    """What else is assumed of a point."""
+    premise: Callable[..., Margin | bool] | None = None
+    """What else is assumed of a point; takes the same."""
+    numbers: Mapping[str, Fraction] = field(default_factory=dict)
+    """Constants of the statement by name, which its verifier reads here."""
     given: str = ""
     """The premise in words."""
     at: Sequence[Mapping[str, Any]] = ()
@@ -62,19 +62,21 @@ class Predicate:
         ParameterError : a point outside the domain.
         """
         checked(self.domain, point)
-        return bool(self.test(**{name: Fraction(point[name]) for name in self.domain}))
+        return bool(self.test(**{name: Fraction(point[name]) for name in self.domain}, **self.numbers))
 
     def admits(self, point: Point) -> bool:
         """Whether a point of the ranges meets the premise."""
-        return self.premise(**point)
+        return self.premise is None or bool(self.premise(**point, **self.numbers))
 
-    def points(self, n: int, seed: str) -> Iterator[dict[str, Fraction]]:
-        """Up to ``n`` points of the domain where the premise holds, which may be seldom."""
-        return itertools.islice(filter(self.admits, sampled(self.domain, _DRAWS * n, seed)), n)
+    def near(self, point: Mapping[str, Any]) -> Margin | None:
+        """How far the statement is from failing, roughly at a point of floats; None of a test that gives no margin."""
+        margin = self.test(**point, **self.numbers)
+        return margin if isinstance(margin, Margin) else None
 
-    def fails_at(self, n: int, seed: str) -> dict[str, Fraction] | None:
-        """The first of ``n`` points at which the statement fails."""
-        return next((point for point in self.points(n, seed) if not self.holds(point)), None)
+    def assumed(self, point: Mapping[str, Any]) -> Margin:
+        """How far the premise is from failing there."""
+        margin = self.premise is None or self.premise(**point, **self.numbers)
+        return margin if isinstance(margin, Margin) else (MET if margin else ~MET)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +85,7 @@ class Cases:
 
     text: str
     """The statement about one case in words."""
-    test: Callable[..., bool]
+    test: Callable[..., Margin | bool]
     """Takes the values of a case by name."""
     cases: Callable[[], Iterable[Case]]
     """Lists the cases; see `grid` and `rows`."""

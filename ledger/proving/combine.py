@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from types import FunctionType
 
 from ledger.ledger import Evidence, Verdict
 
-__all__ = ["Part", "all_of", "counterexample", "made", "numeric", "refutation", "screened", "settled", "with_fix"]
+__all__ = [
+    "Part",
+    "all_of",
+    "argued",
+    "counterexample",
+    "exact_step",
+    "made",
+    "numeric",
+    "refutation",
+    "screened",
+    "settled",
+    "with_fix",
+]
 
 Part = Evidence | Callable[[], Evidence]
 """A piece of evidence, or a call that makes it: later parts are not run once a part has failed."""
@@ -48,6 +61,12 @@ def all_of(*parts: Part, detail: str = "") -> Evidence:
     )
 
 
+def exact_step(holds: bool, what: str) -> Evidence:
+    """A part of a proof that whole numbers or fractions decide: ``proved``, or ``open``, as it refutes no claim."""
+    verdict = Verdict.PROVED if holds else Verdict.OPEN
+    return Evidence(verdict=verdict, method="exact", detail=what if holds else f"{what}: this step does not hold")
+
+
 def with_fix(printed: Part, fixed: Part) -> Evidence:
     """``proved with fix`` when the statement as printed is refuted and the small repair is proved.
 
@@ -84,30 +103,28 @@ def settled(part: Callable[[], Evidence]) -> Evidence:
 
 
 def screened(search: Part, *parts: Part, detail: str = "") -> Evidence:
-    """A search for a counterexample first, then the proof: ``false`` if the search finds one, else `all_of` the parts.
+    """A search for a counterexample first, then the proof: ``false`` if the search finds one, else `argued`.
 
-    The search proves nothing; it keeps a proof honest, because a mutated statement meets it too. Only the search can
-    refute: a part that fails leaves the statement ``open``, for it may be true by another way.
+    The search proves nothing; it keeps a proof honest, because a mutated statement meets it too.
     """
     screen = made(search)
     if screen.verdict is Verdict.FALSE:
         return screen
+    proof = argued(*parts, detail=detail)
+    effort = {**proof.effort, "screened": screen.effort.get("points", 0)}
+    return replace(proof, detail=f"{proof.detail}; searched before, {screen.detail}", effort=effort)
+
+
+def argued(*parts: Part, detail: str = "") -> Evidence:
+    """`all_of` the parts of a proof, which cannot refute: a step that fails leaves the statement ``open``.
+
+    It may be true by another way.
+    """
     proof = all_of(*parts, detail=detail)
-    if proof.verdict is Verdict.FALSE:
-        return Evidence(
-            verdict=Verdict.OPEN,
-            method=proof.method,
-            detail=f"a step of the proof fails, which refutes no more than the step: {proof.detail}; "
-            f"searched before, {screen.detail}",
-            effort={**proof.effort, "screened": screen.effort.get("points", 0)},
-        )
-    return Evidence(
-        verdict=proof.verdict,
-        method=proof.method,
-        detail=f"{proof.detail}; searched before, {screen.detail}",
-        counterexample=proof.counterexample,
-        effort={**proof.effort, "screened": screen.effort.get("points", 0)},
-    )
+    if proof.verdict is not Verdict.FALSE:
+        return proof
+    text = f"a step of the proof fails, which refutes no more than the step: {proof.detail}"
+    return replace(proof, verdict=Verdict.OPEN, detail=text, counterexample=None)
 
 
 def refutation(

@@ -1,28 +1,20 @@
-"""Where a statement is to hold: ranges of its variables, and random and extreme points of them.
-
-Extreme points lie near every end of a range and far out, because a proof of a false statement fails there first.
-"""
+"""Where a statement is to hold: ranges of its variables, as a record writes them."""
 
 from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
 from theory.errors import ParameterError
 
-__all__ = ["Domain", "Point", "Range", "between", "checked", "domain_of", "one_of", "sampled", "where", "whole"]
+__all__ = ["Domain", "Point", "Range", "between", "checked", "closed", "domain_of", "one_of", "where", "whole"]
 
-_NEAR: Final = (2, 3, 4, 6, 9)
-"""Negative powers of ten: how near to an end of its range a value is tried."""
-_FAR: Final = (10, 100, 10_000)
-"""How far beyond the lower end of a range without an upper one."""
-_EXTREME: Final = 0.6
-"""Share of values at the ends of their range."""
-
+_MANY: Final = 20
+"""Steps of whole numbers beyond which an unbounded range is not tried."""
 _NAMES: Final = re.compile(r"((?:[A-Za-z]\w*, )*[A-Za-z]\w*) in ")
 
 Point = Mapping[str, Fraction]
@@ -63,29 +55,35 @@ class Range:
         high, closing = ("oo", ")") if self.high is None else (str(self.high), self.ends[1])
         return f"in {self.ends[0]}{self.low}, {high}{closing}"
 
-    def extremes(self) -> list[Fraction]:
-        """Values next to the ends, and at those that belong to the range."""
+    @property
+    def real(self) -> bool:
+        """All numbers between two ends."""
+        return not (self.step or self.listed)
+
+    @property
+    def width(self) -> Fraction:
+        """Distance of the ends; 1 without an upper one, where the distance from the lower end has no scale."""
+        return Fraction(1) if self.high is None else self.high - self.low
+
+    def ends_near(self, distance: Fraction) -> list[Fraction]:
+        """Both ends where they belong to the range, and values at a distance from them, a share of the width."""
         if self.listed:
             return list(self.listed)
         if self.step:
-            found = [self.low + self.step * i for i in (0, 1, 2, 5, 20)]
-            return [x for x in found if x in self] + ([] if self.high is None else [self.high])
-        width = Fraction(1) if self.high is None else self.high - self.low
-        near = [self.low + width / 10**power for power in _NEAR] + ([self.low] if self.ends[0] == "[" else [])
-        if self.high is None:
-            return near + [self.low + far for far in _FAR]
-        near += [self.high] if self.ends[1] == "]" else []
-        return near + [self.high - width / 10**power for power in _NEAR]
+            last = self.low + self.step * _MANY if self.high is None else self.high
+            return [x for x in dict.fromkeys((self.low, self.low + self.step, last)) if x in self]
+        far = self.low + 1 / distance if self.high is None else self.high - self.width * distance
+        closed = [end for end in (self.low, self.high) if end is not None and end in self]
+        return [*closed, self.low + self.width * distance, far]
 
     def drawn(self, rng: random.Random) -> Fraction:
         """A value from the middle of the range."""
         if self.listed:
             return rng.choice(self.listed)
         if self.step:
-            most = 40 if self.high is None else int((self.high - self.low) / self.step)
-            return self.low + self.step * rng.randint(0, min(most, 40))
-        width = Fraction(5) if self.high is None else self.high - self.low
-        return self.low + width * Fraction(rng.randint(1, 999), 1000)
+            most = _MANY if self.high is None else int((self.high - self.low) / self.step)
+            return self.low + self.step * rng.randint(0, min(most, 2 * _MANY))
+        return self.low + (5 if self.high is None else self.width) * Fraction(rng.randint(1, 999), 1000)
 
 
 Domain = Mapping[str, Range]
@@ -137,6 +135,19 @@ def where(domain: Domain, *more: str) -> str:
     return ", ".join([*(f"{name} {values}" for name, values in domain.items()), *filter(None, more)])
 
 
+def closed(domain: Domain, *names: str) -> dict[str, tuple[Fraction, Fraction]]:
+    """The closed ranges of variables, which a proof by balls covers.
+
+    Raises
+    ------
+    ParameterError : a range without an upper end.
+    """
+    for name in names:
+        if domain[name].high is None:
+            raise ParameterError(name, str(domain[name]), "must have an upper end, for a proof by balls")
+    return {name: (domain[name].low, domain[name].high or domain[name].low) for name in names}
+
+
 def checked(domain: Domain, point: Point) -> None:
     """Refuse a point outside the domain.
 
@@ -147,14 +158,3 @@ def checked(domain: Domain, point: Point) -> None:
     for name, values in domain.items():
         if name not in point or point[name] not in values:
             raise ParameterError(name, str(point.get(name)), f"must lie in the domain of the formula ({values})")
-
-
-def sampled(domain: Domain, n: int, seed: str) -> Iterator[dict[str, Fraction]]:
-    """Points of the domain: a coin decides for each variable between extreme and random."""
-    rng = random.Random(seed)
-    extremes = {name: values.extremes() for name, values in domain.items()}
-    for _ in range(n):
-        yield {
-            name: rng.choice(extremes[name]) if rng.random() < _EXTREME else values.drawn(rng)
-            for name, values in domain.items()
-        }

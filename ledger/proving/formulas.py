@@ -1,25 +1,27 @@
 """A statement as one formula that a machine reads: its domain, whether it holds at a point, its text and its LaTeX.
 
-The verdict of a claim comes from its verifier. Its formula is tried besides, at random points and at extreme ones, so
-that no proof of a false statement passes. Balls decide: where they overlap, nothing is said, or, of an equality, that
-it holds to thirty digits. Statements that no relation of sympy carries are `cases.Predicate` and `cases.Cases`.
+The verdict of a claim comes from its verifier. Its formula is searched besides (`falsifier`), so that no proof of a
+false statement passes. Balls decide: where they overlap, nothing is said, or, of an equality, that it holds to thirty
+digits. Statements that no relation of sympy carries are `cases.Predicate` and `cases.Cases`.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from flint import arb
 
 from ledger.proving.balls import point as ball
 from ledger.proving.balls import precision
 from ledger.proving.deferred import sp
-from ledger.proving.domains import Domain, Point, Range, between, checked, one_of, sampled, where, whole
+from ledger.proving.domains import Domain, Point, Range, between, checked, one_of, where, whole
+from ledger.proving.margins import MET, Margin, at_least, at_most, below, equal
 from ledger.proving.reading import read
 from theory.errors import ParameterError
 
@@ -28,11 +30,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Formula", "Range", "between", "one_of", "whole"]
 
-_BITS: Final = 256
+_BITS: Final = (256, 4096)
+"""Precision of the balls, and where they do not tell and the point is extreme, the next one."""
+_EXTREME: Final = 10**40
+"""A value or its denominator beyond this is extreme."""
 _EQUAL_TO: Final = Fraction(1, 10**30)
 """Two sides are called equal when their balls overlap and are narrower than this share of the larger side."""
 _GREATER: Final = frozenset({"GreaterThan", "StrictGreaterThan"})
-_FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
+_BALLS: Final[Mapping[str, Callable[..., Any]]] = {
     "mpf": arb,
     "log": lambda x: arb(x).log(),
     "exp": lambda x: arb(x).exp(),
@@ -47,9 +52,34 @@ _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "sum": sum,
 }
 """What formulas may be made of, in balls."""
+_FLOATS: Final[Mapping[str, Callable[..., Any]]] = {
+    **_BALLS,
+    **{"mpf": float, "log": math.log, "exp": math.exp, "sqrt": math.sqrt, "gamma": math.gamma},
+    **{"min": min, "max": max, "floor": math.floor, "ceil": math.ceil},
+    "harmonic": lambda n: math.fsum(1 / k for k in range(1, n + 1)),
+}
+"""The same in floats, for a search."""
+_COMPARED: Final[Mapping[str, Callable[[float, float], Margin]]] = {
+    "StrictLessThan": below,
+    "LessThan": at_most,
+    "StrictGreaterThan": lambda left, right: below(right, left),
+    "GreaterThan": at_least,
+    "Equality": equal,
+}
+"""Relation of sympy -> how far two floats are from breaking it."""
 
-Told = Callable[[list[Any], Fraction], bool | None]
-"""Values of all variables and a margin to whether a relation holds by it; None where balls do not tell."""
+Sides = Callable[..., tuple[Any, Any]]
+"""Both sides of a relation from the values of all variables."""
+
+
+class _Relation(Protocol):
+    """A relation, or several joined, as functions of all variables."""
+
+    def told(self, at: list[Any], margin: Fraction) -> bool | None:
+        """Whether it holds by a margin; None where balls do not tell."""
+
+    def near(self, at: list[Any]) -> Margin:
+        """How far it is from failing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,18 +94,8 @@ class Formula:
     """What else is assumed of a point, in the same notation."""
     forms: str = ""
     """Folder of the paper whose closed forms the relation may name."""
-    sharp: Fraction | None = None
-    """The smallest tried margin, as a share of the right side, that the statement does not survive; None: it has room
-    (`room` says why), or it does not hold anyway."""
-    room: str = ""
-    """Why no small margin is noticed."""
     at: Sequence[Mapping[str, Any]] = ()
     """Points at which a search looks for a counterexample, simplest first."""
-
-    def __post_init__(self) -> None:
-        """Refuse a formula that is sharp and has room."""
-        if self.sharp is not None and self.room:
-            raise ParameterError("room", self.room, "must be left out for a formula with a sharp margin")
 
     @property
     def where(self) -> str:
@@ -106,29 +126,43 @@ class Formula:
         """Whether a point of the ranges certainly meets the premise."""
         return not self.premise or self._told(self.premise, point, Fraction(0)) is True
 
-    def points(self, n: int, seed: str) -> Iterator[dict[str, Fraction]]:
-        """Points of the domain, out of ``n`` draws those where the premise holds."""
-        return (point for point in sampled(self.domain, n, seed) if self.admits(point))
+    def near(self, point: Mapping[str, Any]) -> Margin:
+        """How far the statement is from failing, by balls at a point of fractions, and roughly at one of floats."""
+        return self._near(self.relation, point)
 
-    def fails_at(self, n: int, seed: str, margin: Fraction = Fraction(0)) -> dict[str, Fraction] | None:
-        """The first of ``n`` points at which the statement, by a margin, certainly fails."""
-        return next((point for point in self.points(n, seed) if self.holds(point, margin) is False), None)
+    def assumed(self, point: Mapping[str, Any]) -> Margin:
+        """How far the premise is from failing there."""
+        return self._near(self.premise, point) if self.premise else MET
 
     def _built(self, text: str) -> sympy.Basic:
         return _built(text, self.forms)
 
     def _told(self, relation: str, point: Point, margin: Fraction) -> bool | None:
-        counts, told = _compiled(relation, tuple(self.domain), self.forms)
-        with precision(_BITS):
-            at = [int(point[name]) if name in counts else ball(point[name]) for name in self.domain]
-            return told(at, margin)
+        counts, built = _compiled(relation, tuple(self.domain), self.forms, True)
+        for bits in _BITS if _extreme(point) else _BITS[:1]:
+            with precision(bits):
+                told = built.told([int(point[n]) if n in counts else ball(point[n]) for n in self.domain], margin)
+            if told is not None:
+                break
+        return told
+
+    def _near(self, relation: str, point: Mapping[str, Any]) -> Margin:
+        exact = not any(isinstance(value, float) for value in point.values())
+        counts, built = _compiled(relation, tuple(self.domain), self.forms, exact)
+        number = ball if exact else float
+        with precision(_BITS[0]):
+            return built.near([int(point[name]) if name in counts else number(point[name]) for name in self.domain])
 
 
 _built = functools.cache(read)
 
 
+def _extreme(point: Point) -> bool:
+    return any(max(value.denominator, abs(value.numerator)) > _EXTREME for value in map(Fraction, point.values()))
+
+
 @functools.cache
-def _compiled(relation: str, variables: tuple[str, ...], forms: str) -> tuple[frozenset[str], Told]:
+def _compiled(relation: str, variables: tuple[str, ...], forms: str, balls: bool) -> tuple[frozenset[str], _Relation]:
     """The variables that must be whole because they bound a sum, and the relation as a function of all variables.
 
     Raises
@@ -143,32 +177,59 @@ def _compiled(relation: str, variables: tuple[str, ...], forms: str) -> tuple[fr
         raise ParameterError("domain", sorted(free), "must name every variable of the formula")
     counts = frozenset(str(s) for each in built.atoms(sp.Sum) for limit in each.limits for s in limit[2].free_symbols)
     counts |= {str(s) for each in built.atoms(sp.binomial, sp.harmonic) for s in each.free_symbols & set(free.values())}
-    return counts, _node([free.get(name, sp.Symbol(name)) for name in variables], built)
+    return counts, _node([free.get(name, sp.Symbol(name)) for name in variables], built, _BALLS if balls else _FLOATS)
 
 
-def _node(names: list[sympy.Symbol], built: sympy.Basic) -> Told:
+def _node(names: list[sympy.Symbol], built: sympy.Basic, functions: Mapping[str, Callable[..., Any]]) -> _Relation:
     """A relation, or relations joined by ``And`` or ``Or``."""
     if not isinstance(built, (sp.And, sp.Or)):
-        kind, both = built.func.__name__, _in_balls(names, (built.lhs, built.rhs))
-        return lambda at, margin: _compared(kind, *both(*at), margin)
-    parts, settled = [_node(names, part) for part in built.args], isinstance(built, sp.Or)
-
-    def told(at: list[Any], margin: Fraction) -> bool | None:
-        found = [part(at, margin) for part in parts]
-        return settled if settled in found else (None if None in found else not settled)
-
-    return told
+        return _Compared(built.func.__name__, _function(names, (built.lhs, built.rhs), functions))
+    return _Joined(isinstance(built, sp.Or), [_node(names, part, functions) for part in built.args])
 
 
-def _in_balls(names: list[sympy.Symbol], sides: tuple[sympy.Expr, sympy.Expr]) -> Callable[..., tuple[arb, arb]]:
-    """Both sides as a function of balls; constants are written as quotients of whole numbers, which are exact."""
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """Two sides."""
+
+    kind: str
+    sides: Sides
+
+    def told(self, at: list[Any], margin: Fraction) -> bool | None:
+        """Decide by balls."""
+        return _compared(self.kind, *self.sides(*at), margin)
+
+    def near(self, at: list[Any]) -> Margin:
+        """Compare both sides."""
+        return _COMPARED[self.kind](*self.sides(*at))
+
+
+@dataclass(frozen=True, slots=True)
+class _Joined:
+    """Relations of which all must hold, or one."""
+
+    either: bool
+    parts: list[_Relation]
+
+    def told(self, at: list[Any], margin: Fraction) -> bool | None:
+        """Decide by what the parts tell."""
+        found = [part.told(at, margin) for part in self.parts]
+        return self.either if self.either in found else (None if None in found else not self.either)
+
+    def near(self, at: list[Any]) -> Margin:
+        """Take the part that decides."""
+        join = operator.or_ if self.either else operator.and_
+        return functools.reduce(join, (part.near(at) for part in self.parts))
+
+
+def _function(
+    names: list[sympy.Symbol], sides: tuple[sympy.Expr, sympy.Expr], functions: Mapping[str, Callable[..., Any]]
+) -> Sides:
+    """Both sides as a function; constants are written as quotients of whole numbers, which balls take exactly."""
     from sympy.printing.pycode import MpmathPrinter
 
     printer = MpmathPrinter({"fully_qualified_modules": False, "inline": True, "allow_unknown_functions": True})
     # dummies for the names, for a variable may be called gamma, as a function is
-    function: Callable[..., tuple[arb, arb]] = sp.lambdify(
-        names, sides, modules=[_FUNCTIONS], printer=printer, dummify=True
-    )
+    function: Sides = sp.lambdify(names, sides, modules=[dict(functions)], printer=printer, dummify=True)
     return function
 
 

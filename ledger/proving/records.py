@@ -4,23 +4,70 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from fractions import Fraction
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
 from ledger.ledger import Claim, Evidence, Mutant, Verdict, statement
-from ledger.proving.cases import Cases, Statement, searched, walked
+from ledger.proving.cases import Cases, Predicate, Statement, searched, walked
 from ledger.proving.combine import with_fix
 from ledger.proving.domains import domain_of
+from ledger.proving.falsifier import judged
 from ledger.proving.formulas import Formula
 from ledger.texts import PAPERS, text_of
 from theory.errors import ParameterError
 
-__all__ = ["corrected", "formula_of", "proved", "proved_with_fix", "record", "refuted", "repaired", "verified"]
+__all__ = [
+    "Given",
+    "Verifier",
+    "corrected",
+    "formula_of",
+    "proved",
+    "proved_with_fix",
+    "record",
+    "refuted",
+    "repaired",
+    "restated",
+    "verified",
+]
 
-Verifier = Callable[[], Evidence]
-Check = Callable[[], Evidence | Statement] | Statement | None
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A check that reads the statement which it verifies: its box, its constants, its conditions."""
+
+    derive: Callable[[Any], Evidence]
+    """Takes the statement of the record, or a changed one."""
+
+
+Check = Callable[[], Evidence | Statement] | Given | Statement | None
 """Comes to evidence, or is or builds a statement that is then tried; None: the statement of the record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verifier:
+    """A call that comes to evidence for a statement."""
+
+    check: Any
+    decide: Callable[[Any], Evidence]
+    """Tries a statement."""
+    statement: Any
+    """That of the record."""
+
+    def __call__(self) -> Evidence:
+        """Derive the evidence for the statement of the record."""
+        return self.of(self.statement)
+
+    def of(self, statement: Any) -> Evidence:
+        """Derive the evidence for a statement; a check that does not read it comes to what it always does."""
+        if isinstance(self.check, Given):
+            return self.check.derive(statement)
+        reached = self.check() if callable(self.check) else (self.check or statement)
+        if isinstance(reached, Evidence):
+            return reached
+        return reached.by(reached) if isinstance(reached, Cases) and reached.by else self.decide(reached)
+
+
 Mutants = Mapping[str, Callable[[], Evidence | Statement] | Statement]
 """Name -> the check of a claim on a changed statement; what is changed stands with the claim's texts."""
 _REFUTED: Final = {Verdict.FALSE, Verdict.PROVED_WITH_FIX}
@@ -47,19 +94,27 @@ def record(
     what_changed = fields.pop("mutants")
     decide = searched if verdict in _REFUTED else walked
     if "correction" in fields:
-        fields["correction_verify"] = _verifier(correction_verify or fields.get("correction_formula"), walked)
+        mended = Verifier(correction_verify, walked, fields.get("correction_formula"))
+        fields["correction_verify"] = correction_verify if isinstance(correction_verify, Verifier) else mended
     if what_changed.keys() != mutants.keys():
         raise ParameterError("mutants", f"{claim_id}: {list(mutants)}", "must be those of its table in ledger/papers")
     return Claim(
         id=claim_id,
         verdict=verdict,
-        verify=_verifier(verify or fields.get("formula"), decide),
+        verify=Verifier(verify, decide, fields.get("formula")),
         mutants=tuple(
-            Mutant(name=name, what_changed=what_changed[name], verify=_verifier(check, decide))
+            Mutant(name=name, what_changed=what_changed[name], verify=_changed(check, Verifier(verify, decide, None)))
             for name, check in mutants.items()
         ),
         **fields,
     )
+
+
+def _changed(check: Any, verifier: Verifier) -> Callable[[], Evidence]:
+    """A changed statement of a proved claim meets its proof and the search; other checks come to their own evidence."""
+    if verifier.check is not None and verifier.decide is walked and isinstance(check, (Formula, Predicate)):
+        return lambda: judged(check, verifier.of(check), check.text)[0]
+    return Verifier(check, verifier.decide, None)
 
 
 def _texts(claim_id: str) -> dict[str, Any]:
@@ -71,18 +126,6 @@ def _texts(claim_id: str) -> dict[str, Any]:
     return {"source": f"{PAPERS[folder]}, {place}", **text}
 
 
-def _verifier(check: Any, decide: Callable[[Any], Evidence]) -> Verifier:
-    """A call that comes to evidence."""
-
-    def verify() -> Evidence:
-        reached = check() if callable(check) else check
-        if isinstance(reached, Evidence):
-            return reached
-        return reached.by(reached) if isinstance(reached, Cases) and reached.by else decide(reached)
-
-    return verify
-
-
 @functools.cache
 def formula_of(claim_id: str, which: str = "formula") -> Formula:
     """A claim's ``formula`` or ``correction_formula``: a table, or the id of a claim that has the same."""
@@ -90,8 +133,18 @@ def formula_of(claim_id: str, which: str = "formula") -> Formula:
     table = text[which]
     if isinstance(table, str):
         return formula_of(table)
-    sharp = Fraction(table["sharp"]) if "sharp" in table else None
-    return Formula(**{**table, "domain": domain_of(table["domain"]), "sharp": sharp, "forms": text["folder"]})
+    return Formula(**{**table, "domain": domain_of(table["domain"]), "forms": text["folder"]})
+
+
+def restated(claim_id: str, *, domain: str = "", relation: str = "", premise: str = "") -> Formula:
+    """The same with another ``relation`` or ``premise``, or other values of some variables of its ``domain``."""
+    formula = formula_of(claim_id)
+    return replace(
+        formula,
+        domain={**formula.domain, **(domain_of(domain) if domain else {})},
+        relation=relation or formula.relation,
+        premise=premise or formula.premise,
+    )
 
 
 proved = partial(record, Verdict.PROVED)
@@ -105,7 +158,7 @@ proved_with_fix = partial(record, Verdict.PROVED_WITH_FIX)
 def corrected(claim_id: str, /, *, holds: Mutants, **fields: Any) -> Claim:
     """A refuted claim whose one mutant is its correction: what `holds` is verified instead."""
     ((name, check),) = holds.items()
-    mended = _verifier(check, walked)
+    mended = Verifier(check, walked, None)
     return refuted(claim_id, correction_verify=mended, mutants={name: mended}, **fields)
 
 
@@ -117,14 +170,14 @@ def repaired(
     The mutants change the print, and meet the same repair; `fields` are the other ones of the `Claim`.
     """
     own = {**fields, **_texts(claim_id)}
-    mended = _verifier(repair or own.get("correction_formula"), walked)
+    mended = Verifier(repair, walked, own.get("correction_formula"))
 
-    def fixed(check: Any) -> Verifier:
-        return partial(with_fix, _verifier(check, searched), mended)
+    def fixed(check: Any) -> Callable[[], Evidence]:
+        return partial(with_fix, Verifier(check, searched, own.get("formula")), mended)
 
     return proved_with_fix(
         claim_id,
-        verify=fixed(printed or own["formula"]),
+        verify=fixed(printed),
         correction_verify=mended,
         mutants={name: fixed(check) for name, check in mutants.items()},
         **fields,

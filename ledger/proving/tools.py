@@ -9,6 +9,7 @@ for a part of a proof, ``prove_sign``, ``prove_descent``) live in ``symbolic``, 
 
 from __future__ import annotations
 
+import heapq
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
@@ -19,6 +20,7 @@ from ledger.ledger import Evidence, Verdict
 from ledger.proving.balls import Rational, ball, point, precision, simplest_between
 from ledger.proving.cases import Cases, grid, searched, walked
 from ledger.proving.combine import Part, all_of, counterexample, numeric, refutation, screened, with_fix
+from ledger.proving.margins import Margin
 from ledger.proving.symbolic import identity, prove_descent, prove_identity, prove_sign
 
 __all__ = [
@@ -43,6 +45,8 @@ Box = Mapping[str, tuple[Rational | str, Rational | str]]
 """Variable -> closed interval; decimals as strings ('0.52'), never floats."""
 
 _BITS = 64
+_TINY = Fraction(1, 2**24)
+"""Share of each side of the box below which an undecided part is not divided."""
 _SECONDS = 60.0
 
 
@@ -74,32 +78,39 @@ def prove_positive(
 
     Notes
     -----
-    The relatively widest side is bisected at a dyadic point, so the covering is exact and the run deterministic.
+    The box of the lowest bound comes next, so that a point where f is negative, or touches zero, is met early: an
+    undecided part with sides of 2^-24 of the box ends the search. The relatively widest side is bisected at a dyadic
+    point, so the covering is exact and the run deterministic.
     """
     names = tuple(box)
     sides = {name: (Fraction(low), Fraction(high)) for name, (low, high) in box.items()}
     widths = {name: (high - low) or Fraction(1) for name, (low, high) in sides.items()}
-    stack = [tuple(sides[name] for name in names)]
     count, start = 0, time.process_time()
+    waiting: list[tuple[float, int, tuple[tuple[Fraction, Fraction], ...]]] = []
+    parts = [tuple(sides.values())]
     with precision(bits):
-        while stack:
-            part = stack.pop()
-            count += 1
-            value = f(**{name: ball(*side) for name, side in zip(names, part, strict=True)})
-            if value > 0:
-                continue
+        while True:
+            for part in parts:
+                value = f(**{name: ball(*side) for name, side in zip(names, part, strict=True)})
+                count += 1
+                if not value > 0:
+                    heapq.heappush(waiting, (float(value.lower()), count, part))
+            if not waiting:
+                detail = f"{what} on all of {_box_text(box)} ({_boxes(count)}, {bits} bits)"
+                return _covered(Verdict.PROVED, detail, count, bits)
+            _, _, part = heapq.heappop(waiting)
             negative_at = _negative_point(f, names, part)
             if negative_at is not None:
                 return refutation(what, negative_at, {"boxes": count, "bits": bits})
-            if count >= max_boxes or time.process_time() - start > seconds:
+            tiny = all(high - low <= _TINY * width for (low, high), width in zip(part, widths.values(), strict=True))
+            if tiny or count >= max_boxes or time.process_time() - start > seconds:
                 where = ", ".join(
                     f"{n} in [{float(a):.6g}, {float(b):.6g}]" for n, (a, b) in zip(names, part, strict=True)
                 )
                 return _covered(
                     Verdict.OPEN, f"{what}: undecided after {_boxes(count)}, for instance {where}", count, bits
                 )
-            stack.extend(_halves(part, names, widths))
-    return _covered(Verdict.PROVED, f"{what} on all of {_box_text(box)} ({_boxes(count)}, {bits} bits)", count, bits)
+            parts = _halves(part, names, widths)
 
 
 def _boxes(count: int) -> str:
@@ -115,7 +126,7 @@ def _covered(verdict: Verdict, detail: str, boxes: int, bits: int) -> Evidence:
 def _halves(
     part: tuple[tuple[Fraction, Fraction], ...], names: Sequence[str], widths: Mapping[str, Fraction]
 ) -> list[tuple[tuple[Fraction, Fraction], ...]]:
-    """Bisect the side that is widest relative to the original box; the half with the lower bound is looked at first."""
+    """Bisect the side that is widest relative to the original box."""
     i = max(range(len(part)), key=lambda j: (part[j][1] - part[j][0]) / widths[names[j]])
     low, high = part[i]
     middle = (low + high) / 2
@@ -187,7 +198,7 @@ def refute(
 
 
 def exhaustive(
-    holds: Callable[..., bool],
+    holds: Callable[..., Margin | bool],
     ranges: Mapping[str, Iterable[int]],
     *,
     what: str,

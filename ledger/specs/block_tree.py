@@ -10,11 +10,12 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
+from functools import lru_cache
 from math import prod
 
 from ledger.ledger import Evidence, Verdict
 from ledger.proving.combine import counterexample
+from ledger.proving.margins import Margin
 from ledger.specs.exact import Law, chi_square, coverage, ratio, selection_law, tilted
 
 __all__ = ["TREES", "Prefix", "Tree", "on_trees"]
@@ -93,7 +94,7 @@ class Tree:
         gen = self.draft[prefix] if drafting else self.target[prefix]
         return tuple(t / g * e for t, g, e in zip(self.target[prefix], gen, self.block_tilt(prefix), strict=True))
 
-    @cache  # noqa: B019 - a handful of module-level trees
+    @lru_cache(maxsize=256)  # noqa: B019 - a handful of module-level trees, and those of a search
     def states(self, n: int, threshold: Fraction, *, drafting: bool = False) -> States:
         """Joint law of the response and of the last generator, by walking every draw of Algorithm 1.
 
@@ -193,7 +194,7 @@ TREES: tuple[Tree, ...] = (
 
 
 def on_trees(
-    holds: Callable[[Tree, int, Fraction], bool], *, what: str, sizes: tuple[int, ...] = (1, 2, 3)
+    holds: Callable[[Tree, int, Fraction], Margin | bool], *, what: str, sizes: tuple[int, ...] = (1, 2, 3)
 ) -> Evidence:
     """An exact predicate for every tree, width and a threshold below, between and above the block rewards.
 

@@ -14,6 +14,7 @@ from functools import partial
 
 from ledger.ledger import Evidence
 from ledger.proving.deferred import sp
+from ledger.proving.margins import Margin, at_least, at_most
 from ledger.proving.tools import all_of, identity, prove_descent, prove_identity
 from ledger.specs.exact import Instance, agree, coverage, nonnegative, ratio
 
@@ -90,11 +91,11 @@ def _ratio_algebra() -> Evidence:
     )
 
 
-def within_ratio(instance: Instance, n: int, power: int = 1, scale: Fraction = Fraction(1)) -> bool:
+def within_ratio(instance: Instance, n: int, power: int = 1, scale: Fraction = Fraction(1)) -> Margin:
     """Whether each density ratio is within ``scale * (kappa - 1) / n**power`` of one."""
     law = instance.selected(n)
     worst = max(abs(p / q - 1) for p, q in zip(law, instance.optimum, strict=True))
-    return bool(worst * n**power <= scale * (ratio(instance.weights) - 1))
+    return at_most(worst * n**power, scale * (ratio(instance.weights) - 1))
 
 
 def prove_density_ratio(power: int = 1, scale: Fraction = Fraction(1)) -> Evidence:
@@ -109,11 +110,13 @@ def prove_density_ratio(power: int = 1, scale: Fraction = Fraction(1)) -> Eviden
     )
 
 
-def covered(instance: Instance, _n: int, *, both: bool = True) -> bool:
+def covered(instance: Instance, _n: int, *, both: bool = True) -> Margin:
     """Whether ``kappa <= C exp(beta R)``, and C >= 1; ``both`` False: C of one sup-norm."""
     forward = max(t / g for t, g in zip(instance.target, instance.gen, strict=True))
     cover = coverage(instance.target, instance.gen) if both else forward
-    return ratio(instance.weights) <= cover * ratio(instance.tilt) and coverage(instance.target, instance.gen) >= 1
+    return at_most(ratio(instance.weights), cover * ratio(instance.tilt)) & at_least(
+        coverage(instance.target, instance.gen), 1
+    )
 
 
 def prove_coverage(both: bool = True) -> Evidence:

@@ -10,6 +10,7 @@ from ledger.ledger import Claim, Evidence
 from ledger.proving.cases import Predicate
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between, whole
+from ledger.proving.margins import Margin, at_most
 from ledger.proving.records import proved, refuted
 from ledger.proving.tools import all_of, identity, prove_identity
 from ledger.specs.block_tree import TREES, Tree, on_trees
@@ -164,9 +165,9 @@ def _range(width: bool = False) -> Predicate:
     )
 
 
-def _no_wider(tree: Tree, _n: int, _threshold: Fraction) -> bool:
+def _no_wider(tree: Tree, _n: int, _threshold: Fraction) -> Margin:
     spread = [max(tree.block_tilt(u)) / min(tree.block_tilt(u)) for u in tree.prefixes()]
-    return max(spread) <= tree.theta()
+    return at_most(max(spread), tree.theta())
 
 
 def prove_block_range() -> Evidence:
@@ -275,9 +276,9 @@ def _verify_last_line(both: bool = True) -> Evidence:
     return prove_identity((t * a / v) / below - t * a / (t * a + u * b), what="the extra V cancels")
 
 
-def _relaxed(tree: Tree, _n: int, _threshold: Fraction, *, reverse: bool = False) -> bool:
+def _relaxed(tree: Tree, _n: int, _threshold: Fraction, *, reverse: bool = False) -> Margin:
     block, sequence = tree.block_coverage(), tree.sequence_coverage()
-    return sequence <= block if reverse else block <= sequence
+    return at_most(sequence, block) if reverse else at_most(block, sequence)
 
 
 def _verify_coverages(reverse: bool = False) -> Evidence:

@@ -18,6 +18,7 @@ from flint import arb, fmpz
 from ledger.ledger import Evidence, Verdict
 from ledger.proving.balls import point, precision
 from ledger.proving.combine import counterexample
+from ledger.proving.margins import Margin
 from ledger.proving.symbolic import nonnegative
 
 __all__ = [
@@ -243,7 +244,7 @@ def coverage(target: Sequence[Fraction], gen: Sequence[Fraction]) -> Fraction:
 
 
 def agree(
-    holds: Callable[[Instance, int], bool],
+    holds: Callable[[Instance, int], Margin | bool],
     *,
     what: str,
     sizes: Iterable[int] = (1, 2, 3, 4),

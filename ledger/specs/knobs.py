@@ -12,9 +12,11 @@ from flint import arb
 from ledger.ledger import Claim, Evidence
 from ledger.proving.balls import point, precision
 from ledger.proving.cases import Predicate, searched
+from ledger.proving.combine import exact_step
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between
-from ledger.proving.records import proved, repaired
+from ledger.proving.margins import Margin, at_least, at_most, every
+from ledger.proving.records import Given, proved, repaired
 from ledger.proving.tools import all_of, identity, refute
 from ledger.specs import exact
 from ledger.specs.block_tree import Tree, on_trees
@@ -33,12 +35,12 @@ _EVERY_THRESHOLD: Final = (
 )
 
 
-def _bounded(tree: Tree, n: int, threshold: Fraction, *, covered: bool = True) -> bool:
-    own = 1 + ((tree.theta() - 1) / n) ** 2
-    late = 1 + ((tree.theta() * (tree.block_coverage() if covered else 1) - 1) / n) ** 2
+def _bounded(tree: Tree, n: int, threshold: Fraction, *, covered: bool = True, share: Fraction = Fraction(1)) -> Margin:
+    own = 1 + share * ((tree.theta() - 1) / n) ** 2
+    late = 1 + share * ((tree.theta() * (tree.block_coverage() if covered else 1) - 1) / n) ** 2
     never = threshold >= tree.theta()
     bound = own**tree.horizon if never else own * late ** (tree.horizon - 1)
-    return 1 + tree.divergence(n, threshold) <= bound
+    return at_most(1 + tree.divergence(n, threshold), bound)
 
 
 def _verify_thresholds(covered: bool = True) -> Evidence:
@@ -50,6 +52,10 @@ def _verify_thresholds(covered: bool = True) -> Evidence:
         prove_mixture,
         detail="Algorithm 1 starts with the target and the factors multiply (Lemma 3 with one bound per block)",
     )
+
+
+def _prove_thresholds(statement: Predicate) -> Evidence:
+    return all_of(exact_step(statement.numbers["share"] >= 1, "all of both bounds is allowed"), _verify_thresholds)
 
 
 def _first_block(tree: Tree) -> Tree:
@@ -176,18 +182,18 @@ _KEPT: Final = "every letter keeps at least the chance that all n candidates are
 _CEILING: Final = "pi_n <= kappa pi*"
 
 
-def _kept(instance: exact.Instance, n: int, *, mass_power: bool = True) -> bool:
+def _kept(instance: exact.Instance, n: int, *, mass_power: bool = True) -> Margin:
     law = instance.selected(n)
-    return all(p >= (g**n if mass_power else g) for p, g in zip(law, instance.gen, strict=True))
+    return every(at_least(p, g**n if mass_power else g) for p, g in zip(law, instance.gen, strict=True))
 
 
-def _under_ceiling(instance: exact.Instance, n: int) -> bool:
+def _under_ceiling(instance: exact.Instance, n: int) -> Margin:
     law = instance.selected(n)
-    return max(p / q for p, q in zip(law, instance.optimum, strict=True)) <= exact.ratio(instance.weights)
+    return at_most(max(p / q for p, q in zip(law, instance.optimum, strict=True)), exact.ratio(instance.weights))
 
 
-def _between(instance: exact.Instance, n: int) -> bool:
-    return _kept(instance, n) and _under_ceiling(instance, n)
+def _between(instance: exact.Instance, n: int) -> Margin:
+    return _kept(instance, n) & _under_ceiling(instance, n)
 
 
 def _verify_hot(mass_power: bool = True) -> Evidence:
@@ -290,8 +296,8 @@ def _fix_defined() -> Evidence:
 CLAIMS: tuple[Claim, ...] = (
     proved(
         "SPECS-TAU1",
-        formula=two_blocks(_EVERY_THRESHOLD, _bounded),
-        verify=_verify_thresholds,
+        formula=two_blocks(_EVERY_THRESHOLD, _bounded, share=Fraction(1)),
+        verify=Given(_prove_thresholds),
         mutants={"no-C": partial(_verify_thresholds, covered=False)},
     ),
     proved(

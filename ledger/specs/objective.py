@@ -8,9 +8,10 @@ from typing import Final
 
 from ledger.ledger import Claim, Evidence
 from ledger.proving.cases import Predicate, searched
+from ledger.proving.combine import exact_step
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between, whole
-from ledger.proving.records import proved, proved_with_fix, refuted
+from ledger.proving.records import Given, proved, proved_with_fix, refuted
 from ledger.proving.tools import all_of, identity, refute, with_fix
 from ledger.specs import exact
 from ledger.specs.common_proofs import (
@@ -297,8 +298,12 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     proved(
         "SPECS-S31b",
-        formula=two_letters("each density ratio within (kappa - 1) / n of one", within_ratio),
-        verify=_verify_correspondence,
+        formula=two_letters("each density ratio within (kappa - 1) / n of one", within_ratio, scale=Fraction(1)),
+        verify=Given(
+            lambda statement: all_of(
+                exact_step(statement.numbers["scale"] >= 1, "all of the bound is allowed"), _verify_correspondence
+            )
+        ),
         mutants={"one-model": partial(_verify_correspondence, same=True)},
     ),
     proved(

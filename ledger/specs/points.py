@@ -14,6 +14,7 @@ from flint import arb
 from ledger.proving.balls import point, precision
 from ledger.proving.cases import Predicate
 from ledger.proving.domains import between, one_of, whole
+from ledger.proving.margins import Margin
 from ledger.specs.block_tree import Tree
 from ledger.specs.exact import Instance
 
@@ -23,36 +24,44 @@ _UNIT: Final = between(0, 1)
 _POSITIVE: Final = between(0, None)
 _HALF: Final = Fraction(1, 2)
 
-OneBlock = Callable[[Instance, int], bool]
+OneBlock = Callable[..., Margin | bool]
+"""Takes the instance, the width, and the numbers of the statement."""
 
 
-def two_letters(text: str, test: OneBlock, *, widths: tuple[int, int] = (1, 4)) -> Predicate:
+def two_letters(text: str, test: OneBlock, *, widths: tuple[int, int] = (1, 4), **numbers: Fraction) -> Predicate:
     """A statement about one block: letters 1 and 2, of which the second one's exponentiated reward is ``tilt2``."""
 
-    def holds(gen1: Fraction, target1: Fraction, tilt2: Fraction, n: Fraction) -> bool:
+    def holds(gen1: Fraction, target1: Fraction, tilt2: Fraction, n: Fraction, **numbers: Fraction) -> Margin | bool:
         gen, target = (gen1, 1 - gen1), (target1, 1 - target1)
-        return test(Instance(gen=gen, target=target, tilt=(Fraction(1), tilt2)), int(n))
+        return test(Instance(gen=gen, target=target, tilt=(Fraction(1), tilt2)), int(n), **numbers)
 
     domain = {"gen1": _UNIT, "target1": _UNIT, "tilt2": _POSITIVE, "n": whole(*widths)}
-    return Predicate(text=text, test=holds, domain=domain)
+    return Predicate(text=text, test=holds, domain=domain, numbers=numbers)
 
 
-def own_drafts(text: str, test: OneBlock, *, widths: tuple[int, int] = (1, 4)) -> Predicate:
+def own_drafts(text: str, test: OneBlock, *, widths: tuple[int, int] = (1, 4), **numbers: Fraction) -> Predicate:
     """As `two_letters`, where the target generates."""
 
-    def holds(target1: Fraction, tilt2: Fraction, n: Fraction) -> bool:
+    def holds(target1: Fraction, tilt2: Fraction, n: Fraction, **numbers: Fraction) -> Margin | bool:
         target = (target1, 1 - target1)
-        return test(Instance(gen=target, target=target, tilt=(Fraction(1), tilt2)), int(n))
+        return test(Instance(gen=target, target=target, tilt=(Fraction(1), tilt2)), int(n), **numbers)
 
-    return Predicate(text=text, test=holds, domain={"target1": _UNIT, "tilt2": _POSITIVE, "n": whole(*widths)})
+    domain = {"target1": _UNIT, "tilt2": _POSITIVE, "n": whole(*widths)}
+    return Predicate(text=text, test=holds, domain=domain, numbers=numbers)
 
 
-def two_blocks(text: str, test: Callable[[Tree, int, Fraction], bool]) -> Predicate:
+def two_blocks(text: str, test: Callable[..., Margin | bool], **numbers: Fraction) -> Predicate:
     """A statement about two blocks: laws that depend on the first letter, rewards of letter pairs, a threshold."""
 
     def holds(
-        target1: Fraction, draft1: Fraction, tilt2: Fraction, tilt3: Fraction, n: Fraction, threshold: Fraction
-    ) -> bool:
+        target1: Fraction,
+        draft1: Fraction,
+        tilt2: Fraction,
+        tilt3: Fraction,
+        n: Fraction,
+        threshold: Fraction,
+        **numbers: Fraction,
+    ) -> Margin | bool:
         rewards = (Fraction(1), tilt2, tilt3, Fraction(1))
         tree = Tree(
             name=f"{target1} {draft1} {tilt2} {tilt3}",
@@ -61,13 +70,13 @@ def two_blocks(text: str, test: Callable[[Tree, int, Fraction], bool]) -> Predic
             draft={(): (_HALF, _HALF), (0,): (draft1, 1 - draft1), (1,): (1 - draft1, draft1)},
             tilt=dict(zip(((0, 0), (0, 1), (1, 0), (1, 1)), rewards, strict=True)),
         )
-        return test(tree, int(n), threshold)
+        return test(tree, int(n), threshold, **numbers)
 
     domain = {
         **{"target1": _UNIT, "draft1": _UNIT, "tilt2": _POSITIVE, "tilt3": _POSITIVE},
         **{"n": whole(1, 2), "threshold": one_of(0, 1, 100)},
     }
-    return Predicate(text=text, test=holds, domain=domain)
+    return Predicate(text=text, test=holds, domain=domain, numbers=numbers)
 
 
 def poisson_weights(mean: Fraction, most: int) -> list[arb]:

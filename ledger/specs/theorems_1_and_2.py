@@ -11,9 +11,11 @@ from typing import Final
 
 from ledger.ledger import Claim, Evidence
 from ledger.proving.cases import Predicate, searched
+from ledger.proving.combine import exact_step
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between, whole
-from ledger.proving.records import proved, refuted
+from ledger.proving.margins import Margin, at_most, every
+from ledger.proving.records import Given, proved, refuted
 from ledger.proving.tools import all_of, identity, prove_descent
 from ledger.specs.block_tree import Tree, on_trees
 from ledger.specs.common_proofs import prove_coverage, prove_density_ratio, prove_gibbs
@@ -30,14 +32,21 @@ _LOCAL: Final = "1 + chi2 of the response <= (1 + largest local chi2)^H"
 _BOUND: Final = "1 + chi2 of the output <= (1 + ((C exp(beta R) - 1) / n)^2)^H"
 
 
-def _from_local(tree: Tree, n: int, _threshold: Fraction, *, lost: int = 0) -> bool:
+def _from_local(tree: Tree, n: int, _threshold: Fraction, *, lost: int = 0, share: Fraction = Fraction(1)) -> Margin:
     laws = [
         (u, selection_law(tree.target[u], tree.weights(u, False), n), tree.block_optimum(u)) for u in tree.prefixes()
     ]
-    local = max(1 + chi_square(law, star) for _u, law, star in laws)
+    local = max(1 + share * chi_square(law, star) for _u, law, star in laws)
     conditional = {u: law for u, law, _star in laws}
     whole = tuple(tree.chance(conditional, y) for y in tree.responses())
-    return 1 + chi_square(whole, tree.optimum()) <= local ** (tree.horizon - lost)
+    return at_most(1 + chi_square(whole, tree.optimum()), local ** (tree.horizon - lost))
+
+
+def _prove_chain(statement: Predicate) -> Evidence:
+    """With the share of the local divergence that the statement allows, which must be all of it."""
+    return all_of(
+        exact_step(statement.numbers["share"] >= 1, "all of the local chi2 is allowed"), prove_local_to_global
+    )
 
 
 def prove_local_to_global(lost: int = 0) -> Evidence:
@@ -82,10 +91,18 @@ def prove_mixture() -> Evidence:
     )
 
 
-def _bounded(tree: Tree, n: int, threshold: Fraction, *, covered: bool = True, rewarded: bool = True) -> bool:
+def _bounded(
+    tree: Tree,
+    n: int,
+    threshold: Fraction,
+    *,
+    covered: bool = True,
+    rewarded: bool = True,
+    share: Fraction = Fraction(1),
+) -> Margin:
     cover = tree.block_coverage() if covered else Fraction(1)
-    bound = _block_bound(rewarded=rewarded)(cover, tree.theta(), n)
-    return 1 + tree.divergence(n, threshold) <= bound**tree.horizon
+    local = _block_bound(rewarded=rewarded)(cover, tree.theta(), n) - 1
+    return at_most(1 + tree.divergence(n, threshold), (1 + share * local) ** tree.horizon)
 
 
 def _verify_theorem1(covered: bool = True, *, rewarded: bool = True) -> Evidence:
@@ -102,6 +119,10 @@ def _verify_theorem1(covered: bool = True, *, rewarded: bool = True) -> Evidence
         lambda: prove_descent(u - sp.log(1 + u), u, what="log(1 + u) <= u", order=1),
         lambda: nonnegative((1 + x) ** 2 * (1 + k) - x**2, what="(x - 1)^2 / n^2 <= x^2 / n^(3/2) for x, n >= 1"),
     )
+
+
+def _prove_bound(statement: Predicate) -> Evidence:
+    return all_of(exact_step(statement.numbers["share"] >= 1, "all of the local bound is allowed"), _verify_theorem1)
 
 
 def _measurable() -> Predicate:
@@ -168,15 +189,15 @@ def _fix_ratio() -> Evidence:
 _WRONG_REWARD: Final = "density ratio of the two block optima <= exp(2 beta eps), both ways, for exp(beta eps) = 2"
 
 
-def _close_optima(tree: Tree, _n: int, _threshold: Fraction, *, factor: int = 2) -> bool:
+def _close_optima(tree: Tree, _n: int, _threshold: Fraction, *, factor: int = 2) -> Margin:
     worst, law = Fraction(2), tree.target[()]
     true = tree.block_tilt(())
     star = tilted(law, true)
-    for errors in itertools.product((1 / worst, worst), repeat=tree.letters):
-        own = tilted(law, tuple(e * x for e, x in zip(true, errors, strict=True)))
-        if max(max(a / b, b / a) for a, b in zip(star, own, strict=True)) > worst**factor:
-            return False
-    return True
+    mistaken = (
+        tilted(law, tuple(e * x for e, x in zip(true, errors, strict=True)))
+        for errors in itertools.product((1 / worst, worst), repeat=tree.letters)
+    )
+    return every(at_most(max(a / b, b / a), worst**factor) for own in mistaken for a, b in zip(star, own, strict=True))
 
 
 def prove_misspecified(factor: int = 2) -> Evidence:
@@ -207,14 +228,14 @@ def _verify_theorem2(factor: int = 2) -> Evidence:
 CLAIMS: tuple[Claim, ...] = (
     proved(
         "SPECS-L3",
-        formula=two_blocks(_LOCAL, _from_local),
-        verify=prove_local_to_global,
+        formula=two_blocks(_LOCAL, _from_local, share=Fraction(1)),
+        verify=Given(_prove_chain),
         mutants={"H-1": partial(prove_local_to_global, 1)},
     ),
     proved(
         "SPECS-T1",
-        formula=two_blocks(_BOUND, _bounded),
-        verify=_verify_theorem1,
+        formula=two_blocks(_BOUND, _bounded, share=Fraction(1)),
+        verify=Given(_prove_bound),
         mutants={"no-C": partial(_verify_theorem1, False), "no reward": partial(_verify_theorem1, rewarded=False)},
     ),
     refuted(

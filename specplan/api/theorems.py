@@ -75,6 +75,7 @@ def theorems(
     verdict: str | None = None,
     severity: str | None = None,
     verify: bool = False,
+    thorough: bool = False,
     jobs: int = 2,
 ) -> Theorems:
     """Return the papers' claims with their verdicts, as ``specplan theorems`` does.
@@ -91,7 +92,8 @@ def theorems(
     paper : only claims whose paper or id begins with this, e.g. SPECS or LD.
     verdict : only these: proved, proved with fix, false, verified, numeric or open.
     severity : only claims not true as printed, this grave: statement, argument, edge or slip.
-    verify : derive the verdicts again, symbolically or in ball arithmetic.
+    verify : derive the verdicts again, symbolically or in ball arithmetic, and search for counterexamples.
+    thorough : search for minutes rather than a second for each claim.
     jobs : worker processes, >= 1.
 
     Raises
@@ -104,7 +106,7 @@ def theorems(
         raise ParameterError("jobs", jobs, "must be at least 1")
     chosen = (claim_of(claim),) if claim else _filtered(_of_paper(paper), verdict, severity)
     # a single claim is cheap to derive and means little without its evidence
-    derived = _derived(chosen, jobs) if (verify or claim) and chosen else {}
+    derived = _derived(chosen, jobs, thorough=thorough) if (verify or claim) and chosen else {}
     return Theorems(claims=chosen, derived=derived, in_full=bool(claim))
 
 
@@ -136,13 +138,17 @@ def _filtered(chosen: Sequence[Claim], verdict: str | None, severity: str | None
     return tuple(item for item in chosen if wanted is None or item.verdict == wanted)
 
 
-def _derived(chosen: Sequence[Claim], jobs: int) -> dict[str, Verification]:
+def _derived(chosen: Sequence[Claim], jobs: int, *, thorough: bool) -> dict[str, Verification]:
     """Derive the verdicts, with a bar on stderr."""
+    from ledger.proving.falsifier import QUICK, THOROUGH
     from ledger.runner import verify_all
 
     with progress("deriving verdicts", len(chosen)) as step_done:
         results = verify_all(
-            [item.id for item in chosen], jobs=min(jobs, len(chosen)), progress=lambda _result: step_done()
+            [item.id for item in chosen],
+            jobs=min(jobs, len(chosen)),
+            effort=THOROUGH if thorough else QUICK,
+            progress=lambda _result: step_done(),
         )
     return {result.id: result for result in results}
 
@@ -181,6 +187,8 @@ def _plain(item: Claim, result: Verification | None, *, full: bool) -> dict[str,
         data["no_formula"] = item.no_formula or None
         data["correction_formula"] = _formula(item.correction_formula)
     if result is not None:
+        data["searched"] = None if result.finding is None else result.finding.as_json()
+        data["correction_searched"] = None if result.correction_finding is None else result.correction_finding.as_json()
         data["derived"] = result.evidence.as_json()
         data["correction_derived"] = None if result.correction is None else result.correction.as_json()
         data["agrees"] = result.agrees

@@ -26,6 +26,7 @@ _SEVERITIES = ["statement", "argument", "edge", "slip"]
 @click.command()
 @click.argument("claim_id", metavar="[ID]", required=False)
 @click.option("--verify", is_flag=True, help="Derive the verdicts again; exit 1 if one differs from the record.")
+@click.option("--thorough", is_flag=True, help="With --verify or an ID, search longer for counterexamples: minutes.")
 @click.option("--paper", help="Only claims whose paper or id starts with this, e.g. 'SPECS' or 'LD'.")
 @click.option("--verdict", type=click.Choice(_VERDICTS), help="Only claims of this verdict.")
 @click.option("--severity", type=click.Choice(_SEVERITIES), help="Only claims not true as printed, this grave.")
@@ -41,6 +42,7 @@ _SEVERITIES = ["statement", "argument", "edge", "slip"]
 def theorems(
     claim_id: str | None,
     verify: bool,
+    thorough: bool,
     paper: str | None,
     verdict: str | None,
     severity: str | None,
@@ -57,7 +59,8 @@ def theorems(
 
     A claim is judged as printed: proved, proved with fix, false (with an exact counterexample), verified (for the
     cases that are named), numeric or open. With --verify every verdict is derived again, symbolically or in ball
-    arithmetic, and compared with the record.
+    arithmetic, and compared with the record; what is said to hold is searched for a counterexample, and -v prints how
+    much more than each statement fails.
 
     The first screen has the totals and each paper's gravest findings; -v, --verdict and --severity list the claims.
 
@@ -77,9 +80,13 @@ def theorems(
 
         deliver(coverage_screen(), output, coloured=False)
         return
+    if thorough and not (verify or claim_id):
+        raise _without_verify()
     from specplan.api.theorems import theorems as found_of
 
-    found = found_of(claim_id, paper=paper, verdict=verdict, severity=severity, verify=verify, jobs=jobs)
+    found = found_of(
+        claim_id, paper=paper, verdict=verdict, severity=severity, verify=verify, thorough=thorough, jobs=jobs
+    )
     if report is not None:
         from specplan.show.theorems import theorems_report
 
@@ -93,6 +100,12 @@ def theorems(
 
 
 command = theorems
+
+
+def _without_verify() -> Exception:
+    from theory.errors import ParameterError
+
+    return ParameterError("--thorough", "", "searches while verdicts are derived; add --verify, or give an ID")
 
 
 def _refuse_others(used: str, others: Mapping[str, str | None]) -> None:

@@ -1,8 +1,7 @@
-"""Every claim of every paper: its verdict and correction derive again, its mutants fall, and its formulas are tried."""
+"""Every claim: verdict and correction derive again, mutants fall, and statements that hold are searched."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from fractions import Fraction
@@ -13,13 +12,12 @@ from ledger import runner
 from ledger.ledger import PAPERS, Claim, Evidence, Mutant, Verdict, claims
 from ledger.proving.cases import Cases, Predicate, Statement
 from ledger.proving.combine import settled
+from ledger.proving.falsifier import Finding
 from ledger.proving.formulas import Formula
 from ledger.runner import Verification
 
-POINTS = {Formula: 300, Predicate: 150}
-"""Points asked for; a premise leaves some of them out."""
-FEWEST, ENOUGH = 20, 100
-"""Points that a premise must leave, or too little is tried; and points of them that show how many balls decide."""
+FEWEST = 100
+"""Points of a search below which too little is tried."""
 COMPLETE = ("lookahead_reasoning", "lookahead_decoding")
 """Folders of papers of which every claim has a formula, or says why not."""
 NEAR = {
@@ -45,8 +43,8 @@ def test_claim(item: Claim, verified: Callable[[str], Verification]) -> None:
     _derives_again(item, result)
     for mutant in item.mutants:
         _falls(item, mutant)
-    for name, formula in _holding(item):
-        _is_tried(name, formula)
+    for formula, finding in _searched(item, result):
+        _is_measured(formula, finding)
     if item.needs_correction and item.formula is not None:
         _fails_at_its_counterexample(item.formula, result.evidence)
     _walks_its_cases(item)
@@ -75,26 +73,28 @@ def _falls(item: Claim, mutant: Mutant) -> None:
         assert evidence.verdict is Verdict.OPEN, "a search that finds no counterexample proves nothing"
 
 
-def _holding(item: Claim) -> Iterator[tuple[str, Formula | Predicate]]:
-    """What of a claim is to hold at points; the runner has tried it at others already."""
+def _searched(item: Claim, result: Verification) -> Iterator[tuple[Formula | Predicate, Finding]]:
+    """What of a claim is to hold at points, and what the search of the runner came to."""
     printed = None if item.needs_correction else item.formula
-    for name, formula in ((item.id, printed), (f"{item.id} corrected", item.correction_formula)):
+    for formula, finding in ((printed, result.finding), (item.correction_formula, result.correction_finding)):
         if isinstance(formula, (Formula, Predicate)):
-            yield name, formula
+            assert finding is not None, "a statement that is to hold is searched"
+            yield formula, finding
 
 
-def _is_tried(name: str, formula: Formula | Predicate) -> None:
-    """It holds at other points than the runner's, is decided at most of them, and a margin of some percent fails."""
-    points = itertools.islice(formula.points(POINTS[type(formula)], f"test {name}"), ENOUGH)
-    told = [formula.holds(point) for point in points]
-    assert len(told) >= FEWEST, "the premise leaves too few points"
-    assert False not in told
-    assert told.count(True) > 0.8 * len(told)
-    if isinstance(formula, Formula):
-        assert (formula.sharp is None) is bool(formula.room), "a formula is sharp or says why there is room"
-        failing = formula.fails_at(2 * POINTS[Formula], name, formula.sharp or Fraction(1, 20))
-        assert (failing is not None) is (formula.sharp is not None), formula.room
-        assert formula.sharp is None or formula.sharp <= Fraction(1, 20)
+def _is_measured(formula: Formula | Predicate, finding: Finding) -> None:
+    """No point fails; where the sides come nearest, the statement holds, and a little more than the room does not."""
+    assert finding.failing is None
+    assert finding.points >= FEWEST
+    if not isinstance(formula, Formula):
+        return
+    assert finding.at is not None
+    assert finding.room is not None
+    assert formula.admits(finding.at)
+    assert formula.holds(finding.at) is not False
+    if finding.room < Fraction(9, 10):
+        more = Fraction(finding.room) / (1 - Fraction(finding.room)) + Fraction(1, 10**6)
+        assert formula.holds(finding.at, more) is False, f"the room of {finding.room} is not what the sides say"
 
 
 def _fails_at_its_counterexample(formula: Statement, evidence: Evidence) -> None:

@@ -152,8 +152,8 @@ def test_a_bound_without_the_reward_is_noticed(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_second_draft_that_costs_nothing_is_noticed() -> None:
     """LR-T4a ties the cost term of f(2) to the statement S2."""
-    assert theorem_4._token_side("0.52", 8).verdict is Verdict.PROVED
-    assert theorem_4._token_side("0.52", 8, time=lambda alpha, c: 1).verdict is Verdict.FALSE
+    assert theorem_4._token_side(theorem_4._HYBRIDS).verdict is Verdict.PROVED
+    assert theorem_4._token_side(theorem_4._HYBRIDS, time=lambda alpha, c: 1).verdict is Verdict.FALSE
 
 
 def test_with_fix_needs_a_refuted_print_and_a_proved_repair() -> None:

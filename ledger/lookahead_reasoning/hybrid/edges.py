@@ -15,6 +15,7 @@ from ledger.lookahead_reasoning.hybrid.theorem_3 import hybrid_proof
 from ledger.proving.cases import Predicate, searched
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between
+from ledger.proving.margins import MET, Margin, at_least
 from ledger.proving.records import formula_of, refuted, repaired
 from ledger.proving.symbolic import prove_sign
 from ledger.proving.tools import screened
@@ -70,16 +71,16 @@ def _two_steps_gain() -> Evidence:
 def _interior(*, odd: bool) -> Predicate:
     """Lemma 5 (a) at budgets that are odd and composite, or even."""
 
-    def inside(point: Synchronous, values: Mapping[int, Fraction]) -> bool:
-        return max(value for d, value in values.items() if 2 <= d <= point.budget // 2) == max(values.values())
+    def inside(point: Synchronous, values: Mapping[int, Fraction]) -> Margin:
+        return at_least(max(value for d, value in values.items() if 2 <= d <= point.budget // 2), max(values.values()))
 
-    def premise(point: Synchronous) -> bool:
-        return point.budget == _ODD_BUDGET if odd else point.budget % 2 == 0
+    def premise(point: Synchronous) -> Margin:
+        return MET if (point.budget == _ODD_BUDGET if odd else point.budget % 2 == 0) else ~MET
 
     return divisors(
         "some divisor in [2, M/2] maximises w over the divisors of M",
         inside,
-        lambda point: premise(point) and point.met(strict=False),
+        lambda point: premise(point) & point.met(strict=False),
         f"(7) and (8), M {'= 9' if odd else 'even'}",
         odd=odd,
     )
@@ -106,7 +107,7 @@ def _beats(*, six: bool) -> Predicate:
     return synchronous(
         "the best hybrid beats both single methods",
         lambda point: point.hybrid_wins,
-        lambda point: point.met(strict=True) and (point.six() or not six),
+        lambda point: point.met(strict=True) & (point.six() if six else MET),
         f"(7) and (8) strictly{', (6)' if six else ''}",
     )
 
@@ -146,7 +147,7 @@ CLAIMS: tuple[Claim, ...] = (
         formula=_UNNAMED,
         correction_formula=_NAMED,
         verify=partial(_search_unnamed, _UNNAMED),
-        correction_verify=lambda: hybrid_proof(_NO_SIX),
+        correction_verify=hybrid_proof,
         mutants={"with (6)": partial(_search_unnamed, _NAMED)},
     ),
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
 from fractions import Fraction
 from functools import partial
 
@@ -12,21 +10,16 @@ from flint import arb
 from ledger.ledger import Claim, Evidence, Verdict
 from ledger.lookahead_reasoning import exact
 from ledger.proving.cases import Cases, Predicate, rows, searched, walked
+from ledger.proving.combine import argued
 from ledger.proving.deferred import sp
-from ledger.proving.formulas import between, whole
-from ledger.proving.records import proved, refuted, repaired
-from ledger.proving.tools import Box, all_of, identity, prove_identity, prove_positive, prove_sign, refute, screened
+from ledger.proving.domains import Domain, between, closed, whole
+from ledger.proving.margins import Margin, above, below, every
+from ledger.proving.records import Given, formula_of, proved, refuted, repaired, restated
+from ledger.proving.tools import Box, all_of, identity, prove_identity, prove_positive, prove_sign, screened
 
 __all__ = ["CLAIMS", "halving_identity"]
 
 _RATE, _COST1 = between("1/2", "4/5"), between(0, "1/3")
-
-
-def _lemma_1_points(budgets: tuple[int, ...], low: str = "51/100") -> Iterator[dict[str, str]]:
-    """Points of the box of Lemma 1, near its corners and inside."""
-    ends = (low, "13/20", "79/100")
-    for a1, a2, c1, c2, m in itertools.product(ends, ends, ("1/50", "33/100"), ("1/50", "19/100"), budgets):
-        yield {"alpha1": a1, "alpha2": a2, "c1": c1, "c2": c2, "M": str(m)}
 
 
 def _w(alpha1: Fraction, alpha2: Fraction, c1: Fraction, c2: Fraction, budget: int, depth: int) -> Fraction:
@@ -35,19 +28,16 @@ def _w(alpha1: Fraction, alpha2: Fraction, c1: Fraction, c2: Fraction, budget: i
     return value
 
 
-def _token_only_loses(budgets: tuple[int, ...], power: int) -> Evidence:
-    """w(2) > w(1): exact search at the budgets, then a proof for every M >= 2 power."""
-
-    def holds(alpha1: Fraction, alpha2: Fraction, c1: Fraction, c2: Fraction, M: Fraction) -> bool:  # noqa: N803
-        return _w(alpha1, alpha2, c1, c2, int(M), 2) > _w(alpha1, alpha2, c1, c2, int(M), 1)
+def _token_only_loses(domain: Domain) -> Evidence:
+    """w(2) > w(1) for every even budget from the smallest one on."""
+    power = int(domain["M"].low) // 2
 
     def gain(alpha1: arb, alpha2: arb, c1: arb, t: arb) -> arb:
         # alpha2**(M/2) = t alpha2**power with 0 < t <= 1 for every M >= 2 power
         return (1 + alpha1) - (1 + t * alpha2**power) * (1 + alpha1 * c1 * (1 - alpha1))
 
-    box: Box = {"alpha1": ("1/2", "4/5"), "alpha2": ("1/2", "4/5"), "c1": (0, "1/3"), "t": (0, 1)}
-    return screened(
-        refute(holds, _lemma_1_points(budgets), what="w(2) > w(1)"),
+    box: Box = {**closed(domain, "alpha1", "alpha2", "c1"), "t": (0, 1)}
+    return argued(
         _ratio_at_two,
         _pass_time_ratio,
         lambda: prove_positive(gain, box, what=f"the rest of w(2)/w(1) exceeds 1 for every M >= {2 * power}"),
@@ -68,20 +58,17 @@ def _pass_time_ratio() -> Evidence:
     return prove_sign((1 - c + c * m) / (1 - c + c * m / 2) - 1, unit=("c2",), what="the pass-time factor exceeds 1")
 
 
-def _step_only_loses(budgets: tuple[int, ...], power: int) -> Evidence:
-    """w(M/2) > w(M): exact search, the displayed identity, then bounds for every M >= 2 power."""
-
-    def holds(alpha1: Fraction, alpha2: Fraction, c1: Fraction, c2: Fraction, M: Fraction) -> bool:  # noqa: N803
-        return _w(alpha1, alpha2, c1, c2, int(M), int(M) // 2) > _w(alpha1, alpha2, c1, c2, int(M), int(M))
+def _step_only_loses(domain: Domain) -> Evidence:
+    """w(M/2) > w(M): the displayed identity, then bounds for every even budget from the smallest one on."""
+    power = int(domain["M"].low) // 2
 
     def margin(alpha1: arb, alpha2: arb, c2: arb, t: arb) -> arb:
         q = t * alpha1**power
         # w(M/2)/w(M) > (1 + alpha2)/(1 + c2) (1 - q/(1 + q)) = (1 + alpha2)/((1 + c2)(1 + q))
         return (1 + alpha2) - (1 + c2) * (1 + q)
 
-    box: Box = {"alpha1": ("1/2", "4/5"), "alpha2": ("1/2", "4/5"), "c2": (0, "1/5"), "t": (0, 1)}
-    return screened(
-        refute(holds, _lemma_1_points(budgets), what="w(M/2) > w(M)"),
+    box: Box = {**closed(domain, "alpha1", "alpha2", "c2"), "t": (0, 1)}
+    return argued(
         halving_identity,
         _partial_sums,
         lambda: prove_positive(margin, box, what=f"the bound of w(M/2)/w(M) exceeds 1 for every M >= {2 * power}"),
@@ -130,14 +117,17 @@ def _first_factor(alpha1: Fraction, alpha2: Fraction, c1: Fraction, budget: int)
 def _monotone(direction_in_budget: int) -> Predicate:
     """The displayed expression falls in c1 and alpha2, rises in alpha1, and moves with M in the claimed direction."""
 
-    def moves(alpha1: Fraction, alpha2: Fraction, c1: Fraction, M: Fraction) -> bool:  # noqa: N803
+    def moves(alpha1: Fraction, alpha2: Fraction, c1: Fraction, M: Fraction) -> Margin:  # noqa: N803
         here, step = _first_factor(alpha1, alpha2, c1, int(M)), Fraction(1, 100)
-        in_budget = direction_in_budget * (_first_factor(alpha1, alpha2, c1, int(M) + 2) - here) > 0
-        rises = _first_factor(alpha1 + step, alpha2, c1, int(M)) > here
-        falls = (
-            _first_factor(alpha1, alpha2 + step, c1, int(M)) < here > _first_factor(alpha1, alpha2, c1 + step, int(M))
+        wanted = above if direction_in_budget > 0 else below
+        return every(
+            (
+                wanted(_first_factor(alpha1, alpha2, c1, int(M) + 2), here),
+                above(_first_factor(alpha1 + step, alpha2, c1, int(M)), here),
+                below(_first_factor(alpha1, alpha2 + step, c1, int(M)), here),
+                below(_first_factor(alpha1, alpha2, c1 + step, int(M)), here),
+            )
         )
-        return in_budget and rises and falls
 
     return Predicate(
         text=f"the bound falls in c1 and alpha2, rises in alpha1 and {'rises' if direction_in_budget > 0 else 'falls'} "
@@ -186,13 +176,13 @@ def _ratios(**point: Fraction) -> tuple[Fraction, Fraction]:
 def _bounded(low: Fraction) -> Predicate:
     first, second = _bounds_from(low)
 
-    def above(**point: Fraction) -> bool:
+    def exceed(**point: Fraction) -> Margin:
         two, half = _ratios(**point)
-        return two > first > 1 and half > second > 1
+        return above(two, first) & above(first, 1) & above(half, second) & above(second, 1)
 
     return Predicate(
         text=f"the displayed bounds, with alpha = {float(low)}, at M = 16",
-        test=above,
+        test=exceed,
         domain={"alpha1": _RATE, "alpha2": _RATE, "c1": _COST1, "c2": between(0, "1/5")},
     )
 
@@ -268,21 +258,21 @@ def _budgets(first: int, second: int) -> Evidence:
     """The first part from M = first on and not two below, the second from M = second on and not two below."""
     return all_of(
         lambda: walked(_turns(first, second)),
-        lambda: _token_only_loses((first, first + 2, 40), first // 2),
-        lambda: _step_only_loses((second, second + 2, 40), second // 2),
+        lambda: _token_only_loses({**formula_of("LR-L1a").domain, "M": whole(first, None, 2)}),
+        lambda: _step_only_loses({**formula_of("LR-L1b").domain, "M": whole(second, None, 2)}),
     )
 
 
 CLAIMS: tuple[Claim, ...] = (
     proved(
         "LR-L1a",
-        verify=lambda: _token_only_loses((16, 18, 40), 8),
-        mutants={"small budget": partial(_token_only_loses, (2, 16), 1)},
+        verify=Given(lambda statement: _token_only_loses(statement.domain)),
+        mutants={"small budget": restated("LR-L1a", domain="M in 2, 4, ...")},
     ),
     proved(
         "LR-L1b",
-        verify=lambda: _step_only_loses((16, 18, 40), 8),
-        mutants={"small budget": partial(_step_only_loses, (4, 16), 2)},
+        verify=Given(lambda statement: _step_only_loses(statement.domain)),
+        mutants={"small budget": restated("LR-L1b", domain="M in 4, 6, ...")},
     ),
     refuted(
         "LR-L1c",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from fractions import Fraction
 from functools import partial
 
@@ -13,16 +12,14 @@ from ledger.proving.balls import point
 from ledger.proving.cases import Cases, rows, searched, walked
 from ledger.proving.deferred import sp
 from ledger.proving.formulas import Formula
-from ledger.proving.records import formula_of, proved, refuted, repaired
+from ledger.proving.records import formula_of, proved, refuted, repaired, restated
 from ledger.proving.tools import (
     all_of,
     identity,
     prove_descent,
     prove_identity,
     prove_positive,
-    refute,
     rounds_to,
-    screened,
 )
 
 __all__ = ["CLAIMS", "falls_in_x", "log_above_chord"]
@@ -45,35 +42,21 @@ def _a_symbolic() -> tuple[sp.Symbol, sp.Symbol, sp.Expr]:
     return a, x, -sp.log(a) * x * a**x / (1 - a**x)
 
 
-def falls_in_x(sign: int = 1) -> Evidence:
+def falls_in_x() -> Evidence:
     """Lemma 4 (i): a = u / (exp(u) - 1) with u = -x log(alpha), which falls in u, for every alpha in (0, 1)."""
-
-    def holds(alpha: Fraction, x: Fraction) -> bool:
-        here, later = (_a(point(alpha), point(v)) for v in (x, x + 1))
-        return bool(sign * (here - later) > 0)
-
-    grid = ({"alpha": a, "x": x} for a, x in itertools.product(("1/2", "3/5", "79/100"), ("1", "3", "10")))
     u = sp.Symbol("u", positive=True)
     phi = u / (sp.exp(u) - 1)
     top = sp.simplify(-sp.diff(phi, u) * (sp.exp(u) - 1) ** 2)
     a, x, value = _a_symbolic()
-    return screened(
-        refute(holds, grid, what="a(alpha, x) is monotone in x"),
+    return all_of(
         identity(value.subs(a, sp.exp(-u / x)) - phi, "a(alpha, x) = u/(exp(u)-1), u = -x log(alpha)"),
         lambda: prove_descent(top, u, what="-(u/(exp(u)-1))' > 0", order=1),
     )
 
 
-def _rises_in_alpha(sign: int) -> Evidence:
+def _rises_in_alpha() -> Evidence:
     """Lemma 4 (ii): the displayed criterion, x (-log alpha) > 1 - alpha**x, holds for every x > 0."""
-
-    def holds(alpha: Fraction, x: Fraction) -> bool:
-        here, later = (_a(point(v), point(x)) for v in (alpha, alpha + Fraction(1, 50)))
-        return bool(sign * (later - here) > 0)
-
-    grid = ({"alpha": a, "x": x} for a, x in itertools.product(("1/2", "3/5", "39/50"), ("1", "2", "10")))
-    return screened(
-        refute(holds, grid, what="a(alpha, x) is monotone in alpha"),
+    return all_of(
         _alpha_derivative,
         log_above_chord,
         detail="x (-log alpha) = -log(alpha**x) > 1 - alpha**x is the same bound at alpha**x",
@@ -144,19 +127,6 @@ _SIX_AND_EIGHT = _constants(("4/5", 6, 10, "0.48"), ("4/5", 8, 10, "0.36"))
 _SIX_AND_EIGHT_MENDED = _constants(("4/5", 6, 6, "0.48"), ("4/5", 8, 8, "0.36"))
 
 
-def _bound_from_ten(x_from: str) -> Evidence:
-    """a(alpha, x) < a(0.8, 10) for x >= x_from, alpha in (0.5, 0.8): both monotonicities."""
-
-    def holds(alpha: Fraction, x: Fraction) -> bool:
-        return x < Fraction(x_from) or bool(_a(point(alpha), point(x)) < _a(point("0.8"), arb(10)))
-
-    grid = (
-        {"alpha": a, "x": x} for a, x in itertools.product(("79/100", "3/5", "799/1000"), ("10", "9", "19/2", "30"))
-    )
-    search = refute(holds, grid, what=f"a(alpha, x) < a(0.8, 10) for x >= {x_from}")
-    return screened(search, falls_in_x, lambda: _rises_in_alpha(1))
-
-
 def _interval_at_two(low: str, high: str) -> Evidence:
     """a(alpha, 2) lies in (low, high) for alpha in [0.52, 0.8]."""
     box = {"alpha": ("0.52", "0.8")}
@@ -171,24 +141,36 @@ def _at_two(low: str, high: str, enclosing: str) -> Evidence:
     return all_of(
         lambda: walked(_constants(("0.52", 2, 2, low), ("0.8", 2, 2, high))),
         lambda: _interval_at_two(low, enclosing),
-        lambda: _rises_in_alpha(1),
+        _rises_in_alpha,
     )
 
 
 CLAIMS: tuple[Claim, ...] = (
-    proved("LR-L4a", expression=lambda: _a_symbolic()[2], verify=falls_in_x, mutants={"sign": partial(falls_in_x, -1)}),
+    proved(
+        "LR-L4a",
+        expression=lambda: _a_symbolic()[2],
+        verify=falls_in_x,
+        mutants={"sign": restated("LR-L4a", relation="a(alpha, x + more) > a(alpha, x)")},
+    ),
     proved("LR-L4b", verify=lambda: _x_derivative(1), mutants={"sign": partial(_x_derivative, -1)}),
-    proved("LR-L4c", verify=lambda: _rises_in_alpha(1), mutants={"sign": partial(_rises_in_alpha, -1)}),
+    proved(
+        "LR-L4c",
+        verify=_rises_in_alpha,
+        mutants={"sign": restated("LR-L4c", relation="a(alpha + more * (4/5 - alpha), x) < a(alpha, x)")},
+    ),
     refuted(
         "LR-L4d",
         verify=lambda: _chain(formula_of("LR-L4d")),
-        correction_verify=lambda: _rises_in_alpha(1),
+        correction_verify=_rises_in_alpha,
         mutants={"corrected": partial(_chain, formula_of("LR-L4d", "correction_formula"))},
     ),
     proved(
         "LR-L4e",
-        verify=lambda: _bound_from_ten("10"),
-        mutants={"nine": partial(_bound_from_ten, "9"), "nine and a half": partial(_bound_from_ten, "19/2")},
+        verify=lambda: all_of(falls_in_x, _rises_in_alpha),
+        mutants={
+            "nine": restated("LR-L4e", domain="x in (9, oo)"),
+            "nine and a half": restated("LR-L4e", domain="x in (19/2, oo)"),
+        },
     ),
     refuted("LR-L4f", formula=_TEN, correction_formula=_TEN_MENDED, mutants={"corrected": _TEN_ROUNDED}),
     repaired(

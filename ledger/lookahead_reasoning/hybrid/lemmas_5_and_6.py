@@ -17,6 +17,7 @@ from ledger.lookahead_reasoning.hybrid.points import Synchronous, divisors, spli
 from ledger.proving.balls import log_ratio, point, precision
 from ledger.proving.cases import Cases, Predicate, rows, searched, walked
 from ledger.proving.deferred import sp
+from ledger.proving.margins import Margin, above, at_least, below, every
 from ledger.proving.records import corrected, proved, refuted, repaired
 from ledger.proving.tools import (
     all_of,
@@ -46,9 +47,9 @@ def pair_grid(
 _INTERIOR_ODD, _INTERIOR = (
     divisors(
         "some divisor in [2, M/2] maximises w over the divisors of M",
-        lambda point, values: (
-            max((value for d, value in values.items() if 2 <= d <= point.budget // 2), default=Fraction(0))
-            == max(values.values())
+        lambda point, values: at_least(
+            max((value for d, value in values.items() if 2 <= d <= point.budget // 2), default=Fraction(0)),
+            max(values.values()),
         ),
         lambda point: point.met(strict=False),
         "(7) and (8)" + ("" if odd else ", M even"),
@@ -66,12 +67,13 @@ def _search_interior(printed: Predicate, budgets: tuple[int, ...]) -> Evidence:
 def _corner(*, swap: bool, claim: str = "fails") -> Predicate:
     """If (7) (swapped: (8)) fails, the corner gamma = 1 (swapped: M) is the unique maximiser over the divisors."""
 
-    def unique(point: Synchronous, values: Mapping[int, Fraction]) -> bool:
+    def unique(point: Synchronous, values: Mapping[int, Fraction]) -> Margin:
         corner = point.budget if swap else 1
-        return all(values[corner] > value for d, value in values.items() if d != corner)
+        return every(above(values[corner], value) for d, value in values.items() if d != corner)
 
-    def failing(point: Synchronous) -> bool:
-        return (point.r2 < point.d1 if swap else point.r1 < point.d2) is (claim == "fails")
+    def failing(point: Synchronous) -> Margin:
+        met = at_least(point.r2, point.d1) if swap else at_least(point.r1, point.d2)
+        return ~met if claim == "fails" else met
 
     name = "(8)" if swap else "(7)"
     return divisors("the corner is the unique maximiser over the divisors", unique, failing, f"{name} {claim}")
@@ -116,15 +118,18 @@ def _cost_terms() -> Evidence:
 def _concave(*, of_log_slope: bool) -> Predicate:
     """The claim that w' falls: chord slopes of w over the divisors fall (of_log_slope: w rises, then falls)."""
 
-    def shaped(_point: Synchronous, values: Mapping[int, Fraction]) -> bool:
-        steps = list(itertools.pairwise(values.items()))
-        slopes = [(later - here) / (b - a) for (a, here), (b, later) in steps]
+    def shaped(_point: Synchronous, values: Mapping[int, Fraction]) -> Margin:
         if of_log_slope:
-            return all(not (here < 0 < later) for here, later in itertools.pairwise(slopes))
-        return all(here > later for here, later in itertools.pairwise(slopes))
+            heights = list(values.values())
+            return every(
+                ~(below(y, x) & above(z, y)) for x, y, z in zip(heights, heights[1:], heights[2:], strict=False)
+            )
+        steps = itertools.pairwise(values.items())
+        slopes = [(later - here) / (b - a) for (a, here), (b, later) in steps]
+        return every(above(here, later) for here, later in itertools.pairwise(slopes))
 
     what = "w rises, then falls" if of_log_slope else "w'(gamma) falls strictly on [1, M]"
-    return divisors(what, shaped, lambda _point: True, "")
+    return divisors(what, shaped, None, "")
 
 
 _CONCAVE, _RISES_THEN_FALLS = _concave(of_log_slope=False), _concave(of_log_slope=True)
@@ -151,7 +156,7 @@ def _f_ball(y: arb) -> arb:
     return 2 - y - (1 - y) ** 2 * log_ratio(1 - y)
 
 
-def below_peak(bound: str) -> Evidence:
+def below_peak(bound: Fraction | str) -> Evidence:
     """F(y) < bound on (0, 1): balls on [0, 9/10], and F(y) <= 2 - y beyond, as (1-y)**2 L >= 0."""
 
     def holds(y: Fraction) -> bool:

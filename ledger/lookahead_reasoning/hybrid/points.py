@@ -6,15 +6,18 @@ import functools
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from math import isqrt
+from types import MappingProxyType
 from typing import Final
 
 from ledger.lookahead_reasoning import exact
 from ledger.proving.cases import Predicate
 from ledger.proving.domains import Domain, Range
 from ledger.proving.formulas import between, one_of, whole
+from ledger.proving.margins import Margin, above, at_least
 
 __all__ = [
     "SHARP",
+    "SIX",
     "Asynchronous",
     "Synchronous",
     "asynchronous",
@@ -27,21 +30,24 @@ __all__ = [
     "threshold",
 ]
 
-_SIX = Fraction(1157, 1000)
+SIX: Final = Fraction(1157, 1000)
+"""The constant of (6)."""
 _UNIT = between(0, 1)
 _TOP = Fraction(4, 5)
+_KEPT: Final = 2**15
+"""Values that are remembered: the grids visit each of theirs thousands of times, a search few of its own."""
 SHARP: Final = Fraction(6, 5) * (1 + _TOP**8) - 1
 """The lower end of alpha at which (8, 2) and step-level only meet at M = 16: 0.401326592."""
 
 
-@functools.cache
+@functools.lru_cache(maxsize=_KEPT)
 def speedup(alpha: Fraction, c: Fraction, k: int) -> Fraction:
-    """Value of g (and f_sync) at an integer, remembered: the grids visit each value thousands of times."""
+    """Value of g (and f_sync) at an integer."""
     value: Fraction = exact.g(alpha, c, k)
     return value
 
 
-@functools.cache
+@functools.lru_cache(maxsize=_KEPT)
 def threshold(alpha: Fraction, c: Fraction, budget: int) -> Fraction:
     """D(M) for even M; for odd M, alpha must be a square of a rational (then alpha**(M/2) is rational)."""
     if budget % 2 == 0:
@@ -71,9 +77,9 @@ class Synchronous:
         self.r1, self.r2 = (1 + alpha1) / (1 + c1), (1 + alpha2) / (1 + c2)
         self.d1, self.d2 = threshold(alpha1, c1, self.budget), threshold(alpha2, c2, self.budget)
 
-    def six(self, bound: Fraction = _SIX) -> bool:
+    def six(self, six: Fraction = SIX) -> Margin:
         """(6), or with another constant."""
-        return min(self.r1, self.r2) > bound
+        return above(min(self.r1, self.r2), six)
 
     @functools.cached_property
     def token_only(self) -> Fraction:
@@ -87,23 +93,24 @@ class Synchronous:
 
     @functools.cached_property
     def hybrid(self) -> Fraction:
-        """The best with both at least 2."""
+        """The best with both at least 2; 0 below a budget of 4, where there is none."""
         pairs = ((i, j) for i in range(2, self.budget // 2 + 1) for j in range(2, self.budget // i + 1))
-        return max(speedup(*self.first, i) * speedup(*self.second, j) for i, j in pairs)
+        return max((speedup(*self.first, i) * speedup(*self.second, j) for i, j in pairs), default=Fraction(0))
 
     @functools.cached_property
     def token_peak(self) -> int:
         """gamma2*, looked for up to M + 1."""
         return exact.argmax_g(*self.second, self.budget + 1)
 
-    def met(self, *, strict: bool) -> bool:
+    def met(self, *, strict: bool) -> Margin:
         """(7) and (8)."""
-        return (self.r1 > self.d2 and self.r2 > self.d1) if strict else (self.r1 >= self.d2 and self.r2 >= self.d1)
+        compared = above if strict else at_least
+        return compared(self.r1, self.d2) & compared(self.r2, self.d1)
 
     @property
-    def hybrid_wins(self) -> bool:
+    def hybrid_wins(self) -> Margin:
         """Some hybrid beats both single methods."""
-        return self.hybrid > max(self.token_only, self.step_only)
+        return above(self.hybrid, max(self.token_only, self.step_only))
 
     def words(self) -> str:
         """All of it, for a reader."""
@@ -113,7 +120,7 @@ class Synchronous:
         )
 
 
-@functools.cache
+@functools.lru_cache(maxsize=_KEPT)
 def _at(alpha1: Fraction, c1: Fraction, alpha2: Fraction, c2: Fraction, M: Fraction) -> Synchronous:  # noqa: N803
     """The point, remembered: a premise and several claims look at the same one."""
     return Synchronous(alpha1, c1, alpha2, c2, M)
@@ -128,26 +135,37 @@ _ANY: Final[Domain] = {**_EVEN, "alpha1": _SQUARES, "alpha2": _SQUARES, "M": who
 
 def synchronous(
     text: str,
-    holds: Callable[[Synchronous], bool],
-    premise: Callable[[Synchronous], bool] = lambda _point: True,
+    holds: Callable[[Synchronous], Margin],
+    premise: Callable[..., Margin] | None = None,
     given: str = "",
     *,
     odd: bool = False,
+    numbers: Mapping[str, Fraction] = MappingProxyType({}),
 ) -> Predicate:
-    """A statement about a point of Theorem 3."""
+    """A statement about a point of Theorem 3, with the numbers of its premise."""
+    domain = _ANY if odd else _EVEN
+
+    def point(at: Mapping[str, Fraction]) -> Synchronous:
+        return _at(**{name: at[name] for name in domain})
+
+    def assumed(**at: Fraction) -> Margin:
+        assert premise is not None
+        return premise(point(at), **{name: value for name, value in at.items() if name not in domain})
+
     return Predicate(
         text=text,
-        test=lambda **at: holds(_at(**at)),
-        domain=_ANY if odd else _EVEN,
-        premise=lambda **at: premise(_at(**at)),
+        test=lambda **at: holds(point(at)),
+        domain=domain,
+        premise=None if premise is None else assumed,
         given=given,
+        numbers=numbers,
     )
 
 
 def divisors(
     text: str,
-    holds: Callable[[Synchronous, Mapping[int, Fraction]], bool],
-    premise: Callable[[Synchronous], bool],
+    holds: Callable[[Synchronous, Mapping[int, Fraction]], Margin],
+    premise: Callable[[Synchronous], Margin] | None,
     given: str,
     *,
     odd: bool = False,
@@ -179,9 +197,9 @@ class Asynchronous:
         return max(self.f[i] * self.g[j] for i in self.f for j in self.g if i >= 2 and j >= 2 and i * j <= self.budget)
 
     @property
-    def hybrid_wins(self) -> bool:
+    def hybrid_wins(self) -> Margin:
         """Some hybrid beats both single methods."""
-        return self.hybrid > max(self.singles)
+        return above(self.hybrid, max(self.singles))
 
     def words(self) -> str:
         """All three, for a reader."""
@@ -196,7 +214,7 @@ def theorem_4_box(low: str | Fraction, budgets: Range, top: str | Fraction = _TO
     return {"alpha1": rate, "c1": between(0, "1/3"), "alpha2": rate, "c2": between(0, "1/5"), "M": budgets}
 
 
-def asynchronous(text: str, holds: Callable[[Asynchronous], bool], domain: Domain) -> Predicate:
+def asynchronous(text: str, holds: Callable[[Asynchronous], Margin | bool], domain: Domain) -> Predicate:
     """A statement about a point of Theorem 4."""
     return Predicate(text=text, test=lambda **at: holds(Asynchronous(**at)), domain=domain)
 

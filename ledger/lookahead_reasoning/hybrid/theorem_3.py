@@ -14,7 +14,7 @@ from functools import partial
 from ledger.ledger import Claim, Evidence
 from ledger.lookahead_reasoning.hybrid.lemmas_2_and_3 import unimodal_proof
 from ledger.lookahead_reasoning.hybrid.lemmas_5_and_6 import below_peak, one_peak, pair_grid
-from ledger.lookahead_reasoning.hybrid.points import Synchronous, speedup, synchronous
+from ledger.lookahead_reasoning.hybrid.points import SIX, Synchronous, speedup, synchronous
 from ledger.lookahead_reasoning.hybrid.theorem_3_steps import (
     index_argument,
     peak_identity,
@@ -22,9 +22,11 @@ from ledger.lookahead_reasoning.hybrid.theorem_3_steps import (
     threshold_falls,
 )
 from ledger.proving.cases import Cases, Predicate, rows, searched, walked
+from ledger.proving.combine import exact_step
 from ledger.proving.deferred import sp
 from ledger.proving.formulas import whole
-from ledger.proving.records import proved, proved_with_fix, refuted, repaired
+from ledger.proving.margins import Margin, above, at_least, exactly_when
+from ledger.proving.records import Given, proved, proved_with_fix, refuted, repaired
 from ledger.proving.tools import all_of, screened, with_fix
 
 __all__ = ["CLAIMS", "hybrid_proof"]
@@ -50,10 +52,10 @@ def _one_of_two(scale: str) -> Evidence:
     """(7) or (8) holds, with their right sides scaled."""
     factor = Fraction(scale)
 
-    def either(point: Synchronous) -> bool:
-        return point.r1 >= factor * point.d2 or point.r2 >= factor * point.d1
+    def either(point: Synchronous) -> Margin:
+        return at_least(point.r1, factor * point.d2) | at_least(point.r2, factor * point.d1)
 
-    statement = synchronous("at least one of (7) and (8) holds", either, Synchronous.six, "(6)")
+    statement = synchronous("at least one of (7) and (8) holds", either, Synchronous.six, "(6)", numbers={"six": SIX})
     return screened(
         searched(statement, *_points(_NEAR_TWO), explain=_words),
         threshold_at_two,
@@ -62,14 +64,15 @@ def _one_of_two(scale: str) -> Evidence:
     )
 
 
-def _wins(*, strict: bool, six: str = "1.157") -> Predicate:
+def _wins(*, strict: bool, six: Fraction = SIX) -> Predicate:
     """With (7), (8) (strict or not) and (6) (or a weaker bound) the best hybrid beats both single methods."""
 
-    def premise(point: Synchronous) -> bool:
-        return point.met(strict=strict) and point.six(Fraction(six))
+    def premise(point: Synchronous, six: Fraction) -> Margin:
+        return point.met(strict=strict) & point.six(six)
 
-    given = f"(7) and (8){' strictly' if strict else ''}, min r > {six}"
-    return synchronous("the best hybrid beats both single methods", lambda point: point.hybrid_wins, premise, given)
+    given = f"(7) and (8){' strictly' if strict else ''}, min r > {float(six)}"
+    text = "the best hybrid beats both single methods"
+    return synchronous(text, lambda point: point.hybrid_wins, premise, given, numbers={"six": six})
 
 
 _WINS_PRINTED, _WINS = _wins(strict=False), _wins(strict=True)
@@ -79,15 +82,15 @@ def _search_wins(printed: Predicate, *special: dict[str, str]) -> Evidence:
     return searched(printed, *_points(*special), explain=_words)
 
 
-def hybrid_proof(*special: dict[str, str], six: str = "1.157") -> Evidence:
-    """The repaired Theorem 3: strict (7) and (8), and (6) with the constant that Lemma 6 must then bound."""
-    statement = replace(_wins(strict=True, six=six), domain={**_WINS.domain, "M": whole(4, 50, 2)})
+def hybrid_proof(statement: Predicate = _WINS) -> Evidence:
+    """The repaired Theorem 3: strict (7) and (8), and (6) with a constant that Lemma 6 must then bound."""
+    longer = replace(statement, domain={**statement.domain, "M": whole(4, 50, 2)})
     return screened(
-        _search_wins(statement, _BELOW_SIX, *special),
+        _search_wins(longer, _BELOW_SIX, _TIE),
         threshold_falls,
         unimodal_proof,
         peak_identity,
-        lambda: below_peak(six),
+        lambda: below_peak(statement.numbers["six"]),
         index_argument,
         detail="Against token-level only: for M <= gamma* g rises up to M and (7) gives h(2, M/2) > g(M); for even "
         "M > gamma*, h(2, j) > g(gamma*) by (6). Step-level only is the mirror image",
@@ -97,13 +100,14 @@ def hybrid_proof(*special: dict[str, str], six: str = "1.157") -> Evidence:
 def _single(*, swap: bool, claim: str = "fails") -> Predicate:
     """If (7) (swapped: (8)) fails, token-level (step-level) only is strictly best over k1 k2 <= M; (6) is not used."""
 
-    def best(point: Synchronous) -> bool:
+    def best(point: Synchronous) -> Margin:
         mine, other = (point.step_only, point.second) if swap else (point.token_only, point.first)
         # from 2 on: at length 1 there is no speculation, which belongs to either method
-        return mine > max(point.hybrid, *(speedup(*other, k) for k in range(2, point.budget + 1)))
+        return above(mine, max(point.hybrid, *(speedup(*other, k) for k in range(2, point.budget + 1))))
 
-    def failing(point: Synchronous) -> bool:
-        return (point.r2 < point.d1 if swap else point.r1 < point.d2) is (claim == "fails")
+    def failing(point: Synchronous) -> Margin:
+        met = at_least(point.r2, point.d1) if swap else at_least(point.r1, point.d2)
+        return ~met if claim == "fails" else met
 
     return synchronous(
         "the single method beats all that speculates on the other level",
@@ -129,9 +133,10 @@ def _equivalent(*, strict: bool) -> Predicate:
     """The hybrid beats both single methods iff (7) and (8) hold (strictly)."""
     return synchronous(
         f"the best hybrid beats both single methods exactly when (7) and (8) hold{' strictly' if strict else ''}",
-        lambda point: point.hybrid_wins is point.met(strict=strict),
+        lambda point: exactly_when(point.hybrid_wins, point.met(strict=strict)),
         Synchronous.six,
         "(6)",
+        numbers={"six": SIX},
     )
 
 
@@ -142,25 +147,25 @@ def _search_equivalence(printed: Predicate) -> Evidence:
     return searched(printed, *_points(_TIE), explain=_words)
 
 
-def _fails_without(point: dict[str, str], text: str, met: Callable[[Synchronous], bool]) -> Cases:
+def _fails_without(point: dict[str, str], text: str, met: Callable[[Synchronous], Margin]) -> Cases:
     """A point that meets the other hypotheses and at which no hybrid wins: the one left out is needed."""
     return Cases(
         text=f"{text}, and no hybrid wins",
-        test=lambda **at: met(Synchronous(**at)) and not Synchronous(**at).hybrid_wins,
+        test=lambda **at: met(Synchronous(**at)) & ~Synchronous(**at).hybrid_wins,
         cases=rows({name: Fraction(value) for name, value in point.items()}),
         where="the point " + ", ".join(f"{name} = {value}" for name, value in point.items()),
     )
 
 
-def _six_and_strict(point: Synchronous) -> bool:
-    return point.six() and point.met(strict=True)
+def _six_and_strict(point: Synchronous) -> Margin:
+    return point.six() & point.met(strict=True)
 
 
 _SIX_NEEDED = _fails_without(_NO_SIX, "(7) and (8) hold strictly", partial(Synchronous.met, strict=True))
 _SIX_OF_11 = _fails_without(
     _NO_SIX,
     "(6) with 1.1 and strict (7) and (8) hold",
-    lambda point: point.six(Fraction(11, 10)) and point.met(strict=True),
+    lambda point: point.six(Fraction(11, 10)) & point.met(strict=True),
 )
 _EVEN_NEEDED = _fails_without(_ODD, "(6) and strict (7) and (8) hold", _six_and_strict)
 _EVEN_FAILS = _fails_without({**_ODD, "M": "6"}, "(6) and strict (7) and (8) hold", _six_and_strict)
@@ -170,9 +175,10 @@ def _always_seven(margin: int) -> Predicate:
     """(6) implies (7) whenever M >= gamma2* + margin, gamma2* the integer maximiser of g."""
     return synchronous(
         "(7) holds",
-        lambda point: point.r1 >= point.d2,
-        lambda point: point.six() and point.budget >= point.token_peak + margin,
+        lambda point: at_least(point.r1, point.d2),
+        lambda point, six, margin: point.six(six) & at_least(point.budget, point.token_peak + margin),
         f"(6), M >= gamma2*{f' + {margin}' if margin else ''}",
+        numbers={"six": SIX, "margin": Fraction(margin)},
     )
 
 
@@ -189,14 +195,23 @@ def _search_seven(printed: Predicate) -> Evidence:
     return searched(printed, *_points(special), explain=explain)
 
 
-def _always_seven_proof() -> Evidence:
+def _always_seven_proof(statement: Predicate) -> Evidence:
     """M >= gamma2* + 1 > x, the real maximiser, so D2(M) < D2(x) = F(y) < 1.157 < r1."""
-    return screened(_search_seven(_SEVEN), threshold_falls, unimodal_proof, peak_identity, lambda: below_peak("1.157"))
+    six, margin = statement.numbers["six"], statement.numbers["margin"]
+    return screened(
+        _search_seven(statement),
+        lambda: exact_step(margin >= 1, "M exceeds the real maximiser"),
+        threshold_falls,
+        unimodal_proof,
+        peak_identity,
+        lambda: below_peak(six),
+    )
 
 
-def _equivalence_proof() -> Evidence:
+def _equivalence_proof(statement: Predicate) -> Evidence:
     """Strict conditions: the 'if' is the repaired theorem; otherwise Lemma 5's single peak gives the converse."""
-    return screened(_search_equivalence(_EQUIVALENT), lambda: hybrid_proof(_TIE), one_peak)
+    wins = _wins(strict=True, six=statement.numbers["six"])
+    return screened(_search_equivalence(statement), lambda: hybrid_proof(wins), one_peak)
 
 
 def _either() -> sp.Basic:
@@ -225,13 +240,13 @@ CLAIMS: tuple[Claim, ...] = (
         "LR-T3b",
         formula=_WINS_PRINTED,
         correction_formula=_WINS,
-        verify=lambda: with_fix(lambda: _search_wins(_WINS_PRINTED, _TIE), lambda: hybrid_proof(_TIE)),
-        correction_verify=lambda: hybrid_proof(_TIE),
+        verify=lambda: with_fix(lambda: _search_wins(_WINS_PRINTED, _TIE), hybrid_proof),
+        correction_verify=Given(hybrid_proof),
         mutants={
-            "1.15 in (6)": partial(hybrid_proof, _TIE, six="1.15"),
-            "1.156 in (6)": partial(hybrid_proof, _TIE, six="1.156"),
-            "weaker (6)": partial(_search_wins, _wins(strict=True, six="1.04"), _NO_SIX),
-            "corrected": partial(with_fix, lambda: _search_wins(_WINS), lambda: hybrid_proof(_TIE)),
+            "1.15 in (6)": partial(hybrid_proof, _wins(strict=True, six=Fraction("1.15"))),
+            "1.156 in (6)": partial(hybrid_proof, _wins(strict=True, six=Fraction("1.156"))),
+            "weaker (6)": partial(_search_wins, _wins(strict=True, six=Fraction("1.04")), _NO_SIX),
+            "corrected": partial(with_fix, lambda: _search_wins(_WINS), hybrid_proof),
         },
     ),
     proved(
@@ -251,13 +266,13 @@ CLAIMS: tuple[Claim, ...] = (
     proved(
         "LR-T3e",
         formula=_SIX_NEEDED,
-        verify=lambda: all_of(lambda: walked(_SIX_NEEDED), lambda: hybrid_proof(_NO_SIX)),
+        verify=lambda: all_of(lambda: walked(_SIX_NEEDED), hybrid_proof),
         mutants={"weaker need": _SIX_OF_11},
     ),
     proved(
         "LR-T3f",
         formula=_EVEN_NEEDED,
-        verify=lambda: all_of(lambda: walked(_EVEN_NEEDED), lambda: hybrid_proof(_TIE)),
+        verify=lambda: all_of(lambda: walked(_EVEN_NEEDED), hybrid_proof),
         mutants={"even": _EVEN_FAILS},
     ),
     refuted(
@@ -265,7 +280,7 @@ CLAIMS: tuple[Claim, ...] = (
         formula=_SEVEN_PRINTED,
         correction_formula=_SEVEN,
         verify=lambda: _search_seven(_SEVEN_PRINTED),
-        correction_verify=_always_seven_proof,
+        correction_verify=Given(_always_seven_proof),
         mutants={"corrected": partial(_search_seven, _SEVEN)},
     ),
     repaired(
@@ -273,7 +288,7 @@ CLAIMS: tuple[Claim, ...] = (
         formula=_EQUIVALENT_PRINTED,
         correction_formula=_EQUIVALENT,
         printed=lambda: _search_equivalence(_EQUIVALENT_PRINTED),
-        repair=_equivalence_proof,
+        repair=Given(_equivalence_proof),
         mutants={"corrected": partial(_search_equivalence, _EQUIVALENT)},
     ),
 )

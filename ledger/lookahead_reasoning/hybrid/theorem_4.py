@@ -6,8 +6,8 @@ also finds how far the stated box can be widened before that fails.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -24,14 +24,18 @@ from ledger.lookahead_reasoning.hybrid.points import (
     theorem_4_box,
 )
 from ledger.proving.cases import Cases, Predicate, rows, searched, walked
+from ledger.proving.combine import argued, exact_step
 from ledger.proving.deferred import sp
+from ledger.proving.domains import closed
+from ledger.proving.falsifier import falsified
 from ledger.proving.formulas import one_of
-from ledger.proving.records import proved, refuted
-from ledger.proving.tools import Box, all_of, identity, prove_identity, prove_positive, prove_sign, screened
+from ledger.proving.margins import at_least
+from ledger.proving.records import Given, proved, refuted
+from ledger.proving.tools import all_of, identity, prove_identity, prove_positive, prove_sign
 
-__all__ = ["CLAIMS", "box_points", "distance_to_limit", "prove_deeper_wins", "prove_only_hybrids", "words"]
+__all__ = ["CLAIMS", "distance_to_limit", "prove_deeper_wins", "prove_only_hybrids", "words"]
 
-_TOP, _WIDE = Fraction(4, 5), Fraction(17, 20)
+_TOP = Fraction(4, 5)
 
 
 def _stage_time(alpha: Any, c: Any) -> Any:
@@ -39,62 +43,52 @@ def _stage_time(alpha: Any, c: Any) -> Any:
     return 1 + alpha * c * (1 - alpha)
 
 
-def box_points(low: str, budgets: tuple[int, ...], top: str = "4/5") -> Iterator[dict[str, str]]:
-    """Points just inside the corners of the box, and its middle."""
-    bottom, high = str(Fraction(low) + Fraction(1, 1000)), str(Fraction(top) - Fraction(1, 1000))
-    for a1, a2, c1, c2, m in itertools.product(
-        (high, bottom, "13/20"), (bottom, high), ("1/1000", "33/100", "2/31"), ("199/1000", "1/1000"), budgets
-    ):
-        yield {"alpha1": a1, "c1": c1, "alpha2": a2, "c2": c2, "M": str(m)}
-
-
-def _only_hybrids(low: str, budgets: tuple[int, ...], top: str = "4/5") -> Evidence:
-    """No single method reaches the maximum, at points inside the box with alpha > low."""
-    return searched(
-        hybrids_only(theorem_4_box(low, one_of(*budgets), top)),
-        *box_points(low, budgets, top),
-        text=f"every maximiser is a hybrid for alpha > {low}",
-        explain=words,
-    )
-
-
 def words(**values: Fraction) -> str:
     """The three best speedups of a point."""
     return Asynchronous(**values).words()
 
 
-def prove_only_hybrids(
-    low: str, half: int, budgets: tuple[int, ...], *, time: Callable[[Any, Any], Any] = _stage_time
-) -> Evidence:
-    """Every budget M >= 2 half at once: compare with (2, j) and (j, 2), j = floor(M/2) >= half."""
+def _high(statement: Predicate, name: str) -> Fraction:
+    """The upper end of a range."""
+    return closed(statement.domain, name)[name][1]
+
+
+def _half(statement: Predicate) -> int:
+    """Half of the smallest budget: both (2, j) and (j, 2) fit."""
+    return int(min(statement.domain["M"].listed)) // 2
+
+
+def prove_only_hybrids(statement: Predicate, *, time: Callable[[Any, Any], Any] = _stage_time) -> Evidence:
+    """Every budget from the smallest on: compare with (2, j) and (j, 2), j = floor(M/2) >= half of the smallest."""
+    half = _half(statement)
+    slowest = _high(statement, "c2")
 
     def step_side(alpha1: arb, alpha2: arb, c2: arb) -> arb:
         # g(2) > 1/(1 - alpha1**half) >= S1/S2(j), and S1 is the best that step-level only can reach
         return (1 + alpha2) * (1 - alpha1**half) - (1 + c2)
 
-    box: Box = {"alpha1": (low, "4/5"), "alpha2": (low, "4/5"), "c2": (0, "1/5")}
-    return screened(
-        _only_hybrids(low, budgets),
-        lambda: _token_side(low, half, time=time),
-        lambda: prove_positive(step_side, box, what="step-level only loses to (j, 2)"),
+    return argued(
+        lambda: _token_side(statement, time=time),
+        lambda: prove_positive(
+            step_side, closed(statement.domain, "alpha1", "alpha2", "c2"), what="step-level only loses to (j, 2)"
+        ),
         _longer_passes,
         distance_to_limit,
-        _second_token,
+        lambda: _second_token(slowest, statement.domain["alpha2"].low),
         detail=f"All M >= {2 * half}: j = floor(M/2) >= {half}, (2, j) and (j, 2) fit; for j >= ceil(1/c1) "
         "step-level only is S1 and loses to (ceil(1/c1), 2)",
     )
 
 
-def _token_side(
-    low: str | Fraction, half: int, *, time: Callable[[Any, Any], Any] = _stage_time, top: Fraction = _TOP
-) -> Evidence:
-    """f(2) > 1/(1 - alpha2**half) >= g(k)/g(j) for j < k <= M, with rates from low to top; `time` must be S2's."""
+def _token_side(statement: Predicate, *, time: Callable[[Any, Any], Any] = _stage_time) -> Evidence:
+    """f(2) > 1/(1 - alpha2**half) >= g(k)/g(j) for j < k <= M; `time` must be S2's."""
+    half = _half(statement)
 
     def gap(alpha1: arb, c1: arb, alpha2: arb) -> arb:
         slack: arb = (1 + alpha1) * (1 - alpha2**half) - time(alpha1, c1)
         return slack
 
-    box: Box = {"alpha1": (low, top), "alpha2": (low, top), "c1": (0, "1/3")}
+    box = closed(statement.domain, "alpha1", "alpha2", "c1")
     return all_of(
         lambda: _tie_second_draft(time), lambda: prove_positive(gap, box, what="token-level only loses to (2, j)")
     )
@@ -138,48 +132,49 @@ def distance_to_limit() -> Evidence:
     )
 
 
-def _second_token() -> Evidence:
+def _second_token(cost: Fraction, rate: Fraction) -> Evidence:
     """g(2) > 1 and f(2) > 1 in the box, as alpha > c."""
     a, s = sp.symbols("alpha s", positive=True)
-    return prove_sign((1 + a) / (1 + s * a) - 1, unit=("alpha", "s"), what="g(2) > 1 for c = s alpha < alpha")
+    return all_of(
+        exact_step(cost <= rate, f"no cost exceeds {cost} <= {rate}, which every rate exceeds"),
+        lambda: prove_sign((1 + a) / (1 + s * a) - 1, unit=("alpha", "s"), what="g(2) > 1 for c = s alpha < alpha"),
+    )
 
 
-def _even_step_side(low: Fraction, largest: Fraction) -> Evidence:
-    """(1 + alpha2)/(1 + c2) >= 1 + q for alpha2 > low, c2 < 1/5, q = alpha1**(M/2) <= largest: signed slacks."""
+def _even_step_side(statement: Predicate) -> Evidence:
+    """(1 + alpha2)/(1 + c2) >= 1 + q for q = alpha1**(M/2) up to its value at the upper end: signed slacks."""
+    low, cost = statement.domain["alpha2"].low, _high(statement, "c2")
+    largest = _high(statement, "alpha1") ** _half(statement)
     s, t, q = sp.symbols("s t q", positive=True)
-    top = sp.Rational(largest.numerator, largest.denominator)
-    bottom = sp.Rational(low.numerator, low.denominator)
-    # alpha2 = low + s, c2 = 1/5 - t, and q = top - r with r >= 0
-    gap = (1 + bottom + s) - (sp.Rational(6, 5) - t) * (1 + q)
-    shown = s + t * (1 + q) + sp.Rational(6, 5) * (top - q) + (1 + bottom - sp.Rational(6, 5) * (1 + top))
-    margin = 1 + bottom - sp.Rational(6, 5) * (1 + top)
-    verdict = Verdict.PROVED if margin >= 0 else Verdict.OPEN
-    constant = Evidence(verdict=verdict, method="exact", detail=f"the constant {margin} is not negative")
-    return all_of(identity(gap - shown, "g(2) against 1 + q in terms that are not negative"), constant)
+    top, bottom, most = (sp.Rational(each.numerator, each.denominator) for each in (largest, low, 1 + cost))
+    # alpha2 = low + s, 1 + c2 = most - t, and q = top - r with r >= 0
+    gap = (1 + bottom + s) - (most - t) * (1 + q)
+    shown = s + t * (1 + q) + most * (top - q) + (1 + bottom - most * (1 + top))
+    margin = 1 + bottom - most * (1 + top)
+    return all_of(
+        identity(gap - shown, "g(2) against 1 + q in terms that are not negative"),
+        exact_step(bool(margin >= 0), f"the constant {margin} is not negative"),
+    )
 
 
-def _even_proof(
-    low: Fraction, half: int, budgets: tuple[int, ...], *, power: Fraction | None = None, tried: str = "4/5"
-) -> Evidence:
-    """Even M >= 2 half with the sharper ratio S2(2j)/S2(j) < 1 + q, and S1 <= S2(2j) once 2 j >= 1/c1.
-
-    A power allows rates up to 17/20 with alpha1**half <= power; points are then tried up to another end than 4/5.
-    """
+def _even_proof(statement: Predicate) -> Evidence:
+    """Even budgets with the sharper ratio S2(2j)/S2(j) < 1 + q, and S1 <= S2(2j) once 2 j >= 1/c1."""
     from ledger.lookahead_reasoning.hybrid.lemma_1 import halving_identity
 
     c, q, s = sp.symbols("c1 q s", positive=True)
     share = q / (1 + q)
     rest = (1 - s) * share / (1 + c)  # bracket 1 - s < 1, denominator 1 + c > 1 (c > 0 stands for the partial sums)
-
-    return screened(
-        _only_hybrids(str(low), budgets, tried),
+    even = all(budget % 2 == 0 for budget in statement.domain["M"].listed)
+    slowest, least = _high(statement, "c2"), statement.domain["alpha2"].low
+    return argued(
+        exact_step(even, "the budgets are even"),
         halving_identity,
         lambda: prove_sign((1 - rest) - 1 / (1 + q), unit=("q", "s"), what="S2(j)/S2(2j) > 1/(1+q)"),
         lambda: prove_deeper_wins("S1 < S2 of a depth beyond 1/c1"),
-        lambda: _even_step_side(low, _TOP**half if power is None else power),
-        lambda: _token_side(low, half, top=_TOP if power is None else _WIDE),
+        lambda: _even_step_side(statement),
+        lambda: _token_side(statement),
         _longer_passes,
-        _second_token,
+        lambda: _second_token(slowest, least),
     )
 
 
@@ -205,37 +200,39 @@ def _corner(low: Fraction) -> Evidence:
     )
 
 
-def _sharp(low: Fraction) -> Evidence:
+def _sharp(statement: Predicate) -> Evidence:
     """The claim of the sharp lower end."""
-    return all_of(lambda: _corner(low), lambda: _even_proof(low, 8, (16, 18)))
+    return all_of(lambda: _corner(statement.domain["alpha2"].low), lambda: _even_proof(statement))
 
 
-def _budgets_below_16(fails_at: tuple[int, ...]) -> Evidence:
-    """Theorem 4 for M >= 14 and M = 12, and its failure at the listed budgets."""
+def _at(statement: Predicate, *budgets: Fraction | int) -> Predicate:
+    """The statement for other budgets."""
+    return replace(statement, domain={**statement.domain, "M": one_of(*budgets)})
+
+
+def _budgets_below_16(statement: Predicate) -> Evidence:
+    """Theorem 4 at the budgets of the statement, and from its last run of them on; it fails at the others from 4 on."""
+    holds = sorted(statement.domain["M"].listed)
+    run = [budget for budget in holds if all(m in holds for m in range(int(budget), int(holds[-1])))]
 
     def fails(budget: int) -> Evidence:
-        search = _only_hybrids("0.52", (budget,))
-        verdict = Verdict.PROVED if search.verdict is Verdict.FALSE else Verdict.FALSE
-        at = (
-            None if search.counterexample is None else ", ".join(f"{k} = {v}" for k, v in search.counterexample.items())
-        )
-        counter = {"M": str(budget)} if verdict is Verdict.FALSE else None
+        wanted = falsified(_at(statement, budget), str(budget)).failing
+        at = None if wanted is None else ", ".join(f"{k} = {v}" for k, v in wanted.items())
         text = f"at M = {budget} a single method wins at {at}" if at else f"no failure found at M = {budget}"
+        verdict = Verdict.FALSE if wanted is None else Verdict.PROVED
+        counter = {"M": str(budget)} if wanted is None else None
         return Evidence(verdict=verdict, method="exact counterexample", detail=text, counterexample=counter)
 
     return all_of(
-        lambda: prove_only_hybrids("0.52", 7, (14, 15)),
-        lambda: _even_proof(Fraction(13, 25), 6, (12,)),
-        *[lambda budget=budget: fails(budget) for budget in fails_at],
+        lambda: prove_only_hybrids(_at(statement, *run)),
+        *[lambda budget=budget: _even_proof(_at(statement, budget)) for budget in holds if budget not in run],
+        *[lambda budget=budget: fails(budget) for budget in range(4, int(holds[-1])) if budget not in holds],
     )
 
 
-def _upper_end(power: Fraction, fails_at: str) -> Evidence:
-    """Even M >= 16 while alpha1**8 <= power, and a failure at alpha1 = fails_at."""
-    return all_of(
-        lambda: walked(_past_the_end(fails_at)),
-        lambda: _even_proof(Fraction(13, 25), 8, (16, 18), power=power, tried="8477/10000"),
-    )
+def _upper_end(statement: Predicate, fails_at: str = "84779/100000") -> Evidence:
+    """Even budgets up to the upper end of both rates, and a failure a little further."""
+    return all_of(lambda: walked(_past_the_end(fails_at)), lambda: _even_proof(statement))
 
 
 def _past_the_end(alpha1: str) -> Cases:
@@ -253,7 +250,7 @@ _TWO_AND_TWO, _SOME = (
     asynchronous(text, holds, theorem_4_box("0.52", one_of(16)))
     for text, holds in (
         ("(2, 2) is a maximiser", lambda point: point.f[2] * point.g[2] == max(point.hybrid, *point.singles)),
-        ("some hybrid is a maximiser", lambda point: point.hybrid >= max(point.singles)),
+        ("some hybrid is a maximiser", lambda point: at_least(point.hybrid, max(point.singles))),
     )
 )
 _HYBRIDS = hybrids_only(theorem_4_box("0.52", one_of(16, 18, 26)))
@@ -261,6 +258,11 @@ _HYBRIDS_ODD = hybrids_only(theorem_4_box("0.52", one_of(16, 17, 19)))
 _HYBRIDS_SHARP = hybrids_only(theorem_4_box(SHARP, one_of(16, 18)))
 _HYBRIDS_ABOVE = hybrids_only(theorem_4_box("0.52", one_of(16, 18), "0.8477"))
 _HYBRIDS_BELOW = hybrids_only(theorem_4_box("0.52", one_of(12, 14, 15)))
+
+
+def _box(low: str | Fraction, *budgets: int, top: str = "4/5") -> Predicate:
+    """Mutants of the statements above."""
+    return hybrids_only(theorem_4_box(low, one_of(*budgets), top))
 
 
 def _every_hybrid_is_best(printed: Predicate) -> Evidence:
@@ -282,11 +284,11 @@ CLAIMS: tuple[Claim, ...] = (
     proved(
         "LR-T4a",
         formula=_HYBRIDS,
-        verify=lambda: prove_only_hybrids("0.52", 8, (16, 18)),
+        verify=Given(prove_only_hybrids),
         mutants={
-            "lower alpha": partial(prove_only_hybrids, "0.39", 8, (16, 18)),
-            "small budget": partial(prove_only_hybrids, "0.52", 5, (10, 16)),
-            "free draft": partial(prove_only_hybrids, "0.52", 8, (16,), time=_no_cost),
+            "lower alpha": _box("0.39", 16, 18),
+            "small budget": _box("0.52", 10, 16),
+            "free draft": partial(prove_only_hybrids, _HYBRIDS, time=_no_cost),
         },
     ),
     refuted(
@@ -294,34 +296,31 @@ CLAIMS: tuple[Claim, ...] = (
         formula=_TWO_AND_TWO,
         correction_formula=_HYBRIDS,
         verify=lambda: _every_hybrid_is_best(_TWO_AND_TWO),
-        correction_verify=lambda: prove_only_hybrids("0.52", 8, (16, 18)),
+        correction_verify=Given(prove_only_hybrids),
         mutants={"corrected": partial(_every_hybrid_is_best, _SOME)},
     ),
     proved(
-        "LR-T4c",
-        formula=_HYBRIDS_ODD,
-        verify=lambda: prove_only_hybrids("0.52", 8, (16, 17, 19)),
-        mutants={"thirteen": partial(prove_only_hybrids, "0.52", 6, (13, 17))},
+        "LR-T4c", formula=_HYBRIDS_ODD, verify=Given(prove_only_hybrids), mutants={"thirteen": _box("0.52", 13, 17)}
     ),
     proved(
         "LR-T4d",
         formula=_HYBRIDS_SHARP,
-        verify=lambda: _sharp(SHARP),
-        mutants={"lower": partial(_sharp, Fraction(2, 5)), "higher": partial(_sharp, Fraction(41, 100))},
+        verify=Given(_sharp),
+        mutants={"lower": _box("0.4", 16, 18), "higher": _box("0.41", 16, 18)},
     ),
     proved(
         "LR-T4e",
         formula=_HYBRIDS_BELOW,
-        verify=lambda: _budgets_below_16((13, *range(11, 3, -1))),
-        mutants={"twelve": partial(_budgets_below_16, (12,))},
+        verify=Given(_budgets_below_16),
+        mutants={"twelve": _box("0.52", 14, 15)},
     ),
     proved(
         "LR-T4i",
         formula=_HYBRIDS_ABOVE,
-        verify=lambda: _upper_end(Fraction(4, 15), "84779/100000"),
+        verify=Given(_upper_end),
         mutants={
-            "higher": partial(_upper_end, Fraction(27, 100), "84779/100000"),
-            "lower": partial(_upper_end, Fraction(4, 15), "8477/10000"),
+            "higher": _box("0.52", 16, 18, top="0.849"),
+            "lower": partial(_upper_end, _HYBRIDS_ABOVE, "8477/10000"),
         },
     ),
 )

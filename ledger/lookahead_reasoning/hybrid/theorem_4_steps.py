@@ -10,10 +10,11 @@ from flint import arb
 from ledger.ledger import Claim, Evidence
 from ledger.lookahead_reasoning import exact
 from ledger.lookahead_reasoning.hybrid.points import hybrids_only, speedup, theorem_4_box
-from ledger.lookahead_reasoning.hybrid.theorem_4 import box_points, prove_deeper_wins, prove_only_hybrids, words
+from ledger.lookahead_reasoning.hybrid.theorem_4 import prove_deeper_wins, prove_only_hybrids, words
 from ledger.proving.cases import Predicate, searched
 from ledger.proving.formulas import Formula, between, one_of, whole
-from ledger.proving.records import formula_of, refuted, repaired
+from ledger.proving.margins import Margin, above, below
+from ledger.proving.records import Given, formula_of, refuted, repaired
 from ledger.proving.tools import prove_positive, screened
 
 __all__ = ["CLAIMS"]
@@ -40,15 +41,16 @@ def _async_ratio_proof() -> Evidence:
 _BUDGET = 16
 
 
-def _long_drafts(alpha2: Fraction, c2: Fraction, **_others: Fraction) -> bool:
+def _long_drafts(alpha2: Fraction, c2: Fraction, **_others: Fraction) -> Margin:
     """gamma2* > M = 16, looked for up to 32."""
-    return max(range(1, 2 * _BUDGET), key=lambda n: speedup(alpha2, c2, n)) > _BUDGET
+    values = [speedup(alpha2, c2, n) for n in range(1, 2 * _BUDGET)]
+    return above(max(values[_BUDGET:]), max(values[:_BUDGET]))
 
 
-def _halves(alpha1: Fraction, c1: Fraction, alpha2: Fraction, c2: Fraction, gamma2: Fraction) -> bool:
+def _halves(alpha1: Fraction, c1: Fraction, alpha2: Fraction, c2: Fraction, gamma2: Fraction) -> Margin:
     """g(k) < f(2) g(k/2)."""
     k = int(gamma2)
-    return speedup(alpha2, c2, k) < exact.f_async(alpha1, c1, 2) * speedup(alpha2, c2, k // 2)
+    return below(speedup(alpha2, c2, k), exact.f_async(alpha1, c1, 2) * speedup(alpha2, c2, k // 2))
 
 
 def _halving_from(start: int) -> Predicate:
@@ -96,7 +98,7 @@ def _case_split_proof() -> Evidence:
     return screened(
         searched(_SPLIT),
         lambda: prove_deeper_wins("S2(M) > S1 for M > 1/c1"),
-        lambda: prove_only_hybrids("0.52", 8, (16, 18)),
+        lambda: prove_only_hybrids(_IN_THE_BOX),
     )
 
 
@@ -111,10 +113,6 @@ def _search_anywhere() -> Evidence:
     return searched(_ANYWHERE, outside, explain=words)
 
 
-def _search_box() -> Evidence:
-    return searched(_IN_THE_BOX, *box_points("0.52", (16,)), explain=words)
-
-
 CLAIMS: tuple[Claim, ...] = (
     refuted(
         "LR-T4f",
@@ -126,7 +124,7 @@ CLAIMS: tuple[Claim, ...] = (
         "LR-T4g",
         formula=_HALVES_PRINTED,
         correction_formula=_HALVES,
-        repair=lambda: prove_only_hybrids("0.52", 8, (16, 18)),
+        repair=lambda: prove_only_hybrids(_IN_THE_BOX),
         mutants={"corrected": _HALVES},
     ),
     repaired(
@@ -141,7 +139,7 @@ CLAIMS: tuple[Claim, ...] = (
         formula=_ANYWHERE,
         correction_formula=_IN_THE_BOX,
         verify=_search_anywhere,
-        correction_verify=lambda: prove_only_hybrids("0.52", 8, (16, 18)),
-        mutants={"box": _search_box},
+        correction_verify=Given(prove_only_hybrids),
+        mutants={"box": _IN_THE_BOX},
     ),
 )

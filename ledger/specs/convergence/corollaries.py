@@ -13,9 +13,11 @@ from flint import arb
 from ledger.ledger import Claim, Evidence
 from ledger.proving.balls import point, precision
 from ledger.proving.cases import Predicate
+from ledger.proving.combine import exact_step
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between, whole
-from ledger.proving.records import proved, repaired
+from ledger.proving.margins import Margin, at_most
+from ledger.proving.records import Given, proved, repaired
 from ledger.proving.tools import all_of, exhaustive, identity
 from ledger.specs import exact
 from ledger.specs.common_proofs import covered, prove_coverage, prove_density_ratio, prove_gibbs
@@ -33,27 +35,27 @@ def bounded(
     return exact.agree(lambda instance, n: instance.divergence(n) <= bound(instance, n), what=what, sizes=sizes)
 
 
-def poisson_bounded(instance: exact.Instance, n: Fraction, bound: Callable[[exact.Instance, Fraction], arb]) -> bool:
+def poisson_bounded(instance: exact.Instance, n: Fraction, bound: Callable[[exact.Instance, Fraction], arb]) -> Margin:
     """Whether the first terms of the mean chi-square divergence over N ~ Poisson(n), N > 0, stay below a bound."""
     with precision(64):
         weights = poisson_weights(n, 4)
         terms = (w * point(instance.divergence(size)) for size, w in enumerate(weights, 1))
-        return not sum(terms, arb(0)) > bound(instance, n)
+        return at_most(sum(terms, arb(0)), bound(instance, n))
 
 
-def _six(ratio: Fraction, n: Fraction) -> arb:
-    return 6 * point(ratio - 1) ** 2 / (point(n) ** 2 * (1 - (-point(n)).exp()))
+def _moment(ratio: Fraction, n: Fraction, constant: Fraction) -> arb:
+    return point(constant) * point(ratio - 1) ** 2 / (point(n) ** 2 * (1 - (-point(n)).exp()))
 
 
-def _poisson_target(target1: Fraction, tilt2: Fraction, n: Fraction) -> bool:
+def _poisson_target(target1: Fraction, tilt2: Fraction, n: Fraction, constant: Fraction) -> Margin:
     target = (target1, 1 - target1)
     instance = exact.Instance(gen=target, target=target, tilt=(Fraction(1), tilt2))
-    return poisson_bounded(instance, n, lambda i, mean: _six(exact.ratio(i.tilt), mean))
+    return poisson_bounded(instance, n, lambda i, mean: _moment(exact.ratio(i.tilt), mean, constant))
 
 
-def _poisson_draft(gen1: Fraction, target1: Fraction, tilt2: Fraction, n: Fraction) -> bool:
+def _poisson_draft(gen1: Fraction, target1: Fraction, tilt2: Fraction, n: Fraction, constant: Fraction) -> Margin:
     instance = exact.Instance(gen=(gen1, 1 - gen1), target=(target1, 1 - target1), tilt=(Fraction(1), tilt2))
-    return poisson_bounded(instance, n, lambda i, mean: _six(_covered(i), mean))
+    return poisson_bounded(instance, n, lambda i, mean: _moment(_covered(i), mean, constant))
 
 
 _UNIT: Final = between(0, 1)
@@ -61,21 +63,24 @@ _POISSON_TARGET: Final = Predicate(
     text="the first four terms of the Poisson mean of chi2 are at most 6 (exp(beta R) - 1)^2 / (n^2 (1 - exp(-n)))",
     test=_poisson_target,
     domain={"target1": _UNIT, "tilt2": between(0, None), "n": between(3, None, "[)")},
+    numbers={"constant": Fraction(6)},
 )
 _POISSON_DRAFT: Final = Predicate(
     text="the first four terms of the Poisson mean of chi2 are at most 6 (C exp(beta R) - 1)^2 / (n^2 (1 - exp(-n)))",
     test=_poisson_draft,
     domain={"gen1": _UNIT, "target1": _UNIT, "tilt2": between(0, None), "n": between(3, None, "[)")},
+    numbers={"constant": Fraction(6)},
 )
 
 
-def prove_poisson_moment(scale: int = 6) -> Evidence:
+def prove_poisson_moment(scale: Fraction | int = 6) -> Evidence:
     """``E[1/N**2] <= 6 / (n**2 (1 - exp(-n)))`` for N ~ Poisson(n) given N > 0."""
     k = sp.Symbol("k", nonnegative=True)
     m = sp.Symbol("N", integer=True, positive=True)
     return all_of(
         lambda: exact.nonnegative(
-            scale * (1 + k) ** 2 - (2 + k) * (3 + k), what="1/N^2 <= 6 / ((N + 1)(N + 2)) for N >= 1"
+            sp.Rational(str(scale)) * (1 + k) ** 2 - (2 + k) * (3 + k),
+            what=f"1/N^2 <= {scale} / ((N + 1)(N + 2)) for N >= 1",
         ),
         identity(
             sp.combsimp(sp.factorial(m + 2) / (sp.factorial(m) * (m + 1) * (m + 2))) - 1,
@@ -180,13 +185,13 @@ def _one_prompt_for(worst: bool = False) -> Predicate:
 _EQUATION_10: Final = "chi2 <= kappa^2 log(n)^2 / n^(3/2)"
 
 
-def _equation_10(instance: exact.Instance, n: int, *, power: Fraction = Fraction(3, 2)) -> bool:
+def _equation_10(instance: exact.Instance, n: int, *, power: Fraction) -> Margin:
     with precision(64):
         bound = (point(exact.ratio(instance.weights)) * arb(n).log()) ** 2 / point(Fraction(n)) ** point(power)
-        return not point(instance.divergence(n)) > bound
+        return at_most(point(instance.divergence(n)), bound)
 
 
-def _verify_equation10(power: Fraction = Fraction(3, 2)) -> Evidence:
+def _verify_equation10(power: Fraction) -> Evidence:
     """``chi2 <= ((kappa - 1) / n)**2 <= kappa**2 log(n)**2 / n**(3/2)`` with constant one."""
     return all_of(
         exact.agree(partial(_equation_10, power=power), what=_EQUATION_10, sizes=(3, 4)),
@@ -215,12 +220,17 @@ _OWN_BOUND: Final = "chi2 <= ((exp(beta R) - 1) / n)^2"
 _COVERED_BOUND: Final = "chi2 <= ((C exp(beta R) - 1) / n)^2"
 
 
-def _within_own(instance: exact.Instance, n: int) -> bool:
-    return instance.divergence(n) <= ((exact.ratio(instance.tilt) - 1) / n) ** 2
+def _within_own(instance: exact.Instance, n: int, *, share: Fraction = Fraction(1)) -> Margin:
+    return at_most(instance.divergence(n), share * ((exact.ratio(instance.tilt) - 1) / n) ** 2)
 
 
-def _within_covered(instance: exact.Instance, n: int) -> bool:
-    return instance.divergence(n) <= ((_covered(instance) - 1) / n) ** 2
+def _within_covered(instance: exact.Instance, n: int, *, share: Fraction = Fraction(1)) -> Margin:
+    return at_most(instance.divergence(n), share * ((_covered(instance) - 1) / n) ** 2)
+
+
+def _whole_bound(statement: Predicate) -> Evidence:
+    """The proof by density ratios gives the bound itself, and no share of it."""
+    return exact_step(statement.numbers["share"] >= 1, "all of the bound is allowed")
 
 
 def _verify_target() -> Evidence:
@@ -229,11 +239,11 @@ def _verify_target() -> Evidence:
     return all_of(exact.agree(_within_own, what=_OWN_BOUND, instances=own), prove_density_ratio)
 
 
-def _verify_target_poisson(scale: int = 6) -> Evidence:
+def _verify_target_poisson(scale: Fraction | int) -> Evidence:
     return all_of(_verify_target, partial(prove_poisson_moment, scale), prove_gibbs)
 
 
-def _verify_draft_poisson(scale: int = 6) -> Evidence:
+def _verify_draft_poisson(scale: Fraction | int) -> Evidence:
     return all_of(_verify_coverage_bound, partial(prove_poisson_moment, scale), prove_gibbs)
 
 
@@ -252,34 +262,34 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     proved(
         "SPECS-E10",
-        formula=two_letters(_EQUATION_10, _equation_10, widths=(3, 6)),
-        verify=_verify_equation10,
+        formula=two_letters(_EQUATION_10, _equation_10, widths=(3, 6), power=Fraction(3, 2)),
+        verify=Given(lambda statement: _verify_equation10(statement.numbers["power"])),
         mutants={"n^6": partial(_verify_equation10, Fraction(6))},
     ),
     proved(
         "SPECS-C1",
         formula=_POISSON_TARGET,
-        verify=_verify_target_poisson,
+        verify=Given(lambda statement: _verify_target_poisson(statement.numbers["constant"])),
         mutants={"1": partial(_verify_target_poisson, 1)},
     ),
     repaired(
         "SPECS-C1b",
         formula=_markov_for(),
-        correction_formula=own_drafts(_OWN_BOUND, _within_own),
-        repair=_verify_target,
+        correction_formula=own_drafts(_OWN_BOUND, _within_own, share=Fraction(1)),
+        repair=Given(lambda statement: all_of(_whole_bound(statement), _verify_target)),
         mutants={"factor sqrt(n)": partial(_markov_for, _HALF)},
     ),
     proved(
         "SPECS-C2",
         formula=_POISSON_DRAFT,
-        verify=_verify_draft_poisson,
+        verify=Given(lambda statement: _verify_draft_poisson(statement.numbers["constant"])),
         mutants={"1": partial(_verify_draft_poisson, 1)},
     ),
     repaired(
         "SPECS-T3",
         formula=_one_prompt_for(),
-        correction_formula=two_letters(_COVERED_BOUND, _within_covered, widths=(3, 5)),
-        repair=_verify_coverage_bound,
+        correction_formula=two_letters(_COVERED_BOUND, _within_covered, widths=(3, 5), share=Fraction(1)),
+        repair=Given(lambda statement: all_of(_whole_bound(statement), _verify_coverage_bound)),
         mutants={"corrected": partial(_one_prompt_for, worst=True)},
     ),
     proved(

@@ -14,6 +14,7 @@ from ledger.proving.balls import point, precision
 from ledger.proving.cases import Predicate, searched
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between
+from ledger.proving.margins import Margin, at_most
 from ledger.proving.records import proved, refuted
 from ledger.proving.tools import all_of, identity
 from ledger.specs import exact
@@ -78,11 +79,12 @@ def _fix_display() -> Evidence:
     )
 
 
-def _convex(instance: exact.Instance, n: int) -> bool:
+def _convex(instance: exact.Instance, n: int) -> Margin:
     laws = [instance.selected(k) for k in (n, n + 1)]
     mixed = tuple((a + b) / 2 for a, b in zip(*laws, strict=True))
-    return exact.chi_square(mixed, instance.optimum) * 2 <= sum(
-        (exact.chi_square(x, instance.optimum) for x in laws), Fraction(0)
+    return at_most(
+        exact.chi_square(mixed, instance.optimum) * 2,
+        sum((exact.chi_square(x, instance.optimum) for x in laws), Fraction(0)),
     )
 
 

@@ -8,7 +8,8 @@ from functools import partial
 
 from ledger.ledger import Claim, Evidence, Verdict
 from ledger.proving.deferred import sp
-from ledger.proving.records import proved, record
+from ledger.proving.margins import Margin, at_most, every
+from ledger.proving.records import Given, proved, record
 from ledger.proving.tools import all_of, identity, numeric, refute, screened
 from ledger.specs import exact
 from ledger.specs.common_proofs import prove_density_ratio, within_ratio
@@ -51,8 +52,8 @@ def _search_sharp(scale: Fraction) -> Evidence:
     return refute(holds, points, what="each density ratio is within (kappa - 1) / n of one")
 
 
-def _within_quarter(instance: exact.Instance, n: int) -> bool:
-    return 4 * instance.divergence(n) <= ((exact.ratio(instance.weights) - 1) / n) ** 2
+def _within(instance: exact.Instance, n: int, share: Fraction) -> Margin:
+    return at_most(instance.divergence(n), share * ((exact.ratio(instance.weights) - 1) / n) ** 2)
 
 
 def _grid_constant() -> tuple[Fraction, int]:
@@ -67,7 +68,7 @@ def _grid_constant() -> tuple[Fraction, int]:
     return worst, points
 
 
-def _verify_constant(constant: Fraction = Fraction(1, 4)) -> Evidence:
+def _verify_constant(constant: Fraction) -> Evidence:
     worst, points = _grid_constant()
     what = (
         f"largest n^2 chi2 / (kappa - 1)^2 on {points} exact two-letter points is {float(worst):.6f}, limit {constant}"
@@ -100,15 +101,15 @@ def _crosses_once(instance: exact.Instance, n: int) -> bool:
     )
 
 
-def _convex_order(instance: exact.Instance, n: int) -> bool:
+def _convex_order(instance: exact.Instance, n: int) -> Margin:
     """Every convex divergence falls: the mean of the part above t does, for each t that either ratio takes."""
     best = instance.optimum
     here, later = ([p / q for p, q in zip(instance.selected(k), best, strict=True)] for k in (n, n + 1))
 
-    def above(ratios: list[Fraction], t: Fraction) -> Fraction:
+    def beyond(ratios: list[Fraction], t: Fraction) -> Fraction:
         return sum((q * max(r - t, Fraction(0)) for r, q in zip(ratios, best, strict=True)), Fraction(0))
 
-    return all(above(later, t) <= above(here, t) for t in {*here, *later})
+    return every(at_most(beyond(later, t), beyond(here, t)) for t in {*here, *later})
 
 
 def _verify_falling(share: Fraction = Fraction(1)) -> Evidence:
@@ -137,8 +138,8 @@ def _verify_falling(share: Fraction = Fraction(1)) -> Evidence:
 CLAIMS: tuple[Claim, ...] = (
     proved(
         "SPECS-X1",
-        formula=two_letters("each density ratio within (kappa - 1) / n of one", within_ratio),
-        verify=_verify_sharp,
+        formula=two_letters("each density ratio within (kappa - 1) / n of one", within_ratio, scale=Fraction(1)),
+        verify=Given(lambda statement: _verify_sharp(statement.numbers["scale"])),
         mutants={
             "faster": partial(prove_density_ratio, 2),
             "smaller": partial(_verify_sharp, Fraction(1, 8)),
@@ -148,8 +149,8 @@ CLAIMS: tuple[Claim, ...] = (
     record(
         Verdict.NUMERIC,
         "SPECS-X2",
-        formula=two_letters("chi2 <= ((kappa - 1) / n)^2 / 4", _within_quarter),
-        verify=_verify_constant,
+        formula=two_letters("chi2 <= ((kappa - 1) / n)^2 / 4", _within, share=Fraction(1, 4)),
+        verify=Given(lambda statement: _verify_constant(statement.numbers["share"])),
         mutants={"1/8": partial(_verify_constant, Fraction(1, 8))},
     ),
     proved(

@@ -13,7 +13,8 @@ from ledger.proving.balls import point, precision
 from ledger.proving.cases import Predicate, searched
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between
-from ledger.proving.records import formula_of, proved, refuted
+from ledger.proving.margins import Margin, at_most
+from ledger.proving.records import Given, formula_of, proved, refuted
 from ledger.proving.tools import all_of, identity, prove_descent
 from ledger.specs import exact
 from ledger.specs.common_proofs import prove_density_ratio, prove_gibbs
@@ -43,16 +44,16 @@ def _order(constant: Fraction, instance: exact.Instance, n: Fraction) -> arb:
 def _theorem_4(constant: Fraction = Fraction(21, 4)) -> Predicate:
     """For divergences up to log(1 + chi2) as well, which are smaller."""
 
-    def holds(gen1: Fraction, target1: Fraction, tilt2: Fraction, n: Fraction) -> bool:
+    def holds(gen1: Fraction, target1: Fraction, tilt2: Fraction, n: Fraction, constant: Fraction) -> Margin:
         instance = exact.Instance(gen=(gen1, 1 - gen1), target=(target1, 1 - target1), tilt=(Fraction(1), tilt2))
         return poisson_bounded(instance, n, partial(_order, constant))
 
     unit = between(0, 1)
     domain = {"gen1": unit, "target1": unit, "tilt2": between(0, None), "n": between(3, None, "[)")}
-    return Predicate(text=_THEOREM_4.format(constant), test=holds, domain=domain)
+    return Predicate(text=_THEOREM_4.format(constant), test=holds, domain=domain, numbers={"constant": constant})
 
 
-def _verify_theorem4(constant: Fraction = Fraction(21, 4)) -> Evidence:
+def _verify_theorem4(constant: Fraction) -> Evidence:
     """Mean divergence <= constant * (kappa log n / n)**2 for n >= 3; screened by partial sums of the mean."""
     return all_of(
         exact.agree(
@@ -81,22 +82,23 @@ def _verify_chain(final: int = 8) -> Evidence:
     )
 
 
-def _best_width(instance: exact.Instance, n: Fraction) -> bool:
+def _best_width(instance: exact.Instance, n: Fraction, constant: Fraction) -> Margin:
     """Width floor(n), where the bound may use n."""
     with precision(64):
-        return not point(instance.divergence(int(n))) > _order(Fraction(3, 2), instance, n)
+        return at_most(point(instance.divergence(int(n))), _order(constant, instance, n))
 
 
 _BEST_WIDTH: Final = Predicate(
     text="chi2 at width floor(n) <= 3/2 (kappa log n / n)^2",
-    test=lambda gen1, weight2, n: _best_width(
-        exact.Instance(gen=(gen1, 1 - gen1), target=(gen1, 1 - gen1), tilt=(Fraction(1), weight2)), n
+    test=lambda gen1, weight2, n, constant: _best_width(
+        exact.Instance(gen=(gen1, 1 - gen1), target=(gen1, 1 - gen1), tilt=(Fraction(1), weight2)), n, constant
     ),
+    numbers={"constant": Fraction(3, 2)},
     domain={"gen1": between(0, 1), "weight2": between(0, None), "n": between(3, 7, "[)")},
 )
 
 
-def _verify_minimum(constant: Fraction = Fraction(3, 2)) -> Evidence:
+def _verify_minimum(constant: Fraction) -> Evidence:
     """The best width up to n is at least as good as width floor(n) >= 3 n / 4."""
     return all_of(
         bounded(
@@ -254,14 +256,14 @@ CLAIMS: tuple[Claim, ...] = (
     proved(
         "SPECS-T4",
         formula=_theorem_4(),
-        verify=_verify_theorem4,
+        verify=Given(lambda statement: _verify_theorem4(statement.numbers["constant"])),
         mutants={"1/100": partial(_verify_theorem4, Fraction(1, 100))},
     ),
     proved("SPECS-T4b", verify=_verify_chain, mutants={"halved": partial(_verify_chain, 4)}),
     proved(
         "SPECS-T4c",
         formula=_BEST_WIDTH,
-        verify=_verify_minimum,
+        verify=Given(lambda statement: _verify_minimum(statement.numbers["constant"])),
         mutants={"1/100": partial(_verify_minimum, Fraction(1, 100))},
     ),
 )

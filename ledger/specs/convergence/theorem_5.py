@@ -17,13 +17,17 @@ from ledger.proving.balls import point, precision
 from ledger.proving.cases import Predicate, searched
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between, whole
-from ledger.proving.records import formula_of, proved, proved_with_fix, refuted, repaired
+from ledger.proving.margins import Margin, at_least, at_most
+from ledger.proving.records import Given, formula_of, proved, proved_with_fix, refuted, repaired
 from ledger.proving.tools import all_of, identity, prove_positive, screened, with_fix
-from ledger.specs.exact import at_least, decided, nonnegative, selection_law, tilted
+from ledger.specs.exact import at_least as positive
+from ledger.specs.exact import decided, nonnegative, selection_law, tilted
 
 __all__ = ["CLAIMS"]
 
 _HALF = Fraction(1, 2)
+_CONSTANT: Final = Fraction(50)
+"""Of the lower bound that is proved here."""
 
 
 def _law(theta: Fraction, n: int) -> tuple[Fraction, ...]:
@@ -111,7 +115,7 @@ def _fix_power() -> Evidence:
         lambda: prove_positive(_slope, {"u": ("3/10", "1/2")}, what="F' > 0, so F < 0 for 2 < theta <= 10/3"),
         identity((1 / u - 1) * z_of_u - (1 - u**2) / 2, "F <= -(1 - u^2)/2 - log((3 - u)/4) on (0, 1)"),
         lambda: nonnegative(below + 1 / (3 - below), what="that bound grows with u on (0, 1)"),
-        lambda: at_least(
+        lambda: positive(
             lambda: point(Fraction(91, 200)) + point(Fraction(27, 40)).log(),
             "it is negative at u = 3/10, so F < 0 below",
         ),
@@ -130,22 +134,23 @@ def _distance(theta: Fraction, n: int, terms: int = 14) -> tuple[arb, arb]:
     return (total - left / 2) / scale, (total + left / 2) / scale
 
 
-def _far(constant: int = 50) -> Predicate:
-    def holds(theta: Fraction, n: Fraction) -> bool:
+def _far(constant: Fraction = _CONSTANT) -> Predicate:
+    def holds(theta: Fraction, n: Fraction, constant: Fraction) -> Margin:
         with precision(64):
-            return not _distance(theta, int(n))[1] < point(theta / (constant * n))
+            return at_most(point(theta / (constant * n)), _distance(theta, int(n))[1])
 
     return Predicate(
         text=f"pi_bar(y0) - 1/2 >= theta / ({constant} n)",
         test=holds,
         domain={"theta": between(2, 8, "[]"), "n": whole(3, 8)},
-        premise=lambda theta, n: n >= theta,
+        premise=lambda theta, n, **_: at_least(n, theta),
         given="n >= theta",
+        numbers={"constant": constant},
     )
 
 
-def _verify_distance(constant: int = 50) -> Evidence:
-    """``pi_bar(y0) - 1/2 >= theta / (50 n)`` for n >= max(theta, 3), theta >= 2."""
+def _verify_distance(constant: Fraction) -> Evidence:
+    """``pi_bar(y0) - 1/2 >= theta / (constant n)`` for n >= max(theta, 3), theta >= 2."""
     theta, n, t, a, b = sp.symbols("theta n t a b", positive=True)
     g = (theta * t + t**theta) / (1 + theta)
     x = (1 + theta) / (2 * theta * n)
@@ -163,12 +168,12 @@ def _verify_distance(constant: int = 50) -> Evidence:
             (a + b) / a - (a + b + 1) / (a + 1), what="A / (A - b) falls in A, and A = 2 theta/(1+theta) < 2"
         ),
         lambda: prove_positive(
-            lambda n: constant * ((-arb(1)).exp() - (-n).exp()) - 16 + 4 / n,
+            lambda n: point(constant) * ((-arb(1)).exp() - (-n).exp()) - 16 + 4 / n,
             {"n": (3, 4)},
             what=f"{constant} (exp(-1) - exp(-n)) >= 16 - 2 theta / n, as theta >= 2",
         ),
-        lambda: at_least(
-            lambda: constant * ((-arb(1)).exp() - (-arb(4)).exp()) - 16,
+        lambda: positive(
+            lambda: point(constant) * ((-arb(1)).exp() - (-arb(4)).exp()) - 16,
             f"{constant} (exp(-1) - exp(-n)) > 16 for n >= 4",
         ),
     )
@@ -189,7 +194,7 @@ _PRINTED_BOUND: Final = Predicate(
 )
 
 
-def _verify_theorem5(printed_theta: int = 1, constant: int = 50) -> Evidence:
+def _verify_theorem5(printed_theta: int = 1, constant: Fraction = _CONSTANT) -> Evidence:
     """As printed it includes R = 0, where nothing is left to bound; theta >= 2 gives theta**2 / (1250 n**2)."""
     return with_fix(
         lambda: searched(
@@ -202,12 +207,12 @@ def _verify_theorem5(printed_theta: int = 1, constant: int = 50) -> Evidence:
     )
 
 
-def _fix_theorem5(constant: int = 50) -> Evidence:
+def _fix_theorem5(constant: Fraction = _CONSTANT) -> Evidence:
     return all_of(
         _verify_transform,
         partial(_verify_distance, constant),
         lambda: decided(
-            2 * Fraction(1, 50) ** 2 == Fraction(1, 1250), what="2 (theta / (50 n))^2 = theta^2 / (1250 n^2)"
+            2 / constant**2 >= Fraction(1, 1250), what=f"2 (theta / ({constant} n))^2 >= theta^2 / (1250 n^2)"
         ),
         detail="Pinsker's inequality and convexity of the divergence are quoted",
     )
@@ -230,14 +235,17 @@ CLAIMS: tuple[Claim, ...] = (
     proved(
         "SPECS-T5b",
         formula=_far(),
-        verify=_verify_distance,
-        mutants={"1/2": partial(_verify_distance, 2), "1/45": partial(_verify_distance, 45)},
+        verify=Given(lambda statement: _verify_distance(statement.numbers["constant"])),
+        mutants={name: partial(_verify_distance, 1 / Fraction(name)) for name in ("1/2", "1/45")},
     ),
     proved_with_fix(
         "SPECS-T5",
         formula=_PRINTED_BOUND,
         verify=_verify_theorem5,
         correction_verify=_fix_theorem5,
-        mutants={"1/2": partial(_verify_theorem5, constant=2), "theta-3": partial(_verify_theorem5, printed_theta=3)},
+        mutants={
+            "1/2": partial(_verify_theorem5, constant=Fraction(2)),
+            "theta-3": partial(_verify_theorem5, printed_theta=3),
+        },
     ),
 )

@@ -138,16 +138,23 @@ def all_columns(chosen: Sequence[Claim], results: Mapping[str, Verification], *,
     from rich.text import Text
 
     grid = Table(box=None, pad_edge=False)
-    for heading in ("id", "source", "verdict", *(("method", "seconds") if results else ()), "statement"):
-        grid.add_column(heading, no_wrap=heading not in {"source", "statement"}, overflow="fold")
+    for heading in ("id", "source", "verdict", *(("method", "fails at", "seconds") if results else ()), "statement"):
+        grid.add_column(heading, no_wrap=heading not in {"source", "fails at", "statement"}, overflow="fold")
     for item in chosen:
         cells = [Text(item.id), Text(item.source), _verdict(item.verdict.value)]
         if item.id in results:
             result = results[item.id]
             mark = "" if result.agrees else f" DIFFERS: {result.evidence.verdict.value}"
-            cells += [Text(result.evidence.method + mark), Text(f"{result.seconds:.2f}", justify="right")]
+            cells += [Text(result.evidence.method + mark), Text(_slack(result))]
+            cells.append(Text(f"{result.seconds:.2f}", justify="right"))
         grid.add_row(*cells, Text(item.statement))
     return _rendered(Group(grid, Text(_totals(chosen, results))), coloured=coloured, width=_WIDE)
+
+
+def _slack(result: Verification) -> str:
+    """How much more than the statement that holds fails, and so how far the search came."""
+    finding = result.correction_finding or result.finding
+    return "" if finding is None else finding.slack
 
 
 def _totals(chosen: Sequence[Claim], results: Mapping[str, Verification]) -> str:
@@ -172,11 +179,13 @@ def one_claim(item: Claim, result: Verification, *, coloured: bool) -> str:
         rows.append(("no formula", item.no_formula))
     rows.append(("verdict", item.verdict_text))
     rows += _evidence_rows("derived", result.evidence)
+    rows += [] if result.finding is None else [("searched", str(result.finding))]
     if item.correction:
         rows.append(("correction", item.correction))
     rows += _formula_rows("correction ", item.correction_formula)
     if result.correction is not None:
         rows += _evidence_rows("correction derived", result.correction)
+    rows += [] if result.correction_finding is None else [("correction searched", str(result.correction_finding))]
     rows += [(f"mutant {mutant.name}", mutant.what_changed) for mutant in item.mutants]
     if item.notes:
         rows.append(("notes", item.notes))

@@ -9,6 +9,7 @@ import pytest
 
 from ledger.ledger import Evidence, Verdict
 from ledger.proving.cases import Cases, Predicate, grid, rows, searched, walked
+from ledger.proving.falsifier import falsified
 from ledger.proving.formulas import Formula, between
 from theory.errors import ParameterError
 
@@ -47,8 +48,8 @@ def test_a_predicate_refuses_points_outside_and_searches_inside() -> None:
     assert SMALL.holds({"x": Fraction(1, 2)}) is True
     with pytest.raises(ParameterError, match="domain"):
         SMALL.holds({"x": Fraction(2)})
-    assert SMALL.fails_at(50, "seed") == {"x": Fraction(0)}
-    assert replace(SMALL, premise=lambda x: x > 0, given="x > 0").fails_at(50, "seed") is None
+    assert falsified(SMALL, "seed").failing == {"x": Fraction(0)}
+    assert falsified(replace(SMALL, premise=lambda x: x > 0, given="x > 0"), "seed").failing is None
     assert replace(SMALL, given="x > 0").where == "x in [0, 1), x > 0"
 
 
