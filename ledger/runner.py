@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from ledger.ledger import Claim, Evidence, Testable, Verdict, claim, claims
-from ledger.proving.falsifier import QUICK, Effort, Finding, judged
 from ledger.proving.records import Verifier
+from ledger.proving.search.falsifier import QUICK, Effort, Finding, judged
 
 __all__ = ["CRASHED", "Verification", "verify_all", "verify_claim"]
 

@@ -21,13 +21,13 @@ from fractions import Fraction
 from typing import Any, Final
 
 from ledger.ledger import Claim, Verdict, claims
-from ledger.proving import families
 from ledger.proving.cases import Predicate
 from ledger.proving.domains import Range
-from ledger.proving.falsifier import Effort, Finding, falsified
 from ledger.proving.formulas import Formula
 from ledger.proving.margins import Margin
 from ledger.proving.records import Given, Verifier
+from ledger.proving.search import families
+from ledger.proving.search.falsifier import Effort, Finding, falsified
 
 __all__ = ["Changed", "Outcome", "changes", "sampled", "tried"]
 

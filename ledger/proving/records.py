@@ -12,8 +12,8 @@ from ledger.ledger import Claim, Evidence, Mutant, Verdict, statement
 from ledger.proving.cases import Cases, Predicate, Statement, searched, walked
 from ledger.proving.combine import with_fix
 from ledger.proving.domains import domain_of
-from ledger.proving.falsifier import judged
 from ledger.proving.formulas import Formula
+from ledger.proving.search.falsifier import judged
 from ledger.texts import PAPERS, text_of
 from theory.errors import ParameterError
 

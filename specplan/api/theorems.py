@@ -140,7 +140,7 @@ def _filtered(chosen: Sequence[Claim], verdict: str | None, severity: str | None
 
 def _derived(chosen: Sequence[Claim], jobs: int, *, thorough: bool) -> dict[str, Verification]:
     """Derive the verdicts, with a bar on stderr."""
-    from ledger.proving.falsifier import QUICK, THOROUGH
+    from ledger.proving.search.falsifier import QUICK, THOROUGH
     from ledger.runner import verify_all
 
     with progress("deriving verdicts", len(chosen)) as step_done:

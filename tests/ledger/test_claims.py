@@ -12,8 +12,8 @@ from ledger import runner
 from ledger.ledger import PAPERS, Claim, Evidence, Mutant, Verdict, claims
 from ledger.proving.cases import Cases, Predicate, Statement
 from ledger.proving.combine import settled
-from ledger.proving.falsifier import Finding
 from ledger.proving.formulas import Formula
+from ledger.proving.search.falsifier import Finding
 from ledger.runner import Verification
 
 FEWEST = 100

@@ -12,8 +12,8 @@ import pytest
 from ledger.ledger import Claim, Verdict, claim
 from ledger.proving.cases import Predicate
 from ledger.proving.domains import one_of, whole
-from ledger.proving.falsifier import falsified
 from ledger.proving.formulas import Formula
+from ledger.proving.search.falsifier import falsified
 from ledger.runner import Verification, verify_claim
 
 Statement = Formula | Predicate

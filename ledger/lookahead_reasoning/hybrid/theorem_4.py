@@ -27,10 +27,10 @@ from ledger.proving.cases import Cases, Predicate, rows, searched, walked
 from ledger.proving.combine import argued, exact_step
 from ledger.proving.deferred import sp
 from ledger.proving.domains import closed
-from ledger.proving.falsifier import falsified
 from ledger.proving.formulas import one_of
 from ledger.proving.margins import at_least
 from ledger.proving.records import Given, proved, refuted
+from ledger.proving.search.falsifier import falsified
 from ledger.proving.tools import all_of, identity, prove_identity, prove_positive, prove_sign
 
 __all__ = ["CLAIMS", "distance_to_limit", "prove_deeper_wins", "prove_only_hybrids", "words"]

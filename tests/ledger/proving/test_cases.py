@@ -9,8 +9,8 @@ import pytest
 
 from ledger.ledger import Evidence, Verdict
 from ledger.proving.cases import Cases, Predicate, grid, rows, searched, walked
-from ledger.proving.falsifier import falsified
 from ledger.proving.formulas import Formula, between
+from ledger.proving.search.falsifier import falsified
 from theory.errors import ParameterError
 
 SQUARES = Cases(

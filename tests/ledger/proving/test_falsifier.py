@@ -8,13 +8,13 @@ from fractions import Fraction
 import pytest
 from flint import arb
 
-from ledger.proving import families
 from ledger.proving.balls import ball
 from ledger.proving.cases import Predicate
 from ledger.proving.domains import between, closed, one_of, whole
-from ledger.proving.falsifier import QUICK, THOROUGH, Finding, falsified
 from ledger.proving.formulas import Formula
 from ledger.proving.margins import above, at_least, at_most, below, equal, every, exactly_when
+from ledger.proving.search import families
+from ledger.proving.search.falsifier import QUICK, THOROUGH, Finding, falsified
 from theory.errors import ParameterError
 
 UNIT = {"x": between(0, 1), "y": between(0, 1)}

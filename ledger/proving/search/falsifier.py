@@ -18,12 +18,12 @@ from fractions import Fraction
 from typing import Any, Final
 
 from ledger.ledger import Evidence, Verdict
-from ledger.proving import families
 from ledger.proving.balls import simplest_between
 from ledger.proving.cases import Predicate
 from ledger.proving.combine import counterexample
 from ledger.proving.domains import Range
 from ledger.proving.formulas import Formula
+from ledger.proving.search import families
 
 __all__ = ["QUICK", "THOROUGH", "Effort", "Finding", "falsified", "judged"]
 
