@@ -73,7 +73,7 @@ class LoadOptions:
         >>> LoadOptions(most=16).plan(6.0, 1)
         ([1, 4, 16], 1.0)
         """
-        budget_s = others_s * self.share / (1.0 - self.share)
+        budget_s = round(others_s * self.share / (1.0 - self.share), 3)
         least, longest = _SECONDS
         levels = list(self.most_levels)
         while not self.levels and len(levels) > 2 and least * len(levels) * n_decodings > budget_s:

@@ -82,7 +82,7 @@ def theorems(
 
     >>> import specplan as sp
     >>> [one.id for one in sp.theorems(paper="SPECS", severity="statement").claims][:1]
-    ['SPECS-DEFER']
+    ['SPECS-TAB1']
     >>> sp.theorems("LR-B1").differing
     ()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -14,6 +13,8 @@ from calibrate.pair.widening.card import card
 from calibrate.pair.widening.folder import check_room, new_folder, write_model
 from calibrate.pair.widening.models import Part, Weights, head_config, head_parts, model_config, model_parts
 from calibrate.pair.widening.sizes import Placement, Sizes, sizes_of_config
+from calibrate.record.files import read_text
+from calibrate.record.json_text import parse_json
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -121,7 +122,8 @@ def widen_pair(
 
 
 def _config_of(folder: Path) -> dict[str, Any]:
-    config: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    path = folder / "config.json"
+    config: dict[str, Any] = parse_json(read_text(path, "a model's configuration"), str(path))
     return config
 
 
