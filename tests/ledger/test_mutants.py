@@ -3,31 +3,49 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterable
 
 import pytest
 
 from ledger.ledger import claim
 from workshop.ledger_mutants import Outcome, changes, holding, sampled
 
+STANDING = {
+    "LR-L2a": "true: the premise only says when the bound is reached, and holds with room around it",
+    "LR-L6d": "true: the condition is not needed",
+    "LR-S7": "true: the condition is not needed",
+    "LR-T3a": "true: the conditions are not needed",
+    "LR-T3g": "true: a bound that is not sharp in this constant",
+    "LR-T4g": "true: the condition is not needed",
+    "SPECS-E3": "true: any policy stays below log Z",
+    "LR-L4h": "room of 0.2 to 0.6 % is left, no failure is known",
+    "LR-T4f": "room of 0.04 to 0.07 % is left, no failure is known",
+    "LR-B3": "open",
+    "LR-L3b": "open",
+    "LR-T3l": "open",
+    "SPECS-T5a": "open",
+}
+"""Claims of which a mutant may stand, and why: found by 392 mutants (``python -m workshop.ledger_mutants 500 11``)."""
 
-def _stands(outcome: Outcome) -> bool:
-    """Neither refuted nor unproved, and not proved to be true by the proof that reads it."""
-    return not outcome.falls and outcome.fate != "proved"
+
+def _unexplained(outcomes: Iterable[Outcome]) -> list[str]:
+    """Mutants that are neither refuted nor unproved, nor proved to be true by the proof that reads them."""
+    standing = [one.changed for one in outcomes if not one.falls and one.fate != "proved"]
+    return [str(changed) for changed in standing if changed.claim.id not in STANDING]
 
 
 def test_a_fresh_sample_of_mutants_falls() -> None:
-    """A seed of its own each time: of ten mutants one or two may be true, more would be news."""
+    """A seed of its own each time. None of 392 stood unexplained: with 1 % of them, 3 of 10 do so once in 9,000."""
     seed = secrets.token_hex(4)
-    standing = [str(outcome.changed) for outcome in sampled(10, seed, most=5) if _stands(outcome)]
-    assert len(standing) <= 3, f"seed {seed}: {standing}"
+    standing = _unexplained(sampled(10, seed, most=5))
+    assert len(standing) <= 2, f"seed {seed}: {standing}"
 
 
 @pytest.mark.slow
 def test_a_hundred_mutants_fall() -> None:
     outcomes = list(sampled(100, "a hundred", most=60))
     assert len(outcomes) == 100
-    standing = [str(outcome.changed) for outcome in outcomes if _stands(outcome)]
-    assert len(standing) <= 5, standing
+    assert _unexplained(outcomes) == []
 
 
 def test_all_kinds_of_changes_are_made() -> None:
