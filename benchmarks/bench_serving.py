@@ -28,7 +28,7 @@ from sim.engines.protocol import Engine
 from sim.operations import DRAFT, TARGET
 from sim.serving.answers import ServedLoad
 from sim.serving.engine import ServingEngine
-from sim.serving.limits import Added, ServingLimits
+from sim.serving.limits import ADDED, Joined, ServingLimits
 from sim.serving.run import closed_loop
 from sim.trial import Trial
 
@@ -43,7 +43,7 @@ CACHE_TOKENS = 120_000.0
 def engines(kind: str) -> dict[str, Engine]:
     """The target's engine of a kind, and the draft's."""
     limits = ServingLimits(cache_tokens=CACHE_TOKENS if kind == "full" else float("inf"))
-    target = BatchEngine(TARGET_COST) if kind == "batch" else ServingEngine(Added(TARGET_COST), limits=limits)
+    target = BatchEngine(TARGET_COST) if kind == "batch" else ServingEngine(Joined(TARGET_COST, ADDED), limits=limits)
     return {TARGET: target, DRAFT: BatchEngine(DRAFT_COST)}
 
 

@@ -190,7 +190,7 @@ class System:
         timed = {"beside": beside, "waking_s": self.waking.get(name, 0.0) * pace}
         if name not in self.joins:
             return BatchEngine(cost, device, **timed)
-        return ServingEngine(Joined(cost, *self.joins[name].slower(pace)), device, limits=ENDLESS, **timed)
+        return ServingEngine(Joined(cost, self.joins[name].slower(pace)), device, limits=ENDLESS, **timed)
 
     def _home(self, name: str) -> str:
         """Name of the device that an engine shares equally; its own where the influence of others was measured."""

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, Protocol
 from sim.engines.protocol import Cost
 from theory.errors import ParameterError
 
-__all__ = ["ENDLESS", "Added", "JoinLaw", "Joined", "ServingCost", "ServingLimits"]
+__all__ = ["ADDED", "ENDLESS", "JoinLaw", "Joined", "ServingCost", "ServingLimits"]
 
 _ROUNDING: Final = 1e-6
 """Tokens; what is this little above a whole number is that number."""
@@ -32,31 +32,6 @@ class ServingCost(Cost, Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Added:
-    """Any cost as a `ServingCost`: what prompts take is added to the iteration."""
-
-    inner: Cost
-
-    @property
-    def request_s(self) -> float:
-        """Latency of a request outside the engine, s."""
-        return self.inner.request_s
-
-    def iteration(self, batch: int, context: float) -> float:
-        """Seconds of one decode iteration."""
-        return self.inner.iteration(batch, context)
-
-    def prefill(self, n_tokens: int) -> float:
-        """Seconds of a prefill."""
-        return self.inner.prefill(n_tokens)
-
-    def mixed(self, batch: int, context: float, prefill_tokens: float, prefill_context: float) -> float:
-        """Seconds of an iteration that also reads prompts."""
-        decoding = self.inner.iteration(batch, context) if batch else 0.0
-        return decoding + self.inner.prefill(math.ceil(prefill_tokens - _ROUNDING))
-
-
 class JoinLaw(NamedTuple):
     """What an iteration takes that reads prompts, by the prefill without others and the iteration without prompts."""
 
@@ -74,18 +49,19 @@ class JoinLaw(NamedTuple):
         return JoinLaw(factor * self.outside_s, self.share, factor * self.token_s)
 
 
+ADDED: Final = JoinLaw(share=1.0)
+"""Reading and decoding take their time both."""
+
+
 @dataclass(frozen=True, slots=True)
 class Joined:
     """A measured cost as a `ServingCost`: an iteration that reads prompts takes what reading takes, not both.
 
-    The law holds for passes over drafts alike, and was measured on servers (vLLM on a GPU, planted ones); further
-    parameters are those of `JoinLaw`.
+    The law holds for passes over drafts alike, and was measured on servers (vLLM on a GPU, planted ones).
     """
 
     inner: Cost
-    outside_s: float = 0.0
-    share: float = 0.0
-    token_s: float = 0.0
+    law: JoinLaw
 
     @property
     def request_s(self) -> float:
@@ -106,7 +82,7 @@ class Joined:
         if not batch:
             return reading
         decoding = self.inner.iteration(batch, context)
-        further = self.share * decoding + self.token_s * prefill_tokens - self.outside_s
+        further = self.law.share * decoding + self.law.token_s * prefill_tokens - self.law.outside_s
         return max(decoding, reading + further)
 
 

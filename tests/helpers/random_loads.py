@@ -18,7 +18,7 @@ from sim.engines.costs import LinearCost
 from sim.engines.device import Device
 from sim.operations import TARGET
 from sim.serving.engine import ServingEngine
-from sim.serving.limits import Added, ServingLimits
+from sim.serving.limits import ADDED, Joined, ServingLimits
 from sim.serving.load_run import LoadRun, Window
 from sim.trial import Trial
 
@@ -89,9 +89,9 @@ class RandomLoad:
         )
         longest = self.prompt + 12 * self.answer
         limits = ServingLimits(max_sequences=1024, cache_tokens=self.cache * longest, chunked=self.chunked)
-        target = ServingEngine(Added(cost), limits=limits)
+        target = ServingEngine(Joined(cost, ADDED), limits=limits)
         small = LinearCost(base_s=0.004, sequence_s=0.0001, prefill_s=0.001, prefill_token_s=2e-6)
-        return {TARGET: target, "draft": ServingEngine(Added(small), Device()), "judge": target}
+        return {TARGET: target, "draft": ServingEngine(Joined(small, ADDED), Device()), "judge": target}
 
 
 def random_load(number: int) -> RandomLoad:

@@ -154,10 +154,10 @@ def test_how_much_of_a_pass_reading_adds_to_comes_from_several_loads(share: floa
     law = join_law(timed, PLANTED)
     assert law is not None
     assert law == pytest.approx((-0.01, share, token_s), abs=1e-6)
-    cost = Joined(PLANTED, *law)
+    cost = Joined(PLANTED, law)
     (two,) = (one for one in joined if (one.batch, one.joiners) == (7, 2))
     assert cost.mixed(7, 0.0, 80.0, 0.0) == pytest.approx(two.seconds / two.n)
-    assert Joined(PLANTED, *law.slower(2.0)).mixed(0, 0.0, 80.0, 0.0) == PLANTED.prefill(80)
+    assert Joined(PLANTED, law.slower(2.0)).mixed(0, 0.0, 80.0, 0.0) == PLANTED.prefill(80)
 
 
 def test_a_noisy_upper_half_does_not_make_more_answers_free() -> None:

@@ -23,7 +23,7 @@ from sim.engines.protocol import Engine
 from sim.fast.one_by_one import runs_one_by_one
 from sim.operations import Generate, Operation, prompt
 from sim.serving.engine import ServingEngine
-from sim.serving.limits import ENDLESS, Added, Joined, ServingLimits
+from sim.serving.limits import ADDED, ENDLESS, Joined, JoinLaw, ServingLimits
 from sim.trial import run_answer
 from sim.virtual_clock import Session, VirtualClock
 from theory.errors import ParameterError
@@ -45,11 +45,11 @@ MakeEngine = Callable[[LinearCost, Device | None], BatchEngine]
 
 
 def whole_prompts(cost: LinearCost, device: Device | None = None) -> ServingEngine:
-    return ServingEngine(Added(cost), device, limits=ServingLimits(chunked=False))
+    return ServingEngine(Joined(cost, ADDED), device, limits=ServingLimits(chunked=False))
 
 
 def chunked(cost: LinearCost, device: Device | None = None) -> ServingEngine:
-    return ServingEngine(Added(cost), device)
+    return ServingEngine(Joined(cost, ADDED), device)
 
 
 def seconds(name: str, make: MakeEngine, index: int, *, shared: bool = False) -> float:
@@ -97,7 +97,7 @@ UNIT = LinearCost(base_s=1.0)
 def test_prompts_are_cut_and_share_iterations_with_decoding() -> None:
     """Ten rows: the first prompt of 12 takes two iterations, the second three more beside it; then both decode."""
     cost = LinearCost(base_s=1.0, prefill_token_s=0.1)
-    engine = ServingEngine(Added(cost), limits=ServingLimits(max_batched_tokens=10))
+    engine = ServingEngine(Joined(cost, ADDED), limits=ServingLimits(max_batched_tokens=10))
     first, second = answers([4, 4], 12, engine)
     # 10 rows | 2 + 8 | first decodes, 4 of the second (9 would fit) | two iterations of both, one of the second
     assert [first.finished, second.finished] == pytest.approx([5.4, 6.4])
@@ -109,9 +109,9 @@ def test_a_prompt_is_read_in_a_pass_of_the_others_which_takes_what_reading_takes
 
     Then both decode in passes of 1 s. Many readers that would take less than a pass do not make it longer.
     """
-    cost = Joined(LinearCost(base_s=1.0, prefill_s=3.0), outside_s=1.0)
+    cost = Joined(LinearCost(base_s=1.0, prefill_s=3.0), JoinLaw(outside_s=1.0))
     assert ends_of(cost, [(0.0, 5, 0), (3.5, 3, 0)]) == pytest.approx([8.0, 8.0])
-    cheap = Joined(LinearCost(base_s=1.0, prefill_s=0.5), outside_s=0.2)
+    cheap = Joined(LinearCost(base_s=1.0, prefill_s=0.5), JoinLaw(outside_s=0.2))
     assert ends_of(cheap, [(0.0, 5, 0), (0.6, 2, 0), (0.7, 2, 0)]) == pytest.approx([4.5, 3.5, 3.5])
     assert cheap.mixed(0, 0.0, 0.0, 0.0) == 0.5  # nobody decodes: as long as it takes alone
 
@@ -138,7 +138,7 @@ def test_one_request_at_a_time_needs_no_events_on_an_engine_that_joins(name: str
     """The same times as on the virtual clock, also after a rest."""
 
     def engines() -> dict[str, Engine]:
-        cost = Joined(TARGET, outside_s=0.002)
+        cost = Joined(TARGET, JoinLaw(outside_s=0.002))
         target = ServingEngine(cost, limits=ENDLESS, waking_s=0.004)
         return {"target": target, "draft": BatchEngine(DRAFT), "judge": target}
 
@@ -151,7 +151,7 @@ def test_one_request_at_a_time_needs_no_events_on_an_engine_that_joins(name: str
 
 
 def test_sequences_beyond_the_most_wait_in_line() -> None:
-    engine = ServingEngine(Added(UNIT), limits=ServingLimits(max_sequences=1))
+    engine = ServingEngine(Joined(UNIT, ADDED), limits=ServingLimits(max_sequences=1))
     ends = [session.finished for session in answers([5, 3, 4], 0, engine)]
     assert ends == pytest.approx([4.0, 6.0, 9.0])  # one after the other, in order; a first token takes no time here
     assert engine.waited_s == pytest.approx(4.0 + 6.0)
@@ -159,7 +159,7 @@ def test_sequences_beyond_the_most_wait_in_line() -> None:
 
 def test_a_full_cache_takes_back_who_came_last() -> None:
     """Two answers of 10 tokens after 10: both begin in 30 tokens, and only one can end before the other goes on."""
-    engine = ServingEngine(Added(UNIT), limits=ServingLimits(cache_tokens=30))
+    engine = ServingEngine(Joined(UNIT, ADDED), limits=ServingLimits(cache_tokens=30))
     first, second = answers([10, 10], 10, engine)
     assert first.finished is not None
     assert second.finished is not None
@@ -174,7 +174,7 @@ def test_who_lost_its_place_reads_its_prompt_again_and_what_it_had_written() -> 
     cost = LinearCost(base_s=1.0, prefill_token_s=1e-3)
     ends = []
     for priced in (UNIT, cost):
-        engine = ServingEngine(Added(priced), limits=ServingLimits(cache_tokens=30))
+        engine = ServingEngine(Joined(priced, ADDED), limits=ServingLimits(cache_tokens=30))
         ends.append(answers([10, 10], 10, engine)[1].finished or 0.0)
     # After 4 iterations they hold 15 and 14 tokens, and another one would make 31. The second goes; of its 4 tokens the
     # last is computed when it decodes again.
@@ -194,7 +194,7 @@ def test_the_cache_is_kept_to_and_all_answers_end(
 ) -> None:
     capacity = prompt + max(lengths) + spare
     limits = ServingLimits(max_batched_tokens=rows, max_sequences=most, cache_tokens=capacity)
-    engine = ServingEngine(Added(LinearCost(base_s=1.0, prefill_token_s=0.01)), limits=limits)
+    engine = ServingEngine(Joined(LinearCost(base_s=1.0, prefill_token_s=0.01), ADDED), limits=limits)
     sessions = answers(lengths, prompt, engine)
     assert all(session.finished is not None for session in sessions)
     assert engine.cache.peak <= capacity + 1e-6
@@ -208,9 +208,10 @@ def test_step_methods_end_on_a_cache_that_is_too_small_for_all(name: str) -> Non
     found = []
     for capacity in (float("inf"), 1000.0):
         limits = ServingLimits(cache_tokens=capacity)
-        target = ServingEngine(Added(TARGET), limits=limits)
+        target = ServingEngine(Joined(TARGET, ADDED), limits=limits)
         clock = VirtualClock(
-            {"target": target, "draft": ServingEngine(Added(DRAFT), limits=limits), "judge": target}, record=False
+            {"target": target, "draft": ServingEngine(Joined(DRAFT, ADDED), limits=limits), "judge": target},
+            record=False,
         )
         worlds = [BEHAVIOUR.answer(index) for index in range(4)]
         sessions = [clock.launch(methods()[name].build()(world.root), world) for world in worlds]
@@ -221,7 +222,7 @@ def test_step_methods_end_on_a_cache_that_is_too_small_for_all(name: str) -> Non
 
 
 def test_what_never_fits_is_refused() -> None:
-    engine = ServingEngine(Added(UNIT), limits=ServingLimits(cache_tokens=20))
+    engine = ServingEngine(Joined(UNIT, ADDED), limits=ServingLimits(cache_tokens=20))
     with pytest.raises(ParameterError, match="cache_tokens=20 must hold a request of 21 tokens"):
         answers([11], 10, engine)
 
@@ -244,8 +245,8 @@ def test_what_is_kept_changes_nothing_where_there_is_room(name: str) -> None:
     ends = []
     for capacity in (float("inf"), 1e9):
         limits = ServingLimits(cache_tokens=capacity)
-        target = ServingEngine(Added(TARGET), limits=limits)
-        draft = ServingEngine(Added(DRAFT), limits=limits)
+        target = ServingEngine(Joined(TARGET, ADDED), limits=limits)
+        draft = ServingEngine(Joined(DRAFT, ADDED), limits=limits)
         clock = VirtualClock({"target": target, "draft": draft, "judge": target}, record=False)
         worlds = [meets[one.meets](index) for index in range(3)]
         sessions = [clock.launch(one.build()(world.root), world) for world in worlds]
@@ -258,7 +259,8 @@ def test_a_lost_text_that_is_not_read_to_its_end_is_read_again() -> None:
     """Rows of 10, 60 tokens of text: a request that is cancelled after two iterations has brought back nothing."""
     env, ends = Environment(), []
     engine = ServingEngine(
-        Added(LinearCost(base_s=1.0, prefill_s=1.0)), limits=ServingLimits(max_batched_tokens=10, cache_tokens=100)
+        Joined(LinearCost(base_s=1.0, prefill_s=1.0), ADDED),
+        limits=ServingLimits(max_batched_tokens=10, cache_tokens=100),
     )
     engine.attach(env)
 

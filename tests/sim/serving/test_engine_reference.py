@@ -21,7 +21,7 @@ from simpy import Environment, Timeout
 from sim.engines.costs import LinearCost
 from sim.operations import Generate, Operation, prompt
 from sim.serving.engine import ServingEngine
-from sim.serving.limits import Added, ServingLimits
+from sim.serving.limits import ADDED, Joined, ServingLimits
 
 COST = LinearCost(base_s=1.0, sequence_s=0.1, prefill_s=0.2, prefill_token_s=0.1, request_s=0.1)
 PLACE, CANCELLED, LATER = 0.011, 0.005, 1e-5
@@ -225,7 +225,7 @@ def flat(asked: list[Asked]) -> list[Asked]:
 
 def engine(asked: list[Asked], limits: ServingLimits) -> tuple[Seen, ServingEngine]:
     """Let the engine serve them."""
-    env, serving, seen = Environment(), ServingEngine(Added(COST), limits=limits), Seen()
+    env, serving, seen = Environment(), ServingEngine(Joined(COST, ADDED), limits=limits), Seen()
     serving.attach(env)
     index = {id(one): i for i, one in enumerate(flat(asked))}
 

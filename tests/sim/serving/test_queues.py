@@ -25,7 +25,7 @@ from sim.engines.costs import LinearCost
 from sim.operations import Generate, Step, prompt
 from sim.serving.arrivals import poisson_times
 from sim.serving.engine import ServingEngine
-from sim.serving.limits import Added, ServingLimits
+from sim.serving.limits import ADDED, Joined, ServingLimits
 from sim.virtual_clock import Session, VirtualClock
 
 REPLICATIONS = 24
@@ -56,7 +56,7 @@ def served(
     cost: LinearCost, limits: ServingLimits, times: NDArray[np.float64], iterations: NDArray[np.int64]
 ) -> list[Session]:
     """Let answers arrive and end."""
-    clock = VirtualClock({"target": ServingEngine(Added(cost), limits=limits)}, record=False)
+    clock = VirtualClock({"target": ServingEngine(Joined(cost, ADDED), limits=limits)}, record=False)
     sessions = []
     for time, n in zip(times, iterations, strict=True):
         answer = OneStep(int(n))
@@ -210,7 +210,9 @@ def test_a_closed_loop_with_thinking_is_machine_repair() -> None:
 
 def closed_loop_ends(cost: LinearCost, customers: int, lengths: NDArray[np.int64]) -> list[float]:
     """Moments at which answers end that one place serves, each replaced at once."""
-    clock = VirtualClock({"target": ServingEngine(Added(cost), limits=ServingLimits(max_sequences=1))}, record=False)
+    clock = VirtualClock(
+        {"target": ServingEngine(Joined(cost, ADDED), limits=ServingLimits(max_sequences=1))}, record=False
+    )
     left = iter(lengths)
     ends: list[float] = []
 

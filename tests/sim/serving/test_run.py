@@ -19,7 +19,7 @@ from sim.engines.fixed import FixedEngine, PerToken
 from sim.operations import DRAFT, TARGET, Step
 from sim.serving.answers import ServedAnswer, ServedLoad
 from sim.serving.engine import ServingEngine
-from sim.serving.limits import Added
+from sim.serving.limits import ADDED, Joined
 from sim.serving.run import arriving, closed_loop
 from sim.trial import Trial
 from theory.errors import ParameterError
@@ -33,7 +33,7 @@ def trial(steps: int = 1) -> Trial:
         lengths=Lengths(target=one, draft=one), acceptance=Acceptance(alpha=0.0), steps=Fixed(steps), prompt_tokens=20
     )
     cost = LinearCost(base_s=ITERATION, prefill_s=PREFILL)
-    return Trial.of(autoregressive, behaviour, {TARGET: ServingEngine(Added(cost))}, meets="plain")
+    return Trial.of(autoregressive, behaviour, {TARGET: ServingEngine(Joined(cost, ADDED))}, meets="plain")
 
 
 def test_one_answer_after_the_other_is_seen_as_it_is() -> None:
@@ -138,7 +138,7 @@ def _alive_after(n_answers: int, rules: str, *, counts: bool) -> int:
     behaviour = SyntheticBehaviour(
         lengths=Lengths(target=Fixed(5), draft=Fixed(5)), acceptance=Acceptance(alpha=0.5), steps=Fixed(10)
     )
-    engine = ServingEngine(Added(LinearCost(base_s=ITERATION, prefill_s=PREFILL)))
+    engine = ServingEngine(Joined(LinearCost(base_s=ITERATION, prefill_s=PREFILL), ADDED))
     one = Trial.of(configuration.algorithm(), behaviour, {TARGET: engine, DRAFT: FixedEngine(PerToken(0.001))})
     load = closed_loop(one, concurrency=4, tokens=n_answers * 50, counts=counts)
     assert len(load.answers) == pytest.approx(n_answers, abs=4)

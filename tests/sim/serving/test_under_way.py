@@ -15,7 +15,7 @@ from sim.answers.token_passes import DrawnPasses, SpeculatedAnswer
 from sim.engines.costs import LinearCost
 from sim.operations import TARGET, Generate
 from sim.serving.engine import ServingEngine
-from sim.serving.limits import Added, ServingLimits
+from sim.serving.limits import ADDED, Joined, ServingLimits
 from sim.serving.run import closed_loop
 from sim.serving.under_way import under_way
 from sim.trial import Trial
@@ -32,7 +32,7 @@ def trial(length: Marginal, steps: int = 1, prompt: int = 100, k: int = 0) -> Tr
         prompt_tokens=prompt,
         seed=3,
     )
-    made = Trial.of(autoregressive, behaviour, {TARGET: ServingEngine(Added(COST))}, meets="plain")
+    made = Trial.of(autoregressive, behaviour, {TARGET: ServingEngine(Joined(COST, ADDED))}, meets="plain")
     if not k:
         return made
     source = DrawnPasses(pmf=(0.5, *(0.5 / k for _ in range(k))), seed=3)
