@@ -26,7 +26,7 @@ from calibrate.measuring.engine_timings import MeasureOptions
 from calibrate.measuring.engine_work import work_done
 from calibrate.measuring.plan import CalibrationPlan
 from calibrate.measuring.stopping import LookOutcome, Precision
-from calibrate.measuring.texts import measure_texts
+from calibrate.measuring.texts import AT_ONCE, ON_SERVERS, measure_texts
 from calibrate.measuring.token_methods import TokenSetting, measure_token_answer
 from calibrate.record.engine_records import EngineRecord, InUse
 from calibrate.record.journal import Journal
@@ -223,8 +223,17 @@ class _Sitting:
 
     async def _texts(self) -> None:
         """Generate the answers that are not timed; first, so that looks at the precision include them."""
-        measured = partial(measure_texts, self._clock, self.plan.texts, self._journal, truth=self.plan.truth)
-        await measured(inspection=self.plan.models.inspection(), patiently=self._patiently, progress=self._step)
+        await measure_texts(
+            self._clock,
+            self.plan.texts,
+            self._journal,
+            truth=self.plan.truth,
+            inspection=self.plan.models.inspection(),
+            within_s=self.plan.texts_s,
+            at_once=ON_SERVERS if self.plan.models.by_load else AT_ONCE,
+            patiently=self._patiently,
+            progress=self._step,
+        )
 
     async def _round(self, number: int) -> None:
         """Run a round of timing all engines; the first round records the warm-up."""

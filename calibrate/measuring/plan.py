@@ -105,6 +105,9 @@ class CalibrationPlan:
     texts: tuple[Problem, ...] = ()
     """Further questions, answered concurrently without timing: their texts cost a fraction of the time."""
 
+    texts_s: float = math.inf
+    """Time after which no further of these questions is asked, s."""
+
     truth: Truth | None = None
     engine: MeasureOptions = field(default_factory=MeasureOptions)
     warm_up_s: float = 1.0

@@ -151,7 +151,7 @@ class OpenAIServer(ConnectionServer):
         self._running: list[Sequence] = []
         self._joining: list[Sequence] = []
         self._waiting = 0
-        self._in_flight = 0
+        self._in_flight = self.most_in_flight = 0
         self.counted = dict.fromkeys(("tokens", "drafts", "accepted"), 0)
         self._work = asyncio.Event()
         self._free = asyncio.Semaphore(planted.max_running)
@@ -291,6 +291,7 @@ class OpenAIServer(ConnectionServer):
             self._send(writer, 429, {"error": {"message": "too many requests"}}, "Retry-After: 0\r\n")
             return
         self._in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self._in_flight)
         self._waiting += 1
         try:
             async with self._free:
