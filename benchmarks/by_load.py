@@ -49,10 +49,10 @@ TIMED: Final = (1, 4, 16, 32)
 """Loads that the calibration of planted servers measures."""
 STEPWISE: Final = (1, 4)
 """Loads at which Lookahead Reasoning is measured."""
-SECONDS: Final = 12.0
+SECONDS: Final = 20.0
 """Length of a loop."""
-ANSWERS: Final = 40
-"""Answers of each client of a round of Lookahead Reasoning."""
+ANSWERS: Final = 160
+"""Answers of a round of Lookahead Reasoning."""
 
 PASSES: Final[dict[str, Any]] = {
     "iteration_s": 0.016,
@@ -166,7 +166,7 @@ async def _looped(clock: WallClock, decoding: Decoding, problems: Sequence[Probl
 
 async def _stepwise(clock: WallClock, configuration: Configuration, problems: Sequence[Problem], load: int) -> Rates:
     """The rates of a step-level method's answers, by as many clients."""
-    asked = problems[: ANSWERS * load]
+    asked = problems[:ANSWERS]
     done = (await real_round(clock, asked, RealConfiguration(make=configuration.algorithm()), load)).round
     return Rates(tokens_per_s=sum(done.tokens) / done.makespan, first_token_s=sum(done.first) / len(done.first))
 
@@ -231,7 +231,7 @@ async def on_planted_servers(loads: Sequence[int] = LOADS) -> list[Row]:
     async with planted() as models:
         with TemporaryDirectory() as folder:
             profile = await calibrated(models, Path(folder))
-        return await compared(profile, models, questions(ANSWERS * max(STEPWISE), first=1000), loads)
+        return await compared(profile, models, questions(ANSWERS, first=1000), loads)
 
 
 def virtually(loads: Sequence[int] = LOADS) -> list[Row]:

@@ -13,20 +13,18 @@ import json
 import math
 import random
 import re
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import accumulate
 from operator import mul
-from pathlib import Path
 from typing import Any
 
 from connections import ConnectionServer, in_thread
 
-__all__ = ["OpenAIServer", "Planted", "serving", "serving_apart"]
+__all__ = ["OpenAIServer", "Planted", "serving"]
 
 GOLDEN = (5**0.5 - 1) / 2
 
@@ -464,29 +462,3 @@ def serving(planted: Planted | None = None) -> Iterator[OpenAIServer]:
             yield server
     finally:
         sys.setswitchinterval(before)
-
-
-@contextmanager
-def serving_apart(planted: Planted) -> Iterator[str]:
-    """Run a server in a process of its own, which leaves this one to read many streams; yield its URL."""
-    words = [sys.executable, str(Path(__file__)), json.dumps(asdict(planted))]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        yield process.stdout.readline().strip()
-    finally:
-        process.communicate()  # it ends with its input
-
-
-def main() -> None:
-    """Serve what the command line plants, until the input ends."""
-    options = json.loads(sys.argv[1])
-    lists = {name: tuple(value) for name, value in options.items() if isinstance(value, list)}
-    with serving(Planted(**{**options, **lists})) as server:
-        sys.stdout.write(f"{server.url}\n")
-        sys.stdout.flush()
-        sys.stdin.read()
-
-
-if __name__ == "__main__":
-    main()
