@@ -24,7 +24,7 @@ from calibrate.measuring.assembly import assemble
 from calibrate.measuring.candidates import measure_beams
 from calibrate.measuring.engine_timings import MeasureOptions
 from calibrate.measuring.engine_work import work_done
-from calibrate.measuring.plan import CalibrationPlan
+from calibrate.measuring.plan import CalibrationPlan, reaching
 from calibrate.measuring.stopping import LookOutcome, Precision
 from calibrate.measuring.texts import AT_ONCE, ON_SERVERS, measure_texts
 from calibrate.measuring.token_methods import TokenSetting, measure_token_answer
@@ -158,8 +158,9 @@ class _Sitting:
 
     async def measure(self, precision: Callable[[Profile], Precision] | None) -> list[str]:
         """Measure everything, or until the stopping rule ends it; return notes on the end for the profile."""
-        rule, n_answers, n_rounds, n_looks = self.plan.stopping, self.plan.n_answers, self.plan.n_rounds, 0
         await self._texts()
+        self.plan = await reaching(self.plan, self._clock, self._journal, self._patiently)
+        rule, n_answers, n_rounds, n_looks = self.plan.stopping, self.plan.n_answers, self.plan.n_rounds, 0
         if rule is None or precision is None:
             await self._block(n_answers, n_rounds)
             return []

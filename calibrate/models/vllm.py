@@ -6,7 +6,6 @@ import json
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import Any, ClassVar, Final
 
 from calibrate.engines.speculation import Speculation
@@ -203,7 +202,9 @@ async def _passes(
     vocabulary = int(group.describe()["vocab_size"])
     engine = await group.engine(speculation)
     samples: list[DecodeSample] = []
-    for context, batch in product(options.contexts, options.pass_batches):
+    for context, batch in options.cells:
+        if batch not in options.pass_batches:
+            continue
         requests = []
         for _ in range(batch):
             unit = tuple(rng.randrange(vocabulary) for _ in range(max(context // 4, 4)))

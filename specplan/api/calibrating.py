@@ -61,7 +61,7 @@ def calibrate(
     output : file to write; what is finished is kept beside it, and the same call goes on from there. Default none:
         an interrupted measurement starts anew.
     name : of the profile; default the file's.
-    timings : how engines are timed; default as the command does.
+    timings : how engines are timed; default as the command does: at the lengths of questions and answers too.
     loads : answers at once at which the target is measured; default as the command does, for torch none.
     n_token_answers : questions that are answered with every token-level method too.
     fields : of the models: target, draft, judge and so on, as the command's options are named.
@@ -84,7 +84,7 @@ def calibrate(
         precision=precision,
         texts=texts,
     )
-    options: dict[str, Any] = {} if timings is None else {"engine": timings}
+    options: dict[str, Any] = {"reach": True} if timings is None else {"engine": timings}
     if loads is not None or asked.by_load:
         options["loads"] = loads or LoadOptions()
     place = None if output is None else Path(output)
