@@ -116,7 +116,7 @@ class CalibrationPlan:
     """Further questions, answered concurrently without timing: their texts cost a fraction of the time."""
 
     texts_s: float = math.inf
-    """Time after which no further of these questions is asked, s."""
+    """Time after which no further of these questions is begun, s."""
 
     truth: Truth | None = None
     engine: MeasureOptions = field(default_factory=MeasureOptions)
@@ -259,8 +259,8 @@ async def _lengths(plan: CalibrationPlan, clock: WallClock, texts: Sequence[Mapp
     prompts = [root.n_tokens for root in roots]
     answers = [sum(step["target"]["tokens"] for step in text["record"]["steps"]) for text in texts]
     if not answers:
-        asked = [Generate(TARGET, root, whole=True) for root in roots[:2]]
-        replies = [await clock.generate(one, f"length {i}", Progress()) for i, one in enumerate(asked)]
+        requests = [Generate(TARGET, root, whole=True) for root in roots[:2]]
+        replies = [await clock.generate(one, f"length {i}", Progress()) for i, one in enumerate(requests)]
         answers = [reply.record.n_generated for reply in replies]
     end = max(prompts) + max(answers)
     most = clock.backend(TARGET).describe().get("max_context")

@@ -55,7 +55,7 @@ async def measure_texts(
     inspection : verdicts and scores to record for drafts; at most one draft per position is generated.
     patiently : measures an answer, and repeats it after transient errors.
     progress : called with the name of each question that is finished or left out.
-    within_s : seconds after which no further question is asked.
+    within_s : seconds after which no further question is begun.
     at_once : concurrent answers, >= 1.
 
     Raises
