@@ -6,11 +6,17 @@ the engines of the wire.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("httpx")
 
-from benchmarks.by_load import LR, as_table, virtually
+import virtual_time
+
+from benchmarks.by_load import LR, as_table, calibrated, planted, questions, virtually
+from sim.configuration import Configuration
+from specplan.check.validating.under_load import LoadValidation, validate_under_load
 
 BARS = {1: 0.05, 4: 0.05, 16: 0.05, 32: 0.05, 64: 0.15}
 """Largest error of a draft model's gain, [-]; 64 answers at once were not timed."""
@@ -28,3 +34,25 @@ def test_planned_gains_are_those_of_servers_on_the_wire() -> None:
     for row in rows:
         assert abs(row.error) <= (LR_BARS if row.method == LR else BARS)[row.at_once], told
         assert (row.planned.value > 1.0) == (row.measured > 1.0), told
+
+
+async def validated(folder: Path) -> LoadValidation:
+    """Calibrate planted servers, and validate a draft model on other questions."""
+    async with planted() as models:
+        profile = await calibrated(models, folder, texts=40)
+        drafting = [Configuration(method="draft-model", knobs={"k2": 4})]
+        return await validate_under_load(profile, drafting, models, questions(96, first=1000), (1, 4, 16), n_rounds=3)
+
+
+@pytest.mark.slow
+def test_servers_under_load_are_as_fast_as_their_profile_says(tmp_path: Path) -> None:
+    """What is predicted of rounds is measured, and the passes over drafts take what the profile says at each load."""
+    found = virtual_time.run_virtually(validated(tmp_path))
+    for load, engines in found.slowdown.items():
+        assert engines["target"] == pytest.approx(1.0, abs=0.06), load
+    for row in found.rows:
+        for name in ("gain", "tokens_per_s", "token_s"):
+            assert row.measured[name].value == pytest.approx(row.predicted[name].value, rel=0.07), (row.name, name)
+    for row in found.rows:
+        if row.at_pace is not None and row.name != "autoregressive":
+            assert row.at_pace == pytest.approx(row.measured["gain"].value, rel=0.07)
