@@ -88,7 +88,10 @@ def settings_of(
     if arrangement.replicas > 1:
         notes.append(f"{arrangement.replicas} copies: deal the answers out evenly to their ports")
     adaptive = None
-    if schedule is not None and (algorithm := _sglang_algorithm(deployment, configuration.token)):
+    algorithm = _sglang_algorithm(deployment, configuration.token)
+    if arrangement.dp > 1 and algorithm == "DSPARK":  # sgl-project/sglang#37301
+        notes.append("SGLang has no DSpark with copies of attention")
+    elif schedule is not None and algorithm:
         adaptive = sglang_adaptive(schedule) if algorithm == "EAGLE3" else None
         commands.append(_sglang(deployment, configuration, algorithm, schedule, arrangement))
         table = "; adaptive.json holds the table below it" if adaptive is not None else ""

@@ -240,3 +240,10 @@ def test_nothing_is_said_of_versions_where_the_user_names_one() -> None:
     wanted = deployment(block=block_of("Qwen/Qwen3-8B"), engine_version="0.32.0")
     notes = made(wanted, BLOCK, Arrangement(tp=1, replicas=1)).notes
     assert not any("or later" in note and "vLLM" in note and "dspark" in note for note in notes)
+
+
+def test_sglang_has_no_dspark_with_copies_of_attention() -> None:
+    wanted = deployment(target=OWN_BLOCK, gpus=8, block=block_of(OWN_BLOCK))
+    found = made(wanted, BLOCK, Arrangement(tp=8, dp=8, replicas=1))
+    assert not any("sglang" in command for command in found.commands)
+    assert "SGLang has no DSpark with copies of attention" in found.notes
