@@ -11,7 +11,6 @@ targets borrows it: its covariance is that of its own targets and of all methods
 
 from __future__ import annotations
 
-import csv
 import math
 import sys
 from collections import Counter
@@ -23,12 +22,12 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import least_squares
 
 from calibrate.record.files import write_atomically
 from calibrate.record.library import bundled
 from specplan.worlds.prior_constants import (
     DOMAIN_OF,
+    BlockConstants,
     LookupConstants,
     PriorConstants,
     StepConstants,
@@ -36,9 +35,10 @@ from specplan.worlds.prior_constants import (
     domain_shares,
 )
 from specplan.worlds.priors import curves_from, step_prior_from
+from workshop.acceptance_curves import BLOCKS, LAWS, Curve, curves_in
 from workshop.make_published import DATASETS, PAIRS
 
-__all__ = ["Curve", "Held", "curves_in", "fit", "held_out"]
+__all__ = ["Held", "fit", "held_out"]
 
 FILE: Final = Path(__file__).resolve().parent.parent / "specplan" / "worlds" / "priors.json"
 
@@ -64,32 +64,10 @@ COMMON_DRAFTS: Final = (0.52, 0.80)
 _SOURCE: Final = (
     "SpecForge SpecBundle (MIT) and InferenceX golden acceptance lengths (Apache-2.0), chains: {} targets, {} curves"
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Curve:
-    """Acceptance lengths of one draft on one target and data set, by drafted tokens."""
-
-    target: str
-    draft: str
-    method: str
-    domain: str
-    lengths: dict[int, float]
-
-    @property
-    def level_slope(self) -> tuple[float, float]:
-        """Level and slope that reproduce the lengths best (largest error on the given rows: 1 %, MTP 6 %)."""
-        drafted = np.array(sorted(self.lengths))
-        measured = np.array([self.lengths[k] for k in drafted])
-        positions = np.log(np.arange(1, drafted.max() + 1))
-
-        def misses(at: NDArray[np.float64]) -> NDArray[np.float64]:
-            accepted = np.cumprod(1.0 / (1.0 + np.exp(-(at[0] + at[1] * positions))))
-            tokens = 1.0 + np.cumsum(accepted)
-            return np.append(np.log(tokens[drafted - 1] / measured), 0.02 * (at[1] + 0.3))  # a slope for single points
-
-        level, slope = least_squares(misses, [1.0, 0.0]).x
-        return float(level), float(slope)
+_BLOCK_SOURCES: Final = {
+    "dflash": "published block drafters (vLLM, SGLang, llama.cpp, Model-Optimizer): {} targets, {} curves",
+    "dspark": "InferenceX golden acceptance lengths (Apache-2.0) and a published head: {} targets, {} curves",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,26 +91,12 @@ class Held:
         return self.low <= self.measured <= self.high
 
 
-def curves_in(folder: Path) -> list[Curve]:
-    """Read the chains of both files."""
-    found: dict[tuple[str, str, str, str], dict[int, float]] = {}
-    for row in _rows(folder / "specbundle.csv"):
-        if row["topk"] == "1":
-            draft = row["draft"].replace("Spec for ge", "Specforge")  # a slip of the source, in one row
-            key = (row["target"], draft, "eagle3", row["dataset"])
-            found.setdefault(key, {})[int(row["steps"])] = float(row["accept_length"])
-    for row in _rows(folder / "acceptance_lengths.csv"):
-        method = next(one for one in ("mtp", "eagle3", "dspark") if one in row["file"])
-        key = (row["model"], f"{row['file']} {row['mode']}", method, row["dataset"])
-        found.setdefault(key, {})[int(row["num_speculative_tokens"])] = float(row["acceptance_length"])
-    return [
-        Curve(target=target, draft=draft, method=method, domain=DOMAIN_OF[data], lengths=lengths)
-        for (target, draft, method, data), lengths in found.items()
-    ]
-
-
 def fit(curves: Sequence[Curve]) -> PriorConstants:
-    """Fit all constants; those of prompt lookup and of steps come from the bundled published profiles."""
+    """Fit all constants; those of prompt lookup and of steps come from the bundled published profiles.
+
+    Effects of domains and the spread of all methods together are those of the files' rows as chains.
+    """
+    every, curves = curves, [one for one in curves if one not in BLOCKS]
     methods, kinds = sorted({one.method for one in curves}), sorted(set(DOMAIN_OF.values()))
     found = np.array([one.level_slope for one in curves])
     design = np.zeros((len(curves), len(methods) + len(kinds)))
@@ -149,6 +113,7 @@ def fit(curves: Sequence[Curve]) -> PriorConstants:
         count = sum(one.method == method for one in curves)
         token[method] = _token(effects[at], spread, degrees, n[method], _SOURCE.format(n[method], count))
     domains = effects[len(methods) :]
+    token |= _blocks_of(every, dict(zip(kinds, domains, strict=True)), pooled)
     weights = [share for _, share in sorted(domain_shares(kinds).items())]
     between = np.cov(domains.T, aweights=weights, ddof=0)
     return PriorConstants(
@@ -162,6 +127,29 @@ def fit(curves: Sequence[Curve]) -> PriorConstants:
         step_cv=(1.2, 0.3),
         step_source="Qwen3-32B on reasoning problems, split at blank lines; half-widths assumed",
     )
+
+
+def _blocks_of(
+    curves: Sequence[Curve], domains: dict[str, NDArray[np.float64]], pooled: NDArray[np.float64]
+) -> dict[str, TokenConstants]:
+    """Methods that draft blocks, each target weighing the same, effects of domains taken off."""
+    found = {}
+    for method, (of, law) in LAWS.items():
+        by_target: dict[str, list[NDArray[np.float64]]] = {}
+        for one in curves:
+            if one.method == method:
+                by_target.setdefault(one.target, []).append(np.array(one.level_slope_of(of, law)) - domains[one.domain])
+        if not by_target:
+            continue
+        n, count = len(by_target), sum(map(len, by_target.values()))
+        mean = np.mean([np.mean(rows, axis=0) for rows in by_target.values()], axis=0)
+        own = sum(np.mean([np.outer(row - mean, row - mean) for row in rows], axis=0) for rows in by_target.values())
+        degrees = BORROWED + n - 1
+        spread = (BORROWED * pooled + own) / degrees * (1.0 + 1.0 / n)
+        made = _token(mean, spread, degrees, n, _BLOCK_SOURCES[method].format(n, count))
+        block = BlockConstants(drafted=of, slope=law.slope, error=law.error)
+        found[method] = made.model_copy(update={"block": block})
+    return found
 
 
 def held_out(curves: Sequence[Curve], *, domain_known: bool = True) -> list[Held]:
@@ -296,11 +284,6 @@ def _step(pairs: Collection[str]) -> StepConstants:
         rows=len(logit),
         source=f"Lookahead Reasoning, Table 1: {n_pairs} pairs on {len(tasks)} data sets, a judge of 7B",
     )
-
-
-def _rows(file: Path) -> list[dict[str, str]]:
-    with file.open(encoding="utf-8", newline="") as opened:
-        return list(csv.DictReader(opened))
 
 
 def _rounded(pair: Iterable[float]) -> tuple[float, float]:

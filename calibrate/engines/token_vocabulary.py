@@ -11,6 +11,7 @@ from sim.catalogue import choice
 from theory.errors import ParameterError, SchemaError
 
 __all__ = [
+    "BLOCK_DRAFTERS",
     "OF_CATALOGUE",
     "OF_ENGINES",
     "OF_REQUEST",
@@ -25,7 +26,9 @@ __all__ = [
     "parsed_settings",
 ]
 
-TokenMethodName: TypeAlias = Literal["ngram", "draft", "eagle", "eagle3", "lookahead", "jacobi", "random"]
+TokenMethodName: TypeAlias = Literal[
+    "ngram", "draft", "eagle", "eagle3", "dflash", "dspark", "lookahead", "jacobi", "random"
+]
 
 VLLM_KNOBS: Final[Mapping[str, str]] = {
     "k2": "num_speculative_tokens",
@@ -34,8 +37,13 @@ VLLM_KNOBS: Final[Mapping[str, str]] = {
 }
 """Knob of the catalogue -> vLLM's name; k2 tokens per target pass are k2 - 1 speculative tokens."""
 
+BLOCK_DRAFTERS: Final[tuple[Literal["dflash", "dspark"], ...]] = ("dspark", "dflash")
+"""Engines' names of drafters of blocks; where a target has both, the first is planned."""
+
 _DRAFTER: Final = frozenset({"model", "max_model_len", "draft_sample_method", "quantization"})
 _HEAD: Final = "the folder of an EAGLE head of the target"
+_BLOCK: Final = "the folder of a block drafter of the target"
+_BLOCK_DRAFTER: Final = _DRAFTER | {"attention_backend", "enable_adaptive_verification"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +94,17 @@ VOCABULARY: Final = (
     ),
     Terms(requested="eagle", catalogue="eagle", vllm="eagle", needs=_HEAD, drafter_settings=_DRAFTER),
     Terms(requested="eagle3", catalogue="eagle", vllm="eagle3", torch=False, needs=_HEAD, drafter_settings=_DRAFTER),
+    *(
+        Terms(
+            requested=name,
+            catalogue="block-drafter",
+            vllm=name,
+            torch=False,
+            needs=_BLOCK,
+            drafter_settings=_BLOCK_DRAFTER,
+        )
+        for name in BLOCK_DRAFTERS
+    ),
     Terms(requested="lookahead", catalogue="lookahead-decoding"),
     Terms(requested="jacobi", catalogue="jacobi"),
     Terms(requested="random"),
@@ -104,14 +123,14 @@ OF_ENGINES: Final[Mapping[str, str]] = {
     "eagle": "eagle",
     "eagle3": "eagle",
     "mtp": "eagle",
+    **dict.fromkeys(BLOCK_DRAFTERS, "block-drafter"),
 }
-"""Engines' names of token-level methods -> names in the catalogue, which has a single method for all heads."""
+"""Engines' names of token-level methods -> names in the catalogue, which has a single method for all heads that draft
+token by token, and one for those that draft blocks."""
 
 _NO_CURVE: Final = "no acceptance by position has been published that a prior could be fitted to"
 UNPLANNED: Final[Mapping[str, str]] = {
     "suffix": "its acceptance depends on what earlier answers had in common; " + _NO_CURVE,
-    "dflash": "drafts a block in one pass; " + _NO_CURVE,
-    "dspark": "drafts blocks whose cost is not modelled",
     "medusa": "trees of independent heads are not modelled",
     "mlp_speculator": _NO_CURVE,
 }
@@ -157,6 +176,7 @@ _SPELLINGS: Final[Mapping[str, str]] = {
     "eagle_3": "eagle3",
     "nextn": "mtp",
     "deepseek_mtp": "mtp",
+    **{f"draft_{name}": name for name in ("mtp", "eagle3", *BLOCK_DRAFTERS)},  # llama.cpp's --spec-type
 }
 
 

@@ -106,6 +106,9 @@ class VllmModels(LocalModels):
         for config in self._configurations():
             if OF_VLLM[config["method"]].catalogue == method:
                 return speculation_of(config, knobs)
+        if method not in OF_CATALOGUE:
+            names = ", ".join(terms.vllm for terms in OF_VLLM.values() if terms.catalogue == method)
+            raise ParameterError("method", method, f"needs its drafter: --speculative with the method {names}")
         weights = self._weights(method)
         config = {"method": OF_CATALOGUE[method].vllm} | ({"model": str(weights)} if weights else {})
         return speculation_of(config, knobs)

@@ -34,6 +34,7 @@ _HOW_TOKEN: Final[Mapping[str, str]] = {
     "prompt-lookup": _HOW[JUDGE],
     "draft-model": f"{_LOCAL}, or openai with --speculative",
     "eagle": "specplan calibrate torch, with --eagle",
+    "block-drafter": "specplan calibrate vllm or openai, with --speculative",
 }
 """Token-level method -> calibration that records it; ``specplan calibrate torch`` for other methods."""
 

@@ -76,6 +76,18 @@ METHODS = (
         drafts_steps=False,
     ),
     Method(
+        name="block-drafter",
+        title="block drafter",
+        paper="Chen, Liang, Liu 2026 (DFlash); Cheng et al. 2026 (DSpark)",
+        level="token",
+        algorithm=decoded,
+        exact=f"{_TEXT} (rejection sampling); tokens per pass given the acceptance at each position of a block",
+        measured="tokens of each pass, at this k2 only; seconds of a pass by rows and batch, and of drafting",
+        knobs=(_K2(default=8),),
+        closed_form="theory.block_drafting.block_tokens",
+        drafts_steps=False,
+    ),
+    Method(
         name="lookahead-decoding",
         title="Lookahead Decoding",
         paper="Fu et al. 2024, Algorithms 1, 3 and 4",

@@ -8,10 +8,11 @@ from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from sim.catalogue import KnobValue
-from sim.gaps.token_worlds import draft_cost, head_acceptance, lookup_lengths
+from sim.gaps.token_worlds import BLOCK, draft_cost, head_acceptance, lookup_lengths
 from sim.gaps.worlds import World
 from sim.operations import DRAFT
 from theory import f_async, f_sync
+from theory.block_drafting import block_tokens
 from theory.lookahead_decoding.speedup import expected_tokens_single, lookahead_compression
 from theory.specs.beams import beam_speedup, rsd_beams_speedup, specs_speedup
 from theory.speedup import g
@@ -71,6 +72,11 @@ def _headed(world: World, knobs: Mapping[str, Any]) -> float:
     return float(token_speedup(tokens, draft_cost=draft_cost("eagle", world, knobs)))
 
 
+def _of_block(world: World, knobs: Mapping[str, Any]) -> float:
+    tokens = block_tokens(head_acceptance(world, knobs["k2"]), BLOCK, knobs["k2"] - 1)
+    return float(token_speedup(tokens, draft_cost=draft_cost("block-drafter", world, knobs)))
+
+
 def _ngrams(world: World, knobs: Mapping[str, Any]) -> float:
     shape = {"window": knobs["guesses"], "ngram": knobs["ngram"]}  # the paper has as many guesses as columns
     return float(lookahead_compression(world.ngram, world.steps_per_hit, **shape))
@@ -105,6 +111,7 @@ CLOSED_FORMS: Final[Mapping[str, Form]] = MappingProxyType(
         "theory.token_methods.lookup_tokens": _lookup,
         "theory.speedup.g": _drafted,
         "theory.token_methods.vector_tokens": _headed,
+        "theory.block_drafting.block_tokens": _of_block,
         "theory.lookahead_decoding.speedup.lookahead_compression": _ngrams,
         "theory.lookahead_decoding.speedup.expected_tokens_single": _block,
         "theory.specs.beams.beam_speedup": _beams,

@@ -11,10 +11,10 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from specplan.worlds.drafters.naming import drafter_name
-from specplan.worlds.priors import step_length_prior, step_prior, token_curves
+from specplan.worlds.priors import TokenCurves, step_length_prior, step_prior, token_curves
+from theory.block_drafting import DFLASH, DSPARK
 
 if TYPE_CHECKING:
     from specplan.worlds.drafters.known_acceptance import KnownAcceptance
@@ -39,12 +39,15 @@ _RANKED_AT: Final = 4
 """Drafted tokens by whose acceptance worlds are ranked."""
 
 
+_LAWS: Final = {"dflash": DFLASH, "dspark": DSPARK}
+
+
 @cache
-def _ranked(method: str, task: str | None) -> NDArray[np.float64]:
+def _ranked(method: str, task: str | None) -> TokenCurves:
     """The worlds of a method, those with fewer tokens accepted first."""
-    worlds = token_curves(method, task).worlds
-    order = np.argsort(np.cumprod(worlds[:, :_RANKED_AT], axis=1).sum(axis=1), kind="stable")
-    return np.asarray(worlds[order])
+    curves = token_curves(method, task)
+    order = np.argsort(np.cumprod(curves.worlds[:, :_RANKED_AT], axis=1).sum(axis=1), kind="stable")
+    return curves.chosen(order)
 
 
 class Beliefs:
@@ -73,7 +76,7 @@ class Beliefs:
 
     def _prior(self, token: str) -> str:
         """The method's name among the priors."""
-        return drafter_name(self._deployment, token) if token == "eagle" else token
+        return drafter_name(self._deployment, token) if token in ("eagle", "block-drafter") else token
 
     def source(self, token: str) -> str:
         """Where the acceptance of a token-level method is from, in words."""
@@ -94,13 +97,14 @@ class Beliefs:
 
     def accepted(self, method: str, k2: int, z: float = 0.0) -> tuple[float, ...]:
         """Probability that each of the k2 - 1 drafted tokens is right if those before it were, [-]."""
-        known = self._known(method)
+        known, prior = self._known(method), self._prior(method)
         if known is not None:
-            return known.first(k2 - 1)
-        ranked = _ranked(self._prior(method), self._task)
-        u, n = NormalDist().cdf(z), len(ranked)
+            return known.of_block(k2 - 1, _LAWS[prior]) if prior in _LAWS else known.first(k2 - 1)
+        ranked = _ranked(prior, self._task)
+        u, n = NormalDist().cdf(z), len(ranked.worlds)
         first, last = max(int((u - _NEAR) * n), 0), min(int((u + _NEAR) * n), n)
-        return tuple(float(right) for right in ranked[first:last, : k2 - 1].mean(axis=0))
+        near = ranked.chosen(slice(first, last))
+        return tuple(float(right) for right in near.at(k2 - 1).mean(axis=0))
 
     def pmf(self, method: str, k2: int, z: float = 0.0) -> tuple[float, ...]:
         """Probability that a pass commits 1, 2, ..., k2 tokens, [-]."""

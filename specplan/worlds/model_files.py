@@ -13,6 +13,14 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from specplan.worlds.configs.blocks import (
+    BlockMethod,
+    BlockSizes,
+    block_config,
+    joined_block,
+    usual_block,
+    usual_sizes,
+)
 from specplan.worlds.configs.families import FAMILIES, Family
 from specplan.worlds.configs.fields import ConfigFields
 from specplan.worlds.configs.heads import further_layer, joined_head, usual_head
@@ -25,7 +33,7 @@ from theory.errors import ParameterError, SchemaError
 from theory.hardware.formats import Precision
 from theory.hardware.shapes import Shape
 
-__all__ = ["ModelFacts", "draft_head", "facts_of_config", "shape_of"]
+__all__ = ["ModelFacts", "block_drafter", "draft_head", "facts_of_config", "shape_of"]
 
 
 _RENAMED: Final[Mapping[str, str]] = {
@@ -55,6 +63,10 @@ class ModelFacts:
     """Of a head: tokens of the target's vocabulary; 0: as the target has them."""
     next_token_layers: int = 0
     """Layers published for predicting further tokens (MTP), not counted in the shape."""
+    block: BlockSizes | None = None
+    """Of a drafter of blocks: how many tokens it drafts."""
+    in_target: bool = False
+    """Of a head: whether its weights are in the target's checkpoint."""
     notes: tuple[str, ...] = ()
     """What is left out, in words."""
 
@@ -131,7 +143,11 @@ def facts_of_config(config: Mapping[str, Any], *, name: str, where: str) -> Mode
         raise SchemaError(f"{where}: {error}") from None
     tied = family.tied if fields.tie_word_embeddings is None else fields.tie_word_embeddings
     shape = Shape(hidden=fields.hidden_size, vocab=fields.vocab_size, layers=layers, tied=tied, norms=family.norms)
-    if fields.draft_vocab_size is not None:
+    block = block_config(config, where)
+    if block is not None:
+        shape = joined_block(shape, _states(config), config.get("draft_vocab_size") or fields.draft_vocab_size)
+        notes.append("block drafter: embeddings shared with the target; the joining of states counts as feed-forward")
+    elif fields.draft_vocab_size is not None:
         shape = joined_head(fields, shape)
         notes.append("draft head: embeddings shared with the target; the joining of its states counts as feed-forward")
     return ModelFacts(
@@ -139,12 +155,54 @@ def facts_of_config(config: Mapping[str, Any], *, name: str, where: str) -> Mode
         shape=shape,
         precision=precision,
         max_context=_max_context(fields, family),
-        architecture=model_type,
+        architecture=model_type if block is None else block[0],
         source=where,
         reads_hidden=fields.target_hidden_size or fields.hidden_size,
         reads_vocab=fields.vocab_size,
         next_token_layers=fields.further_layers,
+        block=None if block is None else block[1],
         notes=tuple(notes),
+    )
+
+
+def _states(config: Mapping[str, Any]) -> int:
+    """Hidden states of the target that a drafter of blocks joins: 5 where its configuration does not list them."""
+    inner = config.get("dflash_config")
+    places = (inner if isinstance(inner, dict) else {}, config)
+    names = ("target_layer_ids", "aux_hidden_state_layer_ids", "dspark_target_layer_ids")
+    listed = [place[name] for place in places for name in names if isinstance(place.get(name), list)]
+    return len(listed[0]) if listed and listed[0] else 5
+
+
+def block_drafter(
+    target: ModelFacts,
+    method: BlockMethod,
+    *,
+    name: str = "",
+    sizes: BlockSizes | None = None,
+    further_layers: int = 0,
+) -> ModelFacts:
+    """Return a drafter of blocks of the usual size for a target.
+
+    Parameters
+    ----------
+    target : the model that it drafts for.
+    method : as engines call it.
+    name : of a published one; empty: none yet.
+    sizes : of its blocks; None: the usual ones.
+    further_layers : layers of the target's checkpoint that are the drafter; 0: it has weights of its own.
+    """
+    usual = f"the usual size for {target.name}"
+    return ModelFacts(
+        name=name or f"{target.name} ({method} drafter)",
+        shape=usual_block(target.shape, further_layers=further_layers),
+        precision=target.precision if further_layers else Precision(cache=target.precision.cache),
+        max_context=target.max_context,
+        architecture=method,
+        source=f"published; its sizes are not in the table of known models, so those of {usual}" if name else usual,
+        block=sizes or usual_sizes(method),
+        in_target=further_layers > 0,
+        notes=("embeddings shared with the target",),
     )
 
 
@@ -179,6 +237,7 @@ def draft_head(target: ModelFacts, method: str) -> ModelFacts:
         max_context=target.max_context,
         architecture=method,
         source=f"the usual size for {target.name}",
+        in_target=method == "mtp",
         notes=("embeddings shared with the target",),
     )
 
@@ -190,6 +249,8 @@ def _language_part(config: Mapping[str, Any], notes: list[str]) -> dict[str, Any
         kept = {key: config[key] for key in outer if key in config}
         notes.append("language part only: weights for images and sound are not counted")
         return {**kept, **{key: value for key, value in inner.items() if value is not None}}
+    if isinstance(layers := config.get("transformer_layer_config"), dict):  # of speculators' own format
+        return {**{key: value for key, value in layers.items() if value is not None}, "architectures": None}
     if config.get("vision_config"):
         notes.append("language part only: weights for images and sound are not counted")
     return dict(config)

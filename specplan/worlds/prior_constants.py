@@ -15,6 +15,7 @@ from sim.catalogue import choice
 
 __all__ = [
     "DOMAIN_OF",
+    "BlockConstants",
     "LookupConstants",
     "PriorConstants",
     "StepConstants",
@@ -47,6 +48,17 @@ def domain_shares(kinds: Iterable[str]) -> dict[str, float]:
     return {kind: count / sum(counts.values()) for kind, count in counts.items()}
 
 
+class BlockConstants(Record):
+    """How acceptance depends on the length of a block: `theory.block_drafting`."""
+
+    drafted: Annotated[int, Field(ge=1)]
+    """Drafted tokens of the block whose positions ``level_slope`` describes."""
+    slope: Finite
+    """Mean of beta over drafters."""
+    error: NotNegative
+    """Its standard deviation."""
+
+
 class TokenConstants(Record):
     """Prior of a method that drafts tokens: multivariate t over level and slope."""
 
@@ -61,6 +73,8 @@ class TokenConstants(Record):
     domains: bool
     """Whether the effects of domains were measured on such drafts."""
     source: str
+    block: BlockConstants | None = None
+    """Of drafters of blocks; None: a chain."""
 
 
 class LookupConstants(Record):

@@ -2,13 +2,14 @@
 
 Token drafts: the probability that position i of a draft is accepted, given that all before it were, is
 ``1 / (1 + exp(-(level + slope ln i)))``; level and slope differ between models. Steps: one probability per pair and
-task. A world draws its level and slope once, so that all numbers of drafted tokens share them. The constants are fitted
-by ``python -m workshop.fit_priors`` on published rows; the intervals are checked there on models left out.
+task. A world draws its level and slope once, so that all numbers of drafted tokens share them; a drafter of blocks also
+draws how much its acceptance depends on the length of a block (`theory.block_drafting`). The constants are fitted by
+``python -m workshop.fit_priors`` on published rows; the intervals are checked there on models left out.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final, TypeAlias
 
@@ -25,6 +26,7 @@ from specplan.worlds.prior_constants import (
     domain_shares,
     kind_of,
 )
+from theory.block_drafting import at_length, block_tokens
 from theory.errors import ParameterError
 
 __all__ = [
@@ -88,6 +90,10 @@ class TokenCurve:
 
     per_position: tuple[float, ...]
     """Probability that the i-th drafted token is accepted given that all before it were, [-]."""
+    drafted: int = 0
+    """Tokens of the block whose positions these are; 0: a chain, whose positions hold for any number of tokens."""
+    slope: float = 0.0
+    """Of a block: beta of `theory.block_drafting`."""
 
     def tokens(self, k2: int) -> float:
         """Return the mean tokens that a round of k2 - 1 drafted tokens commits, the bonus token included.
@@ -97,7 +103,10 @@ class TokenCurve:
         """
         if not 1 <= k2 <= len(self.per_position) + 1:
             raise ParameterError("k2", k2, f"must be in [1, {len(self.per_position) + 1}]")
-        return 1.0 + float(np.cumprod(self.per_position[: k2 - 1]).sum())
+        accepted = self.per_position[: k2 - 1]
+        if self.drafted and accepted:
+            return float(block_tokens(accepted, self.drafted, k2 - 1, self.slope))
+        return 1.0 + float(np.cumprod(accepted).sum())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,15 +117,33 @@ class TokenCurves:
     """Probabilities by position, shape (draws, positions)."""
     n: int
     source: str
+    drafted: int = 0
+    """Tokens of the blocks whose positions these are; 0: chains."""
+    slopes: Floats | None = None
+    """Of blocks: beta of each world, shape (draws, 1)."""
 
     @property
     def middle(self) -> TokenCurve:
         """The median of each position."""
-        return TokenCurve(tuple(float(q) for q in np.median(self.worlds, axis=0)))
+        slope = 0.0 if self.slopes is None else float(np.median(self.slopes))
+        return TokenCurve(tuple(float(q) for q in np.median(self.worlds, axis=0)), self.drafted, slope)
 
     def draw(self, rng: np.random.Generator) -> TokenCurve:
         """Return the curve of a world drawn at random; the same for every k2."""
-        return TokenCurve(tuple(float(q) for q in self.worlds[rng.integers(len(self.worlds))]))
+        at = rng.integers(len(self.worlds))
+        slope = 0.0 if self.slopes is None else float(self.slopes[at, 0])
+        return TokenCurve(tuple(float(q) for q in self.worlds[at]), self.drafted, slope)
+
+    def chosen(self, which: slice | NDArray[np.intp]) -> TokenCurves:
+        """Return some of the worlds."""
+        slopes = None if self.slopes is None else self.slopes[which]
+        return replace(self, worlds=self.worlds[which], slopes=slopes)
+
+    def at(self, k: int) -> Floats:
+        """Return the probabilities by position where k tokens are drafted, shape (draws, k)."""
+        if self.slopes is None or not k:
+            return self.worlds[:, :k]
+        return at_length(self.worlds[:, :k], self.drafted, k, self.slopes)
 
     def tokens(self, k2: int) -> Prior:
         """Return the prior of tokens per round, for up to k2 - 1 drafted ones.
@@ -127,7 +154,7 @@ class TokenCurves:
         """
         if isinstance(k2, bool) or not isinstance(k2, int) or not 1 <= k2 <= MOST_DRAFTS + 1:
             raise ParameterError("k2", k2, f"must be an integer in [1, {MOST_DRAFTS + 1}]")
-        lengths = 1.0 + np.cumprod(self.worlds[:, : k2 - 1], axis=1).sum(axis=1)
+        lengths = 1.0 + np.cumprod(self.at(k2 - 1), axis=1).sum(axis=1)
         measure = "acceptance of this draft on this target: 'specplan calibrate', or the engine's acceptance counters"
         return _prior(lengths, n=self.n, source=self.source, narrow=measure)
 
@@ -137,7 +164,7 @@ def token_prior(method: str, k2: int, domain: str | None = None) -> Prior:
 
     Parameters
     ----------
-    method : ``eagle3``, ``eagle``, ``mtp``, ``dspark``, ``draft-model`` or ``prompt-lookup``.
+    method : ``eagle3``, ``eagle``, ``mtp``, ``dflash``, ``dspark``, ``draft-model`` or ``prompt-lookup``.
     k2 : tokens that a target pass commits at most: one more than are drafted.
     domain : a data set or a kind of text (`DOMAIN_OF`); None: unknown.
 
@@ -189,7 +216,11 @@ def curves_from(fitted: PriorConstants, method: str, domain: str | None) -> Toke
     normal = rng.standard_normal((_DRAWS, 2)) @ np.linalg.cholesky(covariance + 1e-12 * np.eye(2)).T
     level, slope = (middle + normal * np.sqrt(of.degrees / rng.chisquare(of.degrees, (_DRAWS, 1)))).T
     positions = np.log(np.arange(1, MOST_DRAFTS + 1))
-    return TokenCurves(worlds=_share(level[:, None] + slope[:, None] * positions), n=of.models, source=of.source)
+    worlds = _share(level[:, None] + slope[:, None] * positions)
+    if of.block is None:
+        return TokenCurves(worlds=worlds, n=of.models, source=of.source)
+    slopes = of.block.slope + of.block.error * rng.standard_normal((_DRAWS, 1))
+    return TokenCurves(worlds=worlds, n=of.models, source=of.source, drafted=of.block.drafted, slopes=slopes)
 
 
 def step_prior(task: str | None = None) -> Prior:

@@ -128,7 +128,9 @@ class Deployment:
     judge: ServedModel | None = None
     """Compares steps; None: the target does."""
     head: ServedModel | None = None
-    """An EAGLE head of the target."""
+    """A head of the target that drafts token by token."""
+    block: ServedModel | None = None
+    """A drafter of blocks for the target (DFlash, DSpark)."""
     gpu: Gpu
     gpus: int
     tp: int | None = None
@@ -139,6 +141,8 @@ class Deployment:
     """Whose operators passes are made of, see `specplan.worlds.measured_operators`."""
     engine_version: str = ""
     """As the user said it; that of ``engine`` where nothing was said."""
+    engine_said: bool | None = None
+    """Whether the user said it: what later versions have is planned where nothing was said. None: if it is given."""
     passed_over: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), hash=False)
     """What exists to draft tokens and is not considered, by the engines' name of the method, and why."""
     context: int
@@ -163,6 +167,8 @@ class Deployment:
     """Of a GPU's memory that the engines on it take, in (0, 1]: vLLM's ``gpu_memory_utilization``."""
 
     def __post_init__(self) -> None:
+        if self.engine_said is None:
+            object.__setattr__(self, "engine_said", bool(self.engine_version))
         if not self.engine_version:
             object.__setattr__(self, "engine_version", self.engine.version)
         for name, value, most in (

@@ -30,6 +30,7 @@ from sim.trial import Trial
 from specplan.worlds.arrangements import Split, parallel_of
 from specplan.worlds.beliefs import STEP_ACCEPTANCE, STEP_LENGTHS, TOKEN_ACCEPTANCE, Beliefs
 from specplan.worlds.costs import Contexts, ModelCost, RoundCost
+from specplan.worlds.drafters.naming import drafting_model
 from specplan.worlds.measured_operators import with_operators
 from specplan.worlds.sizes import Drawn, Sizes, longest_answer
 from theory.hardware.passes import PassModel
@@ -117,11 +118,11 @@ class World:
 
     def _round(self, token: str, target: PassModel) -> Round:
         """What drafting takes: by a head or a model on the target's GPUs, or from the text."""
-        drafter = {"draft-model": self.deployment.draft, "eagle": self.deployment.head}.get(token)
+        drafter = drafting_model(self.deployment, token)
         if drafter is None:
             return Round(target=target, method="prompt-lookup")
-        if token == "eagle":
-            return head_round(target, drafter.facts.shape)
+        if token != "draft-model":
+            return head_round(target, drafter.facts.shape, token)
         tp = target.parallel.tp
         divides = drafter.facts.shape.layers[0].attention.heads % tp == 0
         draft = replace(

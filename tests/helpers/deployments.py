@@ -7,12 +7,13 @@ from typing import Any
 
 from specplan.planning.loads.options import Option
 from specplan.worlds.arrangements import Arrangement
+from specplan.worlds.drafters.finding import find_block
 from specplan.worlds.model_files import draft_head, shape_of
 from specplan.worlds.request import Deployment, Load, ServedModel
 from theory.hardware.engines import engine_named
 from theory.hardware.gpus import gpu_named
 
-__all__ = ["arrangement_of", "closed", "deployment", "head_of", "model", "option", "own_layers"]
+__all__ = ["arrangement_of", "block_of", "closed", "deployment", "head_of", "model", "option", "own_layers"]
 
 
 @cache
@@ -33,6 +34,14 @@ def head_of(name: str) -> ServedModel:
 def own_layers(name: str) -> ServedModel:
     """The layers for further tokens of a model that has them."""
     facts = draft_head(model(name).facts, "mtp")
+    return ServedModel(facts=facts, precision=facts.precision)
+
+
+@cache
+def block_of(name: str, drafter: str = "") -> ServedModel:
+    """The block drafter that is published for a model: the one of a name, or the first."""
+    facts = find_block(model(name).facts, named=drafter).facts
+    assert facts is not None
     return ServedModel(facts=facts, precision=facts.precision)
 
 

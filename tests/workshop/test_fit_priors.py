@@ -10,7 +10,9 @@ from statistics import fmean
 import pytest
 
 from specplan.worlds.prior_constants import constants
-from workshop.fit_priors import Curve, curves_in, fit, held_out
+from theory.block_drafting import DFLASH, block_tokens
+from workshop.acceptance_curves import LAWS, Curve, curves_in
+from workshop.fit_priors import fit, held_out
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = Path(os.environ.get("SPECPLAN_DATA", ROOT.parent / "shared" / "data")) / "speculation"
@@ -32,6 +34,15 @@ def test_a_curve_gives_its_level_and_slope_back() -> None:
     assert curve.level_slope == pytest.approx((level, slope), abs=0.01)  # it leans a little to the usual slope
 
 
+def test_a_block_gives_its_level_and_slope_back() -> None:
+    level, slope = 1.2, -0.3
+    rates = [1.0 / (1.0 + math.exp(-(level + slope * math.log(i)))) for i in range(1, 16)]
+    lengths = {k: float(block_tokens(rates, 15, k)) for k in (3, 7, 11, 15)}
+    curve = Curve(target="t", draft="d", method="dflash", domain="code", lengths=lengths)
+    assert curve.level_slope_of(15, DFLASH) == pytest.approx((level, slope), abs=0.001)
+    assert curve.level_slope[1] < slope - 1.0, "as a chain, what longer blocks lose looks like lost further tokens"
+
+
 @needs_data
 def test_the_shipped_constants_are_fitted() -> None:
     fitted, shipped = fit(curves_in(DATA)), constants()
@@ -39,15 +50,20 @@ def test_the_shipped_constants_are_fitted() -> None:
     for method, of in fitted.token.items():
         assert of.level_slope == pytest.approx(shipped.token[method].level_slope, abs=1e-3)
         assert of.covariance == pytest.approx(shipped.token[method].covariance, abs=1e-3)
+        assert of.block == shipped.token[method].block
     assert fitted.lookup == shipped.lookup
     assert fitted.step == shipped.step
 
 
 @needs_data
-@pytest.mark.parametrize(("domain_known", "error"), [(True, 0.175), (False, 0.212)])
+@pytest.mark.parametrize(("domain_known", "error"), [(True, 0.188), (False, 0.222)])
 def test_intervals_cover_targets_that_were_left_out(domain_known: bool, error: float) -> None:
     """The intervals are of 95 %; between 90 and 98 % is asked for, of rows that come in groups of one target."""
     held = held_out(curves_in(DATA), domain_known=domain_known)
-    assert len(held) == 292
-    assert 0.90 <= fmean(one.covered for one in held) <= 0.98
-    assert fmean(abs(one.value / one.measured - 1.0) for one in held) == pytest.approx(error, abs=0.005)
+    chains = [one for one in held if one.curve.method not in LAWS]
+    assert len(chains) == 268
+    assert 0.90 <= fmean(one.covered for one in chains) <= 0.98
+    assert fmean(abs(one.value / one.measured - 1.0) for one in chains) == pytest.approx(error, abs=0.005)
+    blocks = [one for one in held if one.curve.method in LAWS]
+    assert len(blocks) == 37
+    assert fmean(one.covered for one in blocks) >= 0.90, "of three targets each"

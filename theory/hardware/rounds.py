@@ -2,7 +2,8 @@
 
 A round drafts ``k - 1`` tokens for each sequence and verifies them with the target in one pass of ``k`` tokens per
 sequence. Drafts come from a head on the target's states (EAGLE, arXiv 2503.01840; multi-token prediction,
-arXiv 2412.19437), from a model of its own, or from the prompt (prompt lookup), which costs no pass.
+arXiv 2412.19437), from a drafter of blocks (DFlash, arXiv 2602.06036), which reads and drafts in one pass, from a model
+of its own, or from the prompt (prompt lookup), which costs no pass.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from theory.hardware.work import Work
 
 __all__ = ["METHODS", "Round", "RoundParts", "head_round"]
 
-METHODS: Final = ("eagle", "mtp", "draft-model", "prompt-lookup", "block")
+METHODS: Final = ("eagle", "mtp", "draft-model", "prompt-lookup", "block-drafter")
 """Where drafts come from."""
 
 
@@ -82,7 +83,7 @@ class Round:
         verification = self.target.seconds(Work(sequences=batch, tokens=k, context=context))
         if k == 1.0:
             return RoundParts(verification=verification, drafting=0.0, engine=0.0)
-        chain = 1 if self.method == "block" else math.ceil(k) - 1
+        chain = 1 if self.method == "block-drafter" else math.ceil(k) - 1
         passes = chain if steps is None else steps
         constants = self.target.engine
         if self.draft is None:
@@ -100,7 +101,7 @@ class Round:
         A block is drafted in the pass that reads what was committed: its positions stand behind those tokens.
         """
         committed = (k + 1.0) / 2.0
-        block = k - 1.0 if self.method == "block" else 0.0
+        block = k - 1.0 if self.method == "block-drafter" else 0.0
         first = draft.seconds(Work(sequences=batch, tokens=committed + block, context=context))
         return first + (passes - 1) * draft.seconds(Work(sequences=batch, tokens=float(topk), context=context))
 

@@ -134,7 +134,7 @@ def _below(profile: Profile, name: str, knobs: dict[str, Any]) -> float | None:
     cost = 0.0
     if name == "draft-model":
         cost = n * _token_ratio([step for answer in profile.answers for step in answer.steps])
-    elif name == "eagle":
+    elif name in ("eagle", "block-drafter"):
         cost = _drafting(profile, counts)
     return float(token_speedup(_tokens_per_pass(name, counts, n), draft_cost=cost))
 
@@ -149,7 +149,7 @@ def _tokens_per_pass(name: str, counts: TokenRecord | NGramRecord, n: int) -> fl
         lengths = [(here - after) / drafted[0] for here, after in pairwise([*drafted, 0])]
         later = sum(right[1:]) / max(sum(tried[1:]), 1)
         return float(lookup_tokens(counts.drafts / counts.passes, right[0] / drafted[0], later, lengths))
-    if name == "eagle":
+    if name in ("eagle", "block-drafter"):  # the counts of a block are those of its own length
         return float(vector_tokens([yes / max(attempts, 1) for yes, attempts in zip(right, tried, strict=True)]))
     if name == "lookahead-decoding":  # alpha of Equation 5, fitted to these passes, reproduces them
         return 1.0 + sum(right) / counts.passes

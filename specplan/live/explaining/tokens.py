@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from calibrate.engines.prometheus import SpecDecode
 from sim.estimate import Estimate, proportion, ratio_of_totals
 from specplan.live.explaining.window import Window
-from theory.block_drafting import SLOPE, SLOPE_ERROR, at_length
+from theory.block_drafting import DFLASH, at_length
 from theory.errors import ParameterError
 
 __all__ = ["ICC", "Acceptance", "acceptance"]
@@ -108,7 +108,7 @@ class Acceptance:
         n, most = rates.shape
         before = np.column_stack([np.ones(n), rates[:, :-1]])
         conditional = np.clip(rates / np.maximum(before, 1e-12), 0.0, 1.0)
-        slope = SLOPE + SLOPE_ERROR * rng.standard_normal((n, 1))
+        slope = DFLASH.slope + DFLASH.error * rng.standard_normal((n, 1))
         committed = [np.ones(n)]
         for k in range(1, most + 1):
             of_block = at_length(conditional[:, :k], self.k, k, slope)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
 
+from calibrate.engines.token_vocabulary import BLOCK_DRAFTERS
 from specplan.planning.loads.asking import LOADS
 from specplan.planning.loads.prices import prices_of
 from theory.errors import ParameterError
@@ -15,6 +16,7 @@ from theory.errors import ParameterError
 if TYPE_CHECKING:
     from specplan.planning.loads.load_plan import LoadPlan
     from specplan.planning.loads.options import Option
+    from specplan.worlds.drafters.finding import HeadFound
     from specplan.worlds.request import Deployment, Load, ServedModel
     from specplan.worlds.running.settings import Settings
 
@@ -89,8 +91,8 @@ def _with_sizes(asked: Mapping[str, Any], load: Load) -> Mapping[str, Any]:
 
 
 def _heads_named(names: Sequence[str]) -> list[str]:
-    """The kinds of heads among methods that were named; none: any."""
-    return [name.strip().lower() for name in names if name.strip().lower() in ("mtp", "eagle3")]
+    """The kinds of heads and block drafters among methods that were named; none: any."""
+    return [name.strip().lower() for name in names if name.strip().lower() in ("mtp", "eagle3", *BLOCK_DRAFTERS)]
 
 
 def _deployment(asked: Mapping[str, Any], methods: Sequence[str], heads: Sequence[str]) -> Deployment:
@@ -126,6 +128,7 @@ def _deployment(asked: Mapping[str, Any], methods: Sequence[str], heads: Sequenc
         engine=engine_named(name, version or None),
         operators=choice("operators", asked["operators"] or "auto", get_args(Operators)),
         engine_version=version,
+        engine_said=bool(version),
         context=_given(asked, "context", _CONTEXT),
         answer_tokens=_given(asked, "answer_tokens", _ANSWER_TOKENS),
         **({} if asked["answer_spread"] is None else {"answer_spread": asked["answer_spread"]}),
@@ -146,34 +149,56 @@ def _deployment(asked: Mapping[str, Any], methods: Sequence[str], heads: Sequenc
 def _with_drafters(
     made: Deployment, asked: Mapping[str, Any], methods: Sequence[str], heads: Sequence[str]
 ) -> Deployment:
-    """The deployment with the head and the draft that were named, else with those that exist for the target."""
-    from specplan.worlds.drafters.finding import family_draft, find_head
-    from specplan.worlds.drafters.naming import drafters, head_kind
-    from specplan.worlds.drafters.pairs import check_head
-    from specplan.worlds.request import ServedModel
+    """The deployment with the drafters that were named, else with those that exist for the target."""
+    from specplan.worlds.drafters.finding import family_draft, find_block, find_head
+    from specplan.worlds.drafters.naming import block_kind, drafters, head_kind
 
     target = made.target
-    found = find_head(target.facts, heads)
-    head = None
-    if asked["eagle"]:
-        head = _head(asked["eagle"], target, asked["cache"])
-        check_head(target.facts, head.facts)
-    elif "eagle" in methods and found.facts is not None:
-        head = ServedModel(facts=found.facts, precision=found.facts.precision)
-    if heads and (head is None or head_kind(head) not in heads):
-        have = "no layers for further tokens (num_nextn_predict_layers)" if heads == ["mtp"] else "no such head known"
-        raise ParameterError("methods", ",".join(heads), f"cannot run: {target.name} has {have}; name one: --eagle")
+    chains, blocks = ([name for name in heads if (name in BLOCK_DRAFTERS) == of_block] for of_block in (False, True))
+    found, others = find_head(target.facts, chains), find_block(target.facts, blocks)
+    head = _chosen(found if "eagle" in methods else None, _head, "eagle", target, asked)
+    block = _chosen(others if "block-drafter" in methods else None, _block, "block", target, asked)
+    kinds = [kind(one) for kind, one in ((head_kind, head), (block_kind, block)) if one is not None]
+    for wanted, option in ((chains, "eagle"), (blocks, "block")):
+        if wanted and not set(wanted) & set(kinds):
+            have = "no such drafter known"
+            if wanted == ["mtp"]:
+                have = "no layers for further tokens (num_nextn_predict_layers)"
+            rule = f"cannot run: {target.name} has {have}; name one: --{option}"
+            raise ParameterError("methods", ",".join(wanted), rule)
     draft = made.draft
     if draft is None and {"draft-model", "lr-async", "lr-sync"} & set(methods):
         name = family_draft(target.facts)
         draft = None if name is None else _model(name, None, asked["cache"])
-    passed_over = {name: why for name, why in found.passed_over.items() if head is None or name != head_kind(head)}
-    whole = replace(made, head=head, draft=draft, passed_over=passed_over)
+    over = {**found.passed_over, **others.passed_over}
+    passed_over = {name: why for name, why in over.items() if name not in kinds}
+    whole = replace(made, head=head, block=block, draft=draft, passed_over=passed_over)
     for method in made.acceptance:
         if method not in drafters(whole):
-            rule = f"is given for a method that cannot draft here; {', '.join(drafters(whole))} can (--draft, --eagle)"
+            can = ", ".join(drafters(whole))
+            rule = f"is given for a method that cannot draft here; {can} can (--draft, --eagle, --block)"
             raise ParameterError("acceptance", method, rule)
     return whole
+
+
+def _chosen(
+    found: HeadFound | None,
+    by_name: Callable[[str, ServedModel, str | None], ServedModel],
+    option: str,
+    target: ServedModel,
+    asked: Mapping[str, Any],
+) -> ServedModel | None:
+    """The head or block drafter that an option names, else what was found for the target."""
+    from specplan.worlds.drafters.pairs import check_head
+    from specplan.worlds.request import ServedModel
+
+    if asked[option]:
+        named = by_name(asked[option], target, asked["cache"])
+        check_head(target.facts, named.facts, option)
+        return named
+    if found is None or found.facts is None:
+        return None
+    return ServedModel(facts=found.facts, precision=found.facts.precision)
 
 
 def _k(k: int | None, methods: Sequence[str]) -> int | None:
@@ -222,6 +247,17 @@ def _head(name: str, target: ServedModel, cache: str | None) -> ServedModel:
         return _model(name, None, cache)
     facts = draft_head(target.facts, "mtp" if name == _OWN else "eagle3")
     return ServedModel(facts=facts, precision=facts.precision)
+
+
+def _block(name: str, target: ServedModel, cache: str | None) -> ServedModel:
+    """A block drafter by its name, or one of the usual size."""
+    from specplan.worlds.drafters.finding import find_block
+    from specplan.worlds.model_files import block_drafter
+    from specplan.worlds.request import ServedModel
+
+    usual = [kind for kind in BLOCK_DRAFTERS if kind == name.strip().lower()]
+    facts = block_drafter(target.facts, usual[0]) if usual else find_block(target.facts, named=name).facts
+    return _model(name, None, cache) if facts is None else ServedModel(facts=facts, precision=facts.precision)
 
 
 def _check_tp(deployment: Deployment, tp: int) -> None:

@@ -50,6 +50,12 @@ DEPLOYMENT: Final = {
         metavar="MODEL",
         help="Head; 'mtp': the target's own; 'trained': one to be. Default what exists for the target.",
     ),
+    "block": click.option(
+        "--block",
+        type=InputName(),
+        metavar="MODEL",
+        help="Block drafter; 'dflash', 'dspark': one to be. Default what exists for the target.",
+    ),
     "gpus": click.option("--gpus", type=GPUS, help="GPUs in all. Default the fewest that hold the models."),
     "tp": click.option("--tp", type=GPUS, help="GPUs that share the target. Default whatever is best."),
     "placement": click.option(

@@ -22,6 +22,7 @@ from specplan.planning.loads.options import Considered, Option, Place, considere
 from specplan.planning.loads.schedule import Depths
 from specplan.planning.loads.search import Best, best_of_each_kind, worth_simulating
 from specplan.planning.loads.simulating import Simulator, shares_of
+from specplan.worlds.drafters.naming import drafting_model
 from theory.errors import ParameterError
 from theory.hardware.half_widths import GAIN, half_width
 from theory.hardware.work import Work
@@ -277,11 +278,8 @@ class _Planner:
         configuration = option.configuration
         per_pass = self.simulator.world.tokens_per_pass(configuration)
         unused = (configuration.k2 - per_pass) / per_pass
-        drafts = configuration.token in ("draft-model", "eagle")
-        return {
-            DRAFT: served.in_vain(DRAFT) + (unused if drafts else 0.0),
-            TARGET: served.in_vain(TARGET) + unused,
-        }
+        drafts = drafting_model(self.deployment, configuration.token) is not None
+        return {DRAFT: served.in_vain(DRAFT) + drafts * unused, TARGET: served.in_vain(TARGET) + unused}
 
     def meets(self, served: ServedLoad) -> bool:
         """Whether enough answers meet the bounds."""

@@ -12,6 +12,7 @@ from sim.configuration import Configuration
 from sim.operations import DRAFT, JUDGE, SCORER
 from specplan.planning.planner import kind
 from specplan.worlds.arrangements import MOST_TP, Arrangement, Drafting, arrangements, parallel_of, splits
+from specplan.worlds.drafters.naming import block_kind, drafting_model
 from specplan.worlds.drafters.pairs import same_tokens
 from specplan.worlds.memory import MemoryPlan, Served, memory_plan
 from specplan.worlds.running.flags import first_with, has
@@ -36,6 +37,7 @@ _DRAFT: Final = "a draft model; none of the target's family and vocabulary is sm
 _NEEDS: Final[Mapping[str, tuple[str, str]]] = {
     "draft-model": ("draft", _DRAFT),
     "eagle": ("head", "a head; the target has no MTP layers, and no head for it is in the table (--eagle)"),
+    "block-drafter": ("block", "a block drafter (DFlash, DSpark); none for the target is in the table (--block)"),
     "lr-async": ("draft", _DRAFT),
     "lr-sync": ("draft", _DRAFT),
 }
@@ -170,7 +172,7 @@ def _models(deployment: Deployment, configuration: Configuration, arrangement: A
         parallel=tp,
         states=float(configuration.k2) if configuration.token is not None else 1.0,
     )
-    beside = {"draft-model": deployment.draft, "eagle": deployment.head}.get(configuration.token or "")
+    beside = drafting_model(deployment, configuration.token)
     if beside is not None:
         yield Served(
             role="draft",
@@ -223,13 +225,25 @@ def _unserved(deployment: Deployment) -> Iterator[str]:
         yield f"{engine} {first_with(engine, 'draft_model')} or later: {version} has no draft models"
 
 
+def _unserved_blocks(deployment: Deployment) -> Iterator[str]:
+    """Why the engine as it is set does not serve the block drafter."""
+    block, engine = deployment.block, deployment.engine.name
+    sizes = None if block is None else block.facts.block
+    if sizes is not None and deployment.k is not None and not sizes.least <= deployment.k <= sizes.most:
+        yield f"--k of {sizes.text}: that is what its blocks draft"
+    kind = block_kind(block)
+    if deployment.engine_said and not has(engine, deployment.engine_version, kind):
+        yield f"{engine} {first_with(engine, kind)} or later: {deployment.engine_version} has no {kind}"
+
+
 def _lacking(deployment: Deployment, spec: Method) -> tuple[str, ...]:
     """What a method needs that names do not tell."""
     if spec.name in _NEEDS:
         role, words = _NEEDS[spec.name]
         if getattr(deployment, role) is None:
             return (words,)
-        return tuple(_unserved(deployment)) if spec.name == "draft-model" else ()
+        unserved = {"draft-model": _unserved, "block-drafter": _unserved_blocks}.get(spec.name)
+        return () if unserved is None else tuple(unserved(deployment))
     if spec.name in _KNOWN:
         return ()
     if spec.level == "token":

@@ -73,12 +73,18 @@ class Depths:
     def fixed(self, token: str, split: Split, most: int) -> FixedK:
         """Return the one k for all batch sizes up to ``most``, and what it loses."""
         lost = [self.losses(token, split, size) for size in SIZES if size <= max(most, 1)]
-        worst = {k: max(losses[k - 1] for losses in lost) for k in range(1, self.most + 1)}
+        worst = {k: max(losses) for k, losses in zip(self.ks(token), zip(*lost, strict=True), strict=True)}
         best = self._given or min(worst, key=lambda k: (round(worst[k], 3), k))
         return FixedK(best, worst[best])
 
+    def ks(self, token: str) -> range:
+        """Return the numbers of tokens that a method may draft: those of a block drafter's blocks, or 1 to `most`."""
+        block = self._world.deployment.block
+        sizes = block.facts.block if token == "block-drafter" and block is not None else None
+        return range(1, self.most + 1) if sizes is None else range(sizes.least, sizes.most + 1)
+
     def losses(self, token: str, split: Split, sequences: int) -> list[float]:
-        """Return by k, from 1 on, the share of the best k's tokens per second that it loses with so many sequences."""
+        """Return by k, as in `ks`, the share of the best k's tokens per second that it loses with so many sequences."""
         rates = self._rates_at(token, split, min(sequences, self._places))
         return [1.0 - rate / max(rates) for rate in rates]
 
@@ -87,20 +93,20 @@ class Depths:
         if key not in self._schedules:
             if self._given is None:
                 chosen = smoothed(self._table(token, split), NOISE)
-                best = {size: place + 1 for size, place in zip(SIZES, chosen, strict=True)}
+                best = {size: self.ks(token)[place] for size, place in zip(SIZES, chosen, strict=True)}
             else:
                 best = {1: self._given}
             self._schedules[key] = Schedule.of(best, _LAST)
         return self._schedules[key]
 
     def _table(self, token: str, split: Split) -> list[list[float]]:
-        """Tokens per second by batch size, then by k from 1 on."""
+        """Tokens per second by batch size, then by k as in `ks`."""
         return [self._rates_at(token, split, size) for size in SIZES]
 
     def _rates_at(self, token: str, split: Split, size: int) -> list[float]:
         key = token, split, size
         if key not in self._rates:
-            rounds = [Configuration(method=token, k2=k + 1) for k in range(1, self.most + 1)]
+            rounds = [Configuration(method=token, k2=k + 1) for k in self.ks(token)]
             self._rates[key] = [self._rate(one, split, size) for one in rounds]
         return self._rates[key]
 

@@ -111,8 +111,9 @@ class KTable:
 
     option: Option
     answers: tuple[int, ...]
+    ks: tuple[int, ...]
     losses: tuple[tuple[float, ...], ...]
-    """By k from 1 on, then by answers at once: share of the best k's tokens per second, in [0, 1]."""
+    """By k, then by answers at once: share of the best k's tokens per second, in [0, 1]."""
 
 
 def k_table(plan: LoadPlan) -> KTable | None:
@@ -125,7 +126,8 @@ def k_table(plan: LoadPlan) -> KTable | None:
     assert token is not None
     answers = tuple(sorted({*plan.curve.answers, *(load.concurrency for load, _ in plan.loads if load.concurrency)}))
     by_load = [plan.depths.losses(token, arrangement.split, -(-n // arrangement.replicas)) for n in answers]
-    return KTable(option=option, answers=answers, losses=tuple(zip(*by_load, strict=True)))
+    ks = tuple(plan.depths.ks(token))
+    return KTable(option=option, answers=answers, ks=ks, losses=tuple(zip(*by_load, strict=True)))
 
 
 def _drafting(plan: LoadPlan) -> list[tuple[int, Option]]:

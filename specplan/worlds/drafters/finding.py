@@ -1,20 +1,23 @@
-"""What exists to draft for a target: its own MTP layers, published heads, smaller models of its family."""
+"""What exists to draft for a target: its MTP layers, published heads, block drafters, smaller models of its family."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from calibrate.engines.token_vocabulary import UNPLANNED
+from calibrate.engines.token_vocabulary import BLOCK_DRAFTERS, UNPLANNED
 from specplan.worlds.configs.published_formats import published_precision
 from specplan.worlds.drafters.published import PublishedHead, published_heads
 from specplan.worlds.known_models import base_name, known_models
-from specplan.worlds.model_files import ModelFacts, draft_head, shape_of
+from specplan.worlds.model_files import ModelFacts, block_drafter, draft_head, shape_of
 from theory.errors import ParameterError
 
-__all__ = ["HeadFound", "family_draft", "find_head"]
+if TYPE_CHECKING:
+    from specplan.worlds.configs.blocks import BlockMethod
+
+__all__ = ["HeadFound", "family_draft", "find_block", "find_head"]
 
 _SMALLER: Final = 5.0
 """Active parameters of a target over those of a draft of its family, at least: nearer ones take too long to draft."""
@@ -40,9 +43,7 @@ def find_head(target: ModelFacts, wanted: Sequence[str] = ()) -> HeadFound:
     """
     published = published_heads(target.name)
     chains = [one for one in published if one.drafts == "chain" and (not wanted or one.method in wanted)]
-    passed_over = dict(UNPLANNED) | {
-        one.method: f"{UNPLANNED[one.method]} (published: {one.head})" for one in published if one.drafts == "block"
-    }
+    passed_over = dict(UNPLANNED)
     if target.next_token_layers and (not wanted or "mtp" in wanted):
         for one in chains:
             passed_over[one.method] = f"the checkpoint has MTP layers; --eagle {one.head} plans with this head instead"
@@ -50,6 +51,32 @@ def find_head(target: ModelFacts, wanted: Sequence[str] = ()) -> HeadFound:
     if not chains:
         return HeadFound(facts=None, passed_over=passed_over)
     return HeadFound(facts=_facts(chains[0], target), passed_over=passed_over)
+
+
+def find_block(target: ModelFacts, wanted: Sequence[str] = (), named: str = "") -> HeadFound:
+    """Return the block drafter of a target: DSpark before DFlash, whose acceptance falls faster along a block.
+
+    Parameters
+    ----------
+    target : the model.
+    wanted : methods as engines call them, if only some are to be considered.
+    named : on the hub, if it has to be this one; empty: any.
+    """
+    published = [one for one in published_heads(target.name) if one.drafts == "block"]
+    fitting = [
+        one
+        for method in BLOCK_DRAFTERS
+        for one in published
+        if one.method == method and (not wanted or method in wanted) and named.lower() in ("", one.head.lower())
+    ]
+    if not fitting:
+        return HeadFound(facts=None, passed_over={})
+    first, *others = fitting
+    other = {
+        one.method: f"{first.method} is planned for this target; --block {one.head} plans with it" for one in others
+    }
+    known: dict[str, Any] = {"name": first.head, "sizes": first.sizes, "further_layers": first.further_layers}
+    return HeadFound(facts=block_drafter(target, cast("BlockMethod", first.method), **known), passed_over=other)
 
 
 def _facts(head: PublishedHead, target: ModelFacts) -> ModelFacts:

@@ -15,6 +15,7 @@ from typing import Final
 from calibrate.engines.token_vocabulary import OF_ENGINES, engines_name
 from calibrate.token_acceptance.curves import AcceptanceCurve
 from specplan.readers.acceptance import ReadAcceptance, is_address, read_acceptance
+from theory.block_drafting import BlockLaw, at_length
 from theory.errors import ParameterError
 
 __all__ = ["KnownAcceptance", "known_acceptances"]
@@ -37,11 +38,18 @@ class KnownAcceptance:
     """Probability that the i-th drafted token is accepted given that those before it were, per round, in [0, 1]."""
     source: str
     """Where it is from, and by which convention, in words."""
+    drafted: int | None = None
+    """Tokens that were drafted per round where it was measured; None: not said."""
 
     def first(self, k: int) -> tuple[float, ...]:
         """Return the rates of the first ``k`` positions; those beyond the last known one are as it is."""
         known = self.per_position[:k]
         return known + known[-1:] * (k - len(known))
+
+    def of_block(self, k: int, law: BlockLaw) -> tuple[float, ...]:
+        """Return the rates of the positions of a block of ``k`` tokens; as known where the measured block is not."""
+        rates = self.first(k)
+        return rates if self.drafted is None else tuple(at_length(rates, self.drafted, k, law.slope).tolist())
 
 
 def known_acceptances(texts: Sequence[str]) -> dict[str, KnownAcceptance]:
@@ -100,7 +108,7 @@ def _number(text: str, match: re.Match[str]) -> KnownAcceptance:
         curve = AcceptanceCurve.from_length(value, depth)
         rate = curve.unconditional[0]
         source = f"given as {value:g} tokens per round at k = {depth}, so {rate:.3g} per token"
-        return KnownAcceptance(per_position=(rate,), source=source)
+        return KnownAcceptance(per_position=(rate,), source=source, drafted=depth)
     if k is not None:
         raise ParameterError("acceptance", text, "must have @k with tokens per round or metrics only, not with a rate")
     if not 0.0 <= value <= 1.0:
@@ -135,7 +143,7 @@ def _measured(found: ReadAcceptance, method: str, sources: Sequence[str]) -> Kno
         rates[0] *= found.curve.hit_rate  # passes in which the lookup found nothing are rounds too
     names = ", ".join(one if is_address(one) else Path(one).name for one in sources)
     source = f"measured, {len(rates)} positions of {names}: {found.convention}"
-    return KnownAcceptance(per_position=tuple(rates), source=source)
+    return KnownAcceptance(per_position=tuple(rates), source=source, drafted=len(rates))
 
 
 def _k(text: str, typed: str | None) -> int | None:

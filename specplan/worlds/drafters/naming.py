@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from calibrate.engines.token_vocabulary import OF_ENGINES
+from calibrate.engines.token_vocabulary import BLOCK_DRAFTERS, OF_ENGINES
 
 if TYPE_CHECKING:
     from specplan.worlds.request import Deployment, ServedModel
 
-__all__ = ["drafter_name", "drafters", "head_kind"]
+__all__ = ["block_kind", "drafter_name", "drafters", "drafting_model", "head_kind"]
 
 _HEADS: Final = ("eagle", "eagle3", "mtp")
-_OTHERS: Final = {of: name for name, of in OF_ENGINES.items() if name not in _HEADS}
+_OTHERS: Final = {of: name for name, of in OF_ENGINES.items() if name not in (*_HEADS, *BLOCK_DRAFTERS)}
+
+
+def drafting_model(deployment: Deployment, token: str | None) -> ServedModel | None:
+    """Return the model or head that drafts with a token-level method of the catalogue; None: it needs none."""
+    known = {"draft-model": deployment.draft, "eagle": deployment.head, "block-drafter": deployment.block}
+    return known.get(token or "")
 
 
 def head_kind(head: ServedModel | None) -> str:
@@ -21,13 +27,19 @@ def head_kind(head: ServedModel | None) -> str:
     return named if named in _HEADS else "eagle3"
 
 
+def block_kind(block: ServedModel | None) -> str:
+    """Return ``dspark`` or ``dflash``."""
+    return BLOCK_DRAFTERS[0] if block is None else block.facts.architecture
+
+
 def drafter_name(deployment: Deployment, token: str) -> str:
     """Return the engines' name of a token-level method of the catalogue, as a deployment runs it."""
+    if token == "block-drafter":
+        return block_kind(deployment.block)
     return _OTHERS.get(token) or head_kind(deployment.head)
 
 
 def drafters(deployment: Deployment) -> tuple[str, ...]:
     """Return the engines' names of what may draft tokens in a deployment."""
-    found = ["ngram"]
-    found += [head_kind(deployment.head)] if deployment.head is not None else []
-    return (*found, "draft_model") if deployment.draft is not None else tuple(found)
+    tokens = [token for token in ("eagle", "block-drafter", "draft-model") if drafting_model(deployment, token)]
+    return ("ngram", *(drafter_name(deployment, token) for token in tokens))

@@ -14,7 +14,7 @@ __all__ = ["check_draft", "check_head", "same_tokens"]
 _PADDING: Final = 512
 """Embeddings are padded to multiples of 64 to 512: sizes nearer than that can be of one tokenizer."""
 _MOST_LAYERS: Final = 8
-"""Of a head; published ones have 1 to 5."""
+"""Of a head; published ones have 1 to 5, block drafters 3 to 8."""
 
 
 def same_tokens(target: ModelFacts, draft: ModelFacts) -> bool:
@@ -42,22 +42,34 @@ def check_draft(target: ModelFacts, draft: ModelFacts, *, tokens: bool) -> None:
         raise ParameterError("draft", draft.name, rule)
 
 
-def check_head(target: ModelFacts, head: ModelFacts) -> None:
+def check_head(target: ModelFacts, head: ModelFacts, option: str = "eagle") -> None:
     """Refuse what is no head, or one of another target.
+
+    Parameters
+    ----------
+    target, head : the models.
+    option : by which the head was named: ``eagle``, or ``block`` for block drafters.
 
     Raises
     ------
-    ParameterError : it has as many layers as a model, or reads states or tokens of another size.
+    ParameterError : it has as many layers as a model, drafts in another way, or reads states or tokens of another size.
     """
+    what = "head" if option == "eagle" else "block drafter"
     if head.shape.n_layers > _MOST_LAYERS:
         rule = (
-            f"is no head: num_hidden_layers {head.shape.n_layers}, heads have at most {_MOST_LAYERS}; models: --draft"
+            f"is no {what}: num_hidden_layers {head.shape.n_layers}, {what}s have at most {_MOST_LAYERS}; "
+            "models: --draft"
         )
-        raise ParameterError("eagle", head.name, rule)
+        raise ParameterError(option, head.name, rule)
+    if option == "eagle" and head.block is not None:
+        raise ParameterError(option, head.name, f"drafts blocks ({head.architecture}): name it with --block")
+    if option == "block" and head.block is None:
+        rule = "drafts token by token: name it with --eagle; block drafters (DFlash, DSpark) say their block_size"
+        raise ParameterError(option, head.name, rule)
     for field, own, wanted in (
         ("hidden_size" if head.reads_hidden == head.shape.hidden else "target_hidden_size",
          head.reads_hidden, target.shape.hidden),
         ("vocab_size", head.reads_vocab, target.shape.vocab),
     ):  # fmt: skip
         if own and own != wanted:
-            raise ParameterError("eagle", head.name, f"is no head of {target.name}: {field} {own}, not {wanted}")
+            raise ParameterError(option, head.name, f"is no {what} of {target.name}: {field} {own}, not {wanted}")

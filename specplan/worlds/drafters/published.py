@@ -1,15 +1,16 @@
-"""The table of published heads: which heads were trained for which target, and how they draft."""
+"""The table of published heads and block drafters: which were trained for which target, and how they draft."""
 
 from __future__ import annotations
 
 import json
 from functools import cache
 from importlib.resources import files
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from calibrate.record.fields import Record
+from specplan.worlds.configs.blocks import BlockMethod, BlockSizes
 from specplan.worlds.known_models import base_name
 
 __all__ = ["PublishedHead", "published_heads"]
@@ -20,12 +21,29 @@ class PublishedHead(Record):
 
     targets: list[str] = Field(min_length=1)
     """Targets that it was trained for, as named on the hub."""
-    method: Literal["eagle", "eagle3", "dflash"]
+    method: Literal["eagle", "eagle3"] | BlockMethod
     """As engines call it."""
     head: str
     """Its name on the hub."""
     drafts: Literal["chain", "block"]
     """Token by token, or a block in one pass."""
+    block: tuple[int, int, int] | None = None
+    """Tokens of its blocks: the fewest that engines take, those that it was trained for, the most."""
+    further_layers: int = Field(default=0, ge=0)
+    """Layers of the target's checkpoint that are the drafter; 0: it has weights of its own."""
+
+    @model_validator(mode="after")
+    def _blocks_have_sizes(self) -> Self:
+        if (self.drafts == "block") != (self.block is not None):
+            raise ValueError(f"{self.head}: block must be given for blocks, and for no chain")
+        return self
+
+    @property
+    def sizes(self) -> BlockSizes:
+        """Tokens of its blocks."""
+        assert self.block is not None
+        least, trained, most = self.block
+        return BlockSizes(least=least, trained=trained, most=most)
 
 
 class _Table(Record):

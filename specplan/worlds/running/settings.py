@@ -13,11 +13,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from calibrate.engines.token_vocabulary import OF_CATALOGUE
 from calibrate.token_acceptance.schedule import Schedule
 from calibrate.token_acceptance.speculative_config import speculative_config
 from specplan.worlds.arrangements import Split, parallel_of
-from specplan.worlds.drafters.naming import head_kind
+from specplan.worlds.drafters.naming import block_kind, drafter_name, drafting_model, head_kind
 from specplan.worlds.memory import ENGINE_SHARE
 from specplan.worlds.running.flags import first_with, has
 
@@ -44,7 +43,7 @@ class Settings:
     schedule: Schedule | None
     """Tokens drafted per round by batch size; None where no tokens are drafted."""
     adaptive: Mapping[str, Any] | None = field(hash=False)
-    """SGLang's adaptive configuration; None but for EAGLE heads."""
+    """SGLang's adaptive configuration; None but for EAGLE-3 heads."""
     client: Mapping[str, Any] | None = field(hash=False)
     """Settings of the step-level client; None where no steps are drafted."""
     notes: tuple[str, ...]
@@ -82,20 +81,30 @@ def settings_of(
         _vllm(deployment, server, port, sequences, config if server.model is deployment.target else None, cached=steps)
         for port, server in enumerate(_servers(deployment, arrangement, steps=steps), _FIRST_PORT)
     ]
+    notes += _later_versions(deployment, configuration)
     notes += [_how_to_get(model) for model in _models(deployment, steps=steps) if _is_elsewhere(model)]
     if deployment.engine.name != "vllm":
         notes.append(f"planned with what {deployment.engine.name} takes; the commands start vLLM")
     if arrangement.replicas > 1:
         notes.append(f"{arrangement.replicas} copies: deal the answers out evenly to their ports")
-    is_eagle = configuration.token == "eagle" and deployment.head is not None and head_kind(deployment.head) != "mtp"
-    adaptive = sglang_adaptive(schedule) if schedule is not None and is_eagle else None
-    if adaptive is not None:
-        commands.append(_sglang(deployment, schedule, arrangement))
-        notes.append(
-            "SGLang (0.5.23 or later) instead of vLLM: the last command; adaptive.json holds the table below it"
-        )
+    adaptive = None
+    algorithm = _sglang_algorithm(deployment, configuration.token)
+    if arrangement.dp > 1 and algorithm == "DSPARK":  # sgl-project/sglang#37301
+        notes.append("SGLang has no DSpark with copies of attention")
+    elif schedule is not None and algorithm:
+        adaptive = sglang_adaptive(schedule) if algorithm == "EAGLE3" else None
+        commands.append(_sglang(deployment, configuration, algorithm, schedule, arrangement))
+        table = "; adaptive.json holds the table below it" if adaptive is not None else ""
+        notes.append(f"SGLang ({_SGLANG_SINCE[algorithm]} or later) instead of vLLM: the last command{table}")
     client = _client(deployment, configuration) if steps else None
     return Settings(commands=tuple(commands), schedule=schedule, adaptive=adaptive, client=client, notes=tuple(notes))
+
+
+def _later_versions(deployment: Deployment, configuration: Configuration) -> Iterator[str]:
+    """Which vLLM a command needs where the user did not say which one runs."""
+    if configuration.token == "block-drafter" and not deployment.engine_said:
+        kind = block_kind(deployment.block)
+        yield f"{kind} needs vLLM {first_with('vllm', kind)} or later"
 
 
 def sglang_adaptive(schedule: Schedule) -> dict[str, Any]:
@@ -128,16 +137,18 @@ def _speculation(
 
 def _method(deployment: Deployment, token: str, k: int) -> dict[str, Any]:
     """Return the configuration of a method that drafts so many tokens per round."""
-    model = {"draft-model": deployment.draft, "eagle": deployment.head}.get(token)
-    if token == "eagle" and head_kind(deployment.head) == "mtp":
-        return {"method": "mtp", "num_speculative_tokens": k}
-    terms = OF_CATALOGUE[token]
-    return speculative_config(
-        head_kind(deployment.head) if terms.vllm == "eagle" else terms.vllm,
+    model = drafting_model(deployment, token)
+    name = drafter_name(deployment, token)
+    further = {"draft_sample_method": "probabilistic"} if name == "dspark" else {}  # as vLLM's documents run it
+    if model is not None and model.facts.in_target:
+        return {"method": name, "num_speculative_tokens": k, **further}
+    made = speculative_config(
+        name,
         k + 1,
         model=None if model is None else _served_name(model),
         max_ngram=None if model is not None else _NGRAM,
     )
+    return {**made, **further}
 
 
 def _models(deployment: Deployment, *, steps: bool) -> Iterator[ServedModel]:
@@ -148,8 +159,8 @@ def _models(deployment: Deployment, *, steps: bool) -> Iterator[ServedModel]:
 def _served_name(model: ServedModel) -> str:
     """Return what to serve: a name on the hub, a folder; in angle brackets what the reader has to put in its place."""
     facts = model.facts
-    if facts.architecture == "eagle3" and "usual size" in facts.source:
-        return "<EAGLE-3 head>"
+    if facts.source.startswith("the usual size"):
+        return "<EAGLE-3 head>" if facts.architecture == "eagle3" else f"<{facts.architecture} drafter>"
     if _is_elsewhere(model):
         return f"<{model.name} in {model.precision.weights}>"
     folder, is_file, _ = facts.source.rpartition("/config.json")
@@ -247,18 +258,41 @@ def _vllm(
     return f"CUDA_VISIBLE_DEVICES={visible} {shlex.join(words)}"
 
 
-def _sglang(deployment: Deployment, schedule: Schedule | None, arrangement: Arrangement) -> str:
-    assert deployment.head is not None
-    assert schedule is not None
-    steps = max(schedule.most, 1)
+_SGLANG_SINCE: Final[Mapping[str, str]] = {
+    "EAGLE3": "0.5.23",  # reads the adaptive table
+    "DFLASH": "0.5.11",  # its release notes
+    "DSPARK": "of July 2026",  # sgl-project/sglang#30261
+}
+
+
+def _sglang_algorithm(deployment: Deployment, token: str | None) -> str:
+    """SGLang's name of a method whose drafter has weights of its own; empty where no command is printed."""
+    if token == "eagle" and deployment.head is not None and head_kind(deployment.head) != "mtp":
+        return "EAGLE3"
+    return block_kind(deployment.block).upper() if token == "block-drafter" and deployment.block is not None else ""
+
+
+def _sglang(
+    deployment: Deployment, configuration: Configuration, algorithm: str, schedule: Schedule, arrangement: Arrangement
+) -> str:
+    drafter = drafting_model(deployment, configuration.token)
+    assert drafter is not None
     words = ["python", "-m", "sglang.launch_server", "--model-path", _served_name(deployment.target)]
     words += ["--tp", str(arrangement.tp), "--context-length", str(deployment.context)]
     if arrangement.dp > 1:
         words += ["--dp", str(arrangement.dp), "--enable-dp-attention", "--ep", str(arrangement.tp)]
-    words += ["--speculative-algorithm", "EAGLE3", "--speculative-draft-model-path", _served_name(deployment.head)]
-    words += ["--speculative-num-steps", str(steps), "--speculative-eagle-topk", "1"]
-    words += ["--speculative-num-draft-tokens", str(steps + 1)]
-    words += ["--speculative-adaptive", "--speculative-adaptive-config", "adaptive.json"]
+    words += ["--speculative-algorithm", algorithm]
+    if not drafter.facts.in_target:
+        words += ["--speculative-draft-model-path", _served_name(drafter)]
+    if algorithm == "EAGLE3":
+        steps = max(schedule.most, 1)
+        words += ["--speculative-num-steps", str(steps), "--speculative-eagle-topk", "1"]
+        words += ["--speculative-num-draft-tokens", str(steps + 1)]
+        words += ["--speculative-adaptive", "--speculative-adaptive-config", "adaptive.json"]
+    elif algorithm == "DFLASH":  # counts the token before the block
+        words += ["--speculative-num-draft-tokens", str(configuration.k2)]
+    else:
+        words += ["--speculative-dspark-block-size", str(configuration.k2 - 1)]
     return shlex.join(words)
 
 

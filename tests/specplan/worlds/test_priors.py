@@ -23,7 +23,8 @@ from specplan.worlds.priors import (
 )
 from theory.errors import ParameterError
 
-METHODS = ("eagle3", "eagle", "mtp", "dspark", "draft-model", "prompt-lookup")
+METHODS = ("eagle3", "eagle", "mtp", "draft-model", "prompt-lookup")
+BLOCKS = ("dflash", "dspark")
 DOMAINS = (None, "gsm8k", "code", "finance")
 
 
@@ -46,6 +47,33 @@ def test_a_world_is_one_curve_for_all_k2(method: str, domain: str | None, seed: 
     gained = np.diff(tokens)
     assert np.all(gained > 0)
     assert np.all(np.diff(gained) <= 0)  # a later token is accepted only if all before it were
+
+
+@pytest.mark.parametrize("method", BLOCKS)
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_longer_blocks_are_less_often_right_at_each_position(method: str, domain: str | None) -> None:
+    curves = token_curves(method, domain)
+    assert curves.slopes is not None
+    assert curves.at(curves.drafted) == pytest.approx(curves.worlds[:, : curves.drafted])
+    assert curves.at(0).shape == (len(curves.worlds), 0)
+    falling = curves.slopes[:, 0] > 0.0
+    assert falling.mean() > 0.8
+    for k in (1, 3, 7):
+        assert np.all(curves.at(k)[falling] >= curves.at(k + 1)[falling, :k])
+    for k2 in (2, 6, 8):
+        prior = token_prior(method, k2, domain)
+        assert 1.0 < prior.low < prior.value < prior.high < k2
+    best = curves.chosen(np.array([3])).draw(np.random.default_rng(0))
+    assert best.tokens(6) == pytest.approx(1.0 + np.cumprod(curves.at(5)[3]).sum())
+
+
+def test_blocks_of_dflash_lose_more_by_their_length_than_those_of_dspark() -> None:
+    lost = {}
+    for method in ("dflash", "dspark"):
+        curves = token_curves(method)
+        lost[method] = float(np.median(curves.at(3)[:, 0] - curves.at(15)[:, 0]))
+    assert lost["dflash"] == pytest.approx(0.10, abs=0.02), "of the first position's acceptance"
+    assert lost["dspark"] == pytest.approx(0.015, abs=0.005)
 
 
 def test_drawn_worlds_have_the_prior_s_mean_and_interval() -> None:

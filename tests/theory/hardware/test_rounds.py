@@ -122,7 +122,7 @@ def test_gains_fall_with_the_batch_once_it_is_large(engine: EngineConstants) -> 
 
 @given(rounds, batches, contexts, st.integers(3, 15))
 def test_a_block_is_drafted_in_one_pass(one: Round, batch: float, context: float, k: int) -> None:
-    block = replace(one, method="block")
+    block = replace(one, method="block-drafter")
     chain, at_once = one.parts(batch, k, context), block.parts(batch, k, context)
     assert at_once.verification == chain.verification
     assert block.parts(batch, k + 1, context).drafting >= at_once.drafting

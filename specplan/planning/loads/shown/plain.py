@@ -29,6 +29,7 @@ def plan_as_json(plan: LoadPlan, settings: Sequence[Settings]) -> dict[str, Any]
         "draft": None if deployment.draft is None else deployment.draft.name,
         "judge": None if deployment.judge is None else deployment.judge.name,
         "head": None if deployment.head is None else deployment.head.name,
+        "block_drafter": None if deployment.block is None else deployment.block.name,
         "gpu": deployment.gpu.name,
         "gpus": deployment.gpus,
         "engine": engine_name(deployment),
@@ -59,7 +60,7 @@ def _k_table_as_json(plan: LoadPlan) -> dict[str, Any] | None:
     found = k_table(plan)
     if found is None:
         return None
-    rows = [{"k": k, "loss": list(losses)} for k, losses in enumerate(found.losses, 1)]
+    rows = [{"k": k, "loss": list(losses)} for k, losses in zip(found.ks, found.losses, strict=True)]
     method = method_name(plan.deployment, found.option.configuration)
     return {"method": method, "arrangement": found.option.arrangement.text, "answers": found.answers, "rows": rows}
 

@@ -141,7 +141,8 @@ def _k_table(plan: LoadPlan) -> Iterator[str]:
     where = f"{method_name(plan.deployment, option.configuration)} on {option.arrangement.text}"
     yield from _wrapped([f"Tokens per second that each k loses against the best k, in %, {where}, by answers at once:"])
     yield ""
-    rows = [[str(k), *(f"{100.0 * lost:.0f}" for lost in losses)] for k, losses in enumerate(found.losses, 1)]
+    by_k = zip(found.ks, found.losses, strict=True)
+    rows = [[str(k), *(f"{100.0 * lost:.0f}" for lost in losses)] for k, losses in by_k]
     yield _tables(["k", *map(str, found.answers)], rows, 1)
     yield ""
 
@@ -203,7 +204,8 @@ def _notes(plan: LoadPlan) -> Iterator[str]:
     if simpler:
         yield simpler
     yield from (f"not considered: {one}" for one in not_considered(plan))
-    for model in (plan.deployment.target, plan.deployment.draft, plan.deployment.judge, plan.deployment.head):
+    made = plan.deployment
+    for model in (made.target, made.draft, made.judge, made.head, made.block):
         for note in model.facts.notes if model is not None else ():
             yield f"{model.name}: {note}" if model is not None else note
 

@@ -42,10 +42,11 @@ def title(deployment: Deployment) -> str:
     for words, model in (
         ("draft", deployment.draft),
         (drafter_name(deployment, "eagle"), deployment.head),
+        (drafter_name(deployment, "block-drafter"), deployment.block),
         ("judge", deployment.judge),
     ):
         if model is not None:
-            models.append(f"{words} {'in the checkpoint' if model.facts.architecture == 'mtp' else model.name}")
+            models.append(f"{words} {'in the checkpoint' if model.facts.in_target else model.name}")
     n = f"{deployment.gpus} x " if deployment.gpus > 1 else ""
     return (
         f"Plan for {', '.join(models)} on {n}{deployment.gpu.name}, {engine_name(deployment)}: prompts of "

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from specplan.worlds.drafters.finding import family_draft, find_head
+from specplan.worlds.configs.blocks import BlockSizes
+from specplan.worlds.drafters.finding import family_draft, find_block, find_head
 from specplan.worlds.drafters.naming import head_kind
 from specplan.worlds.drafters.pairs import check_draft, check_head, same_tokens
 from specplan.worlds.drafters.published import _table, published_heads
@@ -55,20 +56,21 @@ def test_every_published_head_is_of_a_known_target_and_fits_it() -> None:
     for one in _table():
         for target in one.targets:
             assert target in known
-            if one.drafts == "chain":
+            if one.drafts == "block":
+                block = find_block(shape_of(target), [one.method], named=one.head).facts
+                assert block is not None
+                assert (block.name, block.architecture, block.block) == (one.head, one.method, one.sizes)
+                check_head(shape_of(target), block, "block")
+            else:
                 found = find_head(shape_of(target), [one.method]).facts
                 assert found is not None
                 assert found.name == one.head or one not in published_heads(target)[:1]
                 check_head(shape_of(target), found)
                 assert head_kind(ServedModel(facts=found, precision=found.precision)) == one.method
-            else:
-                assert one.head in find_head(shape_of(target)).passed_over[one.method]
 
 
 def test_what_is_passed_over_has_a_reason() -> None:
-    found = find_head(shape_of("Qwen/Qwen3-8B"))
-    assert "z-lab/Qwen3-8B-DFlash-b16" in found.passed_over["dflash"]
-    assert {"suffix", "medusa"} <= set(found.passed_over)
+    assert {"suffix", "medusa"} <= set(find_head(shape_of("Qwen/Qwen3-8B")).passed_over)
     both = replace(shape_of("Qwen/Qwen3-8B"), next_token_layers=1)
     chosen = find_head(both)
     assert chosen.facts is not None
@@ -77,6 +79,46 @@ def test_what_is_passed_over_has_a_reason() -> None:
     wanted = find_head(both, ["eagle3"]).facts
     assert wanted is not None
     assert wanted.name == "RedHatAI/Qwen3-8B-speculator.eagle3"
+
+
+def test_dspark_is_planned_before_dflash_and_any_other_by_name() -> None:
+    target = shape_of("Qwen/Qwen3-8B")
+    first = find_block(target)
+    assert first.facts is not None
+    assert (first.facts.architecture, first.facts.block) == ("dspark", BlockSizes(least=1, trained=7, most=7))
+    assert "--block z-lab/Qwen3-8B-DFlash-b16" in first.passed_over["dflash"]
+    other = find_block(target, named="z-lab/qwen3-8b-dflash-b16").facts
+    assert other is not None
+    assert (other.architecture, other.block) == ("dflash", BlockSizes(least=1, trained=15, most=15))
+    assert find_block(shape_of("Qwen/Qwen3-32B")).facts is None
+
+
+def test_a_drafter_in_the_checkpoint_has_the_target_s_layers() -> None:
+    target = shape_of("deepseek-ai/DeepSeek-V4-Pro-0813")
+    own = find_block(target).facts
+    assert own is not None
+    assert own.in_target
+    assert own.shape.n_layers == 3
+    assert own.shape.has_experts
+    assert own.precision == target.precision
+    assert own.block == BlockSizes(least=5, trained=5, most=7), "vLLM refuses fewer tokens than the block (#47419)"
+    assert find_block(shape_of("deepseek-ai/DeepSeek-V4-Pro")).facts is None
+
+
+@pytest.mark.parametrize(
+    ("option", "head", "message"),
+    [
+        ("eagle", "block", "drafts blocks .dspark.: name it with --block"),
+        ("block", "head", "drafts token by token: name it with --eagle"),
+        ("block", "target", "is no block drafter: num_hidden_layers 36, block drafters have at most 8"),
+    ],
+)
+def test_chains_and_blocks_are_not_taken_for_each_other(option: str, head: str, message: str) -> None:
+    target = shape_of("Qwen/Qwen3-8B")
+    named = {"block": find_block(target).facts, "head": find_head(target).facts, "target": target}[head]
+    assert named is not None
+    with pytest.raises(ParameterError, match=message):
+        check_head(target, named, option)
 
 
 @pytest.mark.parametrize(

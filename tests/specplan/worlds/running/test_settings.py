@@ -9,13 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from deployments import deployment, head_of, model, own_layers
+from deployments import block_of, deployment, head_of, model, own_layers
 
 from calibrate.token_acceptance.schedule import BatchRange, Schedule
 from sim.configuration import Configuration
 from specplan.planning.loads.schedule import Depths
 from specplan.worlds.arrangements import Arrangement, Drafting
 from specplan.worlds.known_models import known_config
+from specplan.worlds.model_files import block_drafter
 from specplan.worlds.request import Deployment
 from specplan.worlds.running.settings import Settings, settings_of, sglang_adaptive
 from specplan.worlds.world import World
@@ -170,3 +171,79 @@ def test_batch_sizes_of_a_schedule_are_those_of_one_copy_of_the_attention() -> N
     found = depths.schedule("eagle", split, 64)
     assert found.at(8) == 0
     assert all(found.at(n) == depths.k("eagle", split, 8 * n) for n in range(1, 8))
+
+
+BLOCK = Configuration.parse("block-drafter k2=8")
+DFLASH_OF = "z-lab/Qwen3-8B-DFlash-b16"
+OWN_BLOCK = "deepseek-ai/DeepSeek-V4-Pro-0813"
+
+
+@pytest.mark.parametrize(
+    ("target", "drafter", "vllm", "sglang"),
+    [
+        (
+            "Qwen/Qwen3-8B",
+            DFLASH_OF,
+            {"method": "dflash", "model": DFLASH_OF},
+            ["DFLASH", "--speculative-draft-model-path", DFLASH_OF, "--speculative-num-draft-tokens", "8"],
+        ),
+        (
+            "Qwen/Qwen3-8B",
+            "",
+            {
+                "method": "dspark",
+                "model": "deepseek-ai/dspark_qwen3_8b_block7",
+                "draft_sample_method": "probabilistic",
+            },
+            [
+                "DSPARK",
+                "--speculative-draft-model-path",
+                "deepseek-ai/dspark_qwen3_8b_block7",
+                "--speculative-dspark-block-size",
+                "7",
+            ],
+        ),
+        (
+            OWN_BLOCK,
+            "",
+            {"method": "dspark", "draft_sample_method": "probabilistic"},
+            ["DSPARK", "--speculative-dspark-block-size", "7"],
+        ),
+    ],
+)
+def test_block_drafters_are_started_as_their_engines_call_them(
+    target: str, drafter: str, vllm: dict[str, object], sglang: list[str]
+) -> None:
+    """Weights of a drafter that are in the target's checkpoint are named by neither engine."""
+    wanted = deployment(target=target, gpus=8, block=block_of(target, drafter))
+    found = settings_of(wanted, BLOCK, Arrangement(tp=8, replicas=1), sequences=16, schedule=None)
+    (command,) = found.commands
+    assert json.loads(options(command)[1]["--speculative-config"]) == {**vllm, "num_speculative_tokens": 7}
+    kind, since = vllm["method"], {"dflash": "0.20", "dspark": "0.25"}
+    assert f"{kind} needs vLLM {since[str(kind)]} or later" in found.notes
+    scheduled = made(wanted, BLOCK, Arrangement(tp=8, replicas=1))
+    words = shlex.split(scheduled.commands[-1])
+    assert words[words.index("--speculative-algorithm") + 1 :] == sglang
+    assert scheduled.adaptive is None, "SGLang adapts the steps of EAGLE heads only"
+
+
+def test_a_drafter_that_is_still_to_be_trained_is_in_angle_brackets() -> None:
+    target = model("Qwen/Qwen3-32B")
+    facts = block_drafter(target.facts, "dflash")
+    wanted = deployment(target="Qwen/Qwen3-32B", block=replace(target, facts=facts, precision=facts.precision))
+    found = made(wanted, Configuration.parse("block-drafter k2=16"), Arrangement(tp=1, replicas=1))
+    config = json.loads(options(found.commands[0])[1]["--speculative-config"])
+    assert config["model"] == "<dflash drafter>"
+
+
+def test_nothing_is_said_of_versions_where_the_user_names_one() -> None:
+    wanted = deployment(block=block_of("Qwen/Qwen3-8B"), engine_version="0.32.0")
+    notes = made(wanted, BLOCK, Arrangement(tp=1, replicas=1)).notes
+    assert not any("or later" in note and "vLLM" in note and "dspark" in note for note in notes)
+
+
+def test_sglang_has_no_dspark_with_copies_of_attention() -> None:
+    wanted = deployment(target=OWN_BLOCK, gpus=8, block=block_of(OWN_BLOCK))
+    found = made(wanted, BLOCK, Arrangement(tp=8, dp=8, replicas=1))
+    assert not any("sglang" in command for command in found.commands)
+    assert "SGLang has no DSpark with copies of attention" in found.notes
