@@ -97,12 +97,10 @@ def command(
     if draft is None:
         notes.append("- Without --draft, defects that involve the draft's probabilities are not examined.")
     elif not drawn.shows_passes:
-        notes.append(
-            "- The server's streams do not show its passes: a bonus from the draft counts as a token of the draft."
-        )
+        notes.append("- The streams do not show passes: a bonus from the draft counts as one of the draft's tokens.")
     shown = certificate_as_json(result, notes)
     deliver(to_json(shown) if as_json else certificate_as_text(result, notes), output)
-    if result.named is not None:
+    if result.named:
         ctx.exit(1)
 
 

@@ -75,11 +75,13 @@ class Certificate:
     """None where passes or the draft are unknown."""
 
     @property
-    def named(self) -> Defect | None:
-        """The defect that the tokens speak for most, if the alarm was raised."""
+    def named(self) -> tuple[Defect, ...]:
+        """The likeliest defect if the alarm was raised, and others whose evidence is within a factor of 1 / false_alarm."""
         if self.alarm_at is None:
-            return None
-        return max(self.examined, key=lambda one: one.log_evidence).defect
+            return ()
+        ranked = sorted(self.examined, key=lambda one: -one.log_evidence)
+        least = ranked[0].log_evidence + math.log(self.false_alarm)
+        return tuple(one.defect for one in ranked if one.log_evidence >= least)
 
     @property
     def changed(self) -> float:

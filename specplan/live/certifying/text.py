@@ -31,7 +31,7 @@ def certificate_as_json(certificate: Certificate, notes: Sequence[str] = ()) -> 
     return {
         "schema": "specplan.certificate",
         "schema_version": 1,
-        "named": None if named is None else named.name,
+        "named": [defect.name for defect in named],
         "tokens": certificate.n_tokens,
         "alarm_at": certificate.alarm_at,
         "false_alarm": certificate.false_alarm,
@@ -66,14 +66,15 @@ def _acceptance_as_json(acceptance: Acceptance) -> dict[str, Any]:
 def _verdict(certificate: Certificate, level: str) -> str:
     named, alarm = certificate.named, 1.0 / certificate.false_alarm
     drawn = f"{certificate.n_tokens:,} tokens"
-    if named is None:
+    if not named:
         return (
             f"No defect detected in {drawn}. With {level} confidence no defect of the list changes more than "
             f"{100.0 * certificate.changed:.2g} % of the tokens."
         )
     evidence = max(one.log_evidence for one in certificate.examined)
     return (
-        f"Not lossless: {named.name}. The server behaves as if {named.says}. Evidence after {drawn}: "
+        f"Not lossless: {' or '.join(defect.name for defect in named)}. It seems that {named[0].says}. "
+        f"Evidence after {drawn}: "
         f"{_money(evidence)} to 1 for this defect; the alarm, at {alarm:.3g} to 1 for all of them together, came after "
         f"{certificate.alarm_at:,} tokens."
     )
