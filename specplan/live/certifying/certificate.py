@@ -76,7 +76,7 @@ class Certificate:
 
     @property
     def named(self) -> tuple[Defect, ...]:
-        """The likeliest defect if the alarm was raised, and others whose evidence is within a factor of 1 / false_alarm."""
+        """The likeliest defect if the alarm was raised, and others with at least false_alarm times its evidence."""
         if self.alarm_at is None:
             return ()
         ranked = sorted(self.examined, key=lambda one: -one.log_evidence)

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from itertools import cycle, islice
 from typing import Any, Final, TypeVar
 
 from calibrate.engines.http.server import Server
@@ -21,7 +20,7 @@ from calibrate.engines.http.wire import HttpConfig, RefusedError
 from specplan.live.certifying.cells import Answer, Row, Scored
 from theory.errors import CalibrationError, ParameterError
 
-__all__ = ["N_SCORINGS", "Servers", "Wanted", "opened", "scored_answers"]
+__all__ = ["N_SCORINGS", "Wanted", "opened", "scored_answers"]
 
 T = TypeVar("T")
 
@@ -65,18 +64,9 @@ class Wanted:
         return math.ceil(self.tokens / self.answer_tokens)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Servers:
-    """The server under test, the plain target, and the draft."""
-
-    server: Server
-    target: Server
-    draft: Server | None
-
-
 @asynccontextmanager
-async def opened(url: str, target: str | None, draft: str | None, **options: Any) -> AsyncIterator[Servers]:
-    """Open the servers; without ``target``, the server under test gives the target's probabilities itself.
+async def opened(url: str, target: str | None, draft: str | None, **options: Any) -> AsyncIterator[dict[str, Server]]:
+    """Open the ``server`` under test, the plain ``target``, by default the same, and the ``draft`` if there is one.
 
     Raises
     ------
@@ -90,52 +80,53 @@ async def opened(url: str, target: str | None, draft: str | None, **options: Any
         if not servers["server"].tells_ids:
             rule = "gives no token ids (return_token_ids), which bets on tokens need: vLLM does from 0.10.2 on"
             raise servers["server"].wire.error(rule)
-        yield Servers(
-            server=servers["server"], target=servers.get("target", servers["server"]), draft=servers.get("draft")
-        )
+        yield {"target": servers["server"], **servers}
     finally:
         for server in servers.values():
             await server.wire.close()
 
 
 async def scored_answers(
-    servers: Servers, prompts: Sequence[str], wanted: Wanted, report: Callable[[], None]
+    servers: Mapping[str, Server], prompts: Sequence[str], wanted: Wanted, report: Callable[[], None]
 ) -> list[Scored]:
     """Draw answers to the prompts in turns, and score them.
 
     Parameters
     ----------
+    servers : as `opened` gives them.
     prompts : two at least, which differ.
     report : called after each request.
 
     Raises
     ------
     CalibrationError : a server failed, or lacks ``/tokenize`` or ``prompt_logprobs``.
-    ParameterError : the draft has another tokenizer.
+    ParameterError : a server has another tokenizer, or prompts are too few or too short.
     """
     ids = [await _tokenized(servers, text) for text in dict.fromkeys(prompts)]
     if len(ids) < 2:
         raise ParameterError("prompts", len(ids), "must be at least two different texts")
-    places = asyncio.Semaphore(wanted.concurrency)
+    texts = [ids[i % len(ids)] for i in range(wanted.answers + 1)]
+    answers: list[Answer] = []
 
-    async def placed(work: Awaitable[T]) -> T:
-        async with places:
-            result = await work
-        report()
-        return result
+    async def several(work: Callable[[int], Awaitable[T]], concurrency: int = wanted.concurrency) -> list[T]:
+        places = asyncio.Semaphore(concurrency)
 
-    def several(work: Iterable[Awaitable[T]]) -> Awaitable[list[T]]:
-        return asyncio.gather(*map(placed, work))
+        async def placed(i: int) -> T:
+            async with places:
+                result = await work(i)
+            report()
+            return result
 
-    drawn = islice(cycle(ids), wanted.answers)
-    answers = await several(_answer(servers.server, prompt, number, wanted) for number, prompt in enumerate(drawn))
-    target, top = servers.target, wanted.top
-    own = [await placed(_listed(target, one.prompt, one, top)) for one in answers]  # in batches of one
-    again = await several(_listed(target, one.prompt, one, top) for one in answers)
-    others = [ids[(i + 1) % len(ids)] for i in range(len(answers))]
-    elsewhere = await several(_listed(target, prompt, one, top) for prompt, one in zip(others, answers, strict=True))
-    draft = servers.draft
-    drafts = [] if draft is None else await several(_listed(draft, one.prompt, one, top) for one in answers)
+        return await asyncio.gather(*map(placed, range(wanted.answers)))
+
+    def listed(name: str, *, elsewhere: bool = False) -> Callable[[int], Awaitable[list[Row]]]:
+        return lambda i: _listed(servers[name], texts[i + elsewhere], answers[i], wanted.top)
+
+    answers += await several(lambda i: _answer(servers["server"], texts[i], i, wanted))
+    own = await several(listed("target"), concurrency=1)
+    again = await several(listed("target"))
+    elsewhere = await several(listed("target", elsewhere=True))
+    drafts = await several(listed("draft")) if "draft" in servers else []
     return [
         Scored(
             answer=answer,
@@ -149,16 +140,14 @@ async def scored_answers(
     ]
 
 
-async def _tokenized(servers: Servers, text: str) -> tuple[int, ...]:
+async def _tokenized(servers: Mapping[str, Server], text: str) -> tuple[int, ...]:
     """The token ids of a prompt, which must be those of all servers."""
-    ids = await servers.server.tokenize(text, special=True)
+    ids = await servers["server"].tokenize(text, special=True)
     if ids is None:
-        raise servers.server.wire.error("has no /tokenize, by which prompts become token ids: vLLM's server has it")
+        raise servers["server"].wire.error("has no /tokenize, by which prompts become token ids: vLLM's server has it")
     if len(ids) < 2:
         raise ParameterError("prompts", text, "must have at least two tokens each")
-    for name, other in (("target", servers.target), ("draft", servers.draft)):
-        if other is None or other is servers.server:
-            continue
+    for name, other in servers.items():
         if await other.tokenize(text, special=True) not in (None, ids):
             rule = "must have the tokenizer of the server under test: it splits a prompt otherwise"
             raise ParameterError(name, other.config.url, rule)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from specplan.live.certifying.certificate import Acceptance, Certificate, Examined
@@ -15,12 +16,12 @@ __all__ = ["certificate_as_json", "certificate_as_text"]
 
 def certificate_as_text(certificate: Certificate, notes: Sequence[str] = ()) -> str:
     """Return the certificate in 80 columns; ``notes`` say how it was measured."""
-    rows = [
-        [one.defect.name, _money(one.log_evidence), _limit(one), f"{100.0 * one.changed:.2g} %"]
-        for one in sorted(certificate.examined, key=lambda one: -one.log_evidence)
-    ]
     level = f"{100.0 * (1.0 - certificate.false_alarm):g} %"
+    ranked = sorted(certificate.examined, key=lambda one: -one.log_evidence)
     head = ["defect", "evidence", f"affected at most ({level})", "changed at most"]
+    rows = [[one.defect.name, _money(one.log_evidence), _limit(one), f"{100.0 * one.changed:.2g} %"] for one in ranked]
+    if certificate.named:  # limits compare with a lossless server, which this is not
+        head, rows = head[:2], [row[:2] for row in rows]
     below = [*_remarks(certificate), *notes]
     return "\n\n".join([_filled(_verdict(certificate, level)), table(head, rows), "\n".join(map(_filled, below))])
 
@@ -38,7 +39,7 @@ def certificate_as_json(certificate: Certificate, notes: Sequence[str] = ()) -> 
         "log_evidence": certificate.log_evidence,
         "changed_at_most": certificate.changed,
         "noise": certificate.noise,
-        "acceptance": None if acceptance is None else _acceptance_as_json(acceptance),
+        "acceptance": None if acceptance is None else {**asdict(acceptance), "contradicts": acceptance.contradicts},
         "defects": [
             {
                 "name": one.defect.name,
@@ -50,16 +51,6 @@ def certificate_as_json(certificate: Certificate, notes: Sequence[str] = ()) -> 
             for one in certificate.examined
         ],
         "notes": list(notes),
-    }
-
-
-def _acceptance_as_json(acceptance: Acceptance) -> dict[str, Any]:
-    return {
-        "seen": acceptance.seen,
-        "n": acceptance.n,
-        "of_sampled_drafts": list(acceptance.sampled),
-        "of_greedy_drafts": list(acceptance.greedy),
-        "contradicts": acceptance.contradicts,
     }
 
 
@@ -108,10 +99,9 @@ def _money(log_evidence: float) -> str:
     >>> _money(0.0), _money(8.0), _money(1000.0)
     ('1', '3e+03', '1e+434')
     """
-    if log_evidence < math.log(100.0):
-        return f"{math.exp(log_evidence):.2g}"
-    power = math.floor(log_evidence / math.log(10.0))
-    return f"{math.exp(log_evidence - power * math.log(10.0)):.0f}e+{power:02d}"
+    if log_evidence > 700.0:
+        return f"1e+{log_evidence / math.log(10.0):.0f}"
+    return f"{math.exp(log_evidence):{'.2g' if log_evidence < math.log(99.0) else '.0e'}}"
 
 
 def _limit(one: Examined) -> str:
