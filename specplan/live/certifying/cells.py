@@ -65,7 +65,7 @@ def drawn_from(scored: Sequence[Scored]) -> Drawn:
     width = 1 + max(len(row) for one in scored for row in one.target)
     ids = [list(row) for one in scored for row in one.target]
     tokens = [token for one in scored for token in one.answer.tokens]
-    target = (_on_cells(ids, _rows(scored, "target"), width) + _on_cells(ids, _rows(scored, "again"), width)) / 2.0
+    target = np.mean([_on_cells(ids, rows, width) for rows in _two_batches(scored)], axis=0)
     drafts = [row for one in scored for row in one.draft or ()]
     cell = _cells_of(ids, tokens, width)
     _refuse_repeated(scored, np.log(np.maximum(target[np.arange(len(cell)), cell], 1e-12)))
@@ -88,12 +88,18 @@ def noise_between(scored: Sequence[Scored]) -> float:
     """
     ids = [list(row) for one in scored for row in one.target]
     width = 1 + max(map(len, ids))
-    one, other = (_on_cells(ids, _rows(scored, name), width) for name in ("target", "again"))
+    one, other = (_on_cells(ids, rows, width) for rows in _two_batches(scored))
     mean = (one + other) / 2.0
     differences = np.divide(np.abs(one - other), mean, out=np.zeros_like(mean), where=mean > 0.0).ravel()
     order = np.argsort(differences)
     within = np.cumsum(mean.ravel()[order])
     return max(float(differences[order][np.searchsorted(within, 0.99 * within[-1])]), _LEAST_NOISE)
+
+
+def _two_batches(scored: Sequence[Scored]) -> tuple[list[Row], list[Row]]:
+    """The target's rows in both batches; a token that the second does not list has the probability of the first."""
+    pairs = [(row, again) for one in scored for row, again in zip(one.target, one.again, strict=True)]
+    return [row for row, _ in pairs], [{**row, **again} for row, again in pairs]
 
 
 def _rows(scored: Sequence[Scored], name: str) -> list[Row]:

@@ -59,6 +59,7 @@ def test_probabilities_are_the_mean_of_two_batches_and_their_difference_the_nois
     np.testing.assert_allclose(drawn_from(both).target[0], [0.61, 0.29, 0.1])
     assert noise_between(both) == pytest.approx(0.02 / 0.29)
     assert noise_between([scored((1, 2))]) == 1e-3
+    assert noise_between([scored((1, 2), again=[{1: 0.6}] * 2)]) == 1e-3  # the last of a list may be another
 
 
 def test_noise_is_that_of_probable_tokens() -> None:
