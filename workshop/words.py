@@ -42,6 +42,7 @@ CLEAN: Final[tuple[str, ...]] = (
     "specplan/show/texts/theorems.py",
     "specplan/show/texts/thresholds.py",
     "specplan/commands/explain.py",
+    "specplan/commands/live",
     "specplan/commands/profile.py",
     "specplan/commands/serve.py",
     "specplan/commands/simulate.py",
