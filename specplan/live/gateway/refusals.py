@@ -6,7 +6,16 @@ from typing import Any, Final
 
 from theory.errors import SpecplanError, shown
 
-__all__ = ["Refusal", "bad_request", "too_busy", "too_large", "too_slow", "unknown_model", "upstream_failed"]
+__all__ = [
+    "Refusal",
+    "bad_request",
+    "stopping",
+    "too_busy",
+    "too_large",
+    "too_slow",
+    "unknown_model",
+    "upstream_failed",
+]
 
 _INVALID: Final = "invalid_request_error"
 
@@ -77,3 +86,9 @@ def unknown_model(requested: str, offered: str) -> Refusal:
 def upstream_failed(message: str) -> Refusal:
     """Refuse a request because the target failed."""
     return Refusal(message, status=502, kind="server_error", code="upstream_error")
+
+
+def stopping() -> Refusal:
+    """Break off an answer because the gateway stops."""
+    rule = "the gateway is being stopped, and this answer has not ended in time (--grace): ask again"
+    return Refusal(rule, status=503, kind="server_error", code="service_unavailable", wait_s=1)
