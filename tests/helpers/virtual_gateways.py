@@ -114,14 +114,14 @@ class ClosedLoop:
         del self._clients[n:]
         self.control.in_flight = n
 
-    def pace(self, begin: float = 0.0, end: float | None = None) -> float:
+    def speed(self, begin: float = 0.0, end: float | None = None) -> float:
         """Tokens per second between two moments."""
         end = self.now if end is None else end
         first, last = (self.wrote[bisect_right(self.moments, moment) - 1] for moment in (begin, end))
         return (last - first) / (end - begin)
 
     def worst(self, plain: Callable[[float], float], n_answers: int = 200) -> float:
-        """The least pace over any ``n_answers`` mean answers in a row, over that of plain decoding at their begin."""
+        """The least speed over any ``n_answers`` mean answers in a row, over that of plain decoding at their begin."""
         window, found = n_answers * self._tokens, float("inf")
         for i in range(0, len(self.wrote), 5):
             j = bisect_right(self.wrote, self.wrote[i] + window)

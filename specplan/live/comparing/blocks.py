@@ -153,20 +153,21 @@ class Meter:
             self._open(one, now)
         return piece
 
-    def stops(self, answer: Hashable, now: float) -> float:
-        """Handle an answer that leaves its configuration; return the time since its last piece, s."""
+    def stops(self, answer: Hashable, now: float) -> Piece | None:
+        """Handle an answer that leaves its configuration; return the time in which it wrote nothing more."""
         one = self._answers.get(answer)
         if one is None or one.configuration is None:
-            return 0.0
+            return None
+        silent = Piece(configuration=one.configuration, seconds=now - one.wrote, together=self.together, first_s=None)
         self._n_running -= 1
         self._n_alike -= one.under is not None and one.under is self.block
         if one.under is not None:
-            one.under.all_seconds += now - one.wrote
+            one.under.all_seconds += silent.seconds
         one.written.append((one.configuration, one.n_tokens))
         one.configuration, one.n_tokens = None, 0
         self._close(one, now)
         self._under(one, None)
-        return now - one.wrote
+        return silent
 
     def ends(self, answer: Hashable, now: float) -> list[tuple[Configuration, int]]:
         """Handle an answer that has left; return its configurations in order, with the tokens of each."""

@@ -75,6 +75,7 @@ class Comparison:
     ----------
     speculating : whether the candidate runs, else plain decoding.
     verdict : what is known of it.
+    seconds_per_token : of plain decoding in its latest blocks, s; None where it is not measured.
     decided : ratio of tokens per second at the latest decision, and the number of pairs behind it.
     """
 
@@ -82,7 +83,8 @@ class Comparison:
         self.candidate = candidate
         self.speculating = False
         self.verdict = Verdict.UNKNOWN
-        self._pace, self._length, self._first = Matched(error), Matched(error), Matched(error)
+        self.seconds_per_token: float | None = None
+        self._speed, self._length, self._first = Matched(error), Matched(error), Matched(error)
         self._plain: deque[tuple[float, float]] = deque(maxlen=_RECENT)
         self._parts = {False: (0, 0.0), True: (0, 0.0)}
         self.decided = (self.tokens_per_second, 0)
@@ -91,26 +93,20 @@ class Comparison:
         self._doubted = False
 
     @property
-    def seconds_per_token(self) -> float | None:
-        """Seconds per token of plain decoding; None where it is not measured."""
-        tokens = sum(tokens for tokens, _ in self._plain)
-        return sum(seconds for _, seconds in self._plain) / tokens if tokens else None
-
-    @property
     def n_pairs(self) -> int:
         """Pairs of blocks since the evidence began."""
-        return self._pace.ratio.n
+        return self._speed.ratio.n
 
     @property
     def tokens_per_second(self) -> Interval:
         """Tokens per second of an answer."""
-        return _interval(self._pace)
+        return _interval(self._speed)
 
     @property
     def answers_per_second(self) -> Interval:
         """Answers per second at the same load: tokens per second over tokens per answer."""
-        pace, lengths = _interval(self._pace), _interval(self._length)
-        return Interval(pace.value * lengths.value, pace.low * lengths.low, pace.high * lengths.high)
+        speed, lengths = _interval(self._speed), _interval(self._length)
+        return Interval(speed.value * lengths.value, speed.low * lengths.low, speed.high * lengths.high)
 
     @property
     def intervals(self) -> dict[str, Interval]:
@@ -149,7 +145,7 @@ class Comparison:
             return None
         if not self._doubted:
             self._doubted = True
-            self._pace.restart()
+            self._speed.restart()
             return None
         self.verdict = Verdict.UNKNOWN
         return self.verdict
@@ -173,7 +169,8 @@ class Comparison:
             if not tokens:
                 return None
             self._plain.append((tokens, seconds))
-        ratio = self._pace.take(speculating, tokens, seconds)
+            self.seconds_per_token = sum(s for _, s in self._plain) / sum(n for n, _ in self._plain)
+        ratio = self._speed.take(speculating, tokens, seconds)
         if ratio is None:
             return None
         changed = self._judge()
@@ -209,7 +206,7 @@ class Comparison:
 
     def _judge(self) -> Verdict | None:
         before = self.verdict
-        gains, loses = self._pace.ratio.low > 1.0, self._pace.ratio.high < 1.0
+        gains, loses = self._speed.ratio.low > 1.0, self._speed.ratio.high < 1.0
         if self._longer:
             now = Verdict.LOSES
         elif gains and loses:  # it has changed: the claim that is new is the one that holds now
@@ -220,7 +217,7 @@ class Comparison:
             return None
         self.verdict, self.decided = now, (self.tokens_per_second, self.n_pairs)
         if before is not Verdict.UNKNOWN:
-            self._pace.restart()
+            self._speed.restart()
         return now
 
 

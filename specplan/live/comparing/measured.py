@@ -80,6 +80,8 @@ class Measured:
         self._tell = tell
         self._meter = Meter(self._ended)
         self._lengths: deque[int] = deque(maxlen=_RECENT)
+        self._unit: float | None = None
+        """Tokens of the answer in which work is counted; None before some have ended."""
 
     def wanted(self, in_flight: int, now: float, *, without: bool = False) -> Configuration:
         """Return what runs from now on.
@@ -122,8 +124,8 @@ class Measured:
     @property
     def look_s(self) -> float:
         """Seconds after which `over` should be asked again."""
-        paces = [one.seconds_per_token for one in self.comparisons.values() if one.seconds_per_token is not None]
-        return max(self._longest_step * min(paces, default=0.01) / 4.0, 0.02)
+        known = [one.seconds_per_token for one in self.comparisons.values() if one.seconds_per_token is not None]
+        return max(self._longest_step * min(known, default=0.01) / 4.0, 0.02)
 
     def starts(self, answer: Hashable, configuration: Configuration, now: float) -> None:
         """Handle an answer that runs a configuration from now on."""
@@ -141,9 +143,9 @@ class Measured:
 
     def stops(self, answer: Hashable, now: float) -> None:
         """Handle an answer that leaves its configuration; what it has not written by now is lost."""
-        lost = self._meter.stops(answer, now)
-        if self._meter.block is not None:
-            self._book(self._meter.block.load, lost, 0, 0)
+        silent, block = self._meter.stops(answer, now), self._meter.block
+        if silent is not None and block is not None and silent.configuration is not self._plain:
+            self._book(block.load, silent.seconds, 0, 0)
 
     def ends(self, answer: Hashable, now: float, *, by_itself: bool) -> None:
         """Handle an answer that has left; ``by_itself``: its text is complete."""
@@ -152,6 +154,8 @@ class Measured:
         if not by_itself or not whole:
             return
         self._lengths.append(whole)
+        if len(self._lengths) >= _LEAST_ENDED:
+            self._unit = min(sum(self._lengths) / len(self._lengths), _LONGEST_UNIT)
         block = self._meter.block
         if block is not None and block.load in self.comparisons:
             plainly = sum(tokens for configuration, tokens in written if configuration == self._plain)
@@ -187,32 +191,25 @@ class Measured:
             self.comparisons[load] = Comparison(candidate, self._error)
         return self.comparisons[load]
 
-    @property
-    def _unit(self) -> float | None:
-        """Tokens of the answer in which work is counted; None before some have ended."""
-        if len(self._lengths) < _LEAST_ENDED:
-            return None
-        return min(sum(self._lengths) / len(self._lengths), _LONGEST_UNIT)
-
     def _block_tokens(self, load: int) -> float | None:
         return None if self._unit is None else self._unit * max(_BLOCK, load / 4.0)
 
     def _is_complete(self, block: Block, comparison: Comparison, now: float) -> bool:
-        tokens, pace = self._block_tokens(block.load), comparison.seconds_per_token
+        tokens, per_token = self._block_tokens(block.load), comparison.seconds_per_token
         if tokens is None:
             return False
-        if block.configuration == self._plain or pace is None:
+        if block.configuration == self._plain or per_token is None:
             return block.tokens >= tokens
-        return block.seconds_at(now) >= tokens * pace
+        return block.seconds_at(now) >= tokens * per_token
 
     def _may_lose(self, comparison: Comparison, in_flight: int, now: float) -> bool:
         """Whether the budget allows the candidate; steps longer than any of plain decoding count as lost."""
-        pace, unit = comparison.seconds_per_token, self._unit
-        if pace is None or unit is None:
+        per_token, unit = comparison.seconds_per_token, self._unit
+        if per_token is None or unit is None:
             return False  # plain decoding comes first
-        usual = self._longest_step * pace
+        usual = self._longest_step * per_token
         late = sum(max(silent - usual, 0.0) for silent in self._meter.silent(comparison.candidate, now))
-        return self.budget.check(max(in_flight, 1), late / (unit * pace))
+        return self.budget.check(max(in_flight, 1), late / (unit * per_token))
 
     def _broke_off(self, load: int, comparison: Comparison) -> None:
         changed = comparison.broke_off()
@@ -222,19 +219,19 @@ class Measured:
     def _book(self, load: int, seconds: float, n_tokens: int, work: int) -> None:
         """Book work on the budget: ``seconds`` for ``n_tokens`` are compared with plain decoding."""
         comparison, unit = self.comparisons.get(load), self._unit
-        pace = None if comparison is None else comparison.seconds_per_token
-        if pace is not None and unit is not None:
-            self.budget.book((seconds / pace - n_tokens) / unit, work / unit)
+        per_token = None if comparison is None else comparison.seconds_per_token
+        if per_token is not None and unit is not None:
+            self.budget.book((seconds / per_token - n_tokens) / unit, work / unit)
 
     def _ended(self, block: Block) -> None:
         comparison, tokens = self.comparisons.get(block.load), self._block_tokens(block.load)
         if comparison is None or tokens is None:
             return
-        speculating, pace = block.configuration != self._plain, comparison.seconds_per_token
+        speculating, per_token = block.configuration != self._plain, comparison.seconds_per_token
         if speculating and self.budget.full:  # a trial that was broken off: all of it counts, also its beginning
             changed = comparison.measured(speculating, block.all_tokens, block.all_seconds, 0.0)
         else:
-            least_s = 0.0 if pace is None else tokens * pace / 2.0
+            least_s = 0.0 if per_token is None else tokens * per_token / 2.0
             changed = comparison.measured(speculating, block.tokens, block.seconds, least_s)
         if changed is not None:
             self._tell(_decision(block.load, comparison))

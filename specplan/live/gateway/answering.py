@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from calibrate.engines.http.wire import BrokenOffError, RefusedError
 from calibrate.engines.protocol import Generation, Progress
@@ -36,6 +36,9 @@ _ATTEMPTS: Final = 3
 """Attempts at a step of the target when its server breaks the connection."""
 
 Finish = Literal["stop", "length"]
+
+Pieces: TypeAlias = AsyncIterator[list[str]]
+"""Pieces of an answer's text, at each moment as many as there are."""
 
 
 class HelperError(CalibrationError):
@@ -117,8 +120,8 @@ class Answering:
         self._running: Counter[str] = Counter()
 
     @asynccontextmanager
-    async def answer(self, request: AnswerRequest, prompt: str) -> AsyncIterator[tuple[Answer, AsyncIterator[str]]]:
-        """Yield the answer and its text, piece by piece; leaving early aborts all its requests.
+    async def answer(self, request: AnswerRequest, prompt: str) -> AsyncIterator[tuple[Answer, Pieces]]:
+        """Yield the answer and the pieces of its text, as many as there are; leaving early aborts all its requests.
 
         Raises
         ------
@@ -136,13 +139,23 @@ class Answering:
             self.control.ends(answer, by_itself=by_itself)
         self._observer.ended(answer)
 
-    async def _pieces(self, answer: Answer, clock: WallClock) -> AsyncGenerator[str]:
-        pieces: asyncio.Queue[str | None] = asyncio.Queue()
-        writing = asyncio.ensure_future(self._write(answer, clock, pieces.put_nowait))
-        writing.add_done_callback(lambda _: pieces.put_nowait(None))
+    async def _pieces(self, answer: Answer, clock: WallClock) -> AsyncGenerator[list[str]]:
+        pieces, there = list[str](), asyncio.Event()
+
+        def send(piece: str) -> None:
+            pieces.append(piece)
+            there.set()
+
+        writing = asyncio.ensure_future(self._write(answer, clock, send))
+        writing.add_done_callback(lambda _: there.set())
         try:
-            while (piece := await pieces.get()) is not None:
-                yield piece
+            while pieces or not writing.done():
+                if pieces:
+                    written, pieces[:] = pieces.copy(), ()
+                    yield written
+                else:
+                    there.clear()
+                    await there.wait()
             await writing
         finally:
             writing.cancel()

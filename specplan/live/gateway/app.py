@@ -20,7 +20,15 @@ from specplan.live.gateway.answering import Answering
 from specplan.live.gateway.chat import ChatTemplate
 from specplan.live.gateway.forwarding import Forwarding
 from specplan.live.gateway.plans import RequestDefaults
-from specplan.live.gateway.refusals import Refusal, stopping, too_large, too_slow, upstream_failed
+from specplan.live.gateway.refusals import (
+    Refusal,
+    busy_upstream,
+    stopping,
+    too_large,
+    too_slow,
+    unknown_model,
+    upstream_failed,
+)
 from specplan.live.gateway.replies import DONE, Reply, StopCutter, event
 from specplan.live.gateway.requests import AnswerRequest, Kind, parse_body
 from theory.errors import SpecplanError
@@ -138,10 +146,11 @@ class _Gateway:
             if request.stream:
                 await sender.begin()
                 await sender.part(reply.begin())
-            async for piece in pieces:
-                texts.append(cutter.take(piece))
-                if request.stream and texts[-1]:
-                    await sender.part(reply.part(texts[-1]))
+            async for written in pieces:
+                safe = [text for piece in written if not cutter.stopped and (text := cutter.take(piece))]
+                texts += safe
+                if request.stream:
+                    await sender.part(b"".join(reply.part(text) for text in safe if text))
                 if cutter.stopped:
                     break
         finish = "stop" if cutter.stopped else answer.finish
@@ -256,6 +265,8 @@ def _refusal_of(error: SpecplanError) -> Refusal:
         return upstream_failed(str(error))
     if cause.status in (401, 403):
         return Refusal(str(error), status=401, kind="authentication_error", code="invalid_api_key")
+    if cause.status == 429:
+        return busy_upstream(str(error), cause.wait_s)
     if cause.status in (400, 413, 422):
         return Refusal(str(error), status=400, code="context_length_exceeded" if "context" in str(error) else None)
     return upstream_failed(str(error))
@@ -298,10 +309,16 @@ def application(
     async def completion(request: Request) -> Response:
         return await gateway.serve(request, "completion")
 
+    card: dict[str, Any] = {"id": engine.model, "object": "model", "created": 0, "owned_by": "specplan"}
+    limit = engine.card.get("max_model_len")
+    card |= {"max_model_len": limit} if limit else {}
+
     async def models(request: Request) -> Response:
-        card: dict[str, Any] = {"id": engine.model, "object": "model", "created": 0, "owned_by": "specplan"}
-        limit = engine.card.get("max_model_len")
-        return JSONResponse({"object": "list", "data": [card | ({"max_model_len": limit} if limit else {})]})
+        return JSONResponse({"object": "list", "data": [card]})
+
+    async def model(request: Request) -> Response:
+        asked = request.path_params["name"]
+        return JSONResponse(card) if asked == engine.model else _refused(unknown_model(asked, engine.model))
 
     async def health(request: Request) -> Response:
         control = answering.control
@@ -330,6 +347,7 @@ def application(
             Route("/v1/chat/completions", chat, methods=["POST"]),
             Route("/v1/completions", completion, methods=["POST"]),
             Route("/v1/models", models),
+            Route("/v1/models/{name:path}", model),
             Route("/metrics", page),
             Route("/health", health),
         ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 from theory.errors import SpecplanError, shown
@@ -9,6 +10,7 @@ from theory.errors import SpecplanError, shown
 __all__ = [
     "Refusal",
     "bad_request",
+    "busy_upstream",
     "stopping",
     "too_busy",
     "too_large",
@@ -92,3 +94,9 @@ def stopping() -> Refusal:
     """Break off an answer because the gateway stops."""
     rule = "the gateway is being stopped, and this answer has not ended in time (--grace): ask again"
     return Refusal(rule, status=503, kind="server_error", code="service_unavailable", wait_s=1)
+
+
+def busy_upstream(message: str, wait_s: float | None) -> Refusal:
+    """Refuse a request because the target's server has too many; ``wait_s``: as it asks to wait, s."""
+    wait = 1 if wait_s is None else math.ceil(wait_s)
+    return Refusal(message, status=429, kind="rate_limit_error", code="too_many_requests", wait_s=wait)

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy import stats
 
 from specplan.live.comparing.ratio import Matched, RatioSequence
@@ -14,7 +15,7 @@ from theory.errors import ParameterError
 STREAMS, PAIRS, ERROR = 200, 150, 0.05
 
 
-def sequences(log_ratios: np.ndarray) -> list[list[tuple[float, float]]]:
+def sequences(log_ratios: NDArray[np.float64]) -> list[list[tuple[float, float]]]:
     """Both ends of the interval of each stream after each pair."""
     found = []
     for stream in log_ratios:

@@ -27,9 +27,9 @@ def always(engine: Engine) -> Callable[[float], Engine]:
     return lambda now: engine
 
 
-def plain_pace(n: int, engine: Engine, **more: int) -> float:
+def plain_speed(n: int, engine: Engine, **more: int) -> float:
     """Tokens per second of plain decoding."""
-    return ClosedLoop(n, always(engine), seed=9, policy=PLAIN, **more).run(60 * n).pace()
+    return ClosedLoop(n, always(engine), seed=9, policy=PLAIN, **more).run(60 * n).speed()
 
 
 def comparison(loop: ClosedLoop) -> Comparison:
@@ -47,8 +47,8 @@ def test_a_good_plan_is_on_after_trials_and_a_bad_one_is_off() -> None:
     )
     bad = ClosedLoop(4, always(BAD[4]), tokens=120, step=12).run(250)
     assert comparison(bad).verdict is not Verdict.GAINS
-    plain = plain_pace(4, BAD[4], tokens=120, step=12)
-    assert bad.pace() >= 0.97 * plain
+    plain = plain_speed(4, BAD[4], tokens=120, step=12)
+    assert bad.speed() >= 0.97 * plain
     assert "pauses: it lost what trials may lose" in bad.said[0]
 
 
@@ -56,10 +56,10 @@ def test_a_good_plan_is_on_after_trials_and_a_bad_one_is_off() -> None:
 @pytest.mark.parametrize("n", CLIENTS)
 def test_where_the_plan_is_good_nearly_all_of_its_gain_is_had(n: int) -> None:
     loop = ClosedLoop(n, always(GOOD[n]), seed=n).run(1600)
-    plain = plain_pace(n, GOOD[n])
-    best = ClosedLoop(n, always(GOOD[n]), seed=9, policy=SPECULATING).run(60 * n).pace() / plain
+    plain = plain_speed(n, GOOD[n])
+    best = ClosedLoop(n, always(GOOD[n]), seed=9, policy=SPECULATING).run(60 * n).speed() / plain
     assert best > 1.2
-    assert loop.pace() / plain - 1.0 >= 0.9 * (best - 1.0)
+    assert loop.speed() / plain - 1.0 >= 0.9 * (best - 1.0)
     assert loop.worst(lambda moment: plain) >= NEVER_BELOW
     found = comparison(loop)
     assert found.verdict is Verdict.GAINS
@@ -74,20 +74,20 @@ def test_where_the_plan_is_bad_next_to_nothing_is_lost(n: int, slower: float) ->
     """Drafts that are ten, six or two hundred times as slow as they should be."""
     engine = replace(BAD[n], drafts_s=slower * BAD[n].drafts_s)
     assert engine.gain(n) < 0.95
-    loop, plain = ClosedLoop(n, always(engine), seed=n).run(1200), plain_pace(n, engine)
+    loop, plain = ClosedLoop(n, always(engine), seed=n).run(1200), plain_speed(n, engine)
     assert loop.worst(lambda moment: plain) >= NEVER_BELOW
-    assert loop.pace() >= 0.98 * plain
+    assert loop.speed() >= 0.98 * plain
     assert comparison(loop).verdict is not Verdict.GAINS
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n", CLIENTS)
 def test_a_draft_that_slows_down_in_the_middle_is_left(n: int) -> None:
-    plain = plain_pace(n, GOOD[n])
+    plain = plain_speed(n, GOOD[n])
     middle = 500 * 240 / plain
     loop = ClosedLoop(n, lambda now: GOOD[n] if now < middle else BAD[n], seed=n).run(1500)
-    assert loop.pace(0.0, middle) > 1.15 * plain
-    assert loop.pace(middle) >= 0.975 * plain
+    assert loop.speed(0.0, middle) > 1.15 * plain
+    assert loop.speed(middle) >= 0.975 * plain
     assert loop.worst(lambda moment: plain) >= NEVER_BELOW
     assert comparison(loop).verdict is not Verdict.GAINS
     assert sum("gains and is on" in line for line in loop.said) == 1
@@ -95,12 +95,12 @@ def test_a_draft_that_slows_down_in_the_middle_is_left(n: int) -> None:
 
 @pytest.mark.slow
 def test_a_draft_that_recovers_comes_back() -> None:
-    plain = plain_pace(4, GOOD[4])
+    plain = plain_speed(4, GOOD[4])
     middle = 400 * 240 / plain
     loop = ClosedLoop(4, lambda now: BAD[4] if now < middle else GOOD[4]).run(2000)
     assert comparison(loop).verdict is Verdict.GAINS
     assert loop.worst(lambda moment: plain) >= NEVER_BELOW
-    assert loop.pace(loop.now - 100.0) > 1.2 * plain
+    assert loop.speed(loop.now - 100.0) > 1.2 * plain
 
 
 @pytest.mark.slow
@@ -109,7 +109,7 @@ def test_an_engine_that_slows_down_for_both_stays_with_what_gains() -> None:
     slow = replace(engine, pass_s=2 * engine.pass_s, sequence_s=2 * engine.sequence_s, drafts_s=2 * engine.drafts_s)
     loop = ClosedLoop(4, lambda now: engine if now < middle else slow).run(1500)
     assert comparison(loop).verdict is Verdict.GAINS
-    assert loop.pace(loop.now - 300.0) > 1.2 * plain_pace(4, slow)
+    assert loop.speed(loop.now - 300.0) > 1.2 * plain_speed(4, slow)
 
 
 @pytest.mark.slow

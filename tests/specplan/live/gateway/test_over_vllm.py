@@ -200,7 +200,7 @@ def test_what_loses_is_not_run_and_what_gains_is(
     (tmp_path / "plain").mkdir()
     plain = write_plan(tmp_path / "plain", Configuration.parse("autoregressive"))
     with serve_plan(plain, profile, endpoints, "--trust-plan") as url:
-        base = asyncio.run(driven(url, at_once, ANSWERS // 2)).pace
+        base = asyncio.run(driven(url, at_once, ANSWERS // 2)).speed
     with (
         proxied(endpoints["draft"].removesuffix("/v1")) as proxy,
         serve_plan(plan, profile, {**endpoints, "draft": proxy.url}, "--patience", "60") as url,
@@ -212,11 +212,11 @@ def test_what_loses_is_not_run_and_what_gains_is(
         with urllib.request.urlopen(url.removesuffix("/v1") + "/health", timeout=60) as page:
             health = json.load(page)
     (measured,) = [one for one in health["measured"] if one["load"] == at_once]
-    # Other work on the machine moves the pace of both by a few per cent.
-    assert min(first.pace, last.pace) >= 0.93 * base, health
+    # Other work on the machine moves the speed of both by a few per cent.
+    assert min(first.speed, last.speed) >= 0.93 * base, health
     if measured["verdict"] == "gains":
         assert not slowed
-        assert last.pace > base
+        assert last.speed > base
     if slowed:
         assert measured["verdict"] != "gains"
 
@@ -232,7 +232,7 @@ class Driven:
     seconds: float
 
     @property
-    def pace(self) -> float:
+    def speed(self) -> float:
         """Tokens per second."""
         return self.tokens / self.seconds
 
