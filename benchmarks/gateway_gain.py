@@ -56,7 +56,7 @@ def gateway(configuration: Configuration, folder: Path, profile: Path, roles: Ma
     }
     plan = folder / f"{configuration.method}.plan.json"
     plan.write_text(json.dumps({"schema": "specplan.plan", "schema_version": 1, "profile": "-", "rows": [row]}))
-    words = ["serve", "--plan", str(plan), "--profile", str(profile), "--port", "0", "--patience", "60"]
+    words = ["serve", "--plan", str(plan), "--profile", str(profile), "--port", "0", "--patience", "60", "--trust-plan"]
     words += [word for role, url in roles.items() for word in (f"--{role}", url)]
     process = subprocess.Popen([sys.executable, "-m", "specplan", *words], stderr=subprocess.PIPE, text=True)
     try:

@@ -317,7 +317,7 @@ class OpenAIServer(ConnectionServer):
             self._work.set()
 
     def _refusal(self, body: dict[str, Any]) -> str:
-        n = len(split(body["prompt"])) + body["max_tokens"]
+        n = len(split(body["prompt"])) + body.get("max_tokens", 16)
         if n > self.planted.max_context:
             return f"This model's maximum context length is {self.planted.max_context} tokens, you asked for {n}"
         unknown = sorted(body.keys() - KNOWN)
@@ -379,7 +379,7 @@ class OpenAIServer(ConnectionServer):
         stops, tokens = tuple(body.get("stop") or ()), list[str]()
         done = prompt.count("\n\n")
         endless = bool(body.get("ignore_eos")) and not stops
-        while len(tokens) < body["max_tokens"]:
+        while len(tokens) < body.get("max_tokens", 16):
             tokens += [f" {rng.choice(WORDS)}" for _ in range(rng.randint(*planted.step_tokens) - 1)]
             if endless:
                 continue
@@ -387,7 +387,7 @@ class OpenAIServer(ConnectionServer):
             tokens.append("" if done > planted.steps - 1 else "\n\n")
             if tokens[-1] in ("", *stops):
                 break
-        return Answer(planted, body, tokens[: body["max_tokens"]])
+        return Answer(planted, body, tokens[: body.get("max_tokens", 16)])
 
 
 @dataclass
