@@ -17,12 +17,13 @@ import json
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
+import specplan as sp
 from calibrate.loads.closed_loop import run_loop
 from calibrate.loads.levels import Decoding, LoadOptions
 from calibrate.loads.sums import record_of
@@ -40,8 +41,6 @@ from sim.configuration import Configuration
 from sim.estimate import Estimate
 from specplan.calibrating import Effort, plan_of
 from specplan.output import table
-from specplan.planning.crowds_text import crowds
-from specplan.planning.planner import Request, plan
 from specplan.prompts import read_prompts
 
 LOADS: Final = (1, 4, 16, 32, 64)
@@ -134,10 +133,12 @@ async def compared(
     """
     methods = sorted({record.method for record in profile.token})
     drafted = [LR] * any(answer.steps for answer in profile.all_answers)
-    found = crowds(profile, plan(profile, Request(methods=(*methods, *drafted))), loads)
-    planned = {(row.configuration.method, row.answers): row for row in found}
+    found = sp.plan(profile, methods=[*methods, *drafted], concurrency=loads, max_accuracy_loss=1.0).loads
+    assert found is not None
+    every = ((load.concurrency or 1, row) for load, rows in found.loads for row in rows)
+    planned = {(row.option.configuration.method, n): row for n, row in every}
     decodings = {
-        one.method: Decoding(method=one.method, knobs=one.knobs, speculation=models.speculation(one.method, one.knobs))
+        one.method: replace(one, speculation=models.speculation(one.method, one.knobs))
         for one in models.token_settings()
     }
     own: dict[tuple[str, int], Rates] = {}
@@ -148,7 +149,7 @@ async def compared(
             for method in methods:
                 own[method, load] = await _looped(clock, decodings[method], problems, load)
             if drafted and load in STEPWISE:
-                own[LR, load] = await _stepwise(clock, planned[LR, load].configuration, problems, load)
+                own[LR, load] = await _stepwise(clock, planned[LR, load].option.configuration, problems, load)
     return [
         Row(method=method, at_once=load, planned=planned[method, load].gain, plain=plain[load], own=measured)
         for (method, load), measured in sorted(own.items())

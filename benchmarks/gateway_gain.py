@@ -107,7 +107,7 @@ def measured(plain: str, method: str, prompts: Sequence[str], at_once: int) -> E
 def predicted(profile: Profile, configuration: Configuration, at_once: int) -> Estimate:
     """The gain over plain decoding with as many answers at once."""
     found = simulate_configuration(profile, configuration, concurrency=at_once if at_once > 1 else None)
-    return found.prediction.speedup if found.crowd is None else found.crowd.gain
+    return found.prediction.speedup if found.loaded is None else found.loaded.gain
 
 
 def measured_servers(given: argparse.Namespace, roles: Mapping[str, str]) -> Profile:

@@ -38,7 +38,7 @@ CLEAN: Final[tuple[str, ...]] = (
     "specplan/show/thresholds.py",
     "specplan/show/timeline.py",
     "specplan/show/validations.py",
-    "specplan/show/results/result.py",
+    "specplan/show/result.py",
     "specplan/show/texts/theorems.py",
     "specplan/show/texts/thresholds.py",
     "specplan/commands/explain.py",

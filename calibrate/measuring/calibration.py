@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-from calibrate.loads.levels import LoadSweep
+from calibrate.loads.levels import Decoding, LoadSweep
 from calibrate.measuring.answers import measure_answer, outside_seconds, seconds_in_company
 from calibrate.measuring.assembly import assemble
 from calibrate.measuring.candidates import measure_beams
@@ -27,7 +27,7 @@ from calibrate.measuring.engine_work import work_done
 from calibrate.measuring.plan import CalibrationPlan, reaching
 from calibrate.measuring.stopping import LookOutcome, Precision
 from calibrate.measuring.texts import AT_ONCE, ON_SERVERS, measure_texts
-from calibrate.measuring.token_methods import TokenSetting, measure_token_answer
+from calibrate.measuring.token_methods import measure_token_answer
 from calibrate.record.engine_records import EngineRecord, InUse
 from calibrate.record.journal import Journal
 from calibrate.record.profile import Profile
@@ -310,12 +310,12 @@ class _Sitting:
         """
         alone = (FIELD_OF_USE["plain"], STEPWISE)
         fields = [field for field in _RUNS if field in alone or self.plan.models.inspection().drafts]
-        runs: list[str | TokenSetting] = [*fields, *(self.plan.token if self.plan.takes_token_answer(index) else ())]
+        runs: list[str | Decoding] = [*fields, *(self.plan.token if self.plan.takes_token_answer(index) else ())]
         random.Random(f"order {self.plan.engine.seed} {index}").shuffle(runs)
         work: dict[str, Mapping[str, InUse]] = {}
         token_answers: dict[str, dict[str, Any]] = {}
         for run in runs:
-            if isinstance(run, TokenSetting):
+            if isinstance(run, Decoding):
                 answer = await measure_token_answer(self.plan.models, self._clock, problem, run)
                 token_answers[run.key] = answer.model_dump(mode="json")
             else:

@@ -15,7 +15,7 @@ from calibrate.measuring.answers import Inspection
 from calibrate.measuring.engine_timings import MeasureOptions
 from calibrate.measuring.stopping import Stopping
 from calibrate.measuring.texts import kept_texts
-from calibrate.measuring.token_methods import Speculating, TokenSetting
+from calibrate.measuring.token_methods import Speculating
 from calibrate.record.engine_records import EngineRecord
 from calibrate.record.journal import Journal, digest
 from calibrate.record.profile import ModelRecord
@@ -73,7 +73,7 @@ class MeasurableModels(Speculating, Protocol):
         """Return the settings on which results depend."""
         ...
 
-    def token_settings(self) -> tuple[TokenSetting, ...]:
+    def token_settings(self) -> tuple[Decoding, ...]:
         """Return the token-level methods that a calibration runs."""
         ...
 
@@ -125,7 +125,7 @@ class CalibrationPlan:
     than those of ``engine``."""
 
     warm_up_s: float = 1.0
-    token: tuple[TokenSetting, ...] = ()
+    token: tuple[Decoding, ...] = ()
     """Token-level methods to run too, each with its knobs."""
 
     n_token_answers: int | None = None
@@ -179,10 +179,7 @@ class CalibrationPlan:
     @property
     def decodings(self) -> tuple[Decoding, ...]:
         """What is measured by load: plain decoding, and the token-level methods."""
-        speculating = (
-            Decoding(method=one.method, knobs=one.knobs, speculation=self.models.speculation(one.method, one.knobs))
-            for one in self.token
-        )
+        speculating = (replace(one, speculation=self.models.speculation(one.method, one.knobs)) for one in self.token)
         return () if self.loads is None else (Decoding(), *speculating)
 
     def takes_token_answer(self, index: int) -> bool:

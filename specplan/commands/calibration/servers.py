@@ -150,7 +150,7 @@ def _shares(servers: Sequence[_Server]) -> list[float]:
 def _needed(servers: Sequence[_Server]) -> list[float]:
     """Bytes on each GPU of a server, by its weights; all the same where a model is not known."""
     from specplan.worlds.model_files import shape_of
-    from theory.hardware.shapes import Precision
+    from theory.hardware.formats import Precision
 
     try:
         weights = [shape_of(server.model).shape.weight_bytes(Precision()) for server in servers]
