@@ -6,6 +6,7 @@ takes the place of a belief, and has no interval.
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Final
@@ -14,22 +15,25 @@ import numpy as np
 
 from specplan.worlds.drafters.naming import drafter_name
 from specplan.worlds.priors import TokenCurves, step_length_prior, step_prior, token_curves
+from theory.adaptive_verification import SPREAD, SPREAD_ERROR
 from theory.block_drafting import DFLASH, DSPARK
 
 if TYPE_CHECKING:
     from specplan.worlds.drafters.known_acceptance import KnownAcceptance
     from specplan.worlds.request import Deployment
 
-__all__ = ["MEASURE", "STEP_ACCEPTANCE", "STEP_LENGTHS", "TOKEN_ACCEPTANCE", "Beliefs"]
+__all__ = ["CONFIDENCE", "MEASURE", "STEP_ACCEPTANCE", "STEP_LENGTHS", "TOKEN_ACCEPTANCE", "Beliefs"]
 
 STEP_ACCEPTANCE: Final = "step acceptance"
 TOKEN_ACCEPTANCE: Final = "token acceptance"
 STEP_LENGTHS: Final = "step lengths"
+CONFIDENCE: Final = "what the drafter knows of its drafts"
 
 MEASURE: Final = {
     STEP_ACCEPTANCE: "specplan calibrate on questions of yours, then --alpha1",
     TOKEN_ACCEPTANCE: "--acceptance METHOD=after.prom with a server's /metrics",
     STEP_LENGTHS: "specplan calibrate on questions of yours",
+    CONFIDENCE: "run the load with and without enable_adaptive_verification",
 }
 """Name of a belief to what narrows it."""
 
@@ -58,16 +62,18 @@ class Beliefs:
         self._alpha1 = deployment.alpha1
         self._task = deployment.task
 
-    def moves(self, *, steps: bool, token: str | None) -> tuple[str, ...]:
+    def moves(self, *, steps: bool, token: str | None, adaptive: bool = False) -> tuple[str, ...]:
         """Names of the beliefs that matter to a method, without those that the user knows.
 
         Parameters
         ----------
         steps : whether it drafts steps.
         token : the token-level method that it is or has below; None: none.
+        adaptive : whether the engine chooses which drafted tokens it verifies.
         """
         names = [STEP_ACCEPTANCE] if steps and self._alpha1 is None else []
         names += [STEP_LENGTHS] if steps else []
+        names += [CONFIDENCE] if adaptive else []
         return (*names, TOKEN_ACCEPTANCE) if token is not None and self._known(token) is None else tuple(names)
 
     def _known(self, token: str) -> KnownAcceptance | None:
@@ -105,6 +111,10 @@ class Beliefs:
         first, last = max(int((u - _NEAR) * n), 0), min(int((u + _NEAR) * n), n)
         near = ranked.chosen(slice(first, last))
         return tuple(float(right) for right in near.at(k2 - 1).mean(axis=0))
+
+    def spread(self, z: float = 0.0) -> float:
+        """How far apart the rounds of a drafter are that it can tell apart, see `theory.adaptive_verification`."""
+        return SPREAD * math.exp(SPREAD_ERROR * z)
 
     def pmf(self, method: str, k2: int, z: float = 0.0) -> tuple[float, ...]:
         """Probability that a pass commits 1, 2, ..., k2 tokens, [-]."""

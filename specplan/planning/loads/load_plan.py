@@ -214,7 +214,8 @@ class _Planner:
         if answers not in self._best:
             fewer = [n for n in self._best if n < answers]
             before = self._best[max(fewer)] if fewer else {}
-            self._best[answers] = best_of_each_kind(self.found, self.simulator.speed, self.depths.k, answers, before)
+            depths, speed = self.depths, self.simulator.speed
+            self._best[answers] = best_of_each_kind(self.found, speed, depths.k, answers, before, depths.adaptive)
         return self._best[answers]
 
     def rows(self, load: Load) -> tuple[LoadRow, ...]:
@@ -255,7 +256,8 @@ class _Planner:
         if not configuration.speculates:
             return {}
         beliefs = self.simulator.world.beliefs
-        names = beliefs.moves(steps=configuration.spec.drafts_steps, token=configuration.token)
+        steps, adaptive = configuration.spec.drafts_steps, configuration.least > 0.0
+        names = beliefs.moves(steps=steps, token=configuration.token, adaptive=adaptive)
         found = {}
         for name in names:
             ends = [self.simulator.speed(option, answers, {name: z}) for z in (-_Z, _Z)]
@@ -275,11 +277,10 @@ class _Planner:
 
     def in_vain(self, option: Option, served: ServedLoad) -> dict[str, float]:
         """What draft and target do in vain per token that stands."""
-        configuration = option.configuration
-        per_pass = self.simulator.world.tokens_per_pass(configuration)
-        unused = (configuration.k2 - per_pass) / per_pass
-        drafts = drafting_model(self.deployment, configuration.token) is not None
-        return {DRAFT: served.in_vain(DRAFT) + drafts * unused, TARGET: served.in_vain(TARGET) + unused}
+        passes, k2 = self.simulator.world.passes(option.configuration), option.configuration.k2
+        drafts = drafting_model(self.deployment, option.configuration.token) is not None
+        drafted, checked = ((positions - passes.tokens) / passes.tokens for positions in (k2, passes.rows))
+        return {DRAFT: served.in_vain(DRAFT) + drafts * drafted, TARGET: served.in_vain(TARGET) + checked}
 
     def meets(self, served: ServedLoad) -> bool:
         """Whether enough answers meet the bounds."""
@@ -296,7 +297,7 @@ class _Planner:
 
     def curve(self, grid: Sequence[int]) -> Curve:
         """Gains by answers at once."""
-        kinds = [kind for kind in self.best_at(grid[0]) if kind != PLAIN.method]
+        kinds = list(dict.fromkeys(kind for n in grid for kind in self.best_at(n) if kind != PLAIN.method))
         gains: dict[str, list[float | None]] = {kind: [] for kind in kinds}
         options: dict[str, list[Option | None]] = {kind: [] for kind in kinds}
         for n in grid:

@@ -22,7 +22,7 @@ from theory.hardware.work import Parallel
 if TYPE_CHECKING:
     from specplan.worlds.request import Deployment
 
-__all__ = ["DEPTHS", "Considered", "Option", "Place", "considered", "pays", "rank", "room_of"]
+__all__ = ["ADAPTIVE", "DEPTHS", "Considered", "Option", "Place", "considered", "pays", "rank", "room_of"]
 
 _LEAST: Final = 0.01
 """Share by which a gain must exceed 1 to be one: simulations do not tell smaller ones from none."""
@@ -32,6 +32,9 @@ Place: TypeAlias = tuple[bool, float, bool, float]
 
 DEPTHS: Final = (2, 3, 4, 6, 8)
 """Values of k1 to try: the gain is flat around its best."""
+
+ADAPTIVE: Final = " adaptive"
+"""Behind the kind of a method whose drafted tokens are verified where that pays."""
 
 _DRAFT: Final = "a draft model; none of the target's family and vocabulary is small enough (--draft)"
 _NEEDS: Final[Mapping[str, tuple[str, str]]] = {
@@ -57,7 +60,7 @@ class Option:
     @property
     def kind(self) -> str:
         """Options of a kind differ in knobs and arrangement only."""
-        return kind(self.configuration)
+        return kind(self.configuration) + (ADAPTIVE if self.configuration.least else "")
 
     @property
     def text(self) -> str:
@@ -75,6 +78,8 @@ class Considered:
     """Token-level method to the arrangements on which the target and its drafter fit."""
     steps: list[Arrangement] = field(default_factory=list)
     """Arrangements of target, draft and judge."""
+    adaptive: list[str] = field(default_factory=list)
+    """Token-level methods of which the engine may verify the tokens that pay."""
     step_methods: list[str] = field(default_factory=list)
     unknown: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Name of a method to what is missing."""
@@ -103,6 +108,7 @@ def considered(deployment: Deployment, names: Sequence[str]) -> Considered:
         elif spec.level == "token":
             fitting = _fitting(deployment, Configuration(method=name), "none", tp=deployment.tp)
             found.tokens[name] = [one for one in fitting if name != "draft-model" or _drafts_on(deployment, one)]
+            found.adaptive += [name] if name == "block-drafter" and _adapts(deployment) else []
         elif spec.level == "step":
             found.step_methods.append(name)
     if found.step_methods:
@@ -128,6 +134,13 @@ def rank(configuration: Configuration, *, meets: bool, gain: float, seconds: flo
     """
     plain = configuration == PLAIN
     return not meets, -(1.0 + _LEAST if plain else gain), not plain, seconds
+
+
+def _adapts(deployment: Deployment) -> bool:
+    """Whether the engine chooses by the drafter's confidence which tokens it verifies: vLLM does of DSpark."""
+    engine, option = deployment.engine.name, "enable_adaptive_verification"
+    known = not deployment.engine_said or has(engine, deployment.engine_version, option)
+    return engine == "vllm" and block_kind(deployment.block) == "dspark" and known
 
 
 def _drafts_on(deployment: Deployment, place: Arrangement) -> bool:

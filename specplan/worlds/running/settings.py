@@ -31,6 +31,11 @@ _FIRST_PORT: Final = 8000
 _NGRAM: Final = 3
 _HELPER_CACHE: Final = 4e9
 """Room for the cache and the working memory of a draft or a judge that shares its GPU, B."""
+_ADAPTIVE: Final = "enable_adaptive_verification"
+_OF_ADAPTIVE: Final = (
+    "vLLM verifies those of the drafted tokens that pay at the batch of the moment; it wants full CUDA graphs, one "
+    "pipeline stage and no adapters"
+)
 _TABLE: Final = "num_speculative_tokens_per_batch_size"
 
 
@@ -104,7 +109,8 @@ def _later_versions(deployment: Deployment, configuration: Configuration) -> Ite
     """Which vLLM a command needs where the user did not say which one runs."""
     if configuration.token == "block-drafter" and not deployment.engine_said:
         kind = block_kind(deployment.block)
-        yield f"{kind} needs vLLM {first_with('vllm', kind)} or later"
+        what = (_ADAPTIVE, "adaptive verification") if configuration.least else (kind, kind)
+        yield f"{what[1]} needs vLLM {first_with('vllm', what[0])} or later"
 
 
 def sglang_adaptive(schedule: Schedule) -> dict[str, Any]:
@@ -127,6 +133,8 @@ def _speculation(
     by_batch = schedule if schedule is not None and has("vllm", version, _TABLE) else None
     k = configuration.k2 - 1 if by_batch is None else max(configuration.k2 - 1, by_batch.most)
     config = _method(deployment, configuration.token, k)
+    if configuration.least:
+        return {**config, _ADAPTIVE: True}, [_OF_ADAPTIVE]
     if by_batch is not None:
         return {**config, _TABLE: by_batch.plain()}, ["vLLM drafts by batch size as the table says"]
     if schedule is None or len(schedule.ranges) == 1:

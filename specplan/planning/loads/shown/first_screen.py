@@ -14,6 +14,7 @@ from specplan.planning.loads.shown.words import (
     median_and_90th,
     method_name,
     one_k,
+    policies,
     switch_off,
     title,
     verdict,
@@ -91,9 +92,7 @@ def _gain(row: LoadRow) -> str:
 
 def _below(plan: LoadPlan) -> Iterator[str]:
     yield from (f"Assumed: {one.text}." for one in assumed_by_plan(plan))
-    simpler = one_k(plan)
-    if simpler:
-        yield simpler
+    yield from (sentence for sentence in (one_k(plan), policies(plan)) if sentence)
     widest = {name: part for _, rows in plan.loads for name, part in rows[0].errors.items() if part > 0.0}
     if widest:
         name = max(widest, key=lambda one: widest[one])

@@ -72,6 +72,7 @@ def row_as_json(deployment: Deployment, row: LoadRow) -> dict[str, Any]:
         "configuration": row.option.configuration.name,
         "method": method_name(deployment, row.option.configuration),
         "k": row.option.configuration.k2 - 1,
+        "adaptive_verification": row.option.configuration.least > 0.0,
         "assumed": [one.plain() for one in assumed(deployment, row.option.configuration)],
         "arrangement": {
             "tp": row.option.arrangement.tp // row.option.arrangement.dp,

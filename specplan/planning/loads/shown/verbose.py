@@ -18,6 +18,7 @@ from specplan.planning.loads.shown.words import (
     named,
     not_considered,
     one_k,
+    policies,
     switch_off,
     title,
     verdict,
@@ -200,9 +201,7 @@ def _notes(plan: LoadPlan) -> Iterator[str]:
     if whose is not None:
         yield whose
     yield from (f"assumed: {one.text}" for one in assumed_by_plan(plan))
-    simpler = one_k(plan)
-    if simpler:
-        yield simpler
+    yield from (sentence for sentence in (one_k(plan), policies(plan)) if sentence)
     yield from (f"not considered: {one}" for one in not_considered(plan))
     made = plan.deployment
     for model in (made.target, made.draft, made.judge, made.head, made.block):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from calibrate.replay.trials import PLAIN
 from specplan.output import by_need
-from specplan.planning.loads.options import pays
+from specplan.planning.loads.options import ADAPTIVE, pays
 from specplan.planning.loads.prices import dollars_of
 from specplan.planning.loads.statements import Pays, fixed_k, gains_by_load
 from specplan.worlds.drafters.naming import drafter_name
@@ -28,6 +28,7 @@ __all__ = [
     "named",
     "not_considered",
     "one_k",
+    "policies",
     "switch_off",
     "title",
     "verdict",
@@ -72,7 +73,7 @@ def method_name(deployment: Deployment, configuration: Configuration) -> str:
     """Return a method as engines call it (mtp, eagle3, ngram, draft_model); others by their title."""
     token = configuration.token
     if configuration.spec.level == "token" and token is not None:
-        return drafter_name(deployment, token)
+        return drafter_name(deployment, token) + (ADAPTIVE if configuration.least else "")
     below = f" + {drafter_name(deployment, token)}" if token is not None else ""
     return configuration.spec.title + below
 
@@ -81,7 +82,7 @@ def named(deployment: Deployment, option: Option) -> str:
     """Return the name of a configuration for a reader, with its depths."""
     configuration = option.configuration
     depths = [f"k1 = {configuration.k1}"] if configuration.k1 > 1 else []
-    depths += [f"k = {configuration.k2 - 1}"] if configuration.k2 > 1 else []
+    depths += [f"k {'<=' if configuration.least else '='} {configuration.k2 - 1}"] if configuration.k2 > 1 else []
     return ", ".join([method_name(deployment, configuration), *depths])
 
 
@@ -135,6 +136,18 @@ def one_k(plan: LoadPlan) -> str:
     if plan.deployment.k is not None:
         return f"k = {fixed.k} at all loads, as given with --k, {loses} (every k: -v)."
     return f"Simpler: one k = {fixed.k} for all these loads {loses}."
+
+
+def policies(plan: LoadPlan) -> str:
+    """Return what adaptive verification is worth at the loads where it is best; empty where it is at none."""
+    found = []
+    for load, rows in plan.loads:
+        best = rows[0].option.configuration
+        if best.least:
+            alike = [row.gain.value for row in rows if row.option.configuration.token == best.token][1:2]
+            fixed = [f"best fixed k {gain:.2f}" for gain in alike]
+            found.append(", ".join([f"{load.text}: adaptive {rows[0].gain.value:.2f}", *fixed, "none 1"]))
+    return f"Adaptive verification, gain by load: {'; '.join(found)}." if found else ""
 
 
 def not_considered(plan: LoadPlan) -> Iterator[str]:
