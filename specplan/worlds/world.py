@@ -28,7 +28,7 @@ from sim.serving.engine import ServingEngine
 from sim.serving.limits import ServingLimits
 from sim.trial import Trial
 from specplan.worlds.arrangements import Split, parallel_of
-from specplan.worlds.beliefs import CONFIDENCE, STEP_ACCEPTANCE, STEP_LENGTHS, TOKEN_ACCEPTANCE, Beliefs
+from specplan.worlds.beliefs import CONFIDENCE, LONG_PROMPTS, STEP_ACCEPTANCE, STEP_LENGTHS, TOKEN_ACCEPTANCE, Beliefs
 from specplan.worlds.costs import Contexts, ModelCost, RoundCost
 from specplan.worlds.drafters.naming import drafting_model
 from specplan.worlds.measured_operators import with_operators
@@ -143,12 +143,12 @@ class World:
         if token is None:
             return Verified(pmf=(1.0,), rows=1.0)
         if (token, k2, least) not in self._verified:
-            z, known = self._moved.get(TOKEN_ACCEPTANCE, 0.0), self.beliefs
+            known, scores = self.beliefs, [self._moved.get(name, 0.0) for name in (TOKEN_ACCEPTANCE, LONG_PROMPTS)]
             spread = known.spread(self._moved.get(CONFIDENCE, 0.0))
             self._verified[token, k2, least] = (
-                verified(known.accepted(token, k2, z), least, spread)
+                verified(known.accepted(token, k2, *scores), least, spread)
                 if least
-                else Verified(pmf=known.pmf(token, k2, z), rows=float(k2))
+                else Verified(pmf=known.pmf(token, k2, *scores), rows=float(k2))
             )
         return self._verified[token, k2, least]
 
