@@ -10,6 +10,7 @@ from calibrate.replay.trials import PLAIN
 from specplan.output import SCREEN, table
 from specplan.planning.loads.assumed import assumed_by_plan
 from specplan.planning.loads.shown.words import (
+    by_prompts,
     dollars_each,
     median_and_90th,
     method_name,
@@ -93,6 +94,7 @@ def _gain(row: LoadRow) -> str:
 def _below(plan: LoadPlan) -> Iterator[str]:
     yield from (f"Assumed: {one.text}." for one in assumed_by_plan(plan))
     yield from (sentence for sentence in (one_k(plan), policies(plan)) if sentence)
+    yield from (sentence for sentence in by_prompts(plan) if "switch it off" in sentence)
     widest = {name: part for _, rows in plan.loads for name, part in rows[0].errors.items() if part > 0.0}
     if widest:
         name = max(widest, key=lambda one: widest[one])

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from specplan.planning.loads.assumed import assumed
 from specplan.planning.loads.prices import dollars_of
+from specplan.planning.loads.prompts import by_prompt
 from specplan.planning.loads.shown.words import engine_name, method_name
 from specplan.planning.loads.statements import Pays, fixed_k, gains_by_load, k_table
 from specplan.worlds.world import passes_of
 
 if TYPE_CHECKING:
     from specplan.planning.loads.load_plan import LoadPlan, LoadRow
+    from specplan.planning.loads.prompts import ByPrompt
     from specplan.worlds.request import Deployment
     from specplan.worlds.running.settings import Settings
 
@@ -45,6 +47,7 @@ def plan_as_json(plan: LoadPlan, settings: Sequence[Settings]) -> dict[str, Any]
         "speculation_pays": [list(ends) for ends in Pays.of(gains_by_load(plan)).ranges()],
         "one_k": _one_k_as_json(plan),
         "k_table": _k_table_as_json(plan),
+        "by_prompt": [_by_prompt_as_json(plan, one) for one in by_prompt(plan)],
         "not_planned": list(plan.beyond),
         "unknown": {name: list(lacking) for name, lacking in plan.unknown.items()},
         "not_considered": dict(deployment.passed_over),
@@ -54,6 +57,16 @@ def plan_as_json(plan: LoadPlan, settings: Sequence[Settings]) -> dict[str, Any]
 def _one_k_as_json(plan: LoadPlan) -> dict[str, Any] | None:
     fixed = fixed_k(plan)
     return None if fixed is None else {"k": fixed.k, "loss": fixed.loss}
+
+
+def _by_prompt_as_json(plan: LoadPlan, one: ByPrompt) -> dict[str, Any]:
+    return {
+        "answers": one.answers,
+        "method": method_name(plan.deployment, one.option.configuration),
+        "prompt_tokens": list(one.gains),
+        "gains": list(one.gains.values()),
+        "off_beyond": one.off_beyond,
+    }
 
 
 def _k_table_as_json(plan: LoadPlan) -> dict[str, Any] | None:

@@ -12,6 +12,7 @@ from specplan.output import SCREEN, table
 from specplan.planning.loads.assumed import assumed_by_plan
 from specplan.planning.loads.shown.pasting import broken, json_lines
 from specplan.planning.loads.shown.words import (
+    by_prompts,
     dollars_each,
     median_and_90th,
     method_name,
@@ -201,7 +202,7 @@ def _notes(plan: LoadPlan) -> Iterator[str]:
     if whose is not None:
         yield whose
     yield from (f"assumed: {one.text}" for one in assumed_by_plan(plan))
-    yield from (sentence for sentence in (one_k(plan), policies(plan)) if sentence)
+    yield from (sentence for sentence in (one_k(plan), policies(plan), *by_prompts(plan)) if sentence)
     yield from (f"not considered: {one}" for one in not_considered(plan))
     made = plan.deployment
     for model in (made.target, made.draft, made.judge, made.head, made.block):

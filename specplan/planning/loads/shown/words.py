@@ -10,6 +10,7 @@ from calibrate.replay.trials import PLAIN
 from specplan.output import by_need
 from specplan.planning.loads.options import ADAPTIVE, pays
 from specplan.planning.loads.prices import dollars_of
+from specplan.planning.loads.prompts import by_prompt
 from specplan.planning.loads.statements import Pays, fixed_k, gains_by_load
 from specplan.worlds.drafters.naming import drafter_name
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "at_load",
+    "by_prompts",
     "dollars_each",
     "engine_name",
     "median_and_90th",
@@ -148,6 +150,18 @@ def policies(plan: LoadPlan) -> str:
             fixed = [f"best fixed k {gain:.2f}" for gain in alike]
             found.append(", ".join([f"{load.text}: adaptive {rows[0].gain.value:.2f}", *fixed, "none 1"]))
     return f"Adaptive verification, gain by load: {'; '.join(found)}." if found else ""
+
+
+def by_prompts(plan: LoadPlan) -> list[str]:
+    """Return up to which prompts the best options at the first and the last load pay."""
+    found = []
+    for one in by_prompt(plan):
+        gains = ", ".join(f"{prompt // 1024}k {gain:.2f}" for prompt, gain in one.gains.items())
+        what = f"{named(plan.deployment, one.option)} with {one.answers} at once"
+        off = f"; switch it off beyond {one.off_beyond // 1024}k" if one.off_beyond is not None else ""
+        if gains:
+            found.append(f"By prompt, on the same GPUs, {what}: {gains}{off}.")
+    return found
 
 
 def not_considered(plan: LoadPlan) -> Iterator[str]:
