@@ -102,6 +102,8 @@ def settings_of(
         table = "; adaptive.json holds the table below it" if adaptive is not None else ""
         notes.append(f"SGLang ({_SGLANG_SINCE[algorithm]} or later) instead of vLLM: the last command{table}")
     client = _client(deployment, configuration) if steps else None
+    if configuration.token == "block-drafter":
+        schedule = None
     return Settings(commands=tuple(commands), schedule=schedule, adaptive=adaptive, client=client, notes=tuple(notes))
 
 
@@ -130,17 +132,23 @@ def _speculation(
     if configuration.k2 < 2 or configuration.token is None:
         return None, []
     version = deployment.engine_version if deployment.engine.name == "vllm" else ""
-    by_batch = schedule if schedule is not None and has("vllm", version, _TABLE) else None
+    tabled = schedule is not None and _by_batch(configuration, arrangement)
+    by_batch = schedule if tabled and has("vllm", version, _TABLE) else None
     k = configuration.k2 - 1 if by_batch is None else max(configuration.k2 - 1, by_batch.most)
     config = _method(deployment, configuration.token, k)
     if configuration.least:
         return {**config, _ADAPTIVE: True}, [_OF_ADAPTIVE]
     if by_batch is not None:
         return {**config, _TABLE: by_batch.plain()}, ["vLLM drafts by batch size as the table says"]
-    if schedule is None or len(schedule.ranges) == 1:
+    if schedule is None or not tabled or len(schedule.ranges) == 1:
         return config, []
     table = json.dumps({_TABLE: schedule.plain()})
     return config, [f"from vLLM {first_with('vllm', _TABLE)} on the speculative configuration also takes {table}"]
+
+
+def _by_batch(configuration: Configuration, arrangement: Arrangement) -> bool:
+    """Whether vLLM drafts by batch size: blocks are drafted whole, and copies of attention might choose differently."""
+    return configuration.token != "block-drafter" and arrangement.dp == 1
 
 
 def _method(deployment: Deployment, token: str, k: int) -> dict[str, Any]:
