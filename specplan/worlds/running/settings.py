@@ -109,10 +109,15 @@ def settings_of(
 
 def _later_versions(deployment: Deployment, configuration: Configuration) -> Iterator[str]:
     """Which vLLM a command needs where the user did not say which one runs."""
-    if configuration.token == "block-drafter" and not deployment.engine_said:
-        kind = block_kind(deployment.block)
-        what = (_ADAPTIVE, "adaptive verification") if configuration.least else (kind, kind)
-        yield f"{what[1]} needs vLLM {first_with('vllm', what[0])} or later"
+    if configuration.token != "block-drafter" or deployment.engine_said or deployment.block is None:
+        return
+    kind, facts = block_kind(deployment.block), deployment.block.facts
+    option, what = (_ADAPTIVE, "adaptive verification") if configuration.least else (kind, kind)
+    yield f"{what} needs vLLM {first_with('vllm', option)} or later"
+    if (
+        facts.in_target and facts.block is not None and configuration.k2 - 1 < facts.block.trained
+    ):  # #47419, lifted since
+        yield f"vLLM 0.26 refuses fewer than {facts.block.trained} tokens from this checkpoint"
 
 
 def sglang_adaptive(schedule: Schedule) -> dict[str, Any]:
