@@ -140,13 +140,11 @@ def test_it_is_looked_at_again_where_fixed_numbers_were_given_up() -> None:
 
 @pytest.fixture(scope="module")
 def planned() -> LoadPlan:
-    loads = [Load(concurrency=n) for n in (1, 256)]
-    return plan_loads(WANTED, loads, Limits(), [TOKEN])
+    return plan_loads(WANTED, [Load(concurrency=256)], Limits(), [TOKEN])
 
 
 def test_a_plan_says_what_the_policy_is_worth(planned: LoadPlan) -> None:
-    (_, few), (_, many) = planned.loads
-    assert not any(row.option.configuration.least for row in few)
+    ((_, many),) = planned.loads
     best = many[0]
     assert best.option.configuration.least > 0.0
     fixed = next(row for row in many if row.option.kind == TOKEN)
@@ -162,5 +160,5 @@ def test_a_plan_says_what_the_policy_is_worth(planned: LoadPlan) -> None:
     assert named(WANTED, best.option) == f"dspark adaptive, k <= {best.option.configuration.k2 - 1}"
     assert row_as_json(WANTED, best)["adaptive_verification"] is True
     assert schedule_of(planned, best.option) is None
-    assert f"{TOKEN} adaptive" in planned.curve.gains
-    assert planned.curve.gains[f"{TOKEN} adaptive"][0] is None
+    curve = planned.curve
+    assert curve.gains[f"{TOKEN} adaptive"][-1] > curve.gains[TOKEN][-1]
