@@ -146,6 +146,11 @@ class Configuration:
         return 1 if self.token is None else method(self.token).most_per_pass(**self.token_knobs)
 
     @property
+    def least(self) -> float:
+        """How likely a drafted token must survive for the target to verify it, in [0, 1]; 0: all are verified."""
+        return float(self.token_knobs.get("least") or 0.0)
+
+    @property
     def spec(self) -> Method:
         """The method's record in the catalogue."""
         return method(self.method)

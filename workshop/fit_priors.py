@@ -36,6 +36,7 @@ from specplan.worlds.prior_constants import (
 )
 from specplan.worlds.priors import curves_from, step_prior_from
 from workshop.acceptance_curves import BLOCKS, LAWS, Curve, curves_in
+from workshop.long_prompts import fit_long_prompts
 from workshop.make_published import DATASETS, PAIRS
 
 __all__ = ["Held", "fit", "held_out"]
@@ -121,6 +122,7 @@ def fit(curves: Sequence[Curve]) -> PriorConstants:
         token={**token, **_assumed(token["eagle3"])},
         domain_level_slope={kind: _rounded(row) for kind, row in zip(kinds, domains, strict=True)},
         domain_covariance=_upper(between),
+        long_prompts=fit_long_prompts(),
         lookup=_lookup(PAIRS),
         step=_step(PAIRS),
         step_tokens=(40.0, 20.0),

@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 TokenMethodName: TypeAlias = Literal[
-    "ngram", "draft", "eagle", "eagle3", "dflash", "dspark", "lookahead", "jacobi", "random"
+    "ngram", "draft", "eagle", "eagle3", "dspark", "dflash", "lookahead", "jacobi", "random"
 ]
 
 VLLM_KNOBS: Final[Mapping[str, str]] = {

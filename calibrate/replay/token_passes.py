@@ -37,6 +37,9 @@ Settings = Mapping[str, int | float | str | bool | None]
 NESTED: Final = frozenset({"prompt-lookup", "draft-model", "eagle"})
 """Methods that draft a single line of tokens, so that a smaller k2 drafts the beginning of the same line."""
 
+_UNSAID: Final = {"least": 0.0}
+"""Settings of records that do not name them; other settings that are not named may have any value."""
+
 _MODELS: Final = frozenset({"draft-model", "eagle"})
 """Methods whose drafting takes a step of a model for each token."""
 
@@ -159,7 +162,7 @@ def _record(records: Sequence[TokenRecord], method: str, settings: Settings) -> 
 
     def fits(record: TokenRecord) -> bool:
         named = {name: value for name, value in settings.items() if value is not None and name != "k2"}
-        return all(record.settings.get(name, value) == value for name, value in named.items())
+        return all(record.settings.get(name, _UNSAID.get(name, value)) == value for name, value in named.items())
 
     own = [r for r in records if r.method == method and r.passes and fits(r)]
     if k2 is not None:

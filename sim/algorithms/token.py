@@ -16,6 +16,14 @@ from sim.operations import Algorithm, Step
 __all__ = ["METHODS", "decoded", "jacobi_tokens", "lookahead_tokens"]
 
 _K2 = partial(Knob, name="k2", kind="integer", low=2, high=1024, help="tokens that a target pass commits at most")
+_LEAST = Knob(
+    name="least",
+    kind="number",
+    default=0.0,
+    low=0.0,
+    high=1.0,
+    help="adaptive verification: how likely a drafted token and those before it must be right; 0: all are verified",
+)
 _TEXT = "the text's distribution is the target's"
 _SAME_TEXT = "the text is plain decoding's, token for token, with the same seed"
 
@@ -83,7 +91,7 @@ METHODS = (
         algorithm=decoded,
         exact=f"{_TEXT} (rejection sampling); tokens per pass given the acceptance at each position of a block",
         measured="tokens of each pass, at this k2 only; seconds of a pass by rows and batch, and of drafting",
-        knobs=(_K2(default=8),),
+        knobs=(_K2(default=8), _LEAST),
         closed_form="theory.block_drafting.block_tokens",
         drafts_steps=False,
     ),

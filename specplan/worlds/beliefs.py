@@ -6,6 +6,7 @@ takes the place of a belief, and has no interval.
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Final
@@ -13,23 +14,37 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from specplan.worlds.drafters.naming import drafter_name
-from specplan.worlds.priors import TokenCurves, step_length_prior, step_prior, token_curves
+from specplan.worlds.prior_constants import SHORT
+from specplan.worlds.priors import TokenCurves, long_prompt_prior, step_length_prior, step_prior, token_curves
+from theory.adaptive_verification import SPREAD, SPREAD_ERROR
 from theory.block_drafting import DFLASH, DSPARK
 
 if TYPE_CHECKING:
     from specplan.worlds.drafters.known_acceptance import KnownAcceptance
     from specplan.worlds.request import Deployment
 
-__all__ = ["MEASURE", "STEP_ACCEPTANCE", "STEP_LENGTHS", "TOKEN_ACCEPTANCE", "Beliefs"]
+__all__ = [
+    "CONFIDENCE",
+    "LONG_PROMPTS",
+    "MEASURE",
+    "STEP_ACCEPTANCE",
+    "STEP_LENGTHS",
+    "TOKEN_ACCEPTANCE",
+    "Beliefs",
+]
 
 STEP_ACCEPTANCE: Final = "step acceptance"
 TOKEN_ACCEPTANCE: Final = "token acceptance"
+LONG_PROMPTS: Final = "acceptance after long prompts"
 STEP_LENGTHS: Final = "step lengths"
+CONFIDENCE: Final = "what the drafter knows of its drafts"
 
 MEASURE: Final = {
     STEP_ACCEPTANCE: "specplan calibrate on questions of yours, then --alpha1",
     TOKEN_ACCEPTANCE: "--acceptance METHOD=after.prom with a server's /metrics",
+    LONG_PROMPTS: "--acceptance METHOD=after.prom with the /metrics of a server that read prompts as long",
     STEP_LENGTHS: "specplan calibrate on questions of yours",
+    CONFIDENCE: "run the load with and without enable_adaptive_verification",
 }
 """Name of a belief to what narrows it."""
 
@@ -40,6 +55,8 @@ _RANKED_AT: Final = 4
 
 
 _LAWS: Final = {"dflash": DFLASH, "dspark": DSPARK}
+_LOSING: Final = ("eagle", "eagle3", "mtp", *_LAWS)
+"""Drafters that were trained on texts of some length; models of their own and lookups read what the target reads."""
 
 
 @cache
@@ -58,17 +75,26 @@ class Beliefs:
         self._alpha1 = deployment.alpha1
         self._task = deployment.task
 
-    def moves(self, *, steps: bool, token: str | None) -> tuple[str, ...]:
+    def moves(self, *, steps: bool, token: str | None, adaptive: bool = False) -> tuple[str, ...]:
         """Names of the beliefs that matter to a method, without those that the user knows.
 
         Parameters
         ----------
         steps : whether it drafts steps.
         token : the token-level method that it is or has below; None: none.
+        adaptive : whether the engine chooses which drafted tokens it verifies.
         """
         names = [STEP_ACCEPTANCE] if steps and self._alpha1 is None else []
         names += [STEP_LENGTHS] if steps else []
-        return (*names, TOKEN_ACCEPTANCE) if token is not None and self._known(token) is None else tuple(names)
+        names += [CONFIDENCE] if adaptive else []
+        if token is None or self._known(token) is not None:
+            return tuple(names)
+        return (*names, *([LONG_PROMPTS] if self._doublings(token) else []), TOKEN_ACCEPTANCE)
+
+    def _doublings(self, token: str) -> float:
+        """How often a prompt is twice as long as those behind the prior; 0 for methods that lose nothing by it."""
+        reads = drafter_name(self._deployment, token) in _LOSING
+        return max(math.log2(self._deployment.prompt_tokens / SHORT), 0.0) if reads else 0.0
 
     def _known(self, token: str) -> KnownAcceptance | None:
         """What the user knows of this method, and of no other."""
@@ -83,7 +109,9 @@ class Beliefs:
         known = self._known(token)
         if known is not None:
             return known.source
-        return f"prior: {token_curves(self._prior(token), self._task).source}"
+        prompts = f"; less after prompts beyond {SHORT:,} tokens: {long_prompt_prior().source}"
+        told = token_curves(self._prior(token), self._task).source
+        return f"prior: {told}" + (prompts if self._doublings(token) else "")
 
     def alpha1(self, z: float = 0.0) -> float:
         """Probability that a draft step is accepted, [-]."""
@@ -95,25 +123,39 @@ class Beliefs:
         """Mean tokens of a step before it is cut."""
         return step_length_prior()[0].quantile(NormalDist().cdf(z))
 
-    def accepted(self, method: str, k2: int, z: float = 0.0) -> tuple[float, ...]:
-        """Probability that each of the k2 - 1 drafted tokens is right if those before it were, [-]."""
+    def accepted(self, method: str, k2: int, z: float = 0.0, z_long: float = 0.0) -> tuple[float, ...]:
+        """Probability that each of the k2 - 1 drafted tokens is right if those before it were, [-].
+
+        Parameters
+        ----------
+        method, k2 : what drafts, and how much.
+        z, z_long : scores of what is believed of acceptance, and of its loss after long prompts (higher: less loss).
+        """
         known, prior = self._known(method), self._prior(method)
         if known is not None:
             return known.of_block(k2 - 1, _LAWS[prior]) if prior in _LAWS else known.first(k2 - 1)
         ranked = _ranked(prior, self._task)
         u, n = NormalDist().cdf(z), len(ranked.worlds)
         first, last = max(int((u - _NEAR) * n), 0), min(int((u + _NEAR) * n), n)
-        near = ranked.chosen(slice(first, last))
-        return tuple(float(right) for right in near.at(k2 - 1).mean(axis=0))
+        rates = ranked.chosen(slice(first, last)).at(k2 - 1).mean(axis=0)
+        doublings = self._doublings(method)
+        if doublings:
+            lost = doublings * long_prompt_prior().quantile(NormalDist().cdf(-z_long))
+            rates = rates / (rates + (1.0 - rates) * math.exp(lost))
+        return tuple(float(right) for right in rates)
 
-    def pmf(self, method: str, k2: int, z: float = 0.0) -> tuple[float, ...]:
+    def spread(self, z: float = 0.0) -> float:
+        """How far apart the rounds of a drafter are that it can tell apart, see `theory.adaptive_verification`."""
+        return SPREAD * math.exp(SPREAD_ERROR * z)
+
+    def pmf(self, method: str, k2: int, z: float = 0.0, z_long: float = 0.0) -> tuple[float, ...]:
         """Probability that a pass commits 1, 2, ..., k2 tokens, [-]."""
         reached, found = 1.0, []
-        for right in self.accepted(method, k2, z):
+        for right in self.accepted(method, k2, z, z_long):
             found.append(reached * (1.0 - right))
             reached *= right
         return (*found, reached)
 
-    def tokens_per_pass(self, method: str, k2: int, z: float = 0.0) -> float:
+    def tokens_per_pass(self, method: str, k2: int, z: float = 0.0, z_long: float = 0.0) -> float:
         """Mean tokens that a pass commits."""
-        return sum(tokens * share for tokens, share in enumerate(self.pmf(method, k2, z), 1))
+        return sum(tokens * share for tokens, share in enumerate(self.pmf(method, k2, z, z_long), 1))

@@ -111,10 +111,12 @@ class RoundCost:
     ----------
     target : the wide pass.
     rounds : what drafting takes.
+    drafts : tokens that are drafted for a sequence, and one; the target may verify fewer.
     """
 
     target: ModelCost
     rounds: Round
+    drafts: int
     _drafting: dict[int, tuple[float, float]] = field(init=False, repr=False, default_factory=dict)
 
     @property
@@ -146,5 +148,5 @@ class RoundCost:
         return known[0] + known[1] * context
 
     def _besides(self, batch: int, context: float) -> float:
-        parts = self.rounds.parts(batch, self.target.rows, context)
+        parts = self.rounds.parts(batch, self.drafts, context)
         return parts.drafting + parts.engine

@@ -15,7 +15,9 @@ from sim.catalogue import choice
 
 __all__ = [
     "DOMAIN_OF",
+    "SHORT",
     "BlockConstants",
+    "LongPromptConstants",
     "LookupConstants",
     "PriorConstants",
     "StepConstants",
@@ -40,6 +42,9 @@ DOMAIN_OF: Final = {
     "financeqa": "finance",
 }
 """Kinds of text by data set."""
+
+SHORT: Final = 4096
+"""Tokens of the prompts behind the priors, at most."""
 
 
 def domain_shares(kinds: Iterable[str]) -> dict[str, float]:
@@ -108,6 +113,18 @@ class StepConstants(Record):
     source: str
 
 
+class LongPromptConstants(Record):
+    """What the logit of acceptance loses per doubling of a prompt beyond `SHORT` tokens: t, none below 0."""
+
+    loss: Finite
+    """Mean, in logits."""
+    spread: NotNegative
+    """Standard deviation for a drafter not seen."""
+    degrees: Annotated[float, Field(gt=0)]
+    reports: Count
+    source: str
+
+
 class PriorConstants(Record):
     """The file ``priors.json``."""
 
@@ -117,6 +134,8 @@ class PriorConstants(Record):
     """Effect of a domain on level and slope."""
     domain_covariance: tuple[NotNegative, Finite, NotNegative]
     """Between domains, added where the domain is unknown."""
+    long_prompts: LongPromptConstants
+    """Of heads and block drafters."""
     lookup: LookupConstants
     step: StepConstants
     step_tokens: Pair

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from sim.catalogue import choice
 from specplan.worlds.prior_constants import (
     DOMAIN_OF,
+    LongPromptConstants,
     LookupConstants,
     PriorConstants,
     StepConstants,
@@ -35,6 +36,8 @@ __all__ = [
     "TokenCurve",
     "TokenCurves",
     "curves_from",
+    "long_prompt_prior",
+    "long_prompt_prior_from",
     "step_length_prior",
     "step_prior",
     "step_prior_from",
@@ -267,6 +270,20 @@ def step_length_prior() -> tuple[Prior, Prior]:
         worlds = value * np.exp(sigma * rng.standard_normal(_DRAWS))
         found.append(_prior(worlds, n=0, source=fitted.step_source, narrow=measure))
     return found[0], found[1]
+
+
+@cache
+def long_prompt_prior() -> Prior:
+    """Return what the logit of the acceptance of drafts loses per doubling of a prompt beyond `SHORT` tokens."""
+    return long_prompt_prior_from(constants().long_prompts)
+
+
+def long_prompt_prior_from(fitted: LongPromptConstants) -> Prior:
+    """Return the same by some constants."""
+    rng = np.random.default_rng(20_260_104)
+    worlds = np.maximum(fitted.loss + fitted.spread * rng.standard_t(fitted.degrees, 5 * _DRAWS), 0.0)
+    measure = "acceptance after prompts as long: the server's /metrics"
+    return _prior(worlds, n=fitted.reports, source=fitted.source, narrow=measure)
 
 
 def _lookup_curves(of: LookupConstants, kind: str | None, rng: np.random.Generator) -> TokenCurves:

@@ -6,7 +6,7 @@ with some of them moved, so that the spread of what comes out tells how much eac
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from statistics import NormalDist
@@ -28,16 +28,19 @@ from sim.serving.engine import ServingEngine
 from sim.serving.limits import ServingLimits
 from sim.trial import Trial
 from specplan.worlds.arrangements import Split, parallel_of
-from specplan.worlds.beliefs import STEP_ACCEPTANCE, STEP_LENGTHS, TOKEN_ACCEPTANCE, Beliefs
+from specplan.worlds.beliefs import CONFIDENCE, LONG_PROMPTS, STEP_ACCEPTANCE, STEP_LENGTHS, TOKEN_ACCEPTANCE, Beliefs
 from specplan.worlds.costs import Contexts, ModelCost, RoundCost
 from specplan.worlds.drafters.naming import drafting_model
 from specplan.worlds.measured_operators import with_operators
 from specplan.worlds.sizes import Drawn, Sizes, longest_answer
+from theory.adaptive_verification import Verified, verified
 from theory.hardware.passes import PassModel
 from theory.hardware.rounds import Round, head_round
 from theory.hardware.work import Parallel
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from sim.configuration import Configuration
     from sim.engines.protocol import Engine
     from sim.serving.limits import ServingCost
@@ -78,6 +81,7 @@ class World:
         self._moved = moved
         self._costs: dict[tuple[object, ...], ModelCost] = {}
         self._rounds: dict[tuple[object, ...], RoundCost] = {}
+        self._verified: dict[tuple[str, int, float], Verified] = {}
 
     def trial(
         self,
@@ -102,18 +106,17 @@ class World:
             trial = Trial(algorithm=algorithm, answer=lambda i: _whole(*sized.of(i)), engines=engines, seed=_SEED)
         if configuration.token is None:
             return trial
-        z = self._moved.get(TOKEN_ACCEPTANCE, 0.0)
-        source = DrawnPasses(pmf=self.beliefs.pmf(configuration.token, configuration.k2, z), seed=_SEED)
+        source = DrawnPasses(pmf=self.passes(configuration).pmf, seed=_SEED)
         return trial.with_answers(lambda index: SpeculatedAnswer(trial.answer(index), {TARGET: source}, index))
 
     def round_cost(self, configuration: Configuration, split: Split) -> ServingCost:
         """What an iteration of the target costs, drafting of tokens included."""
-        target = self.cost(self.deployment.target, split, rows=configuration.k2)
+        target = self.cost(self.deployment.target, split, rows=round(self.passes(configuration).rows, 2))
         if configuration.token is None:
             return target
-        key = "rounds", configuration.token, split, configuration.k2
+        key = "rounds", configuration.token, split, configuration.k2, target.rows
         if key not in self._rounds:
-            self._rounds[key] = RoundCost(target, self._round(configuration.token, target.model))
+            self._rounds[key] = RoundCost(target, self._round(configuration.token, target.model), configuration.k2)
         return self._rounds[key]
 
     def _round(self, token: str, target: PassModel) -> Round:
@@ -134,21 +137,51 @@ class World:
         )
         return Round(target=target, method=token, draft=draft)
 
+    def passes(self, configuration: Configuration) -> Verified:
+        """What a pass of the target verifies and commits of a sequence."""
+        token, k2, least = configuration.token, configuration.k2, configuration.least
+        if token is None:
+            return Verified(pmf=(1.0,), rows=1.0)
+        if (token, k2, least) not in self._verified:
+            known, scores = self.beliefs, [self._moved.get(name, 0.0) for name in (TOKEN_ACCEPTANCE, LONG_PROMPTS)]
+            spread = known.spread(self._moved.get(CONFIDENCE, 0.0))
+            self._verified[token, k2, least] = (
+                verified(known.accepted(token, k2, *scores), least, spread)
+                if least
+                else Verified(pmf=known.pmf(token, k2, *scores), rows=float(k2))
+            )
+        return self._verified[token, k2, least]
+
     def tokens_per_pass(self, configuration: Configuration) -> float:
         """Mean tokens that a pass of the target commits."""
-        if configuration.token is None:
-            return 1.0
-        z = self._moved.get(TOKEN_ACCEPTANCE, 0.0)
-        return self.beliefs.tokens_per_pass(configuration.token, configuration.k2, z)
+        return self.passes(configuration).tokens
 
-    def cost(self, model: ServedModel, split: Split, *, rows: int = 1) -> ModelCost:
+    def seconds_by_rows(
+        self, configuration: Configuration, split: Split, batch: int, context: float
+    ) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
+        """Return the seconds of a round of a batch by the tokens of each sequence that the target computes.
+
+        Parameters
+        ----------
+        configuration : its drafts, all of which are verified at most; straight between whole numbers of tokens.
+        split : how GPUs share the target.
+        batch : sequences, >= 1.
+        context : cached tokens of each, mean.
+        """
+        rows = np.arange(1, configuration.k2 + 1)
+        costs = [self.cost(self.deployment.target, split, rows=float(n)) for n in rows]
+        passes = np.array([cost.iteration(batch, batch * context) for cost in costs])
+        drafting = self.round_cost(configuration, split).iteration(batch, batch * context) - passes[-1]
+        return lambda wanted: np.interp(wanted, rows, passes) + drafting
+
+    def cost(self, model: ServedModel, split: Split, *, rows: float = 1.0) -> ModelCost:
         """What iterations of a model cost."""
         key = model.name, split, rows
         if key not in self._costs:
             deployment = self.deployment
             passes, _ = passes_of(deployment, model, split)
             contexts = Contexts(first=float(deployment.prompt_tokens), last=float(deployment.context))
-            self._costs[key] = ModelCost(passes, contexts, rows=float(rows))
+            self._costs[key] = ModelCost(passes, contexts, rows=rows)
         return self._costs[key]
 
     def _engines(

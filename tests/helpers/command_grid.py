@@ -1,4 +1,4 @@
-"""Commands for twenty well-known models x GPU x arrangement x method, as a plan prints them."""
+"""Commands for well-known models x GPU x arrangement x method, as a plan prints them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from calibrate.replay.trials import PLAIN
 from calibrate.token_acceptance.schedule import BatchRange, Schedule
 from sim.configuration import Configuration
 from specplan.planning.loads.options import considered
-from specplan.worlds.drafters.finding import family_draft, find_head
+from specplan.worlds.drafters.finding import family_draft, find_block, find_head
 from specplan.worlds.request import Deployment, ServedModel
 from specplan.worlds.running.settings import settings_of
 from theory.errors import ParameterError
@@ -41,19 +41,21 @@ TARGETS: Final = (
     "deepseek-ai/DeepSeek-R1",  # MTP layers, latent attention
     "zai-org/GLM-4.5-Air",
     "MiniMaxAI/MiniMax-M2",
+    "deepseek-ai/DeepSeek-V4-Pro-0813",  # a block drafter in the checkpoint
 )
 GPUS: Final = ("H100", "H200", "B200")
-_METHODS: Final = ("prompt-lookup", "draft-model", "eagle")
+_METHODS: Final = ("prompt-lookup", "draft-model", "eagle", "block-drafter")
 _SCHEDULE: Final = Schedule((BatchRange(1, 15, 3), BatchRange(16, 63, 1), BatchRange(64, 1024, 0)))
 
 
 def served(target: str, gpu: str, version: str) -> Deployment:
     """A target on eight GPUs with the drafters that exist for it."""
     facts = model(target).facts
-    head, draft = find_head(facts).facts, family_draft(facts)
+    head, block, draft = find_head(facts).facts, find_block(facts).facts, family_draft(facts)
     return deployment(
         target=target,
         head=None if head is None else ServedModel(facts=head, precision=head.precision),
+        block=None if block is None else ServedModel(facts=block, precision=block.precision),
         draft=draft,
         gpu=gpu_named(gpu),
         gpus=8,

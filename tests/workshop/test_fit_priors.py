@@ -53,6 +53,7 @@ def test_the_shipped_constants_are_fitted() -> None:
         assert of.block == shipped.token[method].block
     assert fitted.lookup == shipped.lookup
     assert fitted.step == shipped.step
+    assert fitted.long_prompts == shipped.long_prompts
 
 
 @needs_data

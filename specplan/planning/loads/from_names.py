@@ -82,7 +82,7 @@ class FromNames(Simulator):
 
     def best_of_each_kind(self, answers: int, before: Best) -> Best:
         """Search arrangements, knobs and what is below; see `Simulator`."""
-        return best_of_each_kind(self.found, self.speed, self.depths.k, answers, before)
+        return best_of_each_kind(self.found, self.speed, self.depths.k, answers, before, self.depths.adaptive)
 
     def shown(self, best: Best) -> list[Option]:
         """Return the fastest few; see `Simulator`."""
@@ -136,7 +136,8 @@ class FromNames(Simulator):
         configuration = option.configuration
         if not configuration.speculates:
             return {}
-        names = self.world.beliefs.moves(steps=configuration.spec.drafts_steps, token=configuration.token)
+        steps, adaptive = configuration.spec.drafts_steps, configuration.least > 0.0
+        names = self.world.beliefs.moves(steps=steps, token=configuration.token, adaptive=adaptive)
         parts = {}
         for name in names:
             ends = [self.speed(option, answers, {name: z}) for z in (-_Z, _Z)]
@@ -160,11 +161,10 @@ class FromNames(Simulator):
 
     def _in_vain(self, option: Option, served: ServedLoad) -> dict[str, float]:
         """Tokens of steps, and positions of passes."""
-        configuration = option.configuration
-        per_pass = self.world.tokens_per_pass(configuration)
-        unused = (configuration.k2 - per_pass) / per_pass
-        drafts = drafting_model(self.deployment, configuration.token) is not None
-        return {DRAFT: served.in_vain(DRAFT) + drafts * unused, TARGET: served.in_vain(TARGET) + unused}
+        passes, k2 = self.world.passes(option.configuration), option.configuration.k2
+        drafts = drafting_model(self.deployment, option.configuration.token) is not None
+        drafted, checked = ((positions - passes.tokens) / passes.tokens for positions in (k2, passes.rows))
+        return {DRAFT: served.in_vain(DRAFT) + drafts * drafted, TARGET: served.in_vain(TARGET) + checked}
 
 
 def limits_of(deployment: Deployment, option: Option, answers: int) -> ServingLimits:

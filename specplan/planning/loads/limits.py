@@ -60,13 +60,13 @@ def runs_out(world: World, configuration: Configuration, split: Split, sequences
     Parameters
     ----------
     world : what passes cost.
-    configuration : its k2 tokens of each sequence are verified.
+    configuration : of each sequence as many tokens are verified as it says.
     split : how GPUs share the target.
     sequences : in the batch, > 0.
     context : cached tokens of each, mean.
     """
     model = world.cost(world.deployment.target, split).model
-    work = Work(sequences=sequences, tokens=configuration.k2, context=context)
+    work = Work(sequences=sequences, tokens=world.passes(configuration).rows, context=context)
     parts = model.parts(work)
     found: dict[Limit, float] = {
         _of_products(model, work): parts.products + parts.experts + parts.head,

@@ -349,7 +349,7 @@ class _Planner:
 
     def curve(self, grid: Sequence[int]) -> Curve:
         """Gains by answers at once."""
-        kinds = [kind for kind in self.best_at(grid[0]) if kind != PLAIN.method] if grid else []
+        kinds = list(dict.fromkeys(kind for n in grid for kind in self.best_at(n) if kind != PLAIN.method))
         gains: dict[str, list[float | None]] = {kind: [] for kind in kinds}
         options: dict[str, list[Option | None]] = {kind: [] for kind in kinds}
         for n in grid:

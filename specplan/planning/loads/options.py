@@ -12,7 +12,7 @@ from sim.configuration import Configuration
 from sim.operations import DRAFT, JUDGE, SCORER
 from specplan.planning.planner import kind
 from specplan.worlds.arrangements import MOST_TP, Arrangement, Drafting, arrangements, parallel_of, splits
-from specplan.worlds.drafters.naming import block_kind, drafting_model
+from specplan.worlds.drafters.naming import ADAPTIVE, block_kind, drafting_model
 from specplan.worlds.drafters.pairs import same_tokens
 from specplan.worlds.memory import MemoryPlan, Served, memory_plan
 from specplan.worlds.running.flags import first_with, has
@@ -59,7 +59,7 @@ class Option:
     @property
     def kind(self) -> str:
         """Options of a kind differ in knobs and arrangement only."""
-        return kind(self.configuration)
+        return kind(self.configuration) + (ADAPTIVE if self.configuration.least else "")
 
     @property
     def text(self) -> str:
@@ -103,6 +103,8 @@ class Considered:
     """Token-level method to the arrangements on which the target and its drafter fit."""
     steps: list[Arrangement] = field(default_factory=list)
     """Arrangements of target, draft and judge."""
+    adaptive: list[str] = field(default_factory=list)
+    """Token-level methods of which the engine may verify the tokens that pay."""
     step_methods: list[str] = field(default_factory=list)
     unknown: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Name of a method to what is missing."""
@@ -133,6 +135,7 @@ def considered(deployment: Deployment, names: Sequence[str], budget: Budget | No
         elif spec.level == "token":
             fitting = _fitting(deployment, Configuration(method=name), "none", tp=deployment.tp)
             found.tokens[name] = [one for one in fitting if name != "draft-model" or _drafts_on(deployment, one)]
+            found.adaptive += [name] if name == "block-drafter" and _adapts(deployment) else []
         elif spec.level == "step":
             found.step_methods.append(name)
     if found.step_methods:
@@ -158,6 +161,13 @@ def rank(configuration: Configuration, *, meets: bool, gain: float, seconds: flo
     """
     plain = configuration == PLAIN
     return not meets, -(1.0 + _LEAST if plain else gain), not plain, seconds
+
+
+def _adapts(deployment: Deployment) -> bool:
+    """Whether the engine chooses by the drafter's confidence which tokens it verifies: vLLM does of DSpark."""
+    engine, option = deployment.engine.name, "enable_adaptive_verification"
+    known = not deployment.engine_said or has(engine, deployment.engine_version, option)
+    return engine == "vllm" and block_kind(deployment.block) == "dspark" and known
 
 
 def _drafts_on(deployment: Deployment, place: Arrangement) -> bool:

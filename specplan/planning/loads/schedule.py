@@ -15,6 +15,7 @@ from calibrate.token_acceptance.schedule import Schedule
 from sim.configuration import Configuration
 from specplan.worlds.arrangements import Split
 from specplan.worlds.world import World
+from theory.adaptive_verification import least_that_pays
 from theory.hardware.work import Parallel
 
 __all__ = ["NOISE", "SIZES", "Depths", "FixedK", "smoothed"]
@@ -82,6 +83,24 @@ class Depths:
         block = self._world.deployment.block
         sizes = block.facts.block if token == "block-drafter" and block is not None else None
         return range(1, self.most + 1) if sizes is None else range(sizes.least, sizes.most + 1)
+
+    def adaptive(self, token: str, split: Split, sequences: int) -> Configuration | None:
+        """Return the best adaptive verification with so many sequences in the batch; None: nothing is left out.
+
+        Of each number of drafted tokens, those are verified that pay (`theory.adaptive_verification`).
+        """
+        size = min(max(sequences, 1), self._places)
+        wanted = [self._given] if self._given is not None else self.ks(token)
+        drafted = [Configuration(method=token, k2=k + 1) for k in wanted]
+        found = [one for one in (self._adapted(plain, split, size) for plain in drafted) if 0.0 < one.least < 1.0]
+        return max(found, key=lambda one: self._rate(one, split, size), default=None)
+
+    def _adapted(self, plain: Configuration, split: Split, size: int) -> Configuration:
+        """The same drafts, of which those are verified that pay."""
+        world = self._world
+        rates = world.beliefs.accepted(plain.method, plain.k2)
+        least = least_that_pays(rates, world.seconds_by_rows(plain, split, size, self._context), world.beliefs.spread())
+        return Configuration(method=plain.method, k2=plain.k2, knobs={"least": round(least, 3)})
 
     def losses(self, token: str, split: Split, sequences: int) -> list[float]:
         """Return by k, as in `ks`, the share of the best k's tokens per second that it loses with so many sequences."""

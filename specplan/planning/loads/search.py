@@ -38,12 +38,29 @@ _CLOSE: Final = 0.01
 """Options nearer than this share count as equal, and the one that drafts less wins."""
 
 
+Adaptive = Callable[[str, Split, int], Configuration | None]
+"""Its adaptive verification, by the same; None where all that is drafted pays."""
+
+
+def _never(name: str, split: Split, sequences: int) -> Configuration | None:
+    return None
+
+
 Best = Mapping[str, tuple[Option, float]]
 """Kind to its best option and the tokens per second of that."""
 
 
-def best_of_each_kind(found: Considered, speed: Speed, depth: Depth, answers: int, before: Best = _NOTHING) -> Best:
+def best_of_each_kind(
+    found: Considered,
+    speed: Speed,
+    depth: Depth,
+    answers: int,
+    before: Best = _NOTHING,
+    adaptive: Adaptive = _never,
+) -> Best:
     """Return by kind the best option and its tokens per second; plain decoding among them.
+
+    Adaptive verification is a kind of its own where it is faster than the best fixed number of tokens.
 
     Parameters
     ----------
@@ -53,6 +70,7 @@ def best_of_each_kind(found: Considered, speed: Speed, depth: Depth, answers: in
     answers : in flight at any time.
     before : the best at fewer answers: kinds that were far behind plain decoding there are left out, and knobs are
         looked for near those of then.
+    adaptive : adaptive verification of a method.
     """
 
     def fastest(options: Iterable[Option]) -> tuple[Option, float] | None:
@@ -68,7 +86,11 @@ def best_of_each_kind(found: Considered, speed: Speed, depth: Depth, answers: in
         k = found.budget.k(depth(name, arrangement.split, fullest))
         return Option(Configuration(method=name, k2=k + 1), arrangement)
 
-    search = _Search(found, fastest, at_depth, before)
+    def adapted(name: str, arrangement: Arrangement) -> Iterator[Option]:
+        chosen = adaptive(name, arrangement.split, -(-answers // arrangement.replicas))
+        yield from [] if chosen is None else [Option(chosen, arrangement)]
+
+    search = _Search(found, fastest, at_depth, adapted, before)
     return {option.kind: (option, rate) for option, rate in search.kinds()}
 
 
@@ -89,12 +111,18 @@ class _Search:
     """One search, kind by kind."""
 
     def __init__(
-        self, found: Considered, fastest: Fastest, at_depth: Callable[[str, Arrangement], Option], before: Best
+        self,
+        found: Considered,
+        fastest: Fastest,
+        at_depth: Callable[[str, Arrangement], Option],
+        adapted: Callable[[str, Arrangement], Iterable[Option]],
+        before: Best,
     ) -> None:
         self.found = found
         self.budget = found.budget
         self.fastest = fastest
         self.at_depth = at_depth
+        self.adapted = adapted
         self.before = before
         self.plain = before[PLAIN.method][1] if before else 0.0
         self.most = 0.0  # tokens per second of the best kind so far
@@ -107,17 +135,26 @@ class _Search:
         self.most = plain[1]
         below = []
         for name, arrangements in self.found.tokens.items():
-            if self._is_lost(name):
-                continue
-            best = self.fastest(self.at_depth(name, arrangement) for arrangement in arrangements)
-            if best is None:
-                continue
-            below.append(best[0].configuration)
-            self.most = max(self.most, best[1])
-            yield best
+            for best in self._tokens(name, arrangements):
+                below.append(best[0].configuration)
+                self.most = max(self.most, best[1])
+                yield best
         for name in self.found.step_methods:
             if not (self._is_lost(name) or self._is_far_behind(name)):
                 yield from self._steps(name, below)
+
+    def _tokens(self, name: str, arrangements: Sequence[Arrangement]) -> Iterator[tuple[Option, float]]:
+        """A token-level method with a fixed number of tokens, and with adaptive verification where that is faster."""
+        fixed = None
+        if not self._is_lost(name):
+            fixed = self.fastest(self.at_depth(name, arrangement) for arrangement in arrangements)
+        if fixed is not None:
+            yield fixed
+        if name in self.found.adaptive:
+            chosen = self.fastest(option for where in arrangements for option in self.adapted(name, where))
+            least = self.most if fixed is None else fixed[1]
+            if chosen is not None and chosen[1] > least * (1.0 + _CLOSE):
+                yield chosen
 
     def _steps(self, name: str, below: Sequence[Configuration]) -> Iterator[tuple[Option, float]]:
         """A step-level method alone, and with prompt lookup below it."""

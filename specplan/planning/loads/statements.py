@@ -78,12 +78,12 @@ def gains_by_load(plan: LoadPlan) -> dict[int, float]:
 
 
 def schedule_of(plan: NamesPlan, option: Option) -> Schedule | None:
-    """Return k by batch size of one target's server for an option; None where no tokens are drafted.
+    """Return k by batch size of one target's server for an option; None where no tokens are drafted, or adaptively.
 
     It drafts as the table says at each load, and nothing from the load on at which the plan switches speculation off.
     """
     token = option.configuration.token
-    if token is None or option.configuration.spec.drafts_steps:
+    if token is None or option.configuration.spec.drafts_steps or option.configuration.least:
         return None
     off = Pays.of(gains_by_load(plan)).off_from
     per_copy = None if off is None else -(-off // option.arrangement.replicas)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -78,11 +79,14 @@ def _of_tokens(beliefs: Beliefs, deployment: Deployment, configuration: Configur
     token, k2 = configuration.token, configuration.k2
     if token is None or k2 < 2:
         return
-    low, high = (beliefs.tokens_per_pass(token, k2, z) for z in _ENDS)
+    value = beliefs.tokens_per_pass(token, k2)
+    ends = [[beliefs.tokens_per_pass(token, k2, *scores) for scores in ((z, 0.0), (0.0, z))] for z in _ENDS]
+    below, above = (math.hypot(*(one - value for one in both)) for both in ends)  # errors of both beliefs, in squares
+    low, high = max(value - below, 1.0), min(value + above, float(k2))
     yield Assumed(
         drafter=drafter_name(deployment, token),
         k=k2 - 1,
-        value=beliefs.tokens_per_pass(token, k2),
+        value=value,
         low=low,
         high=high,
         source=beliefs.source(token),

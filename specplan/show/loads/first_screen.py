@@ -10,10 +10,12 @@ from calibrate.replay.trials import PLAIN
 from specplan.output import SCREEN, narrow, screen
 from specplan.show.loads.assumed import assumed_by_plan
 from specplan.show.loads.words import (
+    by_prompts,
     depths,
     dollars_each,
     median_and_90th,
     one_k,
+    policies,
     switch_off,
     title,
     verdict,
@@ -65,9 +67,8 @@ def _gain(row: LoadRow) -> str:
 
 def _below(plan: NamesPlan) -> Iterator[str]:
     yield from (f"Assumed: {one.text}." for one in assumed_by_plan(plan))
-    simpler = one_k(plan)
-    if simpler:
-        yield simpler
+    yield from (sentence for sentence in (one_k(plan), policies(plan)) if sentence)
+    yield from (sentence for sentence in by_prompts(plan) if "switch it off" in sentence)
     widest = {name: part for _, rows in plan.loads for name, part in rows[0].errors.items() if part > 0.0}
     if widest:
         name = max(widest, key=lambda one: widest[one])

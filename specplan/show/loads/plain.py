@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from specplan.planning.loads.prices import dollars_of
+from specplan.planning.loads.prompts import by_prompt
 from specplan.planning.loads.statements import Pays, fixed_k, gains_by_load, k_table
 from specplan.show.loads.assumed import assumed
 from specplan.show.loads.words import engine_name
@@ -15,6 +16,7 @@ from specplan.worlds.world import passes_of
 
 if TYPE_CHECKING:
     from specplan.planning.loads.load_plan import LoadPlan, LoadRow, NamesPlan
+    from specplan.planning.loads.prompts import ByPrompt
     from specplan.worlds.request import Deployment
     from specplan.worlds.running.settings import Settings
 
@@ -47,6 +49,7 @@ def plan_as_json(plan: NamesPlan, settings: Sequence[Settings]) -> dict[str, Any
         "speculation_pays": [list(ends) for ends in Pays.of(gains_by_load(plan)).ranges()],
         "one_k": _one_k_as_json(plan),
         "k_table": _k_table_as_json(plan),
+        "by_prompt": [_by_prompt_as_json(plan, one) for one in by_prompt(plan)],
         "not_planned": list(plan.beyond),
         "unknown": {name: list(lacking) for name, lacking in plan.unknown.items()},
         "not_considered": dict(deployment.passed_over),
@@ -56,6 +59,16 @@ def plan_as_json(plan: NamesPlan, settings: Sequence[Settings]) -> dict[str, Any
 def _one_k_as_json(plan: NamesPlan) -> dict[str, Any] | None:
     fixed = fixed_k(plan)
     return None if fixed is None else {"k": fixed.k, "loss": fixed.loss}
+
+
+def _by_prompt_as_json(plan: NamesPlan, one: ByPrompt) -> dict[str, Any]:
+    return {
+        "answers": one.answers,
+        "method": method_name(plan.deployment, one.option.configuration),
+        "prompt_tokens": list(one.gains),
+        "gains": list(one.gains.values()),
+        "off_beyond": one.off_beyond,
+    }
 
 
 def _k_table_as_json(plan: NamesPlan) -> dict[str, Any] | None:
@@ -75,6 +88,7 @@ def named_row_as_json(deployment: Deployment, row: LoadRow) -> dict[str, Any]:
         **row_as_json(row),
         "method": method_name(deployment, configuration),
         "k": configuration.k2 - 1,
+        "adaptive_verification": configuration.least > 0.0,
         "assumed": [one.plain() for one in assumed(deployment, configuration)],
         "arrangement": {
             "tp": arrangement.tp // arrangement.dp,

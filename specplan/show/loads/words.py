@@ -11,6 +11,7 @@ from specplan.output import by_need
 from specplan.planning.loads.load_plan import LoadPlan, LoadRow, NamesPlan
 from specplan.planning.loads.options import pays
 from specplan.planning.loads.prices import dollars_of
+from specplan.planning.loads.prompts import by_prompt
 from specplan.planning.loads.statements import Pays, fixed_k, gains_by_load
 from specplan.worlds.drafters.naming import drafter_name
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "at_load",
     "beyond_timings",
+    "by_prompts",
     "depths",
     "dollars_each",
     "engine_name",
@@ -29,6 +31,7 @@ __all__ = [
     "named",
     "not_considered",
     "one_k",
+    "policies",
     "switch_off",
     "title",
     "verdict",
@@ -79,7 +82,8 @@ def depths(plan: LoadPlan, configuration: Configuration) -> dict[str, int]:
 def named(plan: LoadPlan, option: Option) -> str:
     """Return the name of a configuration for a reader, with its depths."""
     configuration = option.configuration
-    known = (f"{name} = {depth}" for name, depth in depths(plan, configuration).items())
+    least = "<=" if configuration.least else "="
+    known = (f"{name} {least if name == 'k' else '='} {depth}" for name, depth in depths(plan, configuration).items())
     return ", ".join([plan.simulator.name_of(configuration), *known])
 
 
@@ -149,6 +153,30 @@ def one_k(plan: NamesPlan) -> str:
     if plan.deployment.k is not None:
         return f"k = {fixed.k} at all loads, as given with --k, {loses} (every k: -v)."
     return f"Simpler: one k = {fixed.k} for all these loads {loses}."
+
+
+def policies(plan: LoadPlan) -> str:
+    """Return what adaptive verification is worth at the loads where it is best; empty where it is at none."""
+    found = []
+    for load, rows in plan.loads:
+        best = rows[0].option.configuration
+        if best.least:
+            alike = [row.gain.value for row in rows if row.option.configuration.token == best.token][1:2]
+            fixed = [f"best fixed k {gain:.2f}" for gain in alike]
+            found.append(", ".join([f"{load.text}: adaptive {rows[0].gain.value:.2f}", *fixed, "none 1"]))
+    return f"Adaptive verification, gain by load: {'; '.join(found)}." if found else ""
+
+
+def by_prompts(plan: NamesPlan) -> list[str]:
+    """Return up to which prompts the best options at the first and the last load pay."""
+    found = []
+    for one in by_prompt(plan):
+        gains = ", ".join(f"{prompt // 1024}k {gain:.2f}" for prompt, gain in one.gains.items())
+        what = f"{named(plan, one.option)} with {one.answers} at once"
+        off = f"; switch it off beyond {one.off_beyond // 1024}k" if one.off_beyond is not None else ""
+        if gains:
+            found.append(f"By prompt, on the same GPUs, {what}: {gains}{off}.")
+    return found
 
 
 def not_considered(plan: NamesPlan) -> Iterator[str]:

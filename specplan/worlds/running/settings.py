@@ -31,6 +31,11 @@ _FIRST_PORT: Final = 8000
 _NGRAM: Final = 3
 _HELPER_CACHE: Final = 4e9
 """Room for the cache and the working memory of a draft or a judge that shares its GPU, B."""
+_ADAPTIVE: Final = "enable_adaptive_verification"
+_OF_ADAPTIVE: Final = (
+    "vLLM verifies those of the drafted tokens that pay at the batch of the moment; it wants full CUDA graphs, one "
+    "pipeline stage and no adapters"
+)
 _TABLE: Final = "num_speculative_tokens_per_batch_size"
 
 
@@ -97,14 +102,22 @@ def settings_of(
         table = "; adaptive.json holds the table below it" if adaptive is not None else ""
         notes.append(f"SGLang ({_SGLANG_SINCE[algorithm]} or later) instead of vLLM: the last command{table}")
     client = _client(deployment, configuration) if steps else None
+    if configuration.token == "block-drafter":
+        schedule = None
     return Settings(commands=tuple(commands), schedule=schedule, adaptive=adaptive, client=client, notes=tuple(notes))
 
 
 def _later_versions(deployment: Deployment, configuration: Configuration) -> Iterator[str]:
     """Which vLLM a command needs where the user did not say which one runs."""
-    if configuration.token == "block-drafter" and not deployment.engine_said:
-        kind = block_kind(deployment.block)
-        yield f"{kind} needs vLLM {first_with('vllm', kind)} or later"
+    if configuration.token != "block-drafter" or deployment.engine_said or deployment.block is None:
+        return
+    kind, facts = block_kind(deployment.block), deployment.block.facts
+    option, what = (_ADAPTIVE, "adaptive verification") if configuration.least else (kind, kind)
+    yield f"{what} needs vLLM {first_with('vllm', option)} or later"
+    if (
+        facts.in_target and facts.block is not None and configuration.k2 - 1 < facts.block.trained
+    ):  # #47419, lifted since
+        yield f"vLLM 0.26 refuses fewer than {facts.block.trained} tokens from this checkpoint"
 
 
 def sglang_adaptive(schedule: Schedule) -> dict[str, Any]:
@@ -124,15 +137,23 @@ def _speculation(
     if configuration.k2 < 2 or configuration.token is None:
         return None, []
     version = deployment.engine_version if deployment.engine.name == "vllm" else ""
-    by_batch = schedule if schedule is not None and has("vllm", version, _TABLE) else None
+    tabled = schedule is not None and _by_batch(configuration, arrangement)
+    by_batch = schedule if tabled and has("vllm", version, _TABLE) else None
     k = configuration.k2 - 1 if by_batch is None else max(configuration.k2 - 1, by_batch.most)
     config = _method(deployment, configuration.token, k)
+    if configuration.least:
+        return {**config, _ADAPTIVE: True}, [_OF_ADAPTIVE]
     if by_batch is not None:
         return {**config, _TABLE: by_batch.plain()}, ["vLLM drafts by batch size as the table says"]
-    if schedule is None or len(schedule.ranges) == 1:
+    if schedule is None or not tabled or len(schedule.ranges) == 1:
         return config, []
     table = json.dumps({_TABLE: schedule.plain()})
     return config, [f"from vLLM {first_with('vllm', _TABLE)} on the speculative configuration also takes {table}"]
+
+
+def _by_batch(configuration: Configuration, arrangement: Arrangement) -> bool:
+    """Whether vLLM drafts by batch size: blocks are drafted whole, and copies of attention might choose differently."""
+    return configuration.token != "block-drafter" and arrangement.dp == 1
 
 
 def _method(deployment: Deployment, token: str, k: int) -> dict[str, Any]:

@@ -48,6 +48,11 @@ def test_a_record_gives_its_own_passes_and_seconds() -> None:
     assert decoding.settings == {"k2": 3}
 
 
+def test_records_of_fixed_drafts_say_nothing_of_adaptive_verification() -> None:
+    assert found(speculated(plain()), "draft-model", 3, least=0) is not None
+    assert token_decoding(speculated(plain()), "draft-model", {"k2": 3, "least": 0.2}, system_of(plain()).fits) is None
+
+
 @pytest.mark.parametrize(("engine", "padded"), [("torch", True), ("", True), ("vllm", False), ("sglang", False)])
 def test_only_the_torch_engine_pads_the_rows_of_a_batch(engine: str, *, padded: bool) -> None:
     profile = speculated(plain())

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import math
+from statistics import NormalDist
+
 import pytest
 from deployments import deployment, head_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specplan.worlds.beliefs import MEASURE, STEP_ACCEPTANCE, STEP_LENGTHS, TOKEN_ACCEPTANCE, Beliefs
+from specplan.worlds.beliefs import (
+    CONFIDENCE,
+    LONG_PROMPTS,
+    MEASURE,
+    STEP_ACCEPTANCE,
+    STEP_LENGTHS,
+    TOKEN_ACCEPTANCE,
+    Beliefs,
+)
 from specplan.worlds.drafters.known_acceptance import known_acceptances
+from specplan.worlds.priors import long_prompt_prior
 
 METHODS = st.sampled_from(("draft-model", "eagle", "prompt-lookup"))
 SCORES = st.floats(-3.0, 3.0)
 DEPTHS = st.integers(2, 8)
 BELIEFS = Beliefs(deployment())
+LONG = Beliefs(deployment(context=8 * 4096 + 200))
 
 
 @settings(max_examples=30)
@@ -63,7 +76,34 @@ def test_what_is_known_does_not_move() -> None:
 
 
 def test_every_belief_has_something_that_narrows_it() -> None:
-    assert set(MEASURE) == set(BELIEFS.moves(steps=True, token="eagle"))
+    assert set(MEASURE) == set(LONG.moves(steps=True, token="eagle", adaptive=True))
+    assert set(MEASURE) - set(BELIEFS.moves(steps=True, token="eagle")) == {CONFIDENCE, LONG_PROMPTS}
+
+
+@settings(max_examples=30)
+@given(method=st.sampled_from(("eagle", "block-drafter")), k2=DEPTHS, z=SCORES, z_long=SCORES)
+def test_heads_and_blocks_lose_by_long_prompts(method: str, k2: int, z: float, z_long: float) -> None:
+    """Prompts of 32768 tokens: three doublings beyond those behind the priors."""
+    short, after = (one.accepted(method, k2, z, z_long) for one in (BELIEFS, LONG))
+    lost = long_prompt_prior().quantile(NormalDist().cdf(-z_long))
+    for before, less in zip(short, after, strict=True):
+        assert math.log(before / (1.0 - before)) - math.log(less / (1.0 - less)) == pytest.approx(3.0 * lost, abs=1e-6)
+    assert LONG.tokens_per_pass(method, k2, z, z_long) <= LONG.tokens_per_pass(method, k2, z, z_long + 0.5) + 1e-9
+
+
+@pytest.mark.parametrize("method", ["draft-model", "prompt-lookup"])
+def test_models_of_their_own_and_lookups_do_not(method: str) -> None:
+    assert LONG.accepted(method, 6) == BELIEFS.accepted(method, 6)
+    assert LONG_PROMPTS not in LONG.moves(steps=False, token=method)
+    assert "prompts" not in LONG.source(method)
+
+
+def test_what_was_measured_holds_at_the_users_prompts() -> None:
+    known = Beliefs(deployment(context=33_000, acceptance=known_acceptances(["eagle3=0.7"])))
+    assert known.accepted("eagle", 4) == (0.7,) * 3
+    assert known.moves(steps=False, token="eagle") == ()
+    assert "less after prompts beyond 4,096 tokens" in LONG.source("eagle")
+    assert LONG.moves(steps=False, token="eagle") == (LONG_PROMPTS, TOKEN_ACCEPTANCE)
 
 
 def test_a_task_and_a_head_are_heard() -> None:

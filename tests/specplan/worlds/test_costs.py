@@ -86,7 +86,7 @@ def test_a_round_is_the_targets_pass_with_drafting_and_the_engine(batch: int, k2
         "head": lambda: head_round(passes(), head_of("Qwen/Qwen3-8B").facts.shape),
         "text": lambda: Round(target=passes(), method="prompt-lookup"),
     }[drafter]()
-    one = RoundCost(target, rounds)
+    one = RoundCost(target, rounds, k2)
     for context in (FIRST, LAST):
         assert one.iteration(batch, batch * context) == pytest.approx(rounds.seconds(batch, k2, context), rel=1e-9)
     parts = rounds.parts(batch, k2, FIRST)

@@ -13,6 +13,7 @@ from deployments import block_of, deployment
 from sim.configuration import Configuration
 from specplan.planning.loads.options import considered
 from specplan.planning.loads.schedule import Depths
+from specplan.worlds.arrangements import Arrangement
 from specplan.worlds.beliefs import Beliefs
 from specplan.worlds.configs.blocks import BlockSizes, usual_sizes
 from specplan.worlds.drafters.known_acceptance import known_acceptances
@@ -20,6 +21,7 @@ from specplan.worlds.drafters.naming import drafter_name, drafters
 from specplan.worlds.drafters.pairs import check_head
 from specplan.worlds.known_models import known_config
 from specplan.worlds.model_files import block_drafter, facts_of_config, shape_of
+from specplan.worlds.running.settings import settings_of
 from specplan.worlds.world import World
 from theory.block_drafting import DFLASH, at_length
 from theory.errors import ParameterError, SchemaError
@@ -144,7 +146,15 @@ def test_only_tokens_that_the_blocks_have_are_drafted() -> None:
     own = deployment(
         target="deepseek-ai/DeepSeek-V4-Pro-0813", gpus=8, block=block_of("deepseek-ai/DeepSeek-V4-Pro-0813")
     )
-    assert list(Depths(World(own)).ks("block-drafter")) == [5, 6, 7]
+    assert list(Depths(World(own)).ks("block-drafter")) == [1, 2, 3, 4, 5, 6, 7]
+    shorter = settings_of(
+        own,
+        Configuration(method="block-drafter", k2=4),
+        Arrangement(tp=8, replicas=1),
+        sequences=4,
+        schedule=None,
+    )
+    assert "vLLM 0.26 refuses fewer than 5 tokens from this checkpoint" in shorter.notes
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Commands for twenty well-known models hold together: GPUs, splits, experts and what drafts."""
+"""Commands for well-known models hold together: GPUs, splits, experts and what drafts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import shlex
 import pytest
 from command_grid import GPUS, TARGETS, commands
 
-from specplan.worlds.drafters.naming import head_kind
+from specplan.worlds.drafters.naming import block_kind, head_kind
 from theory.hardware.shapes import Experts
 
 
@@ -42,11 +42,23 @@ def test_every_command_uses_the_gpus_that_it_names_and_breaks_no_block(target: s
             seen.add(config.get("method"))
             if configuration.token == "eagle":
                 assert config["method"] == head_kind(wanted.head)
+            if configuration.token == "block-drafter":
+                assert config["method"] == block_kind(wanted.block)
+                assert ("model" in config) != wanted.block.facts.in_target
     assert {None, "ngram"} <= seen, "plain decoding and n-grams run everywhere"
 
 
 def test_the_grid_has_every_kind_of_drafter_and_arrangement() -> None:
     text = "\n".join(command for target in TARGETS for _, _, command in commands(target, "H200"))
-    for word in ('"mtp"', '"eagle3"', '"ngram"', '"draft_model"', "--data-parallel-size", "--enable-expert-parallel"):
+    for word in (
+        '"mtp"',
+        '"eagle3"',
+        '"dflash"',
+        '"dspark"',
+        '"ngram"',
+        '"draft_model"',
+        "--data-parallel-size",
+        "--enable-expert-parallel",
+    ):
         assert word in text
     assert text.count("\n") > 150

@@ -222,6 +222,8 @@ def test_block_drafters_are_started_as_their_engines_call_them(
     kind, since = vllm["method"], {"dflash": "0.20", "dspark": "0.25"}
     assert f"{kind} needs vLLM {since[str(kind)]} or later" in found.notes
     scheduled = made(wanted, BLOCK, Arrangement(tp=8, replicas=1))
+    assert scheduled.commands[0] == command, "a whole block is drafted at every batch size"
+    assert scheduled.schedule is None
     words = shlex.split(scheduled.commands[-1])
     assert words[words.index("--speculative-algorithm") + 1 :] == sglang
     assert scheduled.adaptive is None, "SGLang adapts the steps of EAGLE heads only"
@@ -247,3 +249,13 @@ def test_sglang_has_no_dspark_with_copies_of_attention() -> None:
     found = made(wanted, BLOCK, Arrangement(tp=8, dp=8, replicas=1))
     assert not any("sglang" in command for command in found.commands)
     assert "SGLang has no DSpark with copies of attention" in found.notes
+
+
+def test_copies_of_attention_draft_the_k_of_the_load() -> None:
+    """vLLM drops tables by batch size with data parallelism, and drafts its largest k (0.32: `VllmConfig`)."""
+    wanted = deployment(target="deepseek-ai/DeepSeek-R1", head=own_layers("deepseek-ai/DeepSeek-R1"), gpus=8)
+    found = made(
+        replace(wanted, engine_version="0.32.0"), Configuration.parse("eagle k2=3"), Arrangement(tp=8, dp=8, replicas=1)
+    )
+    config = json.loads(options(found.commands[0])[1]["--speculative-config"])
+    assert config == {"method": "mtp", "num_speculative_tokens": 2}

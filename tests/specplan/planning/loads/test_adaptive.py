@@ -1,0 +1,165 @@
+"""Adaptive verification in plans: chosen by its law, simulated like a fixed k, planned only where it gains."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from deployments import block_of, deployment
+
+from calibrate.replay.trials import PLAIN
+from sim.configuration import Configuration
+from specplan.planning.loads.load_plan import NamesPlan, plan_loads
+from specplan.planning.loads.options import Considered, Option, considered
+from specplan.planning.loads.schedule import Depths
+from specplan.planning.loads.search import best_of_each_kind
+from specplan.planning.loads.statements import schedule_of
+from specplan.show.loads.plain import named_row_as_json
+from specplan.show.loads.words import named, policies
+from specplan.worlds.arrangements import Arrangement, Split
+from specplan.worlds.beliefs import CONFIDENCE
+from specplan.worlds.drafters.naming import method_name
+from specplan.worlds.request import Limits, Load
+from specplan.worlds.running.settings import settings_of
+from specplan.worlds.world import World
+from theory.hardware.engines import engine_named
+
+TOKEN = "block-drafter"
+WANTED = deployment(block=block_of("Qwen/Qwen3-8B"))
+WORLD = World(WANTED)
+DEPTHS = Depths(WORLD)
+CONTEXT = 200.0
+"""Tokens cached of an answer of `WANTED`, mean."""
+
+
+def rate(configuration: Configuration, batch: int) -> float:
+    """Tokens per second of a batch."""
+    seconds = WORLD.round_cost(configuration, 1).iteration(batch, batch * CONTEXT)
+    return batch * WORLD.tokens_per_pass(configuration) / seconds
+
+
+@pytest.mark.parametrize("batch", [16, 64, 256])
+def test_what_is_chosen_is_at_least_as_fast_as_any_fixed_number(batch: int) -> None:
+    chosen = DEPTHS.adaptive(TOKEN, 1, batch)
+    fixed = max(rate(Configuration(method=TOKEN, k2=k + 1), batch) for k in DEPTHS.ks(TOKEN))
+    assert chosen is None or rate(chosen, batch) >= fixed * 0.995
+
+
+def test_fuller_batches_verify_less() -> None:
+    rows = []
+    for batch in (1, 8, 64, 256, 1024):
+        chosen = DEPTHS.adaptive(TOKEN, 1, batch)
+        rows.append(8.0 if chosen is None else WORLD.passes(chosen).rows)
+    assert rows == sorted(rows, reverse=True)
+    assert rows[-1] < 0.7 * rows[0]
+
+
+def test_a_round_costs_what_is_verified_and_drafts_all() -> None:
+    chosen = Configuration(method=TOKEN, k2=8, knobs={"least": 0.3})
+    every = Configuration(method=TOKEN, k2=8)
+    less, more = (WORLD.round_cost(one, 1).iteration(256, 256 * CONTEXT) for one in (chosen, every))
+    target = [WORLD.cost(WANTED.target, 1, rows=round(WORLD.passes(one).rows, 2)) for one in (chosen, every)]
+    alone = [one.iteration(256, 256 * CONTEXT) for one in target]
+    assert less < more
+    assert more - less == pytest.approx(alone[1] - alone[0], rel=1e-9), "drafting is the same"
+    assert WORLD.passes(chosen).tokens < WORLD.passes(every).tokens
+
+
+@pytest.mark.parametrize(
+    ("changed", "adapts"),
+    [
+        ({}, True),
+        ({"engine_version": "0.32.0"}, True),
+        ({"engine_version": "0.27.1"}, False),
+        ({"engine": engine_named("sglang")}, False),
+        ({"block": block_of("Qwen/Qwen3-8B", "z-lab/Qwen3-8B-DFlash-b16")}, False),
+    ],
+)
+def test_only_engines_that_adapt_are_planned_to(changed: dict[str, Any], adapts: bool) -> None:
+    found = considered(deployment(**{"block": WANTED.block, **changed}), [TOKEN, "prompt-lookup"])
+    assert TOKEN in found.tokens
+    assert found.adaptive == ([TOKEN] if adapts else [])
+
+
+def test_the_command_switches_it_on_and_has_no_table_by_batch() -> None:
+    chosen = Configuration(method=TOKEN, k2=8, knobs={"least": 0.25})
+    found = settings_of(WANTED, chosen, Arrangement(tp=1, replicas=1), sequences=64, schedule=None)
+    (command,) = found.commands
+    words = shlex.split(command)
+    assert json.loads(words[words.index("--speculative-config") + 1]) == {
+        "method": "dspark",
+        "model": "deepseek-ai/dspark_qwen3_8b_block7",
+        "num_speculative_tokens": 7,
+        "draft_sample_method": "probabilistic",
+        "enable_adaptive_verification": True,
+    }
+    assert "adaptive verification needs vLLM 0.28 or later" in found.notes
+
+
+def found_with(adaptive: Sequence[str]) -> Considered:
+    place = Arrangement(tp=1, replicas=1)
+    return Considered(plain=[place], tokens={TOKEN: [place]}, adaptive=list(adaptive))
+
+
+def adapted(name: str, split: Split, sequences: int) -> Configuration:
+    return Configuration(method=name, k2=8, knobs={"least": 0.2})
+
+
+@pytest.mark.parametrize(
+    ("fixed", "adaptive", "kinds"),
+    [
+        (1.2, 1.4, {"autoregressive", TOKEN, f"{TOKEN} adaptive"}),
+        (1.2, 1.205, {"autoregressive", TOKEN}),
+        (1.2, 1.1, {"autoregressive", TOKEN}),
+    ],
+)
+def test_it_is_a_kind_of_its_own_where_it_gains(fixed: float, adaptive: float, kinds: set[str]) -> None:
+    def speed(option: Option, answers: int) -> float:
+        if option.configuration == PLAIN:
+            return 1.0
+        return adaptive if option.configuration.least else fixed
+
+    best = best_of_each_kind(found_with([TOKEN]), speed, lambda *_: 7, 64, adaptive=adapted)
+    assert set(best) == kinds
+    without = best_of_each_kind(found_with([]), speed, lambda *_: 7, 64, adaptive=adapted)
+    assert set(without) == {"autoregressive", TOKEN}
+
+
+def test_it_is_looked_at_again_where_fixed_numbers_were_given_up() -> None:
+    def speed(option: Option, answers: int) -> float:
+        if option.configuration == PLAIN:
+            return 1.0
+        return 1.3 if option.configuration.least else 0.7
+
+    few = best_of_each_kind(found_with([TOKEN]), speed, lambda *_: 7, 64, adaptive=adapted)
+    many = best_of_each_kind(found_with([TOKEN]), speed, lambda *_: 7, 128, few, adaptive=adapted)
+    assert set(many) == {"autoregressive", f"{TOKEN} adaptive"}
+
+
+@pytest.fixture(scope="module")
+def planned() -> NamesPlan:
+    return plan_loads(WANTED, [Load(concurrency=256)], Limits(), [TOKEN])
+
+
+def test_a_plan_says_what_the_policy_is_worth(planned: NamesPlan) -> None:
+    ((_, many),) = planned.loads
+    best = many[0]
+    assert best.option.configuration.least > 0.0
+    fixed = next(row for row in many if row.option.kind == TOKEN)
+    assert policies(planned) == (
+        f"Adaptive verification, gain by load: 256: adaptive {best.gain.value:.2f}, best fixed k "
+        f"{fixed.gain.value:.2f}, none 1."
+    )
+    assert best.gain.value > fixed.gain.value
+    assert best.errors[CONFIDENCE] > 0.0
+    assert CONFIDENCE not in fixed.errors
+    assert best.in_vain["target"] < fixed.in_vain["target"]
+    assert method_name(WANTED, best.option.configuration) == "dspark adaptive"
+    assert named(planned, best.option) == f"dspark adaptive, k <= {best.option.configuration.k2 - 1}"
+    assert named_row_as_json(WANTED, best)["adaptive_verification"] is True
+    assert schedule_of(planned, best.option) is None
+    curve = planned.curve
+    assert curve.gains[f"{TOKEN} adaptive"][-1] > curve.gains[TOKEN][-1]

@@ -1,0 +1,56 @@
+"""Up to which prompts speculation pays."""
+
+from __future__ import annotations
+
+import pytest
+from deployments import deployment, head_of
+
+from specplan.planning.loads.load_plan import NamesPlan, plan_loads
+from specplan.planning.loads.prompts import LENGTHS, ByPrompt, by_prompt
+from specplan.show.loads.words import by_prompts
+from specplan.worlds.drafters.known_acceptance import known_acceptances
+from specplan.worlds.request import Limits, Load
+
+
+def planned(*answers: int, known: str = "") -> NamesPlan:
+    wanted = deployment(head=head_of("Qwen/Qwen3-8B"), gpus=1, acceptance=known_acceptances([known]) if known else {})
+    return plan_loads(wanted, [Load(concurrency=n) for n in answers], Limits(), ["eagle"])
+
+
+@pytest.fixture(scope="module")
+def plan() -> NamesPlan:
+    return planned(1, 8)
+
+
+def test_gains_of_heads_fall_beyond_the_prompts_of_their_priors(plan: NamesPlan) -> None:
+    first, last = by_prompt(plan)
+    assert (first.answers, last.answers) == (1, 8)
+    for one in (first, last):
+        assert list(one.gains) == [length for length in LENGTHS if length + 200 <= 40960], "Qwen3-8B reads no more"
+        gains = list(one.gains.values())
+        assert gains == sorted(gains, reverse=True)
+    sentence = by_prompts(plan)[0]
+    assert sentence.startswith("By prompt, on the same GPUs, eagle3, k = ")
+    assert f"with 1 at once: 2k {first.gains[2048]:.2f}, 8k" in sentence
+
+
+def test_known_acceptance_holds_at_all_prompts() -> None:
+    (found,) = by_prompt(planned(1, known="eagle3=0.7"))
+    gains = list(found.gains.values())
+    assert min(gains) > 0.9 * max(gains)
+
+
+@pytest.mark.parametrize(
+    ("gains", "off"),
+    [
+        ({2048: 1.5, 8192: 1.2, 32768: 0.9}, 8192),
+        ({2048: 1.5, 8192: 1.2}, None),
+        ({2048: 0.9, 8192: 1.2}, None),
+        ({}, None),
+    ],
+)
+def test_it_is_switched_off_beyond_the_last_prompt_at_which_it_pays(
+    plan: NamesPlan, gains: dict[int, float], off: int | None
+) -> None:
+    option = plan.loads[0][1][0].option
+    assert ByPrompt(option=option, answers=1, gains=gains).off_beyond == off
