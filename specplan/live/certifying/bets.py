@@ -100,4 +100,4 @@ def _log_factor(bets: Stakes, strength: FloatArray, noise: float, *, against: bo
 
 
 def _floored(law: FloatArray) -> FloatArray:
-    return (1.0 - _FLOOR) * law + _FLOOR / law.shape[-1]
+    return np.asarray((1.0 - _FLOOR) * law + _FLOOR / law.shape[-1])
