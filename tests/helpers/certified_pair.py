@@ -250,6 +250,9 @@ class CertifiedServer:
 
 
 def model(folder: Path) -> Any:
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()  # its lines would stand among the command's
     return load_model(folder, dtype=torch.float32, device=torch.device("cpu"))
 
 

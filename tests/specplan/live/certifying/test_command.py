@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from calibrate.pair import draft_path, target_path
 from specplan.output import SCREEN
 
 Main = Callable[..., tuple[int, str, str]]
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture(scope="module")
@@ -74,16 +76,15 @@ def test_without_a_draft_and_without_passes_less_is_examined(draft: str, run_mai
     assert all((body["temperature"], body["top_p"], body["top_k"]) == (1.0, 1.0, -1) for body in sent)
 
 
-def test_servers_that_lack_something_are_refused_in_one_line(draft: str, lossless: str, run_main: Main) -> None:
+def test_servers_that_lack_something_are_refused_in_one_line(lossless: str, run_installed: Run) -> None:
     few = ("--tokens", "8", "--answer-tokens", "4")
 
-    def error(*words: str) -> str:
-        code, out, err = run_main("certify", *words, *few)
-        assert (code, out, err.count("\n")) == (1, "", 1)
-        return err
+    def error(*words: str, code: int = 1) -> str:
+        done = run_installed("certify", *words, *few)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (code, "", 1)
+        return done.stderr
 
     with served(CertifiedServer(target_path(), lists=False)) as url:
-        assert "target at" not in error(url)
         assert "gives no prompt_logprobs: name a server that does with --target" in error(url)
         assert "with --draft" in error(lossless, "--draft", url)
     assert "give a smaller --top, or start it with a larger --max-logprobs" in error(lossless, "--top", "50")
@@ -92,9 +93,7 @@ def test_servers_that_lack_something_are_refused_in_one_line(draft: str, lossles
     with serving(Planted(tokenizes=False)) as server:
         assert "has no /tokenize" in error(server.url)
     with serving() as server:
-        assert "must have the tokenizer of the server under test" in run_main(
-            "certify", lossless, "--draft", server.url, *few
-        )[2]  # fmt: skip
+        assert "must have the tokenizer of the server under test" in error(lossless, "--draft", server.url, code=2)
     assert "unreachable" in error("http://127.0.0.1:9")
 
 
