@@ -2,9 +2,11 @@
 
     python -m benchmarks.by_load
 
-starts servers with planted passes (by sequences and rows, with prompts that join them, drafts right by position), has
-them measured as `calibrate openai` does, up to 32 answers at once, plans, and measures again on other questions: at 64
-too, beyond what was timed. With `--profile PROFILE --prompts FILE` the servers of a measured profile are measured.
+starts servers with planted passes (by sequences and rows, with prompts that join them, drafts right by position, a
+draft model and a judge for Lookahead Reasoning), has them measured as `calibrate openai` does, up to 32 answers at
+once, plans, and measures again on other questions: at 64 too, beyond what was timed. Servers and clients talk over real
+sockets, in virtual time: the table does not depend on the machine. With `--profile PROFILE --prompts FILE` the servers
+of a measured profile are measured, in real time.
 """
 
 from __future__ import annotations
@@ -13,36 +15,43 @@ import argparse
 import asyncio
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
 from importlib import import_module
-from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
+import specplan as sp
 from calibrate.loads.closed_loop import run_loop
 from calibrate.loads.levels import Decoding, LoadOptions
 from calibrate.loads.sums import record_of
+from calibrate.measuring.calibration import calibrate_models
 from calibrate.measuring.engine_timings import MeasureOptions
 from calibrate.models.recorded import models_of
 from calibrate.models.servers import RemoteModels
 from calibrate.record.engine_records import LoadRecord
 from calibrate.record.profile import Profile
+from calibrate.running.closed_loop import real_round
+from calibrate.running.interleaved import RealConfiguration
 from calibrate.running.problem import Problem
+from calibrate.running.wall_clock import WallClock
+from sim.configuration import Configuration
 from sim.estimate import Estimate
-from specplan.api.calibrating import calibrate
+from specplan.calibrating import Effort, plan_of
 from specplan.output import table
-from specplan.planning.crowds_text import crowds
-from specplan.planning.planner import Request, plan
 from specplan.prompts import read_prompts
 
 LOADS: Final = (1, 4, 16, 32, 64)
 TIMED: Final = (1, 4, 16, 32)
 """Loads that the calibration of planted servers measures."""
-SECONDS: Final = 3.0
+STEPWISE: Final = (1, 4)
+"""Loads at which Lookahead Reasoning is measured."""
+SECONDS: Final = 20.0
 """Length of a loop."""
+ANSWERS: Final = 160
+"""Answers of a round of Lookahead Reasoning."""
 
 PASSES: Final[dict[str, Any]] = {
     "iteration_s": 0.016,
@@ -51,7 +60,7 @@ PASSES: Final[dict[str, Any]] = {
     "prefill_token_s": 2e-5,
     "reading_s": 0.048,
     "step_tokens": (15, 25),
-    "steps": 2,
+    "steps": 4,
     "counts": True,
 }
 """Planted passes of plain decoding: 17 ms for one answer, 54 for 64; 48 where prompts are read."""
@@ -63,7 +72,29 @@ DRAFTED: Final[dict[str, Any]] = {
     "reading_s": 0.076,
 }
 """What a draft model changes: 3.2 tokens a pass, 17 ms for one answer, 100 for 64; 76 where prompts are read."""
+SMALL: Final[dict[str, Any]] = {
+    "iteration_s": 0.003,
+    "sequence_s": 0.0001,
+    "prefill_s": 0.008,
+    "reading_s": 0.006,
+}
+"""What is different for the draft model on a server of its own."""
 SPECULATIVE: Final = {"method": "draft_model", "model": "small", "num_speculative_tokens": 3}
+LR: Final = "lr-async"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """What was measured of a method at a load."""
+
+    tokens_per_s: float
+    first_token_s: float
+    """Mean time to the first token of an answer, s."""
+
+    @classmethod
+    def of(cls, record: LoadRecord) -> Rates:
+        """Return those of a closed loop."""
+        return cls(tokens_per_s=record.tokens / record.seconds, first_token_s=record.first_token_s or 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,13 +105,13 @@ class Row:
     at_once: int
     planned: Estimate
     """Tokens per second / those of plain decoding with as many answers at once."""
-    plain: LoadRecord
-    own: LoadRecord
+    plain: Rates
+    own: Rates
 
     @property
     def measured(self) -> float:
         """The gain in closed loops."""
-        return (self.own.tokens / self.own.seconds) / (self.plain.tokens / self.plain.seconds)
+        return self.own.tokens_per_s / self.plain.tokens_per_s
 
     @property
     def error(self) -> float:
@@ -88,52 +119,57 @@ class Row:
         return self.planned.value / self.measured - 1.0
 
 
-def compared(
+async def compared(
     profile: Profile, models: RemoteModels, problems: Sequence[Problem], loads: Sequence[int] = LOADS
 ) -> list[Row]:
     """Return what is planned from a profile beside what its servers do at these loads.
 
     Parameters
     ----------
-    profile : measured, with token-level methods.
+    profile : measured, with token-level methods, and with drafts of steps for Lookahead Reasoning.
     models : its servers, which have nothing else to do.
     problems : questions that the profile has not seen.
     loads : answers at once.
     """
     methods = sorted({record.method for record in profile.token})
-    found = crowds(profile, plan(profile, Request(methods=tuple(methods))), loads)
-    planned = {(row.configuration.method, row.answers): row.gain for row in found}
+    drafted = [LR] * any(answer.steps for answer in profile.all_answers)
+    found = sp.plan(profile, methods=[*methods, *drafted], concurrency=loads, max_accuracy_loss=1.0).loads
+    assert found is not None
+    every = ((load.concurrency or 1, row) for load, rows in found.loads for row in rows)
+    planned = {(row.option.configuration.method, n): row for n, row in every}
     decodings = {
-        one.method: Decoding(method=one.method, knobs=one.knobs, speculation=models.speculation(one.method, one.knobs))
+        one.method: replace(one, speculation=models.speculation(one.method, one.knobs))
         for one in models.token_settings()
     }
-    loops = asyncio.run(_measured(models, [Decoding(), *decodings.values()], problems, loads))
+    own: dict[tuple[str, int], Rates] = {}
+    plain: dict[int, Rates] = {}
+    async with models.open() as (_, clock):
+        for load in loads:
+            plain[load] = await _looped(clock, Decoding(), problems, load)
+            for method in methods:
+                own[method, load] = await _looped(clock, decodings[method], problems, load)
+            if drafted and load in STEPWISE:
+                own[LR, load] = await _stepwise(clock, planned[LR, load].option.configuration, problems, load)
     return [
-        Row(
-            method=method,
-            at_once=load,
-            planned=planned[method, load],
-            plain=loops[Decoding().key, load],
-            own=loops[decoding.key, load],
-        )
-        for method, decoding in decodings.items()
-        for load in loads
-        if (decoding.key, load) in loops
+        Row(method=method, at_once=load, planned=planned[method, load].gain, plain=plain[load], own=measured)
+        for (method, load), measured in sorted(own.items())
     ]
 
 
-async def _measured(
-    models: RemoteModels, decodings: Sequence[Decoding], problems: Sequence[Problem], loads: Sequence[int]
-) -> dict[tuple[str, int], LoadRecord]:
-    """The records of closed loops, by decoding and load; plain decoding and methods take turns."""
-    loops = {}
-    async with models.open() as (_, clock):
-        questions = [await clock.root(problem.prompt) for problem in problems]
-        for load, one in product(loads, decodings):
-            loop = await run_loop(clock, questions, load, SECONDS, one.speculation)
-            if (record := record_of(loop, one.method, one.knobs)) is not None:
-                loops[one.key, load] = record
-    return loops
+async def _looped(clock: WallClock, decoding: Decoding, problems: Sequence[Problem], load: int) -> Rates:
+    """The rates of whole answers in a closed loop."""
+    questions = [await clock.root(problem.prompt) for problem in problems]
+    loop = await run_loop(clock, questions, load, SECONDS, decoding.speculation)
+    record = record_of(loop, decoding.method, decoding.knobs)
+    assert record is not None, f"{decoding.key}: too few answers at {load} at once"
+    return Rates.of(record)
+
+
+async def _stepwise(clock: WallClock, configuration: Configuration, problems: Sequence[Problem], load: int) -> Rates:
+    """The rates of a step-level method's answers, by as many clients."""
+    asked = problems[:ANSWERS]
+    done = (await real_round(clock, asked, RealConfiguration(make=configuration.algorithm()), load)).round
+    return Rates(tokens_per_s=sum(done.tokens) / done.makespan, first_token_s=sum(done.first) / len(done.first))
 
 
 def as_table(rows: Sequence[Row]) -> str:
@@ -146,25 +182,33 @@ def as_table(rows: Sequence[Row]) -> str:
             f"{row.planned.value:.2f} [{row.planned.low:.2f}, {row.planned.high:.2f}]",
             f"{row.measured:.2f}",
             f"{100 * row.error:+.1f} %",
-            *(f"{one.tokens / one.seconds:.0f}" for one in (row.own, row.plain)),
-            *(f"{1e3 * (one.first_token_s or 0.0):.0f}" for one in (row.own, row.plain)),
+            *(f"{one.tokens_per_s:.0f}" for one in (row.own, row.plain)),
+            *(f"{1e3 * one.first_token_s:.0f}" for one in (row.own, row.plain)),
         ]
         for row in rows
     ]
     return table(headings, cells)
 
 
-@contextmanager
-def planted(changes: Mapping[str, Any] = DRAFTED) -> Iterator[RemoteModels]:
-    """Serve a planted target, and another one with a draft model, each in a process of its own."""
-    sys.path.append(str(Path(__file__).parent.parent / "tests" / "helpers"))
-    server = import_module("openai_server")
-    with ExitStack() as stack:
-        plain, fast = (
-            stack.enter_context(server.serving_apart(server.Planted(**PASSES | more))) for more in ({}, dict(changes))
-        )
+@asynccontextmanager
+async def planted() -> AsyncIterator[RemoteModels]:
+    """Serve a planted target that judges too, the same with a draft model, and the draft model, in the running loop."""
+    served = _helper("openai_server")
+    async with AsyncExitStack() as stack:
+        urls = []
+        for changes in ({}, DRAFTED, {"model": "small", **SMALL}):
+            server = served.OpenAIServer(served.Planted(**PASSES | changes))
+            await server.start()
+            stack.push_async_callback(server.stop)
+            urls.append(f"{server.url}/v1")
+        target, fast, draft = urls
         speculative = json.dumps([{"server": fast, **SPECULATIVE}])
-        yield RemoteModels(target=plain, draft="", speculative=speculative)
+        yield RemoteModels(target=target, draft=draft, speculative=speculative)
+
+
+def _helper(name: str) -> Any:
+    sys.path.append(str(Path(__file__).parent.parent / "tests" / "helpers"))
+    return import_module(name)
 
 
 def questions(n: int, first: int = 0) -> list[Problem]:
@@ -173,12 +217,28 @@ def questions(n: int, first: int = 0) -> list[Problem]:
     return [Problem(name=f"q{i}", prompt=f"{i} apples and {3 * i} pears are how many?") for i in numbers]
 
 
-def calibrated(models: RemoteModels, folder: Path, n: int = 6) -> Profile:
+async def calibrated(models: RemoteModels, folder: Path, n: int = 12, texts: int = 100) -> Profile:
     """Measure planted servers, as the command does but for fewer timings."""
-    prompts = folder / "prompts.jsonl"
-    prompts.write_text("".join(json.dumps({"prompt": one.prompt}) + "\n" for one in questions(n)), encoding="utf-8")
-    timings = MeasureOptions(batches=(1, 2), contexts=(16,), iterations=8, prefills=(4, 16), repeats=2, rounds=1)
-    return calibrate(models, prompts=prompts, answers=n, timings=timings, loads=LoadOptions(levels=TIMED))
+    prompts, known = folder / "prompts.jsonl", questions(n + texts)
+    prompts.write_text("".join(json.dumps({"prompt": one.prompt}) + "\n" for one in known), encoding="utf-8")
+    timings = MeasureOptions(batches=(1, 2, 4), contexts=(16, 64), iterations=8, prefills=(4, 16), repeats=2, rounds=1)
+    effort, loads = Effort(answers=n, texts=texts), LoadOptions(levels=TIMED)
+    asked = plan_of(models, effort, prompts, name="planted", command="benchmarks", engine=timings, loads=loads)
+    return await calibrate_models(asked, folder / "journal")
+
+
+async def on_planted_servers(loads: Sequence[int] = LOADS) -> list[Row]:
+    """Calibrate planted servers, plan, and measure on other questions."""
+    async with planted() as models:
+        with TemporaryDirectory() as folder:
+            profile = await calibrated(models, Path(folder))
+        return await compared(profile, models, questions(ANSWERS, first=1000), loads)
+
+
+def virtually(loads: Sequence[int] = LOADS) -> list[Row]:
+    """Return `on_planted_servers` in virtual time."""
+    rows: list[Row] = _helper("virtual_time").run_virtually(on_planted_servers(loads))
+    return rows
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -190,15 +250,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     loads = [int(load) for load in given.loads.split(",")]
     if given.profile is None:
-        with planted() as models, TemporaryDirectory() as folder:
-            rows = compared(calibrated(models, Path(folder)), models, questions(64, first=100), loads)
+        rows = virtually(loads)
     else:
         if given.prompts is None:
             parser.error("--profile needs --prompts")
         profile = Profile.read(given.profile)
         opened = models_of(profile.settings)
         assert isinstance(opened, RemoteModels), "the profile is not of servers"
-        rows = compared(profile, opened, read_prompts(given.prompts, 256), loads)
+        rows = asyncio.run(compared(profile, opened, read_prompts(given.prompts, 256), loads))
     sys.stdout.write(as_table(rows) + "\n")
 
 

@@ -56,7 +56,7 @@ def gateway(configuration: Configuration, folder: Path, profile: Path, roles: Ma
     }
     plan = folder / f"{configuration.method}.plan.json"
     plan.write_text(json.dumps({"schema": "specplan.plan", "schema_version": 1, "profile": "-", "rows": [row]}))
-    words = ["serve", "--plan", str(plan), "--profile", str(profile), "--port", "0", "--patience", "60"]
+    words = ["serve", "--plan", str(plan), "--profile", str(profile), "--port", "0", "--patience", "60", "--trust-plan"]
     words += [word for role, url in roles.items() for word in (f"--{role}", url)]
     process = subprocess.Popen([sys.executable, "-m", "specplan", *words], stderr=subprocess.PIPE, text=True)
     try:
@@ -107,7 +107,7 @@ def measured(plain: str, method: str, prompts: Sequence[str], at_once: int) -> E
 def predicted(profile: Profile, configuration: Configuration, at_once: int) -> Estimate:
     """The gain over plain decoding with as many answers at once."""
     found = simulate_configuration(profile, configuration, concurrency=at_once if at_once > 1 else None)
-    return found.prediction.speedup if found.crowd is None else found.crowd.gain
+    return found.prediction.speedup if found.loaded is None else found.loaded.gain
 
 
 def measured_servers(given: argparse.Namespace, roles: Mapping[str, str]) -> Profile:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -18,6 +19,7 @@ __all__ = [
     "proportion",
     "ratio_of_totals",
     "student_quantile",
+    "with_errors",
 ]
 
 
@@ -181,6 +183,13 @@ def on_logarithm(value: float, half_width: float, n: int, *, estimator: str, see
         estimator=estimator,
         seed=seed,
     )
+
+
+def with_errors(value: float, errors: Mapping[str, float], n: int, *, of: str, seed: int | None = 0) -> Estimate:
+    """Return a simulated value > 0 whose interval has all errors in squares, half-widths of its logarithm by source."""
+    total = math.sqrt(sum(part * part for part in errors.values()))
+    estimator = f"{of}, simulated; interval: {', '.join(sorted(errors)) or 'none'}"
+    return on_logarithm(value, total, n, estimator=estimator, seed=seed)
 
 
 def student_quantile(confidence: float, degrees: int) -> float:

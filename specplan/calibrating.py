@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -38,6 +39,12 @@ __all__ = [
 EFFORTS: Final = {"quick": (0.10, 8, 16), "normal": (0.05, 24, 60), "precise": (0.02, 60, 240)}
 """Precision asked for, answers at least and at most."""
 
+_TEXTS: Final = {"quick": (48, 30.0), "normal": (192, 120.0), "precise": (768, 600.0)}
+"""Answers that a server writes first, many at once and without timing, at most, and no more after so many seconds."""
+
+_FEWER: Final = 0.5
+"""Answers to time at least / those without such texts: timings differ less from answer to answer than texts, [-]."""
+
 _MOST_ANSWERS: Final = 600
 """Answers at most where a precision was named, but no number."""
 
@@ -47,7 +54,7 @@ def effort_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(command)
     def with_effort(
-        *, answers: int | None, precision: float | None, effort: str | None, texts: int, **others: Any
+        *, answers: int | None, precision: float | None, effort: str | None, texts: int | None, **others: Any
     ) -> Any:
         return command(effort=Effort(named=effort, answers=answers, precision=precision, texts=texts), **others)
 
@@ -59,9 +66,8 @@ def effort_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--texts",
             type=WholeNumber(0, 10_000),
-            default=0,
-            show_default=True,
-            help="Answer so many more, several at a time: how long steps are and how often accepted, no timings.",
+            help="Answer so many more, many at a time: how long steps are and how often accepted, no timings. Default: "
+            "0; without -n 192 on servers, in two minutes at most (--quick 48, --precise 768).",
         ),
         click.option("--precision", type=SHARE, help="Stop at this half-width of the planned speedup, e.g. 0.05."),
         click.option("--quick", "effort", flag_value="quick", help="±10 % or 16 answers: a first look."),
@@ -86,13 +92,14 @@ class Effort:
     precision: float | None = None
     """Half-width of the planned speedup at which to stop, a share of it in (0, 1)."""
 
-    texts: int = 0
-    """Further questions to answer without timing, >= 0; as many as there are, where questions are few."""
+    texts: int | None = None
+    """Further questions to answer without timing, >= 0; as many as there are, where questions are few. None: where no
+    number of answers is given and a server writes them, as many as the effort says."""
 
     def __post_init__(self) -> None:
         if self.answers is not None and self.answers < 2:
             raise ParameterError("answers", self.answers, "must be an integer >= 2")
-        if self.texts < 0:
+        if self.texts is not None and self.texts < 0:
             raise ParameterError("texts", self.texts, "must be an integer >= 0")
         if self.precision is not None and not 0.0 < self.precision < 1.0:
             raise ParameterError("precision", self.precision, "must be a share in (0, 1), e.g. 0.05")
@@ -104,13 +111,21 @@ class Effort:
             return self.answers
         return EFFORTS[self.named or "normal"][2] if self.precision is None else _MOST_ANSWERS
 
-    def stopping_rule(self, n: int) -> Stopping | None:
-        """Return when to stop, of n questions at hand; None: when all are answered, because their number was given."""
+    def texts_of(self, models: MeasurableModels) -> tuple[int, float]:
+        """Return how many answers to write first without timing, and after how many seconds to ask for no more."""
+        if self.texts is None and self.answers is None and models.by_load:
+            return _TEXTS[self.named or "normal"]
+        return self.texts or 0, math.inf
+
+    def stopping_rule(self, n: int, n_texts: int = 0) -> Stopping | None:
+        """Return when to stop, of n questions at hand and after so many texts; None: when all are answered."""
         from calibrate.measuring.stopping import Stopping
 
         if self.answers is not None and self.precision is None:
             return None
         precision, least, _ = EFFORTS[self.named or "normal"]
+        if n_texts >= least:
+            least = round(_FEWER * least)
         return Stopping(precision=self.precision or precision, min_answers=min(least, n), max_answers=n, growth=1.4)
 
 
@@ -163,15 +178,17 @@ def plan_of(
         raise ParameterError(
             "prompts", None, "must name a JSONL file of questions, unless the bundled pair is measured"
         )
-    most = n + effort.texts
+    n_texts, texts_s = effort.texts_of(models)
+    most = n + n_texts
     problems = bundled_problems(most, models.seed, "calibration") if prompts is None else read_prompts(prompts, most)
     return CalibrationPlan(
         models=models,
         problems=tuple(problems[:n]),
         texts=tuple(problems[n:]),
+        texts_s=texts_s,
         truth=bundled_truth() if prompts is None else None,
         token=models.token_settings(),
-        stopping=effort.stopping_rule(min(n, len(problems))),
+        stopping=effort.stopping_rule(min(n, len(problems)), len(problems[n:])),
         name=name,
         command=command,
         **options,

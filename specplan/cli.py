@@ -44,6 +44,7 @@ COMMANDS: Final = {
     "validate": ("specplan.commands.validate", "Run a configuration for real beside its prediction."),
     "serve": ("specplan.commands.serve", "Serve a plan: an OpenAI gateway in front of model servers."),
     "explain": ("specplan.commands.explain", "Say why a server that speculates is slow, and what to set."),
+    "certify": ("specplan.commands.live.certify", "Test whether a server that speculates is lossless."),
     "thresholds": ("specplan.commands.thresholds", "Choose a verifier's threshold with a guarantee."),
     "acceptance": ("specplan.commands.acceptance", "Read, convert and write token acceptance figures."),
     "profile": ("specplan.commands.profile", "List, show, check and compare profiles."),

@@ -31,9 +31,11 @@ __all__ = [
     "deliver",
     "journal_of",
     "json_option",
+    "narrow",
     "output_options",
     "progress",
     "refuse_unused",
+    "screen",
     "table",
     "to_json",
     "verbose_option",
@@ -300,6 +302,34 @@ def _in_columns(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]
     for cells in zip_longest(*wrapped, fillvalue=""):
         placed = zip(cells, widths, right, strict=True)
         yield "  ".join(f"{c:>{w}}" if at_right else f"{c:<{w}}" for c, w, at_right in placed).rstrip()
+
+
+def narrow(columns: Sequence[tuple[str, Sequence[str]]], *, long: int = 0) -> str:
+    """Return a table within a screen: columns of dashes are left out, cells of the ``long`` column are shortened.
+
+    Parameters
+    ----------
+    columns : heading and cells of each.
+    long : place of the column of texts; it and those before it stay.
+    """
+    kept = [one for i, one in enumerate(columns) if i <= long or set(one[1]) != {"–"}]
+    used = sum(2 + max(len(name), *map(len, cells)) for i, (name, cells) in enumerate(kept) if i != long)
+    room = max(SCREEN - used, _NARROWEST)
+    name, cells = kept[long]
+    kept[long] = name, [textwrap.shorten(cell, room, placeholder=" …") for cell in cells]
+    return table([name for name, _ in kept], list(zip(*(cells for _, cells in kept), strict=True)))
+
+
+def screen(*blocks: str | Sequence[str]) -> str:
+    """Return blocks with a line between them: texts wrapped, tables as they are, lists of notes a line each."""
+    return "\n\n".join(
+        "\n".join(textwrap.fill(line, SCREEN, subsequent_indent="  ", break_on_hyphens=False) for line in block)
+        if not isinstance(block, str)
+        else block
+        if "\n" in block
+        else textwrap.fill(block, SCREEN)
+        for block in blocks
+    )
 
 
 def by_need(unknown: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:

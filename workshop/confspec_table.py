@@ -10,7 +10,8 @@ import sys
 from math import isnan
 from statistics import fmean, stdev
 
-from specplan.check.reproducing.confspec import BENCHMARKS_PREDICTED, cells, implied_c1, report
+import specplan as sp
+from specplan.check.reproducing.confspec import BENCHMARKS_PREDICTED, implied_c1
 from specplan.output import table
 
 
@@ -26,4 +27,4 @@ def _c1_report() -> str:
 
 
 if __name__ == "__main__":
-    print(_c1_report() if "--c1" in sys.argv[1:] else report(cells()))
+    print(_c1_report() if "--c1" in sys.argv[1:] else sp.reproduce("confspec").text(verbose=True))

@@ -114,7 +114,7 @@ def fit(curves: Sequence[Curve]) -> PriorConstants:
         count = sum(one.method == method for one in curves)
         token[method] = _token(effects[at], spread, degrees, n[method], _SOURCE.format(n[method], count))
     domains = effects[len(methods) :]
-    token |= _blocks_of(every, dict(zip(kinds, domains, strict=True)), pooled)
+    token |= _blocks_of(every, dict(zip(kinds, domains, strict=True)), np.asarray(pooled))
     weights = [share for _, share in sorted(domain_shares(kinds).items())]
     between = np.cov(domains.T, aweights=weights, ddof=0)
     return PriorConstants(

@@ -15,8 +15,8 @@ from calibrate.record.library import bundled
 from calibrate.replay.trials import PLAIN
 from sim.configuration import Configuration
 from specplan.output import table
+from specplan.planning.loads.from_names import FromNames
 from specplan.planning.loads.options import Option
-from specplan.planning.loads.simulating import Simulator
 from specplan.worlds.arrangements import Arrangement
 from specplan.worlds.model_files import shape_of
 from specplan.worlds.request import Deployment, ServedModel
@@ -72,7 +72,7 @@ def _served(name: str) -> ServedModel:
 
 
 def _speedup(deployment: Deployment, configuration: Configuration) -> float:
-    simulator = Simulator(deployment)
+    simulator = FromNames(deployment)
     return simulator.reported(Option(configuration, _PLACED), Option(PLAIN, _ALONE), 1)[0].value
 
 

@@ -22,6 +22,7 @@ from calibrate.costs.sweep import SweepFit, fit_sweep
 from calibrate.record.engine_records import EngineRecord, InUse
 from calibrate.record.uses import Use, work_in_use
 from sim.engines.costs import TableCost
+from sim.engines.pass_costs import PassCost
 from sim.serving.limits import JoinLaw
 
 __all__ = ["CostFit", "fit_cost", "slowdown_of"]
@@ -40,6 +41,7 @@ class CostFit:
     reread : cached tokens that each prefill reads again in addition to the new ones.
     join : what passes take that read prompts; None if not measured, or if included in the factor.
     shared_s : time that a prefill saves by joining a pass, s; 0 where there is no ``join``.
+    passes : cost of its passes with token-level speculation; None for an engine that does not speculate.
     """
 
     cost: TableCost
@@ -49,6 +51,7 @@ class CostFit:
     reread: float
     join: JoinLaw | None
     shared_s: float
+    passes: PassCost | None = None
 
 
 def fit_cost(
@@ -103,7 +106,8 @@ def slowdown_of(work: Iterable[tuple[CostFit, InUse]]) -> float | None:
     """
     pairs: Pairs = []
     for fit, done in work:
-        modelled = Modelled(fit.cost, fit.waking_s, fit.shared_s, again_s=fit.reread * fit.cost.prefill_token_s)
+        again_s = fit.reread * fit.cost.prefill_token_s
+        modelled = Modelled(fit.cost, fit.waking_s, fit.shared_s, again_s=again_s, passes=fit.passes)
         pairs += work_pairs(modelled, done, fit.factors.beside)
     return ratio(pairs)
 

@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 
 from calibrate.record.engine_records import InUse, Work
 from sim.engines.costs import TableCost
+from sim.engines.pass_costs import PassCost
 
 __all__ = ["Factors", "Modelled", "Pairs", "factors_in_use", "ratio", "scaled_to_use", "waking_seconds", "work_pairs"]
 
@@ -50,17 +51,20 @@ class Modelled:
     cost : cost of iterations and prefills.
     waking_s, shared_s : additional time of a prefill after a rest, and time that it saves by joining a pass, s.
     again_s : part of a prefill's cost for re-read tokens, s; subtracted, as recorded work counts these tokens as new.
+    passes : cost of its iterations and passes while it speculates; None if it does not.
     """
 
     cost: TableCost
     waking_s: float = 0.0
     shared_s: float = 0.0
     again_s: float = 0.0
+    passes: PassCost | None = None
 
     def decodes(self, done: Sequence[Work]) -> Pairs:
-        """Modelled and measured seconds of iterations."""
-        cells = [cell for one in done for cell in one.decode if cell.n]
-        return [(n * self.cost.iteration(batch, context / n), s) for batch, n, context, s in cells]
+        """Modelled and measured seconds of iterations and passes."""
+        cells = [cell for one in done for cell in (*one.decode, *one.passes) if cell.n]
+        cost = self.passes or self.cost
+        return [(n * cost.iteration(batch, context / n), s) for batch, n, context, s in cells]
 
     def prefills(self, done: Sequence[Work]) -> Pairs:
         """Modelled and measured seconds of prefills; only sums are recorded, so all are taken to be of mean length."""
@@ -68,7 +72,8 @@ class Modelled:
 
     def _prefills_s(self, done: Work) -> float:
         n = done.prefill.n
-        alone_s = self.cost.prefill(done.prefill.tokens / n) - self.again_s
+        factor = 1.0 if self.passes is None else self.passes.prefill_factor
+        alone_s = factor * self.cost.prefill(done.prefill.tokens / n) - self.again_s
         joined_s = max(alone_s - self.shared_s, 0.0)
         return (n - done.joined) * alone_s + done.joined * joined_s + done.waking.n * self.waking_s
 

@@ -83,12 +83,13 @@ class LoadOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoding:
-    """Plain decoding, or a token-level method on the target."""
+    """Plain decoding, or a token-level method of the catalogue on the target, with its knobs."""
 
     method: str = ""
     """Name in the catalogue; empty: plain decoding."""
     knobs: Mapping[str, int | float | str | bool] = field(default_factory=dict)
     speculation: Speculation | None = None
+    """Options of a request that select the method, where they are known."""
 
     @property
     def key(self) -> str:

@@ -18,16 +18,16 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-from calibrate.loads.levels import LoadSweep
+from calibrate.loads.levels import Decoding, LoadSweep
 from calibrate.measuring.answers import measure_answer, outside_seconds, seconds_in_company
 from calibrate.measuring.assembly import assemble
 from calibrate.measuring.candidates import measure_beams
 from calibrate.measuring.engine_timings import MeasureOptions
 from calibrate.measuring.engine_work import work_done
-from calibrate.measuring.plan import CalibrationPlan
+from calibrate.measuring.plan import CalibrationPlan, reaching
 from calibrate.measuring.stopping import LookOutcome, Precision
-from calibrate.measuring.texts import measure_texts
-from calibrate.measuring.token_methods import TokenSetting, measure_token_answer
+from calibrate.measuring.texts import AT_ONCE, ON_SERVERS, measure_texts
+from calibrate.measuring.token_methods import measure_token_answer
 from calibrate.record.engine_records import EngineRecord, InUse
 from calibrate.record.journal import Journal
 from calibrate.record.profile import Profile
@@ -158,8 +158,9 @@ class _Sitting:
 
     async def measure(self, precision: Callable[[Profile], Precision] | None) -> list[str]:
         """Measure everything, or until the stopping rule ends it; return notes on the end for the profile."""
-        rule, n_answers, n_rounds, n_looks = self.plan.stopping, self.plan.n_answers, self.plan.n_rounds, 0
         await self._texts()
+        self.plan = await reaching(self.plan, self._clock, self._journal, self._patiently)
+        rule, n_answers, n_rounds, n_looks = self.plan.stopping, self.plan.n_answers, self.plan.n_rounds, 0
         if rule is None or precision is None:
             await self._block(n_answers, n_rounds)
             return []
@@ -223,8 +224,17 @@ class _Sitting:
 
     async def _texts(self) -> None:
         """Generate the answers that are not timed; first, so that looks at the precision include them."""
-        measured = partial(measure_texts, self._clock, self.plan.texts, self._journal, truth=self.plan.truth)
-        await measured(inspection=self.plan.models.inspection(), patiently=self._patiently, progress=self._step)
+        await measure_texts(
+            self._clock,
+            self.plan.texts,
+            self._journal,
+            truth=self.plan.truth,
+            inspection=self.plan.models.inspection(),
+            within_s=self.plan.texts_s,
+            at_once=ON_SERVERS if self.plan.models.by_load else AT_ONCE,
+            patiently=self._patiently,
+            progress=self._step,
+        )
 
     async def _round(self, number: int) -> None:
         """Run a round of timing all engines; the first round records the warm-up."""
@@ -300,12 +310,12 @@ class _Sitting:
         """
         alone = (FIELD_OF_USE["plain"], STEPWISE)
         fields = [field for field in _RUNS if field in alone or self.plan.models.inspection().drafts]
-        runs: list[str | TokenSetting] = [*fields, *(self.plan.token if self.plan.takes_token_answer(index) else ())]
+        runs: list[str | Decoding] = [*fields, *(self.plan.token if self.plan.takes_token_answer(index) else ())]
         random.Random(f"order {self.plan.engine.seed} {index}").shuffle(runs)
         work: dict[str, Mapping[str, InUse]] = {}
         token_answers: dict[str, dict[str, Any]] = {}
         for run in runs:
-            if isinstance(run, TokenSetting):
+            if isinstance(run, Decoding):
                 answer = await measure_token_answer(self.plan.models, self._clock, problem, run)
                 token_answers[run.key] = answer.model_dump(mode="json")
             else:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, Final, Protocol, TypeVar
 
 from calibrate.engines.protocol import GREEDY, Backend, Prompt, Request, Sampling
@@ -32,6 +34,12 @@ __all__ = [
 Answered = TypeVar("Answered")
 
 _PASS_BATCHES: Final = (1, 2, 4, 8, 16)
+
+_MOST_CACHED: Final = 1 << 16
+"""Cached tokens of all sequences of a batch, at most; a single sequence may have more."""
+
+_FAR: Final = 2
+"""Questions and answers this many times as long as what is timed by default are timed at their own lengths."""
 
 _DRAFTING_BATCHES: Final = (1, 4, 16)
 """Measured numbers of tokens per sequence; costs are interpolated between them."""
@@ -89,6 +97,12 @@ class MeasureOptions:
                 raise ParameterError(name, value, f"must be an integer >= {least}")
 
     @property
+    def cells(self) -> tuple[tuple[int, int], ...]:
+        """Contexts and batch sizes to time together: all whose sequences fit a cache of `_MOST_CACHED` tokens."""
+        pairs = product(self.contexts, self.batches)
+        return tuple((context, batch) for context, batch in pairs if batch == 1 or batch * context <= _MOST_CACHED)
+
+    @property
     def pass_batches(self) -> tuple[int, ...]:
         """Batch sizes for the times of a token-level method's own passes: few, as each takes more time."""
         return tuple(sorted(set(self.batches) & set(_PASS_BATCHES)))
@@ -96,7 +110,26 @@ class MeasureOptions:
     @property
     def n_parts(self) -> int:
         """Parts of one round of timing one engine, for progress bars."""
-        return len(self.batches) * len(self.contexts) + len(self.prefills) + 1
+        return len(self.cells) + len(self.prefills) + 1
+
+    def reaching(self, shortest: int, longest: int, end: int) -> MeasureOptions:
+        """Return the options with contexts and prompts as long as those of the questions at hand.
+
+        Times grow evenly with the context, so that a small, a middle and a large one tell them. Short questions leave
+        everything as it is.
+
+        Parameters
+        ----------
+        shortest, longest : tokens of the shortest and of the longest question.
+        end : tokens at the end of a long answer, its question included.
+        """
+        contexts, prefills = self.contexts, self.prefills
+        if end > _FAR * max(contexts):
+            first = max(min(contexts), shortest)
+            contexts = tuple(sorted({first, round(math.sqrt(first * end)), end}))
+        while longest > _FAR * max(prefills):
+            prefills = (*prefills, min(4 * max(prefills), longest))
+        return replace(self, contexts=contexts, prefills=prefills)
 
 
 async def warm_up(engine: MeasuredEngine, *, seconds: float = 1.0) -> EngineStatistics:
@@ -140,19 +173,18 @@ async def measure_engine(
     decode: list[DecodeSample] = []
     prefill: list[PrefillSample] = []
     await engine.stats(clear=True)
-    for context in options.contexts:
-        for batch in options.batches:
-            texts = [next(prompts)(context + _APART * i) for i in range(batch)]
-            requests = [request_of_length(text, options.iterations + 1, sampling) for text in texts]
-            await asyncio.gather(*(engine.generate(request) for request in requests))
-            if options.k2 > 1 and engine.describe().get("speculates_per_request"):
-                drafting = [_drafting(next(prompts)(context), options.k2, sampling) for _ in range(batch)]
-                await asyncio.gather(*(engine.generate(request) for request in drafting))
-            statistics = await engine.stats(clear=True)
-            # Iterations while a batch forms or ends are dropped: they have fewer sequences and other work.
-            decode += [one for one in (*_decode_samples(statistics), *_pass_samples(statistics)) if one.batch == batch]
-            prefill += prefill_samples(statistics.prefills)
-            progress(f"{engine.name}: batch {batch}, context {context}")
+    for context, batch in options.cells:
+        texts = [next(prompts)(context + _APART * i) for i in range(batch)]
+        requests = [request_of_length(text, options.iterations + 1, sampling) for text in texts]
+        await asyncio.gather(*(engine.generate(request) for request in requests))
+        if options.k2 > 1 and engine.describe().get("speculates_per_request"):
+            drafting = [_drafting(next(prompts)(context), options.k2, sampling) for _ in range(batch)]
+            await asyncio.gather(*(engine.generate(request) for request in drafting))
+        statistics = await engine.stats(clear=True)
+        # Iterations while a batch forms or ends are dropped: they have fewer sequences and other work.
+        decode += [one for one in (*_decode_samples(statistics), *_pass_samples(statistics)) if one.batch == batch]
+        prefill += prefill_samples(statistics.prefills)
+        progress(f"{engine.name}: batch {batch}, context {context}")
     for n_tokens in options.prefills:
         for _ in range(options.repeats):
             await engine.generate(request_of_length(next(prompts)(n_tokens), 1, sampling))
@@ -184,9 +216,9 @@ async def measure_drafting_passes(
     count.
     """
     samples: list[DecodeSample] = []
-    batches = [size for size in options.batches if size in _DRAFTING_BATCHES]
     length = options.iterations // 2 + 2 * speculation.k2  # the last passes have shorter drafts
     for context in options.contexts:
+        batches = [size for at, size in options.cells if at == context and size in _DRAFTING_BATCHES]
         prompts = _prompts(engine, random.Random(f"drafting {context} {options.seed}"))  # engines of all settings
         texts = [next(prompts)(context + _APART * i) for i in range(max(batches))]
         for batch in batches:

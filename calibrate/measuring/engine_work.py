@@ -13,7 +13,7 @@ from sim.engines.batching import RESTED_S
 
 __all__ = ["Reporting", "summed", "work_done"]
 
-Done = TypeVar("Done", Iteration, Prefill)
+Done = TypeVar("Done", Iteration, Pass, Prefill)
 
 
 class Reporting(Protocol):
@@ -50,14 +50,15 @@ async def work_done(
 
 def _in_use(statistics: EngineStatistics, others: Sequence[tuple[float, float]], outside: Sequence[float]) -> InUse:
     woken = _after_a_rest(statistics)
-    everything = _work(statistics.iterations, statistics.prefills, woken)
+    everything = _work(statistics.iterations, statistics.passes, statistics.prefills, woken)
     iterations, iterations_s = _shared(statistics.iterations, others)
+    passes, passes_s = _shared(statistics.passes, others)
     prefills, prefills_s = _shared(statistics.prefills, others)
     return InUse(
         **dict(everything),
         request=RequestSums(len(outside), sum(outside)),
-        beside=_work(iterations, prefills, woken),
-        shared_s=iterations_s + prefills_s,
+        beside=_work(iterations, passes, prefills, woken),
+        shared_s=iterations_s + passes_s + prefills_s,
     )
 
 
@@ -77,9 +78,12 @@ def _after_a_rest(statistics: EngineStatistics) -> frozenset[float]:
     )
 
 
-def _work(iterations: Sequence[Iteration], prefills: Sequence[Prefill], woken: Container[float]) -> Work:
+def _work(
+    iterations: Sequence[Iteration], passes: Sequence[Pass], prefills: Sequence[Prefill], woken: Container[float]
+) -> Work:
     return Work(
         decode=_by_batch((it.batch, 1, it.context, it.seconds) for it in iterations),
+        passes=_by_batch((it.batch, 1, it.context, it.seconds) for it in passes),
         prefill=_sums(prefills),
         waking=_sums([p for p in prefills if p.ended_s in woken]),
         joined=math.fsum(1.0 if p.beside else 1.0 - 1.0 / p.together for p in prefills),
@@ -138,6 +142,7 @@ def summed(entries: Sequence[InUse]) -> list[InUse]:
 def _total(done: Sequence[Work]) -> dict[str, Any]:
     return {
         "decode": _by_batch(cell for work in done for cell in work.decode),
+        "passes": _by_batch(cell for work in done for cell in work.passes),
         "prefill": _added([work.prefill for work in done]),
         "waking": _added([work.waking for work in done]),
         "joined": math.fsum(work.joined for work in done),

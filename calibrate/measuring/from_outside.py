@@ -126,11 +126,10 @@ async def measure_server(
     first: list[Streamed] = []
     trips: list[float] = []
     async with StallWatch() as watch:
-        for context in options.contexts:
-            for batch in options.batches:
-                texts = [next(prompts)(context) for _ in range(batch)]
-                decode += await _timed_batch(engine, texts, options.iterations, watch)
-                progress(f"{engine.name}: batch {batch}, context {context}")
+        for context, batch in options.cells:
+            texts = [next(prompts)(context) for _ in range(batch)]
+            decode += await _timed_batch(engine, texts, options.iterations, watch)
+            progress(f"{engine.name}: batch {batch}, context {context}")
         for n_words in options.prefills:
             for _ in range(options.repeats):
                 trip, streamed = await _timed_prefill(engine, prompts, n_words, watch)

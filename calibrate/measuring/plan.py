@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any, Final, Protocol
 
+from calibrate.engines.protocol import Progress
 from calibrate.loads.levels import Decoding, LoadOptions
 from calibrate.measuring.answers import Inspection
 from calibrate.measuring.engine_timings import MeasureOptions
 from calibrate.measuring.stopping import Stopping
-from calibrate.measuring.token_methods import Speculating, TokenSetting
+from calibrate.measuring.texts import kept_texts
+from calibrate.measuring.token_methods import Speculating
 from calibrate.record.engine_records import EngineRecord
-from calibrate.record.journal import digest
+from calibrate.record.journal import Journal, digest
 from calibrate.record.profile import ModelRecord
 from calibrate.running.problem import Problem, Truth
 from calibrate.running.wall_clock import WallClock
+from sim.operations import TARGET, Generate
 from theory.errors import ParameterError
 
-__all__ = ["CalibrationPlan", "MeasurableModels"]
+__all__ = ["CalibrationPlan", "MeasurableModels", "reaching"]
 
 _TOKEN_ANSWERS: Final = 40
 _TOKEN_RUNS: Final = 480
+_LOOKED_AT: Final = 64
+"""Questions whose lengths are counted."""
+
+_ROOM: Final = 0.7
+"""Share of an engine's longest context that random prompts may fill: words are more tokens than in a text, [-]."""
+
 _ROUNDS_PER_ANSWER: Final = 0.3
 _ROUNDS: Final = (2, 6)
 """Least and largest number of rounds in which a context is timed; at least two, to estimate the variance."""
@@ -63,7 +73,7 @@ class MeasurableModels(Speculating, Protocol):
         """Return the settings on which results depend."""
         ...
 
-    def token_settings(self) -> tuple[TokenSetting, ...]:
+    def token_settings(self) -> tuple[Decoding, ...]:
         """Return the token-level methods that a calibration runs."""
         ...
 
@@ -105,10 +115,17 @@ class CalibrationPlan:
     texts: tuple[Problem, ...] = ()
     """Further questions, answered concurrently without timing: their texts cost a fraction of the time."""
 
+    texts_s: float = math.inf
+    """Time after which no further of these questions is begun, s."""
+
     truth: Truth | None = None
     engine: MeasureOptions = field(default_factory=MeasureOptions)
+    reach: bool = False
+    """Whether contexts and prompts are timed at the lengths of the questions and answers too, where these are longer
+    than those of ``engine``."""
+
     warm_up_s: float = 1.0
-    token: tuple[TokenSetting, ...] = ()
+    token: tuple[Decoding, ...] = ()
     """Token-level methods to run too, each with its knobs."""
 
     n_token_answers: int | None = None
@@ -148,6 +165,7 @@ class CalibrationPlan:
             **self.models.identity(),
             **{f"measure_{name}": value for name, value in asdict(self.engine).items()},
             "measure_rounds": self.n_rounds,
+            **({"reach": True} if self.reach else {}),
             **stopping,
             **({"token": [setting.key for setting in self.token]} if self.token else {}),
             **({} if self.n_token_answers is None else {"token_answers": self.n_token_answers}),
@@ -161,10 +179,7 @@ class CalibrationPlan:
     @property
     def decodings(self) -> tuple[Decoding, ...]:
         """What is measured by load: plain decoding, and the token-level methods."""
-        speculating = (
-            Decoding(method=one.method, knobs=one.knobs, speculation=self.models.speculation(one.method, one.knobs))
-            for one in self.token
-        )
+        speculating = (replace(one, speculation=self.models.speculation(one.method, one.knobs)) for one in self.token)
         return () if self.loads is None else (Decoding(), *speculating)
 
     def takes_token_answer(self, index: int) -> bool:
@@ -214,3 +229,38 @@ class CalibrationPlan:
         """Parts of the work, for a progress bar; with a stopping rule the least number, of loads the largest."""
         rounds = self.n_rounds * self.parts_per_round
         return rounds + self.models.n_engines + self.n_answers + len(self.texts) + self.n_loads
+
+
+async def reaching(
+    plan: CalibrationPlan, clock: WallClock, journal: Journal, patiently: Callable[..., Awaitable[dict[str, int]]]
+) -> CalibrationPlan:
+    """Return the plan with contexts and prompts as long as those of its questions and answers, where it asks for that.
+
+    Parameters
+    ----------
+    plan : what is measured.
+    clock : wall clock with real engines.
+    journal : holds the texts of the plan, and keeps the lengths.
+    patiently : measures a piece, and repeats it after transient errors.
+    """
+    if not plan.reach:
+        return plan
+    if "lengths" not in journal:
+        journal.add("lengths", await patiently(partial(_lengths, plan, clock, kept_texts(journal, plan.texts))))
+    return replace(plan, engine=plan.engine.reaching(**journal["lengths"]))
+
+
+async def _lengths(plan: CalibrationPlan, clock: WallClock, texts: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """The arguments of `MeasureOptions.reaching`; without texts, the first two questions are answered."""
+    roots = [await clock.root(problem.prompt) for problem in plan.problems[:_LOOKED_AT]]
+    prompts = [root.n_tokens for root in roots]
+    answers = [sum(step["target"]["tokens"] for step in text["record"]["steps"]) for text in texts]
+    if not answers:
+        requests = [Generate(TARGET, root, whole=True) for root in roots[:2]]
+        replies = [await clock.generate(one, f"length {i}", Progress()) for i, one in enumerate(requests)]
+        answers = [reply.record.n_generated for reply in replies]
+    end = max(prompts) + max(answers)
+    most = clock.backend(TARGET).describe().get("max_context")
+    if most:
+        end = min(end, int(_ROOM * most))
+    return {"shortest": min(prompts), "longest": min(max(prompts), end), "end": end}

@@ -8,6 +8,8 @@ its prompts count as new.
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -19,10 +21,12 @@ from calibrate.running.closed_loop import all_or_none
 from calibrate.running.problem import Problem, Truth
 from calibrate.running.wall_clock import WallClock
 
-__all__ = ["kept_texts", "measure_texts"]
+__all__ = ["AT_ONCE", "ON_SERVERS", "kept_texts", "measure_texts"]
 
 AT_ONCE: Final = 8
 """Concurrent answers."""
+ON_SERVERS: Final = 32
+"""Concurrent answers on servers, which queue what they cannot run at once."""
 
 Patiently: TypeAlias = Callable[[Callable[[], Awaitable[MeasuredAnswer]]], Awaitable[MeasuredAnswer]]
 """Function that measures a piece and repeats it after transient errors."""
@@ -37,6 +41,8 @@ async def measure_texts(
     inspection: Inspection,
     patiently: Patiently,
     progress: Callable[[str], None],
+    within_s: float = math.inf,
+    at_once: int = AT_ONCE,
 ) -> None:
     """Answer questions concurrently into a journal; questions that it holds are not answered again.
 
@@ -48,7 +54,9 @@ async def measure_texts(
     truth : ground truth of the task, if it has one.
     inspection : verdicts and scores to record for drafts; at most one draft per position is generated.
     patiently : measures an answer, and repeats it after transient errors.
-    progress : called with the name of each finished question.
+    progress : called with the name of each question that is finished or left out.
+    within_s : seconds after which no further question is begun.
+    at_once : concurrent answers, >= 1.
 
     Raises
     ------
@@ -56,16 +64,16 @@ async def measure_texts(
     """
     await clock.fresh()
     inspected = replace(inspection, drafts=min(inspection.drafts, 1))
-    waiting = iter(problems)
+    waiting, until = iter(problems), time.monotonic() + within_s
 
     async def client() -> None:
         for problem in waiting:
-            if _key(problem) not in journal:
+            if _key(problem) not in journal and time.monotonic() < until:
                 answer = await patiently(partial(measure_answer, clock, problem, truth, inspected, apart=False))
                 journal.add(_key(problem), {"record": answer.record.model_dump(mode="json"), "ids": answer.token_ids})
             progress(problem.name)
 
-    await all_or_none([client() for _ in range(min(AT_ONCE, len(problems)))])
+    await all_or_none([client() for _ in range(min(at_once, len(problems)))])
 
 
 def kept_texts(journal: Journal, problems: Sequence[Problem]) -> list[dict[str, Any]]:

@@ -11,13 +11,14 @@ after it only through the positions at which passes begin.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import accumulate
 from typing import Any, Final, Protocol
 
 from calibrate.engines.protocol import Generation, Request
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.work import EngineStatistics
+from calibrate.loads.levels import Decoding
 from calibrate.measuring.answers import outside_seconds
 from calibrate.measuring.engine_timings import MeasuredEngine
 from calibrate.record.engine_records import PrefillSums, RequestSums
@@ -31,31 +32,17 @@ from sim.operations import TARGET
 __all__ = [
     "TOKEN_SETTINGS",
     "Speculating",
-    "TokenSetting",
     "measure_token_answer",
     "token_records",
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenSetting:
-    """A token-level method and its knobs, as in the catalogue of methods."""
-
-    method: str
-    knobs: Mapping[str, int | float | str | bool] = field(default_factory=dict)
-
-    @property
-    def key(self) -> str:
-        """Name in one line."""
-        return " ".join([self.method, *(f"{name}={value}" for name, value in sorted(self.knobs.items()))])
-
-
 TOKEN_SETTINGS: Final = (
-    *(TokenSetting(method="prompt-lookup", knobs={"k2": k2, "max_ngram": 3}) for k2 in (2, 4, 8)),
-    *(TokenSetting(method="draft-model", knobs={"k2": k2}) for k2 in (2, 3, 4, 6)),
-    *(TokenSetting(method="eagle", knobs={"k2": k2}) for k2 in (4, 8)),
-    TokenSetting(method="lookahead-decoding", knobs={"k2": 3, "window": 5, "ngram": 3, "guesses": 5}),
-    TokenSetting(method="jacobi", knobs={"k2": 5, "window": 4}),
+    *(Decoding(method="prompt-lookup", knobs={"k2": k2, "max_ngram": 3}) for k2 in (2, 4, 8)),
+    *(Decoding(method="draft-model", knobs={"k2": k2}) for k2 in (2, 3, 4, 6)),
+    *(Decoding(method="eagle", knobs={"k2": k2}) for k2 in (4, 8)),
+    Decoding(method="lookahead-decoding", knobs={"k2": 3, "window": 5, "ngram": 3, "guesses": 5}),
+    Decoding(method="jacobi", knobs={"k2": 5, "window": 4}),
 )
 """Default settings of a calibration."""
 
@@ -71,8 +58,8 @@ class Speculating(Protocol):
         ...
 
 
-def token_records(settings: Sequence[TokenSetting], answers: Mapping[str, Sequence[TokenAnswer]]) -> list[TokenRecord]:
-    """Return a record for each setting that has answers, by `TokenSetting.key`."""
+def token_records(settings: Sequence[Decoding], answers: Mapping[str, Sequence[TokenAnswer]]) -> list[TokenRecord]:
+    """Return a record for each setting that has answers, by `Decoding.key`."""
     return [
         TokenRecord.counted(setting.method, setting.knobs, answers[setting.key])
         for setting in settings
@@ -81,7 +68,7 @@ def token_records(settings: Sequence[TokenSetting], answers: Mapping[str, Sequen
 
 
 async def measure_token_answer(
-    models: Speculating, clock: WallClock, problem: Problem, setting: TokenSetting
+    models: Speculating, clock: WallClock, problem: Problem, setting: Decoding
 ) -> TokenAnswer:
     """Answer a problem by one request to the target, which decodes with a token-level method.
 

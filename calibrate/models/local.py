@@ -17,6 +17,7 @@ from calibrate.engines.torch.cuda.devices import devices_of_roles
 from calibrate.engines.torch.engine import TorchConfig, TorchEngine
 from calibrate.engines.torch.model import check_model_folder, tokenizer_fingerprint
 from calibrate.engines.work import EngineStatistics
+from calibrate.loads.levels import Decoding
 from calibrate.measuring.answers import Inspection
 from calibrate.measuring.engine_timings import (
     MeasuredEngine,
@@ -25,7 +26,7 @@ from calibrate.measuring.engine_timings import (
     measure_engine,
     warm_up,
 )
-from calibrate.measuring.token_methods import TOKEN_SETTINGS, TokenSetting
+from calibrate.measuring.token_methods import TOKEN_SETTINGS
 from calibrate.models.asking import BUNDLED, AskedModels
 from calibrate.record.engine_records import DecodeSample, EngineRecord
 from calibrate.record.profile import ModelRecord
@@ -127,7 +128,7 @@ class LocalModels(AskedModels):
         """Start the engine of a role."""
         raise NotImplementedError
 
-    def _possible(self, settings: Sequence[TokenSetting]) -> tuple[TokenSetting, ...]:
+    def _possible(self, settings: Sequence[Decoding]) -> tuple[Decoding, ...]:
         """The settings whose methods need no weights, or have them."""
         return tuple(s for s in settings if not OF_CATALOGUE[s.method].needs or self._drafting(s.method))
 
@@ -251,7 +252,7 @@ class TorchModels(LocalModels):
         chosen = {name: value for name, value in knobs.items() if name in known and value is not None}
         return Speculation(method=OF_CATALOGUE[method].requested, model=self._weights(method), **chosen)
 
-    def token_settings(self) -> tuple[TokenSetting, ...]:
+    def token_settings(self) -> tuple[Decoding, ...]:
         """Return the token-level methods that a calibration runs on these models."""
         return self._possible(TOKEN_SETTINGS)
 
@@ -269,9 +270,9 @@ class TorchModels(LocalModels):
         return record.model_copy(update={"decode": [*record.decode, *own]})
 
 
-def _fewest_and_most(settings: Sequence[TokenSetting]) -> list[TokenSetting]:
+def _fewest_and_most(settings: Sequence[Decoding]) -> list[Decoding]:
     """Return the smallest and the largest k2 of each method with a drafting model; others are interpolated."""
-    by_method: dict[str, list[TokenSetting]] = {}
+    by_method: dict[str, list[Decoding]] = {}
     for setting in settings:
         if OF_CATALOGUE[setting.method].needs:
             by_method.setdefault(setting.method, []).append(setting)

@@ -19,10 +19,10 @@ from calibrate.engines.protocol import Backend
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.token_vocabulary import parsed_settings
 from calibrate.engines.vllm.config import checked_speculative
+from calibrate.loads.levels import Decoding
 from calibrate.measuring.answers import Inspection
 from calibrate.measuring.engine_timings import MeasureOptions
 from calibrate.measuring.from_outside import ESTIMATOR, Warmup, measure_server, timing_notes, warm_up_server
-from calibrate.measuring.token_methods import TokenSetting
 from calibrate.models.asking import BUNDLED, AskedModels
 from calibrate.models.vllm_settings import setting_of, speculation_of
 from calibrate.record.engine_records import EngineRecord
@@ -204,7 +204,7 @@ class RemoteModels(AskedModels):
         """Measure a server by the arrival times of its tokens."""
         return await measure_server(engine, engine.config.host, options, warmup=warmup, progress=progress)
 
-    def token_settings(self) -> tuple[TokenSetting, ...]:
+    def token_settings(self) -> tuple[Decoding, ...]:
         """Return the token-level methods with a configured server."""
         return tuple(setting_of(config) for _, config in self.speculating_servers())
 
@@ -222,7 +222,7 @@ class RemoteModels(AskedModels):
             if setting.method == method and all(known.get(name, value) == value for name, value in wanted.items()):
                 return speculation_of(config)
         known_names = ", ".join(setting.key for setting in self.token_settings()) or "none"
-        requested = TokenSetting(method=method, knobs=wanted).key
+        requested = Decoding(method=method, knobs=wanted).key
         rule = f"needs a server with this method; configured are (calibrate openai --speculative): {known_names}"
         raise ParameterError("token", requested, rule)
 

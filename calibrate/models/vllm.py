@@ -6,13 +6,13 @@ import json
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import Any, ClassVar, Final
 
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.token_vocabulary import OF_CATALOGUE, OF_VLLM, parsed_settings
 from calibrate.engines.vllm.config import VllmConfig, checked_speculative
 from calibrate.engines.vllm.group import VllmGroup
+from calibrate.loads.levels import Decoding
 from calibrate.measuring.answers import Inspection
 from calibrate.measuring.engine_timings import (
     MeasuredEngine,
@@ -21,7 +21,6 @@ from calibrate.measuring.engine_timings import (
     request_of_length,
     timed_passes,
 )
-from calibrate.measuring.token_methods import TokenSetting
 from calibrate.models.asking import BUNDLED
 from calibrate.models.local import LocalModels, model_folder
 from calibrate.models.vllm_settings import setting_of, speculation_of, without_knobs
@@ -32,9 +31,9 @@ from theory.errors import ParameterError
 __all__ = ["VllmModels"]
 
 _DEFAULTS: Final = (
-    TokenSetting(method="prompt-lookup", knobs={"k2": 4, "max_ngram": 3}),
-    TokenSetting(method="draft-model", knobs={"k2": 4}),
-    TokenSetting(method="eagle", knobs={"k2": 4}),
+    Decoding(method="prompt-lookup", knobs={"k2": 4, "max_ngram": 3}),
+    Decoding(method="draft-model", knobs={"k2": 4}),
+    Decoding(method="eagle", knobs={"k2": 4}),
 )
 
 _AT_ONCE: Final = {"cpu": 8, "cuda": 3}
@@ -114,7 +113,7 @@ class VllmModels(LocalModels):
         config = {"method": OF_CATALOGUE[method].vllm} | ({"model": str(weights)} if weights else {})
         return speculation_of(config, knobs)
 
-    def token_settings(self) -> tuple[TokenSetting, ...]:
+    def token_settings(self) -> tuple[Decoding, ...]:
         """Return the token-level methods that a calibration runs on these models.
 
         Raises
@@ -206,7 +205,9 @@ async def _passes(
     vocabulary = int(group.describe()["vocab_size"])
     engine = await group.engine(speculation)
     samples: list[DecodeSample] = []
-    for context, batch in product(options.contexts, options.pass_batches):
+    for context, batch in options.cells:
+        if batch not in options.pass_batches:
+            continue
         requests = []
         for _ in range(batch):
             unit = tuple(rng.randrange(vocabulary) for _ in range(max(context // 4, 4)))

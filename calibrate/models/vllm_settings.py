@@ -8,19 +8,19 @@ from typing import Any
 
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.token_vocabulary import OF_VLLM, VLLM_KNOBS
-from calibrate.measuring.token_methods import TokenSetting
+from calibrate.loads.levels import Decoding
 
 __all__ = ["setting_of", "speculation_of", "without_knobs"]
 
 
-def setting_of(config: Mapping[str, Any]) -> TokenSetting:
+def setting_of(config: Mapping[str, Any]) -> Decoding:
     """Return the catalogue's name and knobs of a checked configuration (`vllm.config.checked_speculative`)."""
     knobs: dict[str, int | float | str | bool] = {"k2": int(config["num_speculative_tokens"]) + 1}
     if config["method"] == "ngram":
         knobs |= {"max_ngram": int(config["prompt_lookup_max"])}
         if config.get("prompt_lookup_min", 1) != 1:
             knobs |= {"min_ngram": int(config["prompt_lookup_min"])}
-    return TokenSetting(method=OF_VLLM[config["method"]].catalogue, knobs=knobs)
+    return Decoding(method=OF_VLLM[config["method"]].catalogue, knobs=knobs)
 
 
 def speculation_of(config: Mapping[str, Any], knobs: Mapping[str, Any] | None = None) -> Speculation:

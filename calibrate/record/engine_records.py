@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from calibrate.record.fields import AtLeastOne, Count, Moment, NotNegative, Record, Seconds
@@ -83,6 +84,8 @@ class Work(Record):
 
     decode: list[IterationSums] = []
     """One entry per batch size."""
+    passes: list[IterationSums] = []
+    """One entry per batch size: passes in which a sequence speculated, drafting included."""
     prefill: PrefillSums = PrefillSums(0, 0, 0.0)
     waking: PrefillSums = PrefillSums(0, 0, 0.0)
     """The part of ``prefill`` that followed `sim.engines.batching.RESTED_S` or more without work."""
@@ -92,15 +95,14 @@ class Work(Record):
 
     @property
     def seconds(self) -> float:
-        """Seconds of iterations and prefills."""
-        return sum(iterations.seconds for iterations in self.decode) + self.prefill.seconds
+        """Seconds of iterations, passes and prefills."""
+        return sum(sums.seconds for sums in (*self.decode, *self.passes)) + self.prefill.seconds
 
     def without(self, part: Work) -> Work:
         """Return the work without a part of it."""
-        less = {iterations.batch: iterations for iterations in part.decode}
-        rest = [IterationSums(own.batch, *_less(own[1:], less.get(own.batch, _NONE)[1:])) for own in self.decode]
         return Work(
-            decode=[own for own in rest if own.n],
+            decode=_rest(self.decode, part.decode),
+            passes=_rest(self.passes, part.passes),
             prefill=PrefillSums(*_less(self.prefill, part.prefill)),
             waking=PrefillSums(*_less(self.waking, part.waking)),
             joined=max(self.joined - part.joined, 0.0),
@@ -130,6 +132,13 @@ class InUse(Work):
         if self.beside is None:
             return 0.0
         return self.beside.seconds if self.shared_s is None else self.shared_s
+
+
+def _rest(all_of: Sequence[IterationSums], part: Sequence[IterationSums]) -> list[IterationSums]:
+    """Sums by batch size without those of a part; batch sizes of which nothing is left are dropped."""
+    less = {sums.batch: sums for sums in part}
+    rest = [IterationSums(own.batch, *_less(own[1:], less.get(own.batch, _NONE)[1:])) for own in all_of]
+    return [own for own in rest if own.n]
 
 
 def _less(all_of: tuple[int, int, float], part: tuple[int, int, float]) -> tuple[int, int, float]:

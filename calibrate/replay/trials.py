@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrate.costs.fit import CostFit
 from calibrate.record.profile import Profile
 from calibrate.replay.idealised import Effect, idealised, placed
 from calibrate.replay.missing import Known
@@ -180,6 +181,20 @@ class Trials:
         """
         self._refuse_unknown(configuration)
         return self.token_level.model(configuration, self._suited(configuration, None))
+
+    def fits(self, configuration: Configuration) -> Mapping[str, CostFit]:
+        """Return the fits of the engines' costs in a configuration's use, with its token level; none without timings.
+
+        Raises
+        ------
+        ParameterError : a token-level method without a record in the profile.
+        """
+        system, model = self._suited(configuration, None), self.token_model(configuration)
+        fits = system.fits.get(system.use, {})
+        if not fits or model is None or model.decoding is None:
+            return fits
+        target = system.placement[TARGET]
+        return {**fits, target: replace(fits[target], passes=model.decoding.cost)}
 
     def missing(self, configuration: Configuration) -> tuple[str, ...]:
         """Return the data that a configuration needs and the profile lacks (`calibrate.replay.missing.Known`)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from functools import partial
@@ -207,19 +208,25 @@ def _low_confidence_agreement(name: str) -> Fraction:
     return max((overall[1] - s * confident[0]) / (1 - s) for s in share)
 
 
+def _rounded_up(bound: Fraction) -> str:
+    """An upper bound with three decimals."""
+    return f"{math.ceil(1000 * bound) / 1000:.3f}"
+
+
 def _ambiguous(level: Fraction = _HALF) -> Cases:
     """'Ambiguous' yes/no decisions would agree about half of the time."""
     return _bins(
         lambda name: _low_confidence_agreement(name) >= level,
         f"low-confidence decisions of DeepSeek-1.5B agree with the target at least {level} of the time",
         ("DeepSeek-1.5B",),
-        explain=lambda name: f"they do so at most {float(_low_confidence_agreement(name)):.3f}",
+        explain=lambda name: f"they do so at most {_rounded_up(_low_confidence_agreement(name))}",
     )
 
 
 def _verify_inverted() -> Evidence:
     value = _low_confidence_agreement("DeepSeek-1.5B")
-    what = f"agreement among low-confidence decisions at most {float(value):.3f} < 1/5: the opposite decision is better"
+    most = _rounded_up(value)
+    what = f"agreement among low-confidence decisions at most {most} < 1/5: the opposite decision is better"
     return exhaustive(lambda _one: value < Fraction(1, 5), {"_one": (1,)}, what=what)
 
 

@@ -83,10 +83,10 @@ def closed_loop(
         run.start(replace=True, at=place * apart_s)
     round_s = run.round_s() if whole_rounds else 0.0
     run.until_written(warmup_tokens)
-    run.until_moment(_ROUNDS_WARMUP * round_s)
+    run.until(lambda: run.clock.env.now >= _ROUNDS_WARMUP * round_s, seldom=True)
     run.begin_window()
     run.until_written(run.written + tokens - warmup_tokens if round_s else tokens)
-    run.until_moment((_ROUNDS_WARMUP + _ROUNDS) * round_s)
+    run.until(lambda: run.clock.env.now >= (_ROUNDS_WARMUP + _ROUNDS) * round_s, seldom=True)
     return run.window(float(concurrency))
 
 
@@ -251,15 +251,10 @@ class _Run:
             return self._target.first_token_s.get(owner, first)
         return first
 
-    def until(self, enough: Callable[[], bool]) -> None:
-        """Let time pass, event by event."""
+    def until(self, enough: Callable[[], bool], *, seldom: bool = False) -> None:
+        """Let time pass, event by event, or as many events at a time as answers are in flight."""
         while not enough():
-            self._pass(1)
-
-    def until_moment(self, at_s: float) -> None:
-        """Let time pass up to a moment at least."""
-        while self.clock.env.now < at_s:
-            self._pass(max(len(self.in_flight), 1))
+            self._pass(max(len(self.in_flight), 1) if seldom else 1)
 
     def round_s(self) -> float:
         """Seconds until all answers that are in flight have committed for the first time; 0 for what is a stream."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from specplan.api.planning import profile
 from specplan.output import SCREEN, table, to_json
-from specplan.show.results.result import Result
+from specplan.show.result import Result
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ def calibrate(
     prompts: str | Path | None = None,
     answers: int | None = None,
     precision: float | None = None,
-    texts: int = 0,
+    texts: int | None = None,
     effort: str | None = None,
     output: str | Path | None = None,
     name: str = "",
@@ -54,13 +54,14 @@ def calibrate(
     models : torch, vllm or openai, with ``fields``; or target, draft and judge as an object.
     prompts : JSONL file of questions; default those of the bundled task, for the bundled pair.
     answers : questions to answer, >= 2; with a precision at most so many.
-    texts : further questions, answered several at a time: how long steps are and how often accepted, no timings.
+    texts : further questions, answered many at a time: how long steps are and how often accepted, no timings; default
+        none, on servers without `answers` as many as the command writes.
     precision : half-width of the planned speedup at which to stop, a share of it in (0, 1).
     effort : quick, normal or precise, where neither is given.
     output : file to write; what is finished is kept beside it, and the same call goes on from there. Default none:
         an interrupted measurement starts anew.
     name : of the profile; default the file's.
-    timings : how engines are timed; default as the command does.
+    timings : how engines are timed; default as the command does: at the lengths of questions and answers too.
     loads : answers at once at which the target is measured; default as the command does, for torch none.
     n_token_answers : questions that are answered with every token-level method too.
     fields : of the models: target, draft, judge and so on, as the command's options are named.
@@ -83,7 +84,7 @@ def calibrate(
         precision=precision,
         texts=texts,
     )
-    options: dict[str, Any] = {} if timings is None else {"engine": timings}
+    options: dict[str, Any] = {"reach": True} if timings is None else {"engine": timings}
     if loads is not None or asked.by_load:
         options["loads"] = loads or LoadOptions()
     place = None if output is None else Path(output)

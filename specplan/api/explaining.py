@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from sim.catalogue import choice
 from specplan.api.planning import profile as profile_of
 from specplan.output import progress
-from specplan.show.results.result import Result, flat
+from specplan.show.result import Result, flat
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from specplan.live.explaining.costs import Named, Point
     from specplan.live.explaining.explanation import Explanation
     from specplan.live.explaining.reading import Reading
+    from specplan.show.page import Report
 
 __all__ = ["Explained", "Metrics", "explain"]
 
@@ -83,11 +84,19 @@ class Explained(Result):
         """Return the text of ``specplan explain``, with ``verbose`` that of ``specplan explain -v``."""
         from specplan.live.drift.offline_text import drift_as_text
         from specplan.live.explaining.first_screen import first_screen
-        from specplan.live.explaining.text import explanation_as_text
+        from specplan.show.rendering import as_text
 
-        as_text = explanation_as_text if verbose else first_screen
-        blocks = [] if self.explanation is None else [as_text(self.explanation)]
+        report = self.report() if verbose else None
+        blocks = (
+            [] if self.explanation is None else [first_screen(self.explanation) if report is None else as_text(report)]
+        )
         return "\n\n".join(blocks + ([] if self.drift is None else [drift_as_text(self.drift)]))
+
+    def report(self) -> Report | None:
+        """Return the page that ``--report`` writes; None for a gateway."""
+        from specplan.show.explanations import explanation_report
+
+        return None if self.explanation is None else explanation_report(self.explanation)
 
 
 def explain(

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from specplan.output import SCREEN, table
-from specplan.show.results.result import Result
+from specplan.show.result import Result
 
 if TYPE_CHECKING:
     from sim.catalogue import Method

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from specplan.output import progress
-from specplan.show.results.plans import GpusPlan, LoadsPlan, ProfilePlan
+from specplan.show.loads.results import GpusPlan, LoadsPlan
+from specplan.show.plans import ProfilePlan
 
 if TYPE_CHECKING:
     from calibrate.record.profile import Profile
+    from specplan.planning.loads.load_plan import LoadPlan
+    from specplan.planning.planner import Plan
+    from specplan.worlds.request import Limits, Load
 
 __all__ = ["GpusPlan", "LoadsPlan", "ProfilePlan", "plan", "plan_gpus", "plan_models", "profile", "profiles"]
+
+_MOST_AT_ONCE: Final = 256
+"""Answers at once for which a profile is planned."""
 
 
 def profiles() -> list[str]:
@@ -49,6 +56,11 @@ def plan(
     *,
     target: str | None = None,
     concurrency: int | Sequence[int] = (),
+    rate: float | Sequence[float] = (),
+    burstiness: float | None = None,
+    copies: int = 1,
+    slo_ttft: float | None = None,
+    slo_tpot: float | None = None,
     methods: Sequence[str] = (),
     max_parallel: int = 32,
     k1_max: int = 8,
@@ -74,6 +86,9 @@ def plan(
     of : the profile, its name or its file.
     target : must not be given: models by name are planned for by `plan_models`.
     concurrency : numbers of answers at once to simulate the rows at as well, in [1, 256].
+    rate, burstiness : or answers that arrive per second, and the spread of the gaps between them / their mean.
+    copies : of the profile's engines, to which these answers are dealt out evenly, >= 1.
+    slo_ttft, slo_tpot : bounds on the time to first token and per output token of 90 % of them, ms.
     methods : names to consider; default all but ablations.
     max_parallel : budget M: target sequences in flight x tokens per pass, at most.
     k1_max, k2_max : largest to try; ``k2_max`` defaults to what the profile knows.
@@ -91,8 +106,8 @@ def plan(
     from sim.configuration import RULE_NAMES
     from specplan.planning import planner
     from specplan.planning.advice import advise
-    from specplan.planning.crowds_text import crowds
     from specplan.planning.latency import timed
+    from specplan.planning.loads.asked import bounds_of
     from theory.errors import ParameterError
 
     if of is None or target is not None:
@@ -109,14 +124,60 @@ def plan(
         n_answers=n_answers,
         max_accuracy_loss=max_accuracy_loss,
     )
-    counts = (concurrency,) if isinstance(concurrency, int) else tuple(concurrency)
-    found = planner.plan(timings.profile, request, progress=progress)
+    loads = _loads(concurrency, rate, burstiness)
+    limits = bounds_of({"slo_ttft": slo_ttft, "slo_tpot": slo_tpot}, max_accuracy_loss)
+    if not loads and (limits.binding or copies != 1):
+        unused = {"slo_ttft": slo_ttft, "slo_tpot": slo_tpot, "copies": copies if copies != 1 else None}
+        name, value = next((name, value) for name, value in unused.items() if value is not None)
+        raise ParameterError(name, value, "has no use without a load: give concurrency or rate too")
+    ranking = planner.plan(timings.profile, request, progress=progress)
     return ProfilePlan(
-        ranking=found,
+        ranking=ranking,
         timings=timings,
-        at_once=tuple(crowds(timings.profile, found, counts)),
-        advice=advise(timings.profile, found.best.prediction.configuration),
+        loads=_under_load(timings.profile, ranking, loads, limits, copies) if loads else None,
+        advice=advise(timings.profile, ranking.best.prediction.configuration),
     )
+
+
+def _loads(concurrency: int | Sequence[int], rate: float | Sequence[float], burstiness: float | None) -> Sequence[Load]:
+    """The loads for a profile; none if nothing was said."""
+    from specplan.planning.loads.asked import loads_of
+    from theory.errors import ParameterError
+
+    said = {"concurrency": concurrency, "rate": rate}
+    asked: dict[str, Any] = {
+        name: ",".join(map(str, _several(values))) if values != () else None for name, values in said.items()
+    }
+    if burstiness is None and asked["concurrency"] is asked["rate"] is None:
+        return ()
+    loads = loads_of({**asked, "trace": None, "burstiness": burstiness})
+    if max(load.concurrency or 0 for load in loads) > _MOST_AT_ONCE:
+        raise ParameterError("concurrency", asked["concurrency"], f"must be integers in [1, {_MOST_AT_ONCE}]")
+    return loads
+
+
+def _several(values: float | Sequence[float]) -> Sequence[float]:
+    return values if isinstance(values, Sequence) and not isinstance(values, str) else (values,)
+
+
+def _under_load(profile: Profile, ranking: Plan, loads: Sequence[Load], limits: Limits, copies: int) -> LoadPlan:
+    """The rows of a plan that are not ruled out, under load."""
+    from calibrate.replay.trials import Trials
+    from specplan.planning.loads.from_profile import FromProfile
+    from specplan.planning.loads.load_plan import LoadPlan
+
+    alone = [row.prediction for row in ranking.rows if not row.ruled_out]
+    simulator = FromProfile(Trials(profile), alone, copies=copies, ends=limits.binding)
+    return LoadPlan.of(simulator, loads, limits, progress=progress)
+
+
+def draw(plan: LoadPlan, picture: Path) -> None:
+    """Draw the gains of a plan by answers at once."""
+    from calibrate.record.files import replacing
+    from specplan.show.loads.picture import draw_loads
+
+    with replacing(picture) as temporary:
+        draw_loads(plan, temporary)
 
 
 def plan_models(
@@ -126,6 +187,9 @@ def plan_models(
     concurrency: int | Sequence[int] = (1,),
     methods: Sequence[str] = (),
     max_accuracy_loss: float = 0.05,
+    max_parallel: int | None = None,
+    k1_max: int = 8,
+    rules: str | None = None,
     **deployment: Any,
 ) -> LoadsPlan:
     """Plan for models by name at each load, as ``specplan plan --target`` does.
@@ -141,7 +205,8 @@ def plan_models(
     target : name on the hub, config.json, or its folder.
     gpu : default H100.
     concurrency : answers in flight, one load each.
-    methods, max_accuracy_loss : as for `plan`.
+    methods, max_accuracy_loss, k1_max : as for `plan`.
+    max_parallel, rules : as for `plan`, but by default without bound, and released-code.
     deployment : further options of ``specplan plan --target``, as their names with underscores: draft, judge, eagle,
         gpus, tp, context, answer_tokens, alpha1 and so on; acceptance as ``["mtp=0.85"]`` or ``{"mtp": 0.85}``.
 
@@ -149,10 +214,18 @@ def plan_models(
     ------
     ParameterError : an unknown name, models that do not fit, or options that contradict each other.
     """
+    budget = {"max_parallel": max_parallel, "k1_max": k1_max, "rules": rules}
+    return plan_names({**_asked(target, concurrency, deployment), **budget, "gpu": gpu}, methods, max_accuracy_loss)
+
+
+def plan_names(asked: Mapping[str, Any], methods: Sequence[str], max_accuracy_loss: float) -> LoadsPlan:
+    """As `plan_models`, with options as the command line hands them on."""
     from specplan.planning.loads.asked import deployment_plan
 
-    asked = _asked(target, concurrency, deployment)
-    return LoadsPlan(asked=deployment_plan({**asked, "gpu": gpu}, methods, max_accuracy_loss))
+    found = LoadsPlan(asked=deployment_plan(asked, methods, max_accuracy_loss))
+    if asked["picture"] is not None:
+        draw(found.asked.plan, asked["picture"])
+    return found
 
 
 def plan_gpus(

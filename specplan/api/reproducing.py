@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args, overload
 
 from specplan.output import SCREEN, progress
-from specplan.show.results.result import Result
+from specplan.show.result import Result
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -57,7 +57,9 @@ class Reproduced(Result):
     def text(self, *, verbose: bool = False) -> str:
         """Return what ``specplan reproduce`` prints, with ``verbose`` what it prints with ``-v``."""
         if verbose:
-            return str(self.paper.report(self.cells))
+            from specplan.show.rendering import as_text
+
+            return as_text(self.report())
         reasons = [
             textwrap.fill(f"- {reason}", SCREEN, subsequent_indent="  ", break_on_hyphens=False)
             for reason in self.paper.REASONS

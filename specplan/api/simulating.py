@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from specplan.api.planning import profile
 from specplan.output import SCREEN, progress, table
-from specplan.show.results.result import Result, flat
+from specplan.show.result import Result, flat
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
     from calibrate.record.profile import Profile
-    from calibrate.replay.trials import Trials
     from sim.configuration import Configuration
     from sim.timeline import Timeline
-    from specplan.planning.at_once import AtOnce
+    from specplan.planning.loads.load_plan import LoadRow
     from specplan.planning.overshoot import Overshoot
     from specplan.planning.predict import Prediction, Predictor
 
@@ -38,8 +37,10 @@ class Simulated(Result):
     prediction: Prediction
     loss: Overshoot | None
     """Why the step-level and token-level speedups do not multiply; None where only one level speculates."""
-    crowd: AtOnce | None
-    """Prediction with answers at once, if requested."""
+    concurrency: int | None
+    """Answers at once that were requested too."""
+    loaded: LoadRow | None
+    """Prediction with so many."""
 
     @property
     def profile(self) -> str:
@@ -65,18 +66,22 @@ class Simulated(Result):
         fields: dict[str, Any] = {"method": c.method, "token": c.token, "k1": c.k1, "k2": c.k2, "speedup": p.speedup}
         fields |= {"accuracy": p.accuracy, "seconds_per_answer": p.seconds_per_answer, "accepted": p.accepted}
         fields |= {"wasted_draft": p.wasted_draft, "wasted_target": p.wasted_target}
-        return [flat(fields if self.crowd is None else {**fields, "speedup_at_once": self.crowd.gain})]
+        return [flat(fields if self.loaded is None else {**fields, "speedup_at_once": self.loaded.gain})]
 
     def plain(self) -> dict[str, Any]:
         """Return what ``specplan simulate --json`` prints."""
         head = {"schema": "specplan.prediction", "schema_version": 1, "profile": self.profile}
         data: dict[str, Any] = {**head, **self.prediction.plain()}
-        data["at_once"] = None if self.crowd is None else self.crowd.plain()
+        data["at_once"] = None
+        if self.loaded is not None and self.concurrency is not None:
+            from specplan.show.loads.plain import row_at_once
+
+            data["at_once"] = row_at_once(self.concurrency, self.loaded)
         return {**data, "overshoot": None if self.loss is None else {**asdict(self.loss), "total": self.loss.total}}
 
     def text(self, *, verbose: bool = False) -> str:
         """Return the text of ``specplan simulate``, with ``verbose`` that of ``specplan simulate -v``."""
-        return _as_text(self.profile, self.prediction, self.loss, self.crowd, verbose=verbose)
+        return _as_text(self, verbose=verbose)
 
 
 def simulate(
@@ -138,7 +143,8 @@ def simulate_configuration(
     return Simulated(
         predictor=predictor,
         prediction=prediction,
-        crowd=None if concurrency is None else _at_once(predictor.trials, prediction, concurrency),
+        concurrency=concurrency,
+        loaded=None if concurrency is None else _loaded(predictor, prediction, concurrency),
         loss=_overshoot(predictor, configuration),
     )
 
@@ -154,12 +160,14 @@ def _overshoot(predictor: Predictor, configuration: Configuration) -> Overshoot 
     return overshoot(predictor.trials, configuration, n_answers=n, n_explained=n_explained)
 
 
-def _at_once(trials: Trials, prediction: Prediction, concurrency: int) -> AtOnce:
+def _loaded(predictor: Predictor, prediction: Prediction, concurrency: int) -> LoadRow:
     """Simulate concurrent answers on shared engines, with the method and with plain decoding."""
-    from specplan.planning.at_once import Crowds
+    from specplan.planning.loads.from_profile import FromProfile
+    from specplan.planning.loads.load_plan import row_at
 
     with progress(f"simulating {concurrency} answers at once", 1) as step_done:
-        loaded = Crowds(trials, [prediction]).of(prediction, concurrency)
+        simulator = FromProfile(predictor.trials, [prediction])
+        loaded = row_at(simulator, simulator.option(prediction.configuration), simulator.plain, concurrency)
         step_done()
     return loaded
 
@@ -181,11 +189,12 @@ def save_timeline(timeline: Timeline, path: Path, *, until: float | None = None)
         draw(timeline, temporary, until=until)
 
 
-def _as_text(profile: str, p: Prediction, loss: Overshoot | None, crowd: AtOnce | None, *, verbose: bool) -> str:
+def _as_text(found: Simulated, *, verbose: bool) -> str:
     import textwrap
 
     from specplan.planning.planner import label
 
+    p, loss = found.prediction, found.loss
     c, s = p.configuration, p.speedup
     rows = [
         ["speedup over plain decoding", f"{s.value:.3f}", f"95 % interval {s.low:.3f} – {s.high:.3f}"],
@@ -196,12 +205,13 @@ def _as_text(profile: str, p: Prediction, loss: Overshoot | None, crowd: AtOnce 
         ["discarded draft tokens", f"{p.wasted_draft:.3f}", "per committed token"],
         ["discarded target tokens", f"{p.wasted_target:.3f}", "per committed token"],
     ]
-    rows += [] if crowd is None else _crowd_rows(crowd)
+    if found.loaded is not None and found.concurrency is not None:
+        rows += _loaded_rows(found.concurrency, found.loaded)
     rows += _accuracy(p)
     parts = ", ".join(f"{name} ±{100 * value:.1f} %" for name, value in p.errors.items())
     every = {**c.knobs, **c.token_knobs, "k2": c.k2}
     knobs = ", ".join(f"{name} = {value}" for name, value in every.items() if value is not None)
-    title = textwrap.fill(f"{label(c)} on {profile}: {knobs}; {p.speedup.n} answers", SCREEN)
+    title = textwrap.fill(f"{label(c)} on {found.profile}: {knobs}; {p.speedup.n} answers", SCREEN)
     lines = [title, "", table(["quantity", "value", ""], rows), "", f"The interval covers: {parts}."]
     notes = [*p.notes, *([] if loss is None else [loss.text])]
     if verbose:
@@ -211,20 +221,13 @@ def _as_text(profile: str, p: Prediction, loss: Overshoot | None, crowd: AtOnce 
     return "\n".join(lines)
 
 
-def _crowd_rows(crowd: AtOnce) -> list[list[str]]:
-    s, n = crowd.gain, crowd.answers
-    busiest = max(crowd.busy, key=crowd.busy.__getitem__)
+def _loaded_rows(n: int, row: LoadRow) -> list[list[str]]:
+    s, busy, seconds = row.gain, row.served.busy, n / row.answers_per_s
+    busiest = max(busy, key=busy.__getitem__)
+    plain = f"plain decoding {seconds * s.value:.4g}; {busiest} busy {100 * busy[busiest]:.0f} %"
     return [
-        [
-            f"speedup with {n} answers at once",
-            f"{s.value:.3f}",
-            f"95 % interval {s.low:.3f} – {s.high:.3f}",
-        ],
-        [
-            f"seconds per answer, {n} at once",
-            f"{crowd.seconds:.4g}",
-            f"plain decoding {crowd.baseline_seconds:.4g}; {busiest} busy {100 * crowd.busy[busiest]:.0f} %",
-        ],
+        [f"speedup with {n} answers at once", f"{s.value:.3f}", f"95 % interval {s.low:.3f} – {s.high:.3f}"],
+        [f"seconds per answer, {n} at once", f"{seconds:.4g}", plain],
     ]
 
 

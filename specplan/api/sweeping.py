@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from specplan.output import progress, table
-from specplan.show.results.result import Result
+from specplan.show.result import Result
 
 if TYPE_CHECKING:
     from specplan.planning.sweeping.sweep import Row

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from specplan.output import progress
-from specplan.show.results.result import Result
+from specplan.show.result import Result
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from specplan.api.planning import profile
-from specplan.show.results.result import Result, flat
+from specplan.show.result import Result, flat
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from calibrate.thresholds.risk import Bound
     from sim.configuration import Configuration
     from sim.estimate import Estimate
+    from specplan.show.page import Report
 
 __all__ = ["Pairs", "Thresholds", "thresholds"]
 
@@ -87,9 +88,16 @@ class Thresholds(Result):
 
     def text(self, *, verbose: bool = False) -> str:
         """Return what ``specplan thresholds`` prints, with ``verbose`` what it prints with ``-v``."""
-        from specplan.show.texts.thresholds import as_text, first_screen
+        from specplan.show.rendering import as_text
+        from specplan.show.texts.thresholds import first_screen
 
-        return (as_text if verbose else first_screen)(self.found, self.labelled, self.speedup_from)
+        return as_text(self.report()) if verbose else first_screen(self.found, self.labelled, self.speedup_from)
+
+    def report(self) -> Report:
+        """Return the page that ``--report`` writes."""
+        from specplan.show.thresholds import thresholds_report
+
+        return thresholds_report(self.found, self.labelled, self.speedup_from)
 
     def draw(self, path: Path) -> None:
         """Draw risk against speedup, as PNG, SVG or PDF.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from specplan.api.planning import profile as profile_of
 from specplan.finishing import finished
 from specplan.output import progress
-from specplan.show.results.result import Result, flat
+from specplan.show.result import Result, flat
 
 if TYPE_CHECKING:
     from calibrate.measuring.plan import MeasurableModels
@@ -55,10 +55,11 @@ class Validated(Result):
 
     def text(self, *, verbose: bool = False) -> str:
         """Return the text of ``specplan validate``, with ``verbose`` that of ``specplan validate -v``."""
-        from specplan.check.validating.text import as_text, first_screen
+        from specplan.check.validating.text import first_screen
+        from specplan.show.rendering import as_text
 
         first = first_screen(self.validation)
-        return "\n\n".join([first, self.advice.text(), as_text(self.validation)]) if verbose else first
+        return f"{first}\n\n{as_text(self.report())}" if verbose else first
 
     def plot(self, path: Path) -> None:
         """Draw predicted against measured speedups into a PNG, SVG or PDF, as ``specplan validate --plot`` does."""
@@ -113,10 +114,11 @@ class ValidatedUnderLoad(Result):
 
     def text(self, *, verbose: bool = False) -> str:
         """Return what ``specplan validate --concurrency`` prints."""
-        from specplan.check.validating.load_text import as_text, first_screen
+        from specplan.check.validating.load_text import first_screen
+        from specplan.show.rendering import as_text
 
         first = first_screen(self.validation)
-        return f"{first}\n\n{as_text(self.validation)}" if verbose else first
+        return f"{first}\n\n{as_text(self.report())}" if verbose else first
 
     def report(self) -> Report:
         """Return the page that ``--report`` writes."""

@@ -104,9 +104,8 @@ def command(
     if explained.explanation is None:
         refuse_unused(_OF_SERVERS, "with the metrics of a gateway")
     if report is not None:
-        if explained.explanation is None:
+        page = explained.report()
+        if page is None:
             raise ParameterError("--report", str(report), "is not available for the metrics of a gateway: leave it out")
-        from specplan.show.explanations import explanation_report
-
-        save(report, explanation_report(explained.explanation))
+        save(report, page)
     deliver(to_json(explained.plain()) if as_json else explained.text(verbose=verbose), output)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -14,9 +14,13 @@ from specplan.ranges import ANSWERS, PROBABILITY, WholeNumber
 from specplan.show.saving import report_option, save
 
 if TYPE_CHECKING:
-    from specplan.show.results.plans import GpusPlan, LoadsPlan
+    from specplan.show.loads.results import GpusPlan, LoadsPlan
+    from specplan.show.plans import ProfilePlan
 
 __all__ = ["command"]
+
+_OF_BOTH: Final = ("concurrency", "rate", "burstiness", "slo-ttft", "slo-tpot", "picture")
+"""Options about loads that plans from names and from profiles take."""
 
 
 @click.command()
@@ -48,7 +52,7 @@ __all__ = ["command"]
     type=WholeNumber(1, 4096),
     default=32,
     show_default=True,
-    help="Budget M: target sequences in flight times tokens per pass, at most.",
+    help="Budget M: target sequences of an answer in flight times tokens per pass, at most. With --target: no bound.",
 )
 @click.option(
     "--methods",
@@ -69,7 +73,7 @@ __all__ = ["command"]
 )
 @click.option(
     "--rules",
-    help="Schedule of LR: paper, released-code or eager. Default released-code for published profiles, else paper.",
+    help="Schedule of LR: paper, released-code or eager. Default paper for measured profiles, else released-code.",
 )
 @click.option("-n", "--answers", type=ANSWERS, help="Answers to simulate per configuration.")
 @click.option(
@@ -78,6 +82,13 @@ __all__ = ["command"]
     default=0.05,
     show_default=True,
     help="Share of right answers that a method may cost; others are ranked last.",
+)
+@click.option(
+    "--copies",
+    type=WholeNumber(1, 1024),
+    default=1,
+    show_default=True,
+    help="Copies of the profile's engines, to which the answers of --concurrency or --rate are dealt out.",
 )
 @deployment_options
 @verbose_option
@@ -96,6 +107,7 @@ def command(
     rules: str | None,
     answers: int | None,
     max_accuracy_loss: float,
+    copies: int,
     verbose: bool,
     report: Path | None,
     as_json: bool,
@@ -114,28 +126,21 @@ def command(
     check_output(output, force=force)
     _check_kind(profile, asked)
     names = [name.strip() for name in methods.split(",")] if methods.strip() else []
-    if asked["target"] is not None:
-        from specplan.show.results.plans import LoadsPlan
-
-        planned = _from_names({**asked, "gpu": gpu}, names, max_accuracy_loss)
-        deliver(to_json(planned.plain()) if as_json else planned.text(verbose=verbose), output)
-        if report is not None:
-            from specplan.show.load_plans import gpus_report, load_plan_report
-
-            save(report, load_plan_report(planned) if isinstance(planned, LoadsPlan) else gpus_report(planned))
-        if isinstance(planned, LoadsPlan) and planned.asked.plan.interrupted:
-            raise KeyboardInterrupt
+    if profile is None:
+        budget = {"max_parallel": max_parallel if _is_typed("max_parallel") else None, "k1_max": k1_max, "rules": rules}
+        found_by_name = _from_names({**asked, **budget, "gpu": gpu}, names, max_accuracy_loss)
+        _show(found_by_name, verbose, as_json, output, report)
         return
-    assert profile is not None
     picture: Path | None = asked["picture"]
     if picture is not None and asked["concurrency"] is None:
         raise click.UsageError("--picture draws gains by load: say loads, such as --concurrency 1,2,4,8")
-    from specplan.api.planning import plan
-    from specplan.planning.crowds_text import counts_of
+    from specplan.api.planning import draw, plan
 
     found = plan(
         profile,
-        concurrency=counts_of(asked["concurrency"]),
+        **{name: asked[name].split(",") for name in ("concurrency", "rate") if asked[name] is not None},
+        **{name: asked[name] for name in ("burstiness", "slo_ttft", "slo_tpot")},
+        copies=copies,
         methods=names,
         max_parallel=max_parallel,
         k1_max=k1_max,
@@ -147,28 +152,30 @@ def command(
         gpu=gpu,
         latency_folder=folder,
     )
+    if picture is not None and found.loads is not None:
+        draw(found.loads, picture)
+    _show(found, verbose, as_json, output, report)
+
+
+def _show(
+    found: ProfilePlan | LoadsPlan | GpusPlan, verbose: bool, as_json: bool, output: Path | None, report: Path | None
+) -> None:
+    """Print a plan, and write its report; what was interrupted ends as an interruption."""
     deliver(to_json(found.plain()) if as_json else found.text(verbose=verbose), output)
-    if picture is not None:
-        from calibrate.record.files import replacing
-        from specplan.planning.loads.shown.picture import draw_crowds
-
-        with replacing(picture) as temporary:
-            draw_crowds(found.at_once, temporary)
     if report is not None:
-        from specplan.show.plans import plan_report
-
-        save(report, plan_report(found))
+        save(report, found.report())
+    if found.interrupted:
+        raise KeyboardInterrupt
 
 
 def _from_names(asked: Mapping[str, Any], names: Sequence[str], max_accuracy_loss: float) -> LoadsPlan | GpusPlan:
     """The plan on one type of GPU, or on each of several."""
-    from specplan.planning.loads.asked import deployment_plan
+    from specplan.api.planning import GpusPlan, plan_names
     from specplan.planning.loads.gpu_types import gpu_plans, is_several
-    from specplan.show.results.plans import GpusPlan, LoadsPlan
 
     if is_several(asked["gpu"]):
         return GpusPlan(found=gpu_plans(asked, names, max_accuracy_loss))
-    return LoadsPlan(asked=deployment_plan(asked, names, max_accuracy_loss))
+    return plan_names(asked, names, max_accuracy_loss)
 
 
 def _check_kind(profile: str | None, asked: Mapping[str, Any]) -> None:
@@ -178,22 +185,22 @@ def _check_kind(profile: str | None, asked: Mapping[str, Any]) -> None:
     if profile is not None and asked["target"] is not None:
         raise click.UsageError("give --profile or --target, not both")
     if profile is None:
-        _refuse(("max_parallel", "k1_max", "k2_max", "rules", "answers", "latency", "folder"))
+        _refuse(("k2_max", "answers", "latency", "folder", "copies"))
     said = [name.replace("_", "-") for name, value in asked.items() if value is not None]
-    others = [name for name in said if name not in {"concurrency", "picture"}]
+    others = [name for name in said if name not in _OF_BOTH]
     if profile is not None and others:
-        raise click.UsageError(
-            f"--{others[0]} needs --target: with --profile, only --concurrency can be said of a load"
-        )
+        raise click.UsageError(f"--{others[0]} needs --target; with --profile go --{', --'.join(_OF_BOTH)}")
 
 
 def _refuse(names: Sequence[str]) -> None:
     """Refuse options that only a profile has a use for."""
-    context = click.get_current_context()
-    for option in context.command.params:
-        given = context.get_parameter_source(option.name or "") is click.core.ParameterSource.COMMANDLINE
-        if option.name in names and given:
-            instead = (
-                "--k fixes the tokens drafted per round" if option.name == "k2_max" else "plans from names find it out"
-            )
-            raise click.UsageError(f"{option.opts[-1]} needs --profile: {instead}")
+    instead = {"k2_max": "--k fixes the tokens drafted per round", "copies": "--gpus says how many GPUs there are"}
+    for name in filter(_is_typed, names):
+        option = next(one for one in click.get_current_context().command.params if one.name == name)
+        why = instead.get(name, "plans from names find it out")
+        raise click.UsageError(f"{option.opts[-1]} needs --profile: {why}")
+
+
+def _is_typed(name: str) -> bool:
+    """Whether an option is on the command line."""
+    return click.get_current_context().get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE

@@ -82,9 +82,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     if options["plot"] is not None:
         found.draw(options["plot"])
     if options["report"] is not None:
-        from specplan.show.thresholds import thresholds_report
-
-        save(options["report"], thresholds_report(found.found, found.labelled))
+        save(options["report"], found.report())
     text = to_json(found.plain()) if options["as_json"] else found.text(verbose=options["verbose"])
     deliver(text, options["output"])
     if found.threshold is None:

@@ -87,14 +87,6 @@ class Advice:
         ]
         return {"servers": servers, "client": self.client, "notes": list(self.notes)}
 
-    def text(self) -> str:
-        """The advice for a reader, each command on a line of its own."""
-        lines = ["To run it with vLLM:", "", *(f"  {server.command}" for server in self.servers)]
-        if self.client is not None:
-            lines += ["", "Settings of the step-level client:", ""]
-            lines += [f"  {line}" for line in json.dumps(self.client, indent=2, sort_keys=True).splitlines()]
-        return "\n".join([*lines, "", *(f"- {note}" for note in self.notes)])
-
 
 def batch_schedule(profile: Profile, k2: int) -> tuple[Schedule | None, str]:
     """The best number of speculative tokens for each batch size, and how it was found or why it was not.

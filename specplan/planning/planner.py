@@ -17,7 +17,7 @@ from specplan.planning.predict import METHODS, Configuration, Prediction, Predic
 from specplan.planning.race import fastest
 from theory.errors import ParameterError
 
-__all__ = ["PROPOSED", "Plan", "Request", "Row", "methods_named", "plan"]
+__all__ = ["PROPOSED", "Plan", "Progress", "Request", "Row", "methods_named", "plan", "silent"]
 
 PROPOSED = tuple(name for name in METHODS if not method(name).ablation)
 """Methods to consider unless others are named: all but variants that exist for comparison only."""
@@ -98,6 +98,8 @@ class Row:
     """Method in words."""
     why: str
     """One line of why."""
+    ruled_out: bool = False
+    """Whether it costs more accuracy than allowed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,11 +131,12 @@ class Plan:
         return self.rows[0]
 
 
-def _silent(what: str, n_steps: int) -> AbstractContextManager[Callable[[], None]]:
+def silent(what: str, n_steps: int) -> AbstractContextManager[Callable[[], None]]:
+    """Show no progress."""
     return nullcontext(lambda: None)
 
 
-def plan(profile: Profile, request: Request, *, progress: Progress = _silent) -> Plan:
+def plan(profile: Profile, request: Request, *, progress: Progress = silent) -> Plan:
     """Rank the methods for a profile.
 
     Parameters
@@ -217,9 +220,9 @@ def _lost(prediction: Prediction, plain: Prediction, request: Request) -> bool:
 def _ranked(predictions: Sequence[Prediction], plain: Prediction, request: Request) -> Iterator[Row]:
     """Fastest first; what costs more accuracy than allowed comes last."""
     for p in sorted(predictions, key=lambda p: (_lost(p, plain, request), -p.speedup.value)):
-        loss = accuracy_loss(p, plain)
-        ruled_out = f"ruled out: loses {loss:.2f} of the right answers; " if _lost(p, plain, request) else ""
-        yield Row(prediction=p, label=label(p.configuration), why=ruled_out + why(p))
+        lost = _lost(p, plain, request)
+        said = f"ruled out: loses {accuracy_loss(p, plain):.2f} of the right answers; " if lost else ""
+        yield Row(prediction=p, label=label(p.configuration), why=said + why(p), ruled_out=lost)
 
 
 def kind(configuration: Configuration) -> str:

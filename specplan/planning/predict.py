@@ -26,7 +26,7 @@ from calibrate.replay.token_level import TokenModel
 from calibrate.replay.trials import PLAIN, Trials
 from sim.answers.drawn import Behaviour
 from sim.configuration import METHOD_NAMES, Configuration
-from sim.estimate import Estimate, on_logarithm, proportion, ratio_of_totals, student_quantile
+from sim.estimate import Estimate, proportion, ratio_of_totals, student_quantile, with_errors
 from sim.operations import JUDGE
 from sim.timeline import Counts, Timeline
 from sim.trial import Runs, false_accepts, run_trial, session_of, trial_seconds
@@ -188,7 +188,7 @@ class Predictor:
         errors = self._errors(configuration, sampling, model, error)
         return Prediction(
             configuration=configuration,
-            speedup=_with_interval(value, raw, errors),
+            speedup=with_errors(value, errors, raw.n, of="ratio of totals over answers", seed=raw.seed),
             simulated=raw.value,
             seconds_per_answer=float(base.mean()) / value,
             baseline_seconds=float(base.mean()),
@@ -385,10 +385,3 @@ class Predictor:
             f"{what} {share.value:.2f} [{share.low:.2f}, {share.high:.2f}], estimated on {share.n} recorded verdicts "
             f"of the {role}" + (" (negative: refusals are lost)" if share.value < 0.0 else "")
         )
-
-
-def _with_interval(value: float, raw: Estimate, errors: dict[str, float]) -> Estimate:
-    """All errors in squares."""
-    total = math.sqrt(sum(part * part for part in errors.values()))
-    estimator = "ratio of totals over answers, simulated; interval: " + ", ".join(sorted(errors))
-    return on_logarithm(value, total, raw.n, estimator=estimator, seed=raw.seed)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from specplan.live.explaining.first_screen import summary
 from specplan.live.explaining.text import next_step
-from specplan.show.page import Answer, Bullets, Code, Interval, Part, Picture, Report, Section, Table
-from specplan.show.plans import interval
+from specplan.show.page import Answer, Bullets, Code, Interval, Part, Picture, Report, Section, Table, Text, interval
 from specplan.show.svg import Line, lines
 
 if TYPE_CHECKING:
@@ -16,30 +16,35 @@ if TYPE_CHECKING:
 
 __all__ = ["explanation_report"]
 
+_WAYS: Final = {
+    "window": "these readings only",
+    "baseline": "the baseline",
+    "names": "the names",
+    "both": "the baseline and the names",
+}
+
 
 def explanation_report(explanation: Explanation) -> Report:
     """Return the report of an explanation."""
     window = explanation.window
-    first = explanation.causes[0] if explanation.causes else None
-    lead = "No cause stands out: removing any single one would save less than 3 % of an answer's time."
-    if first is not None:
-        lead = f"{first.name}: {100 * first.saves.value:.0f} % of an answer's time. {_sentence(first.why)}"
+    k = f"k = {explanation.k}" if explanation.k else "k unknown"
     sections = [Section(title="Causes", parts=list(_causes(explanation)))] if explanation.causes else []
-    sections.append(Section(title="What a round takes", parts=[_round(explanation)]))
+    sections.append(
+        Section(title="What a round takes", parts=[_round(explanation), Bullets(items=_facts(explanation))])
+    )
     if explanation.acceptance.k:
         sections.append(Section(title="Acceptance by position", parts=list(_positions(explanation))))
     if explanation.depth is not None:
         sections.append(Section(title="Other k", parts=list(_depths(explanation))))
     return Report(
         title="Why is it slow",
-        about=f"{window.engine}, {window.source}",
-        lead=lead,
+        about=f"{window.engine}, {window.source}, {k}",
+        lead=summary(explanation),
         answers=list(_answers(explanation)),
         sections=sections,
         made=[
             ("source", window.source),
             ("rounds", f"{window.rounds:.0f} of {window.answers:.0f} answers"),
-            ("costs of other k", explanation.way),
         ],
         notes=[*(f"give {what}" for what in explanation.missing), *explanation.notes],
     )
@@ -97,6 +102,23 @@ def _causes(explanation: Explanation) -> Iterator[Part]:
     flags = [flag for cause in explanation.causes for flag in cause.flags]
     if flags:
         yield Code(text="\n".join(dict.fromkeys(flags)))
+
+
+def _facts(explanation: Explanation) -> list[str]:
+    """What the round makes of an answer."""
+    committed, answer = explanation.committed, explanation.answer
+    rate = committed.value / explanation.time.whole.value
+    parts = {"queue": answer.queue, "prefill": answer.prefill, "decoding": answer.decode}
+    shares = [f"{name} {value:.3g} s ({value / answer.whole:.0%})" for name, value in parts.items() if value >= 0.0]
+    facts = [
+        f"a round commits {interval(committed)} tokens: {rate:.1f} tokens/s for each answer",
+        f"an answer: {', '.join(shares)}",
+    ]
+    if explanation.cache_lost >= 0.01:
+        facts.append(f"speculation took {explanation.cache_lost:.0%} of the KV cache that the baseline has")
+    if explanation.acceptance.hit_rate < 0.995:
+        facts.append(f"{explanation.acceptance.hit_rate:.0%} of the rounds had a draft")
+    return facts
 
 
 def _percent(share: Estimate) -> Interval:
@@ -157,4 +179,11 @@ def _depths(explanation: Explanation) -> Iterator[Part]:
     if len(depth.gains) > 1:
         picture = lines([line], x_name="k", y_name="throughput / now", reference=1.0)
         yield Picture(svg=picture, caption="Throughput of other k at this load; the dashed line is the current k.")
-    yield Bullets(items=[f"best k: {depth.best.value:.0f}", f"now: {depth.now}"])
+    marks = {depth.now: "now"} | {round(depth.best.value): "best"}
+    yield Table(
+        headings=["k", "throughput / now, 95 % interval", ""],
+        rows=[[str(k), interval(gain), marks.get(k, "")] for k, gain in enumerate(depth.gains)],
+        reference=1.0,
+        strong=round(depth.best.value),
+    )
+    yield Text(text=f"Based on {_WAYS[explanation.way]}.")

@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+if TYPE_CHECKING:
+    from sim.estimate import Estimate
 
 __all__ = [
     "Answer",
@@ -20,6 +23,8 @@ __all__ = [
     "Text",
     "Widget",
     "cleaned",
+    "filled",
+    "interval",
 ]
 
 _HIDDEN: Final = re.compile(
@@ -49,6 +54,11 @@ class Interval:
     def __str__(self) -> str:
         value, low, high = (f"{one:.{self.digits}f}" for one in (self.value, self.low, self.high))
         return value if low == high == value else f"{value} [{low}, {high}]"
+
+
+def interval(estimate: Estimate, digits: int = 2) -> Interval:
+    """Return an estimate as a cell of a table."""
+    return Interval(value=estimate.value, low=estimate.low, high=estimate.high, digits=digits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +92,8 @@ class Code:
 
     kind: ClassVar[str] = "code"
     text: str
+    shell: bool = False
+    """Whether each line is a command, which may be broken between its options."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +111,26 @@ class Table:
     """Whether the table is folded until the reader opens it."""
     summary: str = ""
     """Title of a folded table."""
+
+
+def filled(
+    *columns: tuple[str, Sequence[str | Interval]],
+    reference: float | None = None,
+    strong: int | None = None,
+    folded: str = "",
+) -> Table:
+    """Return a table of columns, each a heading and cells, but for those with nothing but dashes; the first stays.
+
+    Parameters
+    ----------
+    columns : all equally long.
+    reference, strong : as of `Table`.
+    folded : title, if the table is folded.
+    """
+    kept = [columns[0], *(one for one in columns[1:] if set(map(str, one[1])) != {"–"})]
+    rows = [list(row) for row in zip(*(cells for _, cells in kept), strict=True)]
+    headings = [heading for heading, _ in kept]
+    return Table(headings=headings, rows=rows, reference=reference, strong=strong, folded=bool(folded), summary=folded)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,43 +1,138 @@
-"""Reports of plans from a profile."""
+"""Plans from a profile: rows, JSON, text and reports."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from specplan.output import by_need
-from specplan.show.page import Answer, Bullets, Code, Interval, Part, Picture, Report, Section, Table, Text, Widget
-from specplan.show.svg import Line, lines
-from specplan.show.texts.plan import widest
+from specplan.show.page import (
+    Answer,
+    Bullets,
+    Code,
+    Interval,
+    Part,
+    Picture,
+    Report,
+    Section,
+    Text,
+    Widget,
+    filled,
+    interval,
+)
+from specplan.show.rendering import as_text
+from specplan.show.result import Result, flat
+from specplan.show.texts.plan import first_screen, summary, widest
 
 if TYPE_CHECKING:
-    from calibrate.replay.trials import Trials
+    from sim.configuration import Configuration
     from sim.estimate import Estimate
-    from specplan.planning.at_once import AtOnce
-    from specplan.planning.planner import Row
-    from specplan.show.results.plans import ProfilePlan
+    from specplan.planning.advice import Advice
+    from specplan.planning.latency import Timed
+    from specplan.planning.loads.load_plan import LoadPlan
+    from specplan.planning.planner import Plan, Row
 
-__all__ = ["interval", "plan_report"]
-
-
-def interval(estimate: Estimate, digits: int = 2) -> Interval:
-    """Return an estimate as a cell of a table."""
-    return Interval(value=estimate.value, low=estimate.low, high=estimate.high, digits=digits)
+__all__ = ["ProfilePlan", "advised"]
 
 
-def plan_report(plan: ProfilePlan) -> Report:
-    """Return the report of a plan; simulates an answer for its timeline, and a grid for its sliders."""
-    from specplan.planning.predict import Predictor
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ProfilePlan(Result):
+    """The best configuration of each method for the models of a profile."""
+
+    ranking: Plan
+    timings: Timed
+    loads: LoadPlan | None
+    """The best of each kind of configuration at each requested load; None if none was requested."""
+    advice: Advice
+    """Servers and clients that run the best row."""
+
+    @property
+    def best(self) -> Row:
+        """The row to choose."""
+        return self.ranking.best
+
+    @property
+    def speedup(self) -> Estimate:
+        """Speedup of the best row over plain decoding at concurrency 1."""
+        return self.best.prediction.speedup
+
+    def headline(self) -> str:
+        """Return the recommendation, its gain and its cost in two sentences."""
+        return summary(self.ranking)
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row for each method, best first, then the rows of each load."""
+        rows = [_record(row) for row in self.ranking.rows]
+        for load, load_rows in () if self.loads is None else self.loads.loads:
+            n = load.concurrency
+            for row in load_rows:
+                fields = {**_knobs(row.option.configuration), "speedup": row.gain}
+                seconds = n / row.answers_per_s if n else row.served.mean("seconds")
+                place = {"answers_at_once": n} if n else {"load": load.text}
+                rows.append({**flat(fields), **place, "seconds_per_answer": seconds})
+        return rows
+
+    def plain(self) -> dict[str, Any]:
+        """Return what ``specplan plan --json`` prints."""
+        from specplan.show.loads.plain import loads_as_json
+
+        return {
+            "schema": "specplan.plan",
+            "schema_version": 1,
+            "profile": self.ranking.profile,
+            "max_parallel": self.ranking.max_parallel,
+            "rules": self.ranking.rules,
+            "verdict": self.ranking.verdict,
+            "assumptions": list(self.ranking.assumptions),
+            "unknown": {name: list(lacking) for name, lacking in self.ranking.unknown.items()},
+            "latency": self.timings.plain(),
+            "rows": [{"label": row.label, "why": row.why, **row.prediction.plain()} for row in self.ranking.rows],
+            **loads_as_json(self.loads),
+            "advice": self.advice.plain(),
+        }
+
+    def report(self) -> Report:
+        """Return the plan as a report; simulates an answer for its timeline, and a grid for its sliders."""
+        return _report(self, drawn=True)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether an interruption left loads out."""
+        return self.loads is not None and self.loads.interrupted
+
+    def text(self, *, verbose: bool = False) -> str:
+        """Return the text of ``specplan plan``, with ``verbose`` that of ``specplan plan -v``."""
+        if verbose:
+            return as_text(_report(self, drawn=False))
+        return first_screen(self.ranking, self.timings, self.loads)
+
+
+def _knobs(c: Configuration) -> dict[str, Any]:
+    return {"method": c.method, "token": c.token, "k1": c.k1, "k2": c.k2}
+
+
+def _record(row: Row) -> dict[str, Any]:
+    p = row.prediction
+    fields = {**_knobs(p.configuration), "speedup": p.speedup, "why": row.why}
+    fields |= {"accuracy": p.accuracy, "false_accepts": p.false_accepts, "peak_sequences": p.peak_sequences}
+    fields |= {"wasted_draft": p.wasted_draft, "wasted_target": p.wasted_target}
+    return {**flat(fields), "seconds_per_answer": p.seconds_per_answer}
+
+
+def _report(plan: ProfilePlan, *, drawn: bool) -> Report:
+    """The report of a plan; where it is ``drawn``, with a timeline and sliders."""
+    from specplan.show.loads.reports import load_parts
 
     profile, ranking = plan.timings.profile, plan.ranking
-    trials = Predictor(profile, n_answers=2, uncertainty=False).trials
     models = {role: model.name for role, model in profile.models.items()}
     pair = ", ".join(f"{role} {name}" for role, name in models.items())
     sections = [Section(title="All methods", parts=list(_ranking(plan)))]
-    if plan.at_once:
-        sections.append(Section(title="By concurrency", parts=list(_loads(plan))))
-    sections += [*_timeline(plan), *_explorer(plan, trials)]
-    sections.append(Section(title="To run it", parts=list(_running(plan))))
+    if plan.loads is not None:
+        sections.append(Section(title="By load", parts=list(load_parts(plan.loads))))
+    sections += [*_timeline(plan), *_explorer(plan)] if drawn else []
+    sections.append(Section(title="To run it", parts=list(advised(plan.advice))))
     notes = dict.fromkeys(
         (*plan.timings.lines(), *ranking.assumptions, *(note for row in ranking.rows for note in row.prediction.notes))
     )
@@ -90,100 +185,46 @@ def _device(plan: ProfilePlan) -> str:
 
 
 def _at_load(plan: ProfilePlan) -> Answer:
-    question = "At which load?"
-    if not plan.at_once:
-        return Answer(
-            question=question,
-            answer="One answer at a time",
-            detail="for more, give --concurrency 1,8,32",
-        )
-    best: dict[int, AtOnce] = {}
-    for crowd in plan.at_once:
-        if crowd.answers not in best or crowd.gain.value > best[crowd.answers].gain.value:
-            best[crowd.answers] = crowd
-    gains = [f"{n} at once: {crowd.gain.value:.2f} times" for n, crowd in sorted(best.items())]
-    names = dict.fromkeys(crowd.configuration.name for _, crowd in sorted(best.items()))
-    return Answer(question=question, answer="; ".join(gains), detail="best: " + "; ".join(names))
+    from specplan.show.loads.words import named, switch_off
+
+    question, loads = "At which load?", plan.loads
+    if loads is None:
+        detail = "for more, give --concurrency 1,8,32, or --rate"
+        return Answer(question=question, answer="One answer at a time", detail=detail)
+    at = {load: f"{load.text} at once" if load.concurrency else load.text for load, _ in loads.loads}
+    gains = [f"{at[load]}: {rows[0].gain.value:.2f} times" for load, rows in loads.loads]
+    best = dict.fromkeys(named(loads, rows[0].option) for _, rows in loads.loads)
+    detail = f"best: {'; '.join(best)}. {switch_off(loads)}"
+    return Answer(question=question, answer="; ".join(gains), detail=detail.strip())
 
 
 def _ranking(plan: ProfilePlan) -> Iterator[Part]:
-    graded = any(row.prediction.accuracy is not None for row in plan.ranking.rows)
-    headings = ["method", "k1", "k2", "speedup, 95 % interval", *(("accuracy",) if graded else ())]
-    yield Table(
-        headings=[*headings, "in flight", "draft waste", "target waste", "why"],
-        rows=[_cells(row, graded) for row in plan.ranking.rows],
+    rows = [(row, row.prediction, row.prediction.configuration) for row in plan.ranking.rows]
+    yield filled(
+        ("method", [row.label for row, _, _ in rows]),
+        ("k1", [str(c.k1) for _, _, c in rows]),
+        ("k2", [str(c.k2) for _, _, c in rows]),
+        ("speedup, 95 % interval", [interval(p.speedup) if c.speculates else "1.00" for _, p, c in rows]),
+        ("accuracy", ["–" if p.accuracy is None else interval(p.accuracy) for _, p, _ in rows]),
+        ("false accepts", [_per_answer(p.false_accepts) if c.speculates else "–" for _, p, c in rows]),
+        ("in flight", [f"{p.peak_sequences} x {c.k2}" for _, p, c in rows]),
+        ("draft waste", [f"{p.wasted_draft:.2f}" for _, p, _ in rows]),
+        ("target waste", [f"{p.wasted_target:.2f}" for _, p, _ in rows]),
+        ("why", [row.why for row, _, _ in rows]),
         reference=1.0,
         strong=0,
     )
     yield Text(
-        text="Speedup: time of plain decoding / time of the method, ratio of totals over answers; the dashed line is "
-        "plain decoding. In flight: target sequences x tokens per pass at the peak. Waste: discarded tokens per "
-        "committed token."
+        text="Speedup: time of plain decoding / time of the method, ratio of totals over answers. Accuracy: share of "
+        "right answers; false accepts: wrong drafts let stand, per answer. In flight: target sequences x tokens per "
+        "pass at the peak. Waste: tokens generated in vain per committed token."
     )
 
 
-def _cells(row: Row, graded: bool) -> list[str | Interval]:
-    p, c = row.prediction, row.prediction.configuration
-    cells: list[str | Interval] = [row.label, str(c.k1), str(c.k2)]
-    cells.append(interval(p.speedup) if c.speculates else "1.00")
-    if graded:
-        cells.append("–" if p.accuracy is None else interval(p.accuracy))
-    return [
-        *cells,
-        f"{p.peak_sequences} x {c.k2}",
-        f"{p.wasted_draft:.2f}",
-        f"{p.wasted_target:.2f}",
-        row.why,
-    ]
-
-
-def _loads(plan: ProfilePlan) -> Iterator[Part]:
-    from specplan.planning.planner import kind, label
-
-    counts = sorted({crowd.answers for crowd in plan.at_once})
-    kinds: dict[str, dict[int, AtOnce]] = {}
-    for crowd in plan.at_once:
-        kinds.setdefault(kind(crowd.configuration), {})[crowd.answers] = crowd
-    names = {one: label(next(iter(by.values())).configuration) for one, by in kinds.items()}
-    if len(counts) > 1:
-        drawn = [
-            Line(
-                name=names[one],
-                points=[(float(n), by[n].gain.value) for n in counts if n in by],
-                intervals=[interval(by[n].gain) for n in counts if n in by],
-            )
-            for one, by in kinds.items()
-        ]
-        picture = lines(drawn, x_name="answers at once", y_name="gain", log=True, reference=1.0)
-        yield Picture(
-            svg=picture,
-            caption="Tokens per second over those of plain decoding at the same concurrency on the same engines, with "
-            "95 % intervals.",
-        )
-    yield Table(
-        headings=["gain by answers at once", *map(str, counts)],
-        rows=[
-            [names[one], *(interval(by[n].gain) if n in by else "" for n in counts)]
-            for one, by in sorted(kinds.items(), key=lambda item: -max(row.gain.value for row in item[1].values()))
-        ],
-        reference=1.0,
-    )
-    yield Table(
-        headings=["answers at once", "configuration", "gain, 95 % interval", "seconds per answer", "plain decoding"],
-        rows=[
-            [
-                str(crowd.answers),
-                crowd.configuration.name,
-                interval(crowd.gain),
-                f"{crowd.seconds:.4g}",
-                f"{crowd.baseline_seconds:.4g}",
-            ]
-            for crowd in sorted(plan.at_once, key=lambda one: (one.answers, -one.gain.value))
-        ],
-        reference=1.0,
-        folded=True,
-        summary="Configurations and seconds per answer",
-    )
+def _per_answer(estimate: Estimate | None) -> str | Interval:
+    if estimate is None:
+        return "–"
+    return Interval(value=estimate.value, low=max(estimate.low, 0.0), high=estimate.high)
 
 
 def _timeline(plan: ProfilePlan) -> Iterator[Section]:
@@ -205,10 +246,11 @@ def _timeline(plan: ProfilePlan) -> Iterator[Section]:
     yield Section(title="One answer, step by step", parts=[picture])
 
 
-def _explorer(plan: ProfilePlan, trials: Trials) -> Iterator[Section]:
+def _explorer(plan: ProfilePlan) -> Iterator[Section]:
+    from calibrate.replay.trials import Trials
     from specplan.show.explorer import explorer_data, figures_of
 
-    figures = figures_of(plan.timings.profile, trials)
+    figures = figures_of(plan.timings.profile, Trials(plan.timings.profile))
     if figures is None:
         return
     widget = Widget(
@@ -222,12 +264,10 @@ def _explorer(plan: ProfilePlan, trials: Trials) -> Iterator[Section]:
     yield Section(title="What if", parts=[widget])
 
 
-def _running(plan: ProfilePlan) -> Iterator[Part]:
-    import json
-
-    advice = plan.advice
+def advised(advice: Advice) -> Iterator[Part]:
+    """Yield the commands of servers, and the settings of the step-level client."""
     for server in advice.servers:
-        yield Code(text=server.command)
+        yield Code(text=server.command, shell=True)
     if advice.client is not None:
         yield Text(text="Settings of the step-level client:")
         yield Code(text=json.dumps(advice.client, indent=2, sort_keys=True))

@@ -1,4 +1,4 @@
-"""Reports as HTML, from templates that escape all values, and as Markdown."""
+"""Reports as HTML, from templates that escape all values, as Markdown, and as text of 80 columns."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ import base64
 import hashlib
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from specplan.output import SCREEN, screen, table
+from specplan.show.loads.pasting import broken, json_lines
 from specplan.show.page import Bullets, Code, Interval, Part, Picture, Report, Table, Text, Widget, cleaned
 from specplan.show.svg import interval_bar
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["as_html", "as_markdown"]
+__all__ = ["as_html", "as_markdown", "as_text"]
 
 _TEMPLATES: Final = Path(__file__).parent / "templates"
 _SPECIAL: Final = re.compile(r"([\\`*_\[\]|#~!])")
@@ -124,3 +126,54 @@ def _part(part: Part) -> list[str]:
         return _rows(part.headings, part.rows)
     assert isinstance(part, (Picture, Widget))
     return [f"*{_said(part.caption)}* (Drawn in the HTML report.)"]
+
+
+def as_text(report: Report) -> str:
+    """Return the report in lines of a terminal, without drawings; commands can be pasted as they are printed."""
+    answers = [
+        f"{one.question} {one.answer.removesuffix('.')}." + (f" {one.detail}" if one.detail else "")
+        for one in report.answers
+    ]
+    blocks: list[str | Sequence[str]] = [report.title, report.about, report.lead, answers]
+    for section in report.sections:
+        blocks += [f"{section.title}\n{'=' * len(section.title)}", *filter(None, map(_in_lines, section.parts))]
+    notes = [*(f"{name}: {value}" for name, value in report.made), *report.notes]
+    return screen(*blocks, [f"- {note}" for note in notes])
+
+
+def _in_lines(part: Part) -> str:
+    """A part as text; empty for drawings."""
+    if isinstance(part, Text):
+        return screen(part.text)
+    if isinstance(part, Bullets):
+        return screen([f"- {item}" for item in part.items])
+    if isinstance(part, Code):
+        return "\n".join(broken(line) if part.shell else _indented(line) for line in part.text.splitlines())
+    if isinstance(part, Table):
+        summary = [screen(f"{part.summary}:"), ""] if part.summary else []
+        return "\n".join([*summary, "\n\n".join(_narrow(part))])
+    return ""
+
+
+def _indented(line: str) -> str:
+    """A line of code; long JSON is broken between its values."""
+    is_long = line.startswith("{") and len(line) > SCREEN - 2
+    return "\n".join(f"  {part}" for part in (json_lines(line, SCREEN - 2) if is_long else [line]))
+
+
+def _narrow(part: Table) -> Iterator[str]:
+    """A table as several where it is wider than a screen, each with the first column."""
+    rows = [list(map(str, row)) for row in [part.headings, *part.rows]]
+    widths = [max(map(len, column)) + 2 for column in zip(*rows, strict=True)]
+    columns = [0]
+    for column in range(1, len(widths)):
+        if sum(widths[i] for i in [*columns, column]) > SCREEN + 2 and len(columns) > 1:
+            yield _columns(rows, columns)
+            columns = [0]
+        columns.append(column)
+    yield _columns(rows, columns)
+
+
+def _columns(rows: Sequence[Sequence[str]], columns: Sequence[int]) -> str:
+    headings, *body = ([row[i] for i in columns] for row in rows)
+    return table(headings, body, width=SCREEN)

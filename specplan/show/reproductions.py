@@ -8,7 +8,7 @@ from itertools import islice
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
-from specplan.show.page import Answer, Bullets, Interval, Part, Picture, Report, Section, Table
+from specplan.show.page import Answer, Bullets, Interval, Part, Picture, Report, Section, Table, filled
 from specplan.show.svg import scatter
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ _MOST_POINTS: Final = 1500
 _MOST_ROWS: Final = 400
 _FIGURES: Final = ("published", "predicted", "error", "left_out", "low", "high", "covered", "left_out_error")
 """Columns of a paper's cells that are figures rather than names."""
+_SETS: Final = ("dataset", "benchmark")
+"""Names of data sets, over which errors are averaged."""
 
 
 def board_report(board: Board) -> Report:
@@ -119,12 +121,9 @@ def cells_report(title: str, lead: str, cells: Sequence[Mapping[str, Any]], reas
     if compared:
         picture = scatter(points, x_name="predicted", y_name="published")
         parts.append(Picture(svg=picture, caption="On the dashed line predicted equals published."))
-    parts.append(
-        Table(
-            headings=[*names, "predicted", "published", "error"],
-            rows=[_cell(cell, names, key) for cell in cells],
-        )
-    )
+    parts.append(_cells_of(cells, names))
+    if means := list(_means(compared, names)):
+        parts.append(Bullets(items=means))
     mean = f"{100 * fmean(errors):.1f} %" if errors else "–"
     covered = [bool(cell["covered"]) for cell in compared if "covered" in cell]
     answers = [
@@ -170,10 +169,43 @@ def papers_report(papers: Sequence[Report]) -> Report:
     )
 
 
-def _cell(cell: Mapping[str, Any], names: Sequence[str], key: str) -> list[str | Interval]:
+def _cells_of(cells: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Table:
+    """The cells, predicted with nothing fitted and with one constant of the others, and published."""
+    return filled(
+        *((name, [str(cell[name]) for cell in cells]) for name in names),
+        ("predicted", [_predicted(cell, "predicted") for cell in cells]),
+        ("error", [_error(cell, "predicted") for cell in cells]),
+        ("one left out", [_predicted(cell, "left_out") for cell in cells]),
+        ("its error", [_error(cell, "left_out") for cell in cells]),
+        ("published", ["–" if cell.get("published") is None else f"{cell['published']:g}" for cell in cells]),
+    )
+
+
+def _predicted(cell: Mapping[str, Any], key: str) -> str | Interval:
+    value = cell.get(key)
+    if value is None:
+        return "–"
+    has_interval = cell.get("low") is not None and key == ("left_out" if "left_out" in cell else "predicted")
+    return Interval(value=value, low=cell["low"], high=cell["high"]) if has_interval else f"{value:.3g}"
+
+
+def _error(cell: Mapping[str, Any], key: str) -> str:
     value, published = cell.get(key), cell.get("published")
-    shown: str | Interval = "–" if value is None else f"{value:.2f}"
-    if value is not None and cell.get("low") is not None:
-        shown = Interval(value=value, low=cell["low"], high=cell["high"])
-    error = "–" if not value or not published else f"{100 * (value / published - 1.0):+.1f} %"
-    return [*(str(cell[name]) for name in names), shown, "–" if published is None else f"{published:g}", error]
+    return "–" if not value or not published else f"{100 * (value / published - 1.0):+.1f} %"
+
+
+def _means(cells: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Iterator[str]:
+    """The mean errors of each kind of cells: all data sets together."""
+    kinds: dict[str, list[Mapping[str, Any]]] = {}
+    for cell in cells:
+        kinds.setdefault(", ".join(str(cell[name]) for name in names if name not in _SETS), []).append(cell)
+    for kind, own in ((kind, own) for kind, own in kinds.items() if len(own) > 1):
+        text = f"{kind}: mean error {_mean(own, 'predicted')}"
+        if "left_out" in own[0]:
+            text += f" with nothing fitted, {_mean(own, 'left_out')} with one constant of the other data sets; "
+            text += f"{sum(cell['covered'] for cell in own)} of {len(own)} inside their 95 % interval"
+        yield text
+
+
+def _mean(cells: Sequence[Mapping[str, Any]], key: str) -> str:
+    return f"{100 * fmean(abs(cell[key] / cell['published'] - 1.0) for cell in cells):.1f} %"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from specplan.show.page import Answer, Interval, Part, Picture, Report, Section, Table
-from specplan.show.plans import interval
+from specplan.show.page import Answer, Interval, Part, Picture, Report, Section, filled
 from specplan.show.svg import Line, lines
+from specplan.show.texts.thresholds import ThresholdRow, about, distinct, needed, notes, status
 
 if TYPE_CHECKING:
     from calibrate.thresholds.frontier import Cascade, Frontier
@@ -16,13 +16,12 @@ if TYPE_CHECKING:
 __all__ = ["thresholds_report"]
 
 
-def thresholds_report(search: Frontier | Cascade, labelled: LabelledDecisions) -> Report:
+def thresholds_report(search: Frontier | Cascade, labelled: LabelledDecisions, speedup_from: str) -> Report:
     """Return the report of the search for a threshold, or for the gate of a cascade."""
     bound = search.bound
     name = "threshold" if hasattr(search, "points") else "gamma"
-    rows = _rows(search)
-    chosen = None if search.chosen is None else rows[search.chosen]
-    unit = f"{labelled.decisions.n} labelled decisions"
+    rows = distinct(search)
+    chosen = next((item for item in rows if item[-1]), None)
     answers = [
         Answer(
             question=f"Which {name}?",
@@ -46,50 +45,34 @@ def thresholds_report(search: Frontier | Cascade, labelled: LabelledDecisions) -
             detail=search.advice,
         )
     )
-    value = "speedup, 95 % interval" if hasattr(search, "points") else "cost"
-    shown = _distinct(rows, search.chosen)
-    table = Table(
-        headings=[name, "accepted", "failures", "risk, one-sided limits", "p-value", value, "status"],
-        rows=[_cells(*rows[i]) for i in shown],
-        strong=None if search.chosen is None else shown.index(search.chosen),
-        reference=bound.level if not hasattr(search, "points") else None,
+    table = filled(
+        (name, [f"{row.threshold:.5g}" for row, *_ in rows]),
+        ("accepted", [f"{100 * row.accepted:.1f} %" for row, *_ in rows]),
+        ("failures", [f"{row.failures} of {row.trials}" for row, *_ in rows]),
+        ("risk, one-sided limits", [_risk(row) for row, *_ in rows]),
+        ("p-value", [f"{row.p_value:.2g}" for row, *_ in rows]),
+        ("speedup, 95 % interval" if speedup_from else "cost", [brings for _, brings, _ in rows]),
+        (f"{bound.unit} needed", [needed(row) for row, *_ in rows]),
+        ("status", [status(item) for item in rows]),
+        strong=None if chosen is None else rows.index(chosen),
+        reference=None if speedup_from else bound.level,
     )
     return Report(
         title=f"A {name} with a guarantee",
-        about=f"{labelled.source}: {unit}",
+        about=about(labelled),
         lead=search.verdict,
         answers=answers,
         sections=[Section(title=f"Every {name}", parts=[*_picture(rows, bound.level, name), table])],
         made=[
-            ("decisions", unit),
             ("answers", str(labelled.decisions.n_answers) if labelled.clustered else "not stated"),
-            ("left out", f"{labelled.n_unscored} without a score, {labelled.n_unlabelled} without a label"),
             ("seed", str(bound.seed)),
         ],
-        notes=["the guarantee holds for fresh decisions of the same models, prompts and temperature"],
+        notes=list(notes(bound, speedup_from)),
     )
 
 
-def _rows(search: Frontier | Cascade) -> list[tuple[TestedThreshold, str | Interval]]:
-    if hasattr(search, "points"):
-        return [(point.row, interval(point.speedup)) for point in search.points]
-    return [(row, f"{cost:.4g}") for row, cost in zip(search.rows, search.costs, strict=True)]
-
-
-def _distinct(rows: list[tuple[TestedThreshold, str | Interval]], chosen: int | None) -> list[int]:
-    """Indices of rows; of neighbours with equal decisions only the last, or the chosen one."""
-    kept: list[int] = []
-    for i, (row, _) in enumerate(rows):
-        alike = kept and (rows[kept[-1]][0].accepted, rows[kept[-1]][0].status) == (row.accepted, row.status)
-        if alike and kept[-1] != chosen:
-            kept[-1] = i
-        elif not alike or i == chosen:
-            kept.append(i)
-    return kept
-
-
-def _picture(rows: list[tuple[TestedThreshold, str | Interval]], level: float, name: str) -> list[Part]:
-    kept = [row for row, _ in rows if row.trials and row.risk == row.risk]  # NaN without trials
+def _picture(rows: list[ThresholdRow], level: float, name: str) -> list[Part]:
+    kept = [row for row, *_ in rows if row.trials and row.risk == row.risk]  # NaN without trials
     if len(kept) < 2:
         return []
     line = Line(
@@ -101,10 +84,7 @@ def _picture(rows: list[tuple[TestedThreshold, str | Interval]], level: float, n
     return [Picture(svg=picture, caption=f"The dashed line is the largest allowed risk, {level:g}.")]
 
 
-def _cells(row: TestedThreshold, worth: str | Interval) -> list[str | Interval]:
-    risk: str | Interval = "–"
+def _risk(row: TestedThreshold) -> str | Interval:
     if row.trials and row.risk == row.risk:
-        risk = Interval(value=row.risk, low=row.low, high=row.high, digits=4)
-    accepted = f"{100 * row.accepted:.1f} %"
-    failures = f"{row.failures} of {row.trials}"
-    return [f"{row.threshold:.5g}", accepted, failures, risk, f"{row.p_value:.2g}", worth, row.status]
+        return Interval(value=row.risk, low=row.low, high=row.high, digits=4)
+    return f"at most {row.high:.4f}"

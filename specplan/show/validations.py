@@ -3,16 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from statistics import fmean
+from typing import TYPE_CHECKING, Final
 
-from specplan.show.page import Answer, Bullets, Code, Interval, Part, Picture, Report, Section, Table, Text
-from specplan.show.plans import interval
+from calibrate.running.interleaved import BASELINE
+from specplan.check.validating.comparison import COLUMNS, compare
+from specplan.check.validating.load_prediction import METRICS
+from specplan.check.validating.run_record import as_lines
+from specplan.show.page import (
+    Answer,
+    Bullets,
+    Code,
+    Interval,
+    Part,
+    Picture,
+    Report,
+    Section,
+    Table,
+    Text,
+    filled,
+    interval,
+)
+from specplan.show.plans import advised
 from specplan.show.svg import Line, lines, scatter
 
 if TYPE_CHECKING:
+    from sim.estimate import Estimate
     from specplan.check.validating.load_rows import LoadRow
     from specplan.check.validating.under_load import LoadValidation
-    from specplan.check.validating.validation import Validation
+    from specplan.check.validating.validation import Row, Validation
     from specplan.planning.advice import Advice
 
 __all__ = ["load_validation_report", "validation_report"]
@@ -20,8 +39,6 @@ __all__ = ["load_validation_report", "validation_report"]
 
 def validation_report(validation: Validation, advice: Advice) -> Report:
     """Return the report of a validation."""
-    from specplan.check.validating.run_record import as_lines
-
     points = {
         row.name: [
             (
@@ -34,7 +51,8 @@ def validation_report(validation: Validation, advice: Advice) -> Report:
     }
     sections = [
         Section(title="Predicted and measured", parts=list(_rows(validation, points))),
-        Section(title="To run the fastest", parts=list(_running(advice))),
+        *_ranks(validation),
+        Section(title="To run the fastest", parts=list(advised(advice))),
     ]
     if validation.effective:
         sections.append(Section(title="Run with", parts=[Code(text="\n".join(as_lines(validation.effective)))]))
@@ -48,7 +66,7 @@ def validation_report(validation: Validation, advice: Advice) -> Report:
         answers=list(_answers(validation)),
         sections=sections,
         made=[("profile", validation.profile), ("questions", str(validation.baseline.n))],
-        notes=list(_notes(validation)),
+        notes=[f"{row.name}: {note}" for row in validation.rows for note in row.prediction.notes],
     )
 
 
@@ -84,26 +102,36 @@ def _answers(validation: Validation) -> Iterator[Answer]:
 
 
 def _rows(validation: Validation, points: Mapping[str, Sequence[tuple[float, float, str]]]) -> Iterator[Part]:
-    yield Table(
-        headings=["method", "predicted", "next measurement", "measured", "error", "closed form", "verdict"],
-        rows=[
-            [
-                row.name,
-                interval(row.prediction.speedup),
-                f"{row.expected.low:.2f} – {row.expected.high:.2f}",
-                interval(row.measured.speedup),
-                f"{100 * row.error:+.1f} %",
-                "–" if row.closed_form is None else f"{row.closed_form:.2f}",
-                "good" if row.good else "off",
-            ]
-            for row in validation.rows
-        ],
+    rows, base = validation.rows, validation.baseline
+    yield filled(
+        ("method", [row.name for row in rows]),
+        ("predicted", [interval(row.prediction.speedup) for row in rows]),
+        ("next measurement", [f"{row.expected.low:.2f} – {row.expected.high:.2f}" for row in rows]),
+        ("measured", [interval(row.measured.speedup) for row in rows]),
+        ("error", [f"{100 * row.error:+.1f} %" for row in rows]),
+        ("at this speed", [_value(row.at_pace) for row in rows]),
+        ("replayed", [_value(row.replayed) for row in rows]),
+        ("closed form", [_value(row.closed_form) for row in rows]),
+        ("verdict", ["good" if row.good else "off" for row in rows]),
         reference=1.0,
     )
+    yield filled(
+        ("method", [row.name for row in rows]),
+        ("acceptance", [f"{row.prediction.acceptance:.2f} > {row.measured.acceptance:.2f}" for row in rows]),
+        ("false accepts", [_false_accepts(row) for row in rows]),
+        ("accuracy", [f"{_share(row.prediction.accuracy)} > {_share(row.measured.accuracy)}" for row in rows]),
+        folded="Acceptance of judged drafts, wrong drafts let stand per answer, right answers: predicted > measured",
+    )
+    often = "" if validation.runs.n_plain == 1 else f", which answered each {validation.runs.n_plain} times"
     yield Text(
         text="Speedup over plain decoding of the same questions, ratio of totals, 95 % intervals. Next measurement: "
-        "the predicted interval of a speedup measured on as many fresh questions."
+        "the predicted interval of a speedup measured on as many fresh questions. A prediction is good if the "
+        f"measurement is inside it, or the error within 10 %. Plain decoding{often}: "
+        f"{1e3 * base.seconds_per_answer:.0f} ms/answer, right answers {_share(base.accuracy)}."
     )
+    remarks = [*_slowdown(validation), *_replays(validation)]
+    if remarks:
+        yield Bullets(items=remarks)
     if len(validation.rows) > 1:
         bars = {row.name: (interval(row.prediction.speedup), interval(row.measured.speedup)) for row in validation.rows}
         picture = scatter(points, x_name="predicted speedup", y_name="measured speedup", intervals=bars)
@@ -112,29 +140,53 @@ def _rows(validation: Validation, points: Mapping[str, Sequence[tuple[float, flo
         )
 
 
-def _running(advice: Advice) -> Iterator[Part]:
-    import json
-
-    yield from (Code(text=server.command) for server in advice.servers)
-    if advice.client is not None:
-        yield Code(text=json.dumps(advice.client, indent=2, sort_keys=True))
-    if advice.notes:
-        yield Bullets(items=advice.notes)
+def _value(number: float | None) -> str:
+    return "–" if number is None else f"{number:.3f}"
 
 
-def _notes(validation: Validation) -> Iterator[str]:
+def _share(estimate: Estimate | None) -> str:
+    return "–" if estimate is None else str(interval(estimate))
+
+
+def _false_accepts(row: Row) -> str:
+    predicted, real = row.prediction.false_accepts, row.measured.false_accepts
+    return "–" if predicted is None or real is None else f"{predicted.value:.2f} > {real.value:.2f} ± {real.stderr:.2f}"
+
+
+def _slowdown(validation: Validation) -> Iterator[str]:
+    """The change of the engines' speed since the calibration."""
     if validation.slowdown:
         ratios = ", ".join(f"{name} {value:.2f}" for name, value in validation.slowdown.items())
-        yield f"time of the engines over the time that the profile gives for the same work: {ratios}"
-    for row in validation.rows:
-        yield from (f"{row.name}: {note}" for note in row.prediction.notes)
+        yield (
+            "at this speed: the speedup predicted with the engine times of these runs. Time of the engines over the "
+            f"time that the profile gives for the same work: {ratios}"
+        )
+
+
+def _replays(validation: Validation) -> Iterator[str]:
+    """The errors that remain if the texts are those of the runs."""
+    left = [row.replayed / row.measured.speedup.value - 1.0 for row in validation.rows if row.replayed is not None]
+    if left:
+        yield (
+            "replayed: simulated at this speed from the lengths and verdicts of these runs, where they contain all of "
+            "them (rounds of token-level methods are the profile's). Remaining errors, which the choice of questions "
+            f"does not explain: mean {100 * fmean(map(abs, left)):.1f} %, from {100 * min(left):+.1f} to "
+            f"{100 * max(left):+.1f} %, n = {len(left)}"
+        )
+
+
+def _ranks(validation: Validation) -> Iterator[Section]:
+    """How well predictions rank the rows, and simpler ones; none of few rows."""
+    compared = compare(validation)
+    if compared is not None:
+        title = f"How well predictions rank the {len(compared.names)} rows, and simpler ones from the same profile"
+        yield Section(
+            title=title, parts=[Table(headings=COLUMNS, rows=compared.cells()), Bullets(items=compared.notes())]
+        )
 
 
 def load_validation_report(validation: LoadValidation) -> Report:
     """Return the report of a validation under load."""
-    from calibrate.running.interleaved import BASELINE
-    from specplan.check.validating.run_record import as_lines
-
     rows = [row for row in validation.rows if row.name != BASELINE]
     kinds = dict.fromkeys(row.name for row in rows)
     parts: list[Part] = []
@@ -152,13 +204,7 @@ def load_validation_report(validation: LoadValidation) -> Report:
         parts.append(
             Picture(svg=picture, caption="Gain over plain decoding with the same number of clients, 95 % intervals.")
         )
-    parts.append(
-        Table(
-            headings=["clients", "method", "predicted", "measured", "error"],
-            rows=[_load_cells(row) for row in rows],
-            reference=1.0,
-        )
-    )
+    parts += [_gains(validation), _speeds(validation), _choices(validation), Bullets(items=list(_remarks(validation)))]
     inside = sum(row.inside for row in rows)
     answers = [
         Answer(
@@ -187,6 +233,96 @@ def load_validation_report(validation: LoadValidation) -> Report:
     )
 
 
-def _load_cells(row: LoadRow) -> list[str | Interval]:
-    gains = [interval(side["gain"]) for side in (row.predicted, row.measured)]
-    return [str(row.clients), row.name, *gains, f"{100 * row.error:+.1f} %"]
+def _gains(validation: LoadValidation) -> Table:
+    rows = validation.rows
+    speculating = [None if row.name == BASELINE else row for row in rows]
+    return filled(
+        ("clients", [str(row.clients) for row in rows]),
+        ("method", [row.name for row in rows]),
+        ("gain predicted", ["1" if row is None else interval(row.predicted["gain"]) for row in speculating]),
+        ("measured", ["1" if row is None else interval(row.measured["gain"]) for row in speculating]),
+        ("error", ["–" if row is None else f"{100 * row.error:+.1f} %" for row in speculating]),
+        ("at this speed", ["–" if row is None else _value(row.at_pace) for row in speculating]),
+        ("in flight", [f"{row.answers_at_once[0]:.1f} > {row.answers_at_once[1]:.1f}" for row in rows]),
+        ("accuracy", ["–" if row.accuracy is None else f"{row.accuracy.value:.2f}" for row in rows]),
+        reference=1.0,
+    )
+
+
+_SPEEDS: Final = {
+    "answers/s": ("answers_per_s", 2, 1.0),
+    "tokens/s": ("tokens_per_s", 0, 1.0),
+    "ms/token": ("token_s", 1, 1e3),
+    "first ms": ("first_s", 1, 1e3),
+    "p50 s": ("p50_s", 2, 1.0),
+    "p90 s": ("p90_s", 2, 1.0),
+}
+"""Heading to the metric, its digits and its unit."""
+
+
+def _speeds(validation: LoadValidation) -> Table:
+    """Predicted and measured rates and times."""
+    rows = [
+        [str(row.clients), row.name, *(_pair(row, *metric) for metric in _SPEEDS.values())] for row in validation.rows
+    ]
+    return Table(headings=["clients", "method", *_SPEEDS], rows=rows, folded=True, summary="Predicted > measured")
+
+
+def _pair(row: LoadRow, name: str, digits: int, unit: float) -> str:
+    return f"{unit * row.predicted[name].value:.{digits}f} > {unit * row.measured[name].value:.{digits}f}"
+
+
+def _choices(validation: LoadValidation) -> Table:
+    """The choice at each load, and its regret, in per cent."""
+    verdicts = validation.verdicts
+    return filled(
+        ("clients", [str(one.clients) for one in verdicts]),
+        ("predicted best", [one.chosen for one in verdicts]),
+        ("measured best", [one.best for one in verdicts]),
+        ("regret, %", [_percent(one.regret) for one in verdicts]),
+    )
+
+
+def _percent(share: Estimate) -> Interval:
+    return Interval(value=100 * share.value, low=100 * share.low, high=100 * share.high, digits=1)
+
+
+def _remarks(validation: LoadValidation) -> Iterator[str]:
+    """What the columns mean, how many figures are inside their intervals, and where predictions extrapolate."""
+    yield (
+        "gain: seconds of plain decoding / seconds of the method until the last answer of a round, both with the same "
+        "number of clients, ratio of totals over the same rounds. Predicted > measured: answers and tokens per second "
+        "over rounds, ms per token after an answer's first, ms to the first token that a user sees (of methods that "
+        "write steps, to the first step), percentiles of the seconds of an answer, mean answers in flight. Intervals "
+        f"of 95 %: predicted, of the next {validation.n_rounds} rounds (other questions, timings resampled); measured, "
+        "Student's over rounds. regret: measured gain of the measured best / of the predicted best - 1"
+    )
+    counts = []
+    for name in METRICS:
+        rows = [row for row in validation.rows if name != "gain" or row.name != BASELINE]
+        if rows:
+            n = sum(row.predicted[name].contains(row.measured[name].value) for row in rows)
+            counts.append(f"{name} {n} of {len(rows)}")
+    yield f"measured figures inside their predicted intervals: {', '.join(counts)}"
+    ratios = [
+        f"{load} clients " + ", ".join(f"{engine} {value:.2f}" for engine, value in engines.items())
+        for load, engines in validation.slowdown.items()
+        if engines
+    ]
+    if ratios:
+        yield (
+            "at this speed: the gain predicted with the engine times of this load. Time of the engines over the time "
+            f"that the profile gives for the same work: {'; '.join(ratios)}"
+        )
+    for role, swept in validation.swept.items():
+        rows = [row for row in validation.rows if max(row.beyond[role]) > 0.0]
+        if not rows:
+            continue
+        worst = max(rows, key=lambda row: max(row.beyond[role]))
+        most = f" (of which it decodes {validation.most[role]} in a batch)" if role in validation.most else ""
+        yield (
+            f"the {role}'s batches were timed up to {swept}. More steps than that were in flight{most} in "
+            f"{len(rows)} rows, at most {100 * worst.beyond[role][0]:.0f} % of the time in the prediction and "
+            f"{100 * worst.beyond[role][1]:.0f} % in the measurement ({worst.clients} clients, {worst.name}): there "
+            "the costs are extrapolated with the slope of the largest batches"
+        )

@@ -15,7 +15,7 @@ from theory.hardware.work import Parallel
 if TYPE_CHECKING:
     from specplan.worlds.request import Deployment, ServedModel
 
-__all__ = ["MOST_TP", "Arrangement", "Drafting", "Split", "arrangements", "parallel_of", "splits"]
+__all__ = ["MOST_TP", "Arrangement", "Copies", "Drafting", "Split", "arrangements", "parallel_of", "splits"]
 
 Split: TypeAlias = int | Parallel
 """How GPUs share a model: each layer over so many of them, or as `Parallel` says."""
@@ -51,6 +51,11 @@ class Arrangement:
         return self.tp if self.dp == 1 else Parallel(tp=self.tp // self.dp, dp=self.dp, ep=self.tp)
 
     @property
+    def each(self) -> tuple[object, ...]:
+        """What tells a copy from those of other arrangements."""
+        return self.split, self.own_gpus, self.drafting
+
+    @property
     def gpus(self) -> int:
         """GPUs in use."""
         return self.replicas * (self.tp + self.own_gpus)
@@ -64,6 +69,18 @@ class Arrangement:
         if self.replicas == 1:
             return one
         return f"{self.replicas} x ({one})" if self.own_gpus else f"{self.replicas} x {one}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copies(Arrangement):
+    """Copies of the engines that a profile measured, whose GPUs count as one: the profile says what they are."""
+
+    tp: int = 1
+
+    @property
+    def text(self) -> str:
+        """The number of copies; a dash for a single one."""
+        return "–" if self.replicas == 1 else f"{self.replicas} copies"
 
 
 def arrangements(deployment: Deployment, drafting: Drafting, *, tp: int | None = None) -> Iterator[Arrangement]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -131,7 +131,7 @@ async def gateway(
         models = models_of(endpoints, plan, SETTINGS)
         upstream = await stack.enter_async_context(opened(endpoints, models, plan))
         limits = limits or PATIENT
-        serving = Serving(upstream, plan, limits, **more)
+        serving = Serving(upstream, plan, limits, **{"trust_plan": True, **more})
         url = await stack.enter_async_context(running(serving.app, client_seconds=limits.client_seconds))
         client = AsyncOpenAI(base_url=f"{url}/v1", api_key="sk-of-the-client", max_retries=0, timeout=600)
         stack.push_async_callback(client.close)
@@ -178,7 +178,7 @@ class PlantedGateway:
 @asynccontextmanager
 async def planted_gateway(
     *by_load: Configuration | tuple[int, Configuration],
-    planted: Planted | None = None,
+    planted: Planted | Mapping[str, Planted] | None = None,
     limits: Limits | None = None,
     key: str = "sk-of-the-client",
     env: str = "",
@@ -186,10 +186,14 @@ async def planted_gateway(
     expected: dict[Configuration, Expected] | None = None,
     **more: Any,
 ) -> AsyncIterator[PlantedGateway]:
-    """Serve planted models, each on a server in a thread of its own; a gateway before them in this loop."""
+    """Serve planted models, alike or by role, each on a server in a thread of its own; a gateway before them here.
+
+    It runs the plan's method whatever it takes, unless ``trust_plan`` is False.
+    """
     rows = tuple(one if isinstance(one, tuple) else (1, one) for one in by_load)
     async with AsyncExitStack() as stack:
-        servers = {role: stack.enter_context(serving(planted or Planted())) for role in roles}
+        by_role = planted if isinstance(planted, Mapping) else dict.fromkeys(roles, planted or Planted())
+        servers = {role: stack.enter_context(serving(by_role[role])) for role in roles}
         urls = {role: server.url for role, server in servers.items()}
         endpoints = Endpoints(
             target=urls[TARGET], draft=urls.get(DRAFT, ""), judge=urls.get(JUDGE, ""), api_key_env=env, timeout_s=60.0
@@ -198,7 +202,7 @@ async def planted_gateway(
         models = models_of(endpoints, plan, {})
         upstream = await stack.enter_async_context(opened(endpoints, models, plan))
         limits = limits or PATIENT
-        serving_ = Serving(upstream, plan, limits, **more)
+        serving_ = Serving(upstream, plan, limits, **{"trust_plan": True, **more})
         url = await stack.enter_async_context(running(serving_.app, client_seconds=limits.client_seconds))
         client = AsyncOpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0, timeout=300)
         stack.push_async_callback(client.close)

@@ -13,20 +13,18 @@ import json
 import math
 import random
 import re
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import accumulate
 from operator import mul
-from pathlib import Path
 from typing import Any
 
 from connections import ConnectionServer, in_thread
 
-__all__ = ["OpenAIServer", "Planted", "serving", "serving_apart"]
+__all__ = ["OpenAIServer", "Planted", "serving"]
 
 GOLDEN = (5**0.5 - 1) / 2
 
@@ -151,7 +149,7 @@ class OpenAIServer(ConnectionServer):
         self._running: list[Sequence] = []
         self._joining: list[Sequence] = []
         self._waiting = 0
-        self._in_flight = 0
+        self._in_flight = self.most_in_flight = 0
         self.counted = dict.fromkeys(("tokens", "drafts", "accepted"), 0)
         self._work = asyncio.Event()
         self._free = asyncio.Semaphore(planted.max_running)
@@ -291,6 +289,7 @@ class OpenAIServer(ConnectionServer):
             self._send(writer, 429, {"error": {"message": "too many requests"}}, "Retry-After: 0\r\n")
             return
         self._in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self._in_flight)
         self._waiting += 1
         try:
             async with self._free:
@@ -318,7 +317,7 @@ class OpenAIServer(ConnectionServer):
             self._work.set()
 
     def _refusal(self, body: dict[str, Any]) -> str:
-        n = len(split(body["prompt"])) + body["max_tokens"]
+        n = len(split(body["prompt"])) + body.get("max_tokens", 16)
         if n > self.planted.max_context:
             return f"This model's maximum context length is {self.planted.max_context} tokens, you asked for {n}"
         unknown = sorted(body.keys() - KNOWN)
@@ -380,7 +379,7 @@ class OpenAIServer(ConnectionServer):
         stops, tokens = tuple(body.get("stop") or ()), list[str]()
         done = prompt.count("\n\n")
         endless = bool(body.get("ignore_eos")) and not stops
-        while len(tokens) < body["max_tokens"]:
+        while len(tokens) < body.get("max_tokens", 16):
             tokens += [f" {rng.choice(WORDS)}" for _ in range(rng.randint(*planted.step_tokens) - 1)]
             if endless:
                 continue
@@ -388,7 +387,7 @@ class OpenAIServer(ConnectionServer):
             tokens.append("" if done > planted.steps - 1 else "\n\n")
             if tokens[-1] in ("", *stops):
                 break
-        return Answer(planted, body, tokens[: body["max_tokens"]])
+        return Answer(planted, body, tokens[: body.get("max_tokens", 16)])
 
 
 @dataclass
@@ -463,29 +462,3 @@ def serving(planted: Planted | None = None) -> Iterator[OpenAIServer]:
             yield server
     finally:
         sys.setswitchinterval(before)
-
-
-@contextmanager
-def serving_apart(planted: Planted) -> Iterator[str]:
-    """Run a server in a process of its own, which leaves this one to read many streams; yield its URL."""
-    words = [sys.executable, str(Path(__file__)), json.dumps(asdict(planted))]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        yield process.stdout.readline().strip()
-    finally:
-        process.communicate()  # it ends with its input
-
-
-def main() -> None:
-    """Serve what the command line plants, until the input ends."""
-    options = json.loads(sys.argv[1])
-    lists = {name: tuple(value) for name, value in options.items() if isinstance(value, list)}
-    with serving(Planted(**{**options, **lists})) as server:
-        sys.stdout.write(f"{server.url}\n")
-        sys.stdout.flush()
-        sys.stdin.read()
-
-
-if __name__ == "__main__":
-    main()

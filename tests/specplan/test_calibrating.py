@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,8 @@ from measured_profiles import measured, with_engine
 from calibrate.measuring.calibration import Status
 from calibrate.measuring.plan import CalibrationPlan
 from calibrate.measuring.stopping import LookOutcome, Precision, Stopping
+from calibrate.models.local import TorchModels
+from calibrate.models.servers import RemoteModels
 from calibrate.pair import draft_path
 from calibrate.record.engine_records import InUse
 from calibrate.record.profile import Profile
@@ -52,6 +55,17 @@ def test_a_precision_stops_earlier() -> None:
     assert rule == Stopping(precision=0.03, min_answers=8, max_answers=40)
     assert Effort().stopping_rule(60) == Stopping(precision=0.05, min_answers=24, max_answers=60)
     assert Effort(named="precise").stopping_rule(10) == Stopping(precision=0.02, min_answers=10, max_answers=10)
+
+
+def test_servers_write_texts_first_and_then_fewer_answers_are_timed() -> None:
+    servers, local = RemoteModels(target="http://127.0.0.1:1/v1", draft="http://127.0.0.1:2/v1"), TorchModels()
+    assert Effort().texts_of(servers) == (192, 120.0)
+    assert Effort(named="quick", precision=0.2).texts_of(servers) == (48, 30.0)
+    for none in (Effort().texts_of(local), Effort(answers=20).texts_of(servers), Effort(texts=0).texts_of(servers)):
+        assert none == (0, math.inf)
+    assert Effort(texts=7).texts_of(local) == Effort(texts=7).texts_of(servers) == (7, math.inf)
+    rules = [Effort().stopping_rule(60, n) for n in (0, 23, 24, 192)]
+    assert [rule.min_answers for rule in rules if rule is not None] == [24, 24, 12, 12]
 
 
 @pytest.mark.parametrize("options", [(1, None), (None, 0.0), (10, 1.5), (None, float("nan"))])

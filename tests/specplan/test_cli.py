@@ -197,7 +197,7 @@ BAD = {
     "output folder": (("plan", *FAST, "-o", "."), "is a folder; give the name of a file"),
     "output nowhere": (("plan", *FAST, "-o", "no/where.json"), "there is no folder 'no'"),
     "both kinds": (("plan", *FAST, "--target", "Qwen/Qwen3-8B"), "give --profile or --target, not both"),
-    "profile's option": (("plan", *NAMED, "--max-parallel", "8"), "--max-parallel needs --profile"),
+    "profile's option": (("plan", *NAMED, "--k2-max", "8"), "--k2-max needs --profile"),
     "target's option": (("plan", *FAST, "--gpus", "2"), "--gpus needs --target"),
     "unknown model": (("plan", "--target", "Qwen/Qwen3-9B"), "one of 163 known models; did you mean "),
     "unmodelled": (("plan", "--target", "ai21labs/AI21-Jamba-Mini-1.7"), "is not modelled"),

@@ -45,7 +45,6 @@ __all__ = [
     "as_json",
     "cells",
     "implied_c1",
-    "report",
     "short_table",
     "summary",
 ]
@@ -232,19 +231,6 @@ def _lookahead(pair: str, benchmark: str, rules: str, c1: float, n_answers: int)
         judge_s=figures.verify_s.value,
     )
     return _speedup(profile.model_copy(update={"published": changed}), case, n_answers)
-
-
-def report(results: list[Cell]) -> str:
-    """Return the cells, predicted and published, with the mean error of each row and the values missing for others."""
-    rows = list(dict.fromkeys((cell.pair, cell.table, cell.row) for cell in results))
-    lines = []
-    for key in rows:
-        own = {cell.benchmark: cell for cell in results if (cell.pair, cell.table, cell.row) == key}
-        shown = [f"{own[b].predicted:.2f} / {own[b].published:.2f}" if b in own else "" for b in _DATASETS]
-        errors = [abs(cell.error) for cell in own.values()]
-        lines.append([*key, *shown, f"{100 * fmean(errors):.1f} %", f"{100 * max(errors):.1f} %"])
-    head = ["pair", "table", "row (predicted / published)", *_DATASETS, "mean error", "largest"]
-    return "\n".join([table(head, lines), "", HEADING, *(f"- {m}" for m in REASONS)])
 
 
 def summary(cells: Sequence[Cell]) -> str:

@@ -21,7 +21,6 @@ __all__ = [
     "Cell",
     "as_json",
     "cells",
-    "report",
     "short_table",
     "summary",
 ]
@@ -91,12 +90,6 @@ def cells(step_done: Callable[[], None] = lambda: None) -> list[Cell]:
     """Return all rows, whose predictions are properties; ``step_done`` is called once."""
     step_done()
     return list(TABLE_3)
-
-
-def report(results: Sequence[Cell]) -> str:
-    """Return predicted and printed compression as text."""
-    title = f"{TITLE} (compression; alpha = {ALPHA}, f = {STEPS_PER_HIT} of Figure 4)"
-    return "\n".join([title, "", short_table(results), "", *(f"- {reason}" for reason in REASONS)])
 
 
 def summary(cells: Sequence[Cell]) -> str:

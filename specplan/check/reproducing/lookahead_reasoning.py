@@ -33,7 +33,6 @@ __all__ = [
     "Cell",
     "as_json",
     "cells",
-    "report",
     "short_table",
     "simulated_row",
     "summary",
@@ -155,37 +154,6 @@ def simulated_row(profile: Profile, rules: str, n_answers: int) -> Row:
         combined_simulated=round(predictor.screen(both, n_answers=n_answers), 4),
         combined_published=figures.combined_speedup.value,
     )
-
-
-def report(results: Sequence[Cell]) -> str:
-    """Return the table, errors and coverage, and reasons of the largest errors."""
-    head = ["level", "pair", "data set", "nothing fitted", "error", "one left out", "95 %", "error", "published"]
-    lines = [
-        [
-            *(cell.level, cell.pair, cell.dataset, f"{cell.predicted:.2f}", f"{100 * cell.error:+.1f} %"),
-            *(f"{cell.left_out:.2f}", f"{cell.low:.2f}-{cell.high:.2f}", f"{100 * cell.left_out_error:+.1f} %"),
-            f"{cell.published:.2f}" + ("" if cell.covered else " outside"),
-        ]
-        for cell in results
-    ]
-    summary = [
-        f"{level}, {pair or 'both pairs'}: mean error {_mean([c.error for c in own])} with nothing fitted, "
-        f"{_mean([c.left_out_error for c in own])} with one constant of the pair's other data sets; "
-        f"{sum(c.covered for c in own)} of {len(own)} inside their 95 % interval"
-        for level in _LEVELS
-        for pair in (*PAIRS, "")
-        if (own := [c for c in results if c.level == level and pair in {"", c.pair}])
-    ]
-    wide = [cell for cell in results if cell.level.startswith("W")]
-    if wide:
-        summary.append(
-            f"trees (Table 3): mean error {_mean([c.error for c in wide])} with nothing fitted, "
-            f"{_mean([c.left_out_error for c in wide])} with one constant of the other data set; "
-            f"{sum(c.covered for c in wide)} of {len(wide)} inside their 95 % interval"
-        )
-    reasons = [HEADING, *(f"- {reason}" for reason in REASONS)]
-    title = f"{TITLE} (speedups; schedule {PUBLISHED_RULES!r}, k1 = 6)"
-    return "\n".join([title, "", table(head, lines), "", *summary, "", *reasons])
 
 
 def summary(cells: Sequence[Cell]) -> str:

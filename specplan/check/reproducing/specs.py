@@ -33,7 +33,6 @@ __all__ = [
     "as_json",
     "cells",
     "contradicted",
-    "report",
     "rsd_step",
     "short_table",
     "specs_step",
@@ -161,29 +160,6 @@ def _with_constant(cell: Cell, results: Sequence[Cell]) -> Cell:
 def _kind(cell: Cell) -> tuple[str, str, str]:
     """Key of the cells that share a constant."""
     return cell.family, cell.method, cell.quantity
-
-
-def report(results: Sequence[Cell]) -> str:
-    """Return the tables, errors and coverage, and reasons of the largest errors."""
-    head = ["table", "pair", "data set", "method", "n", "unit", "nothing fitted", "error", "one left out", "95 %",
-            "error", "published"]  # fmt: skip
-    lines = [
-        [
-            *(cell.table, cell.family, cell.benchmark, cell.method, str(cell.width), cell.quantity),
-            *(f"{cell.predicted:.3g}", f"{100 * cell.error:+.1f} %", f"{cell.left_out:.3g}"),
-            *(f"{cell.low:.3g}-{cell.high:.3g}", f"{100 * cell.left_out_error:+.1f} %"),
-            f"{cell.published:g}" + ("" if cell.covered else " outside"),
-        ]
-        for cell in results
-    ]
-    means = [
-        f"{method}, {family}, {quantity}: mean error {_mean([c.error for c in own])} with nothing fitted, "
-        f"{_mean([c.left_out_error for c in own])} with one constant of the pair's other data sets; "
-        f"{sum(c.covered for c in own)} of {len(own)} inside their 95 % interval"
-        for family, method, quantity in dict.fromkeys(map(_kind, results))
-        if (own := [c for c in results if _kind(c) == (family, method, quantity)])
-    ]
-    return "\n".join([TITLE, "", table(head, lines), "", *means, "", HEADING, *(f"- {reason}" for reason in REASONS)])
 
 
 def summary(cells: Sequence[Cell]) -> str:

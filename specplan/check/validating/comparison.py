@@ -13,11 +13,10 @@ from calibrate.running.interleaved import BASELINE
 from sim.estimate import Estimate
 from specplan.check.validating.telling_apart import LEAST_ROWS, PLAIN, Resampled, Skill, inside, skill
 from specplan.check.validating.validation import Validation
-from specplan.output import table
 from specplan.planning.planner import Request, accuracy_loss
 from specplan.planning.predict import Prediction
 
-__all__ = ["Comparison", "compare"]
+__all__ = ["COLUMNS", "Comparison", "compare"]
 
 _OURS: Final = "specplan"
 _ALLOWED: Final = "specplan, rows that plan allows"
@@ -25,6 +24,11 @@ _SAME_ROWS: Final = "specplan, rows with a closed form"
 _FORMS: Final = "closed forms"
 _CONSTANT: Final = "a constant"
 
+COLUMNS: Final = (
+    *("predictions by", "rows", "tau-b", "rho", "pairs in order", "choice", "regret", "held out"),
+    *("error: mean", "median", "largest"),
+)
+"""Headings of the table of predictions and simpler ones."""
 _EXPLAINED: Final = (
     "tau-b, rho: rank correlation of predicted and measured speedups; [...] 95 % bootstrap over questions. pairs "
     "in order: correctly ranked pairs, of the pairs (with plain decoding) that differ measurably. regret: how much "
@@ -82,28 +86,23 @@ class Comparison:
             )
         return sentences
 
-    def lines(self) -> list[str]:
-        """Return the comparison as lines of text."""
-        head = ["predictions by", "rows", "tau-b", "rho", "pairs in order", "choice", "regret", "held out"]
-        head += ["error: mean", "median", "largest"]
-        lines = [
-            "",
-            f"How well predictions rank the {len(self.names)} rows, and simpler ones from the same profile:",
-            "",
-            table(head, [self._cells(who) for who in self.skills]),
-            "",
+    def cells(self) -> list[list[str]]:
+        """Return a row for each source of predictions, in the columns of `COLUMNS`."""
+        return [self._cells(who) for who in self.skills]
+
+    def notes(self) -> list[str]:
+        """Return what the columns mean, and how many measured speedups are where they were predicted to be."""
+        notes = [
             _EXPLAINED,
-        ]
-        lines.append(
             f"Measured speedups inside the predicted 95 % intervals: {_counted(self.in_predicted)}; inside those for "
             f"the next measurement: {_counted(self.in_next)} (Clopper-Pearson, as if rows were independent). Good: "
-            f"{self.n_good[0]}; {self.n_good[1]} if predictions must be inside the measured interval, or within 10 %."
-        )
+            f"{self.n_good[0]}; {self.n_good[1]} if predictions must be inside the measured interval, or within 10 %.",
+        ]
         if _FORMS not in self.skills:
-            lines.append(f"Closed forms: fewer than {LEAST_ROWS} rows have one.")
+            notes.append(f"Closed forms: fewer than {LEAST_ROWS} rows have one.")
         elif self.without_form:
-            lines.append(f"Without a closed form: {', '.join(self.without_form)}.")
-        return lines
+            notes.append(f"Without a closed form: {', '.join(self.without_form)}.")
+        return notes
 
     def plain(self) -> dict[str, Any]:
         """Return the comparison as plain data."""

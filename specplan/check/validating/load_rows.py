@@ -8,10 +8,6 @@ from typing import Final, Literal
 
 import numpy as np
 
-from calibrate.costs.fit import CostFit, slowdown_of
-from calibrate.record.engine_records import InUse
-from calibrate.replay.system import use_of
-from calibrate.replay.trials import Trials
 from calibrate.running.closed_loop import Loaded, RealRound
 from calibrate.running.interleaved import BASELINE
 from sim.configuration import Configuration
@@ -29,7 +25,7 @@ from specplan.check.validating.load_prediction import (
 )
 from specplan.check.validating.validation import TOLERANCE
 
-__all__ = ["LoadRow", "Verdict", "off_from", "row_of", "slowdown_at", "verdict_on"]
+__all__ = ["LoadRow", "Verdict", "off_from", "row_of", "verdict_on"]
 
 _RESAMPLES: Final = 1000
 
@@ -114,21 +110,6 @@ def row_of(
         makespans=tuple(one.makespan for one in seen),
         at_pace=at_pace,
     )
-
-
-def slowdown_at(trials: Trials, configurations: Sequence[Configuration], loaded: Loaded, load: int) -> dict[str, float]:
-    """Return the measured over the predicted time of the engines' work at a load, by engine."""
-    work: dict[str, list[tuple[CostFit, InUse]]] = {}
-    for configuration in configurations:
-        if configuration.spec.level not in ("baseline", "step") or configuration.token is not None:
-            continue
-        fits = trials.system.fits.get(use_of(configuration.spec, configuration.knobs), {})
-        for one in loaded[configuration.name, load]:
-            for engine, did in one.work.items():
-                if engine in fits:
-                    work.setdefault(engine, []).append((fits[engine], did))
-    ratios = {engine: slowdown_of(done) for engine, done in work.items()}
-    return {engine: ratio for engine, ratio in ratios.items() if ratio is not None}
 
 
 def _seen(real: Sequence[RealRound]) -> list[Round]:

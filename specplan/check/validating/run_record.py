@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from calibrate.running.verifiers import LlmJudge
 from sim.operations import JUDGE
+from specplan.output import SCREEN
 from specplan.version import __version__
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["as_lines", "effective", "of_configuration", "of_models", "of_profile", "of_questions"]
 
-_WIDTH: Final = 120
+_WIDTH: Final = SCREEN - 2
 
 
 def effective(*, stolen: float | None = None, **parts: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,23 +1,20 @@
-"""A validation as text: a first screen of 80 columns, and in full; and as plain data."""
+"""A validation as a first screen of 80 columns, and as plain data."""
 
 from __future__ import annotations
 
 import dataclasses
-import textwrap
-from statistics import fmean, median
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from specplan.output import SCREEN, table
+from specplan.output import narrow, screen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from calibrate.running.interleaved import Measured
     from sim.estimate import Estimate
     from specplan.check.validating.validation import Row, Validation
-    from specplan.planning.predict import Prediction
 
-__all__ = ["as_text", "first_screen", "plain"]
+__all__ = ["first_screen", "plain"]
 
 
 def first_screen(result: Validation) -> str:
@@ -40,20 +37,14 @@ def first_screen(result: Validation) -> str:
         "next measurement contains the measured speedup, or its error is within 10 %. Right answers, simpler "
         "predictions, settings, versions: -v, or -o FILE.",
     ]
-    cells = [["plain decoding", "1", f"{1e3 * result.baseline.seconds_per_answer:.0f} ms/answer", "–"]]
-    cells += [
-        [row.name, _short(row.prediction.speedup), _short(row.measured.speedup), _verdict(row)] for row in result.rows
+    rows, plain_s = result.rows, f"{1e3 * result.baseline.seconds_per_answer:.0f} ms/answer"
+    columns = [
+        ("method", ["plain decoding", *(row.name for row in rows)]),
+        ("predicted", ["1", *(_short(row.prediction.speedup) for row in rows)]),
+        ("measured", [plain_s, *(_short(row.measured.speedup) for row in rows)]),
+        ("error", ["–", *map(_verdict, rows)]),
     ]
-    widths = [max(len(row[i]) for row in cells) for i in range(1, 4)]
-    left = SCREEN - sum(2 + max(width, 9) for width in widths)
-    body = [[textwrap.shorten(name, left, placeholder=" …"), *rest] for name, *rest in cells]
-    return "\n\n".join(
-        [
-            textwrap.fill(" ".join(sentences), SCREEN),
-            table(["method", "predicted", "measured", "error"], body),
-            "\n".join(textwrap.fill(line, SCREEN, subsequent_indent="  ") for line in below),
-        ]
-    )
+    return screen(" ".join(sentences), narrow(columns), below)
 
 
 def _verdict(row: Row) -> str:
@@ -70,100 +61,6 @@ def _slow_machine(result: Validation) -> Iterator[str]:
     if moved:
         ratios = ", ".join(f"{name} {value:.2f}" for name, value in moved.items())
         yield f"Time of the engines over their time in the calibration: {ratios}."
-
-
-def as_text(result: Validation) -> str:
-    """Return all of a validation: predictions and measurements, simpler predictions, and the parameters of the run."""
-    from specplan.check.validating.comparison import compare
-    from specplan.check.validating.run_record import as_lines
-
-    compared = compare(result)
-    n = result.baseline.n
-    often = "" if result.runs.n_plain == 1 else f", which answered each {result.runs.n_plain} times"
-    lines = [
-        f"Predicted from {result.profile}, then measured on {n} fresh questions, interleaved with plain "
-        f"decoding{often}",
-        "",
-        table(
-            [
-                *("method", "predicted", "next measurement", "measured", "error", "at this speed", "replayed"),
-                *("acceptance", "false accepts", "accuracy", "verdict"),
-            ],
-            [_plain_row(result), *(_cells(row) for row in result.rows)],
-        ),
-        "",
-        "speedup: seconds of plain decoding / seconds of the method, ratio of totals over the same questions, with "
-        "95 % intervals. Predicted > measured: acceptance of judged drafts, wrong drafts that were accepted per "
-        "answer, and right answers. next measurement: predicted interval of a speedup measured on as many fresh "
-        "questions. A prediction is good if the measurement is inside it, or the error within 10 %.",
-        *_slowdown(result),
-        *_replays(result),
-        *(compared.lines() if compared is not None else ()),
-    ]
-    if result.effective:
-        lines += ["", "Run with:", *as_lines(result.effective)]
-    return "\n".join(lines)
-
-
-def _slowdown(result: Validation) -> list[str]:
-    """The change of the engines' speed since the calibration."""
-    if not result.slowdown:
-        return []
-    ratios = ", ".join(f"{name} {value:.2f}" for name, value in result.slowdown.items())
-    return [
-        "at this speed: the speedup predicted with the engine times of these runs. Time of the engines over the time "
-        f"that the profile gives for the same work: {ratios}.",
-    ]
-
-
-def _replays(result: Validation) -> list[str]:
-    """The errors that remain if the texts are those of the runs."""
-    left = [row.replayed / row.measured.speedup.value - 1.0 for row in result.rows if row.replayed is not None]
-    if not left:
-        return []
-    return [
-        "replayed: simulated at this speed from the lengths and verdicts of these runs, where they contain all of "
-        "them (rounds of token-level methods are the profile's). "
-        f"Remaining errors, which the choice of questions does not explain: mean {100 * fmean(map(abs, left)):.1f} %, "
-        f"from {100 * min(left):+.1f} to {100 * max(left):+.1f} %, n = {len(left)}.",
-    ]
-
-
-def _plain_row(result: Validation) -> list[str]:
-    base = result.baseline
-    time = f"{1e3 * base.seconds_per_answer:.0f} ms/answer"
-    return ["autoregressive", "1", "–", f"1 ({time})", "–", "–", "–", "–", "–", _accuracy(base.accuracy), "baseline"]
-
-
-def _cells(row: Row) -> list[str]:
-    prediction, real = row.prediction, row.measured
-    return [
-        row.name,
-        _interval(prediction.speedup),
-        f"[{row.expected.low:.3f}, {row.expected.high:.3f}]",
-        _interval(real.speedup),
-        f"{100 * row.error:+.1f} %",
-        "–" if row.at_pace is None else f"{row.at_pace:.3f}",
-        "–" if row.replayed is None else f"{row.replayed:.3f}",
-        f"{prediction.acceptance:.2f} > {real.acceptance:.2f}",
-        _false_accepts(prediction, real),
-        f"{_accuracy(prediction.accuracy)} > {_accuracy(real.accuracy)}",
-        "good" if row.good else "off",
-    ]
-
-
-def _interval(estimate: Estimate) -> str:
-    return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
-
-
-def _false_accepts(prediction: Prediction, real: Measured) -> str:
-    if prediction.false_accepts is None or real.false_accepts is None:
-        return "–"
-    return f"{prediction.false_accepts.value:.2f} > {real.false_accepts.value:.2f} ± {real.false_accepts.stderr:.2f}"
-
-
-def _accuracy(estimate: Estimate | None) -> str:
-    return "–" if estimate is None else f"{estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"
 
 
 def plain(result: Validation) -> dict[str, Any]:

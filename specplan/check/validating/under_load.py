@@ -21,9 +21,9 @@ from calibrate.running.problem import Problem, Truth
 from sim.configuration import Configuration
 from sim.operations import DRAFT, TARGET
 from specplan.check.validating.load_prediction import LoadPredictor, swept_batches
-from specplan.check.validating.load_rows import LoadRow, Verdict, off_from, row_of, slowdown_at, verdict_on
+from specplan.check.validating.load_rows import LoadRow, Verdict, off_from, row_of, verdict_on
 from specplan.check.validating.run_record import effective, of_configuration, of_models, of_profile, of_questions
-from specplan.check.validating.validation import real_configuration
+from specplan.check.validating.validation import real_configuration, slowdowns
 from specplan.planning.predict import Predictor
 from theory.errors import ParameterError
 
@@ -49,8 +49,7 @@ class LoadValidation:
     off_from: tuple[int | None, int | None]
     """The least load from which no method gains, predicted and measured; None: some method gains at the highest."""
     slowdown: Mapping[int, Mapping[str, float]]
-    """By number of clients and engine, the time of its work / the time that the profile gives for it, [-]; from plain
-    decoding and step-level methods, whose work consists of iterations and prefills."""
+    """By number of clients and engine, the time of its work / the time that the profile gives for it, [-]."""
     swept: Mapping[str, int]
     """The largest timed batch, by role."""
     most: Mapping[str, int]
@@ -138,12 +137,15 @@ def _compared(
     """Compare predictions and measurements."""
     trials = expected.trials
     swept = swept_batches(trials.profile)
-    slowdowns = {load: slowdown_at(trials, configurations, loaded, load) for load in loads}
+    slowdown = {
+        load: slowdowns(trials, {c: [one.work for one in loaded[c.name, load]] for c in configurations})
+        for load in loads
+    }
     rows = tuple(
         row_of(configuration, load, expected, loaded, swept, at_pace)
         for load in loads
         for configuration, at_pace in zip(
-            configurations, expected.gains_at_pace(configurations, load, slowdowns[load]), strict=True
+            configurations, expected.gains_at_pace(configurations, load, slowdown[load]), strict=True
         )
     )
     return LoadValidation(
@@ -153,7 +155,7 @@ def _compared(
         n_questions=sum(expected.sizes),
         n_rounds=len(expected.sizes),
         off_from=(off_from(rows, "predicted"), off_from(rows, "measured")),
-        slowdown=slowdowns,
+        slowdown=slowdown,
         swept=swept,
         most=expected.most,
     )

@@ -11,15 +11,13 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
-from calibrate.costs.fit import slowdown_of
+from calibrate.costs.fit import CostFit, slowdown_of
 from calibrate.measuring.engine_work import work_done
 from calibrate.measuring.noise import CpuTimes
 from calibrate.measuring.plan import MeasurableModels
 from calibrate.record.engine_records import InUse
 from calibrate.record.journal import Journal, digest
 from calibrate.record.profile import Profile
-from calibrate.record.uses import Use
-from calibrate.replay.system import use_of
 from calibrate.replay.trials import PLAIN, Trials
 from calibrate.running.interleaved import (
     BASELINE,
@@ -50,6 +48,7 @@ __all__ = [
     "plain_answers",
     "predict_all",
     "real_configuration",
+    "slowdowns",
     "validate",
 ]
 
@@ -229,26 +228,34 @@ def _rows(
 def _at_pace(
     profile: Profile, predictions: Mapping[str, Prediction], runs: Runs
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Measured over predicted time of the engines' work, by engine, and the speedups predicted with it.
-
-    It comes from plain decoding and step-level methods, whose work consists of iterations and prefills.
-    """
-    fits = Trials(profile).system.fits
-    uses: dict[str, Use] = {BASELINE: "plain"}
-    for name, prediction in predictions.items():
-        configuration = prediction.configuration
-        if configuration.spec.level == "step" and configuration.token is None:
-            uses[name] = use_of(configuration.spec, configuration.knobs)
-    slowdown = {}
-    for engine in fits["plain"] if fits else ():
-        work = [(fits[use][engine], one) for name, use in uses.items() for one in _done(runs, name, engine)]
-        ratio = slowdown_of(work)
-        if ratio is not None:
-            slowdown[engine] = ratio
+    """Measured over predicted time of the engines' work, by engine, and the speedups predicted with it."""
+    done = {PLAIN: runs.work.get(BASELINE, [])}
+    done |= {p.configuration: runs.work.get(name, []) for name, p in predictions.items()}
+    slowdown = slowdowns(Trials(profile), done)
     if not slowdown:
         return {}, {}
     predictor = Predictor(profile, uncertainty=False, slower=slowdown)
     return slowdown, {name: predictor.predict(p.configuration).speedup.value for name, p in predictions.items()}
+
+
+def slowdowns(trials: Trials, done: Mapping[Configuration, Sequence[Mapping[str, InUse]]]) -> dict[str, float]:
+    """Return the measured time of each engine's work / the time by the profile, ratio of totals, [-]; by engine.
+
+    Methods with several drafts per position do not count: the sizes of their groups of requests are not recorded.
+
+    Parameters
+    ----------
+    trials : trials of the profile.
+    done : work of the engines in each run of a configuration; plain decoding's configuration is `PLAIN`.
+    """
+    work: dict[str, list[tuple[CostFit, InUse]]] = {}
+    for configuration, runs in done.items():
+        if configuration.spec.level == "beam" or not runs:
+            continue
+        for engine, fit in trials.fits(configuration).items():
+            work.setdefault(engine, []).extend((fit, run[engine]) for run in runs if engine in run)
+    ratios = {engine: slowdown_of(pairs) for engine, pairs in work.items()}
+    return {engine: ratio for engine, ratio in ratios.items() if ratio is not None}
 
 
 def _replayed(
@@ -271,10 +278,6 @@ def _replayed(
             if method_s is not None:
                 speedups[name] = plain_s / method_s
     return speedups
-
-
-def _done(runs: Runs, name: str, engine: str) -> list[InUse]:
-    return [one[engine] for one in runs.work.get(name, ()) if engine in one]
 
 
 def _name(configuration: Configuration) -> str:

@@ -9,10 +9,21 @@ from typing import Any, Final
 import click
 
 from specplan.calibrating import Effort, calibrate, effort_options
-from specplan.commands.calibration.options import json_object, load_options, loads, local_models, output_file, sampling
+from specplan.commands.calibration.options import (
+    json_object,
+    load_options,
+    loads,
+    local_models,
+    output_file,
+    sampling,
+    timing_options,
+    timings,
+)
+from specplan.commands.calibration.servers import placements, servers_script
 from specplan.commands.calibration.vllm import vllm_command
 from specplan.output import InputName, check_output
 from specplan.ranges import ANSWERS, CORES, SECONDS, Number, WholeNumber
+from theory.errors import ParameterError
 
 __all__ = ["command"]
 
@@ -37,6 +48,7 @@ command.add_command(vllm_command)
     help="Model that drafts tokens in the target's engine. Default: the draft, if it has the target's tokenizer.",
 )
 @click.option("--prompts", type=click.Path(path_type=Path), help='JSONL file with one {"prompt": ...} a line.')
+@timings
 @effort_options
 @click.option(
     "--device",
@@ -74,6 +86,7 @@ def torch_command(
     output: Path,
     force: bool,
     token_answers: int | None,
+    contexts: str | None,
     **options: Any,
 ) -> None:
     """Measure local models with torch, each in a process of its own.
@@ -92,6 +105,7 @@ def torch_command(
         output=output,
         allow_noise=allow_noise,
         n_token_answers=token_answers,
+        **timing_options(contexts),
     )
 
 
@@ -117,7 +131,9 @@ def torch_command(
     metavar="URL[#MODEL] JSON",
     help="A server of the target that speculates, and its speculative configuration as vLLM writes it; repeatable.",
 )
+@placements
 @loads
+@timings
 @click.option(
     "--prompts", type=InputName(), required=True, help="JSONL file with one {\"prompt\": ...} a line, or 'bundled'."
 )
@@ -135,6 +151,7 @@ def torch_command(
 def openai_command(
     speculative: tuple[tuple[str, str], ...],
     concurrency: str | None,
+    contexts: str | None,
     patience: float,
     prompts: str,
     effort: Effort,
@@ -142,6 +159,10 @@ def openai_command(
     name: str,
     output: Path,
     force: bool,
+    print_servers: bool,
+    target_gpus: str | None,
+    draft_gpus: str | None,
+    judge_gpus: str | None,
     **options: Any,
 ) -> None:
     """Measure models on running OpenAI-compatible servers (vLLM, SGLang, TGI, ...).
@@ -150,8 +171,13 @@ def openai_command(
     enough. What is finished is kept in OUTPUT.part: the same command goes on where
     an interrupted one stopped. The API key is read from the environment and written nowhere.
     """
+    gpus = {"target": target_gpus, "draft": draft_gpus, "judge": judge_gpus}
+    if print_servers:
+        click.echo(servers_script({role: options[role] for role in gpus}, gpus, speculative), nl=False)
+        return
+    if named := [role for role, given in gpus.items() if given is not None]:
+        raise ParameterError(f"{named[0]}-gpus", gpus[named[0]], "has no use without --print-servers")
     check_output(output, force=force)
-    from calibrate.measuring.engine_timings import MeasureOptions
     from calibrate.models.asking import BUNDLED
     from calibrate.models.servers import RemoteModels
 
@@ -167,9 +193,9 @@ def openai_command(
         name=name,
         output=output,
         allow_noise=allow_noise,
-        engine=MeasureOptions(batches=tuple(batches)),
         loads=asked,
         patience_s=patience,
+        **timing_options(contexts, batches=tuple(batches)),
     )
 
 

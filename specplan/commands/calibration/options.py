@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -11,7 +12,16 @@ from specplan.output import InputName, OutputFile
 from specplan.ranges import PARALLEL, PROBABILITY, SEED, TEMPERATURE, TOP_P, ListOf, WholeNumber
 from theory.errors import ParameterError, SchemaError
 
-__all__ = ["json_object", "load_options", "loads", "local_models", "output_file", "sampling"]
+__all__ = [
+    "json_object",
+    "load_options",
+    "loads",
+    "local_models",
+    "output_file",
+    "sampling",
+    "timing_options",
+    "timings",
+]
 
 if TYPE_CHECKING:
     from calibrate.loads.levels import LoadOptions
@@ -79,13 +89,48 @@ def load_options(concurrency: str | None) -> LoadOptions:
     """
     from calibrate.loads.levels import LoadOptions
 
-    if concurrency is None:
-        return LoadOptions()
+    return LoadOptions() if concurrency is None else LoadOptions(levels=_integers("concurrency", concurrency))
+
+
+def timings(command: F) -> F:
+    """Give a command the option that names the contexts at which engines are timed; see `timing_options`."""
+    return _with(
+        command,
+        click.option(
+            "--contexts",
+            type=ListOf(WholeNumber(1, 10_000_000)),
+            help="Contexts at which decoding is timed, and up to which prompts are, tokens. Default: 32, 256; where "
+            "questions and answers are longer, up to their lengths.",
+        ),
+    )
+
+
+def timing_options(contexts: str | None, **more: Any) -> dict[str, Any]:
+    """Return the fields of a `CalibrationPlan` that the option `timings` sets.
+
+    Parameters
+    ----------
+    contexts : as given.
+    more : further fields of `MeasureOptions`.
+
+    Raises
+    ------
+    ParameterError : no integers >= 1.
+    """
+    from calibrate.measuring.engine_timings import MeasureOptions
+
+    options = MeasureOptions(**more)
+    if contexts is None:
+        return {"engine": options, "reach": True}
+    named = _integers("contexts", contexts)
+    return {"engine": replace(options.reaching(1, max(named), 0), contexts=named)}
+
+
+def _integers(name: str, text: str) -> tuple[int, ...]:
     try:
-        return LoadOptions(levels=tuple(dict.fromkeys(int(part) for part in concurrency.split(","))))
+        return tuple(dict.fromkeys(int(part) for part in text.split(",")))
     except ValueError:
-        rule = "must be comma-separated integers >= 1, e.g. 1,2,4"
-        raise ParameterError("concurrency", concurrency, rule) from None
+        raise ParameterError(name, text, "must be comma-separated integers >= 1, e.g. 1,2,4") from None
 
 
 def sampling(command: F) -> F:

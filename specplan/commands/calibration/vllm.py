@@ -9,7 +9,16 @@ from typing import Any
 import click
 
 from specplan.calibrating import Effort, calibrate, effort_options
-from specplan.commands.calibration.options import json_object, load_options, loads, local_models, output_file, sampling
+from specplan.commands.calibration.options import (
+    json_object,
+    load_options,
+    loads,
+    local_models,
+    output_file,
+    sampling,
+    timing_options,
+    timings,
+)
 from specplan.output import check_output
 from specplan.ranges import CORES, Number
 
@@ -28,6 +37,7 @@ __all__ = ["vllm_command"]
 )
 @click.option("--prompts", type=click.Path(path_type=Path), help='JSONL file with one {"prompt": ...} a line.')
 @loads
+@timings
 @effort_options
 @click.option("--device", default="cpu", show_default=True, help="cpu or cuda, as vLLM was built.")
 @click.option("--dtype", default="float32", show_default=True, help="float32, bfloat16 or float16.")
@@ -46,6 +56,7 @@ __all__ = ["vllm_command"]
 def vllm_command(
     speculative: tuple[str, ...],
     concurrency: str | None,
+    contexts: str | None,
     prompts: Path | None,
     effort: Effort,
     allow_noise: bool,
@@ -64,8 +75,16 @@ def vllm_command(
     from calibrate.models.vllm import VllmModels
 
     models = VllmModels(speculative=_configurations(speculative), **options)
-    asked = load_options(concurrency)
-    calibrate(models, effort, prompts, name=name, output=output, allow_noise=allow_noise, loads=asked)
+    calibrate(
+        models,
+        effort,
+        prompts,
+        name=name,
+        output=output,
+        allow_noise=allow_noise,
+        loads=load_options(concurrency),
+        **timing_options(contexts),
+    )
 
 
 def _configurations(texts: tuple[str, ...]) -> str:

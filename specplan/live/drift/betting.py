@@ -9,7 +9,7 @@ drift worth reporting.
 
 A drift may begin at any time, and money staked long before it is lost by then. So the money is split beforehand: half
 is staked at once (a prediction may be wrong from the start), the rest over all later observations, in decreasing shares
-(`_share`). This is a mixture of such tests, so the bound holds for it unchanged.
+(`_left`). This is a mixture of such tests, so the bound holds for it unchanged.
 
 No test with one false alarm in N observations detects a drift sooner than after about ln N / KL of them on average
 (Lorden 1971), where KL = p' ln(p'/p) + (1 - p') ln((1 - p') / (1 - p)).
@@ -22,9 +22,9 @@ from typing import Any, Final, Protocol
 
 from theory.errors import ParameterError
 
-__all__ = ["EDGE", "Bet", "BetLike", "MeanBets", "Stakes", "TwoWays"]
+__all__ = ["EDGE", "HORIZON", "Bet", "BetLike", "MeanBets", "Stakes", "TwoWays"]
 
-_HORIZON: Final = 5_000.0
+HORIZON: Final = 5_000.0
 """Observations within which half of the later money is staked."""
 
 EDGE: Final = 0.005
@@ -38,14 +38,19 @@ _MOST_LOG: Final = 600.0
 class Stakes:
     """Money of which a part is staked at each observation.
 
+    Parameters
+    ----------
+    horizon : observations within which half of the later money is staked, > 0.
+
     Attributes
     ----------
     money : worth of the stakes plus the money that is not staked yet; 1 at first. A number, or an array of shape
         (streams,) where factors are arrays.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, horizon: float = HORIZON) -> None:
         self.money: Any = 1.0
+        self._horizon = horizon
         self._staked: Any = 0.0
         self._unstaked = 1.0
         self._n = 0
@@ -53,13 +58,14 @@ class Stakes:
     def multiply(self, factor: Any) -> None:
         """Take in an observation that multiplies a stake by ``factor``, >= 0."""
         self._n += 1
-        self._staked = factor * (self._staked + _share(self._n))
-        self._unstaked = _left(self._n)
+        left = _left(self._n, self._horizon)
+        due, self._unstaked = self._unstaked - left, left
+        self._staked = factor * (self._staked + due)
         self.money = self._staked + self._unstaked
 
     def multiply_by_log(self, log_factor: float, n: int) -> None:
         """Take in ``n`` >= 1 observations that together multiply a stake by ``exp(log_factor)``."""
-        left = _left(self._n + 1)
+        left = _left(self._n + 1, self._horizon)
         due, self._unstaked = self._unstaked - left, left
         self._staked = min(self._staked + due, math.exp(_MOST_LOG))
         self._staked = math.exp(min(math.log(max(self._staked, 1e-300)) + log_factor, _MOST_LOG))
@@ -181,18 +187,13 @@ class MeanBets(TwoWays):
         super().__init__((Bet(high, drift), Bet(low, drift, below=True)), false_alarm)
 
 
-def _share(n: int) -> float:
-    """Share of the money that is first staked on the n-th observation; the shares sum to 1.
+def _left(n: int, horizon: float) -> float:
+    """Share of the money that is not staked yet after n observations: half of it is staked on the first.
 
-    >>> _share(1), round(sum(map(_share, range(1, 10_000_000))), 3)
-    (0.5, 1.0)
+    >>> _left(0, HORIZON), _left(1, HORIZON), _left(1 + 5_000, HORIZON)
+    (1.0, 0.5, 0.25)
     """
-    return 0.5 if n == 1 else _left(n - 1) - _left(n)
-
-
-def _left(n: int) -> float:
-    """Share of the money that is not staked yet after n observations."""
-    return 1.0 if n == 0 else 0.5 * _HORIZON / (_HORIZON + n - 1.0)
+    return 1.0 if n == 0 else 0.5 * horizon / (horizon + n - 1.0)
 
 
 def _times(n: float, factor: float) -> float:

@@ -24,8 +24,6 @@ class GatewayReading:
     tokens: Mapping[str, float]
     """Committed tokens by role."""
     answers: float
-    speedup: float
-    """Speedup over the profile's plain decoding, latest answers; NaN where the gateway has no profile."""
 
     def since(self, earlier: GatewayReading) -> GatewayReading:
         """Return the counts between an earlier reading and this one.
@@ -49,7 +47,6 @@ class GatewayReading:
             committed=grown(self.committed, earlier.committed),
             tokens=grown(self.tokens, earlier.tokens),
             answers=grown({"": self.answers}, {"": earlier.answers})[""],
-            speedup=self.speedup,
         )
 
 
@@ -79,7 +76,6 @@ def _reading(samples: Sequence[Sample], source: str) -> GatewayReading:
         committed=_by(samples, "specplan_committed_steps_total", "role"),
         tokens=_by(samples, "specplan_committed_tokens_total", "role"),
         answers=math.fsum(counted(s) for s in samples if s.name == "specplan_answers_total"),
-        speedup=next((s.value for s in samples if s.name == "specplan_speedup"), math.nan),
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import datetime
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from calibrate.record.answer_records import Generated, RecordedAnswer, StepRecord, VerdictRecord
@@ -54,9 +54,9 @@ class Recorder:
         return len(self._answers)
 
     def ran(self, session: WallSession) -> None:
-        """Keep the steps and verdicts of a generator that ran to the end of its answer."""
+        """Keep the steps and verdicts of a generator that wrote all of its answer."""
         committed = session.committed
-        if not committed or not committed[-1].final:
+        if not committed or not committed[-1].final or committed[0].depth > 0:
             return
         drafts = _by_prefix(session, DRAFT)
         targets = _by_prefix(session, TARGET)
@@ -83,12 +83,13 @@ class Recorder:
             )
         )
 
-    def profile(self, time_ratios: Mapping[str, float]) -> Profile:
+    def profile(self, time_ratios: Mapping[str, float], measured: Sequence[str] = ()) -> Profile:
         """Return the new profile.
 
         Parameters
         ----------
         time_ratios : seconds per token / seconds per token that the old profile predicts, by role, [-].
+        measured : a line for each measured gain, which become notes.
 
         Raises
         ------
@@ -96,7 +97,8 @@ class Recorder:
         """
         if len(self._answers) < LEAST_ANSWERS:
             rule = f"{len(self._answers)} answers had drafts, the target's steps and verdicts of the judge"
-            raise CalibrationError(f"no new profile: {rule}, {LEAST_ANSWERS} are needed (a method such as lr-async)")
+            remedy = "a method such as lr-async; --trust-plan runs it from the start"
+            raise CalibrationError(f"no new profile: {rule}, {LEAST_ANSWERS} are needed ({remedy})")
         old = self._profile
         scaled = {name: _scaled(record, _time_ratio(old, name, time_ratios)) for name, record in old.engines.items()}
         said = ", ".join(f"{role} {ratio:.2f}" for role, ratio in sorted(time_ratios.items())) or "none measured"
@@ -106,6 +108,7 @@ class Recorder:
             f"answers from live traffic ({len(self._answers)}), positions left out: {self.n_left_out}; the target's "
             "own answers are its steps at the positions of the committed ones",
             f"timings of {old.provenance.created}, scaled by the observed time per token: {said}",
+            *measured,
         ]
         provenance = old.provenance.model_copy(update={"created": now, "notes": notes, "command": "specplan serve"})
         changed = {

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from calibrate.engines.http.wire import BrokenOffError, RefusedError
 from calibrate.engines.protocol import Generation, Progress
@@ -36,6 +36,9 @@ _ATTEMPTS: Final = 3
 """Attempts at a step of the target when its server breaks the connection."""
 
 Finish = Literal["stop", "length"]
+
+Pieces: TypeAlias = AsyncIterator[list[str]]
+"""Pieces of an answer's text, at each moment as many as there are."""
 
 
 class HelperError(CalibrationError):
@@ -69,7 +72,7 @@ class Observer(Protocol):
         """Handle the end of an answer."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Answer:
     """An answer in progress."""
 
@@ -85,6 +88,8 @@ class Answer:
     seconds: float = 0.0
     methods: tuple[str, ...] = ()
     """Names of the configurations that generated it, in order."""
+    refused: bool = False
+    """Whether a helper rejects its requests, e.g. for their key: it is decoded plainly, and not compared."""
 
     @property
     def n_tokens(self) -> int:
@@ -115,8 +120,8 @@ class Answering:
         self._running: Counter[str] = Counter()
 
     @asynccontextmanager
-    async def answer(self, request: AnswerRequest, prompt: str) -> AsyncIterator[tuple[Answer, AsyncIterator[str]]]:
-        """Yield the answer and its text, piece by piece; leaving early aborts all its requests.
+    async def answer(self, request: AnswerRequest, prompt: str) -> AsyncIterator[tuple[Answer, Pieces]]:
+        """Yield the answer and the pieces of its text, as many as there are; leaving early aborts all its requests.
 
         Raises
         ------
@@ -125,17 +130,32 @@ class Answering:
         clock = self.servers.clock(request)
         root = await clock.root(prompt)
         answer = Answer(request, root, root, time.monotonic(), self.control.in_flight)
-        async with aclosing(self._pieces(answer, clock)) as pieces:
-            yield answer, pieces
+        by_itself = False
+        try:
+            async with aclosing(self._pieces(answer, clock)) as pieces:
+                yield answer, pieces
+            by_itself = answer.last.final
+        finally:
+            self.control.ends(answer, by_itself=by_itself)
         self._observer.ended(answer)
 
-    async def _pieces(self, answer: Answer, clock: WallClock) -> AsyncGenerator[str]:
-        pieces: asyncio.Queue[str | None] = asyncio.Queue()
-        writing = asyncio.ensure_future(self._write(answer, clock, pieces.put_nowait))
-        writing.add_done_callback(lambda _: pieces.put_nowait(None))
+    async def _pieces(self, answer: Answer, clock: WallClock) -> AsyncGenerator[list[str]]:
+        pieces, there = list[str](), asyncio.Event()
+
+        def send(piece: str) -> None:
+            pieces.append(piece)
+            there.set()
+
+        writing = asyncio.ensure_future(self._write(answer, clock, send))
+        writing.add_done_callback(lambda _: there.set())
         try:
-            while (piece := await pieces.get()) is not None:
-                yield piece
+            while pieces or not writing.done():
+                if pieces:
+                    written, pieces[:] = pieces.copy(), ()
+                    yield written
+                else:
+                    there.clear()
+                    await there.wait()
             await writing
         finally:
             writing.cancel()
@@ -143,12 +163,12 @@ class Answering:
 
     async def _write(self, answer: Answer, clock: WallClock, send: Callable[[str], None]) -> None:
         """Generate the answer to its end, switching configurations when `Control` does."""
-        failures, refused = 0, False
+        failures = 0
         try:
             async with asyncio.timeout(self._most_seconds):
                 while not answer.last.final:
                     before = answer.last
-                    configuration = PLAIN if refused else self.control.wanted()
+                    configuration = PLAIN if answer.refused else self.control.wanted()
                     if not answer.methods or answer.methods[-1] != configuration.name:
                         answer.methods += (configuration.name,)
                     run = self._run if configuration.spec.drafts_steps else self._stream
@@ -158,7 +178,7 @@ class Answering:
                         cause = error.__cause__
                         failures = failures + 1 if answer.last is before else 1
                         if isinstance(cause, HelperError):
-                            refused = refused or cause.reason == "refused"
+                            answer.refused = answer.refused or cause.reason == "refused"
                             if cause.reason != "refused":
                                 self.control.failed(cause.role)
                             self._observer.fell_back(cause)
@@ -177,6 +197,7 @@ class Answering:
 
         def commit(step: Step) -> None:
             answer.last = step
+            self.control.wrote(answer, step.n_tokens)
             send(step.payload.text)
 
         speculation: Mapping[str, Speculation] = self.servers.speculation(configuration)
@@ -185,12 +206,21 @@ class Answering:
             configuration.algorithm()(answer.last), commit, lambda: self.control.wanted() == configuration
         )
         drive = Drive(_Bounded(clock, self._patience_s, self._running, self._observer).perform, session)
+        self.control.starts(answer, configuration)
+        following = asyncio.ensure_future(drive.follow(algorithm))
         try:
-            await drive.follow(algorithm)
+            while not following.done() and not self.control.over(configuration):
+                await asyncio.wait((following,), timeout=self.control.look_s)
         finally:
+            following.cancel()  # has no effect on a task that is done
+            await asyncio.wait((following,))
+            error = None if following.cancelled() else following.exception()
             algorithm.close()
             await drive.abort()  # also operations that a schedule leaves running at the end of an answer
+            self.control.stops(answer)
             self._observer.ran(configuration, session, in_flight)
+        if error is not None:
+            raise error
 
     async def _stream(
         self, answer: Answer, clock: WallClock, configuration: Configuration, send: Callable[[str], None]
@@ -204,6 +234,7 @@ class Answering:
 
         def on_text(text: str, n_tokens: int) -> None:
             send(text)
+            self.control.wrote(answer, n_tokens)
             ends = marks.take(text, n_tokens)
             if ends and marks.n_seen < answer.request.max_tokens and self.control.wanted() != configuration:
                 writing.cancel()
@@ -212,6 +243,8 @@ class Answering:
             seed = derive_seed(seed, answer.request.name, TARGET, depth, 0)
         self._running[TARGET] += 1
         busy = self._running[TARGET]
+        if not answer.refused:
+            self.control.starts(answer, configuration)
         speculation = session.speculation.get(TARGET)
         writing = asyncio.ensure_future(clock.rest(operation, Progress(on_text), seed=seed, speculation=speculation))
         try:
@@ -220,6 +253,7 @@ class Answering:
             writing.cancel()
             await asyncio.wait((writing,))
             self._running[TARGET] -= 1
+            self.control.stops(answer)
             error = None if writing.cancelled() else writing.exception()
             written = None if writing.cancelled() or error is not None else writing.result()
             if written is not None:
@@ -282,17 +316,18 @@ class _Bounded:
 
 
 def _observed(algorithm: Algorithm, commit: Callable[[Step], None], wanted: Callable[[], bool]) -> Algorithm:
-    """The same algorithm, which reports every commit, and ends at a commit when ``wanted`` is false."""
+    """The same algorithm, which reports every commit, and ends after a row of commits when ``wanted`` is false."""
     message: Operation | None = None
-    actions = singly(algorithm)
+    actions, leaves = singly(algorithm), False
     try:
         while True:
             action = actions.send(message)
+            if leaves and not isinstance(action, Commit):
+                return
             message = yield action
             if isinstance(action, Commit):
                 commit(action.step)
-                if not wanted():
-                    return
+                leaves = not wanted()
     except StopIteration:
         return
     finally:

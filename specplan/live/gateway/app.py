@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -20,8 +20,16 @@ from specplan.live.gateway.answering import Answering
 from specplan.live.gateway.chat import ChatTemplate
 from specplan.live.gateway.forwarding import Forwarding
 from specplan.live.gateway.plans import RequestDefaults
-from specplan.live.gateway.refusals import Refusal, too_large, too_slow, upstream_failed
-from specplan.live.gateway.replies import Reply, StopCutter, event
+from specplan.live.gateway.refusals import (
+    Refusal,
+    busy_upstream,
+    stopping,
+    too_large,
+    too_slow,
+    unknown_model,
+    upstream_failed,
+)
+from specplan.live.gateway.replies import DONE, Reply, StopCutter, event
 from specplan.live.gateway.requests import AnswerRequest, Kind, parse_body
 from theory.errors import SpecplanError
 
@@ -65,6 +73,10 @@ class _Gateway:
         self.forwarding = forwarding
         self.refused = refused
         self.forwarded = forwarded
+        self.works: set[asyncio.Task[None]] = set()
+        """Answers on their way."""
+        self.stops = False
+        """Whether they are being broken off."""
         self.template = ChatTemplate(answering.servers.target)
         self.model = answering.servers.target.model
 
@@ -96,15 +108,23 @@ class _Gateway:
             self.refused(refusal.status)
             return _refused(refusal)
         key = _key(request.headers.get("authorization", ""))
-        return _Live(stack, lambda send: self._answer(parsed, key, send))
+        return _Live(stack, lambda send: self._answer(parsed, key, send), self.works)
+
+    def break_off(self) -> None:
+        """End all answers with an error that says why."""
+        self.stops = True
+        for work in self.works:
+            work.cancel()
 
     async def _answer(self, request: AnswerRequest, key: str, send: Send) -> None:
         CLIENT_KEY.set(key)  # for this task and those that it starts
         sender = _Sender(send)
         try:
             await self._written(request, sender)
-        except SpecplanError as error:
-            refusal = error if isinstance(error, Refusal) else _refusal_of(error)
+        except (SpecplanError, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and not self.stops:
+                raise  # the client has left
+            refusal = stopping() if isinstance(error, asyncio.CancelledError) else _refusal_of(error)
             self.refused(refusal.status)
             await sender.fail(refusal)
 
@@ -126,10 +146,11 @@ class _Gateway:
             if request.stream:
                 await sender.begin()
                 await sender.part(reply.begin())
-            async for piece in pieces:
-                texts.append(cutter.take(piece))
-                if request.stream and texts[-1]:
-                    await sender.part(reply.part(texts[-1]))
+            async for written in pieces:
+                safe = [text for piece in written if not cutter.stopped and (text := cutter.take(piece))]
+                texts += safe
+                if request.stream:
+                    await sender.part(b"".join(reply.part(text) for text in safe if text))
                 if cutter.stopped:
                     break
         finish = "stop" if cutter.stopped else answer.finish
@@ -182,22 +203,27 @@ class _Sender:
             await _refused(refusal)({"type": "http"}, _nothing, self._send)
             return
         if self._streams:
-            await self.part(event(refusal.plain()))
+            await self.part(event(refusal.plain()) + DONE)
         await self.end()
 
 
 class _Live(Response):
     """A response whose work is cancelled when the client disconnects."""
 
-    def __init__(self, stack: ExitStack, work: Callable[[Send], Awaitable[None]]) -> None:
+    def __init__(
+        self, stack: ExitStack, work: Callable[[Send], Coroutine[Any, Any, None]], works: set[asyncio.Task[None]]
+    ) -> None:
         super().__init__()
         self._stack = stack
         self._work = work
+        self._works = works
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Do the work until it is complete or the client disconnects."""
         with self._stack:
-            work = asyncio.ensure_future(self._work(send))
+            work = asyncio.create_task(self._work(send))
+            self._works.add(work)
+            work.add_done_callback(self._works.discard)
             gone = asyncio.ensure_future(_left(receive))
             try:
                 await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
@@ -229,7 +255,9 @@ def _key(header: str) -> str:
 
 
 def _refusal_of(error: SpecplanError) -> Refusal:
-    """Turn an error of a server into a refusal of the gateway."""
+    """Turn an error of a server into a refusal of the gateway; a refusal is one already."""
+    if isinstance(error, Refusal):
+        return error
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, RefusedError):
         cause = cause.__cause__
@@ -237,6 +265,8 @@ def _refusal_of(error: SpecplanError) -> Refusal:
         return upstream_failed(str(error))
     if cause.status in (401, 403):
         return Refusal(str(error), status=401, kind="authentication_error", code="invalid_api_key")
+    if cause.status == 429:
+        return busy_upstream(str(error), cause.wait_s)
     if cause.status in (400, 413, 422):
         return Refusal(str(error), status=400, code="context_length_exceeded" if "context" in str(error) else None)
     return upstream_failed(str(error))
@@ -257,7 +287,7 @@ def application(
     refused: Callable[[int], None] = lambda status: None,
     forwarded: Callable[[Sequence[str]], None] = lambda fields: None,
 ) -> Starlette:
-    """Return the application.
+    """Return the application; ``app.state.break_off()`` ends all answers with an error that says why.
 
     Parameters
     ----------
@@ -279,14 +309,22 @@ def application(
     async def completion(request: Request) -> Response:
         return await gateway.serve(request, "completion")
 
+    card: dict[str, Any] = {"id": engine.model, "object": "model", "created": 0, "owned_by": "specplan"}
+    limit = engine.card.get("max_model_len")
+    card |= {"max_model_len": limit} if limit else {}
+
     async def models(request: Request) -> Response:
-        card: dict[str, Any] = {"id": engine.model, "object": "model", "created": 0, "owned_by": "specplan"}
-        limit = engine.card.get("max_model_len")
-        return JSONResponse({"object": "list", "data": [card | ({"max_model_len": limit} if limit else {})]})
+        return JSONResponse({"object": "list", "data": [card]})
+
+    async def model(request: Request) -> Response:
+        asked = request.path_params["name"]
+        return JSONResponse(card) if asked == engine.model else _refused(unknown_model(asked, engine.model))
 
     async def health(request: Request) -> Response:
         control = answering.control
-        state = {"status": "ok", "in_flight": control.in_flight, "method": control.wanted().name}
+        state: dict[str, Any] = {"status": "ok", "in_flight": control.in_flight, "method": control.wanted().name}
+        if control.measured is not None:
+            state |= {"measured": control.measured.state(), "lost_answers": round(control.measured.budget.lost, 3)}
         return JSONResponse(state | {"paused": control.paused, "drift": drift()})
 
     async def page(request: Request) -> Response:
@@ -304,14 +342,17 @@ def application(
         await forwarding.close()
 
     assert TARGET in answering.servers.roles
-    return Starlette(
+    app = Starlette(
         routes=[
             Route("/v1/chat/completions", chat, methods=["POST"]),
             Route("/v1/completions", completion, methods=["POST"]),
             Route("/v1/models", models),
+            Route("/v1/models/{name:path}", model),
             Route("/metrics", page),
             Route("/health", health),
         ],
         exception_handlers={404: failed, 405: failed, 500: failed},
         lifespan=lifespan,
     )
+    app.state.break_off = gateway.break_off
+    return app

@@ -1,14 +1,15 @@
-"""Chooses the configuration that runs now, from the plan, the answers in flight and the state of the helpers."""
+"""Admits answers, and chooses the configuration that runs, by measurements or by the plan alone."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
 from sim.configuration import Configuration
+from specplan.live.comparing.measured import Measured, load_class
 from specplan.live.gateway.plans import PLAIN, ServingPlan, helpers_of
 from specplan.live.gateway.refusals import too_busy
 
@@ -20,29 +21,39 @@ _HOLD_S: Final = 2.0
 _PAUSE_S, _LONGEST_PAUSE_S = 2.0, 60.0
 """Seconds without speculation after a failure of a helper; doubled with each further failure, up to the second."""
 
+_LOOK_S: Final = 1.0
+
 
 class Control:
     """Counts answers in flight, and chooses the configuration.
 
     Parameters
     ----------
-    plan : best configuration at each load.
+    plan : configuration at each load.
     most : most answers in flight.
     clock : returns seconds on a monotonic clock.
+    measured : decides from what answers took; None: the plan's best configuration runs at each load, whatever it takes.
 
     Attributes
     ----------
     in_flight : answers in flight.
-    n_switches : number of times that the configuration changed with the load.
+    n_switches : number of times that the wanted configuration changed, but for failures.
     """
 
-    def __init__(self, plan: ServingPlan, most: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        plan: ServingPlan,
+        most: int,
+        clock: Callable[[], float] = time.monotonic,
+        measured: Measured | None = None,
+    ) -> None:
+        self.measured = measured
         self._plan = plan
         self._most = most
         self._clock = clock
         self.in_flight = 0
         self.n_switches = 0
-        self._by_load = plan.at(1)
+        self._wanted: Configuration | None = None
         self._at = 1
         self._less_since: float | None = None
         self._off_until = -math.inf
@@ -66,10 +77,47 @@ class Control:
 
     def wanted(self) -> Configuration:
         """Return the configuration that generates answers from now on."""
-        planned = self._by_in_flight()
-        if self._clock() < self._off_until and helpers_of(planned):
-            return PLAIN
-        return planned
+        now = self._clock()
+        load = self._held(now)
+        if self.measured is not None:
+            needs = bool(helpers_of(self._plan.candidate(load_class(load))))
+            wanted = self.measured.wanted(load, now, without=self.paused and needs)
+        else:
+            wanted = self._plan.at(load)
+        if wanted != self._wanted:
+            self.n_switches += self._wanted is not None
+            self._wanted = wanted
+        return PLAIN if self.measured is None and self.paused and helpers_of(wanted) else wanted
+
+    def over(self, configuration: Configuration) -> bool:
+        """Return whether an answer must leave a configuration at once, within a step: it has lost too much."""
+        now = self._clock()
+        return self.measured is not None and self.measured.over(configuration, self._held(now), now)
+
+    @property
+    def look_s(self) -> float:
+        """Seconds after which `over` should be asked again."""
+        return _LOOK_S if self.measured is None else self.measured.look_s
+
+    def starts(self, answer: Hashable, configuration: Configuration) -> None:
+        """Handle an answer that runs a configuration from now on."""
+        if self.measured is not None:
+            self.measured.starts(answer, configuration, self._clock())
+
+    def wrote(self, answer: Hashable, n_tokens: int) -> None:
+        """Handle tokens of an answer."""
+        if self.measured is not None:
+            self.measured.wrote(answer, n_tokens, self._clock())
+
+    def stops(self, answer: Hashable) -> None:
+        """Handle an answer that leaves its configuration."""
+        if self.measured is not None:
+            self.measured.stops(answer, self._clock())
+
+    def ends(self, answer: Hashable, *, by_itself: bool) -> None:
+        """Handle an answer that has left; ``by_itself``: its text is complete."""
+        if self.measured is not None:
+            self.measured.ends(answer, self._clock(), by_itself=by_itself)
 
     def failed(self, role: str) -> None:
         """Switch speculation off for a while: a helper failed."""
@@ -85,25 +133,17 @@ class Control:
         """Whether speculation is off because a helper failed."""
         return self._clock() < self._off_until
 
-    def _by_in_flight(self) -> Configuration:
-        """The plan's configuration at the load; it follows a smaller load only after `_HOLD_S`."""
+    def _held(self, now: float) -> int:
+        """The load that counts: a smaller one of another kind only after `_HOLD_S`."""
         load = max(self.in_flight, 1)
-        if load >= self._at:
-            self._less_since = None
-            self._switch(load)
-        elif self._plan.at(load) == self._by_load:
+        if load >= self._at or self._kind(load) == self._kind(self._at):
             self._less_since, self._at = None, load
-        else:
-            now = self._clock()
-            self._less_since = now if self._less_since is None else self._less_since
-            if now - self._less_since >= _HOLD_S:
-                self._less_since = None
-                self._switch(load)
-        return self._by_load
+            return load
+        self._less_since = now if self._less_since is None else self._less_since
+        if now - self._less_since >= _HOLD_S:
+            self._less_since, self._at = None, load
+        return self._at
 
-    def _switch(self, load: int) -> None:
-        self._at = load
-        best = self._plan.at(load)
-        if best != self._by_load:
-            self._by_load = best
-            self.n_switches += 1
+    def _kind(self, load: int) -> Hashable:
+        """What is decided for loads of the same kind alike."""
+        return self._plan.at(load) if self.measured is None else load_class(load)

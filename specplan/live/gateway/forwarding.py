@@ -55,13 +55,13 @@ class Forwarding:
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         url = f"{self._engine.wire.api}/{_PATHS[request.kind]}"
         body: dict[str, Any] = {**request.body, "model": self._engine.model}
-        if not {"max_tokens", "max_completion_tokens"} & body.keys():
-            body["max_tokens"] = request.max_tokens
         begun = False
         try:
             async with self._client.stream("POST", url, json=body, headers=headers) as response:
                 kind = response.headers.get("content-type", "application/json")
                 head = [(b"content-type", kind.encode("latin-1")), (b"x-specplan-method", b"forwarded")]
+                if "retry-after" in response.headers:
+                    head.append((b"retry-after", response.headers["retry-after"].encode("latin-1")))
                 await send({"type": "http.response.start", "status": response.status_code, "headers": head})
                 begun, n_bytes = True, 0
                 async for part in response.aiter_bytes():

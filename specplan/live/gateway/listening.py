@@ -31,7 +31,7 @@ def server_for(app: Starlette, *, client_seconds: float, grace_s: int, log_level
     ----------
     app : the application.
     client_seconds : longest time in which a client sends the head of a request, or reads more of its answer, s, > 0.
-    grace_s : longest time that answers in flight may take to end after a signal to stop, s.
+    grace_s : longest time until requests are cancelled after a signal to stop, s.
     log_level : uvicorn's log level.
     """
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 from calibrate.running.session import WallSession
 from sim.configuration import Configuration
 from sim.operations import DRAFT, Generate, Operation, Outcome
+from specplan.live.comparing.comparison import Verdict
+from specplan.live.comparing.measured import Measured
 from specplan.live.drift.watch import DriftWatch
 from specplan.live.gateway.answering import Answer
 from specplan.live.gateway.control import Control
@@ -20,8 +23,7 @@ from specplan.live.gateway.requests import FIELDS
 __all__ = ["GatewayMetrics", "fate"]
 
 _LATENCIES: Final = (0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 5.0, 10.0)
-_RECENT: Final = 256
-"""Latest answers over which the speedup is computed."""
+_VERDICTS: Final = {Verdict.GAINS: 1.0, Verdict.UNKNOWN: 0.0, Verdict.LOSES: -1.0}
 
 
 def fate(operation: Operation) -> str | None:
@@ -41,15 +43,12 @@ class GatewayMetrics:
 
     Parameters
     ----------
-    control : counts the answers in flight.
-    seconds_per_token : the profile's seconds per token of plain decoding at concurrency 1; None: unknown.
+    control : counts the answers in flight, and knows what was measured.
     watch : reports drift.
     """
 
-    def __init__(self, control: Control, seconds_per_token: float | None, watch: DriftWatch) -> None:
+    def __init__(self, control: Control, watch: DriftWatch) -> None:
         self.registry = CollectorRegistry()
-        self._seconds_per_token = seconds_per_token
-        self._recent: deque[tuple[float, float]] = deque(maxlen=_RECENT)
         self._answers = self._counter("answers", "Answers that ended, by reason.", "finish")
         self._refused = self._counter("requests_refused", "Refused requests, by status.", "status")
         self._steps = self._counter(
@@ -86,7 +85,9 @@ class GatewayMetrics:
         )
         self._gauge("in_flight", "Answers in flight.", lambda: control.in_flight)
         self._gauge("speculating", "1 if new steps are drafted, 0 if not.", lambda: control.wanted().speculates)
-        self._gauge("switches", "Changes of the configuration with the load.", lambda: control.n_switches)
+        self._gauge("switches", "Changes of the configuration, but for failures.", lambda: control.n_switches)
+        if control.measured is not None:
+            self.registry.register(_Comparisons(control.measured))
         drift = Gauge(
             "specplan_drift_evidence",
             "Evidence of drift from the prediction / evidence that raises the alarm, on a log scale; 1: alarm.",
@@ -95,9 +96,6 @@ class GatewayMetrics:
         )
         for what in watch.watched:
             drift.labels(what).set_function(partial(watch.evidence, what))
-        if seconds_per_token is not None:
-            about = "Seconds of plain decoding at concurrency 1 by the profile / seconds, latest answers."
-            self._gauge("speedup", about, self._speedup)
 
     def _counter(self, name: str, about: str, *labels: str) -> Counter:
         return Counter(f"specplan_{name}", about, labels, registry=self.registry)
@@ -140,9 +138,28 @@ class GatewayMetrics:
         """Count an answer that ended."""
         self._answers.labels(answer.finish).inc()
         self._took.observe(answer.seconds)
-        if self._seconds_per_token is not None and answer.n_tokens:
-            self._recent.append((answer.n_tokens * self._seconds_per_token, answer.seconds))
 
-    def _speedup(self) -> float:
-        plain, seconds = (sum(column) for column in zip(*self._recent, strict=True)) if self._recent else (0.0, 0.0)
-        return plain / seconds if seconds else float("nan")
+
+class _Comparisons(Collector):
+    """What was measured by load."""
+
+    def __init__(self, measured: Measured) -> None:
+        self._measured = measured
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Yield the gauges."""
+        lost = "Time that speculation has lost and that is not forgiven yet, in plain answers."
+        yield GaugeMetricFamily("specplan_lost_answers", lost, value=self._measured.budget.lost)
+        about = "What is known of speculation, by answers in flight: 1 it gains, 0 unknown, -1 it loses."
+        verdict = GaugeMetricFamily("specplan_verdict", about, labels=["load", "method"])
+        about = "Comparisons with plain decoding since the evidence began, by answers in flight."
+        pairs = GaugeMetricFamily("specplan_comparisons", about, labels=["load"])
+        about = "Speculation over plain decoding, by answers in flight: the mean and the interval's ends."
+        gain = GaugeMetricFamily("specplan_gain", about, labels=["load", "of", "end"])
+        for load, one in self._measured.comparisons.items():
+            verdict.add_metric([str(load), one.candidate.name], _VERDICTS[one.verdict])
+            pairs.add_metric([str(load)], one.n_pairs)
+            for of, interval in one.intervals.items():
+                for end, value in interval.known.items():
+                    gain.add_metric([str(load), of, end], value)
+        yield from (verdict, pairs, gain)

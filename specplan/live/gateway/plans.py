@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Annotated, Any, Final
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -59,6 +59,8 @@ class ServingPlan:
     """Name of the planned profile or target."""
     by_load: tuple[tuple[int, Configuration], ...]
     """Answers in flight, ascending, with the best configuration; a single entry holds at every load."""
+    tried: tuple[tuple[int, Configuration], ...] = ()
+    """The same, but where plain decoding is planned, with what may gain: its interval reaches above 1."""
     defaults: RequestDefaults = field(default_factory=RequestDefaults)
     expected: Mapping[Configuration, Expected] = field(default_factory=dict)
     """Predictions of the configurations that the plan describes at concurrency 1."""
@@ -67,12 +69,26 @@ class ServingPlan:
 
     def at(self, in_flight: int) -> Configuration:
         """Return the configuration of the planned load whose ratio to ``in_flight`` is nearest to 1."""
-        return min(self.by_load, key=lambda row: abs(math.log(max(in_flight, 1) / row[0])))[1]
+        return _nearest(self.by_load, in_flight)
+
+    def candidate(self, in_flight: int) -> Configuration:
+        """Return the configuration to compare with plain decoding; `PLAIN` where none may gain."""
+        return _nearest(self.tried or self.by_load, in_flight)
 
     @property
     def configurations(self) -> tuple[Configuration, ...]:
         """The configurations that may run, each once, in the order of loads."""
-        return tuple(dict.fromkeys(configuration for _, configuration in self.by_load))
+        return tuple(dict.fromkeys(configuration for _, configuration in (*self.by_load, *self.tried)))
+
+    def servable(self, roles: Set[str]) -> ServingPlan:
+        """Return the plan without what is only tried and needs a helper that is not among ``roles``."""
+        planned = dict(self.by_load)
+        kept = [(n, one if helpers_of(one) <= roles else planned[n]) for n, one in self.tried]
+        return replace(self, tried=tuple(kept))
+
+
+def _nearest(rows: Sequence[tuple[int, Configuration]], in_flight: int) -> Configuration:
+    return min(rows, key=lambda row: abs(math.log(max(in_flight, 1) / row[0])))[1]
 
 
 def helpers_of(configuration: Configuration) -> set[str]:
@@ -111,6 +127,12 @@ _Positive = Annotated[float, Field(gt=0.0, lt=1e9)]
 
 class _Value(_Foreign):
     value: Annotated[float, Field(gt=0.0, lt=1e6)]
+    high: float | None = None
+
+    @property
+    def reaches(self) -> float:
+        """Upper end of the interval; the value where the file has none."""
+        return self.value if self.high is None else max(self.high, self.value)
 
 
 class _Configuration(_Foreign):
@@ -205,14 +227,15 @@ def read_plan(path: str) -> ServingPlan:
 
 def _of_profile(plan: _Plan) -> ServingPlan:
     best = plan.rows[0].configuration.configuration()
-    by_load = _table([(one.answers, one.configuration, one.gain.value) for one in plan.at_once]) or ((1, best),)
+    by_load, tried = _tables([(one.answers, one.configuration, one.gain) for one in plan.at_once])
     client = plan.advice.client or _Client()
     given = {"target": client.target, "draft": client.draft, "judge": client.judge}
     # The client's threshold may be a knob of the method; only the judge's own is a probability of "yes".
     threshold = client.threshold if client.threshold is not None and 0.0 <= client.threshold <= 1.0 else 0.5
     return ServingPlan(
         name=plan.profile,
-        by_load=by_load,
+        by_load=by_load or ((1, best),),
+        tried=tried,
         defaults=RequestDefaults(
             temperature=client.temperature,
             top_p=client.top_p,
@@ -237,15 +260,27 @@ def _of_names(plan: _LoadPlan) -> ServingPlan:
         if not answers.isdigit() or int(answers) < 1:
             rule = "is a rate of arrivals, not a number of answers in flight: plan with --concurrency, e.g. 1,8,32"
             raise SchemaError(f"load {shown(load.load)!r} {rule}")
-        rows += [(int(answers), row.configuration, row.gain.value) for row in load.rows]
-    return ServingPlan(name=plan.target, by_load=_table(rows))
+        rows += [(int(answers), row.configuration, row.gain) for row in load.rows]
+    by_load, tried = _tables(rows)
+    return ServingPlan(name=plan.target, by_load=by_load, tried=tried)
 
 
-def _table(rows: Sequence[tuple[int, str, float]]) -> tuple[tuple[int, Configuration], ...]:
-    """The best configuration at each load: plain decoding where no method has a gain above 1."""
+_Table: TypeAlias = tuple[tuple[int, Configuration], ...]
+
+
+def _tables(rows: Sequence[tuple[int, str, _Value]]) -> tuple[_Table, _Table]:
+    """The best configuration at each load, and the best that may gain: plain decoding where there is none."""
     best: dict[int, tuple[float, Configuration]] = {}
+    tried: dict[int, tuple[float, Configuration]] = {}
     for answers, name, gain in rows:
         configuration = Configuration.parse(name)
-        if gain > best.setdefault(answers, (1.0, PLAIN))[0]:
-            best[answers] = gain, configuration
-    return tuple((answers, best[answers][1]) for answers in sorted(best))
+        if gain.value > best.setdefault(answers, (1.0, PLAIN))[0]:
+            best[answers] = gain.value, configuration
+        open_ = gain.reaches > 1.0 and configuration != PLAIN
+        if gain.value > tried.setdefault(answers, (0.0, PLAIN))[0] and open_:
+            tried[answers] = gain.value, configuration
+    return _rows(best), _rows(tried)
+
+
+def _rows(found: Mapping[int, tuple[float, Configuration]]) -> _Table:
+    return tuple((answers, found[answers][1]) for answers in sorted(found))

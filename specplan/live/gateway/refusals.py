@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 from theory.errors import SpecplanError, shown
 
-__all__ = ["Refusal", "bad_request", "too_busy", "too_large", "too_slow", "unknown_model", "upstream_failed"]
+__all__ = [
+    "Refusal",
+    "bad_request",
+    "busy_upstream",
+    "stopping",
+    "too_busy",
+    "too_large",
+    "too_slow",
+    "unknown_model",
+    "upstream_failed",
+]
 
 _INVALID: Final = "invalid_request_error"
 
@@ -77,3 +88,15 @@ def unknown_model(requested: str, offered: str) -> Refusal:
 def upstream_failed(message: str) -> Refusal:
     """Refuse a request because the target failed."""
     return Refusal(message, status=502, kind="server_error", code="upstream_error")
+
+
+def stopping() -> Refusal:
+    """Break off an answer because the gateway stops."""
+    rule = "the gateway is being stopped, and this answer has not ended in time (--grace): ask again"
+    return Refusal(rule, status=503, kind="server_error", code="service_unavailable", wait_s=1)
+
+
+def busy_upstream(message: str, wait_s: float | None) -> Refusal:
+    """Refuse a request because the target's server has too many; ``wait_s``: as it asks to wait, s."""
+    wait = 1 if wait_s is None else math.ceil(wait_s)
+    return Refusal(message, status=429, kind="rate_limit_error", code="too_many_requests", wait_s=wait)

@@ -14,10 +14,14 @@ __all__ = ["DONE", "Reply", "StopCutter", "event"]
 
 DONE: Final = b"data: [DONE]\n\n"
 
+_encoded: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_MARK: Final = "\ue000"
+"""Stands for a piece's text where events of pieces are prepared."""
+
 
 def event(data: Any) -> bytes:
     """Return an event of a stream."""
-    return b"data: " + json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode() + b"\n\n"
+    return b"data: " + _encoded(data).encode() + b"\n\n"
 
 
 class Reply:
@@ -37,6 +41,8 @@ class Reply:
             "created": int(time.time()),
             "model": model,
         }
+        prepared = self._chunk({"content": _MARK} if self._chat else _MARK, None)
+        self._before, _, self._after = prepared.rpartition(_encoded(_MARK).encode())
 
     def begin(self) -> bytes:
         """Return the first event of a stream: the role in a chat, else nothing."""
@@ -44,7 +50,7 @@ class Reply:
 
     def part(self, text: str) -> bytes:
         """Return an event with a piece of the answer."""
-        return self._chunk({"content": text} if self._chat else text, None)
+        return self._before + _encoded(text).encode() + self._after
 
     def end(self, finish: str, prompt_tokens: int, completion_tokens: int) -> bytes:
         """Return the last events of a stream: the finish reason, the usage if requested, and the end mark."""

@@ -56,6 +56,11 @@ class Endpoints:
         addresses = [urlsplit(split_endpoint(url)[0]) for url in named if url]
         return tuple(dict.fromkeys(one.netloc for one in addresses if one.scheme == "http" and not is_local(one)))
 
+    @property
+    def helpers(self) -> frozenset[str]:
+        """Roles that have a server; the target can grade steps."""
+        return frozenset({SCORER, *(role for role in (DRAFT, JUDGE, EMBEDDING) if getattr(self, role))})
+
     def check(self, plan: ServingPlan) -> None:
         """Refuse a plan that needs a server without an address.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from statistics import fmean
 from typing import Final
 
 from calibrate.engines.protocol import Generation
@@ -12,6 +11,7 @@ from calibrate.record.profile import Profile
 from calibrate.running.session import WallSession
 from sim.configuration import Configuration
 from sim.operations import DRAFT, TARGET, Generate, Outcome, Score, Verify
+from specplan.live.comparing.measured import Measured
 from specplan.live.drift.expected import Band, acceptance, lengths, token_times
 from specplan.live.drift.replan import Recorder
 from specplan.live.drift.watch import FALSE_ALARM, DriftWatch, Finding
@@ -19,7 +19,7 @@ from specplan.live.gateway.answering import Answer, Answering, HelperError
 from specplan.live.gateway.app import Bounds, application
 from specplan.live.gateway.control import Control
 from specplan.live.gateway.metrics import GatewayMetrics
-from specplan.live.gateway.plans import ServingPlan
+from specplan.live.gateway.plans import PLAIN, ServingPlan
 from specplan.live.gateway.servers import Servers
 
 __all__ = ["Limits", "Serving", "drift_watch"]
@@ -46,6 +46,8 @@ class Limits:
     """Longest time of one operation of a draft, judge or scorer, s."""
     timeout_s: float = 120.0
     """Longest silence of the target's server, s."""
+    grace_s: float = 600.0
+    """Longest time that answers may take to end after a signal to stop, s."""
 
 
 class Serving:
@@ -58,7 +60,8 @@ class Serving:
     limits : limits of requests.
     profile : profile that the plan was made from; without it lengths of steps and timings are not watched.
     false_alarm : probability of ever reporting a drift while everything is as predicted, in (0, 1).
-    tell : called with a line for each drift.
+    trust_plan : run the plan's best configuration at each load, whatever it takes; else speculation must gain.
+    tell : called with a line for each drift and each decision.
 
     Attributes
     ----------
@@ -74,15 +77,17 @@ class Serving:
         *,
         profile: Profile | None = None,
         false_alarm: float = FALSE_ALARM,
+        trust_plan: bool = False,
         tell: Callable[[str], None] = lambda text: None,
     ) -> None:
-        self.control = Control(plan, limits.in_flight)
+        measured = Measured(plan.candidate, PLAIN, longest_step=plan.defaults.max_step_tokens, tell=tell)
+        self.control = Control(plan, limits.in_flight, measured=None if trust_plan else measured)
         self.watch = drift_watch(plan, profile, false_alarm)
         self.recorder = None if profile is None else Recorder(profile)
         self._by_verdicts = profile is not None
         self._decider = next((one.decider for one in plan.configurations if one.spec.drafts_steps), None)
         self._tell = tell
-        self.metrics = GatewayMetrics(self.control, _seconds_per_token(profile), self.watch)
+        self.metrics = GatewayMetrics(self.control, self.watch)
         self.answering = Answering(
             servers,
             self.control,
@@ -115,7 +120,9 @@ class Serving:
         CalibrationError : too few answers were served.
         """
         assert self.recorder is not None
-        return self.recorder.profile({role: self.watch.time_ratio(role) for role in (TARGET, DRAFT)})
+        measured = self.control.measured
+        ratios = {role: self.watch.time_ratio(role) for role in (TARGET, DRAFT)}
+        return self.recorder.profile(ratios, [] if measured is None else measured.lines())
 
     def ran(self, configuration: Configuration, session: WallSession, in_flight: int) -> None:
         """Count the operations of a generator, and compare them with the predictions."""
@@ -171,12 +178,3 @@ def drift_watch(plan: ServingPlan, profile: Profile | None, false_alarm: float) 
         token_times=token_times(profile),
         false_alarm=false_alarm,
     )
-
-
-def _seconds_per_token(profile: Profile | None) -> float | None:
-    """Seconds per token of the recorded answers of plain decoding; None where there are none."""
-    answers = [] if profile is None else [answer.baseline for answer in profile.answers if answer.baseline]
-    if not answers:
-        return None
-    seconds = fmean(sum(step.seconds for step in answer) for answer in answers)
-    return seconds / fmean(sum(step.tokens for step in answer) for answer in answers)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from calibrate.engines.token_vocabulary import BLOCK_DRAFTERS
@@ -14,13 +13,13 @@ from specplan.planning.loads.prices import prices_of
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
-    from specplan.planning.loads.load_plan import LoadPlan
-    from specplan.planning.loads.options import Option
+    from specplan.planning.loads.load_plan import NamesPlan
+    from specplan.planning.loads.options import Budget, Option
     from specplan.worlds.drafters.finding import HeadFound
-    from specplan.worlds.request import Deployment, Load, ServedModel
+    from specplan.worlds.request import Deployment, Limits, Load, ServedModel
     from specplan.worlds.running.settings import Settings
 
-__all__ = ["AskedPlan", "deployment_plan", "numbers"]
+__all__ = ["AskedPlan", "bounds_of", "deployment_plan", "loads_of"]
 
 _CONTEXT: Final = 8192
 _ANSWER_TOKENS: Final = 4096
@@ -35,7 +34,7 @@ _OWN: Final = "mtp"
 class AskedPlan:
     """A plan under load, and how to run it."""
 
-    plan: LoadPlan
+    plan: NamesPlan
     settings: tuple[Settings, ...]
     """Settings of the best option at each load, in their order."""
 
@@ -45,7 +44,8 @@ def deployment_plan(asked: Mapping[str, Any], names: Sequence[str], max_accuracy
 
     Parameters
     ----------
-    asked : the options of `specplan.planning.loads.asking`, and ``gpu``; ``fewest``: GPUs at least, default 1.
+    asked : the options of `specplan.planning.loads.asking`, and ``gpu``; ``fewest``: GPUs at least, default 1;
+        ``max_parallel``, ``k1_max`` and ``rules``, if they are bounded.
     names : of methods to consider, in the catalogue or as engines call them; all that are proposed if there are none.
     max_accuracy_loss : share of right answers that a method may cost.
 
@@ -53,29 +53,38 @@ def deployment_plan(asked: Mapping[str, Any], names: Sequence[str], max_accuracy
     ------
     ParameterError : an unknown name, models that do not fit, or options that contradict each other.
     """
-    from calibrate.record.files import replacing
     from specplan.output import progress
     from specplan.planning.loads.load_plan import plan_loads
-    from specplan.planning.loads.shown.picture import check_picture, draw_loads
     from specplan.planning.planner import methods_named
-    from specplan.worlds.request import Limits
 
-    picture: Path | None = asked["picture"]
-    if picture is not None:
-        check_picture(picture)
-    loads = _loads(asked)
+    loads = loads_of(asked)
     methods = methods_named(names)
     deployment = _deployment(_with_sizes(asked, loads[0]), methods, _heads_named(names))
-    limits = Limits(
+    bounds = bounds_of(asked, max_accuracy_loss)
+    plan = plan_loads(deployment, loads, bounds, methods, budget=_budget(asked), progress=progress)
+    return AskedPlan(plan=plan, settings=tuple(_settings(plan, rows[0].option) for _, rows in plan.loads))
+
+
+def _budget(asked: Mapping[str, Any]) -> Budget:
+    from sim.catalogue import choice
+    from sim.configuration import RULE_NAMES
+    from specplan.planning.loads.options import Budget
+
+    said = {name: asked[name] for name in ("max_parallel", "k1_max", "rules") if asked.get(name) is not None}
+    if "rules" in said:
+        said["rules"] = choice("rules", said["rules"], RULE_NAMES)
+    return Budget(**said)
+
+
+def bounds_of(asked: Mapping[str, Any], max_accuracy_loss: float) -> Limits:
+    """Return the bounds that are asked for."""
+    from specplan.worlds.request import Limits
+
+    return Limits(
         ttft_s=_seconds("slo-ttft", asked["slo_ttft"]),
         tpot_s=_seconds("slo-tpot", asked["slo_tpot"]),
         max_accuracy_loss=max_accuracy_loss,
     )
-    plan = plan_loads(deployment, loads, limits, methods, progress=progress)
-    if picture is not None:
-        with replacing(picture) as temporary:
-            draw_loads(plan, temporary)
-    return AskedPlan(plan=plan, settings=tuple(_settings(plan, rows[0].option) for _, rows in plan.loads))
 
 
 def _with_sizes(asked: Mapping[str, Any], load: Load) -> Mapping[str, Any]:
@@ -287,8 +296,8 @@ def _fewest(deployment: Deployment, least: int) -> Deployment:
     raise refused
 
 
-def _loads(asked: Mapping[str, Any]) -> list[Load]:
-    """The loads that are asked for; one answer at a time if none is."""
+def loads_of(asked: Mapping[str, Any]) -> list[Load]:
+    """Return the loads that are asked for; one answer at a time if none is."""
     from specplan.worlds.request import Load
 
     said = [name for name in LOADS if asked[name] is not None]
@@ -300,13 +309,16 @@ def _loads(asked: Mapping[str, Any]) -> list[Load]:
         return [Load(trace=read_trace(asked["trace"]))]
     if asked["rate"] is not None:
         burstiness = 1.0 if asked["burstiness"] is None else asked["burstiness"]
-        return [Load(rate=value, burstiness=burstiness) for value in numbers("rate", asked["rate"], float)]
+        return [Load(rate=value, burstiness=burstiness) for value in _numbers("rate", asked["rate"], float)]
     if asked["burstiness"] is not None:
         raise ParameterError("burstiness", asked["burstiness"], "needs --rate: it is about arrivals")
-    return [Load(concurrency=value) for value in numbers("concurrency", asked["concurrency"] or "1", int)]
+    return [
+        Load(concurrency=value)
+        for value in _numbers("concurrency", "1" if asked["concurrency"] is None else asked["concurrency"], int)
+    ]
 
 
-def numbers(name: str, text: str, kind: type[int] | type[float]) -> list[Any]:
+def _numbers(name: str, text: str, kind: type[int] | type[float]) -> list[Any]:
     """Comma-separated numbers, each once, in order."""
     found = []
     for part in text.split(","):
@@ -324,9 +336,10 @@ def _seconds(name: str, milliseconds: float | None) -> float | None:
     return None if milliseconds is None else milliseconds / 1e3
 
 
-def _settings(plan: LoadPlan, option: Option) -> Settings:
+def _settings(plan: NamesPlan, option: Option) -> Settings:
     """What to paste for an option, for the largest load at which it is best."""
-    from specplan.planning.loads.simulating import Simulator, sequences_for, shares_of
+    from specplan.planning.loads.from_names import limits_of, sequences_for
+    from specplan.planning.loads.simulating import shares_of
     from specplan.planning.loads.statements import schedule_of
     from specplan.worlds.running.settings import settings_of
     from specplan.worlds.sizes import longest_answer
@@ -338,7 +351,7 @@ def _settings(plan: LoadPlan, option: Option) -> Settings:
             closed = max(shares_of(load.concurrency or 1, copies))
             answers = max(answers, closed, 0 if load.concurrency else math.ceil(2.0 * rows[0].served.in_flight))
     deployment = plan.deployment
-    longest = longest_answer(deployment, Simulator(deployment).limits(option, answers).cache_tokens)
+    longest = longest_answer(deployment, limits_of(deployment, option, answers).cache_tokens)
     return settings_of(
         replace(deployment, context=deployment.prompt_tokens + longest),  # what its engines have to hold
         configuration,

@@ -12,7 +12,7 @@ from sim.configuration import Configuration
 from sim.operations import DRAFT, JUDGE, SCORER
 from specplan.planning.planner import kind
 from specplan.worlds.arrangements import MOST_TP, Arrangement, Drafting, arrangements, parallel_of, splits
-from specplan.worlds.drafters.naming import block_kind, drafting_model
+from specplan.worlds.drafters.naming import ADAPTIVE, block_kind, drafting_model
 from specplan.worlds.drafters.pairs import same_tokens
 from specplan.worlds.memory import MemoryPlan, Served, memory_plan
 from specplan.worlds.running.flags import first_with, has
@@ -22,7 +22,7 @@ from theory.hardware.work import Parallel
 if TYPE_CHECKING:
     from specplan.worlds.request import Deployment
 
-__all__ = ["ADAPTIVE", "DEPTHS", "Considered", "Option", "Place", "considered", "pays", "rank", "room_of"]
+__all__ = ["DEPTHS", "RULES", "Budget", "Considered", "Option", "Place", "considered", "pays", "rank", "room_of"]
 
 _LEAST: Final = 0.01
 """Share by which a gain must exceed 1 to be one: simulations do not tell smaller ones from none."""
@@ -32,9 +32,8 @@ Place: TypeAlias = tuple[bool, float, bool, float]
 
 DEPTHS: Final = (2, 3, 4, 6, 8)
 """Values of k1 to try: the gain is flat around its best."""
-
-ADAPTIVE: Final = " adaptive"
-"""Behind the kind of a method whose drafted tokens are verified where that pays."""
+RULES: Final = "released-code"
+"""Schedule of Lookahead Reasoning, unless another is asked for."""
 
 _DRAFT: Final = "a draft model; none of the target's family and vocabulary is small enough (--draft)"
 _NEEDS: Final[Mapping[str, tuple[str, str]]] = {
@@ -68,6 +67,32 @@ class Option:
         return f"{self.configuration.name} on {self.arrangement.text}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What bounds the knobs of methods."""
+
+    max_parallel: int | None = None
+    """M: target positions of an answer in flight at most, sequences times tokens per pass, >= 1; None: no bound."""
+    k1_max: int = DEPTHS[-1]
+    """Largest k1 to try, >= 1."""
+    rules: str = RULES
+    """Schedule of Lookahead Reasoning."""
+
+    @property
+    def depths(self) -> tuple[int, ...]:
+        """Values of k1 to try."""
+        return tuple(k1 for k1 in DEPTHS if k1 <= self.k1_max)
+
+    def allows(self, configuration: Configuration) -> bool:
+        """Whether a configuration is within the budget; plain decoding always is."""
+        most = configuration.most_sequences * configuration.k2
+        return self.max_parallel is None or not configuration.speculates or most <= self.max_parallel
+
+    def k(self, drafted: int) -> int:
+        """Return so many drafted tokens per round, or as many as a pass may verify."""
+        return drafted if self.max_parallel is None else max(min(drafted, self.max_parallel - 1), 1)
+
+
 @dataclass(slots=True)
 class Considered:
     """Arrangements that hold the models, by what drafts, and the methods that cannot be evaluated."""
@@ -83,21 +108,23 @@ class Considered:
     step_methods: list[str] = field(default_factory=list)
     unknown: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Name of a method to what is missing."""
+    budget: Budget = field(default_factory=Budget)
 
 
-def considered(deployment: Deployment, names: Sequence[str]) -> Considered:
+def considered(deployment: Deployment, names: Sequence[str], budget: Budget | None = None) -> Considered:
     """Return what can be evaluated.
 
     Parameters
     ----------
     deployment : models, GPUs, sizes.
     names : of methods.
+    budget : bounds on their knobs.
 
     Raises
     ------
     ParameterError : the target alone does not fit.
     """
-    found = Considered(plain=_fitting(deployment, PLAIN, "none", required=True))
+    found = Considered(plain=_fitting(deployment, PLAIN, "none", required=True), budget=budget or Budget())
     for name in names:
         spec = method(name)
         if spec.level == "baseline":

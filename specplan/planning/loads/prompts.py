@@ -17,7 +17,7 @@ from theory.errors import ParameterError
 
 if TYPE_CHECKING:
     from sim.configuration import Configuration
-    from specplan.planning.loads.load_plan import LoadPlan
+    from specplan.planning.loads.load_plan import NamesPlan
     from specplan.planning.loads.options import Option
     from specplan.worlds.request import Deployment
 
@@ -47,7 +47,7 @@ class ByPrompt:
         return None
 
 
-def by_prompt(plan: LoadPlan) -> list[ByPrompt]:
+def by_prompt(plan: NamesPlan) -> list[ByPrompt]:
     """Return the gains of the best options at the first and at the last load that speculate on tokens alone."""
     found = [
         (load.concurrency, rows[0].option)

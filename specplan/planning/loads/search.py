@@ -13,7 +13,7 @@ from typing import Final
 
 from calibrate.replay.trials import PLAIN
 from sim.configuration import Configuration
-from specplan.planning.loads.options import DEPTHS, Considered, Option
+from specplan.planning.loads.options import Considered, Option
 from specplan.worlds.arrangements import Arrangement, Split
 
 __all__ = ["Best", "Depth", "Speed", "best_of_each_kind", "worth_simulating"]
@@ -28,7 +28,6 @@ Depth = Callable[[str, Split, int], int]
 
 _FIRST_DEPTH: Final = 4
 """At which arrangements are compared."""
-_RULES: Final = "released-code"
 _BELOW: Final = "prompt-lookup"
 """Decodes below steps: a second drafter beside that of steps has not been priced."""
 _LOST: Final = 0.8
@@ -75,7 +74,7 @@ def best_of_each_kind(
     """
 
     def fastest(options: Iterable[Option]) -> tuple[Option, float] | None:
-        known = [(option, speed(option, answers)) for option in options]
+        known = [(one, speed(one, answers)) for one in options if found.budget.allows(one.configuration)]
         if not known:
             return None
         most = max(rate for _, rate in known)
@@ -84,11 +83,13 @@ def best_of_each_kind(
 
     def at_depth(name: str, arrangement: Arrangement) -> Option:
         fullest = -(-answers // arrangement.replicas)
-        return Option(Configuration(method=name, k2=depth(name, arrangement.split, fullest) + 1), arrangement)
+        k = found.budget.k(depth(name, arrangement.split, fullest))
+        return Option(Configuration(method=name, k2=k + 1), arrangement)
 
     def adapted(name: str, arrangement: Arrangement) -> Iterator[Option]:
         chosen = adaptive(name, arrangement.split, -(-answers // arrangement.replicas))
-        yield from [] if chosen is None else [Option(chosen, arrangement)]
+        if chosen is not None and found.budget.k(chosen.k2 - 1) == chosen.k2 - 1:
+            yield Option(chosen, arrangement)
 
     search = _Search(found, fastest, at_depth, adapted, before)
     return {option.kind: (option, rate) for option, rate in search.kinds()}
@@ -119,6 +120,7 @@ class _Search:
         before: Best,
     ) -> None:
         self.found = found
+        self.budget = found.budget
         self.fastest = fastest
         self.at_depth = at_depth
         self.adapted = adapted
@@ -159,8 +161,10 @@ class _Search:
         """A step-level method alone, and with prompt lookup below it."""
 
         def at(k1: int) -> Configuration:
-            return Configuration(method=name, k1=k1, rules=_RULES)
+            return Configuration(method=name, k1=k1, rules=self.budget.rules)
 
+        if not self.budget.depths:
+            return
         placed = self.fastest(Option(at(self._depth(name)), where) for where in self.found.steps)
         if placed is None:
             return
@@ -177,8 +181,7 @@ class _Search:
                 best = self.fastest(
                     Option(alone[0].configuration.with_token(token.method, {"k2": k2}), where) for k2 in depths
                 )
-                assert best is not None
-                yield best
+                yield from [best] if best is not None else []
 
     def _is_lost(self, kind: str) -> bool:
         """Whether a kind was so far behind plain decoding at fewer answers that it does not come back."""
@@ -191,14 +194,17 @@ class _Search:
 
     def _depth(self, kind: str) -> int:
         """The k1 at fewer answers."""
-        return self.before[kind][0].configuration.k1 if kind in self.before else _FIRST_DEPTH
+        if kind in self.before:
+            return self.before[kind][0].configuration.k1
+        return max((k1 for k1 in self.budget.depths if k1 <= _FIRST_DEPTH), default=self.budget.depths[0])
 
     def _near(self, kind: str) -> Sequence[int]:
         """Values of k1 to try: all, or those next to the best at fewer answers."""
+        depths = self.budget.depths
         if kind not in self.before:
-            return DEPTHS
-        at = DEPTHS.index(self._depth(kind))
-        return DEPTHS[max(at - 1, 0) : at + 2]
+            return depths
+        at = depths.index(self._depth(kind))
+        return depths[max(at - 1, 0) : at + 2]
 
 
 def _drafted(configuration: Configuration) -> int:

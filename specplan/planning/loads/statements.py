@@ -11,7 +11,7 @@ from specplan.planning.loads.options import pays
 
 if TYPE_CHECKING:
     from calibrate.token_acceptance.schedule import Schedule
-    from specplan.planning.loads.load_plan import LoadPlan, LoadRow
+    from specplan.planning.loads.load_plan import LoadPlan, LoadRow, NamesPlan
     from specplan.planning.loads.options import Option
     from specplan.planning.loads.schedule import FixedK
 
@@ -77,8 +77,8 @@ def gains_by_load(plan: LoadPlan) -> dict[int, float]:
     return found
 
 
-def schedule_of(plan: LoadPlan, option: Option) -> Schedule | None:
-    """Return k by batch size of one target's server for an option; None where no tokens are drafted, or adaptively.
+def schedule_of(plan: NamesPlan, option: Option) -> Schedule | None:
+    """Return k by batch size of one target's server for an option; None where none are, or adaptively.
 
     It drafts as the table says at each load, and nothing from the load on at which the plan switches speculation off.
     """
@@ -90,7 +90,7 @@ def schedule_of(plan: LoadPlan, option: Option) -> Schedule | None:
     return plan.depths.schedule(token, option.arrangement.split, per_copy)
 
 
-def fixed_k(plan: LoadPlan) -> FixedK | None:
+def fixed_k(plan: NamesPlan) -> FixedK | None:
     """Return the one k that loses least over the loads at which tokens are drafted, and what it loses; None: none are.
 
     For the method and arrangement that is best at the first such load.
@@ -116,7 +116,7 @@ class KTable:
     """By k, then by answers at once: share of the best k's tokens per second, in [0, 1]."""
 
 
-def k_table(plan: LoadPlan) -> KTable | None:
+def k_table(plan: NamesPlan) -> KTable | None:
     """Return what each k loses at the loads of the curve and of the plan; None where no tokens are drafted."""
     found = _drafting(plan)
     if not found:
@@ -130,7 +130,7 @@ def k_table(plan: LoadPlan) -> KTable | None:
     return KTable(option=option, answers=answers, ks=ks, losses=tuple(zip(*by_load, strict=True)))
 
 
-def _drafting(plan: LoadPlan) -> list[tuple[int, Option]]:
+def _drafting(plan: NamesPlan) -> list[tuple[int, Option]]:
     """Loads whose best option drafts tokens and no steps, with that option."""
     return [
         (load.concurrency or 1, rows[0].option)

@@ -207,11 +207,11 @@ def _by_profile(point: Point, grid: Grid, profile: Profile) -> dict[str, Any]:
 def _at_once(point: Point, grid: Grid, profile: Profile) -> dict[str, Any]:
     """Evaluate a point with several answers at once, by closed loops in replications until it is precise enough."""
     from calibrate.replay.trials import Trials
-    from specplan.planning.at_once import Crowds
+    from specplan.planning.loads.from_profile import FromProfile
 
-    crowds = Crowds(Trials(profile), [])
-    gain = crowds.simulated(point.configuration, point.concurrency, grid.precision)
-    baseline = crowds.plain_seconds(point.concurrency)
+    simulator = FromProfile(Trials(profile), [])
+    gain = simulator.simulated(point.configuration, point.concurrency, grid.precision)
+    baseline = simulator.plain_seconds(point.concurrency)
     return {
         "speedup": gain.value,
         "stderr": gain.stderr,

@@ -1,4 +1,4 @@
-"""The plan for a profile, as a reader sees it: a first screen of 80 columns, and all of it."""
+"""The first screen of a plan from a profile, in 80 columns."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from specplan.output import SCREEN, by_need, table
+from specplan.output import SCREEN, narrow, screen
 
 if TYPE_CHECKING:
     from sim.estimate import Estimate
-    from specplan.planning.advice import Advice
-    from specplan.planning.at_once import AtOnce
     from specplan.planning.latency import Timed
+    from specplan.planning.loads.load_plan import LoadPlan
     from specplan.planning.planner import Plan, Row
     from specplan.planning.predict import Prediction
 
-__all__ = ["Doubt", "first_screen", "plan_as_text", "summary", "widest"]
+__all__ = ["Doubt", "first_screen", "summary", "widest"]
 
 _SHOWN: Final = 12
 """Methods on the first screen, plain decoding besides."""
@@ -59,48 +58,20 @@ def widest(found: Plan) -> Doubt | None:
     return Doubt(what=what, remedy=f"Answer four times as many questions: specplan calibrate -n {more}")
 
 
-def first_screen(found: Plan, timings: Timed, at_once: Sequence[AtOnce]) -> str:
+def first_screen(found: Plan, timings: Timed, loads: LoadPlan | None) -> str:
     """Return what fits a terminal of 80 columns: what to do, the best rows, what to measure next.
 
     Parameters
     ----------
     found : the plan for one answer at a time.
     timings : whose they are.
-    at_once : the best of each kind of configuration, by number of answers at once.
+    loads : the best of each kind of configuration at each load.
     """
     shown = _chosen(found.rows)
     about = f"{found.profile}, one answer at a time, at most {found.max_parallel} target positions in flight:"
-    parts = [textwrap.fill(summary(found), SCREEN), textwrap.fill(about, SCREEN), _short_table(shown)]
-    if at_once:
-        parts.append(_by_number(at_once))
+    by_load = [] if loads is None else [_by_load(loads)]
     below = [*_below(found, len(shown)), *timings.lines()[: timings.latency is not None]]
-    parts.append("\n".join(textwrap.fill(line, SCREEN, subsequent_indent="  ") for line in below))
-    return "\n\n".join(parts)
-
-
-def plan_as_text(found: Plan, timings: Timed | None, at_once: Sequence[AtOnce], advice: Advice | None) -> str:
-    """Return all of a plan: every row and column, what it rests on, and the commands to run it."""
-    from specplan.planning.crowds_text import crowds_as_text
-
-    headings = ["method", "k1", "k2", "speedup", "95 % interval", "accuracy", "false accepts", "in flight"]
-    headings += ["draft waste", "target waste", "why"]
-    lines = [
-        f"Plan for {found.profile}, for one answer at a time, at most {found.max_parallel} target positions in flight",
-        "",
-        table(headings, [_cells(row) for row in found.rows]),
-        "",
-        summary(found),
-        "",
-        "speedup: time of plain decoding / time of the method, ratio of totals over answers; in flight: target "
-        "sequences x tokens per pass at the peak; accuracy: share of right answers; false accepts: wrong drafts let "
-        "stand, per answer; waste: tokens generated in vain per committed token.",
-    ]
-    lines += [f"- not evaluated: {', '.join(names)}: needs {what}" for what, names in by_need(found.unknown).items()]
-    about = [] if timings is None else timings.lines()
-    notes = dict.fromkeys((*about, *found.assumptions, *(note for row in found.rows for note in row.prediction.notes)))
-    lines += [f"- {note}" for note in notes]
-    more = [] if advice is None else [advice.text()]
-    return "\n\n".join(["\n".join(lines), *crowds_as_text(list(at_once)), *more])
+    return screen(summary(found), about, _short_table(shown), *by_load, below)
 
 
 def _costs(best: Prediction) -> str:
@@ -125,40 +96,24 @@ def _chosen(rows: Sequence[Row]) -> list[Row]:
 
 def _short_table(rows: Sequence[Row]) -> str:
     """The rows in columns that say something: nothing is there twice, and none is empty."""
-    columns: list[tuple[str, list[str]]] = [
-        ("k1", [str(row.prediction.configuration.k1) for row in rows]),
-        ("k2", [str(row.prediction.configuration.k2) for row in rows]),
+    depths = {name: [str(getattr(row.prediction.configuration, name)) for row in rows] for name in ("k1", "k2")}
+    columns = [
+        ("method", [row.label for row in rows]),
+        *((name, cells) for name, cells in depths.items() if set(cells) != {"1"}),
         ("speedup", [_speedup(row.prediction) for row in rows]),
         ("right", [_value(row.prediction.accuracy) for row in rows]),
         ("target tokens", [f"{1.0 + row.prediction.wasted_target:.2f}" for row in rows]),
     ]
-    kept = [(name, cells) for name, cells in columns if len({*cells, "–" if name == "right" else "1"}) > 1]
-    left = SCREEN - sum(2 + max(len(name), *map(len, cells)) for name, cells in kept)
-    labels = [textwrap.shorten(row.label, left, placeholder=" …") for row in rows]
-    body = [[label, *cells] for label, *cells in zip(labels, *(cells for _, cells in kept), strict=True)]
-    return table(["method", *(name for name, _ in kept)], body)
+    return narrow(columns)
 
 
-def _by_number(at_once: Sequence[AtOnce]) -> str:
-    """For each number of answers at once, what is best there."""
-    from specplan.planning.crowds_text import beyond_timings
-    from specplan.planning.planner import label
+def _by_load(loads: LoadPlan) -> str:
+    """What is best at each load, and from which load on nothing is."""
+    from specplan.show.loads.first_screen import by_load
+    from specplan.show.loads.words import beyond_timings, switch_off
 
-    rows = []
-    off = None
-    for n in dict.fromkeys(row.answers for row in at_once):
-        best = max((row for row in at_once if row.answers == n), key=lambda row: row.gain.value)
-        if best.gain.value <= 1.0:
-            off = n if off is None else off
-            rows.append([str(n), "plain decoding", "–", "–", "1.00"])
-            continue
-        c, gain = best.configuration, best.gain
-        rows.append([str(n), label(c), str(c.k1), str(c.k2), f"{gain.value:.2f} [{gain.low:.2f}, {gain.high:.2f}]"])
-    lines = [table(["at once", "best", "k1", "k2", "tokens/s, over plain"], rows)]
-    lines += [textwrap.fill(line, SCREEN) for line in beyond_timings(at_once)]
-    if off is not None:
-        lines += ["", f"Switch speculation off from {off} answers at once."]
-    return "\n".join(lines)
+    said = [*beyond_timings(loads), *(f"Not planned: {why}." for why in loads.beyond), switch_off(loads)]
+    return "\n".join([by_load(loads), *(textwrap.fill(line, SCREEN) for line in said if line)])
 
 
 def _below(found: Plan, n_shown: int) -> Iterator[str]:
@@ -182,25 +137,3 @@ def _speedup(p: Prediction) -> str:
 
 def _value(estimate: Estimate | None) -> str:
     return "–" if estimate is None else f"{estimate.value:.2f}"
-
-
-def _per_answer(estimate: Estimate | None) -> str:
-    return "–" if estimate is None else f"{estimate.value:.2f} [{max(estimate.low, 0.0):.2f}, {estimate.high:.2f}]"
-
-
-def _cells(row: Row) -> list[str]:
-    p = row.prediction
-    speculates = p.configuration.speculates
-    return [
-        row.label,
-        str(p.configuration.k1),
-        str(p.configuration.k2),
-        f"{p.speedup.value:.2f}",
-        f"{p.speedup.low:.2f} – {p.speedup.high:.2f}" if speculates else "–",
-        "–" if p.accuracy is None else f"{p.accuracy.value:.2f} [{p.accuracy.low:.2f}, {p.accuracy.high:.2f}]",
-        _per_answer(p.false_accepts) if speculates else "–",
-        f"{p.peak_sequences} x {p.configuration.k2}",
-        f"{p.wasted_draft:.2f}",
-        f"{p.wasted_target:.2f}",
-        row.why,
-    ]

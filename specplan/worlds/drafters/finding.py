@@ -72,7 +72,7 @@ def find_block(target: ModelFacts, wanted: Sequence[str] = (), named: str = "") 
     if not fitting:
         return HeadFound(facts=None, passed_over={})
     first, *others = fitting
-    other = {
+    other: dict[str, str] = {
         one.method: f"{first.method} is planned for this target; --block {one.head} plans with it" for one in others
     }
     known: dict[str, Any] = {"name": first.head, "sizes": first.sizes, "further_layers": first.further_layers}

@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING, Final
 from calibrate.engines.token_vocabulary import BLOCK_DRAFTERS, OF_ENGINES
 
 if TYPE_CHECKING:
+    from sim.configuration import Configuration
     from specplan.worlds.request import Deployment, ServedModel
 
-__all__ = ["block_kind", "drafter_name", "drafters", "drafting_model", "head_kind"]
+__all__ = ["ADAPTIVE", "block_kind", "drafter_name", "drafters", "drafting_model", "head_kind", "method_name"]
+
+ADAPTIVE: Final = " adaptive"
+"""Behind the name of a method whose drafted tokens are verified where that pays."""
 
 _HEADS: Final = ("eagle", "eagle3", "mtp")
 _OTHERS: Final = {of: name for name, of in OF_ENGINES.items() if name not in (*_HEADS, *BLOCK_DRAFTERS)}
@@ -37,6 +41,15 @@ def drafter_name(deployment: Deployment, token: str) -> str:
     if token == "block-drafter":
         return block_kind(deployment.block)
     return _OTHERS.get(token) or head_kind(deployment.head)
+
+
+def method_name(deployment: Deployment, configuration: Configuration) -> str:
+    """Return a method as engines call it (mtp, eagle3, ngram, draft_model); others by their title."""
+    token = configuration.token
+    if configuration.spec.level == "token" and token is not None:
+        return drafter_name(deployment, token) + (ADAPTIVE if configuration.least else "")
+    below = f" + {drafter_name(deployment, token)}" if token is not None else ""
+    return configuration.spec.title + below
 
 
 def drafters(deployment: Deployment) -> tuple[str, ...]:

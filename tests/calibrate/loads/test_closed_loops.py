@@ -52,8 +52,7 @@ def swept(
 
     async def measured() -> tuple[list[LoadRecord], list[str]]:
         speculating = [
-            Decoding(method=one.method, knobs=one.knobs, speculation=models.speculation(one.method, one.knobs))
-            for one in models.token_settings()
+            replace(one, speculation=models.speculation(one.method, one.knobs)) for one in models.token_settings()
         ]
         decodings = [Decoding(), *speculating]
         async with models.open() as (_, clock):

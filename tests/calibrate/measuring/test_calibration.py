@@ -14,12 +14,12 @@ import pytest
 from bundled_pair import BundledPair, brief_problems
 from refusals import refuses
 
+from calibrate.loads.levels import Decoding
 from calibrate.measuring.answers import measure_answer
 from calibrate.measuring.calibration import calibrate_models
 from calibrate.measuring.engine_timings import MeasureOptions
 from calibrate.measuring.plan import CalibrationPlan
 from calibrate.measuring.stopping import Stopping
-from calibrate.measuring.token_methods import TokenSetting
 from calibrate.models.asking import bundled_truth
 from calibrate.models.local import TorchModels
 from calibrate.record.profile import Profile
@@ -39,8 +39,8 @@ OPTIONS = MeasureOptions(batches=(1, 2), contexts=(8,), iterations=4, prefills=(
 
 
 TOKENS = (
-    TokenSetting(method="prompt-lookup", knobs={"k2": 4, "max_ngram": 2}),
-    TokenSetting(method="draft-model", knobs={"k2": 3}),
+    Decoding(method="prompt-lookup", knobs={"k2": 4, "max_ngram": 2}),
+    Decoding(method="draft-model", knobs={"k2": 3}),
 )
 
 
@@ -151,7 +151,7 @@ def test_answers_with_token_level_methods_are_spread_evenly() -> None:
 
     assert taken(replace(plan(10), n_token_answers=4)) == [2, 4, 7, 9]
     assert taken(replace(plan(2), n_token_answers=40)) == [0, 1]
-    settings = [TokenSetting(method="draft-model", knobs={"k2": k2}) for k2 in range(2, 14)]
+    settings = [Decoding(method="draft-model", knobs={"k2": k2}) for k2 in range(2, 14)]
     for n_settings, n_taken in ((2, 100), (6, 80), (12, 40)):
         assert len(taken(replace(plan(100), n_token_answers=None, token=tuple(settings[:n_settings])))) == n_taken
     rule = Stopping(precision=0.05, min_answers=2, max_answers=10)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from calibrate.engines.work import EngineStatistics, Iteration, Prefill
+from calibrate.engines.work import EngineStatistics, Iteration, Pass, Prefill
 from calibrate.measuring.engine_work import summed, work_done
 from calibrate.record.engine_records import InUse, Work
 from sim.engines.batching import RESTED_S
@@ -53,6 +53,21 @@ def test_work_counts_as_done_beside_another_engine_if_that_worked_at_any_moment_
     assert found["small"].beside == Work(decode=[(1, 2, 21, 2.0)], prefill=(1, 5, 0.5), waking=(1, 5, 0.5))
     assert found["small"].company_s == pytest.approx(1.2 + 0.3 + 0.5)
     assert found["small"].undisturbed == Work(decode=[], prefill=(0, 0, 0.0))
+
+
+def test_passes_over_drafts_are_counted_apart_from_plain_iterations() -> None:
+    speculating = EngineStatistics(
+        iterations=(Iteration(1, 10, 1.0, 1.0),),
+        passes=(Pass(2, 30, 8, 5, 1.5, 0.5, 2.5), Pass(1, 20, 4, 2, 1.0, 0.2, 3.5), Pass(1, 24, 4, 3, 1.0, 0.2, 4.5)),
+    )
+    found = recorded(speculating, EngineStatistics(iterations=(Iteration(1, 10, 0.4, 3.0),)))["big"]
+    assert found.decode == [(1, 1, 10, 1.0)]
+    assert found.passes == [(1, 2, 44, 2.0), (2, 1, 30, 1.5)]
+    assert found.beside == Work(passes=[(1, 1, 20, 1.0)])
+    assert found.company_s == pytest.approx(0.4)
+    assert found.undisturbed == Work(decode=[(1, 1, 10, 1.0)], passes=[(1, 1, 24, 1.0), (2, 1, 30, 1.5)])
+    assert found.seconds == pytest.approx(4.5)
+    assert summed([found, found])[0].passes == [(1, 4, 88, 4.0), (2, 2, 60, 3.0)]
 
 
 def test_prefills_that_found_a_pass_are_counted() -> None:

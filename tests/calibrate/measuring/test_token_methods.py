@@ -9,8 +9,9 @@ import pytest
 
 from calibrate.engines.protocol import Sampling
 from calibrate.engines.speculation import Speculation
+from calibrate.loads.levels import Decoding
 from calibrate.measuring.engine_timings import MeasureOptions, measure_engine
-from calibrate.measuring.token_methods import TOKEN_SETTINGS, TokenSetting, measure_token_answer, token_records
+from calibrate.measuring.token_methods import TOKEN_SETTINGS, measure_token_answer, token_records
 from calibrate.models.local import TorchModels
 from calibrate.running.problem import Problem
 from calibrate.running.verifiers import ExactMatch
@@ -20,8 +21,8 @@ from theory.errors import ParameterError
 
 PROBLEMS = [Problem(name=str(i), prompt=f" he has {word} apples.\n\n") for i, word in enumerate(("two", "ten"))]
 SETTINGS = [
-    TokenSetting(method="prompt-lookup", knobs={"k2": 4, "max_ngram": 2}),
-    TokenSetting(method="draft-model", knobs={"k2": 3}),
+    Decoding(method="prompt-lookup", knobs={"k2": 4, "max_ngram": 2}),
+    Decoding(method="draft-model", knobs={"k2": 3}),
 ]
 
 

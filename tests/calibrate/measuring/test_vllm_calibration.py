@@ -216,7 +216,7 @@ def test_the_profile_holds_what_was_measured_and_how(profile: Profile) -> None:
 def test_predictions_beside_real_runs(profile: Profile) -> None:
     """Token level, step level and both, interleaved in one set of engines; the figures are in VALIDATION.md."""
     from sim.configuration import Configuration
-    from specplan.check.validating.text import as_text
+    from specplan.check.validating.text import first_screen
     from specplan.check.validating.validation import predict_all, validate
 
     configurations = [
@@ -228,7 +228,7 @@ def test_predictions_beside_real_runs(profile: Profile) -> None:
     problems = bundled_problems(3, 1, "validation")
     models = models_of(dict(profile.settings))
     found = asyncio.run(validate(profile, predictions, models, problems, truth=bundled_truth(), seed=1))
-    print(as_text(found))  # noqa: T201 (shown with -s, and when it fails)
+    print(first_screen(found))  # noqa: T201 (shown with -s, and when it fails)
     for row in found.rows:
         assert row.measured.n == 3
         assert row.measured.speedup.value > 0.0

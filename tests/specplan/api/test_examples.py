@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import specplan as sp
-from specplan.show.results.result import Result
+from specplan.show.result import Result
 
 ROOT = Path(__file__).parents[3]
 NAMES = [name for name in sp.__all__ if name != "__version__"]

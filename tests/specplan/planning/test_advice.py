@@ -104,7 +104,7 @@ def test_lookahead_reasoning_with_lookup_as_published() -> None:
         "threshold": 0.5,
     }
     assert "gamma" not in advice.client  # no gate is asked
-    assert "num_speculative_tokens = k2 - 1 = 3" in advice.text()
+    assert "num_speculative_tokens = k2 - 1 = 3" in " ".join(advice.notes)
     assert any("not computed" in note for note in advice.notes)
 
 

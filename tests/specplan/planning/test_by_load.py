@@ -10,10 +10,10 @@ import pytest
 from openai_server import Planted
 from virtual_loops import gain, loaded, profile_of
 
+import specplan as sp
 from calibrate.replay.trials import PLAIN, Trials
-from specplan.planning.at_once import Crowds
-from specplan.planning.crowds_text import crowds
-from specplan.planning.planner import Request, plan
+from specplan.planning.loads.from_profile import FromProfile
+from specplan.planning.loads.load_plan import LoadRow
 
 PASSES = Planted(iteration_s=0.016, sequence_s=0.0006, prefill_token_s=2e-5)
 LAWS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -49,13 +49,19 @@ def check(law: str, n_answers: int, passes: float, loads: list[int], noise: floa
     plain, fast = servers(law)
     steps = answers(n_answers)
     profile = profile_of(plain, fast, steps, (1, 4, 16, 32), 375 * plain.iteration_s)
-    rows = crowds(profile, plan(profile, Request(methods=("draft-model",))), loads)
-    assert [(row.answers, row.timed) for row in rows] == [(load, 32) for load in loads]
-    for row in rows:
-        measured = gain(plain, fast, row.answers, list(map(sum, steps)), passes * plain.iteration_s)
+    found = sp.plan(profile, methods=["draft-model"], concurrency=loads).loads
+    assert found is not None
+    assert [load.concurrency for load, _ in found.loads] == loads
+    for load, (row, *_) in ((load.concurrency or 1, sorted(rows, key=is_plain)) for load, rows in found.loads):
+        assert row.timed == 32
+        measured = gain(plain, fast, load, list(map(sum, steps)), passes * plain.iteration_s)
         error = row.gain.value / measured - 1.0
-        assert abs(error) <= BARS[row.answers] + noise, (row.answers, row.gain.value, measured)
+        assert abs(error) <= BARS[load] + noise, (load, row.gain.value, measured)
         assert (row.gain.value > 1.0) == (measured > 1.0)
+
+
+def is_plain(row: LoadRow) -> bool:
+    return row.option.configuration == PLAIN
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -73,9 +79,9 @@ def test_planned_tokens_per_second_are_those_of_closed_loops() -> None:
     """Of plain decoding, where no draft hides an error of the other."""
     plain, fast = servers("reading hides decoding")
     steps = answers(60)
-    simulated = Crowds(Trials(profile_of(plain, fast, steps, (1, 4, 16, 32))), [])
+    simulated = FromProfile(Trials(profile_of(plain, fast, steps, (1, 4, 16, 32))), [])
     lengths = list(map(sum, steps))
     for load in (1, 4, 16, 32):
         record = loaded(plain, load, 60.0, lengths)
-        rates = simulated._run(PLAIN, load).throughputs(4)
+        rates = simulated.run(simulated.plain, load).throughputs(4)
         assert sum(rates) / len(rates) == pytest.approx(record.tokens / record.seconds, rel=0.03)

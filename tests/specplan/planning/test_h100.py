@@ -6,7 +6,8 @@ import pytest
 
 from calibrate.record.library import bundled
 from sim.configuration import Configuration
-from specplan.planning.at_once import Crowds
+from specplan.planning.loads.from_profile import FromProfile
+from specplan.planning.loads.load_plan import row_at
 from specplan.planning.predict import Predictor
 
 MEASURED = {1: 2.32, 2: 2.22, 4: 1.89, 8: 1.87}
@@ -17,6 +18,7 @@ def test_gains_by_load_are_near_those_measured() -> None:
     predictor = Predictor(bundled("h100-vllm-servers"), uncertainty=False)
     drafting = Configuration(method="draft-model", k2=4)
     alone = predictor.predict(drafting)
-    crowds = Crowds(predictor.trials, [alone])
-    planned = {1: alone.speedup.value} | {n: crowds.of(alone, n).gain.value for n in MEASURED if n > 1}
+    simulator = FromProfile(predictor.trials, [alone])
+    option = simulator.option(drafting)
+    planned = {n: row_at(simulator, option, simulator.plain, n).gain.value for n in MEASURED}
     assert planned == pytest.approx(MEASURED, rel=0.12)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from measured_profiles import measured
 from refusals import refuses
 
+import specplan as sp
 from calibrate.record.answer_records import BeamStepRecord, CandidatesRecord
 from calibrate.record.library import bundled
 from calibrate.record.profile import Profile
@@ -17,7 +18,6 @@ from calibrate.replay.trials import Trials
 from sim.configuration import Configuration
 from sim.estimate import proportion
 from specplan.planning.planner import Request, _accurate_enough, _ranked, accuracy_loss, plan
-from specplan.show.texts.plan import plan_as_text
 
 ALL, NONE = [True] * 24, [False] * 24
 
@@ -150,10 +150,10 @@ def test_the_fastest_setting_that_is_accurate_enough_is_taken() -> None:
 
 
 def test_methods_without_data_are_listed_and_do_not_make_plain_decoding_win() -> None:
-    found = plan(bundled("lr-deepseek-gsm8k"), Request(methods=("draft-model", "specs"), n_answers=2))
-    assert found.verdict.startswith("Nothing to compare")
-    assert found.unknown.keys() == {"draft-model", "specs"}
-    assert "reward" in found.unknown["specs"][0]
-    text = plan_as_text(found, None, (), None)
-    assert "one answer at a time" in text.splitlines()[0]
+    found = sp.plan("lr-deepseek-gsm8k", methods=["draft-model", "specs"], n_answers=2)
+    assert found.ranking.verdict.startswith("Nothing to compare")
+    assert found.ranking.unknown.keys() == {"draft-model", "specs"}
+    assert "reward" in found.ranking.unknown["specs"][0]
+    text = found.text(verbose=True)
+    assert "one answer at a time" in text
     assert "not evaluated: draft-model" in text

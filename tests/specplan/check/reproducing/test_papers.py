@@ -9,6 +9,7 @@ from statistics import fmean
 import pytest
 from click.testing import CliRunner
 
+from specplan.api.reproducing import Reproduced
 from specplan.check.reproducing import confspec
 from specplan.check.reproducing import lookahead_decoding as ld
 from specplan.check.reproducing import lookahead_reasoning as lr
@@ -58,8 +59,10 @@ def test_no_cell_enters_its_own_prediction(found: Found) -> None:
 
 
 def test_report_gives_errors_coverage_and_reasons(found: Found) -> None:
-    text = lr.report([*_cells(found, combined=False), *_cells(found, combined=True)])
-    assert text.count("inside their 95 % interval") == 6
+    cells = (*_cells(found, combined=False), *_cells(found, combined=True))
+    text = " ".join(Reproduced(paper=lr, cells=cells).text(verbose=True).split())
+    assert text.count("one constant of the other data sets") == 4
+    assert text.count("inside their 95 % interval") == 5, "of each kind, and in all"
     assert all(reason in text for reason in lr.REASONS)
 
 

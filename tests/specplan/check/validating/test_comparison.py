@@ -19,10 +19,13 @@ from specplan.check.validating.closed_forms import closed_form
 from specplan.check.validating.comparison import Comparison, compare
 from specplan.check.validating.next_measurement import Measurements
 from specplan.check.validating.picture import draw_rows
-from specplan.check.validating.text import as_text, first_screen, plain
+from specplan.check.validating.text import first_screen, plain
 from specplan.check.validating.validation import Row, Validation
 from specplan.output import SCREEN, to_json
+from specplan.planning.advice import Advice
 from specplan.planning.predict import Predictor
+from specplan.show.rendering import as_text
+from specplan.show.validations import validation_report
 
 N = 12
 TRUE = {"lr-async k1=1": 0.9, "lr-async k1=4": 1.8, "draft-model k2=3": 1.4, "lr-async k1=4 verifier=random": 1.1}
@@ -114,7 +117,8 @@ def test_a_row_is_good_within_ten_percent_or_inside_the_interval_for_it(found: V
 
 
 def test_text_and_data_say_the_same(found: Validation, compared: Comparison) -> None:
-    text, data = as_text(found), json.loads(to_json(plain(found)))
+    report = validation_report(found, Advice(servers=(), client=None, notes=()))
+    text, data = as_text(report), json.loads(to_json(plain(found)))
     assert "How well predictions rank the 4 rows" in text
     assert "next measurement" in text
     by = data["telling_apart"]["predictions_by"]

@@ -6,14 +6,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from measured_profiles import measured
+from measured_profiles import measured, speculated
 
 from calibrate.record.engine_records import InUse
 from calibrate.replay.traces import trace_of
+from calibrate.replay.trials import PLAIN, Trials
 from calibrate.running.interleaved import BASELINE, RealRun, Runs
 from sim.configuration import Configuration
 from sim.timeline import Counts
-from specplan.check.validating.validation import _at_pace, _replayed
+from specplan.check.validating.validation import _at_pace, _replayed, slowdowns
 from specplan.planning.predict import Predictor
 
 
@@ -39,6 +40,16 @@ def test_predictions_for_engines_as_fast_as_they_were() -> None:
     assert abs(expected - predictions[name].speedup.value) > 0.01
     assert at_pace[name] == pytest.approx(expected, rel=1e-3)
     assert _at_pace(profile, predictions, Runs()) == ({}, {})
+
+
+def test_the_passes_of_token_level_methods_count() -> None:
+    """Passes over drafts take 12 ms in the profile and 15 ms in the runs, plain iterations 10 ms in both."""
+    trials = Trials(speculated(measured([True] * 8), pass_s=0.012))
+    drafting = Configuration(method="draft-model", k2=3)
+    passes = [{"big": InUse(passes=[(1, 10, 640, 0.150)])}]
+    assert slowdowns(trials, {drafting: passes}) == {"big": pytest.approx(1.25)}
+    plain = [{"big": _did(0.010)}]
+    assert slowdowns(trials, {PLAIN: plain, drafting: passes}) == {"big": pytest.approx(0.250 / 0.220)}
 
 
 def _run(**told: Any) -> RealRun:

@@ -50,6 +50,18 @@ def test_the_new_profile_has_what_was_seen() -> None:
     assert any("live traffic" in note for note in found.provenance.notes)
 
 
+def test_what_was_measured_is_noted_and_the_rest_of_an_answer_is_not_an_answer() -> None:
+    recorder = Recorder(OLD)
+    for _ in range(LEAST_ANSWERS):
+        recorder.ran(session([True, False, True]))
+    rest = session([True, False, True, True])
+    rest.committed = rest.committed[1:]  # plain decoding wrote the beginning
+    recorder.ran(rest)
+    assert recorder.n_answers == LEAST_ANSWERS
+    found = recorder.profile({}, ["measured at 4 in flight: it gains"])
+    assert found.provenance.notes[-1] == "measured at 4 in flight: it gains"
+
+
 def test_positions_without_a_verdict_are_left_out_and_counted() -> None:
     recorder = Recorder(OLD)
     for _ in range(LEAST_ANSWERS):

@@ -8,13 +8,15 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from openai import NotFoundError, OpenAI
-from openai_server import serving
+from openai_server import Planted, serving
 
 pytest.importorskip("uvicorn", reason="needs the extra serve")
 
@@ -101,3 +103,47 @@ def test_it_serves_until_it_is_told_to_stop(plan: str) -> None:
             _, rest = process.communicate(timeout=60)
         assert "Traceback" not in rest
         assert process.returncode == 0
+
+
+def stopped_while_answering(plan: str, grace: str, *, stream: bool) -> tuple[int, list[str], str]:
+    """Stop the gateway while it writes an answer of some five seconds: status, lines of the answer, stderr."""
+    planted = Planted(iteration_s=0.04, steps=12, step_tokens=(10, 11))
+    with serving(planted) as target, serving() as draft:
+        words = ["serve", "--plan", plan, "--target", target.url, "--draft", draft.url, "--judge", target.url]
+        command = [sys.executable, "-m", "specplan", *words, "--port", "0", "--grace", grace]
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        try:
+            assert process.stderr is not None
+            url = re.search(r"http://127\.0\.0\.1:\d+/v1", process.stderr.readline())
+            assert url
+            stop = threading.Timer(1.0, process.send_signal, (signal.SIGTERM,))
+            asked = {"model": "tiny", "prompt": "one", "max_tokens": 400, "seed": 1, "stream": stream}
+            stop.start()
+            answer = httpx.post(f"{url[0]}/completions", json=asked, timeout=60)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            _, rest = process.communicate(timeout=60)
+        assert process.returncode == 0
+    return answer.status_code, [line for line in answer.text.splitlines() if line], rest
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stream", [False, True])
+def test_answers_end_when_it_is_stopped(plan: str, stream: bool) -> None:
+    status, lines, said = stopped_while_answering(plan, "60", stream=stream)
+    assert status == 200
+    text = lines[-2] if stream else lines[0]
+    assert '"finish_reason":"stop"' in text
+    assert not stream or lines[-1] == "data: [DONE]"
+    assert "Traceback" not in said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stream", [False, True])
+def test_answers_that_take_longer_than_the_grace_are_broken_off_and_told(plan: str, stream: bool) -> None:
+    status, lines, said = stopped_while_answering(plan, "0.5", stream=stream)
+    assert status == (200 if stream else 503)
+    error = lines[-2].removeprefix("data: ") if stream else lines[0]
+    assert json.loads(error)["error"]["code"] == "service_unavailable"
+    assert not stream or lines[-1] == "data: [DONE]"
+    assert "Traceback" not in said

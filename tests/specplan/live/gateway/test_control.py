@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sim.configuration import Configuration
+from specplan.live.comparing.comparison import Verdict
+from specplan.live.comparing.measured import Measured
 from specplan.live.gateway.control import Control
 from specplan.live.gateway.plans import PLAIN, ServingPlan
 from specplan.live.gateway.refusals import Refusal
@@ -79,3 +81,55 @@ def test_no_more_than_the_most_are_admitted() -> None:
         assert caught.value.status == 429
     with control.admitted():
         assert control.in_flight == 1
+
+
+def test_what_is_measured_decides_and_the_load_is_held_alike() -> None:
+    clock, said = Clock(), list[str]()
+    measured = Measured(PLAN.candidate, PLAIN, longest_step=20, tell=said.append)
+    control = Control(PLAN, 64, clock, measured)
+    assert drive(control, clock, SHALLOW, 1.5, 400) > 100
+    assert measured.comparisons[4].verdict is Verdict.GAINS
+    assert all(line.startswith("at 4 in flight lr-async k1=2 gains and is on") for line in said)
+    control.in_flight = 16  # where plain decoding is planned nothing is tried
+    assert control.wanted() == PLAIN
+    control.in_flight = 4
+    clock.now += 1.0
+    assert control.wanted() == PLAIN
+    assert 16 not in measured.comparisons
+    clock.now += 2.0
+    assert control.wanted() in (SHALLOW, PLAIN)
+    control.in_flight = 1  # a load that is new
+    clock.now += 3.0
+    control.wanted()
+    clock.now += 3.0
+    assert control.wanted() == PLAIN
+
+
+def test_helpers_that_failed_are_not_asked_in_trials_either() -> None:
+    clock = Clock()
+    control = Control(PLAN, 64, clock, Measured(PLAN.candidate, PLAIN, longest_step=20))
+    drive(control, clock, SHALLOW, 1.5, 400)
+    control.failed("draft")
+    begin = clock.now
+    assert drive(control, clock, SHALLOW, 1.5, 1) == 0
+    assert clock.now < begin + 2.0  # while the pause lasts
+
+
+def drive(control: Control, clock: Clock, own: Configuration, ratio: float, n_answers: int) -> int:
+    """Answers of ten steps, with four in flight; return those that ``own``, ``ratio`` times as fast, wrote wholly."""
+    control.in_flight, n_own = 4, 0
+    for number in range(n_answers):
+        running, all_own = None, True
+        for _ in range(10):
+            wanted = control.wanted()
+            if wanted != running:
+                control.stops(number)
+                control.starts(number, wanted)
+                running = wanted
+            clock.now += 0.1 / (ratio if wanted == own else 1.0)
+            all_own = all_own and wanted == own
+            control.wrote(number, 10)
+        control.stops(number)
+        control.ends(number, by_itself=True)
+        n_own += all_own
+    return n_own

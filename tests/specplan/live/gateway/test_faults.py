@@ -206,9 +206,28 @@ async def test_more_load_switches_running_answers_at_a_step() -> None:
 async def test_what_steps_cannot_serve_is_handed_on_and_counted() -> None:
     async with planted_gateway(ASYNC, planted=Planted(steps=2)) as served:
         create = served.client.completions.with_raw_response.create
-        for more in ({"ignore_eos": True}, {"x-made-up": 1}):
-            answer = await create(model="tiny", prompt="one", max_tokens=50, extra_body=more)
+        for more in ({"ignore_eos": True, "max_tokens": 50}, {"x-made-up": 1}):
+            answer = await create(model="tiny", prompt="one", extra_body=more)
             assert answer.headers["x-specplan-method"] == "forwarded"
             assert answer.parse().choices[0].text
+            sent = served.servers[TARGET].bodies[-1]
+            assert sent == {"model": "tiny", "prompt": "one", **more}  # nothing is added, no limit either
         assert metric(served, "specplan_requests_forwarded_total", field="ignore_eos") == 1
         assert metric(served, "specplan_requests_forwarded_total", field="other") == 1  # no label of a client's making
+
+
+async def test_the_target_is_too_busy_and_says_for_how_long() -> None:
+    async with planted_gateway(Configuration.parse("autoregressive"), planted=SLOW) as served:
+        served.servers[TARGET].fail("429", times=1000)
+        with pytest.raises(APIStatusError) as caught:
+            await served.answer("one")
+    assert (caught.value.status_code, caught.value.code) == (429, "too_many_requests")
+    assert caught.value.response.headers["retry-after"] == "0"
+
+
+async def test_the_model_is_shown_by_its_name() -> None:
+    async with planted_gateway(ASYNC) as served:
+        assert (await served.client.models.retrieve("tiny")).id == "tiny"
+        with pytest.raises(APIStatusError) as caught:
+            await served.client.models.retrieve("other")
+    assert caught.value.status_code == 404

@@ -49,6 +49,25 @@ def test_a_plan_by_load_has_the_best_of_each(written: dict[str, Any], tmp_path: 
     assert plan.expected[plan.by_load[0][1]].acceptance == written["rows"][0]["acceptance"]
 
 
+def test_what_may_gain_is_tried_where_plain_decoding_is_planned(written: dict[str, Any], tmp_path: Path) -> None:
+    def row(answers: int, name: str, value: float, high: float) -> dict[str, Any]:
+        return {"answers": answers, "configuration": name, "gain": {"value": value, "low": 0.5, "high": high}}
+
+    rows = [
+        row(1, "lr-async k1=2", 1.3, 1.5),
+        row(8, "lr-async k1=2", 0.9, 1.1),
+        row(8, "lr-async k1=3", 0.8, 1.2),
+        row(64, "lr-async k1=2", 0.6, 0.9),
+    ]
+    plan = read_plan(saved(tmp_path, {**written, "at_once": rows}))
+    assert [plan.at(n).name for n in (1, 8, 64)] == ["lr-async k1=2", PLAIN.name, PLAIN.name]
+    assert [plan.candidate(n).name for n in (1, 8, 64)] == ["lr-async k1=2", "lr-async k1=2", PLAIN.name]
+    alone = plan.servable(frozenset())  # without a draft what is only tried is left out
+    assert [alone.candidate(n).name for n in (1, 8, 64)] == ["lr-async k1=2", PLAIN.name, PLAIN.name]
+    served = Endpoints(target="http://127.0.0.1:1", draft="http://127.0.0.1:2", judge="http://127.0.0.1:1")
+    assert plan.servable(served.helpers).tried == plan.tried
+
+
 def test_without_loads_it_is_the_first_row(written: dict[str, Any], tmp_path: Path) -> None:
     plan = read_plan(saved(tmp_path, {**written, "at_once": []}))
     best = written["rows"][0]["configuration"]

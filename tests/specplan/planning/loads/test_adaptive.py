@@ -12,15 +12,16 @@ from deployments import block_of, deployment
 
 from calibrate.replay.trials import PLAIN
 from sim.configuration import Configuration
-from specplan.planning.loads.load_plan import LoadPlan, plan_loads
+from specplan.planning.loads.load_plan import NamesPlan, plan_loads
 from specplan.planning.loads.options import Considered, Option, considered
 from specplan.planning.loads.schedule import Depths
 from specplan.planning.loads.search import best_of_each_kind
-from specplan.planning.loads.shown.plain import row_as_json
-from specplan.planning.loads.shown.words import method_name, named, policies
 from specplan.planning.loads.statements import schedule_of
+from specplan.show.loads.plain import named_row_as_json
+from specplan.show.loads.words import named, policies
 from specplan.worlds.arrangements import Arrangement, Split
 from specplan.worlds.beliefs import CONFIDENCE
+from specplan.worlds.drafters.naming import method_name
 from specplan.worlds.request import Limits, Load
 from specplan.worlds.running.settings import settings_of
 from specplan.worlds.world import World
@@ -139,11 +140,11 @@ def test_it_is_looked_at_again_where_fixed_numbers_were_given_up() -> None:
 
 
 @pytest.fixture(scope="module")
-def planned() -> LoadPlan:
+def planned() -> NamesPlan:
     return plan_loads(WANTED, [Load(concurrency=256)], Limits(), [TOKEN])
 
 
-def test_a_plan_says_what_the_policy_is_worth(planned: LoadPlan) -> None:
+def test_a_plan_says_what_the_policy_is_worth(planned: NamesPlan) -> None:
     ((_, many),) = planned.loads
     best = many[0]
     assert best.option.configuration.least > 0.0
@@ -157,8 +158,8 @@ def test_a_plan_says_what_the_policy_is_worth(planned: LoadPlan) -> None:
     assert CONFIDENCE not in fixed.errors
     assert best.in_vain["target"] < fixed.in_vain["target"]
     assert method_name(WANTED, best.option.configuration) == "dspark adaptive"
-    assert named(WANTED, best.option) == f"dspark adaptive, k <= {best.option.configuration.k2 - 1}"
-    assert row_as_json(WANTED, best)["adaptive_verification"] is True
+    assert named(planned, best.option) == f"dspark adaptive, k <= {best.option.configuration.k2 - 1}"
+    assert named_row_as_json(WANTED, best)["adaptive_verification"] is True
     assert schedule_of(planned, best.option) is None
     curve = planned.curve
     assert curve.gains[f"{TOKEN} adaptive"][-1] > curve.gains[TOKEN][-1]

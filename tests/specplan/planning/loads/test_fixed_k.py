@@ -6,13 +6,13 @@ import pytest
 from deployments import deployment, head_of
 
 from calibrate.replay.trials import PLAIN
-from specplan.planning.loads.load_plan import LoadPlan, plan_loads
+from specplan.planning.loads.from_names import sequences_for
+from specplan.planning.loads.load_plan import NamesPlan, plan_loads
 from specplan.planning.loads.options import room_of
 from specplan.planning.loads.schedule import Depths
-from specplan.planning.loads.shown.plain import plan_as_json
-from specplan.planning.loads.shown.words import one_k
-from specplan.planning.loads.simulating import sequences_for
 from specplan.planning.loads.statements import k_table
+from specplan.show.loads.plain import plan_as_json
+from specplan.show.loads.words import one_k
 from specplan.worlds.arrangements import Arrangement
 from specplan.worlds.request import Limits, Load
 from specplan.worlds.world import World
@@ -22,12 +22,12 @@ HEAD = head_of("Qwen/Qwen3-8B")
 
 
 @pytest.fixture(scope="module")
-def planned() -> LoadPlan:
+def planned() -> NamesPlan:
     wanted = deployment(head=HEAD, k=2, max_num_seqs=4, memory_share=0.6)
     return plan_loads(wanted, [Load(concurrency=n) for n in (1, 16)], Limits(), ["eagle"])
 
 
-def test_a_given_k_is_drafted_at_every_load(planned: LoadPlan) -> None:
+def test_a_given_k_is_drafted_at_every_load(planned: NamesPlan) -> None:
     drafting = [row for _, rows in planned.loads for row in rows if row.option.configuration.speculates]
     assert drafting
     assert {row.option.configuration.k2 for row in drafting} == {3}
@@ -36,7 +36,7 @@ def test_a_given_k_is_drafted_at_every_load(planned: LoadPlan) -> None:
     assert one_k(planned).startswith("k = 2 at all loads, as given with --k, loses at most ")
 
 
-def test_every_k_loses_what_the_best_k_makes_more(planned: LoadPlan) -> None:
+def test_every_k_loses_what_the_best_k_makes_more(planned: NamesPlan) -> None:
     found = k_table(planned)
     assert found is not None
     assert {1, 16} <= set(found.answers)
@@ -56,7 +56,7 @@ class _Nothing:
         return {}
 
 
-def test_answers_beyond_the_places_wait(planned: LoadPlan) -> None:
+def test_answers_beyond_the_places_wait(planned: NamesPlan) -> None:
     (_, few), (_, many) = planned.loads
     assert few[0].limit != "places"
     assert many[0].limit == "places"

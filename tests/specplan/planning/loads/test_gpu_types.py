@@ -11,9 +11,8 @@ import pytest
 import specplan as sp
 from specplan.output import SCREEN
 from specplan.planning.loads.gpu_types import GpuPlans, Priced
-from specplan.planning.loads.shown.gpu_types import break_evens, cheapest
-from specplan.show.load_plans import gpus_report
-from specplan.show.results.plans import GpusPlan
+from specplan.show.loads.gpu_types import break_evens, cheapest
+from specplan.show.loads.results import GpusPlan
 from theory.errors import ParameterError
 
 Main = Callable[..., tuple[int, str, str]]
@@ -48,7 +47,7 @@ def test_every_view_says_the_same(found: GpusPlan) -> None:
         for row in load["gpus"]:
             assert f"{row['per_million_tokens']['value']:.3g} [" in screen
     assert json.loads(json.dumps(data))["unit"] == "dollars"
-    report = gpus_report(found)
+    report = found.report()
     assert report.lead == found.headline()
     assert len(found.records()) == 4
 

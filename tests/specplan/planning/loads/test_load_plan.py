@@ -18,16 +18,18 @@ from deployments import deployment
 import specplan as sp
 from calibrate.replay.trials import PLAIN
 from specplan.output import SCREEN
+from specplan.planning.loads.asked import AskedPlan
 from specplan.planning.loads.limits import LIMITS
-from specplan.planning.loads.load_plan import LoadPlan, LoadRow, plan_loads
-from specplan.planning.loads.options import Place, considered, pays, rank
+from specplan.planning.loads.load_plan import LoadRow, NamesPlan, plan_loads
+from specplan.planning.loads.options import Budget, Place, considered, pays, rank
 from specplan.planning.loads.schedule import Depths
-from specplan.planning.loads.shown.picture import draw_loads
-from specplan.planning.loads.shown.plain import row_as_json
-from specplan.planning.loads.shown.verbose import plan_as_text
 from specplan.planning.loads.statements import schedule_of
+from specplan.show.loads.picture import draw_loads
+from specplan.show.loads.plain import row_as_json
+from specplan.show.loads.results import LoadsPlan
 from specplan.worlds.drafters.known_acceptance import known_acceptances
 from specplan.worlds.request import Limits, Load
+from specplan.worlds.running.settings import Settings
 from specplan.worlds.world import World
 from theory.errors import ParameterError
 
@@ -39,12 +41,12 @@ NAMES = ("--target", "Qwen/Qwen3-8B", "--context", "900", "--answer-tokens", "40
 
 
 @pytest.fixture(scope="module")
-def found() -> LoadPlan:
+def found() -> NamesPlan:
     loads = [Load(concurrency=1), Load(concurrency=6), Load(rate=0.5)]
     return plan_loads(WANTED, loads, Limits(), METHODS)
 
 
-def rows(found: LoadPlan, place: int) -> dict[str, LoadRow]:
+def rows(found: NamesPlan, place: int) -> dict[str, LoadRow]:
     return {row.option.kind: row for row in found.loads[place][1]}
 
 
@@ -53,7 +55,7 @@ def place(row: LoadRow) -> Place:
     return rank(row.option.configuration, meets=row.meets, gain=row.gain.value, seconds=seconds)
 
 
-def test_plain_decoding_is_the_measure_and_intervals_hold_the_gains(found: LoadPlan) -> None:
+def test_plain_decoding_is_the_measure_and_intervals_hold_the_gains(found: NamesPlan) -> None:
     for load, all_rows in found.loads:
         plain = next(row for row in all_rows if row.option.configuration == PLAIN)
         assert plain.gain.value == plain.gain.low == plain.gain.high == 1.0
@@ -67,17 +69,17 @@ def test_plain_decoding_is_the_measure_and_intervals_hold_the_gains(found: LoadP
         assert load.text
 
 
-def test_more_answers_make_more_tokens_and_longer_answers(found: LoadPlan) -> None:
+def test_more_answers_make_more_tokens_and_longer_answers(found: NamesPlan) -> None:
     one, six = rows(found, 0)["autoregressive"], rows(found, 1)["autoregressive"]
     assert six.tokens_per_s > 2.0 * one.tokens_per_s
     assert six.served.mean("seconds") >= one.served.mean("seconds")
 
 
-def test_what_is_printed_keeps_littles_law(found: LoadPlan) -> None:
+def test_what_is_printed_keeps_littles_law(found: NamesPlan) -> None:
     """Answers in flight = tokens per second x mean seconds of an answer / its mean tokens, in each row."""
     for load, all_rows in found.loads:
         for row in all_rows if load.concurrency else ():
-            data = row_as_json(found.deployment, row)
+            data = row_as_json(row)
             each = data["mean"]["seconds"] / data["mean"]["tokens"]
             error = row.served.seconds_per_token()
             chance = 4.0 * error.stderr / error.value
@@ -102,10 +104,10 @@ def test_impossible_spreads_are_refused(spread: float) -> None:
         deployment(answer_spread=spread)
 
 
-def test_what_names_do_not_tell_is_said(found: LoadPlan) -> None:
+def test_what_names_do_not_tell_is_said(found: NamesPlan) -> None:
     assert set(found.unknown) == {"eagle", "spec-reason"}
     assert "no head for it is in the table" in found.unknown["eagle"][0]
-    text = plan_as_text(found, [_nothing()] * 3)
+    text = whole(found)
     assert "not considered: eagle: needs a head" in text
     assert "assumed: ngram makes" in text or "assumed: draft_model makes" in text
     assert "nan" not in text
@@ -148,7 +150,7 @@ def test_rates_beyond_what_the_gpus_finish_are_refused() -> None:
         plan_loads(WANTED, [Load(rate=1000.0)], Limits(), ["prompt-lookup"])
     both = plan_loads(WANTED, [Load(rate=0.5), Load(rate=1000.0)], Limits(), [])
     assert [load.rate for load, _ in both.loads] == [0.5]
-    assert "Not planned: rate='1000' must be below" in plan_as_text(both, [_nothing()])
+    assert "Not planned: rate='1000' must be below" in whole(both)
 
 
 def test_only_arrangements_that_hold_the_models_are_considered() -> None:
@@ -160,6 +162,17 @@ def test_only_arrangements_that_hold_the_models_are_considered() -> None:
         considered(replace(big, gpus=1), ())
 
 
+def test_a_budget_bounds_k1_and_the_positions_in_flight() -> None:
+    budget = Budget(max_parallel=4, k1_max=3, rules="paper")
+    bounded = plan_loads(WANTED, [Load(concurrency=1)], Limits(), METHODS, budget=budget)
+    chosen = [option.configuration for some in bounded.curve.options.values() for option in some if option is not None]
+    assert {"prompt-lookup", "draft-model", "lr-async"} <= {one.method for one in chosen}
+    assert all(one.most_sequences * one.k2 <= 4 and one.k1 <= 3 for one in chosen)
+    assert {one.rules for one in chosen if one.spec.drafts_steps} == {"paper"}
+    without = plan_loads(WANTED, [Load(concurrency=1)], Limits(), ["lr-async"], budget=Budget(k1_max=1))
+    assert without.curve.gains == {}
+
+
 def test_the_schedule_drafts_less_at_larger_batches() -> None:
     schedule = Depths(World(WANTED)).schedule("draft-model", 1, 64)
     depths = [entry.k for entry in schedule.ranges]
@@ -167,7 +180,7 @@ def test_the_schedule_drafts_less_at_larger_batches() -> None:
     assert (schedule.at(63) > 0, schedule.at(64), schedule.at(1024)) == (True, 0, 0)
 
 
-def test_a_plan_its_table_and_its_schedule_draft_the_same_number_of_tokens(found: LoadPlan) -> None:
+def test_a_plan_its_table_and_its_schedule_draft_the_same_number_of_tokens(found: NamesPlan) -> None:
     compared = 0
     for load, all_rows in found.loads:
         for row in all_rows:
@@ -183,11 +196,11 @@ def test_a_plan_its_table_and_its_schedule_draft_the_same_number_of_tokens(found
     assert compared >= 4
 
 
-def test_the_picture_is_drawn(found: LoadPlan, tmp_path: Path) -> None:
+def test_the_picture_is_drawn(found: NamesPlan, tmp_path: Path) -> None:
     draw_loads(found, tmp_path / "gains.png")
     assert (tmp_path / "gains.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(ParameterError, match="must end in"):
-        draw_loads(found, tmp_path / "gains.bmp")
+        sp.plan_models("Qwen/Qwen3-8B", picture=tmp_path / "gains.bmp")
 
 
 def test_the_command_prints_the_plan_and_commands_that_parse(run_main: Main) -> None:
@@ -256,7 +269,7 @@ def test_a_trace_is_planned_with_its_own_sizes(run_main: Main, tmp_path: Path) -
     assert "must not be given with --trace" in err
 
 
-def _nothing() -> object:
-    from specplan.worlds.running.settings import Settings
-
-    return Settings(commands=(), schedule=None, adaptive=None, client=None, notes=())
+def whole(plan: NamesPlan) -> str:
+    """What is printed with -v, without commands."""
+    nothing = Settings(commands=(), schedule=None, adaptive=None, client=None, notes=())
+    return LoadsPlan(asked=AskedPlan(plan=plan, settings=(nothing,) * len(plan.loads))).text(verbose=True)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specplan.output import SCREEN
-from specplan.planning.loads.shown.pasting import broken, json_lines
+from specplan.show.loads.pasting import broken, json_lines
 
 SPECULATIVE = json.dumps(
     {

@@ -5,24 +5,24 @@ from __future__ import annotations
 import pytest
 from deployments import deployment, head_of
 
-from specplan.planning.loads.load_plan import LoadPlan, plan_loads
+from specplan.planning.loads.load_plan import NamesPlan, plan_loads
 from specplan.planning.loads.prompts import LENGTHS, ByPrompt, by_prompt
-from specplan.planning.loads.shown.words import by_prompts
+from specplan.show.loads.words import by_prompts
 from specplan.worlds.drafters.known_acceptance import known_acceptances
 from specplan.worlds.request import Limits, Load
 
 
-def planned(*answers: int, known: str = "") -> LoadPlan:
+def planned(*answers: int, known: str = "") -> NamesPlan:
     wanted = deployment(head=head_of("Qwen/Qwen3-8B"), gpus=1, acceptance=known_acceptances([known]) if known else {})
     return plan_loads(wanted, [Load(concurrency=n) for n in answers], Limits(), ["eagle"])
 
 
 @pytest.fixture(scope="module")
-def plan() -> LoadPlan:
+def plan() -> NamesPlan:
     return planned(1, 8)
 
 
-def test_gains_of_heads_fall_beyond_the_prompts_of_their_priors(plan: LoadPlan) -> None:
+def test_gains_of_heads_fall_beyond_the_prompts_of_their_priors(plan: NamesPlan) -> None:
     first, last = by_prompt(plan)
     assert (first.answers, last.answers) == (1, 8)
     for one in (first, last):
@@ -50,7 +50,7 @@ def test_known_acceptance_holds_at_all_prompts() -> None:
     ],
 )
 def test_it_is_switched_off_beyond_the_last_prompt_at_which_it_pays(
-    plan: LoadPlan, gains: dict[int, float], off: int | None
+    plan: NamesPlan, gains: dict[int, float], off: int | None
 ) -> None:
     option = plan.loads[0][1][0].option
     assert ByPrompt(option=option, answers=1, gains=gains).off_beyond == off

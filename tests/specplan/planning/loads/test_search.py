@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specplan.planning.loads.load_plan import with_errors
+from sim.estimate import with_errors
 from specplan.planning.loads.options import DEPTHS, Considered, Option
 from specplan.planning.loads.search import best_of_each_kind
 from specplan.planning.loads.simulating import shares_of
@@ -95,7 +95,8 @@ def test_answers_are_dealt_out_evenly() -> None:
 
 
 def test_errors_add_in_squares_on_the_logarithm() -> None:
-    found = with_errors(2.0, {"one": 0.3, "other": 0.4}, 8)
+    found = with_errors(2.0, {"one": 0.3, "other": 0.4}, 8, of="ratio")
+    assert found.estimator == "ratio, simulated; interval: one, other"
     assert found.high / found.value == found.value / found.low
     assert abs(found.high - 2.0 * 2.718281828459045**0.5) < 1e-12
-    assert with_errors(1.0, {}, 1).low == 1.0
+    assert with_errors(1.0, {}, 1, of="ratio").low == 1.0

@@ -1,27 +1,29 @@
-"""A plan under load as plain data: what ``specplan plan --target --json`` prints."""
+"""Plans under load as plain data: what ``specplan plan --json`` prints of loads."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from specplan.planning.loads.assumed import assumed
 from specplan.planning.loads.prices import dollars_of
 from specplan.planning.loads.prompts import by_prompt
-from specplan.planning.loads.shown.words import engine_name, method_name
 from specplan.planning.loads.statements import Pays, fixed_k, gains_by_load, k_table
+from specplan.show.loads.assumed import assumed
+from specplan.show.loads.words import engine_name
+from specplan.worlds.drafters.naming import method_name
 from specplan.worlds.world import passes_of
 
 if TYPE_CHECKING:
-    from specplan.planning.loads.load_plan import LoadPlan, LoadRow
+    from specplan.planning.loads.load_plan import LoadPlan, LoadRow, NamesPlan
     from specplan.planning.loads.prompts import ByPrompt
     from specplan.worlds.request import Deployment
     from specplan.worlds.running.settings import Settings
 
-__all__ = ["plan_as_json", "row_as_json"]
+__all__ = ["loads_as_json", "plan_as_json", "row_as_json", "row_at_once"]
 
 
-def plan_as_json(plan: LoadPlan, settings: Sequence[Settings]) -> dict[str, Any]:
+def plan_as_json(plan: NamesPlan, settings: Sequence[Settings]) -> dict[str, Any]:
     """The plan as plain data."""
     deployment = plan.deployment
     return {
@@ -39,7 +41,7 @@ def plan_as_json(plan: LoadPlan, settings: Sequence[Settings]) -> dict[str, Any]
         "prompt_tokens": deployment.prompt_tokens,
         "answer_tokens": deployment.answer_tokens,
         "loads": [
-            {"load": load.text, "rows": [row_as_json(deployment, row) for row in rows], "settings": one.plain()}
+            {"load": load.text, "rows": [named_row_as_json(deployment, row) for row in rows], "settings": one.plain()}
             for (load, rows), one in zip(plan.loads, settings, strict=True)
         ],
         "curve": {"answers": list(plan.curve.answers), "gains": {k: list(v) for k, v in plan.curve.gains.items()}},
@@ -54,12 +56,12 @@ def plan_as_json(plan: LoadPlan, settings: Sequence[Settings]) -> dict[str, Any]
     }
 
 
-def _one_k_as_json(plan: LoadPlan) -> dict[str, Any] | None:
+def _one_k_as_json(plan: NamesPlan) -> dict[str, Any] | None:
     fixed = fixed_k(plan)
     return None if fixed is None else {"k": fixed.k, "loss": fixed.loss}
 
 
-def _by_prompt_as_json(plan: LoadPlan, one: ByPrompt) -> dict[str, Any]:
+def _by_prompt_as_json(plan: NamesPlan, one: ByPrompt) -> dict[str, Any]:
     return {
         "answers": one.answers,
         "method": method_name(plan.deployment, one.option.configuration),
@@ -69,7 +71,7 @@ def _by_prompt_as_json(plan: LoadPlan, one: ByPrompt) -> dict[str, Any]:
     }
 
 
-def _k_table_as_json(plan: LoadPlan) -> dict[str, Any] | None:
+def _k_table_as_json(plan: NamesPlan) -> dict[str, Any] | None:
     found = k_table(plan)
     if found is None:
         return None
@@ -78,30 +80,59 @@ def _k_table_as_json(plan: LoadPlan) -> dict[str, Any] | None:
     return {"method": method, "arrangement": found.option.arrangement.text, "answers": found.answers, "rows": rows}
 
 
-def row_as_json(deployment: Deployment, row: LoadRow) -> dict[str, Any]:
-    """Return a row as plain data."""
-    served, dollars = row.served, dollars_of(deployment, row)
+def named_row_as_json(deployment: Deployment, row: LoadRow) -> dict[str, Any]:
+    """Return a row of a plan from names as plain data."""
+    configuration, arrangement = row.option.configuration, row.option.arrangement
+    dollars = dollars_of(deployment, row)
     return {
-        "configuration": row.option.configuration.name,
-        "method": method_name(deployment, row.option.configuration),
-        "k": row.option.configuration.k2 - 1,
-        "adaptive_verification": row.option.configuration.least > 0.0,
-        "assumed": [one.plain() for one in assumed(deployment, row.option.configuration)],
+        **row_as_json(row),
+        "method": method_name(deployment, configuration),
+        "k": configuration.k2 - 1,
+        "adaptive_verification": configuration.least > 0.0,
+        "assumed": [one.plain() for one in assumed(deployment, configuration)],
         "arrangement": {
-            "tp": row.option.arrangement.tp // row.option.arrangement.dp,
-            "dp": row.option.arrangement.dp,
-            "replicas": row.option.arrangement.replicas,
-            "draft_gpus": row.option.arrangement.own_gpus,
-            "drafting": row.option.arrangement.drafting,
+            "tp": arrangement.tp // arrangement.dp,
+            "dp": arrangement.dp,
+            "replicas": arrangement.replicas,
+            "draft_gpus": arrangement.own_gpus,
+            "drafting": arrangement.drafting,
         },
-        "gain": {"value": row.gain.value, "low": row.gain.low, "high": row.gain.high, "estimator": row.gain.estimator},
-        "errors": dict(row.errors),
         "prior_share": row.prior_share,
-        "tokens_per_s": row.tokens_per_s,
-        "answers_per_s": row.answers_per_s,
         "gpu_s_per_answer": deployment.gpus / row.answers_per_s,
         "dollars_per_million_tokens": None if dollars is None else dollars.per_million_tokens,
         "dollars_per_answer": None if dollars is None else dollars.per_answer,
+        "limit": row.limit,
+    }
+
+
+def loads_as_json(plan: LoadPlan | None) -> dict[str, Any]:
+    """Return the loads of a plan from a profile as plain data."""
+    loads = () if plan is None else plan.loads
+    return {
+        "at_once": [row_at_once(load.concurrency, row) for load, rows in loads if load.concurrency for row in rows],
+        "arrivals": [
+            {"load": load.text, **row_as_json(row)} for load, rows in loads if load.concurrency is None for row in rows
+        ],
+        "not_planned": [] if plan is None else list(plan.beyond),
+    }
+
+
+def row_at_once(answers: int, row: LoadRow) -> dict[str, Any]:
+    """Return a row with so many answers at once on a profile's engines, their mean seconds by Little's law."""
+    data, seconds = row_as_json(row), answers / row.answers_per_s
+    mean = {"seconds": seconds, "baseline_seconds": seconds * row.gain.value}
+    return {**data, "answers": answers, "answer_s": data["seconds"], **mean, "timed": row.timed}
+
+
+def row_as_json(row: LoadRow) -> dict[str, Any]:
+    """Return what a row of any plan says, as plain data."""
+    served = row.served
+    return {
+        "configuration": row.option.configuration.name,
+        "gain": asdict(row.gain),
+        "errors": dict(row.errors),
+        "tokens_per_s": row.tokens_per_s,
+        "answers_per_s": row.answers_per_s,
         **{name: served.percentiles(name) for name in ("ttft_s", "tpot_s", "seconds")},
         "mean": {name: served.mean(name) for name in ("seconds", "tokens")},
         "in_flight_per_copy": served.in_flight,
@@ -109,7 +140,6 @@ def row_as_json(deployment: Deployment, row: LoadRow) -> dict[str, Any]:
         "preempted": served.preempted,
         "cache_share": served.cache_share,
         "in_vain": dict(row.in_vain),
-        "limit": row.limit,
         "meets": row.meets,
         "goodput": row.goodput,
     }

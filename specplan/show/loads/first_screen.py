@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from calibrate.replay.trials import PLAIN
-from specplan.output import SCREEN, table
-from specplan.planning.loads.assumed import assumed_by_plan
-from specplan.planning.loads.shown.words import (
+from specplan.output import SCREEN, narrow, screen
+from specplan.show.loads.assumed import assumed_by_plan
+from specplan.show.loads.words import (
     by_prompts,
+    depths,
     dollars_each,
     median_and_90th,
-    method_name,
     one_k,
     policies,
     switch_off,
@@ -24,65 +24,39 @@ from specplan.worlds.beliefs import MEASURE
 from specplan.worlds.world import passes_of
 
 if TYPE_CHECKING:
-    from specplan.planning.loads.load_plan import LoadPlan, LoadRow
+    from specplan.planning.loads.load_plan import LoadPlan, LoadRow, NamesPlan
 
-__all__ = ["first_screen"]
+__all__ = ["by_load", "first_screen"]
 
 _NONE: Final = "–"
-_LEAST_ROOM: Final = 8
-"""Columns of a method's name at least."""
 
 
-def first_screen(plan: LoadPlan) -> str:
+def first_screen(plan: NamesPlan) -> str:
     """Return what fits a terminal of 80 columns: what to do at each load, what it brings, what to measure next."""
-    deployment = plan.deployment
-    sentences = [verdict(deployment, *plan.loads[0])]
+    sentences = [verdict(plan, *plan.loads[0])]
     if len(plan.loads) > 1:
-        sentences.append(verdict(deployment, *plan.loads[-1]))
+        sentences.append(verdict(plan, *plan.loads[-1]))
     if plan.curve.gains:
         sentences.append(switch_off(plan))
+    lead = "\n".join(textwrap.fill(sentence, SCREEN) for sentence in sentences)
     below = [*(f"Not planned: {why}." for why in plan.beyond), *_below(plan)]
-    return "\n\n".join(
-        [
-            "\n".join(textwrap.fill(sentence, SCREEN) for sentence in sentences),
-            textwrap.fill(title(deployment) + ":", SCREEN),
-            _by_load(plan),
-            "\n".join(_filled(line) for line in below),
-        ]
-    )
+    return screen(lead, title(plan.deployment) + ":", by_load(plan), below)
 
 
-def _filled(line: str) -> str:
-    return textwrap.fill(line, SCREEN, subsequent_indent="  ", break_on_hyphens=False)
-
-
-def _by_load(plan: LoadPlan) -> str:
-    """A row for each load; depths only where something has them."""
-    deployment = plan.deployment
+def by_load(plan: LoadPlan) -> str:
+    """Return a table with a row for each load, without columns that say nothing."""
     found = [(load.text, rows[0]) for load, rows in plan.loads]
-    priced = [dollars_each(deployment, row) for _, row in found] if deployment.gpu_price is not None else []
+    known = [depths(plan, row.option.configuration) for _, row in found]
     columns = [
-        ("k1", [_depth(row.option.configuration.k1) for _, row in found]),
-        ("k", [_depth(row.option.configuration.k2, 1) for _, row in found]),
+        ("load", [load for load, _ in found]),
+        ("best", [plan.simulator.name_of(row.option.configuration) for _, row in found]),
+        *((name, [str(one.get(name, _NONE)) for one in known]) for name in ("k1", "k", "k2")),
         ("gain", [_gain(row) for _, row in found]),
         ("tokens/s", [f"{row.tokens_per_s:.0f}" for _, row in found]),
         ("answer s", [median_and_90th(row, "seconds", 1.0) for _, row in found]),
-        *zip(("$/M tokens", "$/answer"), zip(*priced, strict=True), strict=False),
+        *zip(("$/M tokens", "$/answer"), zip(*(dollars_each(plan, row) for _, row in found), strict=True), strict=True),
     ]
-    kept = [(name, cells) for name, cells in columns if set(cells) != {_NONE}]
-    loads = [load for load, _ in found]
-    used = sum(2 + max(len(name), *map(len, cells)) for name, cells in (("load", loads), *kept))
-    room = max(SCREEN - used, _LEAST_ROOM)
-    best = [
-        textwrap.shorten(method_name(deployment, row.option.configuration), room, placeholder=" …") for _, row in found
-    ]
-    rows = zip(loads, best, *(cells for _, cells in kept), strict=True)
-    return table(["load", "best", *(name for name, _ in kept)], [list(row) for row in rows])
-
-
-def _depth(depth: int, own: int = 0) -> str:
-    """A depth without what is not drafted; a dash where nothing is."""
-    return str(depth - own) if depth > 1 else _NONE
+    return narrow(columns, long=1)
 
 
 def _gain(row: LoadRow) -> str:
@@ -91,9 +65,9 @@ def _gain(row: LoadRow) -> str:
     return f"{row.gain.value:.2f} [{row.gain.low:.2f}, {row.gain.high:.2f}]"
 
 
-def _below(plan: LoadPlan) -> Iterator[str]:
+def _below(plan: NamesPlan) -> Iterator[str]:
     yield from (f"Assumed: {one.text}." for one in assumed_by_plan(plan))
-    yield from (sentence for sentence in (one_k(plan), policies(plan)) if sentence)
+    yield from filter(None, [one_k(plan), policies(plan)])
     yield from (sentence for sentence in by_prompts(plan) if "switch it off" in sentence)
     widest = {name: part for _, rows in plan.loads for name, part in rows[0].errors.items() if part > 0.0}
     if widest:
@@ -109,7 +83,7 @@ def _below(plan: LoadPlan) -> Iterator[str]:
     yield from _legend(plan)
 
 
-def _legend(plan: LoadPlan) -> Iterator[str]:
+def _legend(plan: NamesPlan) -> Iterator[str]:
     """What the columns mean, as far as they are there."""
     best = [rows[0].option.configuration for _, rows in plan.loads]
     if any(configuration.k1 > 1 for configuration in best):

@@ -1,4 +1,4 @@
-"""Words and sentences about a plan under load, the same on every screen and in reports."""
+"""Words and sentences about loads of a plan, the same on every screen and in reports."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from calibrate.replay.trials import PLAIN
 from specplan.output import by_need
-from specplan.planning.loads.options import ADAPTIVE, pays
+from specplan.planning.loads.load_plan import LoadPlan, LoadRow, NamesPlan
+from specplan.planning.loads.options import pays
 from specplan.planning.loads.prices import dollars_of
 from specplan.planning.loads.prompts import by_prompt
 from specplan.planning.loads.statements import Pays, fixed_k, gains_by_load
@@ -16,17 +17,17 @@ from specplan.worlds.drafters.naming import drafter_name
 
 if TYPE_CHECKING:
     from sim.configuration import Configuration
-    from specplan.planning.loads.load_plan import LoadPlan, LoadRow
     from specplan.planning.loads.options import Option
     from specplan.worlds.request import Deployment, Load
 
 __all__ = [
     "at_load",
+    "beyond_timings",
     "by_prompts",
+    "depths",
     "dollars_each",
     "engine_name",
     "median_and_90th",
-    "method_name",
     "named",
     "not_considered",
     "one_k",
@@ -71,27 +72,43 @@ def median_and_90th(row: LoadRow, name: str, unit: float) -> str:
     return "–" if median == most == "–" else f"{median} / {most}"
 
 
-def method_name(deployment: Deployment, configuration: Configuration) -> str:
-    """Return a method as engines call it (mtp, eagle3, ngram, draft_model); others by their title."""
-    token = configuration.token
-    if configuration.spec.level == "token" and token is not None:
-        return drafter_name(deployment, token) + (ADAPTIVE if configuration.least else "")
-    below = f" + {drafter_name(deployment, token)}" if token is not None else ""
-    return configuration.spec.title + below
+def depths(plan: LoadPlan, configuration: Configuration) -> dict[str, int]:
+    """Return the depths above 1 by name: k1, and k (drafted per round) from names, k2 (per target pass) of profiles."""
+    name, own = ("k", 1) if isinstance(plan, NamesPlan) else ("k2", 0)
+    found = {"k1": configuration.k1} if configuration.k1 > 1 else {}
+    return found | ({name: configuration.k2 - own} if configuration.k2 > 1 else {})
 
 
-def named(deployment: Deployment, option: Option) -> str:
+def named(plan: LoadPlan, option: Option) -> str:
     """Return the name of a configuration for a reader, with its depths."""
     configuration = option.configuration
-    depths = [f"k1 = {configuration.k1}"] if configuration.k1 > 1 else []
-    depths += [f"k {'<=' if configuration.least else '='} {configuration.k2 - 1}"] if configuration.k2 > 1 else []
-    return ", ".join([method_name(deployment, configuration), *depths])
+    sign = "<=" if configuration.least else "="
+    known = (f"{name} {sign} {depth}" for name, depth in depths(plan, configuration).items())
+    return ", ".join([plan.simulator.name_of(configuration), *known])
 
 
-def dollars_each(deployment: Deployment, row: LoadRow) -> tuple[str, str]:
-    """Return dollars per million tokens and per answer, for all GPUs of the plan."""
-    dollars = dollars_of(deployment, row)
+def _placed(plan: LoadPlan, option: Option) -> str:
+    """The same with where it runs, if there is a choice."""
+    where = option.arrangement.text
+    return named(plan, option) + (f" on {where}" if where != "–" else "")
+
+
+def dollars_each(plan: LoadPlan, row: LoadRow) -> tuple[str, str]:
+    """Return dollars per million tokens and per answer, for all GPUs of the plan; dashes without a price."""
+    dollars = dollars_of(plan.deployment, row) if isinstance(plan, NamesPlan) else None
     return ("–", "–") if dollars is None else (f"{dollars.per_million_tokens:.3g}", f"{dollars.per_answer:.2g}")
+
+
+def beyond_timings(plan: LoadPlan) -> Iterator[str]:
+    """Yield up to how many answers at once methods were timed that are planned for more."""
+    beyond: dict[int, dict[str, None]] = {}
+    for load, rows in plan.loads:
+        for row in (row for row in rows if row.timed is not None and row.option.configuration != PLAIN):
+            assert row.timed is not None
+            if (load.concurrency or 0) > row.timed * row.option.arrangement.replicas:
+                beyond.setdefault(row.timed, {})[plan.simulator.name_of(row.option.configuration)] = None
+    for timed, names in sorted(beyond.items()):
+        yield f"{', '.join(names)}: timed up to {timed} at once; beyond, passes grow by the slope of the largest loads."
 
 
 def at_load(load: Load) -> str:
@@ -99,19 +116,17 @@ def at_load(load: Load) -> str:
     return f"{load.text} answer{'s' if load.concurrency > 1 else ''} at once" if load.concurrency else load.text
 
 
-def verdict(deployment: Deployment, load: Load, rows: Sequence[LoadRow]) -> str:
+def verdict(plan: LoadPlan, load: Load, rows: Sequence[LoadRow]) -> str:
     """Return what to do at a load, what it brings and how sure that is."""
     at = f"At {at_load(load)}"
     best = rows[0]
     if len(rows) == 1 and best.option.configuration == PLAIN:
         return f"{at}: nothing was compared with plain decoding."
     if math.isinf(best.gain.value):
-        return (
-            f"{at}: {named(deployment, best.option)} on {best.option.arrangement.text}; plain decoding cannot keep up."
-        )
+        return f"{at}: {_placed(plan, best.option)}; plain decoding cannot keep up."
     if best.option.configuration == PLAIN:
         return f"{at}: leave speculation off; nothing is expected to be faster than plain decoding."
-    text = f"{at}: {named(deployment, best.option)} on {best.option.arrangement.text}"
+    text = f"{at}: {_placed(plan, best.option)}"
     text += f", {best.gain.value:.2f} times plain decoding, between {best.gain.low:.2f} and {best.gain.high:.2f}"
     text += " with 95 % confidence"
     if not pays(best.gain.value):
@@ -128,7 +143,7 @@ def switch_off(plan: LoadPlan) -> str:
     return Pays.of(gains_by_load(plan)).sentence()
 
 
-def one_k(plan: LoadPlan) -> str:
+def one_k(plan: NamesPlan) -> str:
     """Return what one k for all loads would lose; empty where all have the same one, or none."""
     drafting = {rows[0].option.configuration.k2 for _, rows in plan.loads if rows[0].option.configuration.k2 > 1}
     fixed = fixed_k(plan)
@@ -140,7 +155,7 @@ def one_k(plan: LoadPlan) -> str:
     return f"Simpler: one k = {fixed.k} for all these loads {loses}."
 
 
-def policies(plan: LoadPlan) -> str:
+def policies(plan: NamesPlan) -> str:
     """Return what adaptive verification is worth at the loads where it is best; empty where it is at none."""
     found = []
     for load, rows in plan.loads:
@@ -152,19 +167,19 @@ def policies(plan: LoadPlan) -> str:
     return f"Adaptive verification, gain by load: {'; '.join(found)}." if found else ""
 
 
-def by_prompts(plan: LoadPlan) -> list[str]:
+def by_prompts(plan: NamesPlan) -> list[str]:
     """Return up to which prompts the best options at the first and the last load pay."""
     found = []
     for one in by_prompt(plan):
         gains = ", ".join(f"{prompt // 1024}k {gain:.2f}" for prompt, gain in one.gains.items())
-        what = f"{named(plan.deployment, one.option)} with {one.answers} at once"
+        what = f"{named(plan, one.option)} with {one.answers} at once"
         off = f"; switch it off beyond {one.off_beyond // 1024}k" if one.off_beyond is not None else ""
         if gains:
             found.append(f"By prompt, on the same GPUs, {what}: {gains}{off}.")
     return found
 
 
-def not_considered(plan: LoadPlan) -> Iterator[str]:
+def not_considered(plan: NamesPlan) -> Iterator[str]:
     """Yield what was not considered, with the reason, methods with one reason together."""
     for what, names in by_need(plan.unknown).items():
         yield f"{', '.join(names)}: needs {what}"

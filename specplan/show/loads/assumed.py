@@ -13,7 +13,7 @@ from specplan.worlds.priors import step_prior
 
 if TYPE_CHECKING:
     from sim.configuration import Configuration
-    from specplan.planning.loads.load_plan import LoadPlan
+    from specplan.planning.loads.load_plan import NamesPlan
     from specplan.worlds.request import Deployment
 
 __all__ = ["Assumed", "assumed", "assumed_by_plan"]
@@ -65,7 +65,7 @@ def assumed(deployment: Deployment, configuration: Configuration) -> list[Assume
     return [*_of_tokens(beliefs, deployment, configuration), *_of_steps(beliefs, deployment, configuration)]
 
 
-def assumed_by_plan(plan: LoadPlan) -> list[Assumed]:
+def assumed_by_plan(plan: NamesPlan) -> list[Assumed]:
     """Return what the best speculative row of each load rests on, each drafter once, at its first load."""
     found: dict[str, Assumed] = {}
     for _, rows in plan.loads:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from specplan.output import SCREEN, table
-from specplan.planning.loads.assumed import assumed_by_plan
-from specplan.planning.loads.shown.plain import plan_as_json
-from specplan.planning.loads.shown.verbose import plan_as_text
-from specplan.planning.loads.shown.words import at_load, named
+from specplan.output import SCREEN, screen, table
+from specplan.show.loads.assumed import assumed_by_plan
+from specplan.show.loads.plain import plan_as_json
+from specplan.show.loads.words import at_load, named
 
 if TYPE_CHECKING:
     from specplan.planning.loads.gpu_types import GpuPlans, Priced
 
-__all__ = ["break_evens", "cheapest", "gpus_as_json", "gpus_as_text", "gpus_first_screen", "unit"]
+__all__ = ["break_evens", "cheapest", "gpus_as_json", "gpus_first_screen", "unit"]
 
 _MAKER: Final = "NVIDIA "
 _AT_ONCE: Final = "answers at once"
@@ -30,12 +28,7 @@ def gpus_first_screen(found: GpuPlans) -> str:
         f"Plans for {deployment.target.name} by type of GPU, {deployment.engine.name} {deployment.engine_version}: "
         f"prompts of {deployment.prompt_tokens} tokens, answers of {deployment.answer_tokens}:"
     )
-    blocks = ["\n".join(map(_filled, sentences)), _filled(title), _table(found)]
-    return "\n\n".join([*blocks, "\n".join(map(_filled, _below(found)))])
-
-
-def _filled(line: str) -> str:
-    return textwrap.fill(line, SCREEN, subsequent_indent="  ", break_on_hyphens=False)
+    return screen(sentences, [title], _table(found), list(_below(found)))
 
 
 def unit(found: GpuPlans) -> str:
@@ -57,7 +50,7 @@ def cheapest(found: GpuPlans, rows: Sequence[Priced]) -> str:
     at = f"At {at_load(best.load)}"
     if not best.row.meets:
         return f"{at}: no type of GPU meets the bounds."
-    on = f"{best.gpus} x {_short(best.gpu)} with {named(best.asked.plan.deployment, best.row.option)}"
+    on = f"{best.gpus} x {_short(best.gpu)} with {named(best.asked.plan, best.row.option)}"
     text = f"{at}: cheapest is {on}, {_cost(found, best.per_million)} per million tokens"
     text += f", between {best.low:.3g} and {best.high:.3g} with 95 % confidence"
     second = next((one for one in others if one.row.meets), None)
@@ -91,7 +84,7 @@ def _table(found: GpuPlans) -> str:
     rows = []
     for priced in found.loads:
         for i, one in enumerate(priced):
-            option = named(one.asked.plan.deployment, one.row.option)
+            option = named(one.asked.plan, one.row.option)
             cells = [one.load.text if not i else "", f"{one.gpus} x {_short(one.gpu)}", option]
             cells += [f"{one.row.tokens_per_s:.0f}", f"{one.per_million:.3g} [{one.low:.3g}, {one.high:.3g}]"]
             rows.append([*cells, f"{one.per_answer:.2g}" if one.row.meets else "misses bounds"])
@@ -108,12 +101,6 @@ def _below(found: GpuPlans) -> Iterator[str]:
         "interval]; GPUs: the fewest that hold the models, more where these miss the bounds or have too little cache, "
         "unless --gpus says how many. Each plan in full, with its commands: -v."
     )
-
-
-def gpus_as_text(found: GpuPlans) -> str:
-    """Return the first screen, and below it each plan in full."""
-    plans = (plan_as_text(one.plan, one.settings) for one in found.plans)
-    return "\n\n".join([gpus_first_screen(found), *plans])
 
 
 def gpus_as_json(found: GpuPlans) -> dict[str, Any]:
@@ -135,7 +122,7 @@ def _row(one: Priced) -> dict[str, Any]:
     return {
         "gpu": one.gpu,
         "gpus": one.gpus,
-        "best": named(one.asked.plan.deployment, one.row.option),
+        "best": named(one.asked.plan, one.row.option),
         "arrangement": one.row.option.arrangement.text,
         "tokens_per_s": one.row.tokens_per_s,
         "per_million_tokens": {"value": one.per_million, "low": one.low, "high": one.high},

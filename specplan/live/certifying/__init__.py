@@ -1,0 +1,1 @@
+"""Whether a server that speculates draws from the target's distribution: bets on defects, from log-probabilities."""

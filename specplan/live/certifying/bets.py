@@ -1,0 +1,103 @@
+r"""Bets on defects, and against them: test martingales over the tokens that a server draws.
+
+**For a defect.** Money 1 is split over the forms of the defect and a grid of strengths s. At each token the part on
+form r and strength s is multiplied by :math:`1 + s (r(x) / p(x) - 1)`, the likelihood ratio of a server that draws a
+share s of its tokens from r and the rest from the target's law p. If the server is lossless the expected money never
+grows, so it ever reaches 1 / a with probability at most a, whenever one looks (Ville 1939). Strength s is the constant
+share of the money that is bet, so the mixture over s is Cover's universal portfolio of the bet and cash (Cover 1991,
+"Universal Portfolios"), on a grid with equal weights; as a test it is Robbins' mixture (1970).
+
+**Against a strength.** If the server draws a share s from r, the money :math:`\prod p(x) / ((1 - s) p(x) + s r(x))`
+does not grow in expectation either; strengths against which it ever reached 1 / a are excluded, at any time, with
+confidence 1 - a. The logarithm is convex in s and at most 0 at s = 0, so what is excluded is an interval [s, 1].
+
+**Noise.** Two passes of the target do not give the same p. The null is every law within a relative error e of p, each
+token for itself. For such a law the expectation of a factor exceeds 1 by at most :math:`e s \sum |r - p|`, by which it
+is divided (a numeraire for a composite null: Grünwald, de Heide, Koolen 2024, "Safe Testing").
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from specplan.live.certifying.laws import Defect, Drawn
+from theory.checks import FloatArray
+
+__all__ = ["STRENGTHS", "Stakes", "log_wealth", "stakes", "strength_limit"]
+
+STRENGTHS: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
+"""Shares of tokens that a server is assumed to draw from a defect's law."""
+
+_FLOOR: Final = 1e-5
+"""Share of a uniform law that is mixed into all laws: probabilities that servers report are rounded, and a token to
+which one gives 0 proves nothing. Every factor is multiplied by 1 - _FLOOR, which keeps its expectation at most 1."""
+
+_HALVINGS: Final = 14
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stakes:
+    """What the forms of a defect say about each token. Axes between forms and tokens are kept."""
+
+    ratio: FloatArray
+    """r(x) / p(x) of the drawn token, (forms, n)."""
+
+    spread: FloatArray
+    """Sum of abs(r - p), twice the share of tokens that the form changes, (forms, n)."""
+
+
+def stakes(drawn: Drawn, defect: Defect) -> Stakes | None:
+    """Return the bets on a defect; None where the data cannot show it."""
+    if not defect.applies(drawn):
+        return None
+    affected = np.isin(drawn.place, list(defect.at))
+    p, rows = _floored(drawn.target), np.arange(len(drawn.tokens))
+    ratios, spreads = [], []
+    for law in map(_floored, defect.laws(drawn)):
+        ratios.append(np.where(affected, law[rows, drawn.tokens] / p[rows, drawn.tokens], 1.0))
+        spreads.append(np.where(affected, np.abs(law - p).sum(-1), 0.0))
+    return Stakes(ratio=np.stack(ratios), spread=np.stack(spreads)) if ratios else None
+
+
+def log_wealth(bets: Stakes, noise: float) -> FloatArray:
+    """Return the logarithm of the money on a defect after each token, (n,).
+
+    Parameters
+    ----------
+    noise : relative error within which p is known, >= 0.
+    """
+    shape = (-1,) + (1,) * bets.ratio.ndim
+    money = np.cumsum(_log_factor(bets, np.reshape(STRENGTHS, shape), noise), axis=-1)
+    most = money.max(axis=(0, 1))
+    return np.asarray(most + np.log(np.exp(money - most).mean(axis=(0, 1))))
+
+
+def strength_limit(bets: Stakes, noise: float, false_alarm: float) -> FloatArray:
+    """Return the least strength of each form from which on all are excluded, (forms,); 1 where none is.
+
+    Parameters
+    ----------
+    noise : relative error within which p is known, >= 0.
+    false_alarm : probability of excluding the true strength, in (0, 1).
+    """
+    low, high = np.zeros(len(bets.ratio)), np.ones(len(bets.ratio))
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2.0
+        ratio_money = np.cumsum(_log_factor(bets, middle[:, None], noise, against=True), axis=-1)
+        excluded = ratio_money.max(-1) >= -np.log(false_alarm)
+        high, low = np.where(excluded, middle, high), np.where(excluded, low, middle)
+    return high
+
+
+def _log_factor(bets: Stakes, strength: FloatArray, noise: float, *, against: bool = False) -> FloatArray:
+    """Logarithm of the factor of a stake for a strength, or against it."""
+    gain = np.log1p(strength * (bets.ratio - 1.0))
+    cost = np.log1p(noise * strength * bets.spread) - np.log1p(-_FLOOR)
+    return np.asarray((-gain if against else gain) - cost)
+
+
+def _floored(law: FloatArray) -> FloatArray:
+    return np.asarray((1.0 - _FLOOR) * law + _FLOOR / law.shape[-1])

@@ -1,0 +1,225 @@
+"""Speculation against plain decoding at a load: the evidence, the verdict, and which of the two runs next."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from sim.configuration import Configuration
+from specplan.live.comparing.ratio import Matched
+
+__all__ = ["Comparison", "Interval", "Verdict"]
+
+_LEARNING: Final = 16
+"""Pairs without a verdict after which speculation is tried less: each as many lengthen the wait by a block."""
+
+_AFTER_GAIN: Final = 25
+"""Blocks between those of plain decoding where speculation gains."""
+
+_AFTER_LOSS: Final = 50
+"""Blocks between trials where speculation loses; doubled with each trial that loses."""
+
+_LONGEST: Final = 400
+"""Most blocks between trials."""
+
+_RECENT: Final = 4
+"""Latest blocks of plain decoding that tell its seconds per token."""
+
+_WHOLE: Final = 0.9
+"""Share of an answer's tokens that a side must have written for the answer to be its own."""
+
+
+class Verdict(StrEnum):
+    """What is known of speculation at a load."""
+
+    UNKNOWN = "unknown"
+    GAINS = "gains"
+    LOSES = "loses"
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A measured ratio, speculation / plain decoding."""
+
+    value: float
+    """NaN without pairs."""
+    low: float
+    high: float
+    """Infinite where nothing is known."""
+
+    @property
+    def known(self) -> dict[str, float]:
+        """The value and the ends that are known: ``value``, ``low``, ``high``."""
+        found = {"value": self.value, "low": self.low, "high": self.high}
+        return {name: number for name, number in found.items() if 0.0 < number < math.inf}
+
+    def __str__(self) -> str:
+        """Return ``1.31 [1.05, 1.60]``; an end that is not known is left out."""
+        low = f"{self.low:.2f}" if self.low > 0.0 else ""
+        high = f"{self.high:.2f}" if math.isfinite(self.high) else ""
+        return f"{self.value:.2f} [{low}, {high}]"
+
+
+class Comparison:
+    """The comparison at a load.
+
+    Parameters
+    ----------
+    candidate : the speculating configuration.
+    error : probability, for each end of an interval, that it ever excludes the ratio.
+
+    Attributes
+    ----------
+    speculating : whether the candidate runs, else plain decoding.
+    verdict : what is known of it.
+    seconds_per_token : of plain decoding in its latest blocks, s; None where it is not measured.
+    decided : ratio of tokens per second at the latest decision, and the number of pairs behind it.
+    """
+
+    def __init__(self, candidate: Configuration, error: float) -> None:
+        self.candidate = candidate
+        self.speculating = False
+        self.verdict = Verdict.UNKNOWN
+        self.seconds_per_token: float | None = None
+        self._speed, self._length, self._first = Matched(error), Matched(error), Matched(error)
+        self._plain: deque[tuple[float, float]] = deque(maxlen=_RECENT)
+        self._parts = {False: (0, 0.0), True: (0, 0.0)}
+        self.decided = (self.tokens_per_second, 0)
+        self._n_blocks = 0
+        self._wait = 1
+        self._doubted = False
+
+    @property
+    def n_pairs(self) -> int:
+        """Pairs of blocks since the evidence began."""
+        return self._speed.ratio.n
+
+    @property
+    def tokens_per_second(self) -> Interval:
+        """Tokens per second of an answer."""
+        return _interval(self._speed)
+
+    @property
+    def answers_per_second(self) -> Interval:
+        """Answers per second at the same load: tokens per second over tokens per answer."""
+        speed, lengths = _interval(self._speed), _interval(self._length)
+        return Interval(speed.value * lengths.value, speed.low * lengths.low, speed.high * lengths.high)
+
+    @property
+    def intervals(self) -> dict[str, Interval]:
+        """All measured ratios by name; ``first_token_seconds``: seconds to the first text of an answer."""
+        return {
+            "tokens_per_second": self.tokens_per_second,
+            "answers_per_second": self.answers_per_second,
+            "first_token_seconds": _interval(self._first),
+        }
+
+    def complete(self, speculating: bool) -> None:
+        """Choose what runs after a block that is complete.
+
+        Parameters
+        ----------
+        speculating : whether the candidate ran in it.
+        """
+        usual = self.verdict is Verdict.GAINS
+        if speculating != usual:
+            self.speculating, self._n_blocks = usual, 0
+            return
+        self._n_blocks += 1
+        self.speculating = usual != (self._n_blocks >= self._between)
+
+    def stop(self) -> None:
+        """Return to plain decoding; the waiting begins anew."""
+        self.speculating, self._n_blocks = False, 0
+
+    def broke_off(self) -> Verdict | None:
+        """Return to plain decoding because of what was lost; return the verdict if it changed.
+
+        Where speculation gained, its evidence begins anew, and the second time in a row it is unknown again.
+        """
+        self.stop()
+        if self.verdict is not Verdict.GAINS:
+            return None
+        if not self._doubted:
+            self._doubted = True
+            self._speed.restart()
+            return None
+        self.verdict = Verdict.UNKNOWN
+        return self.verdict
+
+    def measured(self, speculating: bool, tokens: int, seconds: float, least_s: float) -> Verdict | None:
+        """Take in what was measured; return the verdict if it changed.
+
+        Parameters
+        ----------
+        speculating : whether the candidate ran.
+        tokens, seconds : of answers; >= 0.
+        least_s : less time than that waits for more, s.
+        """
+        more, longer = self._parts[speculating]
+        tokens, seconds = tokens + more, seconds + longer
+        if seconds < least_s or not seconds > 0.0:
+            self._parts[speculating] = tokens, seconds
+            return None
+        self._parts[speculating] = 0, 0.0
+        if not speculating:
+            if not tokens:
+                return None
+            self._plain.append((tokens, seconds))
+            self.seconds_per_token = sum(s for _, s in self._plain) / sum(n for n, _ in self._plain)
+        ratio = self._speed.take(speculating, tokens, seconds)
+        if ratio is None:
+            return None
+        changed = self._judge()
+        if ratio > 1.0 and not self._longer:
+            self._wait, self._doubted = 1, False
+        elif changed is Verdict.LOSES or self._wait == 1:
+            self._wait = _AFTER_LOSS
+        else:
+            self._wait = min(2 * self._wait, _LONGEST)
+        return changed
+
+    def ended(self, plain_tokens: int, own_tokens: int) -> None:
+        """Take in an answer that ended by itself, with the tokens that either side wrote."""
+        whole = plain_tokens + own_tokens
+        if whole and max(plain_tokens, own_tokens) >= _WHOLE * whole:
+            self._length.take(own_tokens > plain_tokens, 1.0, whole)
+
+    def began(self, speculating: bool, seconds: float) -> None:
+        """Take in the time to the first text of an answer, s."""
+        self._first.take(speculating, max(seconds, 1e-9), 1.0)
+
+    @property
+    def _between(self) -> int:
+        """Blocks of the usual side between trials of the other."""
+        if self.verdict is Verdict.UNKNOWN:
+            return 1 + self.n_pairs // _LEARNING
+        return _AFTER_GAIN if self.verdict is Verdict.GAINS else self._wait
+
+    @property
+    def _longer(self) -> bool:
+        """Whether there are fewer answers per second, as they are longer."""
+        return self.answers_per_second.high < 1.0
+
+    def _judge(self) -> Verdict | None:
+        before = self.verdict
+        gains, loses = self._speed.ratio.low > 1.0, self._speed.ratio.high < 1.0
+        if self._longer:
+            now = Verdict.LOSES
+        elif gains and loses:  # it has changed: the claim that is new is the one that holds now
+            now = Verdict.GAINS if before is Verdict.LOSES else Verdict.LOSES
+        else:
+            now = Verdict.GAINS if gains else Verdict.LOSES if loses else before
+        if now is before:
+            return None
+        self.verdict, self.decided = now, (self.tokens_per_second, self.n_pairs)
+        if before is not Verdict.UNKNOWN:
+            self._speed.restart()
+        return now
+
+
+def _interval(matched: Matched) -> Interval:
+    return Interval(matched.ratio.estimate, matched.ratio.low, matched.ratio.high)

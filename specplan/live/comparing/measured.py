@@ -1,0 +1,248 @@
+"""The policy of a gateway that measures: plain decoding until speculation is known to gain, trials within a budget.
+
+At each load all answers in flight run either plain decoding or the load's candidate, in blocks that alternate
+(`blocks`). Matched blocks give an interval of the ratio of their tokens per second (`ratio`). While it is open, blocks
+of both kinds take turns; where speculation gains it runs but for a block in 26; where it loses it is tried in a block
+in 51 or fewer. Whatever is believed, speculation stops as soon as it has lost more than a small budget (`budget`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Hashable
+from typing import Any, Final
+
+from sim.configuration import Configuration
+from specplan.live.comparing.blocks import Block, Meter
+from specplan.live.comparing.budget import Budget
+from specplan.live.comparing.comparison import Comparison, Verdict
+
+__all__ = ["ERROR", "Measured", "load_class"]
+
+ERROR: Final = 0.05
+"""Probability, for each end of an interval, that it ever excludes the ratio."""
+
+_BLOCK: Final = 2.0
+"""Work of a block, in plain answers; with more than eight in flight, a quarter of an answer of each."""
+
+_LONGEST_UNIT: Final = 1024
+"""Tokens of a longer answer count as so many answers of this length."""
+
+_RECENT: Final = 64
+"""Latest answers of which the mean length is taken."""
+
+_LEAST_ENDED: Final = 2
+"""Answers that must have ended before lengths are known."""
+
+
+def load_class(in_flight: int) -> int:
+    """Return the power of two that is nearest by ratio: answers in flight of a class are compared with each other.
+
+    >>> [load_class(n) for n in (1, 2, 3, 5, 6, 8, 11, 12)]
+    [1, 2, 4, 4, 8, 8, 8, 16]
+    """
+    return int(2 ** round(math.log2(max(in_flight, 1))))
+
+
+class Measured:
+    """Decides which configuration runs from what was measured.
+
+    Parameters
+    ----------
+    candidate : returns the speculating configuration at so many answers in flight; ``plain`` where none is tried.
+    plain : plain decoding.
+    longest_step : most tokens of a step.
+    error : probability, for each end of an interval, that it ever excludes the ratio.
+    tell : called with a line for each decision.
+
+    Attributes
+    ----------
+    comparisons : by class of load.
+    budget : what speculation has lost.
+    """
+
+    def __init__(
+        self,
+        candidate: Callable[[int], Configuration],
+        plain: Configuration,
+        *,
+        longest_step: int,
+        error: float = ERROR,
+        tell: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self.comparisons: dict[int, Comparison] = {}
+        self.budget = Budget()
+        self._candidate = candidate
+        self._plain = plain
+        self._longest_step = longest_step
+        self._error = error
+        self._tell = tell
+        self._meter = Meter(self._ended)
+        self._lengths: deque[int] = deque(maxlen=_RECENT)
+        self._unit: float | None = None
+        """Tokens of the answer in which work is counted; None before some have ended."""
+
+    def wanted(self, in_flight: int, now: float, *, without: bool = False) -> Configuration:
+        """Return what runs from now on.
+
+        Parameters
+        ----------
+        in_flight : answers in flight, >= 0.
+        now : s on a monotonic clock.
+        without : whether a helper of the candidate is not to be asked now.
+        """
+        load = load_class(in_flight)
+        comparison = self._comparison(load)
+        if comparison is None:
+            self._meter.aim(load, self._plain)
+            return self._plain
+        block, anew = self._meter.block, False
+        if block is not None and block.load == load and self._is_complete(block, comparison, now):
+            comparison.complete(block.configuration != self._plain)
+            anew = True
+        if comparison.speculating and without:
+            comparison.stop()
+        elif comparison.speculating and not self._may_lose(comparison, in_flight, now):
+            if block is None or block.load != load or block.configuration == self._plain:
+                comparison.stop()
+            else:
+                self._broke_off(load, comparison)
+        configuration = comparison.candidate if comparison.speculating else self._plain
+        self._meter.aim(load, configuration, anew=anew)
+        return configuration
+
+    def over(self, configuration: Configuration, in_flight: int, now: float) -> bool:
+        """Return whether an answer must leave a speculating configuration at once, within a step."""
+        comparison = self._comparison(load_class(in_flight))
+        if configuration == self._plain:
+            return False
+        if comparison is None or comparison.seconds_per_token is None:
+            return self.budget.full
+        return not self._may_lose(comparison, in_flight, now)
+
+    @property
+    def look_s(self) -> float:
+        """Seconds after which `over` should be asked again."""
+        known = [one.seconds_per_token for one in self.comparisons.values() if one.seconds_per_token is not None]
+        return max(self._longest_step * min(known, default=0.01) / 4.0, 0.02)
+
+    def starts(self, answer: Hashable, configuration: Configuration, now: float) -> None:
+        """Handle an answer that runs a configuration from now on."""
+        self._meter.starts(answer, configuration, now)
+
+    def wrote(self, answer: Hashable, n_tokens: int, now: float) -> None:
+        """Handle tokens of an answer, >= 0."""
+        piece, block = self._meter.wrote(answer, n_tokens, now), self._meter.block
+        if piece is None or block is None:
+            return
+        plainly = piece.together and piece.configuration is self._plain
+        self._book(block.load, 0.0 if plainly else piece.seconds, 0 if plainly else n_tokens, n_tokens)
+        if piece.first_s is not None and block.load in self.comparisons:
+            self.comparisons[block.load].began(piece.configuration != self._plain, piece.first_s)
+
+    def stops(self, answer: Hashable, now: float) -> None:
+        """Handle an answer that leaves its configuration; what it has not written by now is lost."""
+        silent, block = self._meter.stops(answer, now), self._meter.block
+        if silent is not None and block is not None and silent.configuration is not self._plain:
+            self._book(block.load, silent.seconds, 0, 0)
+
+    def ends(self, answer: Hashable, now: float, *, by_itself: bool) -> None:
+        """Handle an answer that has left; ``by_itself``: its text is complete."""
+        written = self._meter.ends(answer, now)
+        whole = sum(tokens for _, tokens in written)
+        if not by_itself or not whole:
+            return
+        self._lengths.append(whole)
+        if len(self._lengths) >= _LEAST_ENDED:
+            self._unit = min(sum(self._lengths) / len(self._lengths), _LONGEST_UNIT)
+        block = self._meter.block
+        if block is not None and block.load in self.comparisons:
+            plainly = sum(tokens for configuration, tokens in written if configuration == self._plain)
+            self.comparisons[block.load].ended(plainly, whole - plainly)
+
+    def lines(self) -> list[str]:
+        """Return a line for each load at which pairs were compared."""
+        return [
+            f"measured at {load} in flight: {one.candidate.name} {one.verdict}, {one.tokens_per_second} of plain "
+            f"decoding's tokens per second in {one.n_pairs} comparisons"
+            for load, one in sorted(self.comparisons.items())
+            if one.n_pairs
+        ]
+
+    def state(self) -> list[dict[str, Any]]:
+        """Return what is known by load, as plain data."""
+        return [
+            {
+                "load": load,
+                "method": one.candidate.name,
+                "verdict": str(one.verdict),
+                "comparisons": one.n_pairs,
+                **{name: interval.known for name, interval in one.intervals.items()},
+            }
+            for load, one in sorted(self.comparisons.items())
+        ]
+
+    def _comparison(self, load: int) -> Comparison | None:
+        if load not in self.comparisons:
+            candidate = self._candidate(load)
+            if candidate == self._plain:
+                return None
+            self.comparisons[load] = Comparison(candidate, self._error)
+        return self.comparisons[load]
+
+    def _block_tokens(self, load: int) -> float | None:
+        return None if self._unit is None else self._unit * max(_BLOCK, load / 4.0)
+
+    def _is_complete(self, block: Block, comparison: Comparison, now: float) -> bool:
+        tokens, per_token = self._block_tokens(block.load), comparison.seconds_per_token
+        if tokens is None:
+            return False
+        if block.configuration == self._plain or per_token is None:
+            return block.tokens >= tokens
+        return block.seconds_at(now) >= tokens * per_token
+
+    def _may_lose(self, comparison: Comparison, in_flight: int, now: float) -> bool:
+        """Whether the budget allows the candidate; steps longer than any of plain decoding count as lost."""
+        per_token, unit = comparison.seconds_per_token, self._unit
+        if per_token is None or unit is None:
+            return False  # plain decoding comes first
+        usual = self._longest_step * per_token
+        late = sum(max(silent - usual, 0.0) for silent in self._meter.silent(comparison.candidate, now))
+        return self.budget.check(max(in_flight, 1), late / (unit * per_token))
+
+    def _broke_off(self, load: int, comparison: Comparison) -> None:
+        changed = comparison.broke_off()
+        rest = "" if changed is None else "; whether it gains is unknown again"
+        self._tell(f"at {load} in flight {comparison.candidate.name} pauses: it lost what trials may lose{rest}")
+
+    def _book(self, load: int, seconds: float, n_tokens: int, work: int) -> None:
+        """Book work on the budget: ``seconds`` for ``n_tokens`` are compared with plain decoding."""
+        comparison, unit = self.comparisons.get(load), self._unit
+        per_token = None if comparison is None else comparison.seconds_per_token
+        if per_token is not None and unit is not None:
+            self.budget.book((seconds / per_token - n_tokens) / unit, work / unit)
+
+    def _ended(self, block: Block) -> None:
+        comparison, tokens = self.comparisons.get(block.load), self._block_tokens(block.load)
+        if comparison is None or tokens is None:
+            return
+        speculating, per_token = block.configuration != self._plain, comparison.seconds_per_token
+        if speculating and self.budget.full:  # a trial that was broken off: all of it counts, also its beginning
+            changed = comparison.measured(speculating, block.all_tokens, block.all_seconds, 0.0)
+        else:
+            least_s = 0.0 if per_token is None else tokens * per_token / 2.0
+            changed = comparison.measured(speculating, block.tokens, block.seconds, least_s)
+        if changed is not None:
+            self._tell(_decision(block.load, comparison))
+
+
+_DONE: Final = {Verdict.GAINS: "gains and is on", Verdict.LOSES: "loses and is off, but for trials"}
+
+
+def _decision(load: int, comparison: Comparison) -> str:
+    ratio, n_pairs = comparison.decided
+    return (
+        f"at {load} in flight {comparison.candidate.name} {_DONE[comparison.verdict]}; tokens per second over plain "
+        f"decoding {ratio} after {n_pairs} comparisons"
+    )

@@ -1,0 +1,183 @@
+"""Models by name under load: what passes cost and what is accepted as far as names tell, and what is open of that."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Final
+
+from calibrate.replay.trials import PLAIN
+from sim.operations import DRAFT, TARGET
+from sim.serving.limits import ServingLimits
+from sim.serving.load_run import REPORT, Window, check_little, gain, quotient, throughput, until_known
+from specplan.planning.loads.limits import limit_of
+from specplan.planning.loads.options import Budget, Considered, Option, considered, room_of
+from specplan.planning.loads.schedule import Depths
+from specplan.planning.loads.search import Best, best_of_each_kind, worth_simulating
+from specplan.planning.loads.simulating import NO_MOVES, Simulator
+from specplan.worlds.drafters.naming import drafting_model, method_name
+from specplan.worlds.sizes import SLACK, Traced
+from specplan.worlds.world import World
+from theory.hardware.half_widths import GAIN, half_width
+from theory.hardware.work import Work
+
+if TYPE_CHECKING:
+    from sim.configuration import Configuration
+    from sim.estimate import Estimate
+    from sim.serving.answers import ServedLoad
+    from sim.trial import Trial
+    from specplan.worlds.request import Deployment
+
+__all__ = ["FromNames", "limits_of", "sequences_for"]
+
+_SHOWN: Final = 4
+"""Kinds of options that are simulated at length at each load."""
+_PRECISION: Final = 0.01
+"""Standard error that simulation may leave of a gain and of tokens per second, as a share, and of those by steps, whose
+gain is known to a fifth at best."""
+_STEP_PRECISION: Final = 0.02
+_CHOICE: Final = {"lives": 1.0, "answers": 24}
+"""What a replication counts of answers that are one request, to choose by."""
+_REPORT: Final = {"lives": 2.5, "answers": 48}
+"""The same to report from: 19 of 20 answers with a spread of 0.8 are shorter, so that their ends are seen."""
+_ENDS_OF_STEPS: Final = {"lives": 3.0, "answers": 16}
+"""The same of steps, where the ends of their answers are to be seen."""
+_Z: Final = 1.96
+_STEP_HALF_WIDTH: Final = 0.22
+"""95 % half-width of the logarithm of a step-level gain, acceptance known: Lookahead Reasoning's Table 1 from the names
+of its models, 14 rows (`python -m workshop.names_table`)."""
+_MOST_SEQUENCES: Final = 1024
+"""Places of an engine at most: vLLM's default on large GPUs."""
+
+
+class FromNames(Simulator):
+    """A deployment under load.
+
+    Parameters
+    ----------
+    deployment : models, GPUs, sizes.
+    methods : names of methods to consider; plain decoding always is.
+    budget : bounds on their knobs.
+    """
+
+    def __init__(self, deployment: Deployment, methods: Sequence[str] = (), budget: Budget | None = None) -> None:
+        place = f"{deployment.gpus} x {deployment.gpu.name}"
+        super().__init__(deployment.answer_tokens, place, partial(method_name, deployment))
+        self.deployment = deployment
+        self.world = World(deployment)
+        self.depths = Depths(self.world)
+        self._methods, self._budget = methods, budget
+        self._moved: dict[tuple[tuple[str, float], ...], World] = {(): self.world}
+
+    @cached_property
+    def found(self) -> Considered:
+        """What can be evaluated.
+
+        Raises
+        ------
+        ParameterError : the target alone does not fit.
+        """
+        return considered(self.deployment, self._methods, self._budget)
+
+    def best_of_each_kind(self, answers: int, before: Best) -> Best:
+        """Search arrangements, knobs and what is below; see `Simulator`."""
+        return best_of_each_kind(self.found, self.speed, self.depths.k, answers, before, self.depths.adaptive)
+
+    def shown(self, best: Best) -> list[Option]:
+        """Return the fastest few; see `Simulator`."""
+        plain = best[PLAIN.method]
+        ranked = sorted(worth_simulating(best).values(), key=lambda pair: -pair[1])[:_SHOWN]
+        return [option for option, _ in [*ranked, *([] if plain in ranked else [plain])]]
+
+    def trial(
+        self, option: Option, answers: int | None, moved: Mapping[str, float] = NO_MOVES, sizes: Traced | None = None
+    ) -> Trial:
+        """Return the trial of one copy; worlds with the same beliefs moved share what they know."""
+        key = tuple(sorted(moved.items()))
+        if key not in self._moved:
+            self._moved[key] = World(self.deployment, moved)
+        limits = limits_of(self.deployment, option, _MOST_SEQUENCES if answers is None else answers)
+        return self._moved[key].trial(option.configuration, option.arrangement, limits, sizes)
+
+    def window(self, option: Option, answers: int, first: int) -> Window:
+        """Return a window of steps, or of whole answers; see `Simulator`."""
+        if option.configuration.spec.drafts_steps:
+            return Window.of_steps(answers)
+        return self._lives(answers, _REPORT if first == REPORT else _CHOICE)
+
+    def window_of_ends(self, option: Option, answers: int) -> Window | None:
+        """Return a longer window for steps; see `Simulator`."""
+        return self._lives(answers, _ENDS_OF_STEPS) if option.configuration.spec.drafts_steps else None
+
+    def _lives(self, answers: int, least: Mapping[str, Any]) -> Window:
+        return Window.of_lives(answers, self.answer_tokens, **least)
+
+    def reported(self, option: Option, plain: Option, answers: int) -> tuple[Estimate, Estimate]:
+        """Return gain and tokens per second.
+
+        Steps and whole answers are seen through different windows, which makes pairs of no use.
+        """
+        own, other = (self.throughputs(one, answers) for one in (option, plain))
+        if not option.configuration.spec.drafts_steps:
+            both, rate = until_known(gain(own, other), throughput(own), precision=_PRECISION)
+            return both, rate
+        rate, plain_rate = (until_known(throughput(one), precision=_STEP_PRECISION)[0] for one in (own, other))
+        return quotient(rate, plain_rate), rate
+
+    def served(self, option: Option, answers: int, rate: Estimate) -> ServedLoad:
+        """Return what users see, which has to keep Little's law with the rate; see `Simulator`."""
+        together = super().served(option, answers, rate)
+        check_little(f"{option.text}, {answers} answers at once", answers, rate, together)
+        return together
+
+    def errors(self, option: Option, answers: int, simulated: Estimate) -> dict[str, float]:
+        """Return the half-widths by beliefs, the cost of passes and sampling; see `Simulator`."""
+        configuration = option.configuration
+        if not configuration.speculates:
+            return {}
+        steps, adaptive = configuration.spec.drafts_steps, configuration.least > 0.0
+        names = self.world.beliefs.moves(steps=steps, token=configuration.token, adaptive=adaptive)
+        parts = {}
+        for name in names:
+            ends = [self.speed(option, answers, {name: z}) for z in (-_Z, _Z)]
+            parts[name] = abs(math.log(ends[1] / ends[0])) / 2.0
+        parts["cost of passes"] = self._cost_error(option, answers)
+        parts["sampling"] = simulated.relative_half_width if math.isfinite(simulated.value) else 0.0
+        return parts
+
+    def _cost_error(self, option: Option, answers: int) -> float:
+        """95 % half-width of the logarithm of a gain that the cost of passes leaves, as measured on public rows."""
+        arrangement = option.arrangement
+        target = self.world.cost(self.deployment.target, arrangement.split).model
+        of_tokens = half_width(GAIN, target, Work(sequences=max(answers / arrangement.replicas, 1.0)))
+        if not option.configuration.spec.drafts_steps:
+            return of_tokens
+        return max(of_tokens, _STEP_HALF_WIDTH if target.gpu.fitted else 2.0 * _STEP_HALF_WIDTH)
+
+    def facts(self, option: Option, answers: int, served: ServedLoad) -> dict[str, Any]:
+        """Return what is done in vain and what runs out first; see `Simulator`."""
+        return {"in_vain": self._in_vain(option, served), "limit": limit_of(self.world, option, answers, served)}
+
+    def _in_vain(self, option: Option, served: ServedLoad) -> dict[str, float]:
+        """Tokens of steps, and positions of passes."""
+        passes, k2 = self.world.passes(option.configuration), option.configuration.k2
+        drafts = drafting_model(self.deployment, option.configuration.token) is not None
+        drafted, checked = ((positions - passes.tokens) / passes.tokens for positions in (k2, passes.rows))
+        return {DRAFT: served.in_vain(DRAFT) + drafts * drafted, TARGET: served.in_vain(TARGET) + checked}
+
+
+def limits_of(deployment: Deployment, option: Option, answers: int) -> ServingLimits:
+    """Return the bounds of the target's engine, which is started for so many answers."""
+    room = room_of(deployment, option.configuration, option.arrangement)
+    context = float(deployment.context)
+    fit = min(one.answers(context) for one in room.rooms) * context
+    rows = float(option.configuration.k2)
+    places = sequences_for(deployment, option.configuration, answers)
+    # `considered` made sure that one answer fits
+    return ServingLimits(max_sequences=places, cache_tokens=max(fit, context + SLACK), rows=rows)
+
+
+def sequences_for(deployment: Deployment, configuration: Configuration, answers: int) -> int:
+    """Return the places that the target's engine needs for so many answers, as far as it may have them."""
+    return min(answers * configuration.most_sequences, deployment.max_num_seqs or _MOST_SEQUENCES)

@@ -1,0 +1,325 @@
+"""Reports of loads: the best configuration at each load, for a plan from names or from a profile, and costs by GPU."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Final
+
+from specplan.planning.loads.load_plan import NamesPlan
+from specplan.planning.loads.statements import k_table
+from specplan.show.loads.assumed import assumed_by_plan
+from specplan.show.loads.words import (
+    at_load,
+    beyond_timings,
+    by_prompts,
+    depths,
+    dollars_each,
+    median_and_90th,
+    named,
+    not_considered,
+    one_k,
+    policies,
+    switch_off,
+    title,
+    verdict,
+)
+from specplan.show.page import (
+    Answer,
+    Bullets,
+    Code,
+    Interval,
+    Part,
+    Picture,
+    Report,
+    Section,
+    Table,
+    Text,
+    filled,
+    interval,
+)
+from specplan.show.svg import Line, lines
+from specplan.worlds.beliefs import MEASURE
+from specplan.worlds.world import passes_of
+
+if TYPE_CHECKING:
+    from specplan.planning.loads.asked import AskedPlan
+    from specplan.planning.loads.gpu_types import GpuPlans, Priced
+    from specplan.planning.loads.load_plan import LoadPlan, LoadRow
+    from specplan.planning.loads.options import Option
+    from specplan.worlds.request import Load
+    from specplan.worlds.running.settings import Settings
+
+__all__ = ["curves", "gpus_report", "load_parts", "load_plan_report"]
+
+_NONE: Final = "–"
+
+
+def load_plan_report(asked: AskedPlan) -> Report:
+    """Return the report of a plan from names."""
+    plan, deployment = asked.plan, asked.plan.deployment
+    answers = [
+        Answer(question=f"What to do at {at_load(load)}?", answer=verdict(plan, load, rows).partition(": ")[2])
+        for load, rows in plan.loads
+    ]
+    return Report(
+        title=f"Plan for {deployment.target.name}",
+        about=title(deployment),
+        lead=verdict(plan, *plan.loads[0]),
+        answers=[*answers, *_answers(plan)],
+        sections=[
+            Section(title="By load", parts=[*load_parts(plan), *_every_k(plan)]),
+            Section(title="To run it", parts=list(_running(asked))),
+        ],
+        notes=list(_notes(plan)),
+    )
+
+
+def gpus_report(found: GpuPlans) -> Report:
+    """Return the report of plans on several types of GPUs: costs by load, then each plan's tables and commands."""
+    from specplan.show.loads.gpu_types import break_evens, cheapest
+
+    deployment = found.loads[0][0].asked.plan.deployment
+    answers = [
+        Answer(question=f"What is cheapest at {at_load(rows[0].load)}?", answer=cheapest(found, rows))
+        for rows in found.loads
+    ]
+    sections = [Section(title="Costs by load", parts=[*_costs(found), *(_priced(found, rows) for rows in found.loads)])]
+    for one in found.plans:
+        on = one.plan.deployment
+        price = f", {on.gpu_price:g} $/h each" if found.priced else ""
+        parts = [*load_parts(one.plan), *_every_k(one.plan), *_running(one)]
+        sections.append(Section(title=f"On {on.gpus} x {on.gpu.name}{price}", parts=parts))
+    notes = dict.fromkeys(note for one in found.plans for note in _notes(one.plan))
+    return Report(
+        title=f"Plans for {deployment.target.name} by type of GPU",
+        about=f"prompts of {deployment.prompt_tokens} tokens, answers of {deployment.answer_tokens}",
+        lead=cheapest(found, found.loads[0]),
+        answers=[*answers, Answer(question="Where does the cheapest type change?", answer=break_evens(found))],
+        sections=sections,
+        notes=[*(f"not planned for {name}: {why}" for name, why in found.refused.items()), *notes],
+    )
+
+
+def _costs(found: GpuPlans) -> Iterator[Part]:
+    """Costs by load, a line for each type."""
+    from specplan.show.loads.gpu_types import unit
+
+    points: dict[str, list[tuple[float, float]]] = {}
+    for one in (one for rows in found.loads for one in rows if one.size):
+        points.setdefault(one.gpu, []).append((float(one.size or 0.0), one.per_million))
+    if len(found.loads) > 1:
+        x_name = "answers at once" if found.loads[0][0].load.concurrency else "answers per second"
+        drawn = [Line(name=name, points=each) for name, each in points.items()]
+        svg = lines(drawn, x_name=x_name, y_name=f"{unit(found)} per million tokens", log=True)
+        yield Picture(svg=svg, caption=f"{unit(found)} per million tokens by load, of the best option on each type.")
+
+
+def _priced(found: GpuPlans, rows: Sequence[Priced]) -> Table:
+    from specplan.show.loads.gpu_types import unit
+
+    return Table(
+        headings=[
+            at_load(rows[0].load),
+            "best",
+            f"{unit(found)}/M tokens, 95 % interval",
+            f"{unit(found)}/answer",
+            "bounds",
+        ],
+        rows=[
+            [
+                f"{one.gpus} x {one.gpu}",
+                named(one.asked.plan, one.row.option),
+                Interval(value=one.per_million, low=one.low, high=one.high),
+                f"{one.per_answer:.2g}",
+                "met" if one.row.meets else "missed",
+            ]
+            for one in rows
+        ],
+        strong=0,
+    )
+
+
+def _answers(plan: NamesPlan) -> Iterator[Answer]:
+    load, (best, *_) = plan.loads[0]
+    gpus = plan.deployment.gpus
+    yield Answer(
+        question="Per GPU?",
+        answer=f"{best.tokens_per_s / gpus:.0f} tokens/s for each GPU",
+        detail=f"{gpus / best.answers_per_s:.3g} GPU seconds for an answer, at {at_load(load)}",
+    )
+    if best.errors:
+        largest = max(best.errors, key=best.errors.__getitem__)
+        yield Answer(
+            question="What to measure next?",
+            answer=largest,
+            detail=f"it leaves ±{100 * best.errors[largest]:.0f} % of the gain open, the largest part",
+        )
+
+
+def load_parts(plan: LoadPlan) -> Iterator[Part]:
+    """Yield what a plan says of its loads: the curve, gains and times at each load, and where speculation pays."""
+    yield from _picture(plan)
+    for load, rows in plan.loads:
+        yield _gains(plan, load, rows)
+        times = _times(plan, load, rows)
+        yield from [times] if len(times.headings) > 1 else []
+    if plan.curve.gains:
+        yield _curve(plan)
+        yield Text(text=switch_off(plan))
+    notes = [*beyond_timings(plan), *(f"Not planned: {why}." for why in plan.beyond)]
+    if notes:
+        yield Bullets(items=notes)
+
+
+def curves(plan: LoadPlan) -> list[Line]:
+    """Return the gain of each kind of options by answers at once, with the intervals of the rows of loads."""
+    drawn = []
+    for kind, gains in plan.curve.gains.items():
+        known: dict[int, tuple[float, Interval | None]] = {
+            n: (gain, None) for n, gain in zip(plan.curve.answers, gains, strict=True) if gain is not None
+        }
+        every = ((load.concurrency, row) for load, rows in plan.loads for row in rows)
+        known |= {n: (row.gain.value, interval(row.gain)) for n, row in every if n and row.option.kind == kind}
+        option = next(option for option in plan.curve.options[kind] if option is not None)
+        points = [(float(n), gain) for n, (gain, _) in sorted(known.items())]
+        ends = [ends for _, (_, ends) in sorted(known.items())]
+        drawn.append(Line(name=plan.simulator.name_of(option.configuration), points=points, intervals=ends))
+    return drawn
+
+
+def _picture(plan: LoadPlan) -> Iterator[Part]:
+    drawn = curves(plan)
+    if drawn and len(plan.curve.answers) > 1:
+        yield Picture(
+            svg=lines(drawn, x_name="answers at once", y_name="gain", log=True, reference=1.0),
+            caption=f"Gain over plain decoding on {plan.simulator.place}, with 95 % intervals where it was simulated "
+            "at length; the dashed line is plain decoding.",
+        )
+
+
+def _gains(plan: LoadPlan, load: Load, rows: Sequence[LoadRow]) -> Table:
+    named_models = isinstance(plan, NamesPlan)
+    per, n = ("GPU s", plan.deployment.gpus) if isinstance(plan, NamesPlan) else ("s", load.concurrency)
+    dollars = [dollars_each(plan, row) for row in rows]
+    return filled(
+        (at_load(load), [named(plan, row.option) for row in rows]),
+        ("GPUs" if named_models else "engines", [row.option.arrangement.text for row in rows]),
+        ("gain, 95 % interval", [interval(row.gain) for row in rows]),
+        ("tokens/s", [f"{row.tokens_per_s:.0f}" for row in rows]),
+        (f"{per} per answer", [f"{n / row.answers_per_s:.3g}" if n else _NONE for row in rows]),
+        ("runs out first", [row.limit or _NONE for row in rows]),
+        ("bounds", [_NONE if not plan.limits.binding else "met" if row.meets else "missed" for row in rows]),
+        ("$/M tokens", [per_million for per_million, _ in dollars]),
+        ("$/answer", [per_answer for _, per_answer in dollars]),
+        reference=1.0,
+        strong=0,
+    )
+
+
+def _times(plan: LoadPlan, load: Load, rows: Sequence[LoadRow]) -> Table:
+    """What users see, as median / 90th percentile, what is done in vain, and how much of the interval is assumed."""
+    waste = {role: [_share(row, role) for row in rows] for role in ("draft", "target")}
+    assumed = isinstance(plan, NamesPlan)
+    title = "Times, waste" + (", and the share of the interval (squared) that nobody has measured" if assumed else "")
+    return filled(
+        (at_load(load), [named(plan, row.option) for row in rows]),
+        ("TTFT s", [median_and_90th(row, "ttft_s", 1.0) for row in rows]),
+        ("TPOT ms", [median_and_90th(row, "tpot_s", 1e3) for row in rows]),
+        ("answer s", [median_and_90th(row, "seconds", 1.0) for row in rows]),
+        ("goodput/s", [f"{row.goodput:.3g}" if plan.limits.binding else _NONE for row in rows]),
+        ("draft waste", waste["draft"]),
+        ("target waste", waste["target"]),
+        ("of priors", [f"{100.0 * row.prior_share:.0f} %" if assumed and row.errors else _NONE for row in rows]),
+        folded=title,
+    )
+
+
+def _share(row: LoadRow, role: str) -> str:
+    return f"{row.in_vain[role]:.2f}" if role in row.in_vain else _NONE
+
+
+def _curve(plan: LoadPlan) -> Table:
+    """Gains by answers at once, each with its depths."""
+    curve, rows = plan.curve, []
+    for kind, gains in curve.gains.items():
+        first = next(option for option in curve.options[kind] if option is not None)
+        cells = [_with_depths(plan, *pair) for pair in zip(gains, curve.options[kind], strict=True)]
+        rows.append([plan.simulator.name_of(first.configuration), *cells])
+    headings = ["gain by answers at once", *map(str, curve.answers)]
+    names = dict.fromkeys(chain.from_iterable(depths(plan, one.configuration) for one in _options(plan)))
+    return Table(headings=headings, rows=rows, folded=True, summary=f"Gains by answers at once ({', '.join(names)})")
+
+
+def _options(plan: LoadPlan) -> Iterator[Option]:
+    yield from (one for some in plan.curve.options.values() for one in some if one is not None)
+
+
+def _with_depths(plan: LoadPlan, gain: float | None, option: Option | None) -> str:
+    if gain is None or option is None:
+        return _NONE
+    known = ", ".join(map(str, depths(plan, option.configuration).values()))
+    return f"{gain:.2f}" + (f" ({known})" if known else "")
+
+
+def _every_k(plan: NamesPlan) -> Iterator[Part]:
+    """What each k loses, by answers at once."""
+    found = k_table(plan)
+    if found is None:
+        return
+    option = found.option
+    where = f"{plan.simulator.name_of(option.configuration)} on {option.arrangement.text}"
+    by_k = zip(found.ks, found.losses, strict=True)
+    rows = [[str(k), *(f"{100.0 * lost:.0f}" for lost in losses)] for k, losses in by_k]
+    says = f"Tokens per second that each k loses against the best k, in %, {where}, by answers at once"
+    yield Table(headings=["k", *map(str, found.answers)], rows=rows, folded=True, summary=says)
+
+
+def _notes(plan: NamesPlan) -> Iterator[str]:
+    yield (
+        "gain: tokens per second of all GPUs / those of plain decoding in its best arrangement on as many GPUs; TTFT, "
+        "TPOT, answer: median / 90th percentile, simulated; waste: tokens in vain per token that stands"
+    )
+    if any(load.concurrency is None for load, _ in plan.loads):
+        yield "of arrivals, tokens/s are those that arrive, and the gain is one of the mean seconds of an answer"
+    widest: dict[str, float] = {}
+    for _, rows in plan.loads:
+        for name, part in rows[0].errors.items():
+            widest[name] = max(widest.get(name, 0.0), part)
+    for name, part in sorted(widest.items(), key=lambda item: -item[1]):
+        if name in MEASURE:
+            moves = f"moves the gain by ±{100 * part:.0f} %"
+            yield f"{name} is a prior of published pairs and {moves}; to narrow it: {MEASURE[name]}"
+    if "cost of passes" in widest:
+        fitted = plan.deployment.gpu.fitted
+        how = "as measured on public rows of this GPU" if fitted else "on a GPU known by its data sheet"
+        yield f"the cost of passes moves the gain by ±{100 * widest['cost of passes']:.0f} %, {how}"
+    _, whose = passes_of(plan.deployment, plan.deployment.target, 1)
+    yield from filter(None, [whose])
+    yield from (f"assumed: {one.text}" for one in assumed_by_plan(plan))
+    yield from filter(None, [one_k(plan), policies(plan), *by_prompts(plan)])
+    yield from (f"not considered: {one}" for one in not_considered(plan))
+    made = plan.deployment
+    for model in filter(None, (made.target, made.draft, made.judge, made.head, made.block)):
+        yield from (f"{model.name}: {note}" for note in model.facts.notes)
+
+
+def _running(asked: AskedPlan) -> Iterator[Part]:
+    """Commands of each load, each set of them once."""
+    together: dict[Settings, list[str]] = {}
+    for (load, _), one in zip(asked.plan.loads, asked.settings, strict=True):
+        together.setdefault(one, []).append(at_load(load))
+    for settings, loads in together.items():
+        yield Text(text=f"At {', '.join(loads)}:")
+        yield Code(text="\n".join(settings.commands), shell=True)
+        yield from _file("adaptive.json", settings.adaptive)
+        yield from _file("Settings of the step-level client", settings.client)
+        if settings.notes:
+            yield Bullets(items=settings.notes)
+
+
+def _file(name: str, data: Mapping[str, object] | None) -> Iterator[Part]:
+    if data is not None:
+        yield Text(text=f"{name}:")
+        yield Code(text=json.dumps(data, sort_keys=True))

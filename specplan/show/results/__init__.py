@@ -1,1 +1,0 @@
-"""Results of analyses, with text, JSON, rows and HTML for notebooks."""

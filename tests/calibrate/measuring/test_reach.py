@@ -1,0 +1,57 @@
+"""Engines are timed at contexts and prompts as long as those of the questions and answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("httpx")
+
+from openai_server import OpenAIServer, Planted
+from virtual_time import run_virtually
+
+from calibrate.measuring.calibration import calibrate_models
+from calibrate.measuring.engine_timings import MeasureOptions
+from calibrate.measuring.plan import CalibrationPlan
+from calibrate.models.servers import RemoteModels
+from calibrate.record.profile import Profile
+from calibrate.running.problem import Problem
+
+SHORT = MeasureOptions(batches=(1, 2), iterations=4, repeats=1, k2=1, rounds=3)
+
+
+def test_short_questions_leave_contexts_as_they_are() -> None:
+    options = MeasureOptions()
+    assert options.reaching(20, 60, 400) == options
+    far = options.reaching(100, 7000, 8192)
+    assert far.contexts == (100, 905, 8192)
+    assert far.prefills == (4, 16, 48, 128, 512, 2048, 7000)
+    assert (8192, 8) in far.cells
+    assert (8192, 12) not in far.cells
+
+
+async def calibrated(folder: Path, words: int) -> Profile:
+    target, draft = (
+        OpenAIServer(Planted(iteration_s=0.02, model=name, max_context=16384)) for name in ("big", "small")
+    )
+    for server in (target, draft):
+        await server.start()
+    models = RemoteModels(target=f"{target.url}/v1", draft=f"{draft.url}/v1", max_step_tokens=20)
+    problems = tuple(Problem(name=f"q{i}", prompt=f"q{i} " + "so " * words) for i in range(2))
+    try:
+        plan = CalibrationPlan(models=models, problems=problems, engine=SHORT, reach=True, warm_up_s=0.1)
+        return await calibrate_models(plan, folder / "journal")
+    finally:
+        for server in (target, draft):
+            await server.stop()
+
+
+@pytest.mark.parametrize(("words", "reached"), [(40, 260), (3000, 3000)])
+def test_contexts_of_the_questions_are_timed(words: int, reached: int, tmp_path: Path) -> None:
+    record = run_virtually(calibrated(tmp_path, words)).engines["target"]
+    single = [sample.context for sample in record.decode if sample.batch == 1]
+    assert 0.9 * reached < max(single) < 1.2 * reached
+    longest = max(sample.tokens for sample in record.prefill)
+    assert longest >= (words if words > 128 else 128)
+    assert longest < 2 * max(words, 128)

@@ -1,0 +1,286 @@
+"""The bundled pair behind HTTP with what ``specplan certify`` reads: passes as events, token ids, prompt_logprobs.
+
+The engine is `ContinuousBatch` with its draft model in this process; a planted defect is a subclass of the draft model,
+or what the server does to a request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import torch
+from pair_servers import running
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from calibrate.engines.protocol import Sampling
+from calibrate.engines.sampling import invert
+from calibrate.engines.speculation import Speculation
+from calibrate.engines.torch.batch import ContinuousBatch
+from calibrate.engines.torch.decoder import Decoder
+from calibrate.engines.torch.job import SPARE, Job, Limits
+from calibrate.engines.torch.model import load_model, load_tokenizer
+from calibrate.engines.torch.token_methods import draft_model
+from calibrate.engines.torch.token_methods.draft_model import DraftModel
+from calibrate.engines.torch.token_methods.protocol import Rows, Verdict
+from calibrate.pair import draft_path
+
+__all__ = ["PLANTED", "CertifiedServer", "served"]
+
+LIMITS = Limits(max_batch=8, n_idle=8, max_context=512)
+DRAFTED = Speculation(method="draft", k2=5, model=draft_path())
+
+
+class Relaxed(DraftModel):
+    """Accepts with 1.5 p / q."""
+
+    def _verify_samples(self, jobs: Sequence[Job], rows: Sequence[Rows], logits: torch.Tensor) -> list[Verdict]:
+        with judged_by(lambda *given: REAL(*given[:3], [[u / 1.5 for u in line] for line in given[3]], given[4])):
+            return super()._verify_samples(jobs, rows, logits)
+
+
+class ResidualFromTarget(DraftModel):
+    """Draws from p after a rejection."""
+
+    def _verify_samples(self, jobs: Sequence[Job], rows: Sequence[Rows], logits: torch.Tensor) -> list[Verdict]:
+        with judged_by(residual_from_target):
+            return super()._verify_samples(jobs, rows, logits)
+
+
+class Unjudged(DraftModel):
+    """Takes every tenth draft without judging it."""
+
+    def _verify_samples(self, jobs: Sequence[Job], rows: Sequence[Rows], logits: torch.Tensor) -> list[Verdict]:
+        with judged_by(lambda *given: REAL(*given[:3], [[unjudged(u) for u in line] for line in given[3]], given[4])):
+            return super()._verify_samples(jobs, rows, logits)
+
+
+class Tempered(DraftModel):
+    """Draws drafts at another temperature than that of the weights by which they are judged."""
+
+    temperature = 0.5
+
+    def _draw(self, logits: torch.Tensor, step: int) -> tuple[list[int], torch.Tensor | None]:
+        return super()._draw(logits / self.temperature, step)[0], super()._draw(logits, step)[1]
+
+
+class Greedy(Tempered):
+    """Drafts the likeliest token and judges it as if it were sampled."""
+
+    temperature = 1e-4
+
+
+class DraftBonus(DraftModel):
+    """Drafts a token more, which it takes when all others were accepted."""
+
+    def propose(self, jobs: Sequence[Job], room: Sequence[int]) -> list[Rows]:
+        proposed = super().propose(jobs, room)
+        for seq in proposed:
+            seq.n_drafted = max(seq.n_drafted - 1, 0)
+        self._spare = [seq.ids.pop() if seq.memo and len(seq.memo) > 1 else None for seq in proposed]
+        for seq, spare in zip(proposed, self._spare, strict=True):
+            seq.memo = seq.memo[:-1] if spare is not None else seq.memo
+        return proposed
+
+    def verify(
+        self, jobs: Sequence[Job], rows: Sequence[Rows], logits: torch.Tensor, hidden: torch.Tensor
+    ) -> list[Verdict]:
+        verdicts = super().verify(jobs, rows, logits, hidden)
+        for seq, verdict, spare in zip(rows, verdicts, self._spare, strict=True):
+            if spare is not None and len(verdict.tokens) == len(seq.ids):
+                verdict.tokens[-1] = spare
+        return verdicts
+
+
+class StaleCache(DraftModel):
+    """After a rejection the last kept keys and values are those of the last rejected token."""
+
+    def verify(
+        self, jobs: Sequence[Job], rows: Sequence[Rows], logits: torch.Tensor, hidden: torch.Tensor
+    ) -> list[Verdict]:
+        verdicts = super().verify(jobs, rows, logits, hidden)
+        for seq, verdict in zip(rows, verdicts, strict=True):
+            verdict.kept = [*range(len(verdict.tokens) - 1), len(seq.ids) - 1]
+        return verdicts
+
+
+PLANTED: dict[str, tuple[type[DraftModel], Sampling]] = {
+    "residual from p": (ResidualFromTarget, Sampling(temperature=1.0)),
+    "relaxed acceptance": (Relaxed, Sampling(temperature=1.0)),
+    "bonus from draft": (DraftBonus, Sampling(temperature=1.0)),
+    "draft's temperature": (Tempered, Sampling(temperature=1.0)),
+    "greedy draft": (Greedy, Sampling(temperature=1.0)),
+    "draft's tokens": (Unjudged, Sampling(temperature=1.0)),
+    "stale cache": (StaleCache, Sampling(temperature=1.0)),
+    "truncated top-p": (DraftModel, Sampling(temperature=1.0, top_p=0.9)),
+    "target's temperature": (DraftModel, Sampling(temperature=0.8)),
+}
+"""Draft model and sampling of a server with each defect; the sampling takes the place of the requested one."""
+
+REAL = draft_model.verify_drafts
+
+
+@contextmanager
+def judged_by(judge: Any) -> Iterator[None]:
+    """Judge drafts by another function for a moment."""
+    draft_model.verify_drafts = judge
+    try:
+        yield
+    finally:
+        draft_model.verify_drafts = REAL
+
+
+def unjudged(u: float) -> float:
+    """A tenth of the uniform numbers becomes one that accepts any draft; the others stay uniform."""
+    return -1.0 if u < 0.1 else (u - 0.1) / 0.9
+
+
+def residual_from_target(
+    target: torch.Tensor,
+    draft: torch.Tensor,
+    drafts: Sequence[Sequence[int]],
+    tests: Sequence[Sequence[float]],
+    resamples: Sequence[Sequence[float]],
+) -> list[list[int]]:
+    """As `verify_drafts`, but the token after a rejection is drawn from the target's law."""
+    lines, first = REAL(target, draft, drafts, tests, resamples), 0
+    for line, tokens, uniforms in zip(lines, drafts, resamples, strict=True):
+        n = len(line) - 1
+        if n < len(tokens):
+            line[-1] = invert(target[first + n][None], [uniforms[n]])[0]
+        first += len(tokens) + 1
+    return lines
+
+
+class CertifiedServer:
+    """A model as a server; with ``drafting``, it speculates."""
+
+    def __init__(
+        self,
+        folder: Path,
+        drafting: type[DraftModel] | None = None,
+        sampling: Sampling | None = None,
+        *,
+        shows_passes: bool = True,
+        lists: bool = True,
+    ) -> None:
+        self.name = folder.name
+        self.shows_passes = shows_passes
+        self.lists = lists
+        """Whether it gives prompt_logprobs."""
+        self.bodies: list[dict[str, Any]] = []
+        self.n_logprobs = 20
+        self._sampling = sampling
+        self._model, self.tokenizer = model(folder), load_tokenizer(folder)
+        self._ids = count(1)
+        methods = {}
+        if drafting is not None:
+            decoder = Decoder(model(draft_path()), LIMITS.max_context + SPARE)
+            methods["draft", str(draft_path())] = drafting(decoder, LIMITS, LIMITS.max_context)
+        self._speculation = None if drafting is None else DRAFTED
+        decoder = Decoder(model(folder), LIMITS.max_context + SPARE)
+        self._batch = ContinuousBatch(decoder, None, frozenset(), LIMITS, methods)
+
+    @property
+    def app(self) -> Starlette:
+        routes = [
+            Route("/v1/models", self._models),
+            Route("/tokenize", self._tokenize, methods=["POST"]),
+            Route("/v1/completions", self._completion, methods=["POST"]),
+        ]
+        return Starlette(routes=routes)
+
+    async def _models(self, request: Request) -> Response:
+        return JSONResponse({"data": [{"id": self.name, "max_model_len": LIMITS.max_context}]})
+
+    async def _tokenize(self, request: Request) -> Response:
+        return JSONResponse({"tokens": self.tokenizer.encode((await request.json())["prompt"]).ids})
+
+    async def _completion(self, request: Request) -> Response:
+        body = await request.json()
+        self.bodies.append(body)
+        prompt = body["prompt"]
+        ids = self.tokenizer.encode(prompt).ids if isinstance(prompt, str) else prompt
+        if body.get("prompt_logprobs") is not None:
+            if body["prompt_logprobs"] > self.n_logprobs:
+                message = f"Requested prompt logprobs of {body['prompt_logprobs']}, more than {self.n_logprobs}"
+                return JSONResponse({"error": {"message": message}}, status_code=400)
+            listed = listed_logprobs(self._model, ids, body["prompt_logprobs"]) if self.lists else None
+            return JSONResponse({"choices": [{"text": "", "finish_reason": "length", "prompt_logprobs": listed}]})
+        passes = self._written(ids, body)
+        events = [{"choices": [{"text": "x" * len(one), "token_ids": one}]} for one in passes]
+        events[-1]["choices"][0]["finish_reason"] = "length"
+        events.append({"choices": [], "usage": {"completion_tokens": sum(map(len, passes))}})
+        return Response("".join(f"data: {json.dumps(event)}\n\n" for event in events), media_type="text/event-stream")
+
+    def _written(self, ids: list[int], body: dict[str, Any]) -> list[list[int]]:
+        """The tokens of an answer by pass."""
+        number = next(self._ids)
+        asked = Sampling(temperature=body.get("temperature", 1.0), top_p=body.get("top_p", 1.0))
+        job = Job(
+            id=number,
+            prompt=ids,
+            max_tokens=body["max_tokens"],
+            sampling=self._sampling or asked,
+            seed=body.get("seed", number),
+            ignore_eos=True,
+            speculation=self._speculation,
+        )
+        self._batch.submit(job)
+        while self._batch.busy:
+            self._batch.advance()
+        if not self.shows_passes:
+            return [list(job.tokens)]
+        sizes = [1, *(accepted + 1 for _, accepted in job.passes)] if job.passes else [1] * len(job.tokens)
+        left = iter(job.tokens)
+        lines = [[token for token, _ in zip(left, range(size), strict=False)] for size in sizes]
+        return [line for line in lines if line]
+
+
+def model(folder: Path) -> Any:
+    return load_model(folder, dtype=torch.float32, device=torch.device("cpu"))
+
+
+@torch.inference_mode()
+def listed_logprobs(network: Any, ids: list[int], top: int) -> list[dict[str, Any] | None]:
+    """As vLLM lists them: the likeliest tokens at each position of a prompt, and the prompt's own token."""
+    logs = network(torch.tensor([ids])).logits[0].double().log_softmax(-1)
+    entries: list[dict[str, Any] | None] = [None]
+    for row, token in zip(logs, ids[1:], strict=False):
+        values, likeliest = row.topk(min(top, len(row)))
+        listed = dict(zip(likeliest.tolist(), values.tolist(), strict=True))
+        listed.setdefault(token, float(row[token]))
+        entries.append({str(one): {"logprob": value} for one, value in listed.items()})
+    return entries
+
+
+@contextmanager
+def served(server: CertifiedServer) -> Iterator[str]:
+    """Serve in a thread of its own; yield the URL."""
+    ready, url, stop = threading.Event(), [""], asyncio.Event()
+    loops: list[asyncio.AbstractEventLoop] = []
+
+    async def serve() -> None:
+        async with running(server.app) as at:
+            url[0] = at
+            loops.append(asyncio.get_running_loop())
+            ready.set()
+            await stop.wait()
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
+    thread.start()
+    assert ready.wait(30)
+    try:
+        yield url[0]
+    finally:
+        loops[0].call_soon_threadsafe(stop.set)
+        thread.join(30)

@@ -1,0 +1,136 @@
+"""``specplan calibrate openai --print-servers``: the script starts what the printed command measures."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from specplan.cli import cli
+from specplan.commands.calibration.calibrate import openai_command
+
+NGRAM = '{"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3}'
+MODELS = ["--target", "Qwen/Qwen3-32B", "--draft", "Qwen/Qwen3-1.7B"]
+REST = ["--prompts", "my questions.jsonl", "-o", "mine.json"]
+
+
+def printed(*words: str) -> str:
+    result = CliRunner().invoke(cli, ["calibrate", "openai", "--print-servers", *words])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def started(script: str) -> list[tuple[str, list[str]]]:
+    """The GPUs and the words of each server's command."""
+    lines = [line.removesuffix(" &") for line in script.splitlines() if line.endswith(" &")]
+    split = [shlex.split(line) for line in lines]
+    return [(words[0].removeprefix("CUDA_VISIBLE_DEVICES="), words[1:]) for words in split]
+
+
+def value(words: list[str], option: str) -> str:
+    return words[words.index(option) + 1]
+
+
+def test_a_target_on_two_gpus_and_a_draft_on_a_third() -> None:
+    script = printed(*MODELS, "--target-gpus", "0,1", "--draft-gpus", "2", "--speculative", "fast", NGRAM, *REST)
+    (target, draft, fast) = started(script)
+    assert [gpus for gpus, _ in (target, draft, fast)] == ["0,1", "2", "0,1"]
+    assert [words[2] for _, words in (target, draft, fast)] == ["Qwen/Qwen3-32B", "Qwen/Qwen3-1.7B", "Qwen/Qwen3-32B"]
+    assert [value(words, "--tensor-parallel-size") for _, words in (target, fast)] == ["2", "2"]
+    assert "--tensor-parallel-size" not in draft[1]
+    assert value(fast[1], "--speculative-config") == NGRAM
+    assert [value(words, "--gpu-memory-utilization") for _, words in (target, draft, fast)] == ["0.45", "0.9", "0.45"]
+
+
+def test_servers_of_one_gpu_share_its_memory_by_their_sizes() -> None:
+    shares = [float(value(words, "--gpu-memory-utilization")) for _, words in started(printed(*MODELS, *REST))]
+    assert 0.87 < sum(shares) <= 0.9
+    assert shares[0] > 7.0 * shares[1]
+    unknown = ["--target", "me/mine", "--draft", "me/small", "--judge", "me/judge"]
+    assert [value(words, "--gpu-memory-utilization") for _, words in started(printed(*unknown, *REST))] == ["0.3"] * 3
+
+
+def test_the_printed_command_has_the_other_options_as_they_were_given() -> None:
+    given = ["--quick", "--no-gate", "--contexts", "64,8192", "--temperature", "0.3", "--concurrency", "1,4", *REST]
+    script = printed(*MODELS, "--speculative", "fast", NGRAM, *given)
+    command = shlex.split(next(line for line in script.splitlines() if line.startswith("specplan calibrate")))
+    with openai_command.make_context("openai", command[3:]) as context:
+        asked = context.params
+    assert asked["target"] == "http://127.0.0.1:8000/v1"
+    assert asked["draft"] == "http://127.0.0.1:8001/v1"
+    assert asked["speculative"] == (("http://127.0.0.1:8002/v1", NGRAM),)
+    assert (asked["effort"], asked["gate"], asked["temperature"]) == ("quick", False, 0.3)
+    assert (asked["contexts"], asked["concurrency"], asked["prompts"]) == ("64,8192", "1,4", "my questions.jsonl")
+
+
+VLLM = f"""#!{sys.executable}
+import os, sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+class Healthy(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200); self.end_headers()
+if os.environ["CUDA_VISIBLE_DEVICES"] == "7":
+    sys.exit("no such GPU")
+HTTPServer(("127.0.0.1", int(sys.argv[sys.argv.index("--port") + 1])), Healthy).serve_forever()
+"""
+
+
+def run_script(script: str, folder: Path) -> subprocess.Popen[str]:
+    """Run a script with servers that only are healthy."""
+    (folder / "vllm").write_text(VLLM, encoding="utf-8")
+    (folder / "vllm").chmod(0o755)
+    (folder / "servers.sh").write_text(script, encoding="utf-8")
+    path = f"{folder}{os.pathsep}{os.environ['PATH']}"
+    words = ["bash", str(folder / "servers.sh")]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(
+        words, stdout=pipe, stderr=pipe, text=True, env={**os.environ, "PATH": path}, start_new_session=True
+    )
+
+
+def test_the_script_waits_for_all_servers_and_ends_them(tmp_path: Path) -> None:
+    script = printed(*MODELS, *REST).replace("800", "4871")
+    running = run_script(script, tmp_path)
+    assert running.stdout is not None
+    try:
+        assert running.stdout.readline() == "All servers answer. In another shell:\n"
+        assert running.stdout.readline().startswith("specplan calibrate openai --target http://127.0.0.1:48710/v1")
+        running.terminate()
+        running.communicate(timeout=10)  # their ends of its pipes are closed: they have ended too
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(running.pid, signal.SIGKILL)
+
+
+def test_the_script_ends_where_a_server_does(tmp_path: Path) -> None:
+    running = run_script(printed(*MODELS, "--draft-gpus", "7", *REST).replace("800", "4872"), tmp_path)
+    _, errors = running.communicate(timeout=20)
+    assert running.returncode == 1
+    assert "a server has ended" in errors
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (["--target", "http://127.0.0.1:8000/v1", "--draft", "d"], "must be the name or folder of a model"),
+        ([*MODELS, "--target-gpus", "1,1"], "must name each GPU once"),
+        ([*MODELS, "--speculative", "fast", "3"], "must be a JSON object"),
+    ],
+)
+def test_bad_input_is_a_line(words: list[str], what: str) -> None:
+    result = CliRunner().invoke(cli, ["calibrate", "openai", "--print-servers", *words, *REST])
+    assert result.exit_code != 0
+    assert what in str(result.exception) + result.output
+
+
+def test_gpus_are_for_printed_servers_only() -> None:
+    result = CliRunner().invoke(cli, ["calibrate", "openai", *MODELS, "--draft-gpus", "1", *REST])
+    assert result.exit_code != 0
+    assert "has no use without --print-servers" in str(result.exception) + result.output
