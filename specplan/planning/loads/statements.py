@@ -1,21 +1,28 @@
-"""At which loads speculation pays: the one place where statements about loads are made of gains."""
+"""At which loads and after which prompts speculation pays: the one place where statements are made of gains."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
 from calibrate.replay.trials import PLAIN
-from specplan.planning.loads.options import pays
+from specplan.planning.loads.options import pays, room_of
+from specplan.worlds.world import World
+from theory.errors import ParameterError
 
 if TYPE_CHECKING:
     from calibrate.token_acceptance.schedule import Schedule
+    from sim.configuration import Configuration
     from specplan.planning.loads.load_plan import LoadPlan, LoadRow, NamesPlan
     from specplan.planning.loads.options import Option
     from specplan.planning.loads.schedule import FixedK
+    from specplan.worlds.request import Deployment
 
-__all__ = ["KTable", "Pays", "fixed_k", "gains_by_load", "k_table", "schedule_of"]
+__all__ = ["LENGTHS", "ByPrompt", "KTable", "Pays", "by_prompt", "fixed_k", "gains_by_load", "k_table", "schedule_of"]
+
+LENGTHS: Final = tuple(2048 * 4**i for i in range(4))
+"""Tokens of prompts that are looked at: 2k to 128k."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,3 +153,67 @@ def _best(gains: Iterable[float | None]) -> float:
 def _best_row(rows: Sequence[LoadRow]) -> float:
     """The gain of the row that a table shows as best; 0 where that is plain decoding."""
     return 0.0 if rows[0].option.configuration == PLAIN else rows[0].gain.value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ByPrompt:
+    """Gains of one option over plain decoding on the same GPUs, by tokens of the prompt, without simulation.
+
+    Tokens of a round over its seconds, with as many answers as fit: costs grow with the context, and heads and block
+    drafters accept less after long prompts than after those that their priors rest on.
+    """
+
+    option: Option
+    answers: int
+    gains: dict[int, float]
+    """Tokens of the prompt, rising, to the gain; none where the model reads no more, or no answer fits."""
+
+    @property
+    def off_beyond(self) -> int | None:
+        """The longest prompt up to which it pays; None: it pays at all that were looked at, or at none."""
+        kept = []
+        for prompt, gain in self.gains.items():
+            if not pays(gain):
+                return kept[-1] if kept else None
+            kept.append(prompt)
+        return None
+
+
+def by_prompt(plan: NamesPlan) -> list[ByPrompt]:
+    """Return the gains of the best options at the first and at the last load that speculate on tokens alone."""
+    found = [
+        (load.concurrency, rows[0].option)
+        for load, rows in plan.loads
+        if load.concurrency is not None
+        and rows[0].option.configuration.speculates
+        and rows[0].option.configuration.spec.level == "token"
+    ]
+    ends = found[:1] + (found[-1:] if len(found) > 1 else [])
+    return [ByPrompt(option=option, answers=n, gains=_gains(plan.deployment, option, n)) for n, option in ends]
+
+
+def _gains(deployment: Deployment, option: Option, answers: int) -> dict[int, float]:
+    """The gain by prompt."""
+    per_copy, gains = -(-answers // option.arrangement.replicas), {}
+    for prompt in LENGTHS:
+        try:
+            longer = replace(deployment, context=prompt + deployment.answer_tokens)
+            world = World(longer)
+            own, plain = (_rate(world, one, option, per_copy) for one in (option.configuration, PLAIN))
+        except ParameterError:  # the model reads no more, or the models leave no room
+            break
+        if own is None or plain is None:
+            break
+        gains[prompt] = own / plain
+    return gains
+
+
+def _rate(world: World, configuration: Configuration, option: Option, answers: int) -> float | None:
+    """Tokens per second of one copy with as many of the answers as fit; None where none does."""
+    deployment = world.deployment
+    context = deployment.prompt_tokens + deployment.answer_tokens / 2.0
+    fit = min(room_of(deployment, configuration, option.arrangement).answers(context), answers)
+    if fit < 1:
+        return None
+    seconds = world.round_cost(configuration, option.arrangement.split).iteration(fit, fit * context)
+    return fit * world.tokens_per_pass(configuration) / seconds

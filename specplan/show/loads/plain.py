@@ -7,8 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from specplan.planning.loads.prices import dollars_of
-from specplan.planning.loads.prompts import by_prompt
-from specplan.planning.loads.statements import Pays, fixed_k, gains_by_load, k_table
+from specplan.planning.loads.statements import Pays, by_prompt, fixed_k, gains_by_load, k_table
 from specplan.show.loads.assumed import assumed
 from specplan.show.loads.words import engine_name
 from specplan.worlds.drafters.naming import method_name
@@ -16,7 +15,7 @@ from specplan.worlds.world import passes_of
 
 if TYPE_CHECKING:
     from specplan.planning.loads.load_plan import LoadPlan, LoadRow, NamesPlan
-    from specplan.planning.loads.prompts import ByPrompt
+    from specplan.planning.loads.statements import ByPrompt
     from specplan.worlds.request import Deployment
     from specplan.worlds.running.settings import Settings
 

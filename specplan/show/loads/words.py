@@ -11,8 +11,7 @@ from specplan.output import by_need
 from specplan.planning.loads.load_plan import LoadPlan, LoadRow, NamesPlan
 from specplan.planning.loads.options import pays
 from specplan.planning.loads.prices import dollars_of
-from specplan.planning.loads.prompts import by_prompt
-from specplan.planning.loads.statements import Pays, fixed_k, gains_by_load
+from specplan.planning.loads.statements import Pays, by_prompt, fixed_k, gains_by_load
 from specplan.worlds.drafters.naming import drafter_name
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import pytest
 from deployments import deployment, head_of
 
 from specplan.planning.loads.load_plan import NamesPlan, plan_loads
-from specplan.planning.loads.prompts import LENGTHS, ByPrompt, by_prompt
+from specplan.planning.loads.statements import LENGTHS, ByPrompt, by_prompt
 from specplan.show.loads.words import by_prompts
 from specplan.worlds.drafters.known_acceptance import known_acceptances
 from specplan.worlds.request import Limits, Load
