@@ -189,12 +189,12 @@ def save_timeline(timeline: Timeline, path: Path, *, until: float | None = None)
         draw(timeline, temporary, until=until)
 
 
-def _as_text(found: Simulated, *, verbose: bool) -> str:
+def _as_text(result: Simulated, *, verbose: bool) -> str:
     import textwrap
 
     from specplan.planning.planner import label
 
-    p, loss = found.prediction, found.loss
+    p, loss = result.prediction, result.loss
     c, s = p.configuration, p.speedup
     rows = [
         ["speedup over plain decoding", f"{s.value:.3f}", f"95 % interval {s.low:.3f} – {s.high:.3f}"],
@@ -205,13 +205,13 @@ def _as_text(found: Simulated, *, verbose: bool) -> str:
         ["discarded draft tokens", f"{p.wasted_draft:.3f}", "per committed token"],
         ["discarded target tokens", f"{p.wasted_target:.3f}", "per committed token"],
     ]
-    if found.loaded is not None and found.concurrency is not None:
-        rows += _loaded_rows(found.concurrency, found.loaded)
+    if result.loaded is not None and result.concurrency is not None:
+        rows += _loaded_rows(result.concurrency, result.loaded)
     rows += _accuracy(p)
     parts = ", ".join(f"{name} ±{100 * value:.1f} %" for name, value in p.errors.items())
     every = {**c.knobs, **c.token_knobs, "k2": c.k2}
     knobs = ", ".join(f"{name} = {value}" for name, value in every.items() if value is not None)
-    title = textwrap.fill(f"{label(c)} on {found.profile}: {knobs}; {p.speedup.n} answers", SCREEN)
+    title = textwrap.fill(f"{label(c)} on {result.profile}: {knobs}; {p.speedup.n} answers", SCREEN)
     lines = [title, "", table(["quantity", "value", ""], rows), "", f"The interval covers: {parts}."]
     notes = [*p.notes, *([] if loss is None else [loss.text])]
     if verbose:

@@ -1,7 +1,7 @@
 """Work of answers in blocks, during which all answers in flight run the same configuration.
 
 Speculating answers and plain ones share engines, so the speed of either depends on what the others do; answers that are
-compared side by side would each be measured in the other's company. Therefore all of them switch together and are
+compared side by side would each be measured while the other runs. Therefore all of them switch together and are
 compared between stretches of time ("switchback" designs, e.g. Bojinov, Simchi-Levi and Zhao 2023, "Design and analysis
 of switchback experiments"), at the same load.
 

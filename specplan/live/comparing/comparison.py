@@ -53,8 +53,8 @@ class Interval:
     @property
     def known(self) -> dict[str, float]:
         """The value and the ends that are known: ``value``, ``low``, ``high``."""
-        found = {"value": self.value, "low": self.low, "high": self.high}
-        return {name: number for name, number in found.items() if 0.0 < number < math.inf}
+        ends = {"value": self.value, "low": self.low, "high": self.high}
+        return {name: number for name, number in ends.items() if 0.0 < number < math.inf}
 
     def __str__(self) -> str:
         """Return ``1.31 [1.05, 1.60]``; an end that is not known is left out."""

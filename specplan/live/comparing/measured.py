@@ -90,7 +90,7 @@ class Measured:
         ----------
         in_flight : answers in flight, >= 0.
         now : s on a monotonic clock.
-        without : whether a helper of the candidate is not to be asked now.
+        without : whether a helper of the candidate gets no requests now.
         """
         load = load_class(in_flight)
         comparison = self._comparison(load)
@@ -123,7 +123,7 @@ class Measured:
 
     @property
     def look_s(self) -> float:
-        """Seconds after which `over` should be asked again."""
+        """Seconds after which to call `over` again."""
         known = [one.seconds_per_token for one in self.comparisons.values() if one.seconds_per_token is not None]
         return max(self._longest_step * min(known, default=0.01) / 4.0, 0.02)
 

@@ -317,8 +317,8 @@ def application(
         return JSONResponse({"object": "list", "data": [card]})
 
     async def model(request: Request) -> Response:
-        asked = request.path_params["name"]
-        return JSONResponse(card) if asked == engine.model else _refused(unknown_model(asked, engine.model))
+        name = request.path_params["name"]
+        return JSONResponse(card) if name == engine.model else _refused(unknown_model(name, engine.model))
 
     async def health(request: Request) -> Response:
         control = answering.control

@@ -1,4 +1,4 @@
-"""Admits answers, and chooses the configuration that runs, by measurements or by the plan alone."""
+"""Admits answers, and chooses the configuration that runs: by measurements, or by nothing but the plan."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Control:
 
     @property
     def look_s(self) -> float:
-        """Seconds after which `over` should be asked again."""
+        """Seconds after which to call `over` again."""
         return _LOOK_S if self.measured is None else self.measured.look_s
 
     def starts(self, answer: Hashable, configuration: Configuration) -> None:

@@ -282,5 +282,5 @@ def _tables(rows: Sequence[tuple[int, str, _Value]]) -> tuple[_Table, _Table]:
     return _rows(best), _rows(tried)
 
 
-def _rows(found: Mapping[int, tuple[float, Configuration]]) -> _Table:
-    return tuple((answers, found[answers][1]) for answers in sorted(found))
+def _rows(best: Mapping[int, tuple[float, Configuration]]) -> _Table:
+    return tuple((answers, best[answers][1]) for answers in sorted(best))

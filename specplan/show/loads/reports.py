@@ -200,12 +200,11 @@ def _picture(plan: LoadPlan) -> Iterator[Part]:
 
 
 def _gains(plan: LoadPlan, load: Load, rows: Sequence[LoadRow]) -> Table:
-    named_models = isinstance(plan, NamesPlan)
     per, n = ("GPU s", plan.deployment.gpus) if isinstance(plan, NamesPlan) else ("s", load.concurrency)
     dollars = [dollars_each(plan, row) for row in rows]
     return filled(
         (at_load(load), [named(plan, row.option) for row in rows]),
-        ("GPUs" if named_models else "engines", [row.option.arrangement.text for row in rows]),
+        ("GPUs" if isinstance(plan, NamesPlan) else "engines", [row.option.arrangement.text for row in rows]),
         ("gain, 95 % interval", [interval(row.gain) for row in rows]),
         ("tokens/s", [f"{row.tokens_per_s:.0f}" for row in rows]),
         (f"{per} per answer", [f"{n / row.answers_per_s:.3g}" if n else _NONE for row in rows]),

@@ -76,6 +76,7 @@ def test_what_is_not_known_is_not_drawn() -> None:
 
 def test_a_validation_under_load() -> None:
     from sim.estimate import Estimate
+    from specplan.check.validating.load_prediction import METRICS
     from specplan.check.validating.load_rows import LoadRow, Verdict
     from specplan.check.validating.under_load import LoadValidation
     from specplan.show.rendering import as_markdown
@@ -88,8 +89,8 @@ def test_a_validation_under_load() -> None:
         LoadRow(
             name=name,
             clients=clients,
-            predicted={"gain": of(gain)},
-            measured={"gain": of(gain + 0.1)},
+            predicted=dict.fromkeys(METRICS, of(gain)),
+            measured=dict.fromkeys(METRICS, of(gain + 0.1)),
             accuracy=None,
             acceptance=0.8,
             answers_at_once=(clients, clients),

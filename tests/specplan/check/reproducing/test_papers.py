@@ -62,7 +62,7 @@ def test_report_gives_errors_coverage_and_reasons(found: Found) -> None:
     cells = (*_cells(found, combined=False), *_cells(found, combined=True))
     text = " ".join(Reproduced(paper=lr, cells=cells).text(verbose=True).split())
     assert text.count("one constant of the other data sets") == 4
-    assert text.count("inside their 95 % interval") == 5, "of each kind, and in all"
+    assert text.count("inside their 95 % interval") == 6, "of each kind, and twice of all"
     assert all(reason in text for reason in lr.REASONS)
 
 

@@ -75,7 +75,7 @@ def test_rows_without_a_closed_form_are_left_out_of_its_figures_and_named(compar
     n_rows = {who: skill.n_rows for who, (skill, _) in compared.skills.items()}
     assert n_rows == {"specplan": 4, "specplan, rows with a closed form": 3, "closed forms": 3, "a constant": 4}
     assert compared.without_form == ("lr-async k1=4 verifier=random",)
-    assert "Without a closed form: lr-async k1=4 verifier=random." in compared.lines()
+    assert "Without a closed form: lr-async k1=4 verifier=random." in compared.notes()
 
 
 def test_where_all_rows_have_a_form_specplan_has_one_line() -> None:
