@@ -171,7 +171,7 @@ class ByPrompt:
     @property
     def off_beyond(self) -> int | None:
         """The longest prompt up to which it pays; None: it pays at all that were looked at, or at none."""
-        kept = []
+        kept: list[int] = []
         for prompt, gain in self.gains.items():
             if not pays(gain):
                 return kept[-1] if kept else None
