@@ -14,9 +14,6 @@ __all__ = ["ADAPTIVE", "block_kind", "drafter_name", "drafters", "drafting_model
 
 ADAPTIVE: Final = " adaptive"
 """Behind the name of a method whose drafted tokens are verified where that pays."""
-
-ADAPTIVE: Final = " adaptive"
-"""Behind the name of a method whose drafted tokens are verified where that pays."""
 _HEADS: Final = ("eagle", "eagle3", "mtp")
 _OTHERS: Final = {of: name for name, of in OF_ENGINES.items() if name not in (*_HEADS, *BLOCK_DRAFTERS)}
 
