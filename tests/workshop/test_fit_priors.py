@@ -57,6 +57,7 @@ def test_the_shipped_constants_are_fitted() -> None:
 
 
 @needs_data
+@pytest.mark.slow
 @pytest.mark.parametrize(("domain_known", "error"), [(True, 0.188), (False, 0.222)])
 def test_intervals_cover_targets_that_were_left_out(domain_known: bool, error: float) -> None:
     """The intervals are of 95 %; between 90 and 98 % is asked for, of rows that come in groups of one target."""

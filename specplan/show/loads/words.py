@@ -81,8 +81,8 @@ def depths(plan: LoadPlan, configuration: Configuration) -> dict[str, int]:
 def named(plan: LoadPlan, option: Option) -> str:
     """Return the name of a configuration for a reader, with its depths."""
     configuration = option.configuration
-    sign = "<=" if configuration.least else "="
-    known = (f"{name} {sign} {depth}" for name, depth in depths(plan, configuration).items())
+    least = "<=" if configuration.least else "="
+    known = (f"{name} {least if name == 'k' else '='} {depth}" for name, depth in depths(plan, configuration).items())
     return ", ".join([plan.simulator.name_of(configuration), *known])
 
 
