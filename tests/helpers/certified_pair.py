@@ -21,6 +21,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from transformers.utils.logging import disable_progress_bar
 
 from calibrate.engines.protocol import Sampling
 from calibrate.engines.sampling import invert
@@ -38,6 +39,8 @@ __all__ = ["PLANTED", "CertifiedServer", "served"]
 
 LIMITS = Limits(max_batch=8, n_idle=8, max_context=512)
 DRAFTED = Speculation(method="draft", k2=5, model=draft_path())
+
+disable_progress_bar()  # commands of the tests print to stderr what they have to say
 
 
 class Relaxed(DraftModel):

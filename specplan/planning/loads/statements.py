@@ -1,4 +1,9 @@
-"""At which loads and after which prompts speculation pays: the one place where statements are made of gains."""
+"""At which loads and prompts speculation pays: the one place where statements are made of gains.
+
+A plan is one for its own sizes. For other prompts the same option is compared with plain decoding on the same GPUs by
+tokens of a round over its seconds, with as many answers as fit, without simulation: costs grow with the context, and
+heads and block drafters accept less after long prompts than after those that their priors rest on.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +24,7 @@ if TYPE_CHECKING:
     from specplan.planning.loads.schedule import FixedK
     from specplan.worlds.request import Deployment
 
-__all__ = ["LENGTHS", "ByPrompt", "KTable", "Pays", "by_prompt", "fixed_k", "gains_by_load", "k_table", "schedule_of"]
+__all__ = ["ByPrompt", "KTable", "Pays", "by_prompt", "fixed_k", "gains_by_load", "k_table", "schedule_of"]
 
 LENGTHS: Final = tuple(2048 * 4**i for i in range(4))
 """Tokens of prompts that are looked at: 2k to 128k."""
@@ -85,7 +90,7 @@ def gains_by_load(plan: LoadPlan) -> dict[int, float]:
 
 
 def schedule_of(plan: NamesPlan, option: Option) -> Schedule | None:
-    """Return k by batch size of one target's server for an option; None where none are, or adaptively.
+    """Return k by batch size of one target's server for an option; None where no tokens are drafted, or adaptively.
 
     It drafts as the table says at each load, and nothing from the load on at which the plan switches speculation off.
     """
@@ -157,11 +162,7 @@ def _best_row(rows: Sequence[LoadRow]) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByPrompt:
-    """Gains of one option over plain decoding on the same GPUs, by tokens of the prompt, without simulation.
-
-    Tokens of a round over its seconds, with as many answers as fit: costs grow with the context, and heads and block
-    drafters accept less after long prompts than after those that their priors rest on.
-    """
+    """Gains of one option over plain decoding on the same GPUs, by tokens of the prompt."""
 
     option: Option
     answers: int

@@ -101,7 +101,7 @@ def test_servers_that_lack_something_are_refused_in_one_line(draft: str, lossles
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("localhost:8000",), "url='localhost:8000' must be http://HOST"),
+        (("localhost:8000",), "='localhost:8000' must be http://HOST"),
         (("http://127.0.0.1:9", "--answer-tokens", "1"), "--answer-tokens=1 must be an integer in [2"),
         (("http://127.0.0.1:9", "--prompts", "missing.jsonl"), "missing.jsonl"),
         (("http://127.0.0.1:9", "--false-alarm", "0"), "--false-alarm=0.0 must be a number in (0, 1)"),

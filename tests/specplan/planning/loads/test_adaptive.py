@@ -141,7 +141,7 @@ def test_it_is_looked_at_again_where_fixed_numbers_were_given_up() -> None:
 
 @pytest.fixture(scope="module")
 def planned() -> NamesPlan:
-    return plan_loads(WANTED, [Load(concurrency=256)], Limits(), [TOKEN])
+    return plan_loads(WANTED, [Load(concurrency=64)], Limits(), [TOKEN])
 
 
 def test_a_plan_says_what_the_policy_is_worth(planned: NamesPlan) -> None:
@@ -150,7 +150,7 @@ def test_a_plan_says_what_the_policy_is_worth(planned: NamesPlan) -> None:
     assert best.option.configuration.least > 0.0
     fixed = next(row for row in many if row.option.kind == TOKEN)
     assert policies(planned) == (
-        f"Adaptive verification, gain by load: 256: adaptive {best.gain.value:.2f}, best fixed k "
+        f"Adaptive verification, gain by load: 64: adaptive {best.gain.value:.2f}, best fixed k "
         f"{fixed.gain.value:.2f}, none 1."
     )
     assert best.gain.value > fixed.gain.value
