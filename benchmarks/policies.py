@@ -15,9 +15,9 @@ from typing import Final
 from calibrate.replay.trials import PLAIN
 from sim.configuration import Configuration
 from specplan.output import table
+from specplan.planning.loads.from_names import FromNames
 from specplan.planning.loads.options import Option
 from specplan.planning.loads.schedule import Depths
-from specplan.planning.loads.simulating import Simulator
 from specplan.worlds.arrangements import Arrangement
 from specplan.worlds.drafters.finding import find_block
 from specplan.worlds.drafters.known_acceptance import known_acceptances
@@ -99,7 +99,7 @@ def _predicted(published: Published) -> Iterator[tuple[int, tuple[float, float]]
         acceptance=known_acceptances([f"dspark={published.per_round}/round@7"]),
         k=7,
     )
-    simulator, place = Simulator(deployment), Arrangement(tp=8, replicas=1)
+    simulator, place = FromNames(deployment), Arrangement(tp=8, replicas=1)
     depths = Depths(simulator.world)
     fixed = Configuration(method="block-drafter", k2=8)
     for n in sorted(published.gains):

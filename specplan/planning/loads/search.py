@@ -88,7 +88,8 @@ def best_of_each_kind(
 
     def adapted(name: str, arrangement: Arrangement) -> Iterator[Option]:
         chosen = adaptive(name, arrangement.split, -(-answers // arrangement.replicas))
-        yield from [] if chosen is None else [Option(chosen, arrangement)]
+        if chosen is not None and found.budget.k(chosen.k2 - 1) == chosen.k2 - 1:
+            yield Option(chosen, arrangement)
 
     search = _Search(found, fastest, at_depth, adapted, before)
     return {option.kind: (option, rate) for option, rate in search.kinds()}

@@ -67,7 +67,7 @@ def _gain(row: LoadRow) -> str:
 
 def _below(plan: NamesPlan) -> Iterator[str]:
     yield from (f"Assumed: {one.text}." for one in assumed_by_plan(plan))
-    yield from (sentence for sentence in (one_k(plan), policies(plan)) if sentence)
+    yield from filter(None, [one_k(plan), policies(plan)])
     yield from (sentence for sentence in by_prompts(plan) if "switch it off" in sentence)
     widest = {name: part for _, rows in plan.loads for name, part in rows[0].errors.items() if part > 0.0}
     if widest:

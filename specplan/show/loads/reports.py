@@ -297,7 +297,7 @@ def _notes(plan: NamesPlan) -> Iterator[str]:
     _, whose = passes_of(plan.deployment, plan.deployment.target, 1)
     yield from filter(None, [whose])
     yield from (f"assumed: {one.text}" for one in assumed_by_plan(plan))
-    yield from filter(None, (one_k(plan), policies(plan), *by_prompts(plan)))
+    yield from filter(None, [one_k(plan), policies(plan), *by_prompts(plan)])
     yield from (f"not considered: {one}" for one in not_considered(plan))
     made = plan.deployment
     for model in filter(None, (made.target, made.draft, made.judge, made.head, made.block)):

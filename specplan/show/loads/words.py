@@ -154,7 +154,7 @@ def one_k(plan: NamesPlan) -> str:
     return f"Simpler: one k = {fixed.k} for all these loads {loses}."
 
 
-def policies(plan: LoadPlan) -> str:
+def policies(plan: NamesPlan) -> str:
     """Return what adaptive verification is worth at the loads where it is best; empty where it is at none."""
     found = []
     for load, rows in plan.loads:
