@@ -14,7 +14,7 @@ from vllm_server import CORES, vllm_server
 
 from calibrate import pair
 
-pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1800), pytest.mark.long("thousands of tokens of three servers")]
 
 Main = Callable[..., tuple[int, str, str]]
 

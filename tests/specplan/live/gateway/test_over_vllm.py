@@ -186,6 +186,7 @@ async def answered(client: AsyncOpenAI, problem: Problem, *, stream: bool) -> tu
     return "".join(choice.text for choice in choices), choices[-1].finish_reason, parts[-1].usage.completion_tokens
 
 
+@pytest.mark.long("150 answers in each of six closed loops, and a machine with nothing else to do")
 @pytest.mark.parametrize("at_once", [1, 4, 8])
 @pytest.mark.parametrize("slowed", [False, True])
 def test_what_loses_is_not_run_and_what_gains_is(
