@@ -41,7 +41,7 @@ async def validated(folder: Path) -> LoadValidation:
     async with planted() as models:
         profile = await calibrated(models, folder, texts=40)
         drafting = [Configuration(method="draft-model", knobs={"k2": 4})]
-        return await validate_under_load(profile, drafting, models, questions(96, first=1000), (1, 4, 16), n_rounds=3)
+        return await validate_under_load(profile, drafting, models, questions(64, first=1000), (1, 4), n_rounds=4)
 
 
 @pytest.mark.slow
