@@ -245,7 +245,7 @@ class CertifiedServer:
             return [list(job.tokens)]
         sizes = [1, *(accepted + 1 for _, accepted in job.passes)] if job.passes else [1] * len(job.tokens)
         left = iter(job.tokens)
-        lines = [[token for token, _ in zip(left, range(size), strict=False)] for size in sizes]
+        lines = [[token for _, token in zip(range(size), left, strict=False)] for size in sizes]
         return [line for line in lines if line]
 
 
