@@ -187,9 +187,8 @@ def on_logarithm(value: float, half_width: float, n: int, *, estimator: str, see
 
 def with_errors(value: float, errors: Mapping[str, float], n: int, *, of: str, seed: int | None = 0) -> Estimate:
     """Return a simulated value > 0 whose interval has all errors in squares, half-widths of its logarithm by source."""
-    total = math.sqrt(sum(part * part for part in errors.values()))
     estimator = f"{of}, simulated; interval: {', '.join(sorted(errors)) or 'none'}"
-    return on_logarithm(value, total, n, estimator=estimator, seed=seed)
+    return on_logarithm(value, math.hypot(*errors.values()), n, estimator=estimator, seed=seed)
 
 
 def student_quantile(confidence: float, degrees: int) -> float:

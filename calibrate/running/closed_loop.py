@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise, product
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pydantic import TypeAdapter
 
@@ -46,6 +46,8 @@ class RealRound:
 
 Loaded = dict[tuple[str, int], list[RealRound]]
 """Name of a configuration and number of clients -> its rounds, in order."""
+
+Result = TypeVar("Result")
 
 _ROUND: Final = TypeAdapter(RealRound)
 
@@ -158,11 +160,11 @@ async def real_round(
     )
 
 
-async def all_or_none(clients: Sequence[Coroutine[Any, Any, None]]) -> None:
-    """Wait for all tasks; when one fails, cancel the others, wait until they have aborted, and raise its error."""
+async def all_or_none(clients: Sequence[Coroutine[Any, Any, Result]]) -> list[Result]:
+    """Return the results of all tasks; when one fails, cancel the others, wait for their ends, and raise its error."""
     tasks = [asyncio.ensure_future(client) for client in clients]
     try:
-        await asyncio.gather(*tasks)
+        return await asyncio.gather(*tasks)
     except BaseException:
         for task in tasks:
             task.cancel()

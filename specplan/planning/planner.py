@@ -15,6 +15,7 @@ from sim.operations import DRAFT
 from specplan.planning.candidates import Candidates, candidates, knobs_in_words
 from specplan.planning.predict import METHODS, Configuration, Prediction, Predictor
 from specplan.planning.race import fastest
+from specplan.worlds.drafters.naming import ADAPTIVE
 from theory.errors import ParameterError
 
 __all__ = ["PROPOSED", "Plan", "Progress", "Request", "Row", "methods_named", "plan", "silent"]
@@ -226,8 +227,12 @@ def _ranked(predictions: Sequence[Prediction], plain: Prediction, request: Reque
 
 
 def kind(configuration: Configuration) -> str:
-    """Configurations of a kind differ in their knobs only; the plan shows the best of each."""
-    return configuration.method + (f"+{configuration.token}" if configuration.is_hybrid else "")
+    """Configurations of a kind differ in their knobs only; the plan shows the best of each.
+
+    A method whose drafted tokens are verified where that pays is another kind than the same with all verified.
+    """
+    below = f"+{configuration.token}" if configuration.is_hybrid else ""
+    return configuration.method + below + (ADAPTIVE if configuration.least else "")
 
 
 def label(configuration: Configuration) -> str:

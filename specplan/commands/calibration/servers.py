@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 import shlex
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, Final, TypeVar
 
 import click
@@ -22,8 +25,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 ROLES: Final = ("target", "draft", "judge")
 _FIRST_PORT: Final = 8000
 _URL: Final = "http://127.0.0.1:{}/v1"
-_CACHE_BYTES: Final = 4e9
-"""Room for the cache and the working memory of each server besides its weights, B."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +34,8 @@ class _Server:
     model: str
     gpus: tuple[int, ...]
     port: int
-    config: str = ""
-    """Its speculative configuration, JSON; empty for plain decoding."""
+    config: dict[str, Any] | None = None
+    """Its speculative configuration; None for plain decoding."""
 
     @property
     def url(self) -> str:
@@ -42,13 +43,11 @@ class _Server:
 
     def command(self, share: float) -> str:
         """The command that starts it, with a share of the memory of its GPUs."""
+        from specplan.worlds.running.settings import vllm_command
+
         words = ["vllm", "serve", self.model, "--host", "127.0.0.1", "--port", str(self.port)]
-        words += ["--gpu-memory-utilization", f"{share:g}", "--enable-prefix-caching"]
-        if len(self.gpus) > 1:
-            words += ["--tensor-parallel-size", str(len(self.gpus))]
-        if self.config:
-            words += ["--speculative-config", self.config]
-        return f"CUDA_VISIBLE_DEVICES={','.join(map(str, self.gpus))} {shlex.join(words)}"
+        words += ["--tensor-parallel-size", str(len(self.gpus))] if len(self.gpus) > 1 else []
+        return vllm_command(words, self.gpus, share, self.config, cached=True)
 
 
 def placements(command: F) -> F:
@@ -93,25 +92,23 @@ def servers_script(
         if "://" in model:
             raise ParameterError(role, model, "must be the name or folder of a model with --print-servers")
     placed = {role: _numbers(role, gpus[role]) for role in ROLES}
-    plain = [_Server(model=model, gpus=placed[role], port=port) for port, (role, model) in _numbered(asked)]
-    configs = [text for _, text in speculative if json_object("speculative", text)]
-    first = _FIRST_PORT + len(plain)
-    target = models["target"]
-    fast = [_Server(model=target, gpus=placed["target"], port=first + i, config=c) for i, c in enumerate(configs)]
+    ports, target = count(_FIRST_PORT), models["target"]
+    plain = [_Server(model=model, gpus=placed[role], port=next(ports)) for role, model in asked]
+    configs = [json_object("speculative", text) for _, text in speculative]
+    fast = [_Server(model=target, gpus=placed["target"], port=next(ports), config=config) for config in configs]
     servers = [*plain, *fast]
     words = ["specplan", "calibrate", "openai"]
     for (role, _), server in zip(asked, plain, strict=True):
         words += [f"--{role}", server.url]
     for server in fast:
-        words += ["--speculative", server.url, server.config]
+        words += ["--speculative", server.url, json.dumps(server.config)]
     words += _as_given()
-    ports = " ".join(str(server.port) for server in servers)
     lines = [
         "#!/usr/bin/env bash",
         "# Ctrl-C ends all servers.",
         "trap 'kill $(jobs -p)' EXIT",
         *(f"{server.command(share)} &" for server, share in zip(servers, _shares(servers), strict=True)),
-        f"for port in {ports}; do",
+        f"for port in {' '.join(str(server.port) for server in servers)}; do",
         '  until curl -sf "http://127.0.0.1:$port/health" > /dev/null; do',
         f'    if [ "$(jobs -rp | wc -l)" -lt {len(servers)} ]; then echo "a server has ended" >&2; exit 1; fi',
         "    sleep 2",
@@ -126,10 +123,6 @@ def servers_script(
     return "\n".join(lines) + "\n"
 
 
-def _numbered(asked: Sequence[tuple[str, str]]) -> list[tuple[int, tuple[str, str]]]:
-    return list(enumerate(asked, _FIRST_PORT))
-
-
 def _numbers(role: str, text: str | None) -> tuple[int, ...]:
     found = tuple(int(part) for part in text.split(",")) if text else (0,)
     if len(set(found)) < len(found):
@@ -142,7 +135,9 @@ def _shares(servers: Sequence[_Server]) -> list[float]:
     from specplan.worlds.memory import ENGINE_SHARE
 
     needed = _needed(servers)
-    on = {gpu: sum(n for server, n in zip(servers, needed, strict=True) if gpu in server.gpus) for gpu in _all(servers)}
+    on: defaultdict[int, float] = defaultdict(float)
+    for gpu, n in ((gpu, n) for server, n in zip(servers, needed, strict=True) for gpu in server.gpus):
+        on[gpu] += n
     shares = [n / max(on[gpu] for gpu in server.gpus) for server, n in zip(servers, needed, strict=True)]
     return [math.floor(100.0 * ENGINE_SHARE * share) / 100.0 for share in shares]
 
@@ -150,17 +145,14 @@ def _shares(servers: Sequence[_Server]) -> list[float]:
 def _needed(servers: Sequence[_Server]) -> list[float]:
     """Bytes on each GPU of a server, by its weights; all the same where a model is not known."""
     from specplan.worlds.model_files import shape_of
+    from specplan.worlds.running.settings import HELPER_CACHE
     from theory.hardware.formats import Precision
 
     try:
         weights = [shape_of(server.model).shape.weight_bytes(Precision()) for server in servers]
     except SpecplanError:
         return [1.0] * len(servers)
-    return [w / len(server.gpus) + _CACHE_BYTES for w, server in zip(weights, servers, strict=True)]
-
-
-def _all(servers: Sequence[_Server]) -> set[int]:
-    return {gpu for server in servers for gpu in server.gpus}
+    return [w / len(server.gpus) + HELPER_CACHE for w, server in zip(weights, servers, strict=True)]
 
 
 def _as_given() -> list[str]:

@@ -26,7 +26,7 @@ import numpy as np
 from specplan.live.certifying.laws import Defect, Drawn
 from theory.checks import FloatArray
 
-__all__ = ["STRENGTHS", "Stakes", "log_wealth", "stakes", "strength_limit"]
+__all__ = ["STRENGTHS", "Stakes", "log_wealth", "mean_money", "stakes", "strength_limit"]
 
 STRENGTHS: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
 """Shares of tokens that a server is assumed to draw from a defect's law."""
@@ -71,8 +71,13 @@ def log_wealth(bets: Stakes, noise: float) -> FloatArray:
     """
     shape = (-1,) + (1,) * bets.ratio.ndim
     money = np.cumsum(_log_factor(bets, np.reshape(STRENGTHS, shape), noise), axis=-1)
-    most = money.max(axis=(0, 1))
-    return np.asarray(most + np.log(np.exp(money - most).mean(axis=(0, 1))))
+    return mean_money(money.reshape(-1, money.shape[-1]))
+
+
+def mean_money(log_money: FloatArray) -> FloatArray:
+    """Return the logarithm of the mean money of several bets, (bets, ..., n) to (..., n)."""
+    most = log_money.max(axis=0)
+    return np.asarray(most + np.log(np.exp(log_money - most).mean(axis=0)))
 
 
 def strength_limit(bets: Stakes, noise: float, false_alarm: float) -> FloatArray:

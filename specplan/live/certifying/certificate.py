@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from specplan.live.certifying.bets import Stakes, log_wealth, stakes, strength_limit
+from specplan.live.certifying.bets import Stakes, log_wealth, mean_money, stakes, strength_limit
 from specplan.live.certifying.laws import DEFECTS, Defect, Drawn, Place
 from theory.checks import FloatArray
 from theory.errors import ParameterError
@@ -127,12 +127,6 @@ def certificate(drawn: Drawn, *, noise: float = 0.0, false_alarm: float = 0.05) 
         alarm_at=int(reached[0]) + 1 if len(reached) else None,
         acceptance=_acceptance(drawn),
     )
-
-
-def mean_money(log_money: FloatArray) -> FloatArray:
-    """Return the logarithm of the mean money of several bets, (bets, ..., n) to (..., n)."""
-    most = log_money.max(axis=0)
-    return np.asarray(most + np.log(np.exp(log_money - most).mean(axis=0)))
 
 
 def _examined(defect: Defect, bets: Stakes, money: FloatArray, noise: float, false_alarm: float) -> Examined:

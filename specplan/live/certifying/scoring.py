@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 from calibrate.engines.http.server import Server
 from calibrate.engines.http.stream import Streamed
 from calibrate.engines.http.wire import HttpConfig, RefusedError
+from calibrate.running.closed_loop import all_or_none
 from specplan.live.certifying.cells import Answer, Row, Scored
 from theory.errors import CalibrationError, ParameterError
 
@@ -117,7 +118,7 @@ async def scored_answers(
             report()
             return result
 
-        return await asyncio.gather(*map(placed, range(wanted.answers)))
+        return await all_or_none([placed(i) for i in range(wanted.answers)])
 
     def listed(name: str, *, elsewhere: bool = False) -> Callable[[int], Awaitable[list[Row]]]:
         return lambda i: _listed(servers[name], texts[i + elsewhere], answers[i], wanted.top)

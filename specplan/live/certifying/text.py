@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from specplan.live.certifying.certificate import Acceptance, Certificate, Examined
-from specplan.output import SCREEN, table
+from specplan.output import screen, table
 
 __all__ = ["certificate_as_json", "certificate_as_text"]
 
@@ -22,8 +21,7 @@ def certificate_as_text(certificate: Certificate, notes: Sequence[str] = ()) -> 
     rows = [[one.defect.name, _money(one.log_evidence), _limit(one), f"{100.0 * one.changed:.2g} %"] for one in ranked]
     if certificate.named:  # limits compare with a lossless server, which this is not
         head, rows = head[:2], [row[:2] for row in rows]
-    below = [*_remarks(certificate), *notes]
-    return "\n\n".join([_filled(_verdict(certificate, level)), table(head, rows), "\n".join(map(_filled, below))])
+    return screen(_verdict(certificate, level), table(head, rows), [*_remarks(certificate), *notes])
 
 
 def certificate_as_json(certificate: Certificate, notes: Sequence[str] = ()) -> dict[str, Any]:
@@ -106,7 +104,3 @@ def _money(log_evidence: float) -> str:
 
 def _limit(one: Examined) -> str:
     return "all (not excluded)" if one.limit >= 1.0 else f"{100.0 * one.limit:.2g} %"
-
-
-def _filled(text: str) -> str:
-    return textwrap.fill(text, SCREEN, subsequent_indent="  " if text.startswith("- ") else "")

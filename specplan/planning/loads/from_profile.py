@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from calibrate.costs.by_load import most_at_once
 from calibrate.replay.trials import PLAIN, Trials
+from sim.answers.drawn import SyntheticBehaviour
 from sim.configuration import Configuration
 from sim.estimate import Estimate, on_logarithm
 from sim.operations import DRAFT, TARGET
@@ -26,7 +27,6 @@ from specplan.planning.planner import kind, label
 from specplan.worlds.arrangements import Copies
 
 if TYPE_CHECKING:
-    from sim.answers.drawn import SyntheticBehaviour
     from sim.serving.answers import ServedLoad
     from sim.trial import Trial
     from specplan.planning.predict import Prediction
@@ -128,7 +128,7 @@ class FromProfile(Simulator):
 
     def _planned(self, configuration: Configuration) -> float:
         """Half-width of the logarithm of the plan's speedup."""
-        return math.sqrt(sum(part * part for part in self._alone[kind(configuration)].errors.values()))
+        return math.hypot(*self._alone[kind(configuration)].errors.values())
 
     def corrected(self, option: Option, gain: Estimate) -> Estimate:
         """Return a simulated gain as the plan corrects the speedup; see `Simulator`."""
@@ -177,7 +177,8 @@ def _mean_tokens(trials: Trials) -> float:
     recorded = trials.profile.all_answers
     if trials.plain().n_answers is not None:
         return sum(step.tokens for answer in recorded for step in answer.baseline) / len(recorded)
-    behaviour: SyntheticBehaviour = trials.system.behaviour  # type: ignore[assignment]
+    behaviour = trials.system.behaviour
+    assert isinstance(behaviour, SyntheticBehaviour), "answers that are not recorded are drawn"
     return fmean(sum(behaviour.answer(i).written_lengths()) for i in range(_ANSWERS))
 
 

@@ -12,7 +12,7 @@ from sim.configuration import Configuration
 from sim.operations import DRAFT, JUDGE, SCORER
 from specplan.planning.planner import kind
 from specplan.worlds.arrangements import MOST_TP, Arrangement, Drafting, arrangements, parallel_of, splits
-from specplan.worlds.drafters.naming import ADAPTIVE, block_kind, drafting_model
+from specplan.worlds.drafters.naming import block_kind, drafting_model
 from specplan.worlds.drafters.pairs import same_tokens
 from specplan.worlds.memory import MemoryPlan, Served, memory_plan
 from specplan.worlds.running.flags import first_with, has
@@ -59,7 +59,7 @@ class Option:
     @property
     def kind(self) -> str:
         """Options of a kind differ in knobs and arrangement only."""
-        return kind(self.configuration) + (ADAPTIVE if self.configuration.least else "")
+        return kind(self.configuration)
 
     @property
     def text(self) -> str:

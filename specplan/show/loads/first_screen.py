@@ -67,8 +67,7 @@ def _gain(row: LoadRow) -> str:
 
 def _below(plan: NamesPlan) -> Iterator[str]:
     yield from (f"Assumed: {one.text}." for one in assumed_by_plan(plan))
-    yield from filter(None, [one_k(plan), policies(plan)])
-    yield from (sentence for sentence in by_prompts(plan) if "switch it off" in sentence)
+    yield from filter(None, [one_k(plan), policies(plan), *by_prompts(plan, ending=True)])
     widest = {name: part for _, rows in plan.loads for name, part in rows[0].errors.items() if part > 0.0}
     if widest:
         name = max(widest, key=lambda one: widest[one])

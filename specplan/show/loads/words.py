@@ -166,16 +166,14 @@ def policies(plan: NamesPlan) -> str:
     return f"Adaptive verification, gain by load: {'; '.join(found)}." if found else ""
 
 
-def by_prompts(plan: NamesPlan) -> list[str]:
-    """Return up to which prompts the best options at the first and the last load pay."""
-    found = []
+def by_prompts(plan: NamesPlan, *, ending: bool = False) -> Iterator[str]:
+    """Yield what the best options at the first and last load gain by prompt; ``ending``: only of those that stop."""
     for one in by_prompt(plan):
+        if not one.gains or (ending and one.off_beyond is None):
+            continue
         gains = ", ".join(f"{prompt // 1024}k {gain:.2f}" for prompt, gain in one.gains.items())
-        what = f"{named(plan, one.option)} with {one.answers} at once"
         off = f"; switch it off beyond {one.off_beyond // 1024}k" if one.off_beyond is not None else ""
-        if gains:
-            found.append(f"By prompt, on the same GPUs, {what}: {gains}{off}.")
-    return found
+        yield f"By prompt, on the same GPUs, {named(plan, one.option)} with {one.answers} at once: {gains}{off}."
 
 
 def not_considered(plan: NamesPlan) -> Iterator[str]:

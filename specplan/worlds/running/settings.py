@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from specplan.worlds.arrangements import Arrangement
     from specplan.worlds.request import Deployment, ServedModel
 
-__all__ = ["Settings", "settings_of", "sglang_adaptive"]
+__all__ = ["HELPER_CACHE", "Settings", "settings_of", "sglang_adaptive", "vllm_command"]
 
 _FIRST_PORT: Final = 8000
 _NGRAM: Final = 3
-_HELPER_CACHE: Final = 4e9
+HELPER_CACHE: Final = 4e9
 """Room for the cache and the working memory of a draft or a judge that shares its GPU, B."""
 _ADAPTIVE: Final = "enable_adaptive_verification"
 _OF_ADAPTIVE: Final = (
@@ -241,7 +241,7 @@ def _servers(deployment: Deployment, arrangement: Arrangement, *, steps: bool) -
 
 def _alone_share(deployment: Deployment, model: ServedModel) -> float:
     """Share of a GPU that a helper's weights and a modest cache take, rounded up to hundredths."""
-    needed = model.facts.shape.weight_bytes(model.precision) + _HELPER_CACHE
+    needed = model.facts.shape.weight_bytes(model.precision) + HELPER_CACHE
     return math.ceil(100.0 * needed / deployment.gpu.memory) / 100.0
 
 
@@ -269,14 +269,31 @@ def _vllm(
         words += ["--quantization", "fp8"]
     if model.precision.cache != "bf16":
         words += ["--kv-cache-dtype", model.precision.cache]
-    if server.share is not None:
-        words += ["--gpu-memory-utilization", f"{server.share:g}"]
-    if cached:
-        words += ["--enable-prefix-caching"]
-    if config is not None:
-        words += ["--speculative-config", json.dumps(config)]
-    visible = ",".join(str(device) for device in devices)
-    return f"CUDA_VISIBLE_DEVICES={visible} {shlex.join(words)}"
+    return vllm_command(words, devices, server.share, config, cached=cached)
+
+
+def vllm_command(
+    words: Sequence[str],
+    gpus: Iterable[int],
+    share: float | None,
+    config: Mapping[str, Any] | None,
+    *,
+    cached: bool,
+) -> str:
+    """Return a shell command that starts a server of vLLM.
+
+    Parameters
+    ----------
+    words : its beginning: the program, the model, the port and so on.
+    gpus : that it sees.
+    share : of their memory, in (0, 1]; None: vLLM's default.
+    config : speculative configuration; None: plain decoding.
+    cached : whether prompts with the same beginning share their cache.
+    """
+    further = [] if share is None else ["--gpu-memory-utilization", f"{share:g}"]
+    further += ["--enable-prefix-caching"] if cached else []
+    further += [] if config is None else ["--speculative-config", json.dumps(config)]
+    return f"CUDA_VISIBLE_DEVICES={','.join(map(str, gpus))} {shlex.join([*words, *further])}"
 
 
 _SGLANG_SINCE: Final[Mapping[str, str]] = {

@@ -29,7 +29,7 @@ def test_gains_of_heads_fall_beyond_the_prompts_of_their_priors(plan: NamesPlan)
         assert list(one.gains) == [length for length in LENGTHS if length + 200 <= 40960], "Qwen3-8B reads no more"
         gains = list(one.gains.values())
         assert gains == sorted(gains, reverse=True)
-    sentence = by_prompts(plan)[0]
+    sentence = next(by_prompts(plan))
     assert sentence.startswith("By prompt, on the same GPUs, eagle3, k = ")
     assert f"with 1 at once: 2k {first.gains[2048]:.2f}, 8k" in sentence
 
