@@ -98,18 +98,17 @@ def test_what_a_set_of_models_can_do(models, model_folders):
 def test_the_sweep_times_passes_over_drafts(engines):
     """Passes over k2 tokens and fewer at every batch size; none where they are not asked for.
 
-    Of this vocabulary of 20 a random token is right now and then, and then a number of tokens is left out.
+    Of this vocabulary of 20 a random token is right now and then, and then a number of tokens is left out; on a busy
+    machine requests may reach the engine one by one, and are no batch then: other prompts until all are seen.
     """
     options = {"batches": (1, 3), "contexts": (8,), "iterations": 4, "prefills": (4,), "repeats": 1, "rounds": 1}
-    record = engines.run(measure_engine(engines.draft, "cpu", MeasureOptions(**options, k2=6)))
-    for _ in range(5):  # on a busy machine requests may reach the engine one by one, and are no batch then
-        if {(1, 1), (1, 6), (3, 1), (3, 6)} <= {(sample.batch, sample.tokens) for sample in record.decode}:
+    samples = []
+    wanted = {(batch, tokens) for batch in (1, 3) for tokens in range(1, 7)}
+    for seed in range(20):
+        samples += engines.run(measure_engine(engines.draft, "cpu", MeasureOptions(**options, k2=6, seed=seed))).decode
+        if {(sample.batch, sample.tokens) for sample in samples} >= wanted:
             break
-        record = engines.run(measure_engine(engines.draft, "cpu", MeasureOptions(**options, k2=6)))
-    for batch in (1, 3):
-        seen = {sample.tokens for sample in record.decode if sample.batch == batch}
-        assert {1, 6} <= seen <= set(range(1, 7))
-        assert len(seen) >= 4
-    assert all(sample.context >= 8 * sample.batch for sample in record.decode)
+    assert {(sample.batch, sample.tokens) for sample in samples if sample.batch in (1, 3)} == wanted
+    assert all(sample.context >= 8 * sample.batch for sample in samples)
     plain = engines.run(measure_engine(engines.draft, "cpu", MeasureOptions(**options, k2=1)))
     assert {sample.tokens for sample in plain.decode} == {1}
