@@ -46,7 +46,9 @@ ROUNDS_OF_TIMING: Final = 6
 
 
 @contextmanager
-def gateway(configuration: Configuration, folder: Path, profile: Path, roles: Mapping[str, str]) -> Iterator[str]:
+def gateway(
+    configuration: Configuration, folder: Path, profile: Path | None, roles: Mapping[str, str]
+) -> Iterator[str]:
     """Serve one configuration until the end of the block; yield the URL of the API."""
     row = {
         "configuration": {"method": configuration.method, "knobs": dict(configuration.knobs)},
@@ -56,7 +58,8 @@ def gateway(configuration: Configuration, folder: Path, profile: Path, roles: Ma
     }
     plan = folder / f"{configuration.method}.plan.json"
     plan.write_text(json.dumps({"schema": "specplan.plan", "schema_version": 1, "profile": "-", "rows": [row]}))
-    words = ["serve", "--plan", str(plan), "--profile", str(profile), "--port", "0", "--patience", "60", "--trust-plan"]
+    words = ["serve", "--plan", str(plan), "--port", "0", "--patience", "60", "--trust-plan"]
+    words += [] if profile is None else ["--profile", str(profile)]
     words += [word for role, url in roles.items() for word in (f"--{role}", url)]
     process = subprocess.Popen([sys.executable, "-m", "specplan", *words], stderr=subprocess.PIPE, text=True)
     try:

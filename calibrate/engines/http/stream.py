@@ -180,8 +180,7 @@ class Streamed:
         self.usage = event.get("usage") or self.usage
         for choice in event.get("choices") or ():
             self._take(choice, now)
-        end = first_stop(self.text, self.stops)
-        if end is not None:
+        if self.stops and (end := first_stop(self.text, self.stops)) is not None:
             self.text, self.closed = self.text[:end], True
         return self.closed
 
@@ -207,7 +206,7 @@ class Streamed:
 
 def _whole(text: str) -> str:
     """Text with halves of surrogate pairs replaced, as they cannot be sent or stored."""
-    if not any("\ud800" <= c <= "\udfff" for c in text):
+    if text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text):
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 

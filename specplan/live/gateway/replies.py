@@ -98,6 +98,8 @@ class StopCutter:
 
     def take(self, text: str) -> str:
         """Take a piece of text; return the text that certainly precedes any stop string."""
+        if not self._stops:
+            return text
         held = self._held + text
         ends = [held.index(stop) for stop in self._stops if stop in held]
         if ends:

@@ -1,0 +1,87 @@
+"""CPU time of the gateway for a token, where it does not speculate, beside what forwarding bytes takes.
+
+    python -m benchmarks.gateway_overhead
+
+A planted server writes answers as fast as it can; the gateway is a process of its own, whose CPU time is read before
+and after each round. A request with ``top_k`` cannot be served by steps: the gateway passes its bytes
+on, as a reverse proxy does. The kinds of requests take turns; the median of their rounds is printed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import sys
+import time
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import httpx
+import psutil
+
+from benchmarks.gateway_gain import PLAIN, gateway
+from specplan.output import table
+
+CLIENTS: Final = (1, 16)
+ANSWERS: Final = 32
+"""Answers of a round."""
+ROUNDS: Final = 3
+KINDS: Final[dict[str, dict[str, Any]]] = {"plain decoding": {}, "forwarded bytes": {"top_k": 50}}
+
+
+async def answered(client: httpx.AsyncClient, body: dict[str, Any]) -> int:
+    """Stream an answer; return the number of its tokens."""
+    n_tokens = 0
+    async with client.stream("POST", "/completions", json=body) as response:
+        response.raise_for_status()
+        async for line in response.aiter_lines():
+            n_tokens += line.startswith("data: {")
+    return n_tokens
+
+
+async def in_a_round(url: str, clients: int, more: dict[str, Any]) -> int:
+    """Stream the answers of a round, ``clients`` at once; return the number of their tokens."""
+    limits = httpx.Limits(max_connections=clients, max_keepalive_connections=clients)
+    async with httpx.AsyncClient(base_url=url, timeout=120.0, limits=limits) as client:
+        bodies = [
+            {"prompt": f" one {i}", "seed": i, "max_tokens": 2000, "stream": True, **more} for i in range(ANSWERS)
+        ]
+        return sum(await asyncio.gather(*(answered(client, body) for body in bodies)))
+
+
+def measured(url: str, process: psutil.Process) -> dict[tuple[str, int], list[tuple[float, float]]]:
+    """CPU microseconds of the gateway for a token, and tokens per second, of each round."""
+    rounds: dict[tuple[str, int], list[tuple[float, float]]] = {(k, n): [] for n in CLIENTS for k in KINDS}
+    for number in range(ROUNDS + 1):
+        for (kind, clients), seen in rounds.items():
+            before, begun = process.cpu_times(), time.perf_counter()
+            n_tokens = asyncio.run(in_a_round(url, clients, KINDS[kind]))
+            after, seconds = process.cpu_times(), time.perf_counter() - begun
+            cpu = after.user + after.system - before.user - before.system
+            if number:  # the first round opens connections
+                seen.append((1e6 * cpu / n_tokens, n_tokens / seconds))
+    return rounds
+
+
+def main() -> None:
+    """Measure, and print the table."""
+    sys.path.append(str(Path(__file__).parent.parent / "tests" / "helpers"))
+    planted = import_module("openai_server")
+    with (
+        TemporaryDirectory() as folder,
+        planted.serving(planted.Planted(steps=100, max_context=8192)) as server,
+        gateway(PLAIN, Path(folder), None, {"target": server.url}) as url,
+    ):
+        (process,) = psutil.Process().children()
+        rounds = measured(url, process)
+    rows = [
+        [kind, str(clients), *(f"{statistics.median(values):,.0f}" for values in zip(*seen, strict=True))]
+        for (kind, clients), seen in rounds.items()
+    ]
+    print(table(["answers", "at once", "CPU us a token", "tokens/s"], rows))
+
+
+if __name__ == "__main__":
+    main()
