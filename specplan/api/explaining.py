@@ -135,8 +135,8 @@ def explain(
 
     Parameters
     ----------
-    sources : the server's URL, which is then read for ``seconds``, or at least two readings in order of time: files,
-        or their text.
+    sources : the server's URL, which is then read for ``seconds``, or readings in order of time: files, or their text.
+        A single reading counts since the server's start.
     baseline : metrics of the same server without speculation or with another k, at the same load: a reading since its
         start, or two with a comma between their names; or a result file of ``vllm bench serve``. Or several.
     seconds : how long to read a live server, [1, 86400].
@@ -179,9 +179,8 @@ def _pages(sources: Sequence[Metrics], seconds: float) -> list[_Page]:
     live = [source for source in sources if "://" in str(source) and not _is_text(source)]
     if live and len(sources) > 1:
         raise ParameterError("sources", str(live[0]), "must be a single URL, or files: not both")
-    if not live and len(sources) < 2:
-        rule = "must be at least two files in order of time, or the server's URL"
-        raise ParameterError("sources", len(sources), rule)
+    if not sources:
+        raise ParameterError("sources", 0, "must be files in order of time, or the server's URL")
     return _watched(str(live[0]), seconds) if live else [_page(source) for source in sources]
 
 
@@ -252,9 +251,9 @@ def _of_server(
             raise ParameterError("method", method, "needs a profile: it chooses a record of the profile")
         return None
     from specplan.live.drift.offline import token_drift
-    from specplan.live.explaining.window import window, windows
+    from specplan.live.explaining.window import windows, work_of
 
-    parts = windows(readings) or [window(readings[0], readings[-1])]
+    parts = windows(readings) or [work_of(readings)]
     return token_drift(parts, _known(profile), method=method, false_alarm=false_alarm)
 
 
@@ -265,7 +264,7 @@ def _known(profile: Profile | str | Path) -> Profile:
 def _baselines(given: Metrics | Sequence[Metrics], chunk: int) -> tuple[list[Point], float]:
     """The rounds of baselines, and the cache tokens of the baseline without speculation; NaN where there is none."""
     from specplan.live.explaining.explanation import point_of
-    from specplan.live.explaining.window import since_start, window
+    from specplan.live.explaining.window import work_of
 
     points: list[Point] = []
     plain_cache = math.nan
@@ -279,8 +278,7 @@ def _baselines(given: Metrics | Sequence[Metrics], chunk: int) -> tuple[list[Poi
         if len(paths) == 1 and (point := _benchmark(one)) is not None:
             points.append(point)
             continue
-        readings = [_reading(_page(path)) for path in paths]
-        whole = since_start(readings[0]) if len(readings) == 1 else window(readings[0], readings[1])
+        whole = work_of([_reading(_page(path)) for path in paths])
         points.append(point_of(whole, chunk))
         if whole.k == 0:
             plain_cache = whole.cache_tokens
@@ -312,7 +310,7 @@ def _named(
         rule = "must be given too: the times of a round are modelled from target and gpu"
         raise ParameterError("target" if target is None else "gpu", None, rule)
     from specplan.live.explaining.names import named_round
-    from specplan.live.explaining.window import window
+    from specplan.live.explaining.window import work_of
 
-    whole = window(readings[0], readings[-1])
+    whole = work_of(readings)
     return named_round(target, draft=draft, eagle=eagle, gpu=gpu, tp=tp, window=whole, engine=readings[-1].engine)

@@ -87,9 +87,9 @@ def command(
 ) -> None:
     """Explain why a speculating server is slow, which k is best, and what moved from a profile's predictions.
 
-    SOURCES: files with the result of GET /metrics of a vLLM (V1) or SGLang server, at least two in order of time, or
-    the server's URL, which is then read for --for seconds. For a gateway (specplan serve), with --profile, it reports
-    what moved.
+    SOURCES: files with the result of GET /metrics of a vLLM (V1) or SGLang server in order of time, a single one
+    counted since its start, or the server's URL, which is then read for --for seconds. For a gateway (specplan
+    serve), with --profile, it reports what moved.
     """
     check_output(output, force=force)
     if not any("://" in source for source in sources):

@@ -225,7 +225,7 @@ def gateway_drift(
 
     Parameters
     ----------
-    readings : readings in order of time, at least two.
+    readings : readings in order of time; a single one counts since the gateway's start.
     profile : profile that the plan was made from.
     configuration : configuration of the gateway, which gives the verifier and its threshold.
     false_alarm : probability of any alarm while everything is as predicted, in (0, 1).
@@ -235,10 +235,11 @@ def gateway_drift(
     SchemaError : a counter decreased, or no draft was judged between the readings.
     ParameterError : the profile predicts neither acceptance nor lengths.
     """
-    windows = [after.since(before) for before, after in pairwise(readings)]
+    windows = [after.since(before) for before, after in pairwise(readings)] or list(readings)
     judged = sum(w.steps.get("accepted", 0.0) + w.steps.get("rejected", 0.0) for w in windows)
     if not judged:
-        raise SchemaError(f"{readings[0].source}, {readings[-1].source}: no draft step was judged between the readings")
+        sources = ", ".join(dict.fromkeys((readings[0].source, readings[-1].source)))
+        raise SchemaError(f"{sources}: no draft step was judged")
     batches = [*_accepted(windows, profile, configuration), *_lengths(windows, profile)]
     if not batches:
         rule = f"predicts none of the counted quantities: it has fewer than {_LEAST} recorded steps"

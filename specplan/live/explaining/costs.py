@@ -46,6 +46,8 @@ class Point:
     source: str
     spec: SpecDecode | None = None
     """Its counters of speculation; None if it has none."""
+    answer_s: Estimate | None = None
+    """Seconds of an answer for a token of it; None where they are not reported."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -16,7 +16,7 @@ from specplan.live.explaining.depth import DRAWS, Depth, best_depth, percentiles
 from specplan.live.explaining.reading import Reading
 from specplan.live.explaining.rounds import CHUNK, RoundTime, round_time
 from specplan.live.explaining.tokens import Acceptance, acceptance
-from specplan.live.explaining.window import Window, window, windows
+from specplan.live.explaining.window import Window, windows, work_of
 from theory.errors import ParameterError, SchemaError
 
 __all__ = ["Explanation", "explained", "point_of"]
@@ -29,6 +29,8 @@ _MOST: Final = 64
 _PRECISE: Final = 0.02
 """Relative half-width of the tokens of a round that distinguishes neighbouring k: their errors are mostly common."""
 _LEAST_REQUESTS: Final = 20
+_RUN: Final = 0.02
+"""Half-width of the relative difference between two runs of one server at one load: an assumption."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +76,8 @@ def explained(
 
     Parameters
     ----------
-    readings : at least two, in order of time; with six or more, errors come from the spread between windows.
+    readings : in order of time; with six or more, errors come from the spread between windows. A single one counts
+        since the server's start.
     baselines : rounds of servers without speculation or with another k, at the same load.
     named : pass model of the round, made from names of models and a GPU.
     plain_cache : tokens in the cache of a server without speculation; NaN: unknown.
@@ -86,23 +89,22 @@ def explained(
     Raises
     ------
     SchemaError : readings that do not belong together, or of a server that does not speculate.
-    ParameterError : fewer than two readings, or a k that contradicts the counters.
+    ParameterError : no reading, or a k that contradicts the counters.
     """
-    if len(readings) < 2:
-        raise ParameterError(
-            "readings", len(readings), "must be at least two: counters are compared between two moments"
-        )
-    whole = window(readings[0], readings[-1])
+    if not readings:
+        raise ParameterError("readings", 0, "must be at least one")
+    whole = work_of(readings)
     _check_speculates(readings[-1], whole)
     now = _depth_of(whole, k)
     parts = windows(readings)  # the window of all readings was checked
     deeper = [point.spec for point in baselines if point.spec is not None]
     accepted = acceptance(whole, parts, now, deeper, block=block)
     time = round_time(whole, chunk)
-    depth, cost = _best(whole, now, accepted, time, baselines, named, seed)
+    committed = _committed(whole, parts, accepted, now)
+    measured = _over_plain(whole, committed, time, baselines)
+    depth, cost = _best(whole, now, accepted, time, baselines, named, measured, seed)
     cache_lost = 1.0 - whole.cache_tokens / plain_cache
     verification, drafting = _split(cost, now, time, seed)
-    committed = _committed(whole, parts, accepted, now)
     return Explanation(
         window=whole,
         k=now,
@@ -125,14 +127,47 @@ def explained(
         cache_lost=cache_lost,
         requests=_requests(whole, committed),
         missing=_missing(whole, cost, readings),
-        notes=_notes(accepted, time, depth, cost),
+        notes=_notes(whole, accepted, time, depth, cost),
     )
 
 
 def point_of(baseline: Window, chunk: int = CHUNK) -> Point:
     """Return the measured round of a baseline's window."""
-    work = round_time(baseline, chunk).work
-    return Point(k=baseline.k, seconds=work, batch=baseline.batch, source=baseline.source, spec=baseline.spec)
+    time = round_time(baseline, chunk)
+    return Point(
+        k=baseline.k,
+        seconds=time.work,
+        batch=baseline.batch,
+        source=baseline.source,
+        spec=baseline.spec,
+        answer_s=_answer_s(baseline, time.whole.relative_half_width),
+    )
+
+
+def _answer_s(whole: Window, relative_half_width: float) -> Estimate | None:
+    """Seconds of an answer for a token of it; None where they are not reported."""
+    value = whole.answer_s
+    if not value > 0.0:
+        return None
+    half = value * math.hypot(relative_half_width, _RUN)
+    return Estimate(
+        value=value,
+        stderr=half / 1.96,
+        low=max(value - half, 0.0),
+        high=value + half,
+        n=round(whole.answers),
+        estimator="times to first tokens and between tokens over tokens; error of rounds, and between runs",
+        unit="s",
+    )
+
+
+def _over_plain(
+    whole: Window, committed: Estimate, time: RoundTime, baselines: Sequence[Point]
+) -> tuple[Estimate, Estimate] | None:
+    """Seconds of an answer for a token of it, without speculation and now; None where a baseline does not report it."""
+    plain = next((point.answer_s for point in baselines if point.k == 0), None)
+    now = _answer_s(whole, math.hypot(time.whole.relative_half_width, committed.relative_half_width))
+    return None if plain is None or now is None else (plain, now)
 
 
 def _check_speculates(reading: Reading, whole: Window) -> None:
@@ -158,6 +193,7 @@ def _best(
     time: RoundTime,
     baselines: Sequence[Point],
     named: Named | None,
+    measured: tuple[Estimate, Estimate] | None,
     seed: int,
 ) -> tuple[Depth | None, Costs | None]:
     if not (now and accepted.k):
@@ -166,6 +202,11 @@ def _best(
     most = max(min(2 * farthest, _MOST), accepted.known)  # a better k beyond it counts as missed
     cost = costs(now, time.work, whole.batch, baselines, named, most, DRAWS, seed)
     committed = accepted.draws(DRAWS, most, np.random.default_rng([seed, 1]))
+    if measured is not None:  # whole answers were compared: believed before what rounds say of plain decoding
+        rng = np.random.default_rng([seed, 3])
+        plain, speculating = (rng.normal(one.value, one.stderr, DRAWS) for one in measured)
+        rounds = cost.seconds[:, now] / committed[:, now] * np.maximum(plain / speculating, 1e-9)
+        cost = replace(cost, seconds=np.column_stack((rounds, cost.seconds[:, 1:])))
     return best_depth(now, committed, cost, seed, known=accepted.known, farthest=farthest), cost
 
 
@@ -201,9 +242,15 @@ def _requests(whole: Window, committed: Estimate) -> int:
     return max(math.ceil(whole.answers * wider**2), _LEAST_REQUESTS)
 
 
-def _notes(accepted: Acceptance, time: RoundTime, depth: Depth | None, cost: Costs | None) -> tuple[str, ...]:
+def _notes(
+    whole: Window, accepted: Acceptance, time: RoundTime, depth: Depth | None, cost: Costs | None
+) -> tuple[str, ...]:
     """Assumptions, each once."""
     notes = [*accepted.notes, *time.notes]
+    if whole.n_cold:
+        notes.append(
+            f"{whole.n_cold:.0f} of {whole.answers:.0f} prefills are left out as cold starts: 10 medians or longer"
+        )
     if depth is not None and depth.best.value > accepted.known:
         notes.append(f"acceptance beyond position {accepted.known} is extrapolated from the positions before it")
     return tuple(dict.fromkeys(notes if cost is None else [*notes, *cost.notes]))

@@ -16,8 +16,8 @@ __all__ = ["first_screen", "summary"]
 
 
 def summary(explanation: Explanation) -> str:
-    """Return two sentences: why the server is slow, and the best k with its interval."""
-    return f"{_why(explanation)} {_which_k(explanation)}"
+    """Return sentences: why the server is slow, the best k with its interval, and whether speculation gains."""
+    return f"{_why(explanation)} {_which_k(explanation)} {_gains(explanation)}".rstrip()
 
 
 def first_screen(explanation: Explanation) -> str:
@@ -58,6 +58,18 @@ def _which_k(explanation: Explanation) -> str:
         f"current throughput [{gain.low:.2f}, {gain.high:.2f}]."
     )
     return f"{verdict} {next_step(explanation)}".rstrip()
+
+
+def _gains(explanation: Explanation) -> str:
+    """Whether speculation is faster than plain decoding, as far as that is known."""
+    if explanation.depth is None:
+        return ""
+    over = explanation.depth.over_plain
+    times = f"{over.value:.2f} [{over.low:.2f}, {over.high:.2f}] times as fast as plain decoding"
+    if over.low <= 1.0 <= over.high:
+        way = " (measure a baseline)" if explanation.way in ("window", "names") else ""
+        return f"Whether speculation gains is open{way}: it is {times}."
+    return f"Speculation {'gains' if over.low > 1.0 else 'loses'}: it is {times}."
 
 
 def _throughputs(depth: Depth) -> str:

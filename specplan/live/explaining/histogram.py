@@ -5,13 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Self
+from itertools import accumulate, pairwise
+from typing import Final, Self
 
 from calibrate.engines.prometheus import Sample, counted
 from theory.errors import SchemaError
 
 __all__ = ["Histogram"]
+
+_COLD: Final = 10.0
+"""A cold start takes more than so many medians: models are loaded, kernels compiled and graphs captured."""
+_MOST_COLD: Final = 0.1
+"""Largest share of cold starts; a larger one is a class of requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +92,24 @@ class Histogram:
     def below(self, bound: float) -> float:
         """Return the count of buckets that lie wholly at or below ``bound``."""
         return math.fsum(c for high, c in zip(self.bounds, self.counts, strict=True) if high <= bound)
+
+    def without_cold_starts(self) -> tuple[Histogram, float]:
+        """Return the histogram with its cold starts as long as the mean of the others, and the number of cold starts.
+
+        Cold starts are observations of more than `_COLD` times the median, if they are at most `_MOST_COLD` of all.
+        """
+        reached = list(accumulate(self.counts))
+        middle = next((i for i, n in enumerate(reached) if 2.0 * n >= self.count), 0)
+        bound = _COLD * self.bounds[middle]
+        cold = tuple(c if low >= bound else 0.0 for low, c in zip((0.0, *self.bounds), self.counts, strict=False))
+        n_cold = math.fsum(cold)
+        if not 0.0 < n_cold <= _MOST_COLD * self.count:
+            return self, 0.0
+        rest = self.total - math.fsum(self.largest(n_cold)) / 2.0
+        counts = [n - c for n, c in zip(self.counts, cold, strict=True)]
+        counts[middle] += n_cold
+        total = rest * self.count / (self.count - n_cold)
+        return Histogram(bounds=self.bounds, counts=tuple(counts), total=total), n_cold
 
     def largest(self, n: float) -> tuple[float, float]:
         """Return bounds on the sum of the ``n`` largest observations, from buckets, sum and mean."""

@@ -12,7 +12,7 @@ from specplan.live.explaining.histogram import Histogram
 from specplan.live.explaining.reading import Reading
 from theory.errors import ParameterError, SchemaError
 
-__all__ = ["Window", "since_start", "window", "windows"]
+__all__ = ["Window", "since_start", "window", "windows", "work_of"]
 
 _LEAST_ROUNDS = 30
 """Least number of rounds in a window."""
@@ -38,6 +38,8 @@ class Window:
     cache_tokens: float
     seconds: float
     """Seconds between the readings; NaN for files."""
+    n_cold: float = 0.0
+    """Prefills since the server's start that were cold starts; their times are not in ``histograms``."""
 
     @property
     def generated(self) -> float:
@@ -90,6 +92,12 @@ class Window:
         """Return the mean of a histogram; NaN where there is none, or it is empty."""
         histogram = self.histograms.get(name)
         return histogram.mean if histogram else math.nan
+
+    @property
+    def answer_s(self) -> float:
+        """Seconds of answers for a token: until the first and between tokens; NaN where they are not reported."""
+        first = self.histograms.get("first")
+        return math.nan if first is None else (first.total + self.histograms["gaps"].total) / self.generated
 
     @property
     def prompt_tokens(self) -> float:
@@ -146,6 +154,16 @@ def window(before: Reading, after: Reading) -> Window:
     )
 
 
+def work_of(readings: Sequence[Reading]) -> Window:
+    """Return the work between the first and the last reading; with a single one, since the server's start.
+
+    Raises
+    ------
+    SchemaError : as `window` and `since_start`.
+    """
+    return since_start(readings[0]) if len(readings) == 1 else window(readings[0], readings[-1])
+
+
 def windows(readings: Sequence[Reading]) -> list[Window]:
     """Return the work between neighbouring readings; windows with too few rounds are left out."""
     usable = []
@@ -158,12 +176,17 @@ def windows(readings: Sequence[Reading]) -> list[Window]:
 
 
 def since_start(reading: Reading) -> Window:
-    """Return the work since the server's start, warm-up included.
+    """Return the work since the server's start, without the long prefills of cold starts.
 
     Raises
     ------
     SchemaError : there were too few rounds.
     """
+    histograms, n_cold = dict(reading.histograms), 0.0
+    if "prefill" in histograms:
+        histograms["prefill"], n_cold = histograms["prefill"].without_cold_starts()
+    if n_cold and "first" in histograms:
+        histograms["first"], _ = histograms["first"].without_cold_starts()
     return _checked(
         Window(
             source=reading.source,
@@ -172,12 +195,13 @@ def since_start(reading: Reading) -> Window:
             spec=reading.spec,
             accept_length=reading.accept_length,
             counters=reading.counters,
-            histograms=reading.histograms,
+            histograms=histograms,
             running=float(reading.running),
             waiting=float(reading.waiting),
             cache_usage=reading.cache_usage,
             cache_tokens=reading.cache_tokens,
             seconds=math.nan,
+            n_cold=n_cold,
         )
     )
 

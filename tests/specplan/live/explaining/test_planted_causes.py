@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from planted_metrics import Planted, exposition, paces
+from planted_metrics import Planted, exposition, paces, served
 
 from specplan.live.explaining.explanation import Explanation, explained, point_of
 from specplan.live.explaining.first_screen import summary
@@ -51,6 +52,24 @@ def test_nothing_is_named_where_all_is_well() -> None:
 @pytest.mark.parametrize("name", ["full cache", "heavy prefills", "too few places"])
 def test_causes_outside_rounds_need_no_baseline(name: str) -> None:
     assert told(PLANTED[name], baseline=False).causes[0].name == name
+
+
+@pytest.mark.parametrize("draft_s", [0.001, 0.006])
+@pytest.mark.parametrize("prompt", [50, 1500])
+def test_one_dump_of_each_server_tells_what_speculation_gains(draft_s: float, prompt: int) -> None:
+    """Prefills count; without a baseline the interval holds the gain, and what it leaves open is said to be open."""
+    planted = Planted(k=5, conditional=0.5, draft_s=draft_s, concurrency=8, prompt=prompt, answer=200)
+    truth = served(planted, 96, 9).tokens_per_s / served(planted.with_k(0), 96, 9).tokens_per_s
+    plain = point_of(since_start(read_metrics(exposition(planted.with_k(0), 48, 2), "base.prom")))
+    dump = [read_metrics(exposition(planted, 48, 1), "dump.prom")]
+    for found, within in ((explained(dump, baselines=[plain]), 0.03), (explained(dump), math.inf)):
+        assert found.depth is not None
+        gain = found.depth.over_plain
+        assert gain.low <= truth <= gain.high
+        assert abs(gain.value / truth - 1.0) <= within
+        says = "gains: it is" if gain.low > 1.0 else "loses: it is" if gain.high < 1.0 else "gains is open"
+        assert f"peculation {says}" in summary(found)
+    assert "open (measure a baseline)" in summary(explained(dump))
 
 
 def test_without_a_baseline_k_is_a_guess_that_says_what_to_measure() -> None:

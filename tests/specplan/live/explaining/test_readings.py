@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
@@ -114,6 +115,20 @@ def test_the_largest_observations_are_bounded_by_their_buckets_and_the_sum() -> 
     assert found.largest(100.0)[1] == pytest.approx(20.0)
 
 
+def test_cold_starts_are_left_out_since_the_start_of_a_server() -> None:
+    """100 prefills of 0.2 s, and 5 of 30 s while the server warmed up; 20 of 100 would be requests of another kind."""
+    bounds = (0.1, 0.3, 1.0, 20.0, math.inf)
+    warm = Histogram(bounds=bounds, counts=(0.0, 100.0, 0.0, 0.0, 0.0), total=20.0)
+    cold = Histogram(bounds=bounds, counts=(0.0, 100.0, 0.0, 0.0, 5.0), total=20.0 + 150.0)
+    trimmed, n_cold = cold.without_cold_starts()
+    assert n_cold == 5.0
+    assert trimmed.count == 105.0
+    assert warm.mean / 2 < trimmed.mean < 0.5
+    assert warm.without_cold_starts() == (warm, 0.0)
+    often = replace(cold, counts=(0.0, 100.0, 0.0, 0.0, 20.0), total=620.0)
+    assert often.without_cold_starts() == (often, 0.0)
+
+
 def files(folder: Path) -> list[str]:
     paths = [folder / name for name in ("before.prom", "after.prom", "base.prom")]
     for path, text in zip(paths, (BEFORE, AFTER, exposition(PLANTED.with_k(0), 60)), strict=True):
@@ -171,7 +186,7 @@ def test_a_live_server_is_read_while_it_works(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "rule"),
     [
-        (["a.prom"], "two files"),
+        (["missing.prom"], "cannot be read"),
         (["http://127.0.0.1:1", "a.prom"], "not both"),
         (["http://127.0.0.1:1", "--for", "nan"], "--for=nan must be a number in"),
         (["http://127.0.0.1:1", "--for", "1"], "cannot be read"),
