@@ -55,6 +55,7 @@ class Forwarding:
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         url = f"{self._engine.wire.api}/{_PATHS[request.kind]}"
         body: dict[str, Any] = {**request.body, "model": self._engine.model}
+        body |= {"temperature": request.temperature, "top_p": request.top_p}  # the gateway's, where the client has none
         begun = False
         try:
             async with self._client.stream("POST", url, json=body, headers=headers) as response:

@@ -211,7 +211,8 @@ async def test_what_steps_cannot_serve_is_handed_on_and_counted() -> None:
             assert answer.headers["x-specplan-method"] == "forwarded"
             assert answer.parse().choices[0].text
             sent = served.servers[TARGET].bodies[-1]
-            assert sent == {"model": "tiny", "prompt": "one", **more}  # nothing is added, no limit either
+            # No limit is added; what the client leaves out of sampling is the gateway's, as for steps.
+            assert sent == {"model": "tiny", "prompt": "one", "temperature": 0.6, "top_p": 0.95, **more}
         assert metric(served, "specplan_requests_forwarded_total", field="ignore_eos") == 1
         assert metric(served, "specplan_requests_forwarded_total", field="other") == 1  # no label of a client's making
 
