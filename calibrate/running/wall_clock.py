@@ -269,6 +269,7 @@ class WallClock:
         seed: int,
         speculation: Speculation | None = None,
         most: int | None = None,
+        stop: tuple[str, ...] = (),
     ) -> Generation:
         """Return the rest of an answer after the operation's prefix, generated in one request.
 
@@ -278,13 +279,14 @@ class WallClock:
         progress : receives the text as it arrives.
         seed, speculation : of the request.
         most : tokens to ask for at most; None: what the limit of an answer leaves.
+        stop : strings at which it ends.
         """
         backend, prefix = self.backend(operation.role), operation.prefix
         text, room = _prompt_after(prefix, backend.tokenizer_id, self.limits.max_answer_tokens)
         request = Request(
             prompt=text,
             max_tokens=room if most is None else min(room, most),
-            stop=(),
+            stop=stop,
             sampling=self.sampling[operation.role],
             seed=seed,
             speculation=speculation,

@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from calibrate.engines.http.wire import BrokenOffError, RefusedError
@@ -30,15 +30,18 @@ from specplan.live.gateway.requests import AnswerRequest
 from specplan.live.gateway.servers import Servers
 from theory.errors import CalibrationError
 
-__all__ = ["Answer", "Answering", "HelperError", "Observer"]
+__all__ = ["Answer", "Answering", "HelperError", "Observer", "Piece"]
 
 _ATTEMPTS: Final = 3
 """Attempts at a step of the target when its server breaks the connection."""
 
 Finish = Literal["stop", "length"]
 
-Pieces: TypeAlias = AsyncIterator[list[str]]
-"""Pieces of an answer's text, at each moment as many as there are."""
+Piece: TypeAlias = tuple[str, int]
+"""A piece of an answer's text, and the answer's tokens up to its end."""
+
+Pieces: TypeAlias = AsyncIterator[list[Piece]]
+"""At each moment as many pieces as there are."""
 
 
 class HelperError(CalibrationError):
@@ -88,6 +91,8 @@ class Answer:
     seconds: float = 0.0
     methods: tuple[str, ...] = ()
     """Names of the configurations that generated it, in order."""
+    n_seen: int = 0
+    """Tokens that have been sent, those of a step under way included."""
     refused: bool = False
     """Whether a helper rejects its requests, e.g. for their key: it is decoded plainly, and not compared."""
 
@@ -129,6 +134,10 @@ class Answering:
         """
         clock = self.servers.clock(request)
         root = await clock.root(prompt)
+        room = self.servers.context - root.n_tokens
+        if not request.has_limit and 0 < room < request.max_tokens:
+            request = replace(request, max_tokens=int(room))
+            clock.limits = self.servers.limits(request)
         answer = Answer(request, root, root, time.monotonic(), self.control.in_flight)
         by_itself = False
         try:
@@ -139,11 +148,11 @@ class Answering:
             self.control.ends(answer, by_itself=by_itself)
         self._observer.ended(answer)
 
-    async def _pieces(self, answer: Answer, clock: WallClock) -> AsyncGenerator[list[str]]:
-        pieces, there = list[str](), asyncio.Event()
+    async def _pieces(self, answer: Answer, clock: WallClock) -> AsyncGenerator[list[Piece]]:
+        pieces, there = list[Piece](), asyncio.Event()
 
         def send(piece: str) -> None:
-            pieces.append(piece)
+            pieces.append((piece, answer.n_seen))
             there.set()
 
         writing = asyncio.ensure_future(self._write(answer, clock, send))
@@ -197,6 +206,7 @@ class Answering:
 
         def commit(step: Step) -> None:
             answer.last = step
+            answer.n_seen = answer.n_tokens
             self.control.wrote(answer, step.n_tokens)
             send(step.payload.text)
 
@@ -231,8 +241,10 @@ class Answering:
         session.operations.append(operation)
         marks = StepMarks(answer.last, TARGET, clock.limits.separator)
         seed, depth = answer.request.seed, answer.last.depth
+        answer.n_seen = answer.n_tokens
 
         def on_text(text: str, n_tokens: int) -> None:
+            answer.n_seen += n_tokens
             send(text)
             self.control.wrote(answer, n_tokens)
             ends = marks.take(text, n_tokens)
@@ -246,7 +258,8 @@ class Answering:
         if not answer.refused:
             self.control.starts(answer, configuration)
         speculation = session.speculation.get(TARGET)
-        writing = asyncio.ensure_future(clock.rest(operation, Progress(on_text), seed=seed, speculation=speculation))
+        rest = clock.rest(operation, Progress(on_text), seed=seed, speculation=speculation, stop=answer.request.stop)
+        writing = asyncio.ensure_future(rest)
         try:
             await asyncio.wait((writing,))
         finally:

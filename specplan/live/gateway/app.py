@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from calibrate.engines.http.wire import CLIENT_KEY, RefusedError
 from sim.operations import TARGET
-from specplan.live.gateway.answering import Answering
+from specplan.live.gateway.answering import Answering, Piece
 from specplan.live.gateway.chat import ChatTemplate
 from specplan.live.gateway.forwarding import Forwarding
 from specplan.live.gateway.plans import RequestDefaults
@@ -35,6 +35,9 @@ from theory.errors import SpecplanError
 
 __all__ = ["Bounds", "Metrics", "application"]
 
+_PATHS: Final[Mapping[Kind, str]] = {"chat": "/v1/chat/completions", "completion": "/v1/completions"}
+_PASSED_ON: Final = ("/tokenize", "/detokenize", "/v1/responses")
+"""Paths whose requests go to the target's server as they are."""
 _METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 Metrics = Callable[[], bytes]
@@ -53,6 +56,10 @@ class Bounds:
     """Longest time of an answer, s. A forwarded request fails there; other answers end with the tokens so far."""
     timeout_s: float = 120.0
     """Longest silence of the target's server, s."""
+
+
+Work = Callable[["_Sender"], Coroutine[Any, Any, None]]
+"""Writes an answer."""
 
 
 class _Gateway:
@@ -95,20 +102,37 @@ class _Gateway:
 
     async def serve(self, request: Request, kind: Kind) -> Response:
         """Check a request, and return a response that generates the answer while it is sent."""
+
+        def prepared(data: bytes, stack: ExitStack) -> Work:
+            limit = self.bounds.answer_tokens
+            parsed = parse_body(data, kind, model=self.model, defaults=self.defaults, max_tokens=limit)
+            stack.enter_context(self.answering.control.admitted())
+            return lambda sender: self._written(parsed, sender)
+
+        return await self._responding(request, prepared)
+
+    async def pass_on(self, request: Request) -> Response:
+        """Return a response that forwards a request as it is."""
+        path = request.url.path
+
+        def prepared(data: bytes, stack: ExitStack) -> Work:
+            if path.startswith("/v1/"):
+                stack.enter_context(self.answering.control.admitted())
+            return lambda sender: self._forwarded(path, data, sender)
+
+        return await self._responding(request, prepared)
+
+    async def _responding(self, request: Request, prepared: Callable[[bytes, ExitStack], Work]) -> Response:
         stack = ExitStack()
         try:
-            data = await self.body(request)
-            parsed = parse_body(
-                data, kind, model=self.model, defaults=self.defaults, max_tokens=self.bounds.answer_tokens
-            )
-            stack.enter_context(self.answering.control.admitted())
+            work = prepared(await self.body(request), stack)
         except ClientDisconnect:
             return Response(status_code=400)
         except Refusal as refusal:
             self.refused(refusal.status)
             return _refused(refusal)
         key = _key(request.headers.get("authorization", ""))
-        return _Live(stack, lambda send: self._answer(parsed, key, send), self.works)
+        return _Live(stack, lambda send: self._sent(work, key, send), self.works)
 
     def break_off(self) -> None:
         """End all answers with an error that says why."""
@@ -116,11 +140,12 @@ class _Gateway:
         for work in self.works:
             work.cancel()
 
-    async def _answer(self, request: AnswerRequest, key: str, send: Send) -> None:
+    async def _sent(self, work: Work, key: str, send: Send) -> None:
+        """Send what ``work`` writes, or the error that it ends with."""
         CLIENT_KEY.set(key)  # for this task and those that it starts
         sender = _Sender(send)
         try:
-            await self._written(request, sender)
+            await work(sender)
         except (SpecplanError, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and not self.stops:
                 raise  # the client has left
@@ -134,35 +159,43 @@ class _Gateway:
             prompt = await self.template.prompt(request.messages, request.template_kwargs)
         if request.whole or prompt is None:
             self.forwarded(request.whole or ("messages",))
-            try:
-                async with asyncio.timeout(self.bounds.answer_seconds):
-                    await self.forwarding.forward(request, sender.raw)
-            except TimeoutError:
-                rule = f"the target's server took longer than {self.bounds.answer_seconds:g} s (--max-seconds)"
-                raise upstream_failed(rule) from None
+            body = {**request.body, "model": self.model, "temperature": request.temperature, "top_p": request.top_p}
+            await self._forwarded(_PATHS[request.kind], body, sender)
             return
-        reply, cutter, texts = Reply(request, self.model), StopCutter(request.stop), list[str]()
+        cutter, texts, n_sent = StopCutter(request.stop), list[str](), 0
         async with self.answering.answer(request, prompt) as (answer, pieces):
+            reply = Reply(request, self.model, answer.root.n_tokens)
             if request.stream:
                 await sender.begin()
                 await sender.part(reply.begin())
             async for written in pieces:
-                safe = [text for piece in written if not cutter.stopped and (text := cutter.take(piece))]
-                texts += safe
+                safe = list[Piece]()
+                for piece, n_sent in written:
+                    safe.append((cutter.take(piece), n_sent))
+                    if cutter.stopped:
+                        break
+                texts += [text for text, _ in safe]
                 if request.stream:
-                    await sender.part(b"".join(reply.part(text) for text in safe if text))
+                    await sender.part(b"".join(reply.part(text, n) for text, n in safe if text))
                 if cutter.stopped:
                     break
-        finish = "stop" if cutter.stopped else answer.finish
+        finish, n_tokens = ("stop", n_sent) if cutter.stopped else (answer.finish, answer.n_tokens)
         texts.append(cutter.rest())
         if not request.stream:
-            whole = reply.whole("".join(texts), finish, answer.root.n_tokens, answer.n_tokens)
-            await sender.whole(whole, answer.methods)
+            await sender.whole(reply.whole("".join(texts), finish, cutter.stopped_by, n_tokens), answer.methods)
             return
         if texts[-1]:
-            await sender.part(reply.part(texts[-1]))
-        await sender.part(reply.end(finish, answer.root.n_tokens, answer.n_tokens))
+            await sender.part(reply.part(texts[-1], n_tokens))
+        await sender.part(reply.end(finish, cutter.stopped_by, n_tokens))
         await sender.end()
+
+    async def _forwarded(self, path: str, body: bytes | dict[str, Any], sender: _Sender) -> None:
+        try:
+            async with asyncio.timeout(self.bounds.answer_seconds):
+                await self.forwarding.forward(path, body, sender.raw)
+        except TimeoutError:
+            rule = f"the target's server took longer than {self.bounds.answer_seconds:g} s (--max-seconds)"
+            raise upstream_failed(rule) from None
 
 
 class _Sender:
@@ -344,8 +377,9 @@ def application(
     assert TARGET in answering.servers.roles
     app = Starlette(
         routes=[
-            Route("/v1/chat/completions", chat, methods=["POST"]),
-            Route("/v1/completions", completion, methods=["POST"]),
+            Route(_PATHS["chat"], chat, methods=["POST"]),
+            Route(_PATHS["completion"], completion, methods=["POST"]),
+            *(Route(path, gateway.pass_on, methods=["POST"]) for path in _PASSED_ON),
             Route("/v1/models", models),
             Route("/v1/models/{name:path}", model),
             Route("/metrics", page),

@@ -1,21 +1,19 @@
-"""Forwards requests that step-level methods cannot serve to the target's server, and streams its answer back."""
+"""Forwards what step-level methods cannot serve to the target's server, and streams its answer back."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
 from typing import TYPE_CHECKING, Any, Final
 
 from calibrate.engines.http.engine import OpenAIEngine
 from calibrate.engines.http.wire import CLIENT_KEY
 from specplan.live.gateway.refusals import Refusal, upstream_failed
-from specplan.live.gateway.requests import AnswerRequest
 
 if TYPE_CHECKING:
     from starlette.types import Send
 
 __all__ = ["Forwarding"]
 
-_PATHS: Final[Mapping[str, str]] = {"chat": "chat/completions", "completion": "completions"}
 _MOST_BYTES: Final = 512 * 2**20
 
 
@@ -44,21 +42,27 @@ class Forwarding:
         """Close all connections."""
         await self._client.aclose()
 
-    async def forward(self, request: AnswerRequest, send: Send) -> None:
+    async def forward(self, path: str, body: bytes | dict[str, Any], send: Send) -> None:
         """Forward a request, and send its answer to the client; cancelling closes the connection to the server.
+
+        Parameters
+        ----------
+        path : path of the request, with its slash.
+        body : JSON, or what it is made of.
+        send : ASGI's function that sends to the client.
 
         Raises
         ------
         Refusal : the server cannot be reached, or broke off before it answered.
         """
         key = CLIENT_KEY.get()
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        url = f"{self._engine.wire.api}/{_PATHS[request.kind]}"
-        body: dict[str, Any] = {**request.body, "model": self._engine.model}
-        body |= {"temperature": request.temperature, "top_p": request.top_p}  # the gateway's, where the client has none
+        headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        wire = self._engine.wire
+        url = f"{wire.api}{path.removeprefix('/v1')}" if path.startswith("/v1/") else f"{wire.root}{path}"
         begun = False
         try:
-            async with self._client.stream("POST", url, json=body, headers=headers) as response:
+            async with self._client.stream("POST", url, content=data, headers=headers) as response:
                 kind = response.headers.get("content-type", "application/json")
                 head = [(b"content-type", kind.encode("latin-1")), (b"x-specplan-method", b"forwarded")]
                 if "retry-after" in response.headers:

@@ -15,6 +15,7 @@ __all__ = ["DONE", "Reply", "StopCutter", "event"]
 DONE: Final = b"data: [DONE]\n\n"
 
 _encoded: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_CHOICE: Final[dict[str, Any]] = {"index": 0, "logprobs": None, "finish_reason": None, "stop_reason": None}
 _MARK: Final = "\ue000"
 """Stands for a piece's text where events of pieces are prepared."""
 
@@ -31,56 +32,57 @@ class Reply:
     ----------
     request : the request that is answered.
     model : name of the model that the answer states.
+    n_prompt : tokens of the prompt.
     """
 
-    def __init__(self, request: AnswerRequest, model: str) -> None:
+    def __init__(self, request: AnswerRequest, model: str, n_prompt: int) -> None:
         self._request = request
+        self._n_prompt = n_prompt
         self._chat = request.kind == "chat"
         self._head = {
             "id": f"{'chatcmpl' if self._chat else 'cmpl'}-{secrets.token_hex(12)}",
             "created": int(time.time()),
             "model": model,
         }
-        prepared = self._chunk({"content": _MARK} if self._chat else _MARK, None)
+        prepared = self._chunk({"content": _MARK} if self._chat else _MARK)
         self._before, _, self._after = prepared.rpartition(_encoded(_MARK).encode())
 
     def begin(self) -> bytes:
         """Return the first event of a stream: the role in a chat, else nothing."""
-        return self._chunk({"role": "assistant", "content": ""}, None) if self._chat else b""
+        return self._chunk({"role": "assistant", "content": ""}) if self._chat else b""
 
-    def part(self, text: str) -> bytes:
-        """Return an event with a piece of the answer."""
+    def part(self, text: str, n_tokens: int) -> bytes:
+        """Return an event with a piece of the answer, and with its tokens so far if that was requested."""
+        if self._request.continuous_usage:
+            return self._chunk({"content": text} if self._chat else text, usage=self._usage(n_tokens))
         return self._before + _encoded(text).encode() + self._after
 
-    def end(self, finish: str, prompt_tokens: int, completion_tokens: int) -> bytes:
+    def end(self, finish: str, stop: str | None, n_tokens: int) -> bytes:
         """Return the last events of a stream: the finish reason, the usage if requested, and the end mark."""
-        last = self._chunk({} if self._chat else "", finish)
+        last = self._chunk({} if self._chat else "", finish_reason=finish, stop_reason=stop)
         if self._request.include_usage:
-            usage = {**self._head, "object": self._object(True), "choices": []}
-            last += event({**usage, "usage": _usage(prompt_tokens, completion_tokens)})
+            last += event({**self._head, "object": self._object(True), "choices": [], "usage": self._usage(n_tokens)})
         return last + DONE
 
-    def whole(self, text: str, finish: str, prompt_tokens: int, completion_tokens: int) -> dict[str, Any]:
-        """Return the answer as one object."""
+    def whole(self, text: str, finish: str, stop: str | None, n_tokens: int) -> dict[str, Any]:
+        """Return the answer as one object; ``stop``: the client's string that ended it."""
         said = {"message": {"role": "assistant", "content": text}} if self._chat else {"text": text}
-        choice = {"index": 0, **said, "logprobs": None, "finish_reason": finish}
-        usage = _usage(prompt_tokens, completion_tokens)
-        return {**self._head, "object": self._object(False), "choices": [choice], "usage": usage}
+        choice = {**_CHOICE, **said, "finish_reason": finish, "stop_reason": stop}
+        return {**self._head, "object": self._object(False), "choices": [choice], "usage": self._usage(n_tokens)}
 
-    def _chunk(self, said: dict[str, str] | str, finish: str | None) -> bytes:
-        part = {"delta": said} if self._chat else {"text": said}
-        choice = {"index": 0, **part, "logprobs": None, "finish_reason": finish}
-        return event({**self._head, "object": self._object(True), "choices": [choice]})
+    def _chunk(self, said: dict[str, str] | str, *, usage: dict[str, int] | None = None, **end: str | None) -> bytes:
+        choice = {**_CHOICE, **({"delta": said} if self._chat else {"text": said}), **end}
+        more = {} if usage is None else {"usage": usage}
+        return event({**self._head, "object": self._object(True), "choices": [choice], **more})
 
     def _object(self, streamed: bool) -> str:
         if not self._chat:
             return "text_completion"
         return "chat.completion.chunk" if streamed else "chat.completion"
 
-
-def _usage(prompt_tokens: int, completion_tokens: int) -> dict[str, int]:
-    total = prompt_tokens + completion_tokens
-    return {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens, "total_tokens": total}
+    def _usage(self, n_tokens: int) -> dict[str, int]:
+        total = self._n_prompt + n_tokens
+        return {"prompt_tokens": self._n_prompt, "completion_tokens": n_tokens, "total_tokens": total}
 
 
 class StopCutter:
@@ -94,17 +96,24 @@ class StopCutter:
     def __init__(self, stops: Sequence[str]) -> None:
         self._stops = tuple(stops)
         self._held = ""
-        self.stopped = False
+        self.stopped_by: str | None = None
+        """The stop string that ended the text; None before."""
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a stop string has ended the text."""
+        return self.stopped_by is not None
 
     def take(self, text: str) -> str:
         """Take a piece of text; return the text that certainly precedes any stop string."""
         if not self._stops:
             return text
         held = self._held + text
-        ends = [held.index(stop) for stop in self._stops if stop in held]
+        ends = [(held.index(stop), stop) for stop in self._stops if stop in held]
         if ends:
-            self.stopped, self._held = True, ""
-            return held[: min(ends)]
+            end, self.stopped_by = min(ends)
+            self._held = ""
+            return held[:end]
         keep = max((_overlap(held, stop) for stop in self._stops), default=0)
         self._held = held[len(held) - keep :]
         return held[: len(held) - keep]

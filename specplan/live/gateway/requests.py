@@ -36,7 +36,6 @@ _NEUTRAL: Final[Mapping[str, tuple[Any, ...]]] = {
     "min_p": (0,),
     "ignore_eos": (False,),
     "logit_bias": ({},),
-    "tools": ([],),
     "tool_choice": ("none", "auto"),
     "parallel_tool_calls": (True, False),
     "response_format": ({"type": "text"},),
@@ -58,6 +57,7 @@ class _StreamOptions(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     include_usage: StrictBool = False
+    continuous_usage_stats: StrictBool = False
 
 
 class Message(BaseModel):
@@ -116,8 +116,12 @@ class AnswerRequest:
     """Arguments of the chat template, such as ``enable_thinking``."""
     stream: bool
     include_usage: bool
+    continuous_usage: bool
+    """Whether each event of a stream says the tokens so far."""
     max_tokens: int
     """Most tokens of the answer."""
+    has_limit: bool
+    """Whether the client named ``max_tokens``; if not, an answer may take what the context leaves."""
     temperature: float
     top_p: float
     seed: int
@@ -169,6 +173,7 @@ def parse_body(data: bytes, kind: Kind, *, model: str, defaults: RequestDefaults
         raise bad_request(
             "max_tokens", requested, f"must be at most {max_tokens} here (--max-answer-tokens of the gateway)"
         )
+    options = fields.stream_options or _StreamOptions()
     stop = (fields.stop,) if isinstance(fields.stop, str) else tuple(fields.stop or ())
     chat, prompt = isinstance(fields, _Chat), _prompt(fields)
     return AnswerRequest(
@@ -178,7 +183,9 @@ def parse_body(data: bytes, kind: Kind, *, model: str, defaults: RequestDefaults
         messages=tuple(fields.messages) if isinstance(fields, _Chat) else (),
         template_kwargs=dict(fields.chat_template_kwargs or {}) if isinstance(fields, _Chat) else {},
         stream=fields.stream,
-        include_usage=fields.stream_options is not None and fields.stream_options.include_usage,
+        include_usage=options.include_usage,
+        continuous_usage=options.include_usage and options.continuous_usage_stats,
+        has_limit=requested is not None or not chat,
         max_tokens=requested or (max_tokens if chat else min(_LEGACY_TOKENS, max_tokens)),
         temperature=defaults.temperature if fields.temperature is None else fields.temperature,
         top_p=defaults.top_p if fields.top_p is None else fields.top_p,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -116,12 +117,22 @@ class Servers:
         """Return a wall clock as in a validation of these models, with the sampling and seed of a request."""
         models = replace(self._models, temperature=request.temperature, top_p=request.top_p, seed=request.seed)
         clock = models.clock(self.roles, self._encoder)
-        clock.limits = StepLimits(
-            max_step_tokens=models.max_step_tokens,
+        clock.limits = self.limits(request)
+        return clock
+
+    def limits(self, request: AnswerRequest) -> StepLimits:
+        """Return the longest steps and the longest answer of a request."""
+        return StepLimits(
+            max_step_tokens=self._models.max_step_tokens,
             max_steps=request.max_tokens + 1,
             max_answer_tokens=request.max_tokens,
         )
-        return clock
+
+    @property
+    def context(self) -> float:
+        """Tokens of the target's context; infinite where its server does not report them."""
+        limit = self.target.card.get("max_model_len")
+        return limit if isinstance(limit, int) else math.inf
 
     def speculation(self, configuration: Configuration) -> dict[str, Speculation]:
         """Return the token-level speculation of each role; empty: the servers speculate as they were started.

@@ -44,8 +44,8 @@ def test_defects_of_our_engine_are_named(name: str, draft: str, run_main: Main) 
     tokens = 4096 if name in SMALL else 2048
     with served(CertifiedServer(target_path(), *PLANTED[name])) as url:
         code, out, err = run_main("certify", url, "--draft", draft, "--json", "--tokens", str(tokens))
-    data = json.loads(out)
     assert (code, err) == (1, "")
+    data = json.loads(out)
     assert LOOKS_LIKE.get(name, name) in data["named"]
     assert data["alarm_at"] <= data["tokens"] <= tokens
 

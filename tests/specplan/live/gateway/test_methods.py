@@ -7,6 +7,7 @@ own answer to one request.
 from __future__ import annotations
 
 import pytest
+from httpx import AsyncClient
 from openai import AsyncOpenAI
 from openai_server import Planted
 
@@ -64,3 +65,44 @@ async def test_the_text_is_the_servers_answer_to_one_request(name: str) -> None:
         assert counted("specplan_generated_tokens_total", {"role": "target"}) == tokens
     assert answer.choices[0].text == "".join(texts)
     assert answer.choices[0].finish_reason == "stop"
+
+
+async def test_a_stop_string_ends_the_servers_answer_and_its_count_of_tokens() -> None:
+    async with planted_gateway(Configuration.parse("autoregressive"), planted=Planted(steps=9)) as served:
+        whole = await served.answer("one", seed=5)
+        stop = whole.choices[0].text.split()[9]
+        cut = await served.answer("one", seed=5, stop=[f" {stop}"])
+        assert served.servers["target"].bodies[-1]["stop"] == [f" {stop}"]
+    text = whole.choices[0].text
+    assert cut.choices[0].text == text[: text.index(f" {stop}")]
+    assert cut.choices[0].model_dump()["stop_reason"] == f" {stop}"
+    assert cut.usage.completion_tokens == 1 + text.split().index(stop) + text[: text.index(f" {stop}")].count("\n\n")
+
+
+@pytest.mark.parametrize("name", ["autoregressive", "lr-sync"])
+async def test_each_event_says_the_tokens_so_far_where_that_is_requested(name: str) -> None:
+    async with planted_gateway(Configuration(method=name), planted=Planted(steps=3)) as served:
+        options = {"include_usage": True, "continuous_usage_stats": True}
+        create = served.client.completions.create
+        stream = await create(model="tiny", prompt="one", seed=5, max_tokens=200, stream=True, stream_options=options)
+        usages = [chunk.usage.completion_tokens async for chunk in stream if chunk.usage is not None]
+    assert len(usages) > 3
+    assert usages == sorted(usages)
+    assert usages[-1] - usages[-2] in (0, 1)  # the end of the text is a token without a piece
+
+
+async def test_a_chat_without_a_limit_may_take_what_the_context_leaves() -> None:
+    planted = Planted(steps=3, chats=True, max_context=300)
+    async with planted_gateway(Configuration.parse("autoregressive"), planted=planted) as served:
+        said = [{"role": "user", "content": "one two three"}]
+        answer = await served.client.chat.completions.create(model="tiny", messages=said)
+        assert answer.choices[0].finish_reason == "stop"
+        asked = served.servers["target"].bodies[-1]
+        assert asked["max_tokens"] + answer.usage.prompt_tokens == 300
+
+
+async def test_tokens_are_counted_by_the_targets_server() -> None:
+    async with planted_gateway(Configuration.parse("autoregressive")) as served, AsyncClient() as client:
+        said = await client.post(f"{served.url}/tokenize", json={"prompt": " one two"})
+        assert said.json() == {"count": 2, "tokens": [8, 9]}
+        assert (await client.post(f"{served.url}/detokenize", json={"tokens": [8]})).status_code == 404  # it has none
