@@ -1,0 +1,64 @@
+"""The board and the alerts name metrics and labels that a gateway has."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from openai_server import Planted
+
+from sim.configuration import Configuration
+from specplan.live.gateway.plans import Expected
+
+pytest.importorskip("uvicorn", reason="needs the extra serve")
+
+from gateways import planted_gateway
+from openai import BadRequestError
+from prometheus_client import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+METHOD = Configuration.parse("lr-sync")
+BOARD = Path(__file__).parents[4] / "docs" / "board"
+PANELS: list[dict[str, Any]] = json.loads((BOARD / "grafana.json").read_text())["panels"]
+RULES: list[dict[str, Any]] = yaml.safe_load((BOARD / "alerts.yml").read_text())["groups"][0]["rules"]
+
+
+async def metrics(*, trust_plan: bool) -> list[Metric]:
+    """What a gateway shows after answers, of which one is handed on and one is refused."""
+    planned = {METHOD: Expected(acceptance=0.7, speedup=1.5)}
+    planted = Planted(steps=3)
+    async with planted_gateway(METHOD, planted=planted, expected=planned, trust_plan=trust_plan) as served:
+        for seed in range(8):
+            await served.answer("one", seed=seed)
+        await served.answer("one", logprobs=1)
+        with pytest.raises(BadRequestError):
+            await served.answer("one", max_tokens=10**6)
+        return list(text_string_to_metric_families(served.serving.metrics.page().decode()))
+
+
+async def test_all_metrics_and_labels_are_those_of_a_gateway() -> None:
+    """Of one that runs its plan, and of one that measures."""
+    families = [*await metrics(trust_plan=True), *await metrics(trust_plan=False)]
+    names = {sample.name for family in families for sample in family.samples} | {
+        f"{family.name}_total" for family in families if family.type == "counter"
+    }
+    labels = {label for family in families for sample in family.samples for label in sample.labels} | {"reason", "what"}
+    exprs = [target["expr"] for panel in PANELS for target in panel["targets"]] + [rule["expr"] for rule in RULES]
+    used = {name for expr in exprs for name in re.findall(r"specplan_\w+", expr)}
+    assert used <= names
+    grouped = {label for expr in exprs for group in re.findall(r"by \(([^)]*)\)", expr) for label in group.split(", ")}
+    shown = {
+        label for panel in PANELS for t in panel["targets"] for label in re.findall(r"{{(\w+)}}", t["legendFormat"])
+    }
+    said = {label for rule in RULES for label in re.findall(r"\$labels\.(\w+)", str(rule["annotations"]))}
+    assert grouped | shown | said <= labels
+
+
+def test_panels_do_not_overlap_and_say_what_they_show() -> None:
+    places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in PANELS]
+    assert len(set(places)) == len(PANELS)
+    assert all(panel["title"] and panel["description"].endswith(".") for panel in PANELS)
