@@ -33,7 +33,7 @@ shapes=(--shape "$shape" --draft-shape "$draft_shape" --judge-shape "$judge_shap
     --judge-layers "${JUDGE_LAYERS:-8}")
 [ -n "$layers" ] && shapes+=(--layers "$layers")
 
-stage machine 30 "$python" -c 'import torch, transformers; print(torch.__version__, transformers.__version__)
+stage machine "${MACHINE_S:-30}" "$python" -c 'import torch, transformers; print(torch.__version__, transformers.__version__)
 for n in range(torch.cuda.device_count()): print(torch.cuda.get_device_properties(n), torch.cuda.mem_get_info(n))'
 [ -d "$work/pair" ] || stage widen 90 "${specplan[@]}" pair widen "${shapes[@]}" --dtype "$dtype" -o "$work/pair"
 stage calibrate "${CALIBRATE_S:-200}" "${specplan[@]}" calibrate torch "${models[@]}" --device "$device" --dtype "$dtype" \
@@ -43,5 +43,5 @@ stage calibrate "${CALIBRATE_S:-200}" "${specplan[@]}" calibrate torch "${models
     --run 'draft-model k2=4' --run 'lr-async k1=4 + draft-model k2=4' --run 'prompt-lookup k2=4' \
     --answers "$answers" --json --force -o "$out/validation.json"
 stage tests "${TESTS_S:-120}" "$python" -m pytest -q -p no:cacheprovider -m "$mark" --junitxml "$out/tests.xml" \
-    tests/calibrate/engines/torch/cuda
+    "${TESTS:-tests/calibrate/engines/torch/cuda}"
 awk -F '\t' 'NR > 1 && $2 != 0 { failed = 1 } END { exit failed }' "$out/stages.tsv"
