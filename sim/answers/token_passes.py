@@ -127,6 +127,16 @@ class DrawnPasses:
         n = _drawn_once(self._known, self._number, index, operation, n_tokens)
         return Passes(n, partial(self._ends, index, operation.role, operation.branch, operation.prefix.depth, n_tokens))
 
+    def committed(self, index: int, role: str, depth: int, n_tokens: int, n: int) -> int:
+        """Return the tokens that the first ``n`` passes of a step commit, as those that `passes` returns.
+
+        Parameters
+        ----------
+        index, role, depth, n_tokens : of the step, on branch 0, as in `numbers`.
+        n : passes, >= 0.
+        """
+        return int(self._ends(index, role, 0, depth, n_tokens)[n - 1]) if n > 0 else 0
+
     def numbers(
         self, indices: NDArray[np.int64], role: str, depths: NDArray[np.int64], n_tokens: NDArray[np.int64]
     ) -> NDArray[np.int64]:
@@ -237,46 +247,50 @@ class RecordedPasses:
 class SpeculatedAnswer:
     """An answer in which some roles decode with token-level speculation: same text as ``inner``, fewer passes."""
 
-    __slots__ = ("_index", "_inner", "_sources", "root")
+    __slots__ = ("_sources", "index", "inner", "root")
 
     def __init__(self, inner: Answer, sources: Mapping[str, PassSource], index: int) -> None:
-        self._inner = inner
+        self.inner = inner
         self._sources = dict(sources)
-        self._index = index
+        self.index = index
         self.root = inner.root
+
+    def source(self, role: str) -> PassSource | None:
+        """Return the source of a role's passes; None: a token per iteration."""
+        return self._sources.get(role)
 
     def around(self, wrap: Callable[[Answer], Answer]) -> SpeculatedAnswer:
         """Return the same passes for the answer that ``wrap`` makes of the inner one."""
-        return SpeculatedAnswer(wrap(self._inner), self._sources, self._index)
+        return SpeculatedAnswer(wrap(self.inner), self._sources, self.index)
 
     def generate(self, operation: Generate) -> Step:
         """Return the step, with the passes of its request where its role speculates."""
-        step = self._inner.generate(operation)
+        step = self.inner.generate(operation)
         source = self._sources.get(operation.role)
         if source is None:
             return step
-        return PassedStep(step, source.passes(self._index, operation, operation.tokens_of(step) - 1))
+        return PassedStep(step, source.passes(self.index, operation, operation.tokens_of(step) - 1))
 
     def verify(self, operation: Verify) -> Verdict:
         """Return the inner answer's verdict."""
-        return self._inner.verify(operation)
+        return self.inner.verify(operation)
 
     def judge_tokens(self, operation: Verify) -> int:
         """Return the prompt length of the inner answer's verifier."""
-        return self._inner.judge_tokens(operation)
+        return self.inner.judge_tokens(operation)
 
     def score(self, operation: Score) -> float:
         """Return the inner answer's score."""
-        return self._inner.score(operation)
+        return self.inner.score(operation)
 
     def choose(self, operation: Choose) -> Selection:
         """Return the inner answer's choice."""
-        return self._inner.choose(operation)
+        return self.inner.choose(operation)
 
     def score_tokens(self, operation: Score | Choose) -> int:
         """Return what the inner answer's scorer reads."""
-        return self._inner.score_tokens(operation)
+        return self.inner.score_tokens(operation)
 
     def __getattr__(self, name: str) -> Any:
         """Return any other attribute of the inner answer."""
-        return getattr(self._inner, name)
+        return getattr(self.inner, name)
