@@ -22,7 +22,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from theory.errors import ParameterError
 
-__all__ = ["block_of_bits", "block_of_normals", "bits_at", "place_of", "stream", "streams", "uniforms"]
+__all__ = ["bits_at", "block_of_bits", "block_of_normals", "place_of", "stream", "streams", "uniforms"]
 
 _WORD = (1 << 64) - 1
 _STRIDE = 0x9E3779B97F4A7C15

@@ -67,8 +67,8 @@ _AMPLE, _MORE = 1.05, 24
 """Passes drawn in the first batch: this multiple of the mean number of passes, plus this many."""
 _KEPT = 10_000
 """Steps of which a source knows the passes: all configurations that are compared use the same steps."""
-_AT_ONCE = 1 << 18
-"""Passes of many requests that are drawn at once: what they take of memory while they are counted is about 10 MB."""
+_AT_ONCE = 1 << 14
+"""Passes of many requests that are drawn at once: what is computed of them stays in a core's cache."""
 
 _Words: TypeAlias = NDArray[np.uint64]
 _Step = tuple[int, str, int, int, int]
@@ -165,7 +165,7 @@ class DrawnPasses:
         after = np.cumsum(n_drawn)
         before = after - n_drawn
         within = np.arange(after[-1] if after.size else 0) - np.repeat(before, n_drawn)
-        ends = np.cumsum(self._tokens(np.repeat(places, n_drawn), within.astype(np.uint64)))
+        ends = np.cumsum(self._tokens(np.repeat(places, n_drawn), within.view(np.uint64)), dtype=np.int64)
         gone = np.where(before > 0, ends[before - 1], 0) if ends.size else before
         last = np.searchsorted(ends, gone + n_tokens)  # the pass that commits the last token
         return np.where(n_tokens == 0, 0, np.where(last < after, last - before + 1, -1))
@@ -178,14 +178,19 @@ class DrawnPasses:
         place = np.uint64(place_of(self.seed, f"passes/{role}/{branch}", index, depth + 1))
         # Enough passes for nearly every step; where they do not suffice, the same numbers are drawn again with more.
         for n in (min(int(_AMPLE * n_tokens / self._mean) + _MORE, n_tokens), n_tokens):
-            ends = np.cumsum(self._tokens(place, np.arange(n, dtype=np.uint64)))
+            ends = np.cumsum(self._tokens(place, np.arange(n, dtype=np.uint64)), dtype=np.int64)
             if n == n_tokens or ends[-1] >= n_tokens:
                 break
         ends = ends[: int(np.searchsorted(ends, n_tokens)) + 1]
         return np.minimum(ends, n_tokens)
 
-    def _tokens(self, places: _Words | np.uint64, counts: _Words) -> NDArray[np.int64]:
-        return np.searchsorted(self._edges, bits_at(places, counts), side="right") + 1
+    def _tokens(self, places: _Words | np.uint64, counts: _Words) -> NDArray[np.uint16]:
+        """Tokens of passes; comparing all with each of the few edges takes less time than to search for each."""
+        bits = bits_at(places, counts)
+        tokens = np.ones(bits.shape, dtype=np.uint16)
+        for edge in self._edges:
+            tokens += bits >= edge
+        return tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -82,7 +82,7 @@ __all__ = [
 
 
 ASKS_LINE, ASKS_READING, STANDS_STILL = 1, 2, 3
-"""What the loop yields, with a batch and the tokens read: it needs `Prices.base` and `slope`, or `reading_s`; or an
+"""What the loop yields, with a batch and the tokens read: it needs an entry of `Prices.lines`, or of `readings`; or an
 iteration takes no time."""
 
 
@@ -112,7 +112,7 @@ def price(rules: Rules, s: State, prices: Prices) -> int:
 
 
 def plan(ask: Requests, rules: Rules, s: State, heap: Any) -> None:
-    """Say when the next change comes: the end of an iteration with prompts, or a boundary at which something changes."""
+    """Say when the next change comes: where prompts are read at the iteration's end, else at a boundary."""
     s.whole[UNPLANNED] = 0
     if s.whole[MIXED]:
         s.real[CHANGE] = s.real[NOW] + s.real[WORK]
@@ -150,11 +150,8 @@ def launch(ask: Requests, rules: Rules, s: State, answer: int, now: float, heap:
 def submit(ask: Requests, rules: Rules, s: State, answer: int, now: float, heap: Any, reading: Any, cut: Any) -> None:
     """Ask for what comes next of an answer."""
     request = s.ints[STEP][answer]
-    s.floats[DEPTH][answer], s.floats[NEW][answer], s.floats[OWN][answer] = (
-        ask.ints[TEXT][request],
-        ask.ints[FRESH][request],
-        1.0,
-    )
+    s.floats[DEPTH][answer], s.floats[NEW][answer] = ask.ints[TEXT][request], ask.ints[FRESH][request]
+    s.floats[OWN][answer] = 1.0
     s.ints[LEFT][answer] = s.ints[BEGAN][answer] = ask.ints[PASSES][request]
     s.ints[FINISH][answer], s.ints[NUMBER][answer], s.ints[HAS_BEGUN][answer] = -1, 0, 0
     if rules.request_s > 0.0:

@@ -6,7 +6,7 @@ goes from change to change: it ends requests, counts what was read, takes places
 places to those who wait, and begins the next iteration. `sim.serving.engine` is the specification: a test compares when
 each answer begins and ends over hundreds of settings.
 
-The functions run on lists in Python, and on arrays where numba compiles them (`sim.serving.looped`): the same
+The functions run on lists in Python, and on arrays where numba compiles them (`sim.serving.loop.running`): the same
 operations in the same order, so that both give the same numbers. What an iteration costs, only Python knows: the loop
 asks for it by a `yield` and finds it in `Prices` from then on.
 """
@@ -43,12 +43,11 @@ __all__ = ["loop"]
 
 def loop(ask: Requests, rules: Rules, s: State, prices: Prices) -> Iterator[tuple[int, int, float]]:
     """Run until the window has ended; yield what must be known of costs first."""
-    heap, reading, cut, over = [(0, 0, 0)], [0], [(0, 0.0)], [0]  # of these types
-    for _ in range(1):
-        heap.pop()
-        reading.pop()
-        cut.pop()
-        over.pop()
+    heap, reading, cut, over = [(0, 0, 0)], [0], [(0, 0.0)], [0]  # numba takes their types from their first entries
+    heap.clear()
+    reading.clear()
+    cut.clear()
+    over.clear()
     while not s.whole[OVERLOADED]:
         look_at_marks(ask, rules, s)
         if s.whole[MARK] == 2:

@@ -64,8 +64,8 @@ class Prices(NamedTuple):
     """What iterations cost, as far as it was asked for."""
 
     lines: Any
-    """By batch: seconds of an iteration without context, NaN where not yet known, and those of a token of context; shape
-    (2, batches + 1)."""
+    """By batch: seconds of an iteration without context, NaN where not yet known, and of a token of context; shape (2,
+    batches + 1)."""
     readings: Any
     """By `slot`: the batch beside which prompts are read, -1 where nothing is known, the tokens that are read, and the
     seconds of the reading; shape (3, slots)."""

@@ -27,8 +27,8 @@ from theory.errors import ParameterError
 
 __all__ = ["WORTH_COMPILING", "LoopRun", "engine_of"]
 
-WORTH_COMPILING = 2_000_000
-"""Requests run by this process from which on the loop is compiled."""
+WORTH_COMPILING = 1_000_000
+"""Requests run by this process from which on the loop is compiled: that takes as long as about half of them."""
 
 _FAR: Final = float(1 << 20)
 """Tokens of context at which the second point of a cost's line is taken."""

@@ -35,21 +35,19 @@ def first_of(ring: Any, whole: Any, head: int) -> int:
 
 
 def append(ring: Any, whole: Any, head: int, answer: int) -> None:
+    """Put an answer at the end of a ring."""
     ring[(whole[head] + whole[head + 1]) % len(ring)] = answer
     whole[head + 1] += 1
 
 
 def needs(ask: Requests, s: State, answer: int) -> float:
     """Tokens by which what is held grows when a request comes in."""
-    text = float(ask.ints[TEXT][s.ints[STEP][answer]])
-    return (
-        float(s.floats[OWN][answer] + max(text, s.floats[UNUSED][answer]))
-        if text > 0.0
-        else float(s.floats[OWN][answer])
-    )
+    text, own = float(ask.ints[TEXT][s.ints[STEP][answer]]), float(s.floats[OWN][answer])
+    return own + max(text, float(s.floats[UNUSED][answer])) if text > 0.0 else own
 
 
 def admit(ask: Requests, rules: Rules, s: State, answer: int) -> None:
+    """Take in a request, and the text before it."""
     grown, text = needs(ask, s, answer), float(ask.ints[TEXT][s.ints[STEP][answer]])
     if text > 0.0:
         s.floats[KEPT][answer] = max(text, s.floats[UNUSED][answer])
@@ -61,6 +59,7 @@ def admit(ask: Requests, rules: Rules, s: State, answer: int) -> None:
 
 
 def grow(rules: Rules, s: State, tokens: float) -> None:
+    """Count tokens that requests have added."""
     s.real[HELD] += tokens
     s.real[PEAK] = max(s.real[PEAK], s.real[HELD])
     evict(rules, s)
@@ -94,21 +93,22 @@ def link(s: State, answer: int) -> None:
 
 
 def unlink(s: State, answer: int) -> None:
+    """Take an answer's text out of those that are idle."""
     s.real[IDLE] -= s.floats[UNUSED][answer]
     s.floats[UNUSED][answer] = -1.0
-    s.ints[BEHIND][s.ints[BEFORE][answer]], s.ints[BEFORE][s.ints[BEHIND][answer]] = (
-        s.ints[BEHIND][answer],
-        s.ints[BEFORE][answer],
-    )
+    before, behind = s.ints[BEFORE][answer], s.ints[BEHIND][answer]
+    s.ints[BEHIND][before], s.ints[BEFORE][behind] = behind, before
 
 
 def evict(rules: Rules, s: State) -> None:
+    """Drop texts that no request uses until the rest fits, the least recently used first."""
     last = len(s.ints[BEFORE]) - 1
     while s.ints[BEHIND][last] != last and s.real[HELD] + s.real[IDLE] > rules.capacity:
         drop(s, s.ints[BEHIND][last])
 
 
 def drop(s: State, answer: int) -> None:
+    """Evict the text of an answer."""
     unlink(s, answer)
     s.ints[LOST][answer] = 1
     last = len(s.ints[BEFORE]) - 1

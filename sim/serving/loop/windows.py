@@ -68,6 +68,5 @@ def mark(ask: Requests, s: State, at: float, steps: int) -> None:
         if s.ints[FINISH][answer] >= 0:
             left = s.ints[FINISH][answer] - s.whole[PROGRESS] - steps
         s.ints[STEP_AT + at_mark][answer] = s.ints[STEP][answer]
-        s.ints[DONE_AT + at_mark][answer] = (
-            ask.ints[PASSES][s.ints[STEP][answer]] - left if s.ints[HAS_BEGUN][answer] else -1
-        )
+        done = ask.ints[PASSES][s.ints[STEP][answer]] - left
+        s.ints[DONE_AT + at_mark][answer] = done if s.ints[HAS_BEGUN][answer] else -1
