@@ -24,7 +24,8 @@ Ints = NDArray[np.int64]
 class _Row(NamedTuple):
     """The requests of an answer."""
 
-    index: int
+    number: int
+    """Index of the answer."""
     depth: int
     """Of the text before its first request; -1: the prompt."""
     source: PassSource | None
@@ -129,7 +130,7 @@ class Asked:
     @cached_property
     def context(self) -> NDArray[np.float64]:
         """Mean context of each request over its life, tokens."""
-        return self.text + (self.tokens - np.array(self._lived)) / 2.0
+        return np.asarray(self.text + (self.tokens - np.array(self._lived)) / 2.0)
 
     @cached_property
     def answer_tokens(self) -> Ints:
@@ -142,7 +143,7 @@ class Asked:
         found = self.tokens - 1
         answers = np.repeat(np.arange(len(self)), np.diff(self.first))
         depths = np.array([row.depth for row in self._rows])[answers] + np.arange(found.size) - self.first[answers]
-        indices = np.array([row.index for row in self._rows])[answers]
+        indices = np.array([row.number for row in self._rows])[answers]
         for source in {id(row.source): row.source for row in self._rows}.values():
             own = np.flatnonzero(np.array([row.source is source for row in self._rows])[answers])
             if isinstance(source, DrawnPasses):
@@ -160,4 +161,4 @@ class Asked:
             return row.kept[number].committed(n)
         assert isinstance(row.source, DrawnPasses)
         wanted = self._tokens[request] - 1
-        return row.source.committed(row.index, TARGET, row.depth + number, wanted, n)
+        return row.source.committed(row.number, TARGET, row.depth + number, wanted, n)

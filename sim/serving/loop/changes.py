@@ -133,7 +133,7 @@ def plan(ask: Requests, rules: Rules, s: State, heap: Any) -> None:
     s.real[CHANGE] = s.real[NOW] + s.whole[STEPS] * s.real[TAU]
 
 
-def launch(ask: Requests, rules: Rules, s: State, answer: int, now: float, heap: Any, reading: Any, cut: Any) -> None:
+def launch(ask: Requests, rules: Rules, s: State, answer: int, now: float, reading: Any, cut: Any) -> None:
     """Begin an answer."""
     if s.whole[BEGUN] - s.whole[ENDED] >= rules.in_flight:
         s.whole[OVERLOADED] = 1
@@ -141,13 +141,13 @@ def launch(ask: Requests, rules: Rules, s: State, answer: int, now: float, heap:
     s.whole[BEGUN] += 1
     s.floats[STARTED][answer] = now
     s.ints[STEP][answer] = ask.first[answer]
-    submit(ask, rules, s, answer, now, heap, reading, cut)
+    submit(ask, rules, s, answer, now, reading, cut)
     if not rules.replaces and answer == rules.warmup:
         elapsed = 0.0 if s.whole[MIXED] or not s.whole[BATCH] else (now - s.real[NOW]) / s.real[TAU]
         mark(ask, s, now, math.floor(elapsed + BOUNDARY))
 
 
-def submit(ask: Requests, rules: Rules, s: State, answer: int, now: float, heap: Any, reading: Any, cut: Any) -> None:
+def submit(ask: Requests, rules: Rules, s: State, answer: int, now: float, reading: Any, cut: Any) -> None:
     """Ask for what comes next of an answer."""
     request = s.ints[STEP][answer]
     s.floats[DEPTH][answer], s.floats[NEW][answer] = ask.ints[TEXT][request], ask.ints[FRESH][request]
@@ -158,10 +158,10 @@ def submit(ask: Requests, rules: Rules, s: State, answer: int, now: float, heap:
         s.floats[ARRIVES][answer] = now + rules.request_s
         append(s.ints[WAY], s.whole, FRONT, answer)
     else:
-        arrive(ask, rules, s, answer, now, heap, reading, cut)
+        arrive(ask, rules, s, answer, now, reading, cut)
 
 
-def arrive(ask: Requests, rules: Rules, s: State, answer: int, now: float, heap: Any, reading: Any, cut: Any) -> None:
+def arrive(ask: Requests, rules: Rules, s: State, answer: int, now: float, reading: Any, cut: Any) -> None:
     """Let a request wait; an engine that rests begins with it."""
     s.floats[SINCE][answer] = now
     append(s.ints[QUEUE], s.whole, HEAD, answer)
@@ -171,18 +171,18 @@ def arrive(ask: Requests, rules: Rules, s: State, answer: int, now: float, heap:
         s.whole[UNPLANNED], s.real[PLANNED] = 1, now
         return
     s.real[NOW] = now
-    take_in(ask, rules, s, heap, reading)
+    take_in(ask, rules, s, reading)
     start_iteration(rules, s, reading, cut)
     if now - s.real[RESTED] >= RESTED_S:
         s.real[EXTRA] = rules.waking_s
 
 
-def end_request(ask: Requests, rules: Rules, s: State, answer: int, heap: Any, reading: Any, cut: Any) -> None:
+def end_request(ask: Requests, rules: Rules, s: State, answer: int, reading: Any, cut: Any) -> None:
     """Go on with the next request of an answer, or with the next answer."""
     now = s.real[NOW]
     s.ints[STEP][answer] += 1
     if s.ints[STEP][answer] < ask.first[answer + 1]:
-        submit(ask, rules, s, answer, now, heap, reading, cut)
+        submit(ask, rules, s, answer, now, reading, cut)
         return
     s.ints[STEP][answer] -= 1
     s.floats[ENDED_S][answer] = now
@@ -190,7 +190,7 @@ def end_request(ask: Requests, rules: Rules, s: State, answer: int, heap: Any, r
     s.whole[ENDED] += 1
     if rules.replaces and s.whole[NEXT] < rules.answers:
         s.whole[NEXT] += 1
-        launch(ask, rules, s, s.whole[NEXT] - 1, now, heap, reading, cut)
+        launch(ask, rules, s, s.whole[NEXT] - 1, now, reading, cut)
 
 
 def change(ask: Requests, rules: Rules, s: State, heap: Any, reading: Any, cut: Any, over: Any) -> None:
@@ -212,10 +212,10 @@ def change(ask: Requests, rules: Rules, s: State, heap: Any, reading: Any, cut: 
     if has_read:
         end_chunks(ask, rules, s, heap, reading, cut, over)
     if not makes_room(ask, rules, s, heap, reading):
-        take_in(ask, rules, s, heap, reading)
+        take_in(ask, rules, s, reading)
     start_iteration(rules, s, reading, cut)
     for answer in over:
-        end_request(ask, rules, s, answer, heap, reading, cut)
+        end_request(ask, rules, s, answer, reading, cut)
 
 
 def end_chunks(ask: Requests, rules: Rules, s: State, heap: Any, reading: Any, cut: Any, over: Any) -> None:

@@ -67,6 +67,6 @@ def loop(ask: Requests, rules: Rules, s: State, prices: Prices) -> Iterator[tupl
             if math.isinf(moment):
                 break
             s.whole[MOMENT] += 1
-            launch(ask, rules, s, s.whole[MOMENT] - 1, moment, heap, reading, cut)
+            launch(ask, rules, s, s.whole[MOMENT] - 1, moment, reading, cut)
         else:
-            arrive(ask, rules, s, first_of(s.ints[WAY], s.whole, FRONT), arrival, heap, reading, cut)
+            arrive(ask, rules, s, first_of(s.ints[WAY], s.whole, FRONT), arrival, reading, cut)

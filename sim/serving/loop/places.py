@@ -121,7 +121,7 @@ def takes(ask: Requests, rules: Rules, s: State, answer: int, n_reading: int) ->
     return bool(placed < rules.most and s.real[HELD] + needed <= rules.capacity)
 
 
-def take_in(ask: Requests, rules: Rules, s: State, heap: Any, reading: Any) -> None:
+def take_in(ask: Requests, rules: Rules, s: State, reading: Any) -> None:
     """Give places to those who wait, in the order of their arrival, while there is room."""
     while s.whole[WAITING] and takes(ask, rules, s, s.ints[QUEUE][s.whole[HEAD]], len(reading)):
         answer = first_of(s.ints[QUEUE], s.whole, HEAD)

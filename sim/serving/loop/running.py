@@ -176,7 +176,7 @@ class LoopRun:
     def _is_seen(self) -> NDArray[np.bool_]:
         """Whether what users see of an answer counts: of those that began in the window; shape (answers,)."""
         began_in_it = self._floats[r.STARTED] >= self._window[0]
-        return (np.arange(len(self.asked)) >= self.warmup) & (began_in_it | (not self.is_closed))
+        return np.asarray((np.arange(len(self.asked)) >= self.warmup) & (began_in_it | (not self.is_closed)))
 
     def _in_flight(self, mark: int) -> NDArray[np.int64]:
         """Answers that have begun and not ended by an end of the window."""
@@ -188,9 +188,8 @@ class LoopRun:
         """What users saw of answers that ended in the window, in the order of their ends."""
         order = self._ints[r.ORDER, ended]
         order = order[self._is_seen[order]]
-        times = self._floats[[r.STARTED, r.FIRST_S, r.ENDED_S]][:, order].T.tolist()
-        tokens = self.asked.answer_tokens[order].tolist()
-        return tuple(ServedAnswer(*each, n) for each, n in zip(times, tokens, strict=True))
+        times = self._floats[[r.STARTED, r.FIRST_S, r.ENDED_S]][:, order].tolist()
+        return tuple(map(ServedAnswer, *times, self.asked.answer_tokens[order].tolist()))
 
     def _unended_s(self) -> tuple[float, ...]:
         going = self._in_flight(1)
@@ -223,11 +222,12 @@ def compiled() -> Callable[..., Any]:
     modules = (texts, places, windows, changes, iterations)
     names = {name: value for module in modules for name, value in vars(module).items()}
     own = {module.__name__ for module in modules}
+    # Python calls the loop only: the rest needs no code for that, which takes as long to compile.
+    inner: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     for name, value in list(names.items()):
-        if isinstance(value, FunctionType) and value.__module__ in own:
-            names[name] = njit(nogil=True)(FunctionType(value.__code__, names, name))
-    loop: Callable[..., Any] = names["loop"]
-    return loop
+        if isinstance(value, FunctionType) and value.__module__ in own and value is not iterations.loop:
+            names[name] = njit(nogil=True, **inner)(FunctionType(value.__code__, names, name))
+    return njit(nogil=True)(FunctionType(iterations.loop.__code__, names, "loop"))
 
 
 def _as_lists(rows: NDArray[Any]) -> Any:

@@ -174,13 +174,13 @@ def check_closed_loop(setting: Setting, concurrency: int, apart_s: float, *, met
     assert found.n_ended >= len(ours)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(setting=SETTINGS, gaps=GAPS, warmup=st.integers(0, 1))
 def test_answers_that_arrive_end_when_they_do_with_events(setting: Setting, gaps: list[float], warmup: int) -> None:
     check_arrivals(setting, list(accumulate(gaps)), warmup)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     setting=SETTINGS,
     concurrency=st.integers(1, 12),
