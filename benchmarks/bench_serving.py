@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -63,6 +64,22 @@ def trial_of(method: str, kind: str, *, seed: int = 0, pmf: tuple[float, ...] | 
         return trial
     inner, passes = trial.answer, DrawnPasses(pmf=pmf, seed=seed)
     return trial.with_answers(lambda index: SpeculatedAnswer(inner(index), {TARGET: passes}, index))
+
+
+def whole_trial(*, seed: int, pmf: tuple[float, ...] | None = None) -> Trial:
+    """Plain decoding of answers that are one request of about 255 tokens, as users of a server ask for them."""
+    trial, length = trial_of("autoregressive", "free", seed=seed), Lognormal(mean=255.0, cv=0.8)
+    drawn = SyntheticBehaviour(
+        lengths=Lengths(target=length, draft=length),
+        acceptance=Acceptance(alpha=0.6),
+        steps=Fixed(1),
+        prompt_tokens=300,
+        seed=seed,
+    )
+    whole, passes = replace(trial, answer=drawn.answer, behaviour=None), DrawnPasses(pmf=pmf or (1.0,), seed=seed)
+    if pmf is None:
+        return whole
+    return whole.with_answers(lambda index: SpeculatedAnswer(drawn.answer(index), {TARGET: passes}, index))
 
 
 def closed(trial: Trial) -> ServedLoad:

@@ -23,7 +23,7 @@ from typing import Final
 
 import numpy as np
 
-from benchmarks.bench_serving import closed, trial_of
+from benchmarks.bench_serving import closed, trial_of, whole_trial
 from benchmarks.bench_simulator import answer_of, our_commit_times, yardstick
 from calibrate.record.files import write_atomically
 from calibrate.record.library import load
@@ -34,6 +34,9 @@ from sim.fast import compiled as loops
 from sim.fast.draws import blocks_of, shared_by, step_seconds
 from sim.fast.recursions import async_seconds
 from sim.gaps.worlds import World, behaviour_of, engines_of
+from sim.serving.answers import ServedLoad
+from sim.serving.loop import running
+from sim.serving.run import closed_loop
 from sim.trial import Trial, trial_seconds
 from specplan.planning.planner import Request, plan
 from specplan.planning.predict import Predictor
@@ -46,6 +49,9 @@ SLOWER = 1.3
 ENOUGH_S = 0.3
 K1 = 4
 STEPS = 100
+DRAFTED: Final = (0.3, 0.2, 0.15, 0.35)
+"""Probabilities of 1, 2, 3 and 4 tokens in a pass."""
+WHOLE_TOKENS: Final = 255 * 1000
 BLOCK = shared_by(STEPS)
 """Answers that share a stream, as in sweeps."""
 
@@ -147,7 +153,7 @@ def serving_rates() -> Rates:
     """Closed loops of 32 answers on an engine whose cache fills up: tokens that are committed, draws included."""
     found = {}
     for name, method in (("plain decoding", "autoregressive"), ("LR", "lr-async k1=4 rules=released-code")):
-        for words, pmf in (("", None), (" over token-level speculation", (0.3, 0.2, 0.15, 0.35))):
+        for words, pmf in (("", None), (" over token-level speculation", DRAFTED)):
             rates = []
             for _ in range(3):
                 trial = trial_of(method, "full", seed=next(_SEEDS), pmf=pmf)
@@ -155,7 +161,24 @@ def serving_rates() -> Rates:
                 load = closed(trial)
                 rates.append(load.tokens / (time.process_time() - start))
             found[f"serving, {name}{words}, tokens"] = max(rates)
+    return found | whole_rates()
+
+
+def whole_rates() -> Rates:
+    """Closed loops of 64 answers that are one request each, in Python, and by numba where it is installed."""
+    found, worth = {}, running.WORTH_COMPILING
+    ways = {"": sys.maxsize} if find_spec("numba") is None else {"": sys.maxsize, ", numba": 0}
+    for way, running.WORTH_COMPILING in ways.items():
+        for words, pmf in (("", None), (" over token-level speculation", DRAFTED)):
+            work = partial(_whole_load, pmf)
+            work()  # compiled at its first call
+            found[f"serving, whole answers{words}{way}, tokens"] = rate(work, WHOLE_TOKENS, repeats=3)
+    running.WORTH_COMPILING = worth
     return found
+
+
+def _whole_load(pmf: tuple[float, ...] | None) -> ServedLoad:
+    return closed_loop(whole_trial(seed=next(_SEEDS), pmf=pmf), concurrency=64, tokens=WHOLE_TOKENS, met_under_way=True)
 
 
 def sweep(folder: Path) -> Callable[[], object]:
@@ -206,6 +229,9 @@ def asked(rates: Rates) -> Rates:
         f"{whole}, fixed lengths, steps": max(150e6, 0.5 * rates[DRAWING]),
         "sweep at 0.1 %, points": 2000 / 60,
         "serving, plain decoding over token-level speculation, tokens": 1e6,
+        "serving, LR, tokens": 0.5e6,
+        **{f"serving, whole answers{words}, tokens": 5e6 for words in ("", " over token-level speculation")},
+        **{f"serving, whole answers{words}, numba, tokens": 40e6 for words in ("", " over token-level speculation")},
         MEMORY: 300.0,
     }
     return goals | {name: 1000 / 2 for name in rates if name.startswith("plan over")}

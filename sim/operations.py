@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from enum import StrEnum
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sim.roles import (
     CHOOSER,
@@ -38,6 +38,9 @@ from sim.roles import (
     STANDS_IN,
     TARGET,
 )
+
+if TYPE_CHECKING:
+    from sim.passes import Passes
 
 __all__ = [
     "CHOOSER",
@@ -117,7 +120,7 @@ class Step:
 
     __slots__ = ("context_tokens", "depth", "final", "n_tokens", "parent", "payload", "role", "truncated")
 
-    passes: tuple[int, ...] | None = None  # a `sim.answers.token_passes.PassedStep` has its own
+    passes: Passes | None = None  # a `sim.answers.token_passes.PassedStep` has its own
 
     def __init__(
         self,
@@ -221,7 +224,7 @@ class Operation:
         "tag",
     )
 
-    passes: tuple[int, ...] | None = None  # a `Generate` has its own
+    passes: Passes | None = None  # a `Generate` has its own
     role: str
     result: Any
     tag: Any
@@ -264,7 +267,7 @@ class Generate(Operation):
     result is the last step written; those before it are its parents, down to ``prefix`` (`steps_after`). Answers that
     are modelled step by step (drawn ones, as the papers' closed forms have them) return one step all the same.
 
-    The driver sets ``passes``, the tokens that each pass of the engine commits; None: one token per iteration.
+    The driver sets ``passes``, the passes of the engine after the first token; None: one token per iteration.
     """
 
     __slots__ = ("branch", "passes", "prefix", "whole")

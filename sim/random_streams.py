@@ -22,8 +22,12 @@ from numpy.typing import DTypeLike, NDArray
 
 from theory.errors import ParameterError
 
-__all__ = ["block_of_bits", "block_of_normals", "stream", "streams", "uniforms"]
+__all__ = ["bits_at", "block_of_bits", "block_of_normals", "place_of", "stream", "streams", "uniforms"]
 
+_WORD = (1 << 64) - 1
+_STRIDE = 0x9E3779B97F4A7C15
+_SCATTER = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
+"""SplitMix64: what its state grows by, and the shifts and factors that scatter it."""
 _ROWS = 64
 """Positions of a block are drawn in multiples of this number: answers of similar length share the cached numbers."""
 
@@ -106,6 +110,46 @@ def block_of_bits(seed: int, name: str, number: int, n: int, block: int) -> NDAr
 @lru_cache(maxsize=8)
 def _kept_bits(seed: int, name: str, number: int, n: int, block: int) -> NDArray[np.uint32]:
     return block_of_bits(seed, name, number, n, block)
+
+
+def place_of(seed: int, name: str, *indices: int) -> int:
+    """Return where the numbers of source ``name`` begin for an answer, a position in it, ...: a word for `bits_at`."""
+    place = _first_word(seed, name)
+    for index in indices:
+        _check_index(index)
+        place = _scattered(place + (index + 1) * _STRIDE & _WORD)
+    return place
+
+
+def bits_at(places: NDArray[np.uint64] | np.uint64, counts: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the numbers of given counts after given places, 64 random bits each.
+
+    They are SplitMix64's (Steele, Lea, Flood 2014, *Fast splittable pseudorandom number generators*): any of them is
+    computed without those before it, so that nothing has to be kept that can be computed again.
+
+    Parameters
+    ----------
+    places : of `place_of`, broadcast with ``counts``.
+    counts : which numbers, from 0 on.
+    """
+    z: NDArray[np.uint64] = (counts + np.uint64(1)) * np.uint64(_STRIDE) + places
+    for shift, factor in _SCATTER:
+        z ^= z >> np.uint64(shift)
+        z *= np.uint64(factor)
+    z ^= z >> np.uint64(31)
+    return z
+
+
+def _scattered(z: int) -> int:
+    """The same of one word."""
+    for shift, factor in _SCATTER:
+        z = (z ^ z >> shift) * factor & _WORD
+    return z ^ z >> 31
+
+
+@lru_cache(maxsize=1024)
+def _first_word(seed: int, name: str) -> int:
+    return int(_key(seed, name).generate_state(1)[0])
 
 
 def _block_stream(seed: int, name: str, number: int, block: int) -> np.random.Generator:

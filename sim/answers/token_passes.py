@@ -13,14 +13,16 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sim.operations import Choose, Generate, Score, Selection, Step, Verdict, Verify
-from sim.random_streams import stream
+from sim.passes import Passes
+from sim.random_streams import bits_at, place_of, stream
 from sim.virtual_clock import Answer
 from theory.errors import ParameterError
 
@@ -28,11 +30,11 @@ __all__ = ["DrawnPasses", "PassSource", "PassedStep", "RecordedPasses", "Specula
 
 
 class PassedStep(Step):
-    """A step with the tokens that each pass of its request commits; the first token comes from the prefill."""
+    """A step with the passes of its request; the first token comes from the prefill."""
 
     __slots__ = ("passes",)
 
-    def __init__(self, step: Step, passes: tuple[int, ...]) -> None:
+    def __init__(self, step: Step, passes: Passes) -> None:
         super().__init__(step.parent, step.role, step.n_tokens, step.final, step.truncated, step.payload)
         self.passes = passes
 
@@ -40,8 +42,8 @@ class PassedStep(Step):
 class PassSource(Protocol):
     """Source of the tokens that the passes of a step commit."""
 
-    def passes(self, index: int, operation: Generate, n_tokens: int) -> tuple[int, ...]:
-        """Return the tokens of each pass of a step of answer ``index``; they sum to ``n_tokens``, each at least 1."""
+    def passes(self, index: int, operation: Generate, n_tokens: int) -> Passes:
+        """Return the passes of a step of answer ``index``; they commit ``n_tokens`` in all, each at least 1."""
         ...
 
 
@@ -64,31 +66,38 @@ def cut(passes: Iterable[int], n_tokens: int) -> tuple[int, ...]:
 _AMPLE, _MORE = 1.05, 24
 """Passes drawn in the first batch: this multiple of the mean number of passes, plus this many."""
 _KEPT = 10_000
-"""Steps whose passes a source caches: all configurations that are compared use the same steps."""
+"""Steps of which a source knows the passes: all configurations that are compared use the same steps."""
+_AT_ONCE = 1 << 14
+"""Passes of many requests that are drawn at once: what is computed of them stays in a core's cache."""
 
-_Known = dict[tuple[int, str, int, int, int], tuple[int, ...]]
+_Words: TypeAlias = NDArray[np.uint64]
+_Step = tuple[int, str, int, int, int]
+_Kept = TypeVar("_Kept")
 
 
 def _drawn_once(
-    known: _Known, draw: Callable[[int, Generate, int], tuple[int, ...]], index: int, operation: Generate, n_tokens: int
-) -> tuple[int, ...]:
-    """The passes that ``draw`` returns for a step, cached."""
+    known: dict[_Step, _Kept],
+    draw: Callable[[int, Generate, int], _Kept],
+    index: int,
+    operation: Generate,
+    n_tokens: int,
+) -> _Kept:
+    """What ``draw`` returns for a step, cached."""
     key = index, operation.role, operation.branch, operation.prefix.depth, n_tokens
-    passes = known.get(key)
-    if passes is None:
+    kept = known.get(key)
+    if kept is None:
         if len(known) >= _KEPT:
             known.clear()
-        passes = known[key] = draw(index, operation, n_tokens) if n_tokens > 0 else ()
-    return passes
-
-
-def _generator(seed: int, index: int, operation: Generate) -> np.random.Generator:
-    return stream(seed, f"passes/{operation.role}/{operation.branch}/{operation.prefix.depth + 1}", index)
+        kept = known[key] = draw(index, operation, n_tokens)
+    return kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnPasses:
     """Independent passes of one distribution.
+
+    Of a step only the number of passes is kept: their tokens are functions of their place (`sim.random_streams`), and
+    computed again where somebody asks for them.
 
     Raises
     ------
@@ -100,31 +109,88 @@ class DrawnPasses:
 
     seed: int = 0
 
-    _edges: NDArray[np.float64] = field(init=False, repr=False, compare=False)
+    _edges: NDArray[np.uint64] = field(init=False, repr=False, compare=False)
     _mean: float = field(init=False, repr=False, compare=False)
-    _known: _Known = field(init=False, repr=False, compare=False, default_factory=dict)
+    _known: dict[_Step, int] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         p = np.asarray(self.pmf, dtype=np.float64)
         if p.ndim != 1 or not p.size or not (p >= 0.0).all() or abs(float(p.sum()) - 1.0) > 1e-9:
             raise ParameterError("pmf", self.pmf, "must be one row of probabilities that sum to 1")
-        object.__setattr__(self, "_edges", np.cumsum(p)[:-1])
+        # A pass commits more than i tokens where its 64 bits are not below the i-th edge.
+        edges = [int(edge * 2.0**64) for edge in np.cumsum(p)[:-1].tolist()]
+        object.__setattr__(self, "_edges", np.array([edge for edge in edges if edge < 2**64], dtype=np.uint64))
         object.__setattr__(self, "_mean", float(p @ np.arange(1, p.size + 1)))
 
-    def passes(self, index: int, operation: Generate, n_tokens: int) -> tuple[int, ...]:
-        """Return the tokens of each pass of a step."""
-        return _drawn_once(self._known, self._draw, index, operation, n_tokens)
+    def passes(self, index: int, operation: Generate, n_tokens: int) -> Passes:
+        """Return the passes of a step."""
+        n = _drawn_once(self._known, self._number, index, operation, n_tokens)
+        return Passes(n, partial(self._ends, index, operation.role, operation.branch, operation.prefix.depth, n_tokens))
 
-    def _draw(self, index: int, operation: Generate, n_tokens: int) -> tuple[int, ...]:
+    def committed(self, index: int, role: str, depth: int, n_tokens: int, n: int) -> int:
+        """Return the tokens that the first ``n`` passes of a step commit, as those that `passes` returns.
+
+        Parameters
+        ----------
+        index, role, depth, n_tokens : of the step, on branch 0, as in `numbers`.
+        n : passes, >= 0.
+        """
+        return int(self._ends(index, role, 0, depth, n_tokens)[n - 1]) if n > 0 else 0
+
+    def numbers(
+        self, indices: NDArray[np.int64], role: str, depths: NDArray[np.int64], n_tokens: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Return how many passes steps have, those that `passes` returns, shape (steps,).
+
+        Parameters
+        ----------
+        indices : of the answers, shape (steps,).
+        role : who writes the steps, on branch 0.
+        depths : of what the steps follow, -1 for the prompt, shape (steps,).
+        n_tokens : that the passes commit, >= 0, shape (steps,).
+        """
+        first = np.uint64(place_of(self.seed, f"passes/{role}/0"))
+        places = bits_at(bits_at(first, indices.astype(np.uint64)), (depths + 1).astype(np.uint64))
+        found = np.zeros(n_tokens.size, dtype=np.int64)
+        ample = np.minimum((_AMPLE * n_tokens / self._mean).astype(np.int64) + _MORE, n_tokens)
+        for part in np.split(np.arange(n_tokens.size), np.flatnonzero(np.diff(np.cumsum(ample) // _AT_ONCE)) + 1):
+            found[part] = self._counted(places[part], n_tokens[part], ample[part])
+        missed = np.flatnonzero(found < 0)
+        for step in missed.tolist():
+            found[step] = self._counted(places[[step]], n_tokens[[step]], n_tokens[[step]])[0]
+        return found
+
+    def _counted(self, places: _Words, n_tokens: NDArray[np.int64], n_drawn: NDArray[np.int64]) -> NDArray[np.int64]:
+        """How many of the passes drawn for each step commit its tokens; -1 where they do not suffice."""
+        after = np.cumsum(n_drawn)
+        before = after - n_drawn
+        within = np.arange(after[-1] if after.size else 0) - np.repeat(before, n_drawn)
+        ends = np.cumsum(self._tokens(np.repeat(places, n_drawn), within.view(np.uint64)), dtype=np.int64)
+        gone = np.where(before > 0, ends[before - 1], 0) if ends.size else before
+        last = np.searchsorted(ends, gone + n_tokens)  # the pass that commits the last token
+        return np.where(n_tokens == 0, 0, np.where(last < after, last - before + 1, -1))
+
+    def _number(self, index: int, operation: Generate, n_tokens: int) -> int:
+        return self._ends(index, operation.role, operation.branch, operation.prefix.depth, n_tokens).size
+
+    def _ends(self, index: int, role: str, branch: int, depth: int, n_tokens: int) -> NDArray[np.int64]:
+        """Tokens that the first passes of a step commit in all; the last one is cut where the step ends."""
+        place = np.uint64(place_of(self.seed, f"passes/{role}/{branch}", index, depth + 1))
         # Enough passes for nearly every step; where they do not suffice, the same numbers are drawn again with more.
         for n in (min(int(_AMPLE * n_tokens / self._mean) + _MORE, n_tokens), n_tokens):
-            tokens = np.searchsorted(self._edges, _generator(self.seed, index, operation).random(n), side="right") + 1
-            ends = np.cumsum(tokens)
-            if ends[-1] >= n_tokens:
+            ends = np.cumsum(self._tokens(place, np.arange(n, dtype=np.uint64)), dtype=np.int64)
+            if n == n_tokens or ends[-1] >= n_tokens:
                 break
-        last = int(np.searchsorted(ends, n_tokens))  # the pass that reaches the end of the step, cut there
-        tokens[last] -= ends[last] - n_tokens
-        return tuple(tokens[: last + 1].tolist())
+        ends = ends[: int(np.searchsorted(ends, n_tokens)) + 1]
+        return np.minimum(ends, n_tokens)
+
+    def _tokens(self, places: _Words | np.uint64, counts: _Words) -> NDArray[np.uint16]:
+        """Tokens of passes; comparing all with each of the few edges takes less time than to search for each."""
+        bits = bits_at(places, counts)
+        tokens = np.ones(bits.shape, dtype=np.uint16)
+        for edge in self._edges:
+            tokens += bits >= edge
+        return tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +215,7 @@ class RecordedPasses:
 
     _sorted: list[tuple[int, tuple[int, ...]]] = field(init=False, repr=False, compare=False)
     _lengths: list[int] = field(init=False, repr=False, compare=False)
-    _known: _Known = field(init=False, repr=False, compare=False, default_factory=dict)
+    _known: dict[_Step, Passes] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         ordered = sorted(request for request in self.requests if request[0] > 0)
@@ -158,14 +224,17 @@ class RecordedPasses:
         object.__setattr__(self, "_sorted", ordered)
         object.__setattr__(self, "_lengths", [n for n, _ in ordered])
 
-    def passes(self, index: int, operation: Generate, n_tokens: int) -> tuple[int, ...]:
-        """Return the tokens of each pass of a step."""
+    def passes(self, index: int, operation: Generate, n_tokens: int) -> Passes:
+        """Return the passes of a step."""
         return _drawn_once(self._known, self._draw, index, operation, n_tokens)
 
-    def _draw(self, index: int, operation: Generate, n_tokens: int) -> tuple[int, ...]:
+    def _draw(self, index: int, operation: Generate, n_tokens: int) -> Passes:
+        if n_tokens <= 0:
+            return Passes.of(())
         first, last = self._nearest(n_tokens)
-        drawn = _generator(self.seed, index, operation).integers(first, last, 1 + n_tokens)
-        return cut(chain.from_iterable(self._sorted[i][1] for i in drawn.tolist()), n_tokens)
+        name = f"passes/{operation.role}/{operation.branch}/{operation.prefix.depth + 1}"
+        drawn = stream(self.seed, name, index).integers(first, last, 1 + n_tokens)
+        return Passes.of(cut(chain.from_iterable(self._sorted[i][1] for i in drawn.tolist()), n_tokens))
 
     def _nearest(self, n_tokens: int) -> tuple[int, int]:
         """The range of sorted requests to draw from: a step's neighbours in length, ties included."""
@@ -183,46 +252,50 @@ class RecordedPasses:
 class SpeculatedAnswer:
     """An answer in which some roles decode with token-level speculation: same text as ``inner``, fewer passes."""
 
-    __slots__ = ("_index", "_inner", "_sources", "root")
+    __slots__ = ("_sources", "index", "inner", "root")
 
     def __init__(self, inner: Answer, sources: Mapping[str, PassSource], index: int) -> None:
-        self._inner = inner
+        self.inner = inner
         self._sources = dict(sources)
-        self._index = index
+        self.index = index
         self.root = inner.root
+
+    def source(self, role: str) -> PassSource | None:
+        """Return the source of a role's passes; None: a token per iteration."""
+        return self._sources.get(role)
 
     def around(self, wrap: Callable[[Answer], Answer]) -> SpeculatedAnswer:
         """Return the same passes for the answer that ``wrap`` makes of the inner one."""
-        return SpeculatedAnswer(wrap(self._inner), self._sources, self._index)
+        return SpeculatedAnswer(wrap(self.inner), self._sources, self.index)
 
     def generate(self, operation: Generate) -> Step:
         """Return the step, with the passes of its request where its role speculates."""
-        step = self._inner.generate(operation)
+        step = self.inner.generate(operation)
         source = self._sources.get(operation.role)
         if source is None:
             return step
-        return PassedStep(step, source.passes(self._index, operation, operation.tokens_of(step) - 1))
+        return PassedStep(step, source.passes(self.index, operation, operation.tokens_of(step) - 1))
 
     def verify(self, operation: Verify) -> Verdict:
         """Return the inner answer's verdict."""
-        return self._inner.verify(operation)
+        return self.inner.verify(operation)
 
     def judge_tokens(self, operation: Verify) -> int:
         """Return the prompt length of the inner answer's verifier."""
-        return self._inner.judge_tokens(operation)
+        return self.inner.judge_tokens(operation)
 
     def score(self, operation: Score) -> float:
         """Return the inner answer's score."""
-        return self._inner.score(operation)
+        return self.inner.score(operation)
 
     def choose(self, operation: Choose) -> Selection:
         """Return the inner answer's choice."""
-        return self._inner.choose(operation)
+        return self.inner.choose(operation)
 
     def score_tokens(self, operation: Score | Choose) -> int:
         """Return what the inner answer's scorer reads."""
-        return self._inner.score_tokens(operation)
+        return self.inner.score_tokens(operation)
 
     def __getattr__(self, name: str) -> Any:
         """Return any other attribute of the inner answer."""
-        return getattr(self._inner, name)
+        return getattr(self.inner, name)

@@ -19,6 +19,7 @@ from simpy.events import NORMAL
 from sim.engines.device import Device
 from sim.engines.protocol import Cost, Done, Moment
 from sim.operations import Generate, Operation
+from sim.passes import Passes
 from theory.errors import ParameterError
 
 __all__ = ["RESTED_S", "BatchEngine"]
@@ -39,7 +40,7 @@ class _Job(Moment):
         self.n_prompt = n_prompt
         self.context = context + n_tokens / 2  # its mean over the request's life
         self.done = done
-        # With token-level speculation: the tokens that each pass of the step commits (`sim.answers.token_passes`).
+        # With token-level speculation: the passes of the step (`sim.answers.token_passes`).
         self.passes = operation.passes
         self.n_iterations = n_tokens - 1 if self.passes is None else len(self.passes)
         self.state = _TRAVELLING
@@ -51,7 +52,7 @@ class _Job(Moment):
     def generated(self, n_left: int) -> int:
         """Tokens generated when ``n_left`` iterations are left; the prefill gives the first."""
         n_done = self.n_iterations - n_left
-        return 1 + (n_done if self.passes is None else sum(self.passes[:n_done]))
+        return 1 + (n_done if self.passes is None else self.passes.committed(n_done))
 
 
 _TRAVELLING, _QUEUED, _PREFILLING, _DECODING, _LEAVING, _OVER = range(6)
@@ -152,7 +153,7 @@ class BatchEngine:
         return self._prefill is not None or self._batch > 0
 
     def seconds_alone(
-        self, n_tokens: int, n_prompt: int, context: int, passes: tuple[int, ...] | None, *, rested: bool
+        self, n_tokens: int, n_prompt: int, context: int, passes: Passes | None, *, rested: bool
     ) -> float:
         """Return the seconds from arrival to end of a request if nothing else runs; ``rested``: after `RESTED_S`."""
         n_iterations = n_tokens - 1 if passes is None else len(passes)

@@ -22,6 +22,7 @@ from sim.engines.costs import LinearCost
 from sim.engines.protocol import Engine
 from sim.gaps.worlds import World, behaviour_of, engines_of
 from sim.operations import TARGET, Generate
+from sim.passes import Passes
 from sim.random_streams import stream
 from sim.virtual_clock import Answer
 from theory.block_drafting import at_length
@@ -84,12 +85,12 @@ class PlayedPasses:
     world: World
     seed: int
 
-    def passes(self, index: int, operation: Generate, n_tokens: int) -> tuple[int, ...]:
-        """Return the tokens of each pass of a step; a shorter step has the first passes of a longer one."""
+    def passes(self, index: int, operation: Generate, n_tokens: int) -> Passes:
+        """Return the passes of a step; a shorter step has the first passes of a longer one."""
         if n_tokens <= 0:
-            return ()
+            return Passes.of(())
         rng = stream(self.seed, f"{_BRANCH}/{operation.prefix.depth + 1}", index)
-        return cut(self._tokens(rng, n_tokens).tolist(), n_tokens)
+        return Passes.of(cut(self._tokens(rng, n_tokens).tolist(), n_tokens))
 
     def _tokens(self, rng: np.random.Generator, n: int) -> NDArray[np.int64]:
         world, knobs = self.world, self.knobs

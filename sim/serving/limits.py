@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 from sim.engines.protocol import Cost
 from theory.errors import ParameterError
 
-__all__ = ["ADDED", "ENDLESS", "JoinLaw", "Joined", "ServingCost", "ServingLimits"]
+__all__ = ["ADDED", "ENDLESS", "JoinLaw", "Joined", "JoiningCost", "ServingCost", "ServingLimits"]
 
 _ROUNDING: Final = 1e-6
 """Tokens; what is this little above a whole number is that number."""
@@ -29,6 +29,24 @@ class ServingCost(Cost, Protocol):
             they go on after is all cached, so that only its last token is computed.
         prefill_context : tokens that are cached before the ones read, mean over the tokens read.
         """
+        ...
+
+
+@runtime_checkable
+class JoiningCost(ServingCost, Protocol):
+    """A cost whose iterations with prompts are those without, and the reading: it can be kept in tables.
+
+    With ``least, share = joins``, an iteration that reads takes the larger of ``least * iteration(batch, context)`` and
+    ``reading(batch, tokens) + share * iteration(batch, context)``; ``iteration`` is linear in the context.
+    """
+
+    @property
+    def joins(self) -> tuple[float, float]:
+        """Shares of the iteration: the least that one with prompts takes, and what is added to the reading, [-]."""
+        ...
+
+    def reading(self, batch: int, prefill_tokens: float) -> float:
+        """Return the seconds of the reading beside ``batch`` sequences, >= 0, alone where it is 0."""
         ...
 
 
@@ -78,12 +96,21 @@ class Joined:
 
     def mixed(self, batch: int, context: float, prefill_tokens: float, prefill_context: float) -> float:
         """Seconds of an iteration that also reads prompts."""
-        reading = self.inner.prefill(math.ceil(prefill_tokens - _ROUNDING))
+        reading = self.reading(batch, prefill_tokens)
         if not batch:
             return reading
         decoding = self.inner.iteration(batch, context)
-        further = self.law.share * decoding + self.law.token_s * prefill_tokens - self.law.outside_s
-        return max(decoding, reading + further)
+        return max(decoding, reading + self.law.share * decoding)
+
+    @property
+    def joins(self) -> tuple[float, float]:
+        """The whole iteration at least; of it the law's share is added to the reading."""
+        return 1.0, self.law.share
+
+    def reading(self, batch: int, prefill_tokens: float) -> float:
+        """Seconds of the reading beside others."""
+        reading = self.inner.prefill(math.ceil(prefill_tokens - _ROUNDING))
+        return reading + self.law.token_s * prefill_tokens - self.law.outside_s if batch else reading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

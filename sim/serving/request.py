@@ -49,4 +49,4 @@ class Request(Moment):
     def generated(self, n_left: int) -> int:
         """Tokens that are there when ``n_left`` iterations are left; the first one is the reading's."""
         n_done = self.n_iterations - n_left
-        return 1 + (n_done if self.passes is None else sum(self.passes[:n_done]))
+        return 1 + (n_done if self.passes is None else self.passes.committed(n_done))

@@ -19,6 +19,8 @@ from sim.engines.protocol import Done
 from sim.operations import TARGET, Step
 from sim.serving.answers import ServedAnswer, ServedLoad
 from sim.serving.engine import ServingEngine
+from sim.serving.loop.asked import Asked
+from sim.serving.loop.running import LoopRun, engine_of
 from sim.serving.under_way import under_way
 from sim.timeline import Counts
 from sim.trial import Trial
@@ -33,6 +35,7 @@ class OverloadError(SpecplanError):
 
 
 _MOST_IN_FLIGHT: Final = 20_000
+_OVERLOAD: Final = "{} answers in flight at once: overload"
 _CAUTION: Final = 0.5
 """Share of the events that seem to be left after which tokens are counted again, [-]."""
 _ROUNDS_WARMUP: Final = 2.0
@@ -76,6 +79,12 @@ def closed_loop(
     for name, value in (("concurrency", concurrency), ("tokens", tokens)):
         if value < 1:
             raise ParameterError(name, value, "must be an integer >= 1")
+    if (engine := engine_of(trial)) is not None:
+        met, following = under_way(trial, concurrency, first, engine.limits) if met_under_way else ([], first)
+        asked = Asked(met)
+        asked.until(trial.answer, following, concurrency, tokens)
+        moments = [0.0] * len(met) + [place * apart_s for place in range(concurrency - len(met))]
+        return LoopRun(trial, asked, moments, marks=(warmup_tokens, tokens), warmup=len(met)).load(float(concurrency))
     run = _Run(trial, counts, first=first)
     if met_under_way:
         run.meet(concurrency, first)
@@ -117,6 +126,13 @@ def arriving(
     """
     if len(moments_s) <= warmup:
         raise ParameterError("moments_s", len(moments_s), f"must be more than the warm-up of {warmup}")
+    if engine_of(trial) is not None:
+        answers = map(trial.answer, range(first, first + len(moments_s)))
+        asked = Asked((answer, answer.root) for answer in answers)
+        looped = LoopRun(trial, asked, moments_s, warmup=warmup, in_flight=max_in_flight)
+        if looped.is_overloaded:
+            raise OverloadError(_OVERLOAD.format(max_in_flight))
+        return looped.load(None)
     run = _Run(trial, counts, max_in_flight, first=first)
     for moment in moments_s:
         run.start(replace=False, at=moment)
@@ -213,7 +229,7 @@ class _Run:
     def _launch(self, answer: Answer, root: Step, index: int | None, replace: bool) -> None:
         self._count_area()
         if len(self.in_flight) >= self.max_in_flight:
-            raise OverloadError(f"{self.max_in_flight} answers in flight at once: overload")
+            raise OverloadError(_OVERLOAD.format(self.max_in_flight))
         self.n_begun += 1
         session = Session(self.clock, self.trial.algorithm(root), answer)
         self.in_flight[session] = _Place(index, session._done)

@@ -70,14 +70,20 @@ class ModelCost:
 
     def mixed(self, batch: int, context: float, prefill_tokens: float, prefill_context: float) -> float:
         """Seconds of an iteration that also reads ``prefill_tokens`` of prompts, each after ``prefill_context``."""
-        if prefill_tokens <= 0.0:
-            return self.iteration(batch, context)
         alone = self.iteration(batch, context) if batch else 0.0
-        return alone + self._more(batch, prefill_tokens)
+        return alone + self.reading(batch, prefill_tokens)
 
     def prefill(self, n_tokens: int) -> float:
-        """Seconds of an iteration that reads a prompt alone; at least one token is computed."""
-        return self.mixed(0, 0.0, max(n_tokens, 1), 0.0)
+        """Seconds of an iteration that reads a prompt alone."""
+        return self.reading(0, n_tokens)
+
+    joins = 0.0, 1.0
+    """What reading takes is added to the whole iteration."""
+
+    def reading(self, batch: int, prefill_tokens: float) -> float:
+        """Seconds that prompts add to an iteration; where nothing decodes, at least one token is computed."""
+        tokens = prefill_tokens if batch else max(prefill_tokens, 1.0)
+        return self._more(batch, tokens) if tokens > 0.0 else 0.0
 
     def _decoding(self, batch: int, context: float) -> float:
         return self.factor * self.model.seconds(Work(sequences=batch, tokens=self.rows, context=context))
@@ -130,8 +136,13 @@ class RoundCost:
 
     def mixed(self, batch: int, context: float, prefill_tokens: float, prefill_context: float) -> float:
         """Seconds of a round in whose pass prompts are read too."""
-        drafted = self._drafted(batch, context) if batch else 0.0
-        return self.target.mixed(batch, context, prefill_tokens, prefill_context) + drafted
+        return (self.iteration(batch, context) if batch else 0.0) + self.reading(batch, prefill_tokens)
+
+    joins = ModelCost.joins
+
+    def reading(self, batch: int, prefill_tokens: float) -> float:
+        """Seconds that prompts add to a round."""
+        return self.target.reading(batch, prefill_tokens)
 
     def prefill(self, n_tokens: int) -> float:
         """Seconds of an iteration that reads a prompt alone."""

@@ -41,7 +41,7 @@ def test_a_record_gives_its_own_passes_and_seconds() -> None:
     """Passes of 12 ms, 2 ms of them drafting, replayed: 20 tokens at 3 a pass are 7 passes, the last one cut to 2."""
     decoding = found(speculated(plain()), "draft-model", 3)
     assert decoding.tokens_per_pass == pytest.approx(3.0)
-    assert decoding.source.passes(0, Generate(TARGET, prompt(8)), STEP_TOKENS - 1) == (3,) * 6 + (2,)
+    assert decoding.source.passes(0, Generate(TARGET, prompt(8)), STEP_TOKENS - 1).tokens == (3,) * 6 + (2,)
     assert decoding.cost.iteration(1, 64.0) == pytest.approx(0.012, rel=1e-9)
     assert decoding.cost.draft_s == pytest.approx(0.002)
     assert dict(decoding.cost.rows) == {3: 1.0}

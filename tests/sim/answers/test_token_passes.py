@@ -96,16 +96,16 @@ def test_one_pass_after_the_other_by_hand() -> None:
 def test_a_longer_step_goes_on_with_another_request() -> None:
     source = RecordedPasses(requests=((4, (2, 2)),))
     generate = Generate(TARGET, prompt(3))
-    assert source.passes(0, generate, 7) == (2, 2, 2, 1)
-    assert source.passes(0, generate, 0) == ()
+    assert source.passes(0, generate, 7).tokens == (2, 2, 2, 1)
+    assert source.passes(0, generate, 0).tokens == ()
 
 
 def test_steps_are_decoded_as_requests_of_their_length_were() -> None:
     short, long = ((2, (2,)),) * 20, ((40, (1,) * 40),) * 20
     source = RecordedPasses(requests=short + long, neighbours=12)
     generate = Generate(TARGET, prompt(3))
-    assert all(source.passes(i, generate, 2) == (2,) for i in range(30))
-    assert all(source.passes(i, generate, 40) == (1,) * 40 for i in range(30))
+    assert all(source.passes(i, generate, 2).tokens == (2,) for i in range(30))
+    assert all(source.passes(i, generate, 40).tokens == (1,) * 40 for i in range(30))
 
 
 def test_resampling_keeps_the_recorded_tokens_per_pass() -> None:
@@ -122,11 +122,46 @@ def test_resampling_keeps_the_recorded_tokens_per_pass() -> None:
 @given(passes=st.lists(st.integers(1, 9), min_size=1, max_size=30), n=st.integers(0, 40), index=st.integers(0, 2**32))
 def test_passes_sum_to_the_tokens_and_only_the_last_is_cut(passes: list[int], n: int, index: int) -> None:
     source = RecordedPasses(requests=((sum(passes), tuple(passes)),))
-    found = source.passes(index, Generate(TARGET, prompt(1)), n)
+    found = source.passes(index, Generate(TARGET, prompt(1)), n).tokens
     assert sum(found) == n
     assert all(part >= 1 for part in found)
     endless = passes * (n + 1)
     assert list(found[:-1]) == endless[: max(len(found) - 1, 0)]
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_a_step_has_as_many_passes_whether_it_is_drawn_alone_or_among_others(name: str) -> None:
+    """Steps of no token, of few, and one longer than what is drawn at once; of some the first draw is too short."""
+    source, rng = DrawnPasses(pmf=tuple(VECTORS[name]), seed=4), np.random.default_rng(7)
+    n_tokens = np.array([0, 1, 2, 400_000, *rng.integers(0, 60, 400), *rng.integers(0, 900, 60)])
+    indices, depths = rng.integers(0, 2**40, n_tokens.size), rng.integers(-1, 50, n_tokens.size)
+    found = source.numbers(indices, TARGET, depths, n_tokens)
+    for i, depth, n, number in zip(indices.tolist(), depths.tolist(), n_tokens.tolist(), found.tolist(), strict=True):
+        prefix = prompt(1)
+        prefix.depth = depth
+        passes = source.passes(i, Generate(TARGET, prefix), n)
+        assert len(passes) == number
+        assert passes.committed(number) == n
+
+
+def test_what_passes_commit_is_known_at_each_of_them() -> None:
+    source = DrawnPasses(pmf=tuple(VECTORS["eagle"]), seed=2)
+    passes = source.passes(5, Generate(TARGET, prompt(1)), 300)
+    assert [passes.committed(n) for n in range(len(passes) + 1)] == np.cumsum([0, *passes.tokens]).tolist()
+    assert max(passes.tokens) <= 5
+    assert passes.committed(len(passes)) == 300
+
+
+def test_tokens_of_passes_are_those_of_the_distribution() -> None:
+    """Chi-square of 200,000 passes over many steps, and none longer than 5 where that has no probability."""
+    pmf = (0.3, 0.0, 0.25, 0.2, 0.25, 0.0)
+    source = DrawnPasses(pmf=pmf, seed=1)
+    drawn = np.concatenate([source.passes(i, Generate(TARGET, prompt(1)), 3_000).tokens[:-1] for i in range(220)])
+    counts = np.bincount(drawn, minlength=7)[1:]
+    present = np.array(pmf) > 0.0
+    assert counts[~present].sum() == 0
+    assert stats.chisquare(counts[present], drawn.size * np.array(pmf)[present]).pvalue > THREE_SIGMA
+    assert abs(np.corrcoef(drawn[:-1], drawn[1:])[0, 1]) <= 3.0 / np.sqrt(drawn.size)
 
 
 @given(index=st.integers(0, 10**6), k1=st.integers(1, 4))
@@ -140,9 +175,9 @@ def test_every_schedule_meets_the_same_passes(index: int, k1: int) -> None:
         answer = SpeculatedAnswer(one.answer(index), {TARGET: source}, index)
         session = run_answer(lambda root: lookahead_async(root, k1=k), answer, engines)
         return {
-            op.result.depth: op.result.passes
+            op.result.depth: op.result.passes.tokens
             for op in session.operations
-            if isinstance(op, Generate) and isinstance(op.result, PassedStep)
+            if isinstance(op, Generate) and isinstance(op.result, PassedStep) and op.result.passes
         }
 
     other = met(5)

@@ -128,7 +128,7 @@ def test_passes_of_a_short_step_are_the_first_of_a_long_one() -> None:
         knobs = one.settings({})
         source = PlayedPasses(method=name, knobs=knobs, world=IDEAL, seed=3)
         operation = Generate(TARGET, prompt(0), 0)
-        short, long = (source.passes(7, operation, n) for n in (50, 400))
+        short, long = (source.passes(7, operation, n).tokens for n in (50, 400))
         assert sum(short) == 50
         assert sum(long) == 400
         assert long[: len(short) - 1] == short[:-1]

@@ -20,6 +20,7 @@ from simpy import Environment, Timeout
 
 from sim.engines.costs import LinearCost
 from sim.operations import Generate, Operation, prompt
+from sim.passes import Passes
 from sim.serving.engine import ServingEngine
 from sim.serving.limits import ADDED, Joined, ServingLimits
 
@@ -234,7 +235,7 @@ def engine(asked: list[Asked], limits: ServingLimits) -> tuple[Seen, ServingEngi
 
     def ask(one: Asked, done: Callable[[Operation], None], running: dict[Operation, Asked]) -> None:
         operation = Generate("target", prompt(one.text))
-        operation.passes = one.passes if one.is_counted_by_passes else None
+        operation.passes = Passes.of(one.passes) if one.is_counted_by_passes else None
         running[operation] = one
         serving.submit(operation, one.tokens, one.new, one.text, done)
         if one.cancelled_at < math.inf:

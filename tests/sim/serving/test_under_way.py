@@ -65,7 +65,7 @@ def test_the_rest_has_the_tokens_that_are_left(k: int) -> None:
         assert rest.n_tokens + text.context_tokens - 100 == whole
         assert rest.final
         if rest.passes is not None:
-            assert sum(rest.passes) == rest.n_tokens - 1
+            assert sum(rest.passes.tokens) == rest.n_tokens - 1
 
 
 def test_answers_of_steps_go_on_after_a_whole_step() -> None:

@@ -1,0 +1,1 @@
+"""Plain decoding under load without events: a loop over arrays, equal to `sim.serving.engine`."""

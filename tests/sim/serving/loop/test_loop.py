@@ -1,0 +1,273 @@
+"""The loop over arrays against the engine of events: the same answers begin and end at the same times.
+
+Answers of one request or of several, with or without drafted passes, in a closed loop or as they arrive; caches that
+hold few of them, so that places are lost and texts evicted; prompts cut to rows or read whole; requests that travel.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from itertools import accumulate
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sim.algorithms.autoregressive import autoregressive, step_by_step
+from sim.answers.acceptance import Acceptance
+from sim.answers.drawn import SyntheticBehaviour
+from sim.answers.lengths import Fixed, Lengths, Lognormal
+from sim.answers.replayed import BaselineAnswer
+from sim.answers.token_passes import DrawnPasses, PassSource, RecordedPasses, SpeculatedAnswer
+from sim.answers.traces import AnswerTrace
+from sim.engines.batching import BatchEngine
+from sim.engines.costs import LinearCost, TableCost
+from sim.engines.device import Device
+from sim.operations import DRAFT, TARGET
+from sim.serving import run
+from sim.serving.answers import ServedAnswer, ServedLoad
+from sim.serving.engine import ServingEngine
+from sim.serving.limits import Joined, JoinLaw, ServingLimits
+from sim.serving.loop import running
+from sim.trial import Trial
+from sim.virtual_clock import Answer
+from theory.errors import ParameterError
+
+LONGEST = 3_000
+"""Tokens that a text of these settings has at most."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What is served, and on what."""
+
+    steps: int
+    """Requests of a drawn answer; 0: whole answers of several recorded steps."""
+    mean: int
+    spread: float
+    prompt: int
+    passes: str
+    law: JoinLaw
+    request_s: float
+    waking_s: float
+    limits: ServingLimits
+    seed: int
+
+    def trial(self) -> Trial:
+        """A new trial of the same answers; another engine shares its device and rests."""
+        device, cost = Device(), Joined(self._cost(), self.law)
+        target = ServingEngine(cost, device, limits=self.limits, waking_s=self.waking_s)
+        engines = {TARGET: target, DRAFT: ServingEngine(cost, device)}
+        return Trial(algorithm=autoregressive, answer=self._answers(), engines=engines, seed=self.seed)
+
+    def _cost(self) -> TableCost | LinearCost:
+        if self.seed % 2:
+            return TableCost(
+                batches=(1, 2, 5), seconds=(0.011, 0.0123, 0.0171), context_s=1e-7, prefill_s=0.0021,
+                prefill_token_s=2.3e-5, bends=((90.0, 1e-5),), request_s=self.request_s,
+            )  # fmt: skip
+        return LinearCost(
+            base_s=0.0101, sequence_s=0.00073, context_s=3e-7, prefill_s=0.0017, prefill_token_s=2.9e-5,
+            request_s=self.request_s,
+        )  # fmt: skip
+
+    def _answers(self) -> Callable[[int], Answer]:
+        lengths = Lognormal(mean=float(self.mean), cv=self.spread) if self.spread else Fixed(self.mean)
+        drawn = SyntheticBehaviour(
+            lengths=Lengths(target=lengths, draft=lengths, limit=2 * self.mean),
+            acceptance=Acceptance(alpha=0.5),
+            steps=Fixed(self.steps or 3),
+            prompt_tokens=self.prompt,
+            seed=self.seed,
+        )
+        source = self._source()
+
+        def answer(index: int) -> Answer:
+            found: Answer = drawn.answer(index)
+            if not self.steps:
+                steps = tuple(drawn.answer(index).written_lengths())
+                found = BaselineAnswer(AnswerTrace(prompt_tokens=self.prompt, steps=(), baseline=steps))
+            return SpeculatedAnswer(found, {TARGET: source}, index) if source else found
+
+        return answer
+
+    def _source(self) -> PassSource | None:
+        if self.passes == "drawn":
+            return DrawnPasses(pmf=(0.3, 0.2, 0.15, 0.35), seed=self.seed)
+        recorded = ((9, (3, 1, 2, 3)), (30, (4, 4, 1, 3) * 3), (200, (2, 5) * 29))
+        return RecordedPasses(requests=recorded, seed=self.seed) if self.passes == "recorded" else None
+
+
+SETTINGS = st.builds(
+    Setting,
+    steps=st.integers(0, 6),
+    mean=st.sampled_from([2, 17, 60]),
+    spread=st.sampled_from([0.0, 0.7]),
+    prompt=st.sampled_from([0, 1, 40, 700]),
+    passes=st.sampled_from(["", "drawn", "recorded"]),
+    law=st.builds(
+        JoinLaw,
+        outside_s=st.sampled_from([0.0, 0.0013, -0.002]),
+        share=st.sampled_from([0.0, 0.37, 1.0]),
+        token_s=st.sampled_from([0.0, 1.1e-5]),
+    ),
+    request_s=st.sampled_from([0.0, 0.00317, 0.0447]),
+    waking_s=st.sampled_from([0.0, 0.0091]),
+    limits=st.builds(
+        ServingLimits,
+        max_batched_tokens=st.sampled_from([16, 120, 8192]),
+        max_sequences=st.sampled_from([1, 3, 64]),
+        # No fraction of few passes, so that nobody fits just so.
+        cache_tokens=st.sampled_from([LONGEST + 0.3717, 2.5 * LONGEST + 0.3717, math.inf]),
+        rows=st.sampled_from([1.0, 4.0]),
+        chunked=st.booleans(),
+    ),
+    seed=st.integers(0, 1000),
+)
+GAPS = st.lists(st.sampled_from([0.0, 0.0137, 0.05311, 0.9173, 3.3319]), min_size=2, max_size=30)
+
+
+def by_events(work: Callable[[], ServedLoad]) -> ServedLoad:
+    """The same by the engine of events."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run, "engine_of", lambda trial: None)
+        return work()
+
+
+def columns(answers: tuple[ServedAnswer, ...]) -> list[list[float]]:
+    order = sorted(answers, key=lambda one: (one.ended_s, one.arrived_s))
+    return [[one.arrived_s, one.first_s, one.ended_s, one.tokens] for one in order]
+
+
+def check_arrivals(setting: Setting, moments: list[float], warmup: int) -> None:
+    def work() -> ServedLoad:
+        return run.arriving(setting.trial(), moments, warmup=warmup, first=setting.seed)
+
+    found, expected = work(), by_events(work)
+    assert columns(found.answers) == [pytest.approx(row, rel=1e-9, abs=1e-12) for row in columns(expected.answers)]
+    for name in ("n_ended", "tokens", "preempted", "unended_s", "seed"):
+        assert getattr(found, name) == getattr(expected, name), name
+    for name in ("seconds", "in_flight", "cache_share", "waited_s", "busy"):
+        assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-9, abs=1e-9), name
+
+
+def check_closed_loop(setting: Setting, concurrency: int, apart_s: float, *, met: bool) -> None:
+    def work() -> ServedLoad:
+        return run.closed_loop(
+            setting.trial(),
+            concurrency=concurrency,
+            tokens=3 * concurrency * setting.mean * (setting.steps or 3),
+            met_under_way=met,
+            apart_s=apart_s,
+            first=setting.seed,
+        )
+
+    found, expected = work(), by_events(work)
+    ours, theirs = columns(found.answers), columns(expected.answers)
+    both = min(len(ours), len(theirs))  # a window ends with the iteration that reaches its tokens, or some events later
+    assert ours[:both] == [pytest.approx(row, rel=1e-9, abs=1e-12) for row in theirs[:both]]
+    for rows, end in ((ours, expected.seconds), (theirs, found.seconds)):
+        assert all(row[2] > end * (1.0 - 1e-9) for row in rows[both:])
+    assert found.n_ended >= len(ours)
+
+
+@settings(max_examples=100, deadline=None)
+@given(setting=SETTINGS, gaps=GAPS, warmup=st.integers(0, 1))
+def test_answers_that_arrive_end_when_they_do_with_events(setting: Setting, gaps: list[float], warmup: int) -> None:
+    check_arrivals(setting, list(accumulate(gaps)), warmup)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    setting=SETTINGS,
+    concurrency=st.integers(1, 12),
+    apart_s=st.sampled_from([0.0, 0.0613]),
+    met=st.booleans(),
+)
+def test_answers_that_follow_each_other_end_when_they_do_with_events(
+    setting: Setting, concurrency: int, apart_s: float, met: bool
+) -> None:
+    check_closed_loop(setting, concurrency, apart_s, met=met)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("numba") is None, reason="needs numba: it is in the extra 'fast'")
+def test_the_compiled_loop_gives_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the last bit: settings of each kind, met under way and as they arrive."""
+    kinds = [
+        Setting(
+            steps=steps,
+            mean=40,
+            spread=0.7,
+            prompt=300,
+            passes=passes,
+            law=JoinLaw(share=0.4, outside_s=0.001),
+            request_s=request_s,
+            waking_s=0.01,
+            limits=ServingLimits(max_batched_tokens=200, max_sequences=20, cache_tokens=cache, chunked=chunked),
+            seed=seed,
+        )
+        for seed, (steps, passes, request_s, cache, chunked) in enumerate(
+            [
+                (1, "", 0.0, math.inf, True),
+                (5, "drawn", 0.003, 3_000.4, True),
+                (0, "recorded", 0.0, 2_000.4, False),
+                (1, "drawn", 0.003, 1_800.4, True),
+            ]
+        )
+    ]
+
+    def loads() -> list[ServedLoad]:
+        closed = [run.closed_loop(one.trial(), concurrency=12, tokens=9_000, met_under_way=True) for one in kinds]
+        return closed + [run.arriving(one.trial(), [0.07 * i for i in range(80)], warmup=9) for one in kinds]
+
+    in_python = loads()
+    assert sum(load.preempted for load in in_python) > 20
+    monkeypatch.setattr(running, "WORTH_COMPILING", 0)
+    assert loads() == in_python
+
+
+def test_what_needs_events_gets_them() -> None:
+    """An algorithm that speculates on steps, an engine of another kind, a cost that says nothing of its parts."""
+    one = BENCH.trial()
+    assert running.engine_of(one) is one.engines[TARGET]
+    assert running.engine_of(replace(one, algorithm=step_by_step)) is None
+    assert running.engine_of(replace(one, engines={TARGET: BatchEngine(LinearCost(base_s=1.0))})) is None
+    assert running.engine_of(replace(one, engines={TARGET: ServingEngine(_Opaque())})) is None
+
+
+class _Opaque:
+    """A cost that is no `JoiningCost`."""
+
+    request_s = 0.0
+
+    def iteration(self, batch: int, context: float) -> float:
+        return 1.0
+
+    def prefill(self, n_tokens: int) -> float:
+        return 1.0
+
+    def mixed(self, batch: int, context: float, prefill_tokens: float, prefill_context: float) -> float:
+        return 1.0
+
+
+BENCH = Setting(
+    steps=1, mean=20, spread=0.0, prompt=10, passes="", law=JoinLaw(share=1.0), request_s=0.0, waking_s=0.0,
+    limits=ServingLimits(), seed=0,
+)  # fmt: skip
+
+
+def test_a_request_that_no_cache_holds_is_refused() -> None:
+    one = replace(BENCH, limits=ServingLimits(cache_tokens=25))
+    with pytest.raises(ParameterError, match="must hold a request of 30 tokens"):
+        run.closed_loop(one.trial(), concurrency=1, tokens=100)
+
+
+def test_an_iteration_that_takes_no_time_is_refused() -> None:
+    one = BENCH.trial()
+    free = ServingEngine(Joined(LinearCost(base_s=0.0, prefill_s=1.0), JoinLaw(share=1.0)))
+    with pytest.raises(ParameterError, match="must take more than 0 s"):
+        run.closed_loop(replace(one, engines={TARGET: free}), concurrency=1, tokens=100)
