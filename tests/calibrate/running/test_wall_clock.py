@@ -8,8 +8,9 @@ from functools import partial
 from itertools import pairwise
 
 import pytest
+from replies import chosen, generated, times
 
-from calibrate.engines.protocol import Choice, Generation, Sampling, Times
+from calibrate.engines.protocol import Sampling
 from calibrate.engines.speculation import Speculation
 from calibrate.running.verifiers import ExactMatch, LlmJudge, RandomAcceptance
 from calibrate.running.wall_clock import StepLimits, WallClock
@@ -55,29 +56,12 @@ class ScriptedBackend:
         else:
             end = time.monotonic()
         n = min(self.reply["n_tokens"], request.max_tokens)
-        return Generation(
-            text="x" * n + "\n\n",
-            token_ids=tuple(range(100, 100 + n)),
-            n_generated=n,
-            finish=self.reply["finish"],
-            n_prompt_tokens=len(request.prompt),
-            n_cached_tokens=0,
-            n_iterations=n - 1,
-            times=Times(queued=end, prefill_start=end, prefill_end=end, first_token=end, end=end),
-        )
+        text, ids = "x" * n + "\n\n", tuple(range(100, 100 + n))
+        return generated(n, times(end), text=text, ids=ids, finish=self.reply["finish"], n_prompt=len(request.prompt))
 
     async def choose(self, prompt, choices):
         self.asked.append(prompt)
-        times = Times(queued=0.0, prefill_start=0.0, prefill_end=0.0, first_token=0.0, end=0.0)
-        probabilities = (self.yes, 1.0 - self.yes)
-        return Choice(
-            choices=tuple(choices),
-            probabilities=probabilities,
-            mass=1.0,
-            n_prompt_tokens=1,
-            n_cached_tokens=0,
-            times=times,
-        )
+        return chosen(choices, (self.yes, 1.0 - self.yes))
 
     def describe(self):
         return {}
