@@ -102,10 +102,9 @@ def test_json_parses_has_sorted_keys_and_is_the_same_again(run_main: Main, name:
     assert run_main(*GOOD[name], "--json")[1] == out
 
 
-@pytest.mark.parametrize("name", ["plan", "simulate"])
-def test_installed_command_agrees_with_the_runner(run_installed: Run, name: str) -> None:
-    done = run_installed(*GOOD[name], "--json")
-    runner = CliRunner().invoke(cli, [*GOOD[name], "--json"])
+def test_installed_command_agrees_with_the_runner(run_installed: Run) -> None:
+    done = run_installed(*GOOD["plan"], "--json")
+    runner = CliRunner().invoke(cli, [*GOOD["plan"], "--json"])
     assert (done.returncode, done.stderr, runner.exit_code) == (0, "", 0)
     assert done.stdout == runner.stdout
 
