@@ -55,9 +55,9 @@ def cpu_seconds(command: list[str]) -> float:
 
 
 def test_help_costs_little_more_than_python(console_script: list[str]) -> None:
-    """The promise is 150 ms of CPU; about 40 ms measured."""
-    extra = cpu_seconds([*console_script, "--help"]) - cpu_seconds([sys.executable, "-c", "pass"])
-    assert extra < 0.150
+    """The promise is 150 ms of CPU, about 40 ms measured; four times the start of Python where that is slow."""
+    python = cpu_seconds([sys.executable, "-c", "pass"])
+    assert cpu_seconds([*console_script, "--help"]) - python < max(0.150, 4.0 * python)
 
 
 def test_help_lists_every_command_in_the_order_of_work(run_main: Main) -> None:
