@@ -31,6 +31,9 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 settings.register_profile("specplan", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("specplan")
 
+ENGINES = ("engines", "bundled_pair")
+"""Fixtures that start processes with torch models, tens of seconds of processor time each."""
+
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 Main = Callable[..., tuple[int, str, str]]
 
@@ -43,8 +46,16 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run tests that need vLLM in the order of the time that they may take: quick ones first, shared servers once."""
-    items.sort(key=_may_take)
+    """Run files that need the same engines one after the other, and first: of several workers, one starts them.
+
+    Tests that need vLLM run in the order of the time that they may take: quick ones first, shared servers once.
+    """
+    first = {name: rank for rank, name in enumerate(ENGINES)}
+    ranks: dict[Path, int] = {}
+    for item in items:
+        rank = min((first.get(name, len(first)) for name in getattr(item, "fixturenames", ())), default=len(first))
+        ranks[item.path] = min(rank, ranks.get(item.path, rank))
+    items.sort(key=lambda item: (_may_take(item), ranks[item.path]))
 
 
 def _may_take(item: pytest.Item) -> float:

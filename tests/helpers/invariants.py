@@ -16,6 +16,7 @@ INV-10 Appeal: an escalated verdict is followed by another verifier's on the sam
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
@@ -160,17 +161,13 @@ def _approved(op: Operation) -> Step | None:
 
 
 def _appeals(operations: Sequence[Operation]) -> None:
-    verdicts = [op for op in operations if isinstance(op, Verify)]
-    for op in verdicts:
-        if op.outcome is not Outcome.ESCALATED:
-            continue
-        if not any(
-            other.candidate is op.candidate
-            and other.reference is op.reference
-            and other.role != op.role
-            and other.started >= op.finished >= op.started
-            for other in verdicts
-        ):
+    verdicts: dict[tuple[int, int], list[Verify]] = defaultdict(list)
+    for op in operations:
+        if isinstance(op, Verify):
+            verdicts[id(op.candidate), id(op.reference)].append(op)
+    for op in (one for alike in verdicts.values() for one in alike if one.outcome is Outcome.ESCALATED):
+        alike = verdicts[id(op.candidate), id(op.reference)]
+        if not any(other.role != op.role and other.started >= op.finished >= op.started for other in alike):
             raise InvariantError("INV-10", f"the verdict of {op.role} on {op.candidate} was escalated to nobody")
 
 

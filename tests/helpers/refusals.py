@@ -1,4 +1,4 @@
-"""Tests that a setting is refused, made of a table: what is called, with what, and what the message says."""
+"""Tests that something is refused, made of a table: what is called, with what, and what the message says."""
 
 from __future__ import annotations
 
@@ -9,15 +9,25 @@ import pytest
 
 from theory.errors import ParameterError
 
-__all__ = ["refuses"]
+__all__ = ["refused", "refuses"]
 
 
-def refuses(make: Callable[..., object], *cases: tuple[dict[str, Any], str]) -> Callable[[dict[str, Any], str], None]:
-    """Return a test with a case for each pair of options and words: the options are refused, and the words say why."""
+def refused(
+    call: Callable[..., object],
+    *cases: tuple[Any, ...],
+    error: type[Exception] | tuple[type[Exception], ...] = ParameterError,
+) -> Callable[[tuple[Any, ...]], None]:
+    """Return a test with a case for each row of arguments and, last, words: the call fails, and the words say why."""
 
-    @pytest.mark.parametrize(("options", "words"), cases)
-    def test(options: dict[str, Any], words: str) -> None:
-        with pytest.raises(ParameterError, match=words):
-            make(**options)
+    @pytest.mark.parametrize("case", cases)
+    def test(case: tuple[Any, ...]) -> None:
+        *arguments, words = case
+        with pytest.raises(error, match=words):
+            call(*arguments)
 
     return test
+
+
+def refuses(make: Callable[..., object], *cases: tuple[dict[str, Any], str]) -> Callable[[tuple[Any, ...]], None]:
+    """Return such a test of a call whose arguments are options by name."""
+    return refused(lambda options: make(**options), *cases)

@@ -12,10 +12,11 @@ from itertools import accumulate
 from operator import mul
 
 from openai_server import GOLDEN, Planted
+from replies import generated, times
 
 from calibrate.engines.http.activity import activity
 from calibrate.engines.http.stream import Streamed
-from calibrate.engines.protocol import Generation, Times
+from calibrate.engines.protocol import Generation
 from calibrate.engines.work import EngineStatistics
 from calibrate.loads.closed_loop import Loop, Reading
 from calibrate.loads.sums import record_of
@@ -116,16 +117,9 @@ def generation(asked: Asked) -> Generation:
     """The result of a request that has ended."""
     first = asked.streamed.arrivals[0][0]
     sent, end = asked.streamed.sent, asked.streamed.end
-    return Generation(
-        text="x",
-        token_ids=(),
-        n_generated=len(asked.streamed.ids),
-        finish="eos",
-        n_prompt_tokens=PROMPT,
-        n_cached_tokens=0,
-        n_iterations=len(asked.streamed.arrivals) - 1,
-        times=Times(queued=sent, prefill_start=sent + TRIP_S, prefill_end=first, first_token=first, end=end),
-    )
+    told = times(end, queued=sent, start=sent + TRIP_S, first=first)
+    n_iterations = len(asked.streamed.arrivals) - 1
+    return generated(len(asked.streamed.ids), told, n_prompt=PROMPT, n_iterations=n_iterations)
 
 
 def loaded(planted: Planted, at_once: int, seconds: float, lengths: Sequence[int]) -> LoadRecord:

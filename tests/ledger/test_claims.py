@@ -37,6 +37,7 @@ NEAR = {
 """Mutants near to what is proved: refuted by an exact point where they are false, and open where they may hold."""
 
 
+@pytest.mark.slow  # together more than a minute; the slow tests of the README and the errata derive the same verdicts
 @pytest.mark.parametrize("item", claims(), ids=lambda item: item.id)
 def test_claim(item: Claim, verified: Callable[[str], Verification]) -> None:
     result = verified(item.id)

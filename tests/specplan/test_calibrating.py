@@ -234,7 +234,7 @@ def test_diff_tells_settings_and_what_is_more_than_noise(run_main: Main, files: 
     assert "big: iteration batch   1" in out
     assert "x 2.000" in out
     assert "small: iteration" not in out
-    assert "small: iteration" in run_main("profile", "diff", *files, "--all")[1]
+    assert "small: iteration" in run_main("profile", "diff", *files, "--all", "--no-plan")[1]
 
 
 def test_diff_tells_a_terminal_how_far_it_is_and_nobody_else(
@@ -268,8 +268,8 @@ def test_diff_as_json_with_planned_speedups(run_main: Main, files: tuple[str, st
 
 
 def test_diff_has_an_exit_code_if_asked(run_main: Main, files: tuple[str, str]) -> None:
-    assert run_main("profile", "diff", *files, "--exit-code")[0] == 1
-    assert run_main("profile", "diff", files[0], files[0], "--exit-code")[0] == 0
+    assert run_main("profile", "diff", *files, "--exit-code", "--no-plan")[0] == 1
+    assert run_main("profile", "diff", files[0], files[0], "--exit-code", "--no-plan")[0] == 0
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import click
@@ -62,15 +63,18 @@ def files() -> list[Path]:
     return sorted(path for path in found if "training" not in path.parts)
 
 
-def calls(path: Path) -> Iterator[tuple[str, str, int]]:
+@cache
+def calls(path: Path) -> frozenset[tuple[str, str, int]]:
     """What a file calls: the name before the last one, where there is one, the last name, and how many arguments."""
+    found = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Call):
             n = len(node.args) + len(node.keywords)
             if isinstance(node.func, ast.Name):
-                yield "", node.func.id, n
+                found.add(("", node.func.id, n))
             elif isinstance(node.func, ast.Attribute):
-                yield getattr(node.func.value, "id", "-"), node.func.attr, n
+                found.add((getattr(node.func.value, "id", "-"), node.func.attr, n))
+    return frozenset(found)
 
 
 def opens(path: Path) -> bool:

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 from openai_server import OpenAIServer, Planted, serving
+from replies import generated, times
 
 from calibrate.engines.prometheus import Load, ServerCounts, SpecDecode
-from calibrate.engines.protocol import Generation, Times
+from calibrate.engines.protocol import Finish, Generation
 from calibrate.engines.work import EngineStatistics, Iteration, JoinedPass, Pass, Prefill
 from calibrate.loads.cautions import cautions, unusable
 from calibrate.loads.closed_loop import Loop, Reading
@@ -135,18 +136,8 @@ def test_a_level_that_is_refused_is_left_out_by_name(tmp_path: Path, monkeypatch
     assert "429" in notes[0] or "refused" in notes[0]
 
 
-def answer(n: int, *, at: float = 2.0, finish: str = "eos", n_prompt: int = 10) -> Generation:
-    times = Times(queued=at - 1.0, prefill_start=at - 0.9, prefill_end=at - 0.5, first_token=at - 0.5, end=at)
-    return Generation(
-        text="x",
-        token_ids=(),
-        n_generated=n,
-        finish=finish,  # type: ignore[arg-type]  # one of its names
-        n_prompt_tokens=n_prompt,
-        n_cached_tokens=0,
-        n_iterations=n - 1,
-        times=times,
-    )
+def answer(n: int, *, at: float = 2.0, finish: Finish = "eos", n_prompt: int = 10) -> Generation:
+    return generated(n, times(at, queued=at - 1.0, start=at - 0.9, first=at - 0.5), finish=finish, n_prompt=n_prompt)
 
 
 def loop(*ended: Generation, at_once: int = 2, before: ServerCounts | None = None, **counts: object) -> Loop:

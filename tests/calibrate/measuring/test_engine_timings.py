@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from calibrate.engines.protocol import Generation, Request, Sampling, Times
+from replies import generated, times
+
+from calibrate.engines.protocol import Generation, Request, Sampling
 from calibrate.engines.work import EngineStatistics, Iteration, Prefill
 from calibrate.measuring.engine_timings import MeasureOptions, measure_engine, measure_joining_prefills
 
@@ -26,17 +28,8 @@ class Asked:
 
     async def generate(self, request: Request) -> Generation:
         self.requests.append(request)
-        times = Times(queued=0.0, prefill_start=0.0, prefill_end=0.1, first_token=0.1, end=0.2)
-        return Generation(
-            text="",
-            token_ids=(),
-            n_generated=request.max_tokens,
-            finish="length",
-            n_prompt_tokens=len(request.prompt),
-            n_cached_tokens=0,
-            n_iterations=1,
-            times=times,
-        )
+        at = times(0.2, queued=0.0, start=0.0, first=0.1)
+        return generated(request.max_tokens, at, finish="length", n_prompt=len(request.prompt), n_iterations=1)
 
     async def stats(self, *, clear: bool = False) -> EngineStatistics:
         return EngineStatistics(iterations=(Iteration(1, 8, 0.1, 1.0),), prefills=(Prefill(8, 0, 0.1, 0.5),))

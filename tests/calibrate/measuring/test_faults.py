@@ -29,11 +29,10 @@ from theory.errors import CalibrationError
 OPTIONS = MeasureOptions(batches=(1, 2), contexts=(8,), iterations=6, prefills=(4,), repeats=2, rounds=2)
 N_ANSWERS = 2
 FAST = Planted(iteration_s=0.0005, steps=3, step_tokens=(2, 5))
+# What the client says of each fault, and that it asks again after each that passes, is tested with the client.
 FAULTS = {  # rates; with the seeds below, the rare ones hit requests between the 25th and the 55th
     "delay": {"delay:0.03": 0.2},
     "reset": {"reset": 0.15},
-    "500": {"500": 0.15},
-    "429": {"429:0.01": 0.15},
     "truncate": {"truncate:1": 0.02},
     "short": {"short:0": 0.006, "short:1": 0.007, "short:3": 0.007},
     "cut": {"cut:1": 0.02},
@@ -153,10 +152,7 @@ def after_an_answer(fault: str, journal: Path) -> Callable[[int, str], str]:
     ("fault", "message"),
     [
         ("cut:1", "broke the connection in the middle of an answer"),
-        ("truncate:1", "sent broken JSON|ended an answer in the middle"),
-        ("reset", "broke the connection before it answered"),
         ("500", "answered 500: by the proxy"),
-        ("404", "no longer offers the model|answered 404"),
         ("401", r"refused a request without a key; name one with --api-key-env \(401\)"),
     ],
 )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from openai_server import Planted, serving
+from openai_server import OpenAIServer, Planted, serving
 
 from calibrate.record.profile import Profile
 
@@ -23,21 +25,28 @@ def questions(tmp_path: Path) -> str:
     return str(path)
 
 
-def calibrated(run_main: Main, questions: str, output: Path, *more: str) -> list[str]:
-    """Calibrate servers of a target; return the prompts of the answers that it was asked for."""
-    with serving(FAST) as target, serving(Planted(iteration_s=2e-3, k2=4)) as fast:
-        words = ["calibrate", "openai", "--target", target.url, "--speculative", fast.url, json.dumps(NGRAM)]
-        words += ["--prompts", questions, "-n", "2", "--concurrency", "1", "--allow-noise", "-o", str(output)]
-        code, out, err = run_main(*words, *more)
-        assert code == 0, err
-        assert "2 answers, 0 judged steps" in out
-        assert "token   prompt-lookup k2=4" in out
-        return [body["prompt"] for body in fast.bodies]
+@contextmanager
+def servers() -> Iterator[tuple[OpenAIServer, OpenAIServer]]:
+    """A target, and the same target with n-grams."""
+    with serving(FAST) as target, serving(replace(FAST, k2=4)) as fast:
+        yield target, fast
+
+
+def calibrate(
+    run_main: Main, asked: tuple[OpenAIServer, OpenAIServer], questions: str, output: Path, *more: str
+) -> None:
+    words = ["calibrate", "openai", "--target", asked[0].url, "--speculative", asked[1].url, json.dumps(NGRAM)]
+    words += ["--prompts", questions, "-n", "2", "--concurrency", "1", "--allow-noise", "-o", str(output)]
+    code, out, err = run_main(*words, *more)
+    assert code == 0, err
+    assert "2 answers, 0 judged steps" in out
+    assert "token   prompt-lookup k2=4" in out
 
 
 def test_a_target_alone_is_planned_at_the_token_level(run_main: Main, questions: str, tmp_path: Path) -> None:
     output = tmp_path / "alone.json"
-    calibrated(run_main, questions, output)
+    with servers() as asked:
+        calibrate(run_main, asked, questions, output)
     profile = Profile.read(output)
     assert set(profile.models) == {"target"}
     assert set(profile.placement.values()) == set(profile.engines) == {"target"}
@@ -53,33 +62,28 @@ def test_a_target_alone_is_planned_at_the_token_level(run_main: Main, questions:
     assert "0 are recorded" in err
 
 
-def test_questions_are_asked_by_the_chat_template(run_main: Main, questions: str, tmp_path: Path) -> None:
-    more = ["--chat", "--template-kwargs", '{"enable_thinking": false}']
-    prompts = calibrated(run_main, questions, tmp_path / "chat.json", *more)
-    answers = {prompt for prompt in prompts if "one two three" in prompt}
-    assert answers
-    assert all(prompt.startswith(" so one two three thus hence") for prompt in answers)
-    assert Profile.read(tmp_path / "chat.json").settings["chat"] is True
-
-
-def test_a_validation_asks_as_the_calibration_did(run_main: Main, questions: str, tmp_path: Path) -> None:
+def test_a_validation_asks_by_the_chat_template_as_the_calibration_did(
+    run_main: Main, questions: str, tmp_path: Path
+) -> None:
     """A profile remembers that questions are turns of a chat; plain decoding and the method are both asked so."""
     profile = tmp_path / "chat.json"
-    with serving(FAST) as target, serving(Planted(iteration_s=2e-3, k2=4, chats=True)) as fast:
-        words = ["calibrate", "openai", "--target", target.url, "--speculative", fast.url, json.dumps(NGRAM), "--chat"]
-        words += ["--prompts", questions, "-n", "2", "--concurrency", "1", "--allow-noise", "-o", str(profile)]
-        code, _, err = run_main(*words)
-        assert code == 0, err
+    with servers() as (target, fast):
+        more = ("--chat", "--template-kwargs", '{"enable_thinking": false}')
+        calibrate(run_main, (target, fast), questions, profile, *more)
+        assert Profile.read(profile).settings["chat"] is True
+        answers = {body["prompt"] for body in fast.bodies if "one two three" in body["prompt"]}
+        assert answers
+        assert all(prompt.startswith(" so one two three thus hence") for prompt in answers)
         seen = len(target.bodies), len(fast.bodies)
         words = ["validate", "-p", str(profile), "--prompts", questions, "-n", "2", "--run", "prompt-lookup k2=4"]
         code, out, err = run_main(*words)
         assert code == 0, err
         asked = [body["prompt"] for body in (*target.bodies[seen[0] :], *fast.bodies[seen[1] :])]
     assert "prompt-lookup k2=4" in out
-    answers = [prompt for prompt in asked if "three" in prompt]
-    assert len(answers) >= 4
-    assert all(prompt.startswith(" so ") for prompt in answers)
-    with serving(FAST) as there, serving(Planted(iteration_s=2e-3, k2=4, chats=True)) as fast_there:
+    asked = [prompt for prompt in asked if "three" in prompt]
+    assert len(asked) >= 4
+    assert all(prompt.startswith(" so ") for prompt in asked)
+    with servers() as (there, fast_there):
         moved = {target.url: there.url, fast.url: fast_there.url}
         code, out, err = run_main(
             *words, *(word for old, new in moved.items() for word in ("--server", f"{old}={new}"))

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from measured_profiles import measured, speculated
-from refusals import refuses
+from refusals import refused, refuses
 
 from calibrate.engines.speculation import Speculation
 from calibrate.models.local import TorchModels
@@ -210,23 +210,18 @@ def test_over_http_a_prediction_is_run_on_the_server_that_speculates_so(profile:
         models.speculation("prompt-lookup", {"k2": 5})
 
 
-@pytest.mark.parametrize(
-    ("speculative", "said"),
-    [
-        ("{", "must be JSON"),
-        ("[1]", "must be a list of objects"),
-        ('[{"method": "ngram"}]', "must name the server"),
-        ('[{"server": "x", "method": "ngram", "num_speculative_tokens": 1, "prompt_lookup_max": 2}]', "http"),
-        ('[{"server": "http://x", "method": "nothing", "num_speculative_tokens": 1}]', "must be one of"),
-        (
-            json.dumps([{"server": "http://x", "method": "eagle", "model": "m", "num_speculative_tokens": 1}] * 2),
-            "twice",
-        ),
-    ],
+test_servers_that_speculate_are_checked = refused(
+    lambda speculative: RemoteModels(target="http://localhost:1", draft="http://localhost:2", speculative=speculative),
+    ("{", "must be JSON"),
+    ("[1]", "must be a list of objects"),
+    ('[{"method": "ngram"}]', "must name the server"),
+    ('[{"server": "x", "method": "ngram", "num_speculative_tokens": 1, "prompt_lookup_max": 2}]', "http"),
+    ('[{"server": "http://x", "method": "nothing", "num_speculative_tokens": 1}]', "must be one of"),
+    (
+        json.dumps([{"server": "http://x", "method": "eagle", "model": "m", "num_speculative_tokens": 1}] * 2),
+        "twice",
+    ),
 )
-def test_servers_that_speculate_are_checked(speculative: str, said: str) -> None:
-    with pytest.raises(ParameterError, match=said):
-        RemoteModels(target="http://localhost:1", draft="http://localhost:2", speculative=speculative)
 
 
 @given(data=st.data(), name=st.sampled_from(METHOD_NAMES), below=st.sampled_from([None, *TOKEN_METHOD_NAMES]))
@@ -240,20 +235,15 @@ def test_a_configuration_is_read_back_from_its_name(data: st.DataObject, name: s
     assert Configuration.parse(one.name) == one
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("", "must be METHOD"),
-        ("lr-async +", "must be METHOD"),
-        ("nothing k1=2", "must be one of"),
-        ("lr-async k1", "NAME=VALUE"),
-        ("lr-async k1=0", "k1"),
-        ("lr-async + lr-sync", "must be one of"),
-    ],
+test_a_configuration_that_cannot_be_read_is_refused = refused(
+    Configuration.parse,
+    ("", "must be METHOD"),
+    ("lr-async +", "must be METHOD"),
+    ("nothing k1=2", "must be one of"),
+    ("lr-async k1", "NAME=VALUE"),
+    ("lr-async k1=0", "k1"),
+    ("lr-async + lr-sync", "must be one of"),
 )
-def test_a_configuration_that_cannot_be_read_is_refused(text: str, said: str) -> None:
-    with pytest.raises(ParameterError, match=said):
-        Configuration.parse(text)
 
 
 def test_run_stands_for_method_and_knobs() -> None:

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 from bundled_pair import BundledPair, brief_problems
+from replies import chosen, generated, times
 
-from calibrate.engines.protocol import Choice, Generation, Progress, Prompt, Request, Times
+from calibrate.engines.protocol import Choice, Generation, Progress, Prompt, Request
 from calibrate.models.asking import bundled_truth
 from calibrate.record.journal import Journal
 from calibrate.running.closed_loop import Loaded, real_round, rounds_of, run_under_load
@@ -54,30 +55,14 @@ class TurnEngine:
             raise CalibrationError("the engine broke")
         n, ids = 2 + request.seed % 5, [65 + request.seed // 5 % 26]
         await self._turns(request.prompt, n)
-        end = time.monotonic()
-        return Generation(
-            text=chr(ids[0]) * (n - 1) + "\n\n",
-            token_ids=(*ids * (n - 1), 10),
-            n_generated=n,
-            finish="stop",
-            n_prompt_tokens=len(request.prompt),
-            n_cached_tokens=0,
-            n_iterations=n - 1,
-            times=Times(queued=end, prefill_start=end, prefill_end=end, first_token=end, end=end),
-        )
+        text, written = chr(ids[0]) * (n - 1) + "\n\n", (*ids * (n - 1), 10)
+        at = times(time.monotonic())
+        return generated(n, at, text=text, ids=written, finish="stop", n_prompt=len(request.prompt))
 
     async def choose(self, prompt: Prompt, choices: Sequence[str]) -> Choice:
         await self._turns(prompt, 1)
         yes = 0.9 if len(prompt) % 3 else 0.1
-        end = time.monotonic()
-        return Choice(
-            choices=tuple(choices),
-            probabilities=(yes, 1.0 - yes),
-            mass=1.0,
-            n_prompt_tokens=1,
-            n_cached_tokens=0,
-            times=Times(queued=end, prefill_start=end, prefill_end=end, first_token=end, end=end),
-        )
+        return chosen(choices, (yes, 1.0 - yes), times(time.monotonic()))
 
     async def _turns(self, prompt: Prompt, n: int) -> None:
         self.running.append(prompt)

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 from invariants import check
+from replies import chosen, times
 from sim_worlds import seconds_per_step
 
-from calibrate.engines.protocol import Choice, Times
+from calibrate.engines.protocol import Choice
 from calibrate.measuring.answers import Inspection, measure_answer
 from calibrate.replay.traces import trace_of
 from calibrate.running.met import trace_of_session
@@ -49,7 +50,6 @@ from sim.trial import run_answer
 from theory.errors import CalibrationError, ParameterError
 
 QUESTION = " he has two apples.\n\n"
-TIMES = Times(queued=0.0, prefill_start=0.0, prefill_end=0.0, first_token=0.0, end=0.0)
 
 
 class Replies:
@@ -61,14 +61,7 @@ class Replies:
 
     async def choose(self, text: str, choices: Sequence[str]) -> Choice:
         self.asked.append((text, tuple(choices)))
-        return Choice(
-            choices=tuple(choices),
-            probabilities=self.probabilities,
-            mass=1.0,
-            n_prompt_tokens=3,
-            n_cached_tokens=0,
-            times=TIMES,
-        )
+        return chosen(choices, self.probabilities)
 
 
 def text_step(parent: Step | None, text: str, role: str = DRAFT) -> Step:
@@ -128,14 +121,7 @@ class Grades:
         self.asked.append(text)
         await asyncio.sleep(0)
         good = next(p for step, p in self.good.items() if step in text)
-        return Choice(
-            choices=tuple(choices),
-            probabilities=(1.0 - good, good),
-            mass=1.0,
-            n_prompt_tokens=3,
-            n_cached_tokens=0,
-            times=Times(queued=0.5, prefill_start=1.0 + number, prefill_end=0.0, first_token=0.0, end=2.0 + number),
-        )
+        return chosen(choices, (1.0 - good, good), times(2.0 + number, queued=0.5, start=1.0 + number, first=0.0))
 
 
 @pytest.mark.parametrize(("good", "index"), [((0.2, 0.9, 0.8), 1), ((0.2, 0.3, 0.1), None), ((0.9, 0.1, 0.9), 0)])

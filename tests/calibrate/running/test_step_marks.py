@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from replies import generated, times
 
-from calibrate.engines.protocol import Finish, Generation, Times
+from calibrate.engines.protocol import Finish, Generation
 from calibrate.running.step_marks import StepMarks
 from sim.operations import Step, prompt, steps_after
 
@@ -15,17 +16,8 @@ TEXTS = st.lists(st.sampled_from(["a", "b\n", "\n", "\n\n", "c\n\nd", "\n\ne\n\n
 
 
 def written(text: str, n_generated: int, finish: Finish = "eos") -> Generation:
-    times = Times(queued=0.0, prefill_start=0.0, prefill_end=1.0, first_token=1.0, end=3.0)
-    return Generation(
-        text=text,
-        token_ids=tuple(map(ord, text)),
-        n_generated=n_generated,
-        finish=finish,
-        n_prompt_tokens=1,
-        n_cached_tokens=0,
-        n_iterations=max(n_generated - 1, 0),
-        times=times,
-    )
+    at = times(3.0, queued=0.0, start=0.0, first=1.0)
+    return generated(n_generated, at, text=text, ids=tuple(map(ord, text)), finish=finish)
 
 
 class Letters:

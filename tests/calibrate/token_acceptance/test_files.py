@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusals import refused
 
 from calibrate.record.engine_records import DecodeSample, EngineRecord
 from calibrate.record.library import bundled
@@ -62,28 +63,24 @@ def test_misses_take_plain_passes() -> None:
     assert DynamicStats(curve=AcceptanceCurve(unconditional=(0.7,), hit_rate=0.0), pass_ms=plain.pass_ms).best(1) == 0
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "not JSON"),
-        ("[1]", "must be a JSON object"),
-        ('{"a": 1, "a": 2}', "a key comes twice"),
-        (json.dumps({"batch_stats": {}}), "acceptance_rate_per_pos: missing"),
-        (changed(max_num_speculative_tokens=4), "max_num_speculative_tokens: 4, but there are 3 rates"),
-        (changed(acceptance_rate_per_pos=[0.2, 0.4, 0.1]), "are these conditional rates"),
-        (changed(acceptance_rate_per_pos=["0.2", 0.1, 0.1]), "must be a finite number"),
-        (changed(batch_stats={}), "must be an object with integer keys"),
-        (changed(batch_stats={"one": {"0": 1.0}}), "the key 'one' must be an integer"),
-        (changed(batch_stats={"1": {"1": 1.0}}), "must have K = 0"),
-        (changed(batch_stats={"2": {"0": 1.0, "1": 1.0}}), "must have batch size 1"),
-        (changed(batch_stats={"1": {"0": 1.0, "1": 0.0}}), "must be milliseconds > 0"),
-        (changed(batch_stats={"1": {"0": 1.0, "01": 2.0, "1": 3.0}}), "the key 1 comes twice"),
-        (changed(is_online="no"), "is_online: must be true or false"),
-    ],
+test_contradictory_dynamic_statistics_are_refused = refused(
+    lambda text: DynamicStats.parse(text, "file"),
+    ("", "not JSON"),
+    ("[1]", "must be a JSON object"),
+    ('{"a": 1, "a": 2}', "a key comes twice"),
+    (json.dumps({"batch_stats": {}}), "acceptance_rate_per_pos: missing"),
+    (changed(max_num_speculative_tokens=4), "max_num_speculative_tokens: 4, but there are 3 rates"),
+    (changed(acceptance_rate_per_pos=[0.2, 0.4, 0.1]), "are these conditional rates"),
+    (changed(acceptance_rate_per_pos=["0.2", 0.1, 0.1]), "must be a finite number"),
+    (changed(batch_stats={}), "must be an object with integer keys"),
+    (changed(batch_stats={"one": {"0": 1.0}}), "the key 'one' must be an integer"),
+    (changed(batch_stats={"1": {"1": 1.0}}), "must have K = 0"),
+    (changed(batch_stats={"2": {"0": 1.0, "1": 1.0}}), "must have batch size 1"),
+    (changed(batch_stats={"1": {"0": 1.0, "1": 0.0}}), "must be milliseconds > 0"),
+    (changed(batch_stats={"1": {"0": 1.0, "01": 2.0, "1": 3.0}}), "the key 1 comes twice"),
+    (changed(is_online="no"), "is_online: must be true or false"),
+    error=(SchemaError, ParameterError),
 )
-def test_contradictory_dynamic_statistics_are_refused(text: str, message: str) -> None:
-    with pytest.raises((SchemaError, ParameterError), match=message):
-        DynamicStats.parse(text, "file")
 
 
 def test_vllm_is_not_given_a_table_without_k_1() -> None:

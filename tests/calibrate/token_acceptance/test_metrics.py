@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from refusals import refused
 
 from calibrate.token_acceptance.metrics import curve_of_metrics
 from theory.errors import ParameterError, SchemaError
@@ -59,19 +60,15 @@ def test_a_position_that_is_ahead_of_the_one_before_counts_as_much() -> None:
     assert curve_of_metrics([("a.prom", ahead)]).unconditional == (150 / 200, 150 / 200)
 
 
-@pytest.mark.parametrize(
-    ("dumps", "message"),
-    [
-        ([SGLANG.replace("spec_accept", "other")], "a0.prom: no counts of speculative decoding"),
-        ([LLAMA, LLAMA], "a1.prom: nothing was drafted between the dumps"),
-        ([LLAMA.replace("drafts 200", "drafts 0")], "a0.prom: nothing was drafted"),
-        ([LLAMA.replace(" 500", " 900"), LLAMA], "must be an earlier reading"),
-        ([BARE + BARE.replace('"m"', '"other"')], "a0.prom: has metrics of several models"),
-        ([BARE + BARE], "a0.prom: metrics: vllm:generation_tokens_total comes twice"),
-        (["<html>"], "a0.prom: metrics: line 1 is no sample"),
-        ([BARE] * 3, "must be one dump, or two of the same server"),
-    ],
+test_what_is_no_acceptance_is_one_line = refused(
+    lambda dumps: curve_of_metrics([(f"a{i}.prom", text) for i, text in enumerate(dumps)]),
+    ([SGLANG.replace("spec_accept", "other")], "a0.prom: no counts of speculative decoding"),
+    ([LLAMA, LLAMA], "a1.prom: nothing was drafted between the dumps"),
+    ([LLAMA.replace("drafts 200", "drafts 0")], "a0.prom: nothing was drafted"),
+    ([LLAMA.replace(" 500", " 900"), LLAMA], "must be an earlier reading"),
+    ([BARE + BARE.replace('"m"', '"other"')], "a0.prom: has metrics of several models"),
+    ([BARE + BARE], "a0.prom: metrics: vllm:generation_tokens_total comes twice"),
+    (["<html>"], "a0.prom: metrics: line 1 is no sample"),
+    ([BARE] * 3, "must be one dump, or two of the same server"),
+    error=(ParameterError, SchemaError),
 )
-def test_what_is_no_acceptance_is_one_line(dumps: list[str], message: str) -> None:
-    with pytest.raises((ParameterError, SchemaError), match=message):
-        curve_of_metrics([(f"a{i}.prom", text) for i, text in enumerate(dumps)])

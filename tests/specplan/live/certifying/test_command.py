@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from calibrate.pair import draft_path, target_path
 from specplan.output import SCREEN
 
 Main = Callable[..., tuple[int, str, str]]
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture(scope="module")
@@ -84,13 +82,13 @@ def test_without_a_draft_and_without_passes_less_is_examined(draft: str, run_mai
     assert all((body["temperature"], body["top_p"], body["top_k"]) == (1.0, 1.0, -1) for body in sent)
 
 
-def test_servers_that_lack_something_are_refused_in_one_line(lossless: str, run_installed: Run) -> None:
+def test_servers_that_lack_something_are_refused_in_one_line(lossless: str, run_main: Main) -> None:
     few = ("--tokens", "8", "--answer-tokens", "4")
 
     def error(*words: str, code: int = 1) -> str:
-        done = run_installed("certify", *words, *few)
-        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (code, "", 1)
-        return done.stderr
+        found, out, err = run_main("certify", *words, *few)
+        assert (found, out, err.count("\n")) == (code, "", 1)
+        return err
 
     with served(CertifiedServer(target_path(), lists=False)) as url:
         assert "gives no prompt_logprobs: name a server that does with --target" in error(url)

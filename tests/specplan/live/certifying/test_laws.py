@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from refusals import refuses
 from scipy import stats
 from speculating import PLANTED, Laws, Speculating, draw, laws, streams
 
 from specplan.live.certifying.laws import DEFECTS, Defect, Drawn, Place, speculative
-from theory.errors import ParameterError
 
 BY_NAME = {defect.name: defect for defect in DEFECTS}
 RNG = np.random.default_rng(20261127)
@@ -101,18 +101,13 @@ def test_defects_that_the_data_cannot_show_do_not_apply() -> None:
     assert shown(one_position(place=np.array([Place.BONUS]))) == without_draft | {"bonus from draft"}
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"target": np.array([[0.5, 0.3, 0.1, 0.0]])}, "must have rows that sum to 1"),
-        ({"draft": np.array([[0.5, 0.5, 0.0]])}, "must be probabilities of the shape"),
-        ({"draft": np.array([[1.5, -0.5, 0.0, 0.0]])}, "must be probabilities of the shape"),
-        ({"tokens": np.array([0, 1])}, "must be as many as laws"),
-    ],
+test_arrays_that_are_no_laws_are_refused = refuses(
+    one_position,
+    ({"target": np.array([[0.5, 0.3, 0.1, 0.0]])}, "must have rows that sum to 1"),
+    ({"draft": np.array([[0.5, 0.5, 0.0]])}, "must be probabilities of the shape"),
+    ({"draft": np.array([[1.5, -0.5, 0.0, 0.0]])}, "must be probabilities of the shape"),
+    ({"tokens": np.array([0, 1])}, "must be as many as laws"),
 )
-def test_arrays_that_are_no_laws_are_refused(given: dict[str, object], message: str) -> None:
-    with pytest.raises(ParameterError, match=message):
-        one_position(**given)
 
 
 def test_each_defect_says_what_the_server_does() -> None:

@@ -46,7 +46,7 @@ def test_the_false_alarm_rate_holds_on_average_over_what_the_record_leaves_open(
     rng = np.random.default_rng(0)
     shares = rng.beta(RECORD * p + 0.5, RECORD * (1.0 - p) + 0.5, STREAMS)
     bets = ShareBets([Record(p, RECORD)], drift=0.1, false_alarm=0.05)
-    alarms = np.isfinite(first_alarms(bets, verdicts(rng, shares, 20_000))).sum()
+    alarms = np.isfinite(first_alarms(bets, verdicts(rng, shares, 10_000))).sum()
     # Were the rate just what is stated, as few as this or fewer would come but for one time in a million.
     assert alarms <= stats.binom.isf(1e-6, STREAMS, 0.05)
 
@@ -57,7 +57,7 @@ def test_it_holds_for_steps_that_are_alike_within_answers() -> None:
     for effect in wrong:
         for _ in range(4):
             bets = ShareBets([Record(recorded(rng, p, alike), RECORD)], alike=effect, drift=0.1, false_alarm=0.05)
-            stream = verdicts(rng, np.full(STREAMS // 4, p), 5_000, alike)
+            stream = verdicts(rng, np.full(STREAMS // 4, p), 3_000, alike)
             wrong[effect] += int(np.isfinite(first_alarms(bets, stream)).sum())
     assert wrong[1.7] <= stats.binom.isf(1e-6, STREAMS, 0.05)
     assert wrong[1.0] >= 0.2 * STREAMS

@@ -1,0 +1,52 @@
+"""What scripted engines reply: a text or a choice whose times, where none are given, are those of its end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from calibrate.engines.protocol import Choice, Finish, Generation, Times
+
+__all__ = ["chosen", "generated", "times"]
+
+
+def times(
+    end: float = 0.0, *, queued: float | None = None, start: float | None = None, first: float | None = None
+) -> Times:
+    """Times of a request, s: queued, its prefill from ``start`` to its first token, and its end."""
+    queued, start, first = (end if moment is None else moment for moment in (queued, start, first))
+    return Times(queued=queued, prefill_start=start, prefill_end=first, first_token=first, end=end)
+
+
+def generated(
+    n: int,
+    at: Times | None = None,
+    *,
+    text: str = "x",
+    ids: tuple[int, ...] = (),
+    finish: Finish = "eos",
+    n_prompt: int = 1,
+    n_iterations: int | None = None,
+) -> Generation:
+    """A text of ``n`` generated tokens, the first of them by its prefill."""
+    return Generation(
+        text=text,
+        token_ids=ids,
+        n_generated=n,
+        finish=finish,
+        n_prompt_tokens=n_prompt,
+        n_cached_tokens=0,
+        n_iterations=max(n - 1, 0) if n_iterations is None else n_iterations,
+        times=at or times(),
+    )
+
+
+def chosen(choices: Sequence[str], probabilities: tuple[float, ...], at: Times | None = None) -> Choice:
+    """A choice whose replies have all the probability."""
+    return Choice(
+        choices=tuple(choices),
+        probabilities=probabilities,
+        mass=1.0,
+        n_prompt_tokens=3,
+        n_cached_tokens=0,
+        times=at or times(),
+    )
