@@ -38,6 +38,8 @@ _PRECISION: Final = 0.01
 """Standard error that simulation may leave of a gain and of tokens per second, as a share, and of those by steps, whose
 gain is known to a fifth at best."""
 _STEP_PRECISION: Final = 0.02
+_MANY: Final = 64
+"""Answers at once from which two replications see enough answers end for percentiles."""
 _CHOICE: Final = {"lives": 1.0, "answers": 24}
 """What a replication counts of answers that are one request, to choose by."""
 _REPORT: Final = {"lives": 2.5, "answers": 48}
@@ -156,7 +158,8 @@ class FromNames(Simulator):
         """
         own, other = (self.throughputs(one, answers) for one in (option, plain))
         if not option.configuration.spec.drafts_steps:
-            both, rate = until_known(gain(own, other), throughput(own), precision=_PRECISION)
+            least = 2 if answers >= _MANY else 4
+            both, rate = until_known(gain(own, other), throughput(own), precision=_PRECISION, least=least)
             return both, rate
         rate, plain_rate = (until_known(throughput(one), precision=_STEP_PRECISION)[0] for one in (own, other))
         return quotient(rate, plain_rate), rate

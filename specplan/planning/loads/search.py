@@ -1,8 +1,9 @@
 """The best option of each kind at a load: arrangements first, then knobs, then what is below.
 
 Options of a kind are compared by the tokens per second of all GPUs with so many answers in flight: by mean values where
-these are known and apart, else by short simulations. The order of the search follows what matters most: where the models run decides more than k1, k1 more than the token level below it. How
-many tokens are drafted is not searched: it is the schedule's for the batch of the fullest copy.
+these are known and apart, else by short simulations. The order of the search follows what matters most: where the
+models run decides more than k1, k1 more than the token level below it. How many tokens are drafted is not searched: it
+is the schedule's for the batch of the fullest copy.
 """
 
 from __future__ import annotations
