@@ -38,7 +38,7 @@ _PRECISION: Final = 0.01
 """Standard error that simulation may leave of a gain and of tokens per second, as a share, and of those by steps, whose
 gain is known to a fifth at best."""
 _STEP_PRECISION: Final = 0.02
-_MANY: Final = 64
+_MANY: Final = 256
 """Answers at once from which two replications see enough answers end for percentiles."""
 _CHOICE: Final = {"lives": 1.0, "answers": 24}
 """What a replication counts of answers that are one request, to choose by."""
