@@ -57,7 +57,7 @@ class ModelCost:
     request_s: float = REQUEST_S
     factor: float = 1.0
     _plain: dict[int, tuple[float, float]] = field(init=False, repr=False, default_factory=dict)
-    _reading: dict[int, list[float]] = field(init=False, repr=False, default_factory=dict)
+    _reading: dict[tuple[int, int], float] = field(init=False, repr=False, default_factory=dict)
 
     def iteration(self, batch: int, context: float) -> float:
         """Seconds of an iteration of ``batch`` sequences with ``context`` cached tokens in all."""
@@ -90,23 +90,27 @@ class ModelCost:
 
     def _more(self, batch: int, tokens: float) -> float:
         """What reading so many tokens adds to an iteration, straight between powers of two."""
-        known = self._reading.get(batch)
-        if known is None:
-            known = self._reading[batch] = [0.0]
         right = min(bisect_right(_PROMPT_SIZES, tokens), len(_PROMPT_SIZES) - 1)
-        while len(known) <= right:
-            known.append(self._added(batch, _PROMPT_SIZES[len(known)]))
         left = right - 1
-        share = (tokens - _PROMPT_SIZES[left]) / (_PROMPT_SIZES[right] - _PROMPT_SIZES[left])
+        high = self._added(batch, _PROMPT_SIZES[right])
         if left == 0 and batch == 0:
-            return known[1]  # nothing runs without an iteration
-        return known[left] + (known[right] - known[left]) * share
+            return high  # nothing runs without an iteration
+        low = self._added(batch, _PROMPT_SIZES[left])
+        share = (tokens - _PROMPT_SIZES[left]) / (_PROMPT_SIZES[right] - _PROMPT_SIZES[left])
+        return low + (high - low) * share
 
     def _added(self, batch: int, tokens: int) -> float:
-        context = self.contexts.first
-        work = Work(sequences=batch, tokens=self.rows, context=context, prefill_tokens=tokens, prefill_context=context)
-        both = self.factor * self.model.seconds(work)
-        return both - (self._decoding(batch, context) if batch else 0.0)
+        if not tokens:
+            return 0.0
+        known = self._reading.get((batch, tokens))
+        if known is None:
+            context = self.contexts.first
+            work = Work(
+                sequences=batch, tokens=self.rows, context=context, prefill_tokens=tokens, prefill_context=context
+            )
+            alone = self._decoding(batch, context) if batch else 0.0
+            known = self._reading[batch, tokens] = self.factor * self.model.seconds(work) - alone
+        return known
 
 
 @dataclass(slots=True)

@@ -11,9 +11,10 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sim.answers.lengths import Lognormal
 from sim.random_streams import stream
@@ -76,6 +77,14 @@ class Drawn:
         lengths = _lengths(self.mean, self.spread, self.longest, self.seed, index // _STRATA)
         return self.prompt_tokens, lengths[index % _STRATA]
 
+    @property
+    def mean_written(self) -> float:
+        """Tokens that an answer in flight has written, mean over its tokens: E[L^2] / (2 E[L])."""
+        if not self.spread or self.longest <= self.mean:
+            return self.mean / 2.0
+        lengths = _cut(_uncut_mean(self.mean, self.spread, self.longest), self.spread, self.longest)
+        return float((lengths * lengths).mean() / (2.0 * lengths.mean()))
+
 
 def longest_answer(deployment: Deployment, cache_tokens: float) -> int:
     """Return where answers of drawn lengths are cut, tokens.
@@ -109,6 +118,10 @@ def _uncut_mean(mean: int, spread: float, longest: int) -> float:
     low, high = float(mean), _MOST_UNCUT * mean
     for _ in range(_HALVINGS):
         middle = math.sqrt(low * high)
-        cut = np.minimum(Lognormal(mean=middle, cv=spread).whole(_MIDPOINTS.copy()), longest).mean()
-        low, high = (middle, high) if cut < mean else (low, middle)
+        low, high = (middle, high) if _cut(middle, spread, longest).mean() < mean else (low, middle)
     return low
+
+
+def _cut(uncut_mean: float, spread: float, longest: int) -> NDArray[np.floating[Any]]:
+    """Lengths at the midpoints of a thousand quantiles, cut at the longest, tokens, shape (1000,)."""
+    return np.minimum(Lognormal(mean=uncut_mean, cv=spread).whole(_MIDPOINTS.copy()), longest)

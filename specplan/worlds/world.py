@@ -99,7 +99,7 @@ class World:
         sizes : of each answer; None: drawn as the deployment says.
         """
         spec, algorithm = configuration.spec, configuration.algorithm()
-        engines, sized = self._engines(configuration, arrangement, limits), sizes or self._drawn(limits)
+        engines, sized = self._engines(configuration, arrangement, limits), sizes or self.drawn(limits)
         if spec.drafts_steps:
             trial = Trial.of(algorithm, _Sized(self._steps, sized, self._mean_step), engines, meets=spec.meets)
         else:
@@ -198,8 +198,8 @@ class World:
                 found[role] = ServingEngine(self.cost(model, 1), device)
         return found
 
-    def _drawn(self, limits: ServingLimits) -> Drawn:
-        """Sizes around the deployment's means, as far as the target's cache holds them."""
+    def drawn(self, limits: ServingLimits) -> Drawn:
+        """Return sizes around the deployment's means, as far as the target's cache holds them."""
         deployment = self.deployment
         return Drawn(
             prompt_tokens=deployment.prompt_tokens,

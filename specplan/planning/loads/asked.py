@@ -61,7 +61,8 @@ def deployment_plan(asked: Mapping[str, Any], names: Sequence[str], max_accuracy
     methods = methods_named(names)
     deployment = _deployment(_with_sizes(asked, loads[0]), methods, _heads_named(names))
     bounds = bounds_of(asked, max_accuracy_loss)
-    plan = plan_loads(deployment, loads, bounds, methods, budget=_budget(asked), progress=progress)
+    curve = not asked.get("no_curve")
+    plan = plan_loads(deployment, loads, bounds, methods, budget=_budget(asked), curve=curve, progress=progress)
     return AskedPlan(plan=plan, settings=tuple(_settings(plan, rows[0].option) for _, rows in plan.loads))
 
 

@@ -112,6 +112,13 @@ DEPLOYMENT: Final = {
         type=Number(0.0, 100.0, ends="(]"),
         help="Spread / mean of gaps, with --rate. Default 1: at random.",
     ),
+    "no_curve": click.option(
+        "--no-curve",
+        is_flag=True,
+        flag_value=True,
+        default=None,
+        help="Plan the given loads only, without the gains at 1, 2, 4, ... answers at once, which take longer.",
+    ),
     "picture": click.option(
         "--picture", type=OutputFile(".png", ".svg", ".pdf"), help="Draw the gains by load: .png, .svg."
     ),

@@ -12,10 +12,11 @@ from sim.operations import DRAFT, TARGET
 from sim.serving.limits import ServingLimits
 from sim.serving.load_run import REPORT, Window, check_little, gain, quotient, throughput, until_known
 from specplan.planning.loads.limits import limit_of
-from specplan.planning.loads.options import Budget, Considered, Option, considered, room_of
+from specplan.planning.loads.mean_values import MEANS_OFF, MeanRate, mean_rate
+from specplan.planning.loads.options import Budget, Considered, Option, considered, pays, room_of
 from specplan.planning.loads.schedule import Depths
 from specplan.planning.loads.search import Best, best_of_each_kind, worth_simulating
-from specplan.planning.loads.simulating import NO_MOVES, Simulator
+from specplan.planning.loads.simulating import NO_MOVES, Simulator, shares_of
 from specplan.worlds.drafters.naming import drafting_model, method_name
 from specplan.worlds.sizes import SLACK, Traced
 from specplan.worlds.world import World
@@ -37,6 +38,8 @@ _PRECISION: Final = 0.01
 """Standard error that simulation may leave of a gain and of tokens per second, as a share, and of those by steps, whose
 gain is known to a fifth at best."""
 _STEP_PRECISION: Final = 0.02
+_MANY: Final = 256
+"""Answers at once from which two replications see enough answers end for percentiles."""
 _CHOICE: Final = {"lives": 1.0, "answers": 24}
 """What a replication counts of answers that are one request, to choose by."""
 _REPORT: Final = {"lives": 2.5, "answers": 48}
@@ -82,7 +85,45 @@ class FromNames(Simulator):
 
     def best_of_each_kind(self, answers: int, before: Best) -> Best:
         """Search arrangements, knobs and what is below; see `Simulator`."""
-        return best_of_each_kind(self.found, self.speed, self.depths.k, answers, before, self.depths.adaptive)
+        return best_of_each_kind(
+            self.found, self.speed, self.depths.k, answers, before, self.depths.adaptive, self.mean_rate
+        )
+
+    def mean_rate(self, option: Option, answers: int, moved: Mapping[str, float] = NO_MOVES) -> MeanRate | None:
+        """Return the tokens per second of all copies by mean values; None for steps, whose answers are many requests.
+
+        Parameters
+        ----------
+        option : what runs.
+        answers : in flight, in all copies.
+        moved : beliefs that are not at their best values, by name.
+        """
+        if option.configuration.spec.drafts_steps:
+            return None
+        world, where = self._world(moved), option.arrangement
+        cost, passes = world.round_cost(option.configuration, where.split), world.passes(option.configuration)
+        copies = []
+        for n, alike in shares_of(answers, where.replicas).items():
+            if n:
+                limits = limits_of(self.deployment, option, n)
+                copies.append((mean_rate(cost, limits, world.drawn(limits), passes, n), alike))
+        return MeanRate.together(copies)
+
+    def _world(self, moved: Mapping[str, float]) -> World:
+        """The world with beliefs moved; trials of the same one share what they know."""
+        key = tuple(sorted(moved.items()))
+        if key not in self._moved:
+            self._moved[key] = World(self.deployment, moved)
+        return self._moved[key]
+
+    def gain(self, option: Option, plain: Option, answers: int) -> float:
+        """Return the gain by mean values where they leave no doubt whether there is any; see `Simulator`."""
+        own, other = self.mean_rate(option, answers), self.mean_rate(plain, answers)
+        if own is not None and other is not None and not (own.is_bound or other.is_bound):
+            gain = own.tokens_per_s / other.tokens_per_s
+            if pays(gain * (1.0 - MEANS_OFF)) == pays(gain * (1.0 + MEANS_OFF)):
+                return gain
+        return super().gain(option, plain, answers)
 
     def shown(self, best: Best) -> list[Option]:
         """Return the fastest few; see `Simulator`."""
@@ -93,12 +134,9 @@ class FromNames(Simulator):
     def trial(
         self, option: Option, answers: int | None, moved: Mapping[str, float] = NO_MOVES, sizes: Traced | None = None
     ) -> Trial:
-        """Return the trial of one copy; worlds with the same beliefs moved share what they know."""
-        key = tuple(sorted(moved.items()))
-        if key not in self._moved:
-            self._moved[key] = World(self.deployment, moved)
+        """Return the trial of one copy; see `Simulator`."""
         limits = limits_of(self.deployment, option, _MOST_SEQUENCES if answers is None else answers)
-        return self._moved[key].trial(option.configuration, option.arrangement, limits, sizes)
+        return self._world(moved).trial(option.configuration, option.arrangement, limits, sizes)
 
     def window(self, option: Option, answers: int, first: int) -> Window:
         """Return a window of steps, or of whole answers; see `Simulator`."""
@@ -120,7 +158,8 @@ class FromNames(Simulator):
         """
         own, other = (self.throughputs(one, answers) for one in (option, plain))
         if not option.configuration.spec.drafts_steps:
-            both, rate = until_known(gain(own, other), throughput(own), precision=_PRECISION)
+            least = 2 if answers >= _MANY else 4
+            both, rate = until_known(gain(own, other), throughput(own), precision=_PRECISION, least=least)
             return both, rate
         rate, plain_rate = (until_known(throughput(one), precision=_STEP_PRECISION)[0] for one in (own, other))
         return quotient(rate, plain_rate), rate
@@ -140,11 +179,16 @@ class FromNames(Simulator):
         names = self.world.beliefs.moves(steps=steps, token=configuration.token, adaptive=adaptive)
         parts = {}
         for name in names:
-            ends = [self.speed(option, answers, {name: z}) for z in (-_Z, _Z)]
-            parts[name] = abs(math.log(ends[1] / ends[0])) / 2.0
+            low, high = (self._moved_rate(option, answers, {name: z}) for z in (-_Z, _Z))
+            parts[name] = abs(math.log(high / low)) / 2.0
         parts["cost of passes"] = self._cost_error(option, answers)
         parts["sampling"] = simulated.relative_half_width if math.isfinite(simulated.value) else 0.0
         return parts
+
+    def _moved_rate(self, option: Option, answers: int, moved: Mapping[str, float]) -> float:
+        """Tokens per second with beliefs moved: by mean values, whose errors are alike at both ends, or simulated."""
+        mean = self.mean_rate(option, answers, moved)
+        return self.speed(option, answers, moved) if mean is None or mean.is_bound else mean.tokens_per_s
 
     def _cost_error(self, option: Option, answers: int) -> float:
         """95 % half-width of the logarithm of a gain that the cost of passes leaves, as measured on public rows."""

@@ -115,17 +115,21 @@ class LoadPlan:
         loads: Sequence[Load],
         limits: Limits,
         *,
+        guide: Collection[int] = (),
         grid: Collection[int] = (),
         progress: Progress = silent,
     ) -> Self:
         """Plan for each load, fewest answers at once first; of a plan that is interrupted, what is known is returned.
+
+        The rows do not depend on the grid, which comes after them.
 
         Parameters
         ----------
         simulator : what is planned for.
         loads : at least one.
         limits : bounds on times.
-        grid : further answers at once at which the gains are drawn.
+        guide : answers at once at which the best options are looked for first: they guide the search at more.
+        grid : further answers at once at which the gains are drawn; none: those of the loads.
         progress : tells how far it is.
 
         Raises
@@ -134,7 +138,9 @@ class LoadPlan:
         KeyboardInterrupt : interrupted before the first load was planned.
         """
         planner = _Planner(simulator, limits)
-        points = sorted({*grid, *(load.concurrency for load in loads if load.concurrency)})
+        asked = {load.concurrency for load in loads if load.concurrency}
+        first = sorted({*guide, *asked})
+        after = sorted({*grid} - {*first})
         rows: dict[int, tuple[LoadRow, ...]] = {}  # by place among the loads
         beyond: list[str] = []
         interrupted = False
@@ -148,15 +154,18 @@ class LoadPlan:
                     raise
             step_done()
 
-        with progress("planning", len(points) + len(loads)) as step_done:
+        with progress("planning", len(first) + len(loads) + len(after)) as step_done:
             try:
-                for n in points:
+                for n in first:
                     planner.best_at(n)
                     step_done()
                     for place in [i for i, load in enumerate(loads) if load.concurrency == n]:
                         plan(place)
                 for place in [i for i, load in enumerate(loads) if load.concurrency is None]:
                     plan(place)
+                for n in after:
+                    planner.best_at(n)
+                    step_done()
             except KeyboardInterrupt:
                 if not rows:
                     raise
@@ -168,7 +177,7 @@ class LoadPlan:
             limits=limits,
             loads=tuple((load, rows[i]) for i, load in enumerate(loads) if i in rows),
             beyond=tuple(beyond),
-            curve=planner.curve([n for n in grid or points if n in planner.searched]),
+            curve=planner.curve([n for n in sorted(grid or asked) if n in planner.searched]),
             interrupted=interrupted,
         )
 
@@ -202,9 +211,10 @@ def plan_loads(
     methods: Sequence[str],
     *,
     budget: Budget | None = None,
+    curve: bool = True,
     progress: Progress = silent,
 ) -> NamesPlan:
-    """Plan for models by name, with the gains at 1, 2, 4, ... answers at once besides.
+    """Plan for models by name.
 
     Parameters
     ----------
@@ -212,6 +222,7 @@ def plan_loads(
     loads, limits, progress : as of `LoadPlan.of`.
     methods : names of methods to consider; plain decoding always is.
     budget : bounds on their knobs.
+    curve : whether to draw the gains at 1, 2, 4, ... answers at once besides, not only at those of the loads.
 
     Raises
     ------
@@ -221,7 +232,7 @@ def plan_loads(
     simulator = FromNames(deployment, methods, budget)
     assert simulator.found.plain, "the target fits somewhere"
     most = max(_MOST_CURVE, 2 * max(load.concurrency or 0 for load in loads))
-    return NamesPlan.of(simulator, loads, limits, grid=_powers(most), progress=progress)
+    return NamesPlan.of(simulator, loads, limits, guide=(1,), grid=_powers(most) if curve else (), progress=progress)
 
 
 def row_at(simulator: Simulator, option: Option, plain: Option, answers: int) -> LoadRow:

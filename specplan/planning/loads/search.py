@@ -1,8 +1,9 @@
-"""The best option of each kind at a load, by short simulations: arrangements first, then knobs, then what is below.
+"""The best option of each kind at a load: arrangements first, then knobs, then what is below.
 
-Options of a kind are compared by the tokens per second of all GPUs with so many answers in flight. The order of the
-search follows what matters most: where the models run decides more than k1, k1 more than the token level below it. How
-many tokens are drafted is not searched: it is the schedule's for the batch of the fullest copy.
+Options of a kind are compared by the tokens per second of all GPUs with so many answers in flight: by mean values where
+these are known and apart, else by short simulations. The order of the search follows what matters most: where the
+models run decides more than k1, k1 more than the token level below it. How many tokens are drafted is not searched: it
+is the schedule's for the batch of the fullest copy.
 """
 
 from __future__ import annotations
@@ -13,15 +14,19 @@ from typing import Final
 
 from calibrate.replay.trials import PLAIN
 from sim.configuration import Configuration
+from specplan.planning.loads.mean_values import MEANS_OFF, MeanRate
 from specplan.planning.loads.options import Considered, Option
 from specplan.worlds.arrangements import Arrangement, Split
 
-__all__ = ["Best", "Depth", "Speed", "best_of_each_kind", "worth_simulating"]
+__all__ = ["Best", "Depth", "Means", "Speed", "best_of_each_kind", "worth_simulating"]
 
 _NOTHING: Final[Mapping[str, tuple[Option, float]]] = MappingProxyType({})
 
 Speed = Callable[[Option, int], float]
 """Tokens per second of a whole deployment with so many answers in flight, by a short simulation."""
+
+Means = Callable[[Option, int], MeanRate | None]
+"""The same by mean values; None where they are not known."""
 
 Depth = Callable[[str, Split, int], int]
 """Tokens to draft per round, by method, how GPUs share the target, and sequences in the batch of a copy."""
@@ -57,6 +62,7 @@ def best_of_each_kind(
     answers: int,
     before: Best = _NOTHING,
     adaptive: Adaptive = _never,
+    means: Means = lambda option, answers: None,
 ) -> Best:
     """Return by kind the best option and its tokens per second; plain decoding among them.
 
@@ -71,15 +77,19 @@ def best_of_each_kind(
     before : the best at fewer answers: kinds that were far behind plain decoding there are left out, and knobs are
         looked for near those of then.
     adaptive : adaptive verification of a method.
+    means : how fast an option is by mean values; without them all are simulated.
     """
 
     def fastest(options: Iterable[Option]) -> tuple[Option, float] | None:
-        known = [(one, speed(one, answers)) for one in options if found.budget.allows(one.configuration)]
-        if not known:
+        rates = {one: means(one, answers) for one in options if found.budget.allows(one.configuration)}
+        if not rates:
             return None
-        most = max(rate for _, rate in known)
-        close = [pair for pair in known if pair[1] >= most * (1.0 - _CLOSE)]
-        return min(close, key=lambda pair: _drafted(pair[0].configuration))
+        left = _undominated(rates)
+        known = {left[0]: 0.0} if len(left) == 1 else {one: speed(one, answers) for one in left}
+        close = [one for one, rate in known.items() if rate >= max(known.values()) * (1.0 - _CLOSE)]
+        best = min(close, key=lambda one: _drafted(one.configuration))
+        mean = rates[best]
+        return best, speed(best, answers) if mean is None or mean.is_bound else mean.tokens_per_s
 
     def at_depth(name: str, arrangement: Arrangement) -> Option:
         fullest = -(-answers // arrangement.replicas)
@@ -93,6 +103,13 @@ def best_of_each_kind(
 
     search = _Search(found, fastest, at_depth, adapted, before)
     return {option.kind: (option, rate) for option, rate in search.kinds()}
+
+
+def _undominated(rates: Mapping[Option, MeanRate | None]) -> list[Option]:
+    """The options that may be the fastest: those whose mean rate is not far below one that is no mere bound."""
+    sure = (rate.tokens_per_s for rate in rates.values() if rate is not None and not rate.is_bound)
+    least = (1.0 - MEANS_OFF) * max(sure, default=0.0)
+    return [one for one, rate in rates.items() if rate is None or rate.tokens_per_s >= least]
 
 
 def worth_simulating(best: Best) -> Best:

@@ -69,6 +69,13 @@ def test_plain_decoding_is_the_measure_and_intervals_hold_the_gains(found: Names
         assert load.text
 
 
+def test_the_curve_changes_no_row() -> None:
+    loads = [Load(concurrency=6)]
+    drawn, left_out = (plan_loads(WANTED, loads, Limits(), METHODS, curve=curve) for curve in (True, False))
+    assert drawn.loads == left_out.loads
+    assert len(drawn.curve.answers) > len(left_out.curve.answers) == 1
+
+
 def test_more_answers_make_more_tokens_and_longer_answers(found: NamesPlan) -> None:
     one, six = rows(found, 0)["autoregressive"], rows(found, 1)["autoregressive"]
     assert six.tokens_per_s > 2.0 * one.tokens_per_s
