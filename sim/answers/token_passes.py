@@ -151,14 +151,14 @@ class DrawnPasses:
         """
         first = np.uint64(place_of(self.seed, f"passes/{role}/0"))
         places = bits_at(bits_at(first, indices.astype(np.uint64)), (depths + 1).astype(np.uint64))
-        found = np.zeros(n_tokens.size, dtype=np.int64)
+        numbers = np.zeros(n_tokens.size, dtype=np.int64)
         ample = np.minimum((_AMPLE * n_tokens / self._mean).astype(np.int64) + _MORE, n_tokens)
         for part in np.split(np.arange(n_tokens.size), np.flatnonzero(np.diff(np.cumsum(ample) // _AT_ONCE)) + 1):
-            found[part] = self._counted(places[part], n_tokens[part], ample[part])
-        missed = np.flatnonzero(found < 0)
+            numbers[part] = self._counted(places[part], n_tokens[part], ample[part])
+        missed = np.flatnonzero(numbers < 0)
         for step in missed.tolist():
-            found[step] = self._counted(places[[step]], n_tokens[[step]], n_tokens[[step]])[0]
-        return found
+            numbers[step] = self._counted(places[[step]], n_tokens[[step]], n_tokens[[step]])[0]
+        return numbers
 
     def _counted(self, places: _Words, n_tokens: NDArray[np.int64], n_drawn: NDArray[np.int64]) -> NDArray[np.int64]:
         """How many of the passes drawn for each step commit its tokens; -1 where they do not suffice."""
