@@ -79,13 +79,13 @@ class PassModel:
     measured: OperatorSource | None = None
     """Operators measured one by one, whose seconds are added up; None: those of the GPU's fitted constants."""
 
+    operators: OperatorSource = field(init=False, repr=False, compare=False)
+    """Whose seconds are added up."""
+
     def __post_init__(self) -> None:
         check_split(self.shape, self.parallel)
-
-    @property
-    def operators(self) -> OperatorSource:
-        """Whose seconds are added up."""
-        return self.measured or FittedOperators(self.gpu, fused=self.engine.sums_fused(self.gpu.name))
+        fitted = FittedOperators(self.gpu, fused=self.engine.sums_fused(self.gpu.name))
+        object.__setattr__(self, "operators", self.measured or fitted)
 
     def seconds(self, work: Work) -> float:
         """Return the time of an iteration, s."""
