@@ -199,10 +199,11 @@ class _Watched(ServingEngine):
         for request in decoding:
             life, start = self.lives[request], request.n_iterations - (request.finish - before)
             for i in range(n):
-                passed = 1 if request.passes is None else request.passes[start + i]
-                at = now - (n - 1 - i) * (0.0 if mixed else self._tau)
-                self.counts.gaps.observe(at - life.last)
-                life.last = at
+                at, passes = start + i, request.passes
+                passed = 1 if passes is None else passes.committed(at + 1) - passes.committed(at)
+                moment = now - (n - 1 - i) * (0.0 if mixed else self._tau)
+                self.counts.gaps.observe(moment - life.last)
+                life.last = moment
                 self.counts.passed(passed)
                 tokens[i] += passed
         self._read = 0.0

@@ -12,11 +12,11 @@ from sim.operations import DRAFT, TARGET
 from sim.serving.limits import ServingLimits
 from sim.serving.load_run import REPORT, Window, check_little, gain, quotient, throughput, until_known
 from specplan.planning.loads.limits import limit_of
-from specplan.planning.loads.mean_values import MEANS_OFF, MeanRate, mean_rate
 from specplan.planning.loads.options import Budget, Considered, Option, considered, pays, room_of
 from specplan.planning.loads.schedule import Depths
 from specplan.planning.loads.search import Best, best_of_each_kind, worth_simulating
 from specplan.planning.loads.simulating import NO_MOVES, Simulator, shares_of
+from specplan.planning.mean_values import MEANS_OFF, MeanRate, mean_rate
 from specplan.worlds.drafters.naming import drafting_model, method_name
 from specplan.worlds.sizes import SLACK, Traced
 from specplan.worlds.world import World

@@ -14,8 +14,8 @@ from typing import Final
 
 from calibrate.replay.trials import PLAIN
 from sim.configuration import Configuration
-from specplan.planning.loads.mean_values import MEANS_OFF, MeanRate
 from specplan.planning.loads.options import Considered, Option
+from specplan.planning.mean_values import MEANS_OFF, MeanRate
 from specplan.worlds.arrangements import Arrangement, Split
 
 __all__ = ["Best", "Depth", "Means", "Speed", "best_of_each_kind", "worth_simulating"]

@@ -11,8 +11,8 @@ from calibrate.replay.trials import PLAIN
 from sim.configuration import Configuration
 from sim.serving.load_run import CURVE
 from specplan.planning.loads.from_names import FromNames
-from specplan.planning.loads.mean_values import MEANS_OFF, MeanRate
 from specplan.planning.loads.options import Option
+from specplan.planning.mean_values import MEANS_OFF, MeanRate
 from specplan.worlds.arrangements import Arrangement
 from specplan.worlds.sizes import Drawn
 
