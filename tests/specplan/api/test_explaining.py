@@ -87,7 +87,7 @@ def test_a_baseline_is_one_reading_or_two(tmp_path: Path, deep: tuple[list[str],
 
 def test_bad_arguments_are_refused(deep: tuple[list[str], str]) -> None:
     for call, message in (
-        (lambda: sp.explain(deep[0][:1]), "at least two files"),
+        (lambda: sp.explain([]), "must be files in order of time"),
         (lambda: sp.explain(["http://here", "a.prom"]), "not both"),
         (lambda: sp.explain(deep[0], method="eagle"), "method='eagle' needs a profile"),
         (lambda: sp.explain(deep[0], plan="plan.json"), "plan='plan.json' is for the metrics of a gateway"),

@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1200)]
 (PROMPT,) = (problem.prompt for problem in bundled_problems(1, 5, "validation"))
 CHAT = [{"role": "system", "content": "Explain with care."}, {"role": "user", "content": PROMPT}]
 TEMPLATE = "{% for message in messages %}{{ message['content'] }}\n\n{% endfor %}"
-GREEDY: dict[str, Any] = {"model": "target", "temperature": 0.0, "top_p": 1.0, "max_tokens": 24}
+GREEDY: dict[str, Any] = {"model": "target", "temperature": 0.0, "top_p": 1.0, "max_tokens": 16}
 
 SAMPLING: list[dict[str, Any]] = [
     {},
