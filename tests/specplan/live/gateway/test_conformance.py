@@ -107,7 +107,7 @@ def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     folder = tmp_path_factory.mktemp("conformance")
     template = folder / "template.jinja"
     template.write_text(TEMPLATE)
-    more = ["--chat-template", str(template)]
+    more = ["--chat-template", str(template), "--max-model-len", "256"]
     with vllm_server(pair.target_path(), "target", folder, core=CORES[0], more=more) as answering:
         direct = answering()
         plan = write_plan(folder, Configuration.parse("autoregressive"))
