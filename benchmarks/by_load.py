@@ -193,7 +193,7 @@ def as_table(rows: Sequence[Row]) -> str:
 @asynccontextmanager
 async def planted() -> AsyncIterator[RemoteModels]:
     """Serve a planted target that judges too, the same with a draft model, and the draft model, in the running loop."""
-    served = _helper("openai_server")
+    served = helper("openai_server")
     async with AsyncExitStack() as stack:
         urls = []
         for changes in ({}, DRAFTED, {"model": "small", **SMALL}):
@@ -206,7 +206,8 @@ async def planted() -> AsyncIterator[RemoteModels]:
         yield RemoteModels(target=target, draft=draft, speculative=speculative)
 
 
-def _helper(name: str) -> Any:
+def helper(name: str) -> Any:
+    """Return a module of the tests' helpers."""
     sys.path.append(str(Path(__file__).parent.parent / "tests" / "helpers"))
     return import_module(name)
 
@@ -237,7 +238,7 @@ async def on_planted_servers(loads: Sequence[int] = LOADS) -> list[Row]:
 
 def virtually(loads: Sequence[int] = LOADS) -> list[Row]:
     """Return `on_planted_servers` in virtual time."""
-    rows: list[Row] = _helper("virtual_time").run_virtually(on_planted_servers(loads))
+    rows: list[Row] = helper("virtual_time").run_virtually(on_planted_servers(loads))
     return rows
 
 

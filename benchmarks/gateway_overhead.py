@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import statistics
-import sys
 import time
-from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -21,6 +19,7 @@ from typing import Any, Final
 import httpx
 import psutil
 
+from benchmarks.by_load import helper
 from benchmarks.gateway_gain import PLAIN, gateway
 from specplan.output import table
 
@@ -67,8 +66,7 @@ def measured(url: str, process: psutil.Process) -> dict[tuple[str, int], list[tu
 
 def main() -> None:
     """Measure, and print the table."""
-    sys.path.append(str(Path(__file__).parent.parent / "tests" / "helpers"))
-    planted = import_module("openai_server")
+    planted = helper("openai_server")
     with (
         TemporaryDirectory() as folder,
         planted.serving(planted.Planted(steps=100, max_context=8192)) as server,

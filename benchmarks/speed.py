@@ -168,7 +168,8 @@ def whole_rates() -> Rates:
     """Closed loops of 64 answers that are one request each, in Python, and by numba where it is installed."""
     found, worth = {}, running.WORTH_COMPILING
     ways = {"": sys.maxsize} if find_spec("numba") is None else {"": sys.maxsize, ", numba": 0}
-    for way, running.WORTH_COMPILING in ways.items():
+    for way, least in ways.items():
+        running.WORTH_COMPILING = least
         for words, pmf in (("", None), (" over token-level speculation", DRAFTED)):
             work = partial(_whole_load, pmf)
             work()  # compiled at its first call

@@ -84,8 +84,8 @@ class PassModel:
 
     def __post_init__(self) -> None:
         check_split(self.shape, self.parallel)
-        fitted = FittedOperators(self.gpu, fused=self.engine.sums_fused(self.gpu.name))
-        object.__setattr__(self, "operators", self.measured or fitted)
+        operators = self.measured or FittedOperators(self.gpu, fused=self.engine.sums_fused(self.gpu.name))
+        object.__setattr__(self, "operators", operators)
 
     def seconds(self, work: Work) -> float:
         """Return the time of an iteration, s."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -343,8 +344,8 @@ def application(
         return await gateway.serve(request, "completion")
 
     card: dict[str, Any] = {"id": engine.model, "object": "model", "created": 0, "owned_by": "specplan"}
-    limit = engine.card.get("max_model_len")
-    card |= {"max_model_len": limit} if limit else {}
+    limit = answering.servers.context
+    card |= {"max_model_len": limit} if limit < math.inf else {}
 
     async def models(request: Request) -> Response:
         return JSONResponse({"object": "list", "data": [card]})

@@ -132,7 +132,7 @@ class Servers:
     def context(self) -> float:
         """Tokens of the target's context; infinite where its server does not report them."""
         limit = self.target.card.get("max_model_len")
-        return limit if isinstance(limit, int) else math.inf
+        return limit if isinstance(limit, int) and limit > 0 else math.inf
 
     def speculation(self, configuration: Configuration) -> dict[str, Speculation]:
         """Return the token-level speculation of each role; empty: the servers speculate as they were started.
