@@ -34,11 +34,9 @@ def main() -> None:
 
     def speedup(k1: int, k2: int) -> float:
         if k1 == 0:
-            return (
-                predictor.screen(Configuration(method="prompt-lookup", k2=k2), n_answers=N_ANSWERS) if k2 > 1 else 1.0
-            )
+            return predictor.speedup(Configuration(method="prompt-lookup", k2=k2)) if k2 > 1 else 1.0
         one = Configuration(method="lr-async", k1=k1, k2=k2, rules=RULES)
-        return predictor.screen(one, n_answers=N_ANSWERS)
+        return predictor.speedup(one)
 
     steps, steps_too = ([speedup(k1, k2) for k1 in DEPTHS] for k2 in (1, 9))
     tokens, tokens_too = ([speedup(k1, k2) for k2 in TOKENS] for k1 in (0, 6))

@@ -9,7 +9,7 @@ import re
 import stat
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -240,21 +240,25 @@ def journal_of(output: Path) -> Path:
     return output.with_name(output.name + ".part")
 
 
-def deliver(text: str, path: Path | None, *, coloured: bool = False) -> None:
+def deliver(text: str | Iterable[str], path: Path | None, *, coloured: bool = False) -> None:
     """Print a result, or write it to a file all at once; what would steer a terminal is escaped, unless ``coloured``.
+
+    Parts of a text are printed as they come, with a line between them.
 
     Raises
     ------
     BrokenPipeError : it is to be printed, and stdout is closed.
     """
+    parts = [text] if isinstance(text, str) else text
     if path is None:
         if sys.stdout is None:
             raise BrokenPipeError
-        click.echo(text if coloured else _STEERING.sub(_escaped, text))
+        for i, part in enumerate(parts):
+            click.echo(("\n" if i else "") + (part if coloured else _STEERING.sub(_escaped, part)))
         return
     from calibrate.record.files import write_atomically
 
-    write_atomically(path, text + "\n")
+    write_atomically(path, "\n\n".join(parts) + "\n")
 
 
 def _escaped(found: re.Match[str]) -> str:

@@ -161,7 +161,7 @@ def _show(
     found: ProfilePlan | LoadsPlan | GpusPlan, verbose: bool, as_json: bool, output: Path | None, report: Path | None
 ) -> None:
     """Print a plan, and write its report; what was interrupted ends as an interruption."""
-    deliver(to_json(found.plain()) if as_json else found.text(verbose=verbose), output)
+    deliver(to_json(found.plain()) if as_json else found.parts(verbose=verbose), output)
     if report is not None:
         save(report, found.report())
     if found.interrupted:

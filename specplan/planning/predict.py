@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from calibrate.record.profile import Profile
 from calibrate.replay.accuracy import expected_accuracy
 from calibrate.replay.missing import asked_roles
+from calibrate.replay.recursion import FACTOR_KNOWN, SIMULATED, sharing_factor
 from calibrate.replay.system import ASSUMED
 from calibrate.replay.token_level import TokenModel
 from calibrate.replay.trials import PLAIN, Trials
@@ -45,10 +46,6 @@ _GRADED_ANSWERS = 16
 _DRAWN_ANSWERS = 40
 _PILOT = 2
 """Answers to simulate at the ends of a range of configurations."""
-_SIMULATED = (3, 6, 12)
-"""Answers to simulate where the recursion extends them, until the factor between the two is known well enough."""
-_FACTOR_KNOWN = 0.02
-"""Half-width at which it is, as a share of the factor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,10 +152,17 @@ class Predictor:
         self._profile_errors: dict[Configuration, float] = {}
         self._variant_baselines: dict[int, NDArray[np.float64]] = {}
 
-    def screen(self, configuration: Configuration, *, n_answers: int = 6) -> float:
-        """A rough speedup from few answers; comparable between configurations, because all meet the same answers."""
-        seconds = self.simulated(configuration, self._few(n_answers)).seconds
-        return float(self.simulated(PLAIN, seconds.size).seconds.sum() / seconds.sum())
+    def speedup(self, configuration: Configuration, *, factor_known: float = FACTOR_KNOWN) -> float:
+        """Return seconds of plain decoding / seconds of a configuration, ratio of totals over all answers, [-].
+
+        Parameters
+        ----------
+        configuration : what to simulate.
+        factor_known : half-width, as a share, at which the factor from the recursion to the simulation is known well
+            enough, where a sparing predictor extends few simulated answers to all.
+        """
+        seconds = self._timed(configuration, factor_known=factor_known).seconds
+        return float(self._timed(PLAIN).seconds[: seconds.size].sum() / seconds.sum())
 
     def accuracy(self, configuration: Configuration) -> float | None:
         """The share of right answers on some of them; None where the profile's task has no ground truth."""
@@ -241,18 +245,20 @@ class Predictor:
         n = min(_PILOT, self.n_answers)
         return 1.0 if alone is None else float(self.simulated(configuration, n).seconds.sum() / alone[:n].sum())
 
-    def _timed(self, configuration: Configuration, n_answers: int | None = None) -> _Timed:
+    def _timed(
+        self, configuration: Configuration, n_answers: int | None = None, factor_known: float = FACTOR_KNOWN
+    ) -> _Timed:
         """Seconds of all answers: simulated, or a few of them, and the recursion scaled to these."""
         alone = self.unshared_seconds(configuration)
         if alone is None:
             runs = self.simulated(configuration, min(n_answers or self.n_answers, self.n_answers))
             return _Timed(runs, runs.seconds)
-        for n in _SIMULATED:
-            runs = self.simulated(configuration, min(n, self.n_answers))
-            factor = ratio_of_totals(runs.seconds, alone[: runs.seconds.size])
-            if factor.relative_half_width <= _FACTOR_KNOWN:
-                break
-        return _Timed(runs, factor.value * alone, factor.relative_half_width)
+
+        def simulate(answers: range) -> NDArray[np.float64]:
+            return self.simulated(configuration, answers.stop).seconds[answers.start :]
+
+        factor = sharing_factor(simulate, alone, factor_known)
+        return _Timed(self.simulated(configuration, factor.n), factor.value * alone, factor.relative_half_width)
 
     def _met(self, configuration: Configuration, n: int) -> int:
         """Answers that it can meet: texts have one draft of a position, and some methods want several."""
@@ -349,7 +355,7 @@ class Predictor:
     ) -> tuple[str, ...]:
         notes = [self.trials.baseline] if configuration.speculates else []
         if configuration.speculates and len(timed.runs.counts) < timed.seconds.size:
-            few, of = f"{_SIMULATED[0]} to {_SIMULATED[-1]}", timed.seconds.size
+            few, of = f"{SIMULATED[0]} to {SIMULATED[-1]}", timed.seconds.size
             notes.append(f"{few} answers simulated, extended to {of} by recursion without shared iterations")
         if model is not None:
             notes.append(model.note)

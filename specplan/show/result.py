@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from theory.errors import ParameterError
@@ -22,6 +22,10 @@ class Result(ABC):
     @abstractmethod
     def text(self, *, verbose: bool = False) -> str:
         """Return the text of the command, with ``verbose`` that of its ``-v``."""
+
+    def parts(self, *, verbose: bool = False) -> Iterator[str]:
+        """Yield the text in parts with a line between them, each as soon as it is known."""
+        yield self.text(verbose=verbose)
 
     @abstractmethod
     def plain(self) -> dict[str, Any]:

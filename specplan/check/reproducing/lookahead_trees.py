@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from calibrate.record.library import bundled
-from calibrate.replay.system import system_of
+from calibrate.replay.recursion import sharing_factor, unshared_seconds
+from calibrate.replay.system import System, system_of
+from calibrate.replay.trials import PLAIN
 from sim.algorithms.rules import PRESETS
 from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import SyntheticBehaviour
@@ -27,6 +30,8 @@ __all__ = ["N_TREES", "Tree", "sibling_correlation", "trees"]
 
 N_TREES: Final = len(TABLE_3) * len(TREE_WIDTHS)
 _DEPTH: Final = 2
+_FACTOR_KNOWN: Final = 0.025
+"""Half-width at which what the other drafts of a position cost is known well enough, as a share of the speedup."""
 _LARGE_JUDGE_S: Final = float(LATENCY_MS["target verification"]) / 1e3
 
 
@@ -44,7 +49,7 @@ class Tree:
     published: float
 
 
-def trees(n_answers: int = 12, step_done: Callable[[], None] = lambda: None) -> Iterator[Tree]:
+def trees(n_answers: int = 60, step_done: Callable[[], None] = lambda: None) -> Iterator[Tree]:
     """Predict every cell; ``step_done`` is called after each."""
     for (dataset, judge), row in TABLE_3.items():
         for width, accepted, speedup in zip(TREE_WIDTHS, row["acceptance"], row["speedup"], strict=True):
@@ -69,11 +74,17 @@ def _speedup(dataset: str, judge: str, width: int, alpha: float, accepted: float
         seconds={JUDGE: _LARGE_JUDGE_S} if judge == "32B" else system.seconds,
     )
     tree = Configuration(method="lr-async", k1=_DEPTH, width=width, rules=PUBLISHED_RULES)
-    plain, method = (
-        trial_seconds(system.trial(one.algorithm(), one.spec.meets), range(n_answers)).sum()
-        for one in (Configuration(method="autoregressive"), tree)
-    )
-    return float(plain / method)
+    plain, method = (_seconds(system, one, n_answers) for one in (PLAIN, tree))
+    return plain / method
+
+
+def _seconds(system: System, configuration: Configuration, n_answers: int) -> float:
+    """Seconds of all answers together: few are simulated, and extended by the recursion."""
+    unshared = unshared_seconds(system, configuration, range(n_answers))
+    assert unshared is not None, "drawn answers of equal numbers of steps, and the judge"
+    trial = system.trial(configuration.algorithm(), configuration.spec.meets)
+    factor = sharing_factor(partial(trial_seconds, trial), unshared, _FACTOR_KNOWN)
+    return factor.value * float(unshared.sum())
 
 
 def sibling_correlation(alpha: float, accepted: float, width: int) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from calibrate.engines.token_vocabulary import BLOCK_DRAFTERS
@@ -30,13 +31,16 @@ _OWN: Final = "mtp"
 """The layer that the target was published with, for further tokens."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class AskedPlan:
     """A plan under load, and how to run it."""
 
     plan: NamesPlan
-    settings: tuple[Settings, ...]
-    """Settings of the best option at each load, in their order."""
+
+    @cached_property
+    def settings(self) -> tuple[Settings, ...]:
+        """Settings of the best option at each load, in their order."""
+        return tuple(_settings(self.plan, rows[0].option) for _, rows in self.plan.loads)
 
 
 def deployment_plan(asked: Mapping[str, Any], names: Sequence[str], max_accuracy_loss: float) -> AskedPlan:
@@ -63,7 +67,7 @@ def deployment_plan(asked: Mapping[str, Any], names: Sequence[str], max_accuracy
     bounds = bounds_of(asked, max_accuracy_loss)
     curve = not asked.get("no_curve")
     plan = plan_loads(deployment, loads, bounds, methods, budget=_budget(asked), curve=curve, progress=progress)
-    return AskedPlan(plan=plan, settings=tuple(_settings(plan, rows[0].option) for _, rows in plan.loads))
+    return AskedPlan(plan=plan)
 
 
 def _budget(asked: Mapping[str, Any]) -> Budget:

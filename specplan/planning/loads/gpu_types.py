@@ -157,7 +157,7 @@ def _meeting(asked: Mapping[str, Any], names: Sequence[str], max_accuracy_loss: 
     found: dict[str, Priced] = {}
     while True:
         plan = deployment_plan(asked, names, max_accuracy_loss)
-        if plan.plan.interrupted:  # costs of some loads on some GPUs compare nothing
+        if plan.plan.left_out:  # costs of some loads on some GPUs compare nothing
             raise KeyboardInterrupt
         now = [_priced(plan, load, rows[0]) for load, rows in plan.plan.loads]
         for one in now:

@@ -87,6 +87,9 @@ class LoadRow:
 class Curve:
     """Gains by answers at once, of the best option of each kind: those of the rows, others by short simulations."""
 
+    interrupted: bool
+    """Whether an interruption left a part of it out."""
+
     answers: tuple[int, ...]
     gains: Mapping[str, tuple[float | None, ...]]
     """Kind to its gain at each number of answers; None where it was given up before."""
@@ -104,9 +107,25 @@ class LoadPlan:
     """Each load with its rows, best first; plain decoding is among them."""
     beyond: tuple[str, ...]
     """Why the other loads were not planned: more arrives than is finished, or an interruption."""
-    curve: Curve
-    interrupted: bool = False
-    """Whether an interruption left loads out, or a part of the curve."""
+    left_out: bool
+    """Whether an interruption left loads out."""
+    planner: _Planner = field(repr=False, compare=False)
+    grid: tuple[int, ...] = field(repr=False)
+    """Answers at once of the curve."""
+    progress: Progress = field(repr=False, compare=False)
+
+    @cached_property
+    def curve(self) -> Curve:
+        """Gains by answers at once; they are simulated when they are first asked for, after the rows.
+
+        Of a curve that is interrupted, what is known is returned.
+        """
+        return self.planner.curve(self.grid, self.progress)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether an interruption left loads out, or a part of the curve."""
+        return self.left_out or self.curve.interrupted
 
     @classmethod
     def of(
@@ -129,7 +148,7 @@ class LoadPlan:
         loads : at least one.
         limits : bounds on times.
         guide : answers at once at which the best options are looked for first: they guide the search at more.
-        grid : further answers at once at which the gains are drawn; none: those of the loads.
+        grid : answers at once at which the gains are drawn; none: those of the loads.
         progress : tells how far it is.
 
         Raises
@@ -140,10 +159,9 @@ class LoadPlan:
         planner = _Planner(simulator, limits)
         asked = {load.concurrency for load in loads if load.concurrency}
         first = sorted({*guide, *asked})
-        after = sorted({*grid} - {*first})
         rows: dict[int, tuple[LoadRow, ...]] = {}  # by place among the loads
         beyond: list[str] = []
-        interrupted = False
+        left_out = False
 
         def plan(place: int) -> None:
             try:
@@ -154,7 +172,7 @@ class LoadPlan:
                     raise
             step_done()
 
-        with progress("planning", len(first) + len(loads) + len(after)) as step_done:
+        with progress("planning", len(first) + len(loads)) as step_done:
             try:
                 for n in first:
                     planner.best_at(n)
@@ -163,22 +181,22 @@ class LoadPlan:
                         plan(place)
                 for place in [i for i, load in enumerate(loads) if load.concurrency is None]:
                     plan(place)
-                for n in after:
-                    planner.best_at(n)
-                    step_done()
             except KeyboardInterrupt:
                 if not rows:
                     raise
-                interrupted = True
+                left_out = True
                 left = (load.text for i, load in enumerate(loads) if i not in rows)
                 beyond += [f"load {load}, before which you interrupted" for load in left]
+        drawn = sorted(grid or asked)
         return cls(
             simulator=simulator,
             limits=limits,
             loads=tuple((load, rows[i]) for i, load in enumerate(loads) if i in rows),
             beyond=tuple(beyond),
-            curve=planner.curve([n for n in sorted(grid or asked) if n in planner.searched]),
-            interrupted=interrupted,
+            left_out=left_out,
+            planner=planner,
+            grid=tuple(n for n in drawn if n in planner.searched) if left_out else tuple(drawn),
+            progress=progress,
         )
 
 
@@ -358,18 +376,29 @@ class _Planner:
             return ParameterError("trace", arrivals, f"all arrive at one moment; the rate {rule}")
         return _BeyondError("rate", f"{load.per_second:g}", rule)
 
-    def curve(self, grid: Sequence[int]) -> Curve:
-        """Gains by answers at once."""
-        kinds = list(dict.fromkeys(kind for n in grid for kind in self.best_at(n) if kind != PLAIN.method))
+    def curve(self, grid: Sequence[int], progress: Progress) -> Curve:
+        """Gains by answers at once; interrupted: those that are known."""
+        unknown, interrupted = [n for n in grid if n not in self._best], False
+        if unknown:
+            with progress("gains at other loads", len(unknown)) as step_done:
+                try:
+                    for n in unknown:
+                        self.best_at(n)
+                        step_done()
+                except KeyboardInterrupt:
+                    interrupted = True
+                    grid = [n for n in grid if n in self._best]
+        kinds = list(dict.fromkeys(kind for n in grid for kind in self._best[n] if kind != PLAIN.method))
         gains: dict[str, list[float | None]] = {kind: [] for kind in kinds}
         options: dict[str, list[Option | None]] = {kind: [] for kind in kinds}
         for n in grid:
-            best = self.best_at(n)
+            best = self._best[n]
             for kind in kinds:
                 option = best[kind][0] if kind in best else None
                 gains[kind].append(None if option is None else self._gain(option, best[PLAIN.method][0], n))
                 options[kind].append(option)
         return Curve(
+            interrupted=interrupted,
             answers=tuple(grid),
             gains={kind: tuple(values) for kind, values in gains.items()},
             options={kind: tuple(values) for kind, values in options.items()},

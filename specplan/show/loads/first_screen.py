@@ -31,16 +31,18 @@ __all__ = ["by_load", "first_screen"]
 _NONE: Final = "–"
 
 
-def first_screen(plan: NamesPlan) -> str:
-    """Return what fits a terminal of 80 columns: what to do at each load, what it brings, what to measure next."""
+def first_screen(plan: NamesPlan) -> Iterator[str]:
+    """Yield what fits a terminal of 80 columns: what to do at each load and what it brings; what to measure next.
+
+    The second part begins with the loads at which speculation pays, for which other loads are simulated.
+    """
     sentences = [verdict(plan, *plan.loads[0])]
     if len(plan.loads) > 1:
         sentences.append(verdict(plan, *plan.loads[-1]))
-    if plan.curve.gains:
-        sentences.append(switch_off(plan))
     lead = "\n".join(textwrap.fill(sentence, SCREEN) for sentence in sentences)
-    below = [*(f"Not planned: {why}." for why in plan.beyond), *_below(plan)]
-    return screen(lead, title(plan.deployment) + ":", by_load(plan), below)
+    yield screen(lead, title(plan.deployment) + ":", by_load(plan))
+    pays = [switch_off(plan)] if plan.curve.gains else []
+    yield screen([*pays, *(f"Not planned: {why}." for why in plan.beyond), *_below(plan)])
 
 
 def by_load(plan: LoadPlan) -> str:

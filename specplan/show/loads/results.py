@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -39,13 +40,18 @@ class LoadsPlan(Result):
 
         return verdict(self.asked.plan, *self.asked.plan.loads[0])
 
-    def text(self, *, verbose: bool = False) -> str:
-        """Return what ``specplan plan --target`` prints, with ``verbose`` what it prints with ``-v``."""
+    def parts(self, *, verbose: bool = False) -> Iterator[str]:
+        """Yield what ``specplan plan --target`` prints, with ``verbose`` what it prints with ``-v``."""
         if verbose:
-            return as_text(self.report())
+            yield as_text(self.report())
+            return
         from specplan.show.loads.first_screen import first_screen
 
-        return first_screen(self.asked.plan)
+        yield from first_screen(self.asked.plan)
+
+    def text(self, *, verbose: bool = False) -> str:
+        """Return the parts as one text."""
+        return "\n\n".join(self.parts(verbose=verbose))
 
     def plain(self) -> dict[str, Any]:
         """Return what ``specplan plan --target --json`` prints."""

@@ -64,6 +64,8 @@ def test_every_setting_of_a_configuration_reaches_the_engine(tmp_path: Path) -> 
         "parallel_drafting": False,
         "quantization": "fp8",
         "draft_tensor_parallel_size": 1,
+        "rejection_sample_method": "synthetic",
+        "synthetic_acceptance_length": 2.6,
     }
     head = {"method": "eagle3", "model": str(tmp_path), "num_speculative_tokens": 3, "draft_sample_method": "greedy"}
     configurations = [NGRAM, *({**drafting, "num_speculative_tokens": n} for n in (2, 5)), head]

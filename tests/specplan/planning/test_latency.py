@@ -106,7 +106,7 @@ def test_the_measured_timings_are_what_is_simulated() -> None:
 def test_a_slower_draft_brings_less() -> None:
     one = Configuration(method="lr-async", k1=3)
     fast, slow = (
-        Predictor(bundled(BASE).on_engines_of(latency(draft_s=s)), n_answers=2, uncertainty=False).screen(one)
+        Predictor(bundled(BASE).on_engines_of(latency(draft_s=s)), n_answers=2, uncertainty=False).speedup(one)
         for s in (0.001, 0.016)
     )
     assert fast > slow

@@ -192,7 +192,6 @@ def test_intervals_of_left_out_rows_cover_what_was_published() -> None:
     assert 23 <= covered <= 28
 
 
-@pytest.mark.slow
-def test_committed_table_is_what_the_simulator_says() -> None:
-    for rules in RULE_NAMES:
-        assert simulated_rows(rules) == [row for row in rows() if row.rules == rules]
+@pytest.mark.parametrize("rules", RULE_NAMES)
+def test_committed_table_is_what_the_simulator_says(rules: str) -> None:
+    assert simulated_rows(rules) == [row for row in rows() if row.rules == rules]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -29,7 +30,6 @@ from specplan.show.loads.plain import row_as_json
 from specplan.show.loads.results import LoadsPlan
 from specplan.worlds.drafters.known_acceptance import known_acceptances
 from specplan.worlds.request import Limits, Load
-from specplan.worlds.running.settings import Settings
 from specplan.worlds.world import World
 from theory.errors import ParameterError
 
@@ -74,6 +74,32 @@ def test_the_curve_changes_no_row() -> None:
     drawn, left_out = (plan_loads(WANTED, loads, Limits(), METHODS, curve=curve) for curve in (True, False))
     assert drawn.loads == left_out.loads
     assert len(drawn.curve.answers) > len(left_out.curve.answers) == 1
+
+
+def test_rows_are_printed_before_the_curve_is_simulated() -> None:
+    plan = plan_loads(WANTED, [Load(concurrency=2)], Limits(), METHODS)
+    parts = LoadsPlan(asked=AskedPlan(plan=plan)).parts()
+    assert "tokens/s" in next(parts)
+    assert "curve" not in vars(plan)
+    assert "peculation" in next(parts)
+    assert 64 in plan.curve.answers
+
+
+def test_of_an_interrupted_curve_what_is_known_is_kept() -> None:
+    @contextmanager
+    def interrupting(what: str, _: int) -> Iterator[Callable[[], None]]:
+        left = iter(range(2 if "other" in what else 100))
+
+        def step_done() -> None:
+            if next(left, None) is None:
+                raise KeyboardInterrupt
+
+        yield step_done
+
+    plan = plan_loads(WANTED, [Load(concurrency=4)], Limits(), ["prompt-lookup"], progress=interrupting)
+    assert not plan.left_out
+    assert plan.interrupted
+    assert plan.curve.answers == (1, 2, 4, 8, 16)
 
 
 def test_more_answers_make_more_tokens_and_longer_answers(found: NamesPlan) -> None:
@@ -277,6 +303,5 @@ def test_a_trace_is_planned_with_its_own_sizes(run_main: Main, tmp_path: Path) -
 
 
 def whole(plan: NamesPlan) -> str:
-    """What is printed with -v, without commands."""
-    nothing = Settings(commands=(), schedule=None, adaptive=None, client=None, notes=())
-    return LoadsPlan(asked=AskedPlan(plan=plan, settings=(nothing,) * len(plan.loads))).text(verbose=True)
+    """What is printed with -v."""
+    return LoadsPlan(asked=AskedPlan(plan=plan)).text(verbose=True)

@@ -1,0 +1,44 @@
+"""Times without shared iterations, as a control variate of simulated ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from calibrate.record.library import bundled
+from calibrate.replay.recursion import SIMULATED, sharing_factor, unshared_seconds
+from calibrate.replay.trials import Trials
+from sim.configuration import RULE_NAMES, Configuration
+from sim.estimate import ratio_of_totals
+from sim.trial import trial_seconds
+
+MOST = SIMULATED[-1]
+TRIALS = Trials(bundled("lr-deepseek-gsm8k"))
+
+
+@pytest.mark.parametrize("rules", RULE_NAMES)
+@pytest.mark.parametrize(("method", "width"), [("lr-async", 1), ("lr-async", 3), ("lr-sync", 1), ("lr-sync", 2)])
+def test_simulated_times_are_a_steady_multiple(method: str, width: int, rules: str) -> None:
+    """Of other answers too, so that few simulated ones can be extended; shared iterations make none faster by much."""
+    one = Configuration(method=method, k1=2, width=width, rules=rules)
+    unshared = TRIALS.unshared_seconds(one, range(2 * MOST))
+    assert unshared is not None
+    simulated = trial_seconds(TRIALS.trial(one), range(MOST, 2 * MOST))
+    others = ratio_of_totals(simulated, unshared[MOST:])
+    assert others.relative_half_width < 0.04
+    asked: list[int] = []
+
+    def simulate(answers: range) -> NDArray[np.float64]:
+        asked.extend(answers)
+        return trial_seconds(TRIALS.trial(one), answers)
+
+    factor = sharing_factor(simulate, unshared, 0.01)
+    assert asked == list(range(factor.n))  # each answer once
+    assert factor.value == pytest.approx(others.value, rel=0.05)
+    assert 0.97 < factor.value < 1.5
+
+
+def test_other_methods_have_no_recursion() -> None:
+    assert unshared_seconds(TRIALS.system, Configuration(method="confspec", k1=2), range(3)) is None
+    assert unshared_seconds(TRIALS.system, Configuration(method="spec-reason"), range(3)) is None
