@@ -163,5 +163,4 @@ class RoundCost:
         return known[0] + known[1] * context
 
     def _besides(self, batch: int, context: float) -> float:
-        parts = self.rounds.parts(batch, self.drafts, context)
-        return parts.drafting + parts.engine
+        return sum(self.rounds.besides(batch, self.drafts, context))

@@ -81,6 +81,7 @@ class World:
         self._moved = moved
         self._costs: dict[tuple[object, ...], ModelCost] = {}
         self._rounds: dict[tuple[object, ...], RoundCost] = {}
+        self._drafting: dict[tuple[str, Split], Round] = {}
         self._verified: dict[tuple[str, int, float], Verified] = {}
 
     def trial(
@@ -116,7 +117,10 @@ class World:
             return target
         key = "rounds", configuration.token, split, configuration.k2, target.rows
         if key not in self._rounds:
-            self._rounds[key] = RoundCost(target, self._round(configuration.token, target.model), configuration.k2)
+            drafting = configuration.token, split
+            if drafting not in self._drafting:
+                self._drafting[drafting] = self._round(configuration.token, target.model)
+            self._rounds[key] = RoundCost(target, self._drafting[drafting], configuration.k2)
         return self._rounds[key]
 
     def _round(self, token: str, target: PassModel) -> Round:

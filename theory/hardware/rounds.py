@@ -9,7 +9,7 @@ of its own, or from the prompt (prompt lookup), which costs no pass.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from theory.errors import ParameterError
@@ -52,6 +52,8 @@ class Round:
     draft: PassModel | None = None
     """The head or the model that drafts, on the target's GPUs or its own; None for prompt lookup."""
 
+    _known: dict[tuple[float, float, int], float] = field(init=False, repr=False, compare=False, default_factory=dict)
+
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise ParameterError("method", self.method, f"must be one of {', '.join(METHODS)}")
@@ -77,23 +79,26 @@ class Round:
         """
         if not (math.isfinite(k) and k >= 1.0):
             raise ParameterError("k", k, "must be finite and >= 1")
+        verification = self.target.seconds(Work(sequences=batch, tokens=k, context=context))
+        drafting, engine = self.besides(batch, k, context, steps=steps, topk=topk)
+        return RoundParts(verification=verification, drafting=drafting, engine=engine)
+
+    def besides(
+        self, batch: float, k: float, context: float, *, steps: int | None = None, topk: int = 1
+    ) -> tuple[float, float]:
+        """Return the seconds of drafting, and those of the engine between passes; see `parts`."""
         for name, value in (("steps", 1 if steps is None else steps), ("topk", topk)):
             if value < 1:
                 raise ParameterError(name, value, "must be >= 1")
-        verification = self.target.seconds(Work(sequences=batch, tokens=k, context=context))
         if k == 1.0:
-            return RoundParts(verification=verification, drafting=0.0, engine=0.0)
+            return 0.0, 0.0
         chain = 1 if self.method == "block-drafter" else math.ceil(k) - 1
         passes = chain if steps is None else steps
         constants = self.target.engine
         if self.draft is None:
-            return RoundParts(verification=verification, drafting=0.0, engine=constants.round_s)
+            return 0.0, constants.round_s
         engine = constants.round_s + passes * constants.draft_pass_s + (constants.tree_s if topk > 1 else 0.0)
-        return RoundParts(
-            verification=verification,
-            drafting=self._drafting(self.draft, batch, k, context, passes, topk),
-            engine=engine,
-        )
+        return self._drafting(self.draft, batch, k, context, passes, topk), engine
 
     def _drafting(self, draft: PassModel, batch: float, k: float, context: float, passes: int, topk: int) -> float:
         """Seconds of the draft's passes: the first reads what the last round committed, the others ``topk`` branches.
@@ -103,7 +108,14 @@ class Round:
         committed = (k + 1.0) / 2.0
         block = k - 1.0 if self.method == "block-drafter" else 0.0
         first = draft.seconds(Work(sequences=batch, tokens=committed + block, context=context))
-        return first + (passes - 1) * draft.seconds(Work(sequences=batch, tokens=float(topk), context=context))
+        return first + ((passes - 1) * self._further(draft, batch, context, topk) if passes > 1 else 0.0)
+
+    def _further(self, draft: PassModel, batch: float, context: float, topk: int) -> float:
+        """Seconds of a pass of the draft after its first, which do not depend on k."""
+        key = batch, context, topk
+        if key not in self._known:
+            self._known[key] = draft.seconds(Work(sequences=batch, tokens=float(topk), context=context))
+        return self._known[key]
 
 
 def head_round(target: PassModel, head: Shape, method: str = "eagle") -> Round:

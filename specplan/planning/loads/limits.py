@@ -76,9 +76,8 @@ def runs_out(world: World, configuration: Configuration, split: Split, sequences
     }
     cost = world.round_cost(configuration, split)
     if isinstance(cost, RoundCost):
-        besides = cost.rounds.parts(sequences, configuration.k2, context)
-        found["draft"] = besides.drafting
-        found["host"] += besides.engine
+        found["draft"], engine = cost.rounds.besides(sequences, configuration.k2, context)
+        found["host"] += engine
     return max(found, key=found.__getitem__)
 
 

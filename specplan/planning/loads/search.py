@@ -8,6 +8,7 @@ is the schedule's for the batch of the fullest copy.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
@@ -39,6 +40,9 @@ _LOST: Final = 0.8
 """Share of plain decoding's pace below which a kind is given up at larger loads, [-]."""
 _FAR_BEHIND: Final = 0.7
 """Share of the best kind's rate below which methods of the step level are given up at larger loads, [-]."""
+_HALF: Final = 0.5
+"""Share of plain decoding's best rate below which an arrangement is not tried for steps, [-]: where steps gained most
+over plain decoding on the same arrangement they gained 1.6 times as much as where they gained least."""
 _CLOSE: Final = 0.01
 """Options nearer than this share count as equal, and the one that drafts less wins."""
 
@@ -101,7 +105,13 @@ def best_of_each_kind(
         if chosen is not None and found.budget.k(chosen.k2 - 1) == chosen.k2 - 1:
             yield Option(chosen, arrangement)
 
-    search = _Search(found, fastest, at_depth, adapted, before)
+    def for_steps() -> list[Arrangement]:
+        rates = {one: means(Option(PLAIN, one), answers) for one in found.steps}
+        known = {one: rate.tokens_per_s for one, rate in rates.items() if rate is not None and not rate.is_bound}
+        least = _HALF * max(known.values(), default=0.0)
+        return [one for one in found.steps if known.get(one, math.inf) >= least]
+
+    search = _Search(found, fastest, at_depth, adapted, for_steps, before)
     return {option.kind: (option, rate) for option, rate in search.kinds()}
 
 
@@ -134,6 +144,7 @@ class _Search:
         fastest: Fastest,
         at_depth: Callable[[str, Arrangement], Option],
         adapted: Callable[[str, Arrangement], Iterable[Option]],
+        for_steps: Callable[[], Sequence[Arrangement]],
         before: Best,
     ) -> None:
         self.found = found
@@ -141,6 +152,7 @@ class _Search:
         self.fastest = fastest
         self.at_depth = at_depth
         self.adapted = adapted
+        self.for_steps = for_steps
         self.before = before
         self.plain = before[PLAIN.method][1] if before else 0.0
         self.most = 0.0  # tokens per second of the best kind so far
@@ -182,7 +194,7 @@ class _Search:
 
         if not self.budget.depths:
             return
-        placed = self.fastest(Option(at(self._depth(name)), where) for where in self.found.steps)
+        placed = self.fastest(Option(at(self._depth(name)), where) for where in self.for_steps())
         if placed is None:
             return
         if placed[1] < _FAR_BEHIND * self.most:
