@@ -57,7 +57,7 @@ def assemble(
     stamp : fields of the provenance that the models provide.
     n_answers, n_rounds : answers and rounds of timing to include, from the first on.
     """
-    answers = [journal[f"answer:{problem.name}"] for problem in plan.problems[:n_answers]]
+    answers = [journal[f"answer:{problem.key}"] for problem in plan.problems[:n_answers]]
     texts = kept_texts(journal, plan.texts)
     rounds = {name: _rounds(journal, name, n_rounds) for name in engines}
     records, notes = dict[str, EngineRecord](), list(stamp.get("notes", ()))

@@ -273,7 +273,7 @@ class _Sitting:
 
     async def _answer(self, index: int) -> None:
         problem = self.plan.problems[index]
-        key = f"answer:{problem.name}"
+        key = f"answer:{problem.key}"
         if key not in self._journal:
             started = time.monotonic()
             self._journal.add(key, await self._patiently(lambda: self._measured(problem, index)))

@@ -17,7 +17,7 @@ from calibrate.measuring.stopping import Stopping
 from calibrate.measuring.texts import kept_texts
 from calibrate.measuring.token_methods import Speculating
 from calibrate.record.engine_records import EngineRecord
-from calibrate.record.journal import Journal, digest
+from calibrate.record.journal import Journal
 from calibrate.record.profile import ModelRecord
 from calibrate.running.problem import Problem, Truth
 from calibrate.running.wall_clock import WallClock
@@ -159,21 +159,22 @@ class CalibrationPlan:
             raise ParameterError("patience", self.patience_s, "must be a finite number of seconds >= 0")
 
     def settings(self) -> dict[str, Any]:
-        """Return all settings that the pieces depend on: a journal with other settings cannot be resumed."""
+        """Return all settings that the pieces depend on: a journal with other settings cannot be resumed.
+
+        Questions are not among them, nor how many there are: a piece has its question's key, and one that another
+        number of questions does not ask for is left alone.
+        """
         stopping = {} if self.stopping is None else {f"stop_{k}": v for k, v in asdict(self.stopping).items()}
         return {
             **self.models.identity(),
             **{f"measure_{name}": value for name, value in asdict(self.engine).items()},
-            "measure_rounds": self.n_rounds,
             **({"reach": True} if self.reach else {}),
             **stopping,
             **({"token": [setting.key for setting in self.token]} if self.token else {}),
             **({} if self.n_token_answers is None else {"token_answers": self.n_token_answers}),
             **({} if self.loads is None else {f"loads_{name}": value for name, value in asdict(self.loads).items()}),
-            **({"texts_sha256": digest(*(text.prompt for text in self.texts))} if self.texts else {}),
             "warm_up_s": self.warm_up_s,
             "plain_answers": "one request",
-            "problems_sha256": digest(*(problem.prompt for problem in self.problems)),
         }
 
     @property

@@ -82,4 +82,4 @@ def kept_texts(journal: Journal, problems: Sequence[Problem]) -> list[dict[str, 
 
 
 def _key(problem: Problem) -> str:
-    return f"text:{problem.name}"
+    return f"text:{problem.key}"

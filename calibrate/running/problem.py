@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from calibrate.record.journal import digest
+
 __all__ = ["Problem", "Truth"]
 
 
@@ -14,6 +16,11 @@ class Problem:
 
     name: str
     prompt: str
+
+    @property
+    def key(self) -> str:
+        """Name and digest of the prompt: another question of the same name has another key."""
+        return f"{self.name}:{digest(self.prompt)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
