@@ -48,7 +48,7 @@ def pairs(name: str, texts: Sequence[str], rule: str) -> dict[str, str]:
         if not (key and equals and value):
             raise ParameterError(name, text, rule)
         if key in found:
-            raise ParameterError(name, text, f"says again where the {key} goes")
+            raise ParameterError(name, text, f"says again what {key} is")
         found[key] = value
     return found
 

@@ -13,7 +13,7 @@ import pytest
 from specplan.cli import cli
 
 ROOT = Path(__file__).resolve().parents[1]
-READMES = [ROOT / folder / "README.md" for folder in ("benchmarks/gpu", "calibrate/pair", "ledger")]
+READMES = [ROOT / folder / "README.md" for folder in ("calibrate/pair", "ledger")]
 TEXTS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md")), *READMES]
 NAMES = [str(path.relative_to(ROOT)) for path in TEXTS]
 PRESENT = [path for path in TEXTS if path.name != "CHANGELOG.md"]

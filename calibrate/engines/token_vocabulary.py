@@ -40,7 +40,9 @@ VLLM_KNOBS: Final[Mapping[str, str]] = {
 BLOCK_DRAFTERS: Final[tuple[Literal["dflash", "dspark"], ...]] = ("dspark", "dflash")
 """Engines' names of drafters of blocks; where a target has both, the first is planned."""
 
-_DRAFTER: Final = frozenset({"model", "max_model_len", "draft_sample_method", "quantization"})
+_IMPOSED: Final = frozenset({"rejection_sample_method", "synthetic_acceptance_length"})
+"""vLLM's settings by which drafts are accepted at random, whatever they say."""
+_DRAFTER: Final = _IMPOSED | {"model", "max_model_len", "draft_sample_method", "quantization"}
 _HEAD: Final = "the folder of an EAGLE head of the target"
 _BLOCK: Final = "the folder of a block drafter of the target"
 _BLOCK_DRAFTER: Final = _DRAFTER | {"attention_backend", "enable_adaptive_verification"}

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from calibrate.engines.torch.cuda.telemetry import GpuState, gpu_notes
 from calibrate.loads.levels import kept_loads, load_notes
 from calibrate.measuring.from_outside import left_out_notes
 from calibrate.measuring.noise import NoiseLimits, leading_slow, steadiness
@@ -65,6 +66,7 @@ def assemble(
         records[name], n_slow = _engine_record(name, rounds[name], answers)
         left_out = left_out_notes(plan.engine.batches, [timed.decode for timed in rounds[name]])
         notes += [*_notes(name, records[name], n_slow), *(f"{name}: {note}" for note in left_out)]
+    notes += gpu_notes([[GpuState(*state) for state in answer.get("gpus", ())] for answer in answers])
     by_load = {"by_load": kept_loads(journal, plan.decodings)}
     records[placement[TARGET]] = records[placement[TARGET]].model_copy(update=by_load)
     notes += load_notes(journal, plan.decodings)

@@ -298,6 +298,7 @@ class _Sitting:
             "embedding_seconds": await seconds_in_company(self._clock, problem, models.inspection()),
             **{field: _dumped(work) for field, work in {**in_use, FIELD_OF_USE["beams"]: groups}.items()},
             "sentinels": sentinels,
+            "gpus": models.gpus(),
             "token": token_answers,
         }
 

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from calibrate.engines.protocol import Progress
+from calibrate.engines.torch.cuda.telemetry import GpuState
 from calibrate.loads.levels import Decoding, LoadOptions
 from calibrate.measuring.answers import Inspection
 from calibrate.measuring.engine_timings import MeasureOptions
@@ -99,6 +100,10 @@ class MeasurableModels(Speculating, Protocol):
         """Return the profile's entry for the model of a role."""
         ...
 
+    def gpus(self) -> Sequence[GpuState]:
+        """Return what the GPUs of the models say of themselves now; none where they are not of this machine."""
+        ...
+
     async def stamp(self, engines: dict[str, Any]) -> dict[str, Any]:
         """Return fields of the provenance: engine, engine_version, and optionally device or notes."""
         ...
@@ -162,7 +167,7 @@ class CalibrationPlan:
         """Return all settings that the pieces depend on: a journal with other settings cannot be resumed.
 
         Questions are not among them, nor how many there are: a piece has its question's key, and one that another
-        number of questions does not ask for is left alone.
+        number of questions does not ask for is ignored.
         """
         stopping = {} if self.stopping is None else {f"stop_{k}": v for k, v in asdict(self.stopping).items()}
         return {

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Final, Self
 
 from calibrate.engines.protocol import Backend, Sampling
+from calibrate.engines.torch.cuda.telemetry import GpuState
 from calibrate.measuring.answers import Inspection
 from calibrate.running.embedding import EmbeddingSimilarity, Encodes
 from calibrate.running.problem import Problem, Truth
@@ -87,6 +88,10 @@ class AskedModels:
         if missing:
             raise SchemaError(f"settings: lack {', '.join(missing)}, so the models cannot be opened again")
         return cls(**{field.name: settings[field.name] for field in fields(cls) if field.name in settings})
+
+    def gpus(self) -> Sequence[GpuState]:
+        """Return what the GPUs of the models say of themselves now; none where they may be another machine's."""
+        return ()
 
     def settings(self) -> dict[str, str | int | float | bool]:
         """Return all settings as plain data, without fields that are None."""

@@ -14,6 +14,7 @@ from calibrate.engines.sentence_encoder import Encoder
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.token_vocabulary import OF_CATALOGUE
 from calibrate.engines.torch.cuda.devices import devices_of_roles
+from calibrate.engines.torch.cuda.telemetry import GpuState, gpu_states
 from calibrate.engines.torch.engine import TorchConfig, TorchEngine
 from calibrate.engines.torch.model import check_model_folder, tokenizer_fingerprint
 from calibrate.engines.work import EngineStatistics
@@ -186,6 +187,10 @@ class LocalModels(AskedModels):
             n_parameters=about["n_parameters"],
             dtype=about.get("settings", about)["dtype"],
         )
+
+    def gpus(self) -> list[GpuState]:
+        """Return what the GPUs of the models say of themselves now."""
+        return gpu_states(devices_of_roles(self.device)) if self.device != "cpu" else []
 
     async def stamp(self, engines: Mapping[str, MeasuredEngine]) -> dict[str, Any]:
         """Return engine, version and device, for a profile's provenance."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
@@ -154,6 +155,41 @@ class Profile(Record):
     def all_answers(self) -> list[RecordedAnswer]:
         """All answers: those that were timed, and after them those that were not."""
         return [*self.answers, *self.texts]
+
+    def timings(self, names: Mapping[str, str] = MappingProxyType({})) -> Profile:
+        """Return the engines alone, as a profile of source ``latency``.
+
+        Parameters
+        ----------
+        names : role to the model whose timings these are to count as: those of a widened pair are as long as those of
+            the model whose shape it has. Roles left out keep their model.
+
+        Raises
+        ------
+        ParameterError : no engines, or a role without one.
+        """
+        if not self.engines:
+            raise ParameterError("profile", self.name, "holds no timings; see 'specplan profile list'")
+        for role in names:
+            if role not in self.placement:
+                raise ParameterError(
+                    "model", role, f"must be a role of the profile: {', '.join(sorted(self.placement))}"
+                )
+        renamed = {role: ModelRecord(name=name, dtype=self._dtype(role)) for role, name in names.items()}
+        measured = ", ".join(f"{role}: {self.models[role].name}" for role in names if role in self.models)
+        notes = [*self.provenance.notes, f"timings of profile {self.name}" + (f" ({measured})" if measured else "")]
+        return Profile(
+            name=self.name,
+            source="latency",
+            provenance=self.provenance.model_copy(update={"notes": notes}),
+            models={**self.models, **renamed},
+            placement=self.placement,
+            engines=self.engines,
+            settings=self.settings,
+        )
+
+    def _dtype(self, role: str) -> str:
+        return self.models[role].dtype if role in self.models else ""
 
     def on_engines_of(self, latency: Profile) -> Profile:
         """Return the answers and acceptance of this profile with the timings of another one.

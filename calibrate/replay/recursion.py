@@ -115,7 +115,7 @@ def _drawn(behaviour: SyntheticBehaviour, indices: tuple[int, ...], width: int) 
     proposed = np.array([[answer.draft_lengths(branch) for branch in range(width)] for answer in answers], np.float64)
     accepted = np.array([[answer.accepted(branch) for branch in range(width)] for answer in answers])
     followed = accepted.argmax(axis=1)[:, None]
-    return written, np.take_along_axis(proposed, followed, axis=1)[:, 0], accepted.any(axis=1)
+    return written, np.take_along_axis(proposed, followed, axis=1)[:, 0], np.asarray(accepted.any(axis=1))
 
 
 def _judged(accepted: Flags, target_cut: Flags, draft_cut: Flags, rules: Rules) -> Flags:

@@ -38,7 +38,6 @@ STANDS_FOR = {
     "reference/changelog": ROOT / "CHANGELOG.md",
     "reference/claims": ROOT / "ledger/README.md",
     "reference/pair": ROOT / "calibrate/pair/README.md",
-    "reference/gpu": ROOT / "benchmarks/gpu/README.md",
     "reference/readme": ROOT / "README.md",
 }
 """Page to the text that is shown there."""

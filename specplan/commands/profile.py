@@ -1,4 +1,4 @@
-"""``specplan profile``: list, show, check, compare and pool profiles, and print their schema."""
+"""``specplan profile``: list, show, check, compare and pool profiles, keep their timings, and print their schema."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from specplan.output import (
     table,
     to_json,
 )
-from specplan.ranges import CONFIDENCE
+from specplan.ranges import CONFIDENCE, pairs
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -171,6 +171,28 @@ def pool(profile: str, others: tuple[str, ...], output: Path | None, force: bool
             )
             raise ParameterError("others", other.name, rule)
     deliver(pooled.to_json().rstrip(), output)
+
+
+@command.command()
+@click.argument("profile", type=InputName())
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    metavar="ROLE=NAME",
+    help="The model whose timings those of a role are to count as, e.g. target=Qwen3-32B; repeatable.",
+)
+@output_options
+def latency(profile: str, models: tuple[str, ...], output: Path | None, force: bool) -> None:
+    """Keep the timings of PROFILE alone, for plans with the acceptance of other profiles (plan --latency).
+
+    A widened pair (specplan pair widen) takes as long as the models whose shapes it has: --model gives their names.
+    """
+    from calibrate.record.library import load
+
+    check_output(output, force=force)
+    names = pairs("model", models, "must be ROLE=NAME, e.g. target=Qwen3-32B")
+    deliver(load(profile).timings(names).to_json().rstrip(), output)
 
 
 def _planned_speedups(one: Profile, two: Profile) -> dict[str, tuple[Estimate, Estimate]]:

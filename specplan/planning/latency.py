@@ -181,7 +181,7 @@ def _own_timings(profile: Profile, gpu: str, fitting: Mapping[str, Profile]) -> 
     models = " and ".join(profile.models[role].name for role in (TARGET, DRAFT) if role in profile.models)
     rule = (
         f"there are no timings of {models} on it, only on {', '.join(dict.fromkeys(there))}; measure them "
-        f"(benchmarks/gpu) and put the profile into the folder that {FOLDER_VARIABLE} names"
+        f"(docs/on-a-gpu.md) and put the profile into the folder that {FOLDER_VARIABLE} names"
     )
     raise ParameterError("gpu", gpu, rule)
 

@@ -19,7 +19,7 @@ from sim.serving.load_run import ArrivalRun, sooner
 from specplan.planning.loads.from_names import FromNames
 from specplan.planning.loads.limits import Limit
 from specplan.planning.loads.options import Budget, Option, Place, rank
-from specplan.planning.loads.search import Best
+from specplan.planning.loads.search import Best, Curve
 from specplan.planning.loads.simulating import Simulator, shares_of
 from specplan.planning.planner import Progress, silent
 from specplan.worlds.request import Limits
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from specplan.planning.loads.schedule import Depths
     from specplan.worlds.request import Deployment, Load
 
-__all__ = ["Curve", "LoadPlan", "LoadRow", "NamesPlan", "plan_loads", "row_at"]
+__all__ = ["LoadPlan", "LoadRow", "NamesPlan", "plan_loads", "row_at"]
 
 _MOST_CURVE: Final = 128
 """Answers at once up to which a curve from names goes, unless a load asks for more."""
@@ -81,19 +81,6 @@ class LoadRow:
         total = sum(part * part for part in self.errors.values())
         known = sum(self.errors.get(name, 0.0) ** 2 for name in ("sampling", "cost of passes"))
         return (total - known) / total if total > 0.0 else 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Curve:
-    """Gains by answers at once, of the best option of each kind: those of the rows, others by short simulations."""
-
-    interrupted: bool
-    """Whether an interruption left a part of it out."""
-
-    answers: tuple[int, ...]
-    gains: Mapping[str, tuple[float | None, ...]]
-    """Kind to its gain at each number of answers; None where it was given up before."""
-    options: Mapping[str, tuple[Option | None, ...]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -388,21 +375,7 @@ class _Planner:
                 except KeyboardInterrupt:
                     interrupted = True
                     grid = [n for n in grid if n in self._best]
-        kinds = list(dict.fromkeys(kind for n in grid for kind in self._best[n] if kind != PLAIN.method))
-        gains: dict[str, list[float | None]] = {kind: [] for kind in kinds}
-        options: dict[str, list[Option | None]] = {kind: [] for kind in kinds}
-        for n in grid:
-            best = self._best[n]
-            for kind in kinds:
-                option = best[kind][0] if kind in best else None
-                gains[kind].append(None if option is None else self._gain(option, best[PLAIN.method][0], n))
-                options[kind].append(option)
-        return Curve(
-            interrupted=interrupted,
-            answers=tuple(grid),
-            gains={kind: tuple(values) for kind, values in gains.items()},
-            options={kind: tuple(values) for kind, values in options.items()},
-        )
+        return Curve.of({n: self._best[n] for n in grid}, self._gain, interrupted=interrupted)
 
     def _gain(self, option: Option, plain: Option, answers: int) -> float:
         """The gain of an option that was chosen: that of its row, or by one replication."""

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Self
 
 from calibrate.replay.trials import PLAIN
 from sim.configuration import Configuration
@@ -19,7 +20,7 @@ from specplan.planning.loads.options import Considered, Option
 from specplan.planning.mean_values import MEANS_OFF, MeanRate
 from specplan.worlds.arrangements import Arrangement, Split
 
-__all__ = ["Best", "Depth", "Means", "Speed", "best_of_each_kind", "worth_simulating"]
+__all__ = ["Best", "Curve", "Depth", "Means", "Speed", "best_of_each_kind", "worth_simulating"]
 
 _NOTHING: Final[Mapping[str, tuple[Option, float]]] = MappingProxyType({})
 
@@ -57,6 +58,32 @@ def _never(name: str, split: Split, sequences: int) -> Configuration | None:
 
 Best = Mapping[str, tuple[Option, float]]
 """Kind to its best option and the tokens per second of that."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """Gains by answers at once, of each kind's best option: those of a plan's rows, others by short simulations."""
+
+    interrupted: bool
+    """Whether an interruption left a part of it out."""
+    answers: tuple[int, ...]
+    gains: Mapping[str, tuple[float | None, ...]]
+    """Kind to its gain at each number of answers; None where it was given up before."""
+    options: Mapping[str, tuple[Option | None, ...]]
+
+    @classmethod
+    def of(cls, found: Mapping[int, Best], gain: Callable[[Option, Option, int], float], *, interrupted: bool) -> Self:
+        """Return the curve of the best options by answers at once; ``gain``: of an option over plain decoding's."""
+        kinds = list(dict.fromkeys(kind for best in found.values() for kind in best if kind != PLAIN.method))
+        options = {kind: tuple(best[kind][0] if kind in best else None for best in found.values()) for kind in kinds}
+        gains = {
+            kind: tuple(
+                None if option is None else gain(option, best[PLAIN.method][0], n)
+                for option, (n, best) in zip(chosen, found.items(), strict=True)
+            )
+            for kind, chosen in options.items()
+        }
+        return cls(interrupted=interrupted, answers=tuple(found), gains=gains, options=options)
 
 
 def best_of_each_kind(

@@ -25,7 +25,7 @@ def test_answers_at_once_are_compared_with_plain_decoding_at_the_same_concurrenc
 def test_places_are_roles_of_a_profile_with_timings() -> None:
     for places, said in (
         (["judge"], "place='judge' must be ROLE=ROLE or ROLE=own"),
-        (["judge=own", "judge=draft"], "place='judge=draft' says again where the judge goes"),
+        (["judge=own", "judge=draft"], "place='judge=draft' says again what judge is"),
         (["judge=own"], "needs a profile with timings"),
     ):
         options = [part for place in places for part in ("--place", place)]

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from calibrate.costs.sweep import fit_passes
 from calibrate.record.engine_records import DecodeSample, EngineRecord, PrefillSample
-from calibrate.record.library import bundled
+from calibrate.record.library import bundled, load
 from calibrate.record.profile import ModelRecord, Profile, Provenance
 from calibrate.replay.system import system_of
 from sim.engines.pass_costs import PassTable
 from sim.operations import DRAFT, TARGET
 from specplan.cli import cli
+from specplan.planning.latency import timed
 from specplan.planning.predict import Configuration, Predictor
 from theory.errors import ParameterError, SchemaError
+
+Main = Callable[..., tuple[int, str, str]]
 
 BASE = "lr-qwen3-gsm8k"
 NAMES = {"target": "Qwen3-32B", "draft": "Qwen3-1.7B", "judge": "Qwen2.5-7B-Instruct"}
@@ -164,3 +168,27 @@ def test_passes_are_fitted_by_their_tokens_and_interpolated() -> None:
             expected = 0.02 + 4e-4 * (batch * rows - 1)
             assert table.seconds(rows, batch, 0.0) == pytest.approx(expected, rel=1e-6)
     assert set(fit_passes(engine(0.02))) == {1}
+
+
+def test_timings_of_a_widened_pair_count_as_those_of_its_shapes(run_main: Main, tmp_path: Path) -> None:
+    """From a measured profile to a plan of published models on its timings."""
+    path, own_path, measured = tmp_path / "timings.json", tmp_path / "wide.json", bundled("h100-torch")
+    wide = {role: model.model_copy(update={"dtype": "bfloat16"}) for role, model in measured.models.items()}
+    measured.model_copy(update={"models": wide}).write(own_path)
+    words = [f"--model={role}={name}" for role, name in NAMES.items()]
+    assert run_main("profile", "latency", str(own_path), *words, "-o", str(path))[0] == 0
+    made = load(str(path))
+    assert made.source == "latency"
+    assert made.engines == measured.engines
+    assert {role: made.models[role].name for role in NAMES} == NAMES
+    assert measured.models["target"].name in made.provenance.notes[-1]
+    own, other = (
+        Predictor(timed(bundled("lr-qwen3-gsm8k"), latency=which).profile, n_answers=2, uncertainty=False)
+        for which in ("none", str(path))
+    )
+    one = Configuration(method="lr-async", k1=3)
+    assert own.predict(one).baseline_seconds != other.predict(one).baseline_seconds
+    code, _, err = run_main("profile", "latency", "h100-torch", "--model", "jury=X")
+    assert (code, "model='jury' must be a role of the profile: draft, judge, target" in err) == (2, True)
+    code, _, err = run_main("profile", "latency", "lr-qwen3-gsm8k")
+    assert (code, "holds no timings" in err) == (2, True)
