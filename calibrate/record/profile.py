@@ -157,7 +157,7 @@ class Profile(Record):
         return [*self.answers, *self.texts]
 
     def timings(self, names: Mapping[str, str] = MappingProxyType({})) -> Profile:
-        """Return the engines alone, as a profile of source ``latency``.
+        """Return only the engines, as a profile of source ``latency``.
 
         Parameters
         ----------

@@ -184,7 +184,7 @@ def pool(profile: str, others: tuple[str, ...], output: Path | None, force: bool
 )
 @output_options
 def latency(profile: str, models: tuple[str, ...], output: Path | None, force: bool) -> None:
-    """Keep the timings of PROFILE alone, for plans with the acceptance of other profiles (plan --latency).
+    """Keep only the timings of PROFILE, for plans with the acceptance of other profiles (plan --latency).
 
     A widened pair (specplan pair widen) takes as long as the models whose shapes it has: --model gives their names.
     """
