@@ -1,4 +1,8 @@
-"""Lookahead Reasoning, asynchronous (Fu et al. 2025, section 3.1, "Asynchronous Generation", and Appendix B.1.1)."""
+"""Schedules of speculation that wait for nothing: asynchronous Lookahead Reasoning, and distributed speculation (DSI).
+
+Lookahead Reasoning: Fu et al. 2025, section 3.1, "Asynchronous Generation", and Appendix B.1.1. DSI: Timor et al. 2025,
+Algorithm 1.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,24 @@ from typing import Final
 
 from sim.algorithms.checks import CHECK_KNOBS, JUDGED, Check
 from sim.algorithms.lookahead_tree import Lookahead
-from sim.algorithms.rules import PAPER, PRESETS, Rules, check_counts
+from sim.algorithms.rules import PAPER, PRESETS, Rules, check_count, check_counts
 from sim.catalogue import Knob, Method
-from sim.operations import DRAFT, JUDGE, Algorithm, Step
+from sim.operations import (
+    DRAFT,
+    JUDGE,
+    TARGET,
+    Action,
+    Algorithm,
+    Cancel,
+    Commit,
+    Generate,
+    Operation,
+    Outcome,
+    Step,
+    Verify,
+)
 
-__all__ = ["LOOKAHEAD_KNOBS", "METHODS", "lookahead_async", "most_sequences"]
+__all__ = ["LOOKAHEAD_KNOBS", "METHODS", "distributed", "lookahead_async", "most_sequences"]
 
 
 def lookahead_async(root: Step, *, k1: int, width: int = 1, rules: Rules = PAPER, check: Check = JUDGED) -> Algorithm:
@@ -34,13 +51,143 @@ def lookahead_async(root: Step, *, k1: int, width: int = 1, rules: Rules = PAPER
     return _run(Lookahead(root, k1 + rules.extra_in_flight, width, rules, check))
 
 
-def _run(state: Lookahead) -> Algorithm:
+def _run(state: Lookahead | _Distributed) -> Algorithm:
     actions = state.actions
     while not state.ended:
         done = yield actions
         actions.clear()
         state.on_done(done)
     yield from actions
+
+
+class _Distributed:
+    """The positions after the last step that is certain; target steps of one pass start together.
+
+    Methods append to ``actions``, as those of `Lookahead` do. The tag of an operation is its position. Decisions are
+    made in order, so that a wrong draft drops all that follows it at once.
+    """
+
+    __slots__ = (
+        "actions",
+        "check",
+        "committed",
+        "drafts",
+        "ended",
+        "flying",
+        "lookahead",
+        "prefixes",
+        "servers",
+        "targets",
+        "verifies",
+    )
+
+    def __init__(self, root: Step, lookahead: int, servers: int, check: Check) -> None:
+        self.actions: list[Action] = []
+        self.lookahead, self.servers, self.check = lookahead, servers, check
+        self.ended = root.final
+        if not self.ended:
+            self._restart(root)
+
+    def on_done(self, done: Operation) -> None:
+        """Go on after an operation has ended."""
+        position: int = done.tag
+        if isinstance(done, Verify):
+            if (appeal := self.check.appeal(done)) is not None:
+                done.outcome = Outcome.ESCALATED
+                self.verifies[position] = appeal
+                self.actions.append(appeal)
+        else:
+            if done.role == DRAFT and not done.result.final:
+                self.prefixes.append(done.result)
+            self._judge(position)
+        self._decide()
+        if not self.ended:
+            self._start()
+
+    def _restart(self, root: Step) -> None:
+        self.prefixes = [root]  # of the positions that may have a target step: the drafted text so far
+        self.targets: list[Generate] = []
+        self.drafts: list[Generate] = []
+        self.verifies: dict[int, Verify] = {}
+        self.flying: list[list[Generate]] = []  # the passes that servers work on
+        self.committed = 0
+        self._start()
+
+    def _start(self) -> None:
+        """Start the passes that drafts and servers allow, and the next draft."""
+        self.flying = [steps for steps in self.flying if any(step.result is None for step in steps)]
+        while len(self.flying) < self.servers and (positions := self._next_pass()):
+            steps = [Generate(TARGET, self.prefixes[i], tag=i) for i in positions]
+            self.targets += steps
+            self.flying.append(steps)
+            self.actions += steps
+        at = len(self.drafts)
+        if at < len(self.prefixes) and at < self.committed + (self.servers + 1) * self.lookahead:
+            self.drafts.append(Generate(DRAFT, self.prefixes[at], tag=at))
+            self.actions.append(self.drafts[at])
+
+    def _next_pass(self) -> range:
+        """The positions of the next pass, none if too few are drafted; the last pass of an answer may be shorter."""
+        first, known = len(self.targets), len(self.prefixes)
+        end = first + (self.lookahead if first else 1)
+        ends = bool(self.drafts) and self.drafts[-1].result is not None and self.drafts[-1].result.final
+        return range(first, min(end, known)) if known >= end or ends else range(0)
+
+    def _judge(self, position: int) -> None:
+        """Submit a draft to the verifier once both texts exist."""
+        if position < min(len(self.targets), len(self.drafts)):
+            draft, target = self.drafts[position].result, self.targets[position].result
+            if draft is not None and target is not None:
+                verify = self.check.ask(draft, target, 0, position)
+                self.verifies[position] = verify
+                self.actions.append(verify)
+
+    def _decide(self) -> None:
+        """Commit what is judged, in order, up to the first wrong draft."""
+        while (verify := self.verifies.get(self.committed)) is not None and verify.result is not None:
+            draft, target = self.drafts[self.committed], self.targets[self.committed]
+            accepted = verify.result.accepted
+            verify.outcome = draft.outcome = Outcome.ACCEPTED if accepted else Outcome.REJECTED
+            target.outcome = Outcome.REFERENCE if accepted else Outcome.COMMITTED
+            step: Step = draft.result if accepted else target.result
+            self.actions.append(Commit(step))
+            self.committed += 1
+            if step.final or not accepted:
+                self._drop()
+                self.ended = step.final
+                if not self.ended:
+                    self._restart(step)
+                return
+
+    def _drop(self) -> None:
+        """Discard what follows the position that was committed last."""
+        later = [verify for position, verify in self.verifies.items() if position >= self.committed]
+        for operation in (*self.targets[self.committed :], *self.drafts[self.committed :], *later):
+            operation.outcome = Outcome.DISCARDED
+            if operation.result is None:
+                self.actions.append(Cancel(operation))
+
+
+def distributed(root: Step, *, lookahead: int, servers: int, check: Check = JUDGED) -> Algorithm:
+    """Generate the answer to ``root`` by distributed speculation: passes over ``lookahead`` positions beside the drafter.
+
+    The paper's steps are tokens, and what it calls a target pass are the target's steps at all positions that the pass
+    adds: they start together, on one server.
+
+    Parameters
+    ----------
+    root : the prompt.
+    lookahead : drafts between passes, >= 1 (the paper's lookahead).
+    servers : passes in flight at most, >= 1 (its speculation parallelism).
+    check : the verifier of drafts and its threshold.
+
+    Raises
+    ------
+    ParameterError : ``lookahead`` or ``servers`` is not a positive integer.
+    """
+    check_count("lookahead", lookahead)
+    check_count("servers", servers)
+    return _run(_Distributed(root, lookahead, servers, check))
 
 
 def most_sequences(*, k1: int, width: int, rules: str, **knobs: object) -> int:
@@ -53,6 +200,18 @@ def _build(
 ) -> Callable[[Step], Algorithm]:
     check = Check(verifier=verifier, threshold=threshold, gamma=gamma)
     return partial(lookahead_async, k1=k1, width=width, rules=PRESETS[rules], check=check)
+
+
+def _most_distributed(*, lookahead: int, servers: int, **knobs: object) -> int:
+    """Return the target sequences of all passes that may be in flight."""
+    return lookahead * servers
+
+
+def _build_distributed(
+    *, lookahead: int, servers: int, verifier: str, threshold: float | None, gamma: float
+) -> Callable[[Step], Algorithm]:
+    check = Check(verifier=verifier, threshold=threshold, gamma=gamma)
+    return partial(distributed, lookahead=lookahead, servers=servers, check=check)
 
 
 LOOKAHEAD_KNOBS: Final = (
@@ -75,5 +234,24 @@ METHODS = (
         measured="step lengths, acceptance and scores along recorded answers; engine timings",
         closed_form="theory.speedup.f_async",
         in_flight=most_sequences,
+    ),
+    Method(
+        name="dsi",
+        title="DSI",
+        paper="Timor et al. 2025 (Distributed Speculative Inference), Algorithm 1",
+        level="step",
+        algorithm=_build_distributed,
+        knobs=(
+            Knob(name="lookahead", kind="integer", default=2, low=1, high=1024, help="drafts between passes"),
+            Knob(name="servers", kind="integer", default=4, low=1, high=1024, help="target passes in flight"),
+            *CHECK_KNOBS,
+        ),
+        roles=(DRAFT, JUDGE),
+        exact="its closed form for constant step times, independent acceptance and free verdicts; steps of one token are "
+        "the paper's method",
+        measured="step lengths, acceptance and scores along recorded answers; engine timings",
+        closed_form="theory.drafting.distributed.dsi_speedup",
+        in_flight=_most_distributed,
+        ablation=True,  # over steps it is LR async whose target steps wait for each other: for comparison
     ),
 )

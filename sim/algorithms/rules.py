@@ -10,7 +10,7 @@ from typing import Final, Literal, get_args, get_type_hints
 
 from theory.errors import ParameterError
 
-__all__ = ["EAGER", "PAPER", "PRESETS", "RELEASED_CODE", "Fallback", "Rules", "check_counts"]
+__all__ = ["EAGER", "PAPER", "PRESETS", "RELEASED_CODE", "Fallback", "Rules", "check_count", "check_counts"]
 
 _MOST_DRAFTS: Final = 1024
 """Largest number of drafts in a tree: more than any machine can hold, and simulation time grows with it."""
@@ -104,11 +104,16 @@ PRESETS: Final[Mapping[str, Rules]] = MappingProxyType({"paper": PAPER, "release
 """Rules by the value of the knob ``rules``."""
 
 
+def check_count(name: str, value: int) -> None:
+    """Raise `ParameterError` unless ``value`` is a positive integer."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ParameterError(name, value, "must be an integer >= 1")
+
+
 def check_counts(k1: int, width: int) -> None:
     """Raise `ParameterError` unless ``k1`` and ``width`` are positive integers whose tree is of a sensible size."""
-    for name, value in (("k1", k1), ("width", width)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ParameterError(name, value, "must be an integer >= 1")
+    check_count("k1", k1)
+    check_count("width", width)
     if width > 1 and k1 * math.log(width) > math.log(_MOST_DRAFTS) + 1e-9:
         most = math.floor(_MOST_DRAFTS ** (1.0 / k1) + 1e-9)
         rule = f"must be at most {most} with k1={k1}: width ** k1 drafts are in flight, {_MOST_DRAFTS} at most"
