@@ -8,19 +8,31 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from specplan.output import InputName, check_output, deliver, json_option, output_options, to_json, verbose_option
+from specplan.output import (
+    InputName,
+    check_output,
+    deliver,
+    json_option,
+    output_options,
+    refuse_unused,
+    to_json,
+    verbose_option,
+)
 from specplan.planning.loads.asking import deployment_options
 from specplan.ranges import ANSWERS, PROBABILITY, WholeNumber
 from specplan.show.saving import report_option, save
 
 if TYPE_CHECKING:
     from specplan.show.loads.results import GpusPlan, LoadsPlan
+    from specplan.show.loads.traced import TracesPlan, TreePlan
     from specplan.show.plans import ProfilePlan
 
 __all__ = ["command"]
 
 _OF_BOTH: Final = ("concurrency", "rate", "burstiness", "slo-ttft", "slo-tpot", "picture")
 """Options about loads that plans from names and from profiles take."""
+_OF_FILES: Final = ("acceptance", "latency", "concurrency", "k", "methods", "answers", "verbose", "as_json", "output", "force")
+"""Parameters that plans from recorded acceptance take."""
 
 
 @click.command()
@@ -33,7 +45,8 @@ _OF_BOTH: Final = ("concurrency", "rate", "burstiness", "slo-ttft", "slo-tpot", 
     default="auto",
     show_default=True,
     help="Name or file of a profile whose timings replace those of the profile; 'auto' takes an installed latency "
-    "profile of the same models if there is exactly one, 'none' takes none.",
+    "profile of the same models if there is exactly one, 'none' takes none. Without --profile and --target: fitted times "
+    "of passes (JSON), for --acceptance.",
 )
 @click.option(
     "--gpu",
@@ -122,10 +135,17 @@ def command(
 
     With --target: the best configuration at each load, its gain over plain decoding on the same number of GPUs, the
     load at which to switch it off, and the commands to run it.
+
+    With --acceptance TRACES --latency FILE and neither of these: the speedup by tokens drafted and requests at once, on
+    requests whose acceptance was recorded (JSONL of SpecDecode-Bench); of acceptance by rank the fastest draft tree.
     """
     check_output(output, force=force)
-    _check_kind(profile, asked)
     names = [name.strip() for name in methods.split(",")] if methods.strip() else []
+    if profile is None and asked["target"] is None and asked["acceptance"] is not None:
+        found_in_files = _from_files(asked, latency, names, answers)
+        deliver(to_json(found_in_files.plain()) if as_json else found_in_files.text(verbose=verbose), output)
+        return
+    _check_kind(profile, asked)
     if profile is None:
         budget = {"max_parallel": max_parallel if _is_typed("max_parallel") else None, "k1_max": k1_max, "rules": rules}
         found_by_name = _from_names({**asked, **budget, "gpu": gpu}, names, max_accuracy_loss)
@@ -176,6 +196,21 @@ def _from_names(asked: Mapping[str, Any], names: Sequence[str], max_accuracy_los
     if is_several(asked["gpu"]):
         return GpusPlan(found=gpu_plans(asked, names, max_accuracy_loss))
     return plan_names(asked, names, max_accuracy_loss)
+
+
+def _from_files(
+    asked: Mapping[str, Any], latency: str, names: Sequence[str], answers: int | None
+) -> TracesPlan | TreePlan:
+    """The plan from recorded acceptance and fitted times."""
+    from specplan.api.traced import plan_traces
+
+    if not _is_typed("latency") or len(asked["acceptance"]) != 1:
+        raise click.UsageError("give --target, or one --acceptance FILE with --latency FILE (fitted times of passes)")
+    params = [one.name or "" for one in click.get_current_context().command.params]
+    refuse_unused([name for name in params if name not in _OF_FILES], "without --target or --profile")
+    loads = [int(n) for n in asked["concurrency"].split(",")] if asked["concurrency"] else []
+    (acceptance,) = asked["acceptance"]
+    return plan_traces(acceptance, latency, methods=names, concurrency=loads, k=asked["k"], n_answers=answers)
 
 
 def _check_kind(profile: str | None, asked: Mapping[str, Any]) -> None:

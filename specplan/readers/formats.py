@@ -12,13 +12,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from calibrate.record.files import STDIN, opened, read_text
 from calibrate.record.json_text import json_lines, parse_json
 from specplan.readers.benchmark import Benchmark, Request
+from specplan.readers.checking import checked
 from theory.errors import SchemaError
 
 __all__ = ["is_benchmark", "read_benchmarks"]
@@ -35,7 +36,6 @@ _MARKS: Final = (
 """What a file of the tools has within its first bytes, and a trace has not."""
 _SECONDS_OF: Final = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0}
 
-Kind = TypeVar("Kind", bound="_Read")
 _Tokens = Annotated[int, Field(ge=0, le=10_000_000)]
 _Share = Annotated[float, Field(ge=0.0, le=1.0)]
 _Moment = Annotated[float, Field(ge=0.0, le=1e12)]
@@ -155,7 +155,7 @@ def _objects(text: str, where: str) -> list[Any]:
 
 
 def _vllm(item: Any, where: str) -> Benchmark:
-    read = _checked(_Vllm, item, where)
+    read = checked(_Vllm, item, where)
     lists = (read.start_times, read.input_lens, read.output_lens, read.ttfts, read.itls)
     n = len(read.start_times)
     if any(len(values) != n for values in lists):
@@ -183,7 +183,7 @@ def _vllm(item: Any, where: str) -> Benchmark:
 
 def _guide(item: Any, where: str) -> list[Benchmark]:
     found = []
-    for i, run in enumerate(_checked(_Guide, item, where).benchmarks):
+    for i, run in enumerate(checked(_Guide, item, where).benchmarks):
         requests = [
             Request(
                 start_s=stats.request_start_time,
@@ -211,7 +211,7 @@ def _decoding(stats: _GuideStats) -> float:
 def _perf(objects: list[Any], where: str) -> Benchmark:
     requests = []
     for number, item in enumerate(objects, 1):
-        read = _checked(_Perf, item, f"{where}:{number}")
+        read = checked(_Perf, item, f"{where}:{number}")
         metadata = read.metadata
         if read.error or metadata.was_cancelled or metadata.benchmark_phase != "profiling":
             continue
@@ -261,11 +261,3 @@ def _seconds(metrics: Mapping[str, _Metric], name: str, where: str) -> float:
 def _or_nan(value: float | None) -> float:
     return math.nan if value is None else value
 
-
-def _checked(kind: type[Kind], item: Any, where: str) -> Kind:
-    try:
-        return kind.model_validate(item)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise SchemaError(f"{where}: {place}: {first['msg']}") from None
