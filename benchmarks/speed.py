@@ -1,9 +1,10 @@
-"""Speed of everything that simulates, in one run on one core: ratios that hold on any machine.
+"""Speed of everything that simulates, in one run on one core: medians of ratios that hold on any machine.
 
-Run: ``python -m benchmarks.speed [-o FILE] [--against FILE]``. The table goes to stdout, the rates to a JSON file.
-Compared with an earlier file are rates as multiples of the idiomatic SimPy program's, so that a slower machine is no
-slower program, and the memory; what became 1.3 times slower or larger is warned of, with exit status 1. The last column
-says what is asked of a row.
+Run: ``python -m benchmarks.speed [-o FILE] [--against FILE]``. The table goes to stdout, the rows to a JSON file.
+Each run of a row follows a run of the idiomatic SimPy program, and what is compared with an earlier file is the median of
+their ratios, so that neither a slower machine nor other load is a slower program (`benchmarks.interleaved`). A row whose
+median became 1.3 times worse *and* whose interval lies beyond the earlier one is warned of, with exit status 1; memory is
+compared as it is. The last column says what is asked of a row: met, missed, or open where the interval holds the goal.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import json
 import resource
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
@@ -25,6 +25,7 @@ import numpy as np
 
 from benchmarks.bench_serving import closed, trial_of, whole_trial
 from benchmarks.bench_simulator import answer_of, our_commit_times, yardstick
+from benchmarks.interleaved import Median, Row, Yardstick
 from calibrate.record.files import write_atomically
 from calibrate.record.library import load
 from sim.algorithms import lookahead_async
@@ -46,7 +47,6 @@ from theory.speedup import f_async
 
 COMMITTED = Path(__file__).with_name("speed.json")
 SLOWER = 1.3
-ENOUGH_S = 0.3
 K1 = 4
 STEPS = 100
 DRAFTED: Final = (0.3, 0.2, 0.15, 0.35)
@@ -56,41 +56,35 @@ BLOCK = shared_by(STEPS)
 """Answers that share a stream, as in sweeps."""
 
 UNIT: Final = "idiomatic SimPy, steps"
+UNIT_STEPS: Final = 3_000
+"""Steps of the yardstick: some 70 ms of CPU."""
 DRAWING: Final = "random generator, one number a step"
+RECORDING: Final = "SimPy path, recording, steps"
 MEMORY: Final = "peak memory, MB"
+MOST_MB: Final = 300.0
+RECORDED: Final = 3.0
+"""How many times as fast as the yardstick the SimPy path is to be, recording."""
 
 _SEEDS = count(1)
 """Seeds of all rows together: a seed that comes again brings numbers that are kept (`sim.fast.draws`)."""
 
-Rates = dict[str, float]
+Rows = dict[str, Row]
 
 
-def rate(work: Callable[[], object], amount: int, repeats: int = 5) -> float:
-    """Amount per CPU second, the fastest of several runs; of short ones of as many as take `ENOUGH_S`."""
-    took: list[float] = []
-    while len(took) < repeats or sum(took) < ENOUGH_S:
-        took.append(seconds_of(work))
-    return amount / min(took)
+def unit() -> Yardstick:
+    """The yardstick of all rows."""
+    idiomatic = yardstick(answer_of(UNIT_STEPS))
+    return Yardstick(work=lambda: idiomatic(K1), amount=UNIT_STEPS)
 
 
-def seconds_of(work: Callable[[], object]) -> float:
-    """CPU seconds."""
-    start = time.process_time()
-    work()
-    return time.process_time() - start
-
-
-def simpy_rates(n: int = 10_000, repeats: int = 8) -> Rates:
-    """The SimPy path and the yardstick, in turn, so that other load on the machine hits all alike."""
+def simpy_rows(yard: Yardstick, n: int = 10_000) -> Rows:
+    """The SimPy path, and the yardstick beside itself."""
     answer = answer_of(n)
-    idiomatic = yardstick(answer)
-    works: dict[str, Callable[[], object]] = {
-        UNIT: lambda: idiomatic(K1),
-        "SimPy path, steps": lambda: our_commit_times(answer, K1),
-        "SimPy path, recording, steps": lambda: our_commit_times(answer, K1, record=True),
+    return {
+        UNIT: yard.beside(yard.work, yard.amount),
+        "SimPy path, steps": yard.beside(lambda: our_commit_times(answer, K1), n),
+        RECORDING: yard.beside(lambda: our_commit_times(answer, K1, record=True), n, repeats=17),
     }
-    rounds = [{name: seconds_of(work) for name, work in works.items()} for _ in range(repeats)]
-    return {name: n / min(took[name] for took in rounds) for name in works}
 
 
 def recursion(world: World, *, compiled: bool = False) -> tuple[Callable[[], object], int]:
@@ -121,7 +115,7 @@ def drawn_anew(world: World, n: int, block: int = BLOCK) -> Callable[[], object]
     return work
 
 
-def fast_rates() -> Rates:
+def fast_rows(yard: Yardstick) -> Rows:
     """The fast engine and its parts: by numpy alone, and by numba where it is installed."""
     random, fixed = (
         World(cv=1.2, correlation=0.6, lag1=0.37, steps=STEPS, ends=True),
@@ -131,40 +125,39 @@ def fast_rates() -> Rates:
     n, whole = 4 * BLOCK, "fast engine with its draws"
     worth, loops.WORTH_COMPILING = loops.WORTH_COMPILING, sys.maxsize  # nothing is compiled
     found = {
-        f"{whole}, random lengths, steps": rate(drawn_anew(random, n), STEPS * n),
-        f"{whole}, fixed lengths, steps": rate(drawn_anew(fixed, n), STEPS * n),
-        f"{whole}, random lengths, a stream for each answer, steps": rate(drawn_anew(random, n, 1), STEPS * n),
-        f"{whole}, fixed lengths, a stream for each answer, steps": rate(drawn_anew(fixed, n, 1), STEPS * n),
-        "recursion in numpy, random lengths, steps": rate(*recursion(random)),
-        "run lengths in numpy, fixed lengths, steps": rate(*recursion(fixed)),
-        DRAWING: rate(lambda: generator.random(out=u), u.size),
+        f"{whole}, random lengths, steps": yard.beside(drawn_anew(random, n), STEPS * n),
+        f"{whole}, fixed lengths, steps": yard.beside(drawn_anew(fixed, n), STEPS * n),
+        f"{whole}, random lengths, a stream for each answer, steps": yard.beside(drawn_anew(random, n, 1), STEPS * n),
+        f"{whole}, fixed lengths, a stream for each answer, steps": yard.beside(drawn_anew(fixed, n, 1), STEPS * n),
+        "recursion in numpy, random lengths, steps": yard.beside(*recursion(random)),
+        "run lengths in numpy, fixed lengths, steps": yard.beside(*recursion(fixed)),
+        DRAWING: yard.beside(lambda: generator.random(out=u), u.size),
     }
     loops.WORTH_COMPILING = 0
     if find_spec("numba") is None:
         print("numba is not installed: its rows are left out", file=sys.stderr)
     else:
-        found["recursion in numba, random lengths, steps"] = rate(*recursion(random, compiled=True))
-        found[f"{whole}, random lengths, numba, steps"] = rate(drawn_anew(random, n), STEPS * n)
+        found["recursion in numba, random lengths, steps"] = yard.beside(*recursion(random, compiled=True))
+        found[f"{whole}, random lengths, numba, steps"] = yard.beside(drawn_anew(random, n), STEPS * n)
     loops.WORTH_COMPILING = worth
     return found
 
 
-def serving_rates() -> Rates:
+def serving_rows(yard: Yardstick) -> Rows:
     """Closed loops of 32 answers on an engine whose cache fills up: tokens that are committed, draws included."""
     found = {}
     for name, method in (("plain decoding", "autoregressive"), ("LR", "lr-async k1=4 rules=released-code")):
         for words, pmf in (("", None), (" over token-level speculation", DRAFTED)):
-            rates = []
-            for _ in range(3):
-                trial = trial_of(method, "full", seed=next(_SEEDS), pmf=pmf)
-                start = time.process_time()
-                load = closed(trial)
-                rates.append(load.tokens / (time.process_time() - start))
-            found[f"serving, {name}{words}, tokens"] = max(rates)
-    return found | whole_rates()
+            work = partial(_closed_tokens, method, pmf)
+            found[f"serving, {name}{words}, tokens"] = yard.beside(work, repeats=7)
+    return found | whole_rows(yard)
 
 
-def whole_rates() -> Rates:
+def _closed_tokens(method: str, pmf: tuple[float, ...] | None) -> float:
+    return closed(trial_of(method, "full", seed=next(_SEEDS), pmf=pmf)).tokens
+
+
+def whole_rows(yard: Yardstick) -> Rows:
     """Closed loops of 64 answers that are one request each, in Python, and by numba where it is installed."""
     found, worth = {}, running.WORTH_COMPILING
     ways = {"": sys.maxsize} if find_spec("numba") is None else {"": sys.maxsize, ", numba": 0}
@@ -173,7 +166,7 @@ def whole_rates() -> Rates:
         for words, pmf in (("", None), (" over token-level speculation", DRAFTED)):
             work = partial(_whole_load, pmf)
             work()  # compiled at its first call
-            found[f"serving, whole answers{words}{way}, tokens"] = rate(work, WHOLE_TOKENS, repeats=3)
+            found[f"serving, whole answers{words}{way}, tokens"] = yard.beside(work, WHOLE_TOKENS, repeats=7)
     running.WORTH_COMPILING = worth
     return found
 
@@ -198,82 +191,87 @@ def sweep(folder: Path) -> Callable[[], object]:
     return lambda: run_sweep(Grid.model_validate(told), folder / f"{next(names)}.csv")
 
 
-def planned() -> Rates:
+def planned(yard: Yardstick) -> Rows:
     """A published profile: the plan that users ask for, and one over a thousand configurations."""
     profile, many = load("lr-deepseek-gsm8k"), Request(k1_max=252, max_parallel=4096)
     n = len(many.candidates(Predictor(profile, sparing=True).trials).known)
     return {
-        "plan of a published profile": rate(lambda: plan(profile, Request()), 1, repeats=3),
-        f"plan over {n} configurations, configurations": rate(lambda: plan(profile, many), n, repeats=1),
+        "plan of a published profile": yard.beside(lambda: plan(profile, Request()), 1, repeats=7),
+        f"plan over {n} configurations, configurations": yard.beside(lambda: plan(profile, many), n, repeats=6),
     }
 
 
-def measured() -> Rates:
-    """Rates by name, per CPU second; and what they took of memory."""
-    found = {**simpy_rates(), **fast_rates()}
-    found["closed form, points"] = rate(lambda: [f_async(0.7, 0.2, K1) for _ in range(200)], 200)
-    found |= planned()
+def measured() -> tuple[Rows, float]:
+    """Rows by name, and the peak of memory, MB."""
+    yard = unit()
+    found = {**simpy_rows(yard), **fast_rows(yard)}
+    found["closed form, points"] = yard.beside(lambda: [f_async(0.7, 0.2, K1) for _ in range(2000)], 2000)
+    found |= planned(yard)
     with tempfile.TemporaryDirectory() as folder:
-        found["sweep at 0.1 %, points"] = rate(sweep(Path(folder)), 160, repeats=2)
-    found |= serving_rates()
+        found["sweep at 0.1 %, points"] = yard.beside(sweep(Path(folder)), 160, repeats=7)
+    found |= serving_rows(yard)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # KiB, but of macOS
-    found[MEMORY] = peak / (2**20 if sys.platform == "darwin" else 2**10)
-    return found
+    return found, peak / (2**20 if sys.platform == "darwin" else 2**10)
 
 
-def asked(rates: Rates) -> Rates:
-    """What is asked of rows: three times the yardstick, half of what drawing alone does, rates, and 300 MB."""
+def asked(rows: Rows) -> dict[str, float]:
+    """Rates per CPU second that are asked of rows; half of what drawing alone does is asked of fixed lengths."""
     whole = "fast engine with its draws"
     goals = {
-        "SimPy path, recording, steps": 3.0 * rates[UNIT],
         f"{whole}, random lengths, steps": 15e6,
-        f"{whole}, fixed lengths, steps": max(150e6, 0.5 * rates[DRAWING]),
+        f"{whole}, fixed lengths, steps": max(150e6, 0.5 * rows[DRAWING].rate.value),
         "sweep at 0.1 %, points": 2000 / 60,
         "serving, plain decoding over token-level speculation, tokens": 1e6,
         "serving, LR, tokens": 0.5e6,
         **{f"serving, whole answers{words}, tokens": 5e6 for words in ("", " over token-level speculation")},
         **{f"serving, whole answers{words}, numba, tokens": 40e6 for words in ("", " over token-level speculation")},
-        MEMORY: 300.0,
     }
-    return goals | {name: 1000 / 2 for name in rates if name.startswith("plan over")}
+    return goals | {name: 1000 / 2 for name in rows if name.startswith("plan over")}
 
 
-def worse(rates: Rates, before: Rates) -> list[str]:
-    """Names of rows that became slower, or larger, by more than `SLOWER`."""
-    found = []
-    for name in rates.keys() & before.keys():
-        scale = 1.0 if name == MEMORY else before[UNIT] / rates[UNIT]
-        ratio = before[name] / (rates[name] * scale)
-        if (1.0 / ratio if name == MEMORY else ratio) > SLOWER:
-            found.append(name)
-    return sorted(found)
+def reached(measured: Median, goal: float) -> str:
+    """Whether a goal is met: open where the interval holds it."""
+    return "met" if measured.low >= goal else "missed" if measured.high < goal else "open"
 
 
-def print_table(rates: Rates) -> None:
-    """Print rates, what they are of the yardstick's, and what is asked."""
-    goals = asked(rates)
-    print(f"{'':70}{'per CPU second':>16}{'x idiomatic':>13}{'asked':>11}")
-    for name, value in rates.items():
-        goal = goals.get(name)
-        met = "" if goal is None else f"{goal:11,.4g} {'met' if (value <= goal) == (name == MEMORY) else 'missed'}"
-        share = f"{'':13}" if name == MEMORY else f"{value / rates[UNIT]:13.4g}"
-        print(f"{name:70}{value:16,.4g}{share}{met}")
+def worse(rows: Rows, before: Rows) -> list[str]:
+    """Names of rows whose ratio to the yardstick fell by more than `SLOWER`, and outside of both intervals."""
+    return sorted(
+        name
+        for name in rows.keys() & before.keys()
+        if before[name].ratio.value > SLOWER * rows[name].ratio.value and before[name].ratio.low > rows[name].ratio.high
+    )
+
+
+def print_table(rows: Rows, memory: float) -> None:
+    """Print rates, the ratios to the yardstick's beside them, and what is asked."""
+    goals = asked(rows)
+    print(f"{'':70}{'per CPU second':>16}{'x idiomatic, 95 %':>26}{'asked':>11}")
+    for name, row in rows.items():
+        ratio = f"{row.ratio.value:.4g} [{row.ratio.low:.4g}, {row.ratio.high:.4g}]"
+        met = f"{goals[name]:11,.4g} {reached(row.rate, goals[name])}" if name in goals else ""
+        if name == RECORDING:
+            met = f"{RECORDED:9g} x {reached(row.ratio, RECORDED)}"
+        print(f"{name:70}{row.rate.value:16,.4g}{ratio:>26}{met}")
+    print(f"{MEMORY:70}{memory:16,.4g}{'':26}{MOST_MB:11,.4g} {'met' if memory <= MOST_MB else 'missed'}")
 
 
 def main() -> int:
     """Measure, print, write, compare."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("-o", "--output", type=Path, help="write the rates to this JSON file")
+    parser.add_argument("-o", "--output", type=Path, help="write the rows to this JSON file")
     parser.add_argument("--against", type=Path, default=COMMITTED, help="an earlier file; default the committed one")
     options = parser.parse_args()
     before = json.loads(options.against.read_text(encoding="utf-8")) if options.against.exists() else {}
-    rates = measured()
-    print_table(rates)
-    lost = worse(rates, before)
+    rows, memory = measured()
+    print_table(rows, memory)
+    lost = worse(rows, {name: Row.read(data) for name, data in before.items() if name != MEMORY})
+    lost += [MEMORY] if memory > SLOWER * before.get(MEMORY, memory) else []
     for name in lost:
         print(f"worse than in {options.against.name} by more than {SLOWER} times: {name}", file=sys.stderr)
     if options.output is not None:
-        write_atomically(options.output, json.dumps(rates, indent=2, sort_keys=True) + "\n")
+        plain = {name: row.plain() for name, row in rows.items()} | {MEMORY: memory}
+        write_atomically(options.output, json.dumps(plain, indent=2, sort_keys=True) + "\n")
     return 1 if lost else 0
 
 

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from specplan.log_lines import news
 from specplan.output import deliver, journal_of
 from specplan.ranges import ANSWERS, SHARE, WholeNumber
 from theory.errors import CalibrationError, ParameterError, UnstableMeasurementError
 
 if TYPE_CHECKING:
-    from calibrate.measuring.calibration import Status
     from calibrate.measuring.plan import CalibrationPlan, MeasurableModels
-    from calibrate.measuring.stopping import Stopping
+    from calibrate.measuring.stopping import Status, Stopping
     from calibrate.record.profile import Profile
 
 __all__ = [
@@ -222,7 +222,8 @@ def measured(plan: CalibrationPlan, output: Path) -> Profile:
     from specplan.planning.planned_speedup import PlannedSpeedup
 
     journal = journal_of(output)
-    precision = None if plan.stopping is None else PlannedSpeedup()
+    decides = plan.stopping is not None or plan.timings_share is not None
+    precision = PlannedSpeedup() if decides else None
     with _live(plan) as watch, timeouts_as_such():
         profile = finished(calibrate_models(plan, journal, precision=precision, watch=watch))
     try:
@@ -256,9 +257,9 @@ def _how_to_go_on(journal: Path) -> str:
 
 @contextmanager
 def _live(plan: CalibrationPlan) -> Iterator[Callable[[Status], None]]:
-    """Show parts done, time left and precision on stderr; nothing when stderr is no terminal."""
+    """Show parts done, time left and precision on stderr; elsewhere they are `news` for a log."""
     if not sys.stderr.isatty():
-        yield lambda status: None
+        yield lambda status: news(_on_log(status, plan.stopping))
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -269,6 +270,11 @@ def _live(plan: CalibrationPlan) -> Iterator[Callable[[Status], None]]:
         yield lambda status: bar.update(
             task, completed=status.done, total=status.n_parts, left=told(status, plan.stopping)
         )
+
+
+def _on_log(status: Status, stopping: Stopping | None) -> str:
+    rest = told(status, stopping)
+    return f"{status.done} of {status.n_parts} parts{', ' if rest else ''}{rest}"
 
 
 def told(status: Status, stopping: Stopping | None) -> str:

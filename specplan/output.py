@@ -11,13 +11,14 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import chain, zip_longest
+from itertools import chain, count, zip_longest
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
 from click.core import ParameterSource
 
+from specplan.log_lines import news
 from specplan.ranges import typed
 from theory.errors import ParameterError
 
@@ -346,7 +347,7 @@ def by_need(unknown: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
 
 @contextmanager
 def progress(description: str, total: int) -> Iterator[Callable[[], None]]:
-    """Show progress and the time left on stderr while something long runs; nothing when stderr is no terminal.
+    """Show progress and the time left on stderr while something long runs; elsewhere it is `news` for a log.
 
     Rich leaves colours out where NO_COLOR is set. The time left is estimated from the parts that are done.
 
@@ -355,7 +356,8 @@ def progress(description: str, total: int) -> Iterator[Callable[[], None]]:
     A function to call after each of the ``total`` parts.
     """
     if not sys.stderr.isatty():
-        yield lambda: None
+        done = count(1)
+        yield lambda: news(f"{description}: {next(done)} of {total}")
         return
     from rich import progress as parts
     from rich.console import Console

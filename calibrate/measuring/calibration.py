@@ -25,7 +25,7 @@ from calibrate.measuring.candidates import measure_beams
 from calibrate.measuring.engine_timings import MeasureOptions
 from calibrate.measuring.engine_work import work_done
 from calibrate.measuring.plan import CalibrationPlan, reaching
-from calibrate.measuring.stopping import LookOutcome, Precision
+from calibrate.measuring.stopping import LookOutcome, Precision, Status
 from calibrate.measuring.texts import AT_ONCE, ON_SERVERS, measure_texts
 from calibrate.measuring.token_methods import measure_token_answer
 from calibrate.record.engine_records import EngineRecord, InUse
@@ -39,7 +39,7 @@ from sim.algorithms import autoregressive, draft_trajectory, lookahead_async, st
 from sim.operations import DRAFT, JUDGE, TARGET, Algorithm, Step
 from theory.errors import ParameterError
 
-__all__ = ["Status", "calibrate_models"]
+__all__ = ["calibrate_models"]
 
 _RUNS: Final[Mapping[str, Sequence[Callable[[Step], Algorithm]]]] = {
     FIELD_OF_USE["plain"]: (autoregressive,),
@@ -59,23 +59,6 @@ _SENTINEL: Final[dict[str, Any]] = {
     "rounds": 1,
 }
 """Workload of a sentinel, as `MeasureOptions`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
-    """Progress of a calibration."""
-
-    done: int
-    """Finished parts, including those of earlier runs."""
-
-    n_parts: int
-    """Estimated number of parts in all."""
-
-    seconds_left: float | None
-    """Estimated time left, s; None before anything was timed."""
-
-    last_look: LookOutcome | None
-    """Outcome of the latest look at the precision."""
 
 
 async def calibrate_models(
@@ -162,8 +145,7 @@ class _Sitting:
         self.plan = await reaching(self.plan, self._clock, self._journal, self._patiently)
         rule, n_answers, n_rounds, n_looks = self.plan.stopping, self.plan.n_answers, self.plan.n_rounds, 0
         if rule is None or precision is None:
-            await self._block(n_answers, n_rounds)
-            return []
+            return await self._all_answers(n_answers, n_rounds, precision)
         while True:
             await self._block(n_answers, n_rounds)
             n_looks += 1
@@ -181,6 +163,23 @@ class _Sitting:
             n_answers, n_rounds = self._decided(n_looks, following.n_answers, following.n_rounds)
             self._n_parts += n_answers - self.n_answers + (n_rounds - self.n_rounds) * self.plan.parts_per_round
             self._watch(self._status())
+
+    async def _all_answers(
+        self, n_answers: int, n_rounds: int, precision: Callable[[Profile], Precision] | None
+    ) -> list[str]:
+        """Measure all answers, and as many of the timing rounds as the plan's share asks for."""
+        share, turn, n_looks = self.plan.timings_share, min(len(self.plan.engine.contexts), n_rounds), 0
+        if share is None or precision is None:
+            await self._block(n_answers, n_rounds)
+            return []
+        await self._block(n_answers, turn)
+        while self.n_rounds < n_rounds:
+            n_looks += 1
+            known = self._precision(precision, n_looks)
+            if known.timings <= share * known.answers:
+                return [known.enough_timings(self.n_rounds, n_rounds)]
+            await self._block(n_answers, min(self.n_rounds + turn, n_rounds))
+        return []
 
     async def measure_loads(self) -> None:
         """Measure the target by load, for a share of the time that everything else has taken."""

@@ -144,6 +144,10 @@ class CalibrationPlan:
     stopping: Stopping | None = None
     """When to stop; None: when all problems are answered."""
 
+    timings_share: float | None = None
+    """Without a stopping rule: part of the planned speedup's half-width that timings leave / that which answers leave at
+    which timing rounds end, > 0. None: all rounds are made."""
+
     patience_s: float = 60.0
     """Time for which a piece is repeated after transient errors of a server, s. Other errors are raised at once."""
 
@@ -160,6 +164,8 @@ class CalibrationPlan:
             raise ParameterError(
                 "problems", len(self.problems), f"must be {self.stopping.max_answers}, the most allowed"
             )
+        if self.timings_share is not None and self.stopping is not None:
+            raise ParameterError("timings_share", self.timings_share, "has no use where a precision decides: leave it out")
         if not 0.0 <= self.patience_s < float("inf"):
             raise ParameterError("patience", self.patience_s, "must be a finite number of seconds >= 0")
 
@@ -176,6 +182,7 @@ class CalibrationPlan:
             **({"reach": True} if self.reach else {}),
             **stopping,
             **({"token": [setting.key for setting in self.token]} if self.token else {}),
+            **({} if self.timings_share is None else {"timings_share": self.timings_share}),
             **({} if self.n_token_answers is None else {"token_answers": self.n_token_answers}),
             **({} if self.loads is None else {f"loads_{name}": value for name, value in asdict(self.loads).items()}),
             "warm_up_s": self.warm_up_s,

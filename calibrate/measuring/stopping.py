@@ -25,7 +25,7 @@ import numpy as np
 from sim.estimate import student_quantile
 from theory.errors import ParameterError
 
-__all__ = ["LookOutcome", "Next", "Precision", "Stopping", "cheapest_mix", "simultaneous_quantile"]
+__all__ = ["LookOutcome", "Next", "Precision", "Status", "Stopping", "cheapest_mix", "simultaneous_quantile"]
 
 _EXTRA_LOOKS: Final = 2
 """Most looks after which only timings are added; they are counted as if answers had been added."""
@@ -58,6 +58,13 @@ class Precision:
         """Half-width of both parts together: root of the sum of squares."""
         return math.hypot(self.answers, self.timings)
 
+    def enough_timings(self, n_rounds: int, planned: int) -> str:
+        """Return a sentence on why the timing rounds ended before those that were planned."""
+        return (
+            f"{n_rounds} of {planned} timing rounds: they leave ±{self.timings:.1%} of the speedup of {self.planned} open, "
+            f"the answers ±{self.answers:.1%}"
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookOutcome:
@@ -74,6 +81,23 @@ class LookOutcome:
 
     reason: str = ""
     """Reason why the calibration stops at this look; empty if it continues."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """Progress of a calibration."""
+
+    done: int
+    """Finished parts, including those of earlier runs."""
+
+    n_parts: int
+    """Estimated number of parts in all."""
+
+    seconds_left: float | None
+    """Estimated time left, s; None before anything was timed."""
+
+    last_look: LookOutcome | None
+    """Outcome of the latest look at the precision."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The simulator is at least 2.5 times as fast as an idiomatic SimPy program of the same timeline, in one run."""
+"""The simulator is at least 3 times as fast as an idiomatic SimPy program of the same timeline, operations recorded."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 
 @pytest.mark.benchmark
-def test_two_and_a_half_times_as_fast_as_the_idiomatic_program() -> None:
+def test_three_times_as_fast_as_the_idiomatic_program() -> None:
     script = Path(__file__).resolve().parents[2] / "benchmarks" / "bench_simulator.py"
-    done = subprocess.run([sys.executable, str(script), "--repeats", "3"], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, str(script), "--repeats", "11"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

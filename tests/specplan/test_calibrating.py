@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 from measured_profiles import measured, with_engine
 
-from calibrate.measuring.calibration import Status
 from calibrate.measuring.plan import CalibrationPlan
-from calibrate.measuring.stopping import LookOutcome, Precision, Stopping
+from calibrate.measuring.stopping import LookOutcome, Precision, Status, Stopping
 from calibrate.models.local import TorchModels
 from calibrate.models.servers import RemoteModels
 from calibrate.pair import draft_path

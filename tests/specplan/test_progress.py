@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 import re
 import sys
+import time
 
 import pytest
 
+from specplan.log_lines import lines_on_log, news
 from specplan.output import progress
 
 
@@ -58,3 +60,26 @@ def test_nothing_is_shown_where_there_is_no_terminal(monkeypatch: pytest.MonkeyP
     with progress("comparing plans", 1) as step_done:
         step_done()
     assert log.getvalue() == ""
+
+
+def test_a_log_gets_a_line_from_time_to_time_where_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", log)
+    with lines_on_log("plan", every_s=0.05), progress("comparing plans", 3) as step_done:
+        step_done()
+        step_done()
+        until = time.monotonic() + 5.0
+        while "2 of 3" not in log.getvalue() and time.monotonic() < until:
+            time.sleep(0.01)
+    assert "plan: 0:00, comparing plans: 2 of 3\n" in log.getvalue()
+    news("nobody asked for this")
+    assert "nobody" not in log.getvalue()
+
+
+def test_a_terminal_gets_no_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with lines_on_log("plan", every_s=0.01):
+        news("half")
+        time.sleep(0.05)
+    assert terminal.getvalue() == ""

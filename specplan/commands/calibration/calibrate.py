@@ -74,6 +74,12 @@ command.add_command(vllm_command)
     type=ANSWERS,
     help="Questions to answer with every token-level method too. Default: as many as make 480 runs, 40 at least.",
 )
+@click.option(
+    "--timings-share",
+    type=Number(0.0, 10.0, ends="(]"),
+    help="With -n: end the timing rounds once they leave less of the planned speedup open than this share of what the "
+    "answers leave, e.g. 0.33. Default: all rounds.",
+)
 @click.option("--target-core", type=CORES, help="CPU core for the target's process. Default: the first.")
 @click.option("--draft-core", type=CORES, help="CPU core for the draft's process. Default: the second.")
 @sampling
@@ -86,6 +92,7 @@ def torch_command(
     output: Path,
     force: bool,
     token_answers: int | None,
+    timings_share: float | None,
     contexts: str | None,
     **options: Any,
 ) -> None:
@@ -105,6 +112,7 @@ def torch_command(
         output=output,
         allow_noise=allow_noise,
         n_token_answers=token_answers,
+        timings_share=timings_share,
         **timing_options(contexts),
     )
 

@@ -14,10 +14,10 @@ import pytest
 from openai_server import OpenAIServer, Planted, serving
 from scipy import stats
 
-from calibrate.measuring.calibration import Status, calibrate_models
+from calibrate.measuring.calibration import calibrate_models
 from calibrate.measuring.engine_timings import MeasureOptions
 from calibrate.measuring.plan import CalibrationPlan
-from calibrate.measuring.stopping import Precision, Stopping
+from calibrate.measuring.stopping import Precision, Status, Stopping
 from calibrate.models.servers import RemoteModels
 from calibrate.record.profile import Profile
 from calibrate.replay.summary import acceptance
@@ -153,3 +153,21 @@ def test_the_interval_of_few_answers(servers: Pair) -> None:
         inside += estimate.contains(ALPHA)
     margin = stats.norm.isf(1e-6) * math.sqrt(0.9 * 0.1 / 4000)
     assert inside / 4000 >= 0.90 - margin
+
+
+def test_timing_rounds_end_where_they_leave_little_beside_the_answers(servers: Pair, tmp_path: Path) -> None:
+    """Six rounds are planned; timings leave 0.4 / sqrt(rounds), a third of what the answers leave at four rounds."""
+    lean = replace(plan(servers, 4), engine=replace(OPTIONS, rounds=6), timings_share=0.34)
+    profile = asyncio.run(calibrate_models(lean, tmp_path / "j", precision=planted(1.2, 0.4)))
+    keys = [json.loads(line).get("key", "") for line in (tmp_path / "j").read_bytes().splitlines()]
+    assert sum(key.startswith("engine:target:") for key in keys) == 4
+    assert len(profile.answers) == 4
+    assert any(note.startswith("4 of 6 timing rounds") for note in profile.provenance.notes)
+
+
+def test_all_timing_rounds_are_made_where_they_leave_more(servers: Pair, tmp_path: Path) -> None:
+    lean = replace(plan(servers, 4), engine=replace(OPTIONS, rounds=3), timings_share=0.34)
+    profile = asyncio.run(calibrate_models(lean, tmp_path / "j", precision=planted(0.1, 0.4)))
+    assert len(profile.engines["target"].prefill) == 3 * OPTIONS.repeats
+    with pytest.raises(ParameterError, match=r"timings_share=0.3 has no use where a precision decides"):
+        replace(plan(servers, 6, Stopping(precision=0.1, min_answers=4, max_answers=6)), timings_share=0.3)
