@@ -1,7 +1,8 @@
 """Files of arrivals: Mooncake's (JSONL), Azure's of LLM inference (CSV), and our own (JSONL, in seconds).
 
 Mooncake: an object a line, ``timestamp`` in milliseconds, ``input_length``, ``output_length``, ``hash_ids`` (blocks
-that prompts have in common; not used: prompts count as new). https://github.com/kvcache-ai/Mooncake, FAST '25.
+that prompts have in common; not used: prompts count as new). https://github.com/kvcache-ai/Mooncake, FAST '25. Dynamo's
+replay (``python -m dynamo.replay``) takes the same files; turns of sessions must have timestamps of their own here.
 Azure: columns ``TIMESTAMP`` (date and time), ``ContextTokens``, ``GeneratedTokens``.
 https://github.com/Azure/AzurePublicDataset, AzureLLMInferenceDataset2023 and 2024.
 Our own: an object a line, ``arrival_s`` in seconds, ``prompt_tokens``, ``answer_tokens``.
