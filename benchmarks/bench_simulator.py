@@ -2,11 +2,11 @@
 
 Random step lengths, width 1, the paper's rules. Both simulate the same answers, drawn before the clock starts; their
 commit times are compared before their speeds. Ours goes through the generator protocol and the virtual clock. Each run
-follows one of the idiomatic program, and the medians of their ratios decide, so that other load on the machine hits both
-alike (`benchmarks.interleaved`).
+follows one of the idiomatic program, and the medians of their ratios decide, so that other load on the machine hits
+both alike (`benchmarks.interleaved`).
 
-Run: ``python benchmarks/bench_simulator.py [--steps N] [--repeats N]``; exit status 1 if the interval of a median, operations
-recorded, lies below 3.
+Run: ``python benchmarks/bench_simulator.py [--steps N] [--repeats N]``; exit status 1 if the interval of a median lies
+below 3, operations recorded.
 """
 
 from __future__ import annotations

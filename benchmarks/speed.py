@@ -1,10 +1,11 @@
 """Speed of everything that simulates, in one run on one core: medians of ratios that hold on any machine.
 
 Run: ``python -m benchmarks.speed [-o FILE] [--against FILE]``. The table goes to stdout, the rows to a JSON file.
-Each run of a row follows a run of the idiomatic SimPy program, and what is compared with an earlier file is the median of
-their ratios, so that neither a slower machine nor other load is a slower program (`benchmarks.interleaved`). A row whose
-median became 1.3 times worse *and* whose interval lies beyond the earlier one is warned of, with exit status 1; memory is
-compared as it is. The last column says what is asked of a row: met, missed, or open where the interval holds the goal.
+Each run of a row follows a run of the idiomatic SimPy program, and what is compared with an earlier file is the median
+of their ratios, so that neither a slower machine nor other load is a slower program (`benchmarks.interleaved`). A row
+whose median became 1.3 times worse *and* whose interval lies beyond the earlier one is warned of, with exit status 1;
+memory is compared as it is. The last column says what is asked of a row: met, missed, or open where the interval holds
+the goal.
 """
 
 from __future__ import annotations

@@ -165,7 +165,9 @@ class CalibrationPlan:
                 "problems", len(self.problems), f"must be {self.stopping.max_answers}, the most allowed"
             )
         if self.timings_share is not None and self.stopping is not None:
-            raise ParameterError("timings_share", self.timings_share, "has no use where a precision decides: leave it out")
+            raise ParameterError(
+                "timings_share", self.timings_share, "has no use where a precision decides: leave it out"
+            )
         if not 0.0 <= self.patience_s < float("inf"):
             raise ParameterError("patience", self.patience_s, "must be a finite number of seconds >= 0")
 

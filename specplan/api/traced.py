@@ -60,5 +60,7 @@ def plan_traces(
         return TracesPlan(found=found)
     for name, value in (("concurrency", ",".join(map(str, concurrency))), ("k", k), ("answers", n_answers)):
         if value:
-            raise ParameterError(name, value, "has no use with acceptance by rank, which is for one request: leave it out")
+            raise ParameterError(
+                name, value, "has no use with acceptance by rank, which is for one request: leave it out"
+            )
     return TreePlan(found=ranked_tree([one for one in known if isinstance(one, float)], times, methods))

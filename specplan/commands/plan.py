@@ -31,7 +31,18 @@ __all__ = ["command"]
 
 _OF_BOTH: Final = ("concurrency", "rate", "burstiness", "slo-ttft", "slo-tpot", "picture")
 """Options about loads that plans from names and from profiles take."""
-_OF_FILES: Final = ("acceptance", "latency", "concurrency", "k", "methods", "answers", "verbose", "as_json", "output", "force")
+_OF_FILES: Final = (
+    "acceptance",
+    "latency",
+    "concurrency",
+    "k",
+    "methods",
+    "answers",
+    "verbose",
+    "as_json",
+    "output",
+    "force",
+)
 """Parameters that plans from recorded acceptance take."""
 
 

@@ -142,7 +142,9 @@ def _cells(
         tokens = [b * len(request.lengths[name]) for request in requests]
         first = [_first_s(request, latency, b) for request in requests]
         fast = [n / (f + _seconds(walk, latency, draft, b)) for n, f, walk in zip(tokens, first, walks, strict=True)]
-        slow = [n / (f + _seconds(walk, latency, DraftCost(), b)) for n, f, walk in zip(tokens, first, plains, strict=True)]
+        slow = [
+            n / (f + _seconds(walk, latency, DraftCost(), b)) for n, f, walk in zip(tokens, first, plains, strict=True)
+        ]
         cells.append(
             TracedCell(
                 drafter=name,
@@ -212,7 +214,9 @@ def ranked_tree(by_rank: Sequence[float], latency: FittedLatency, drafters: Sequ
     ParameterError : several drafters, or probabilities of more than 1 in all.
     """
     if len(drafters or latency.drafts) != 1:
-        raise ParameterError("methods", ", ".join(drafters), f"must be one of {', '.join(latency.drafts)}: a tree has one")
+        raise ParameterError(
+            "methods", ", ".join(drafters), f"must be one of {', '.join(latency.drafts)}: a tree has one"
+        )
     name = choice("methods", next(iter(drafters or latency.drafts)), latency.drafts)
     draft, target = latency.drafts[name], latency.target
     rows = target.by_rows or {2**i: target.seconds(1, 2**i, 1, 0) for i in range(8)}

@@ -260,4 +260,3 @@ def _seconds(metrics: Mapping[str, _Metric], name: str, where: str) -> float:
 
 def _or_nan(value: float | None) -> float:
     return math.nan if value is None else value
-

@@ -148,4 +148,3 @@ def _request(item: Any, where: str) -> TracedRequest:
         for name, value in told.items()
     }
     return TracedRequest(prompt_tokens=tokens, lengths=lengths)
-

@@ -122,7 +122,9 @@ def best_tree(by_rank: ArrayLike, nodes: int, levels: int = MAX_LEVELS) -> Ranke
     grown = _Grown(p, n, min(depth, n))
     if not grown.tokens[-1][n] > 0.0:
         most = int(np.flatnonzero(grown.tokens[-1] > 0.0).max())
-        raise ParameterError("nodes", n, f"must be at most {most}: trees of {p.size} ranks on {depth} levels hold no more")
+        raise ParameterError(
+            "nodes", n, f"must be at most {most}: trees of {p.size} ranks on {depth} levels hold no more"
+        )
     return grown.tree(min(depth, n), n)
 
 
@@ -226,7 +228,9 @@ class _Grown:
 def _by_rank(value: ArrayLike) -> FloatArray:
     p = checks.probability("by_rank", value)
     if p.ndim != 1 or p.size > MAX_NODES or float(p.sum()) > 1.0 + _SUM_RTOL:
-        raise ParameterError("by_rank", value, f"must be one row of at most {MAX_NODES} probabilities, at most 1 in all")
+        raise ParameterError(
+            "by_rank", value, f"must be one row of at most {MAX_NODES} probabilities, at most 1 in all"
+        )
     return p
 
 

@@ -1,7 +1,7 @@
 """Where the points of a sweep are evaluated: processes of this machine, a Dask cluster, or a Ray cluster.
 
-What a point is worth does not depend on where it runs, so backends differ in speed only. Points travel in batches that
-take about a second each.
+What a point is worth does not depend on where it runs, so backends differ in speed only. Points travel in pieces of up to
+half a second of work, so that messages cost little and an interruption loses little.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ __all__ = ["BACKENDS", "Backend", "results"]
 Backend = Literal["joblib", "dask", "ray"]
 BACKENDS: Final = get_args(Backend)
 
-_BATCH: Final = 16
-"""Points that travel together."""
+_PIECE: Final = {"world": 64, "profile": 8}
+"""Points that travel together, at most: those of a profile take ten times as long."""
 
 Row = dict[str, Any]
 
@@ -56,7 +56,8 @@ def results(
     """
     if backend == "joblib" and cluster is not None:
         raise ParameterError("cluster", cluster, "needs --backend dask or ray")
-    size = max(min(_BATCH, len(points) // (4 * workers)), 1)
+    most = _PIECE["world" if profile is None else "profile"]
+    size = max(min(most, len(points) // (4 * workers)), 1)
     batches = [list(points[i : i + size]) for i in range(0, len(points), size)]
     run = {"joblib": _by_joblib, "dask": _by_dask, "ray": _by_ray}[backend]
     return run(batches, grid, profile, cluster, workers)

@@ -64,7 +64,9 @@ class TreePlan(Result):
     def text(self, *, verbose: bool = False) -> str:
         """Return what ``specplan plan --acceptance RANKS --latency FILE`` prints."""
         children = Counter(self.found.tree.parents[1:])
-        rows = [[str(node), _parent(parent), str(children[node])] for node, parent in enumerate(self.found.tree.parents)]
+        rows = [
+            [str(node), _parent(parent), str(children[node])] for node, parent in enumerate(self.found.tree.parents)
+        ]
         return screen([self.headline()], table(["position", "after", "drafts after it"], rows))
 
     def plain(self) -> dict[str, Any]:

@@ -45,7 +45,9 @@ def test_with_one_draft_between_passes_it_is_asynchronous_lookahead(a: float, c:
 
 @given(a=SHARES, c=st.floats(1e-3, 1.0), lookahead=COUNTS, servers=COUNTS)
 @settings(max_examples=100, deadline=None, derandomize=True)
-def test_more_servers_never_slow_it_down_and_enough_are_enough(a: float, c: float, lookahead: int, servers: int) -> None:
+def test_more_servers_never_slow_it_down_and_enough_are_enough(
+    a: float, c: float, lookahead: int, servers: int
+) -> None:
     enough = int(servers_needed(c, lookahead))
     speedups = [float(dsi_speedup(a, c, lookahead, s)) for s in (servers, servers + 1, enough, enough + 1, 10**6)]
     assert speedups[0] <= speedups[1] * (1.0 + 1e-12)
@@ -53,7 +55,12 @@ def test_more_servers_never_slow_it_down_and_enough_are_enough(a: float, c: floa
     assert max(speedups) <= min(1.0 / c, 1.0 / (1.0 - a) if a < 1.0 else np.inf) * (1.0 + 1e-9)
 
 
-@given(accepted=st.text("+-", min_size=1, max_size=24), lookahead=COUNTS, servers=COUNTS, c=st.sampled_from([0.125, 0.25, 0.5]))
+@given(
+    accepted=st.text("+-", min_size=1, max_size=24),
+    lookahead=COUNTS,
+    servers=COUNTS,
+    c=st.sampled_from([0.125, 0.25, 0.5]),
+)
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_a_simulated_answer_takes_the_time_of_its_runs(accepted: str, lookahead: int, servers: int, c: float) -> None:
     """Runs end at wrong drafts; an endless answer goes on after the last of them, so that its rest is left out."""
