@@ -67,7 +67,7 @@ class Yardstick:
     """Units of its work."""
 
     def beside(self, work: Callable[[], object], amount: float | None = None, repeats: int = 9) -> Row:
-        """Measure ``work``, which does ``amount`` units, or as many as it returns; six times at least for an interval."""
+        """Measure ``work``, which does ``amount`` units, or as many as it returns; an interval needs six runs."""
         rates, ratios = [], []
         for _ in range(repeats):
             unit = self.amount / seconds_of(self.work)[0]

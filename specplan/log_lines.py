@@ -1,4 +1,4 @@
-"""Lines on a log while something long runs: where there is no terminal for a bar, it says that it lives, and how far it is."""
+"""Lines on a log while something long runs, where there is no terminal for a bar: how far it is, and for how long."""
 
 from __future__ import annotations
 

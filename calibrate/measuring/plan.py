@@ -145,8 +145,8 @@ class CalibrationPlan:
     """When to stop; None: when all problems are answered."""
 
     timings_share: float | None = None
-    """Without a stopping rule: part of the planned speedup's half-width that timings leave / that which answers leave at
-    which timing rounds end, > 0. None: all rounds are made."""
+    """Without a stopping rule: part of the planned speedup's half-width that timings leave / that which answers leave
+    at which timing rounds end, > 0. None: all rounds are made."""
 
     patience_s: float = 60.0
     """Time for which a piece is repeated after transient errors of a server, s. Other errors are raised at once."""

@@ -61,8 +61,8 @@ class Precision:
     def enough_timings(self, n_rounds: int, planned: int) -> str:
         """Return a sentence on why the timing rounds ended before those that were planned."""
         return (
-            f"{n_rounds} of {planned} timing rounds: they leave ±{self.timings:.1%} of the speedup of {self.planned} open, "
-            f"the answers ±{self.answers:.1%}"
+            f"{n_rounds} of {planned} timing rounds: they leave ±{self.timings:.1%} of the speedup of {self.planned} "
+            f"open, the answers ±{self.answers:.1%}"
         )
 
 

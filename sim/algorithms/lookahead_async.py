@@ -169,7 +169,7 @@ class _Distributed:
 
 
 def distributed(root: Step, *, lookahead: int, servers: int, check: Check = JUDGED) -> Algorithm:
-    """Generate the answer to ``root`` by distributed speculation: passes over ``lookahead`` positions beside the drafter.
+    """Generate the answer to ``root`` by distributed speculation: passes over several positions beside the drafter.
 
     The paper's steps are tokens, and what it calls a target pass are the target's steps at all positions that the pass
     adds: they start together, on one server.
@@ -247,8 +247,8 @@ METHODS = (
             *CHECK_KNOBS,
         ),
         roles=(DRAFT, JUDGE),
-        exact="its closed form for constant step times, independent acceptance and free verdicts; steps of one token are "
-        "the paper's method",
+        exact="its closed form for constant step times, independent acceptance and free verdicts; the paper's steps "
+        "are tokens",
         measured="step lengths, acceptance and scores along recorded answers; engine timings",
         closed_form="theory.drafting.distributed.dsi_speedup",
         in_flight=_most_distributed,

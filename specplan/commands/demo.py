@@ -12,7 +12,7 @@ from specplan.log_lines import lines_on_log
 from specplan.ranges import WINDOW
 from theory.errors import ParameterError
 
-__all__ = ["command", "sequence"]
+__all__ = ["command", "command_of", "sequence"]
 
 
 @click.command()
@@ -27,8 +27,8 @@ __all__ = ["command", "sequence"]
 def command(keep: Path, k1: tuple[int, ...]) -> None:
     """Measure the bundled pair of models, plan, simulate and validate: predicted beside measured speedup.
 
-    Takes less than four minutes on two cores; needs the extra `torch`. Where stderr is no terminal, a line each 15 s says
-    how far it is.
+    Takes less than four minutes on two cores; needs the extra `torch`. Where stderr is no terminal, a line each 15 s
+    says how far it is.
     """
     try:
         keep.mkdir(parents=True, exist_ok=True)
@@ -42,9 +42,9 @@ def sequence(folder: Path, k1: Sequence[int]) -> list[list[str]]:
     profile = str(folder / "bundled-pair.json")
     timeline = str(folder / "timeline.png")
     windows = ",".join(map(str, k1))
-    calibration = "calibrate torch -n 10 --candidates 0 --token-answers 2 --timings-share 0.33 --force --allow-noise"
+    calibration = "calibrate torch -n 10 --candidates 0 --token-answers 2 --timings-share 0.33"
     return [
-        [*calibration.split(), "-o", profile],
+        [*calibration.split(), "--force", "--allow-noise", "-o", profile],
         ["plan", "--profile", profile],
         ["simulate", "--profile", profile, "--k1", str(max(k1))],
         [
@@ -64,11 +64,19 @@ def sequence(folder: Path, k1: Sequence[int]) -> list[list[str]]:
     ]
 
 
+def command_of(name: str) -> click.Command:
+    """The command that the command line has under this name."""
+    from specplan.cli import COMMANDS
+
+    found: click.Command = import_module(COMMANDS[name][0]).command
+    return found
+
+
 def _run(folder: Path, k1: Sequence[int]) -> None:
     for arguments in sequence(folder, k1):
         name, *rest = arguments
         click.echo(f"\n$ specplan {' '.join(arguments)}\n")
-        chosen: click.Command = import_module(f"specplan.commands.{name}").command
+        chosen = command_of(name)
         with lines_on_log(name):
             status = chosen.main(args=rest, prog_name=f"specplan {name}", standalone_mode=False)
         if isinstance(status, int) and status:

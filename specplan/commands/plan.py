@@ -56,8 +56,8 @@ _OF_FILES: Final = (
     default="auto",
     show_default=True,
     help="Name or file of a profile whose timings replace those of the profile; 'auto' takes an installed latency "
-    "profile of the same models if there is exactly one, 'none' takes none. Without --profile and --target: fitted times "
-    "of passes (JSON), for --acceptance.",
+    "profile of the same models if there is exactly one, 'none' takes none. Without --profile and --target: fitted "
+    "times of passes (JSON), for --acceptance.",
 )
 @click.option(
     "--gpu",

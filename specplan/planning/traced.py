@@ -1,13 +1,13 @@
-r"""Token-level speculation on recorded requests, with fitted times of passes: replayed round by round, no event simulated.
+"""Token-level speculation on recorded requests, with fitted times of passes: replayed round by round, without events.
 
-As SpecDecode-Bench does (arXiv:2601.11580), a batch is b copies of one request that start together: their rounds are the
-same, so that the time of a batch is linear in b and one walk through a request serves all batch sizes. A round that
+As SpecDecode-Bench does (arXiv:2601.11580), a batch is b copies of one request that start together: their rounds are
+the same, so that the time of a batch is linear in b and one walk through a request serves all batch sizes. A round that
 starts after g generated tokens commits min(length at g, k + 1) of them; the last may go beyond the end. The prompts of
 a batch are one pass. The speedup is that of the mean tokens per second of a request's batch, speculating / plain.
 
-The replay differs from the authors' simulator in two places, both below the second decimal of a speedup: there a request
-drafts on the context that the copies before it in the batch have left, here on that of the round's start; and whether a
-missing n-gram is drafted for is drawn there, and an expectation here.
+The replay differs from the authors' simulator in two places, both below the second decimal of a speedup: there a
+request drafts on the context that the copies before it in the batch have left, here on that of the round's start; and
+whether a missing n-gram is drafted for is drawn there, and an expectation here.
 """
 
 from __future__ import annotations

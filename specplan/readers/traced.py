@@ -2,8 +2,8 @@
 
 **Traces** are those of SpecDecode-Bench (arXiv:2601.11580, github.com/SpecDecode-Bench/simulator): JSONL, an object a
 request with ``prompt_token_ids`` (or ``prompt_tokens``, their number) and for each drafter ``acc_NAME`` with a list
-``acc_len``: entry i is how many tokens a round that starts after i + 1 generated tokens would commit if drafts were long
-enough, the target's own one included.
+``acc_len``: entry i is how many tokens a round that starts after i + 1 generated tokens would commit if drafts were
+long enough, the target's own one included.
 
 **Ranks** are a JSON object ``{"by_rank": [p_1, p_2, ...]}``: P(the draft of rank r is the accepted one), as Sequoia's
 acceptance vector without its first entry.
@@ -16,10 +16,10 @@ acceptance vector without its first entry.
                        "share_of_target": .., "drafted_at_miss": ..}}}
 
 A target pass is linear in its rows (tokens of all sequences), sequences, and tokens of context; ``by_rows`` ({rows:
-seconds}) are the times of trees where they are measured. ``round_s`` is what each iteration takes besides. Drafting for
-a round takes a fixed time, so much for each position of one sequence's pass (k + 1), and so much for each token of context
-of the batch; or a share of the target's pass. ``drafted_at_miss`` is the probability that a round has a draft at all
-where none would be right (n-gram lookup; default 1).
+seconds}) are the times of trees where they are measured. ``round_s`` is what each iteration takes besides. Drafting
+for a round takes a fixed time, so much for each position of one sequence's pass (k + 1), and so much for each token of
+context of the batch; or a share of the target's pass. ``drafted_at_miss`` is the probability that a round has a draft
+at all where none would be right (n-gram lookup; default 1).
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ drafted and pass i - s has ended, so with constant times it starts at
 
 .. math:: start(i) = (i \bmod s) d + \lfloor i / s \rfloor \max(t, s d).
 
-Let A be the drafts accepted before the first wrong one, P(A >= n) = a**n. The target's token that replaces it is that of
-pass J = ceil(A / k), so that P(J > j) = a * a**(k j). The run commits A + 1 tokens, 1 / (1 - a) on average, in
+Let A be the drafts accepted before the first wrong one, P(A >= n) = a**n. The target's token that replaces it is that
+of pass J = ceil(A / k), so that P(J > j) = a * a**(k j). The run commits A + 1 tokens, 1 / (1 - a) on average, in
 start(J) + t. By renewal-reward, with q = a**k and c the time of a drafted token in target passes,
 
 .. math::
@@ -22,10 +22,10 @@ start(J) + t. By renewal-reward, with q = a**k and c the time of a drafted token
 At k = 1 the schedule is that of asynchronous Lookahead Reasoning over steps of one token, and S is
 `theory.speedup.f_async` with k1 = s. From `servers_needed` servers on nothing waits, and s drops out.
 
-Source: Timor et al. 2025, "Distributed Speculative Inference (DSI): Speculation Parallelism for Provably Faster Lossless
-Language Model Inference", arXiv:2405.14105, Algorithm 1 and Equation 1. The closed form for any number of servers is
-this project's. The authors' offline simulator asks for enough servers, has a draft that is the first of its block
-refused one block later, and takes the lesser of each run's time and that of plain decoding.
+Source: Timor et al. 2025, "Distributed Speculative Inference (DSI): Speculation Parallelism for Provably Faster
+Lossless Language Model Inference", arXiv:2405.14105, Algorithm 1 and Equation 1. The closed form for any number of
+servers is this project's. The authors' offline simulator asks for enough servers, has a draft that is the first of its
+block refused one block later, and takes the lesser of each run's time and that of plain decoding.
 """
 
 from __future__ import annotations

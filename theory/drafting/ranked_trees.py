@@ -133,8 +133,8 @@ def fastest_tree(
 ) -> FastestTree:
     """The tree with which a token takes the least time on a machine.
 
-    A pass over a tree of m nodes on d levels takes ``d * draft_s + target_s[m]``: the drafter is run once for each level
-    (for the last one so that its cache holds all that may be accepted, as the authors' search counts).
+    A pass over a tree of m nodes on d levels takes ``d * draft_s + target_s[m]``: the drafter is run once for each
+    level (for the last one so that its cache holds all that may be accepted, as the authors' search counts).
 
     Parameters
     ----------

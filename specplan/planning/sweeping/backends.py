@@ -1,7 +1,7 @@
 """Where the points of a sweep are evaluated: processes of this machine, a Dask cluster, or a Ray cluster.
 
-What a point is worth does not depend on where it runs, so backends differ in speed only. Points travel in pieces of up to
-half a second of work, so that messages cost little and an interruption loses little.
+What a point is worth does not depend on where it runs, so backends differ in speed only. Points travel in pieces of up
+to half a second of work, so that messages cost little and an interruption loses little.
 """
 
 from __future__ import annotations

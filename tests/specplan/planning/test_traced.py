@@ -97,7 +97,8 @@ def test_the_best_depth_falls_with_the_batch_and_the_oracle_is_never_recommended
     found = traced_plan(drawn(30, 2), LATENCY, drafters=["eagle"], depths=range(1, 9), batches=(1, 32, 128, 2048))
     best = [found.best(b) for b in found.batches]
     depths = [cell.k if cell else 0 for cell in best]
-    assert depths == sorted(depths, reverse=True) and depths[0] > depths[-1]
+    assert depths == sorted(depths, reverse=True)
+    assert depths[0] > depths[-1]
     assert all(cell is None or cell.k is not None for cell in best)
     oracle = {cell.batch: cell.speedup.value for cell in found.cells if cell.k is None}
     assert all(cell is None or cell.speedup.value <= oracle[cell.batch] for cell in best)
@@ -163,7 +164,7 @@ def test_the_command_prints_the_tree_of_acceptance_by_rank(tmp_path: Path, run_m
     data = json.loads(run_main(*words, "--json")[1])
     assert (data["schema"], data["parents"], data["levels"]) == ("specplan.tree-plan", [-1, 0, 1, 2], 4)
     code, _, err = run_main(*words, "--concurrency", "4")
-    assert (code, "concurrency=4 has no use with acceptance by rank" in err) == (2, True)
+    assert (code, "--concurrency='4' has no use with acceptance by rank" in err) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +193,7 @@ def test_what_is_no_trace_is_refused_in_one_line(text: str, said: str, tmp_path:
     ("options", "said"),
     [
         (("--methods", "medusa"), "methods='medusa' must be a drafter of traces and latency, one of eagle"),
-        (("--tp", "2"), "tp=2 has no use without --target or --profile"),
+        (("--tp", "2"), "--tp='2' has no use without --target or --profile"),
         (("--acceptance", "mtp=0.8"), "give --target, or one --acceptance FILE with --latency FILE"),
     ],
 )
