@@ -168,14 +168,13 @@ class _Sitting:
         self, n_answers: int, n_rounds: int, precision: Callable[[Profile], Precision] | None
     ) -> list[str]:
         """Measure all answers, and as many of the timing rounds as the plan's share asks for."""
-        share, turn, n_looks = self.plan.timings_share, min(len(self.plan.engine.contexts), n_rounds), 0
+        share, turn = self.plan.timings_share, min(len(self.plan.engine.contexts), n_rounds)
         if share is None or precision is None:
             await self._block(n_answers, n_rounds)
             return []
         await self._block(n_answers, turn)
         while self.n_rounds < n_rounds:
-            n_looks += 1
-            known = self._precision(precision, n_looks)
+            known = self._precision(precision, f"{n_answers} answers, {self.n_rounds} rounds")
             if known.timings <= share * known.answers:
                 return [known.enough_timings(self.n_rounds, n_rounds)]
             await self._block(n_answers, min(self.n_rounds + turn, n_rounds))
@@ -195,9 +194,9 @@ class _Sitting:
         )
         await sweep.measure(self.plan.problems[: self.n_answers], time.monotonic() - self._began)
 
-    def _precision(self, of_profile: Callable[[Profile], Precision], n_looks: int) -> Precision:
+    def _precision(self, of_profile: Callable[[Profile], Precision], look: int | str) -> Precision:
         """The precision at a look; a look of an earlier run is read from the journal."""
-        key = f"look:{n_looks}"
+        key = f"look:{look}"
         if key not in self._journal:
             self._journal.add(key, asdict(of_profile(self.profile({}))))
         return Precision(**self._journal[key])

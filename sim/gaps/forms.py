@@ -13,6 +13,7 @@ from sim.gaps.worlds import World
 from sim.operations import DRAFT
 from theory import f_async, f_sync
 from theory.block_drafting import block_tokens
+from theory.drafting.distributed import dsi_speedup
 from theory.lookahead_decoding.speedup import expected_tokens_single, lookahead_compression
 from theory.specs.beams import beam_speedup, rsd_beams_speedup, specs_speedup
 from theory.speedup import g
@@ -31,6 +32,10 @@ _FALLBACKS: Final[Mapping[str, Literal["printed", "text", "reuse"]]] = MappingPr
 
 def _lookahead(form: Callable[..., Any], world: World, knobs: Mapping[str, Any]) -> float:
     return float(form(world.alpha1, world.c1, knobs["k1"]))
+
+
+def _distributed(world: World, knobs: Mapping[str, Any]) -> float:
+    return float(dsi_speedup(world.alpha1, world.c1, knobs["lookahead"], knobs["servers"]))
 
 
 def _graded(world: World, knobs: Mapping[str, Any]) -> float:
@@ -105,6 +110,7 @@ CLOSED_FORMS: Final[Mapping[str, Form]] = MappingProxyType(
     {
         "theory.speedup.f_sync": partial(_lookahead, f_sync),
         "theory.speedup.f_async": partial(_lookahead, f_async),
+        "theory.drafting.distributed.dsi_speedup": _distributed,
         "theory.step_methods.graded_speedup": _graded,
         "theory.step_methods.best_of_speedup": _best_of,
         "theory.step_methods.confspec_pipeline_speedup": _confspec,
