@@ -101,9 +101,9 @@ def _predicted(published: Published) -> Iterator[tuple[int, tuple[float, float]]
     )
     simulator, place = FromNames(deployment), Arrangement(tp=8, replicas=1)
     depths = Depths(simulator.world)
-    fixed = Configuration(method="block-drafter", k2=8)
+    fixed, every = (Configuration(method="block-drafter", k2=8, knobs={"least": least}) for least in (0.0, 1e-6))
     for n in sorted(published.gains):
-        adaptive = depths.adaptive("block-drafter", place.split, n) or fixed
+        adaptive = depths.adaptive("block-drafter", place.split, n) or every
         plain, *both = (simulator.speed(Option(one, place), n) for one in (PLAIN, fixed, adaptive))
         yield n, (both[0] / plain, both[1] / plain)
 

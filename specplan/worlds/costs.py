@@ -122,11 +122,13 @@ class RoundCost:
     target : the wide pass.
     rounds : what drafting takes.
     drafts : tokens that are drafted for a sequence, and one; the target may verify fewer.
+    factor : seconds / what target and drafting take, [-]: what it takes to choose the tokens to verify.
     """
 
     target: ModelCost
     rounds: Round
     drafts: int
+    factor: float = 1.0
     _drafting: dict[int, tuple[float, float]] = field(init=False, repr=False, default_factory=dict)
 
     @property
@@ -136,7 +138,7 @@ class RoundCost:
 
     def iteration(self, batch: int, context: float) -> float:
         """Seconds of a round."""
-        return self.target.iteration(batch, context) + self._drafted(batch, context)
+        return self.factor * (self.target.iteration(batch, context) + self._drafted(batch, context))
 
     def mixed(self, batch: int, context: float, prefill_tokens: float, prefill_context: float) -> float:
         """Seconds of a round in whose pass prompts are read too."""

@@ -33,7 +33,7 @@ from specplan.worlds.costs import Contexts, ModelCost, RoundCost
 from specplan.worlds.drafters.naming import drafting_model
 from specplan.worlds.measured_operators import with_operators
 from specplan.worlds.sizes import Drawn, Sizes, longest_answer
-from theory.adaptive_verification import Verified, verified
+from theory.adaptive_verification import CHOOSING, Verified, verified
 from theory.hardware.passes import PassModel
 from theory.hardware.rounds import Round, head_round
 from theory.hardware.work import Parallel
@@ -115,12 +115,13 @@ class World:
         target = self.cost(self.deployment.target, split, rows=round(self.passes(configuration).rows, 2))
         if configuration.token is None:
             return target
-        key = "rounds", configuration.token, split, configuration.k2, target.rows
+        factor = CHOOSING if configuration.least else 1.0
+        key = "rounds", configuration.token, split, configuration.k2, target.rows, factor
         if key not in self._rounds:
             drafting = configuration.token, split
             if drafting not in self._drafting:
                 self._drafting[drafting] = self._round(configuration.token, target.model)
-            self._rounds[key] = RoundCost(target, self._drafting[drafting], configuration.k2)
+            self._rounds[key] = RoundCost(target, self._drafting[drafting], configuration.k2, factor)
         return self._rounds[key]
 
     def _round(self, token: str, target: PassModel) -> Round:
