@@ -23,7 +23,7 @@ from specplan.worlds.configs.blocks import (
 )
 from specplan.worlds.configs.families import FAMILIES, Family
 from specplan.worlds.configs.fields import ConfigFields
-from specplan.worlds.configs.heads import further_layer, joined_head, usual_head
+from specplan.worlds.configs.heads import further_layers_of, joined_head, usual_head
 from specplan.worlds.configs.layers import layer_groups
 from specplan.worlds.configs.published_formats import published_precision
 from specplan.worlds.configs.reading import config_in, exists
@@ -142,7 +142,14 @@ def facts_of_config(config: Mapping[str, Any], *, name: str, where: str) -> Mode
     except SchemaError as error:
         raise SchemaError(f"{where}: {error}") from None
     tied = family.tied if fields.tie_word_embeddings is None else fields.tie_word_embeddings
-    shape = Shape(hidden=fields.hidden_size, vocab=fields.vocab_size, layers=layers, tied=tied, norms=family.norms)
+    shape = Shape(
+        hidden=fields.hidden_size,
+        vocab=fields.vocab_size,
+        layers=layers,
+        tied=tied,
+        norms=family.norms,
+        streams=fields.hc_mult or 1,
+    )
     block = block_config(config, where)
     if block is not None:
         shape = joined_block(shape, _states(config), config.get("draft_vocab_size") or fields.draft_vocab_size)
@@ -225,7 +232,7 @@ def draft_head(target: ModelFacts, method: str) -> ModelFacts:
             raise ParameterError(
                 "method", method, f"needs layers for further tokens, which {target.name} does not have"
             )
-        head = Shape(hidden=shape.hidden, vocab=shape.vocab, layers=(further_layer(shape),), tied=True)
+        head = further_layers_of(shape, 1)
     elif method in ("eagle", "eagle3"):
         head = usual_head(shape, method)
     else:

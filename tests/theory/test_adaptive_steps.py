@@ -152,7 +152,11 @@ def test_shares_sum_to_one_and_rise_with_acceptance() -> None:
     assert all(sum(shares.values()) == pytest.approx(1.0) for shares in found)
     assert all(low <= high for low, high in pairwise(drafted))
     assert (drafted[0], drafted[-1]) == (1.0, pytest.approx(7.0, abs=0.1))
-    assert shares_of_steps(MIDDLE, [0.2] * 3, 8) == {0: pytest.approx(0.5, abs=0.01), 1: pytest.approx(0.5, abs=0.01), 3: 0.0}
+    assert shares_of_steps(MIDDLE, [0.2] * 3, 8) == {
+        0: pytest.approx(0.5, abs=0.01),
+        1: pytest.approx(0.5, abs=0.01),
+        3: 0.0,
+    }
 
 
 def rule_of(**said: Any) -> SlotRule:

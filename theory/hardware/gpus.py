@@ -23,6 +23,7 @@ from theory.hardware.gpu_records import (
     ProductRates,
     SparseRates,
     StateRates,
+    StreamRates,
     SumRates,
 )
 
@@ -154,6 +155,11 @@ _SPARSE: Final = {
     "NVIDIA H200 SXM": SparseRates(4.8e-5, 9.0e-6, 5.8e-5, 3.28e12),
     "NVIDIA B200 SXM": SparseRates(5.4e-5, 1.13e-5, 5.5e-5, 4.52e12),
 }
+_STREAMS: Final = {
+    "NVIDIA H100 SXM": StreamRates(2.62e-5, 2.84e12),
+    "NVIDIA H200 SXM": StreamRates(2.69e-5, 3.89e12),
+    "NVIDIA B200 SXM": StreamRates(3.09e-5, 5.80e12),
+}
 _EXPERTS: Final = {
     "NVIDIA H100 SXM": {
         "bf16": ExpertRates(31.6e-6, 3.03e12, 5.62e14, 1.23e12),
@@ -256,7 +262,7 @@ def _gpu(name: str, like: str | None = None) -> Gpu:
     latent_like = like if like in _LATENT else "NVIDIA H100 SXM"
     latent, latent_memory = _LATENT[latent_like], sheet.bandwidth / _SHEETS[latent_like].bandwidth
     latent_rate = sheet.bf16 / _SHEETS[latent_like].bf16
-    states, sparse = _STATES[latent_like], _SPARSE[latent_like]
+    states, sparse, streams = _STATES[latent_like], _SPARSE[latent_like], _STREAMS[latent_like]
     return Gpu(
         name=name,
         sheet=sheet,
@@ -277,6 +283,7 @@ def _gpu(name: str, like: str | None = None) -> Gpu:
         ),
         states=replace(states, bandwidth=states.bandwidth * latent_memory, rate=states.rate * latent_memory),
         sparse=replace(sparse, bandwidth=sparse.bandwidth * latent_memory),
+        streams=replace(streams, bandwidth=streams.bandwidth * latent_memory),
         experts={
             of: ExpertRates(
                 rates.overhead_s,

@@ -164,6 +164,7 @@ class ConfigFields(BaseModel):
     compress_ratios: Annotated[list[Literal[0, 4, 128]], Field(max_length=_MOST_LAYERS)] | None = None
     o_groups: Size | None = None
     o_lora_rank: Size | None = None
+    hc_mult: Size | None = None
 
     full_attention_interval: Size | None = None
     linear_num_key_heads: Size | None = None
