@@ -2,7 +2,7 @@
 
 DeepSeek-V4 with the DSpark drafter of its checkpoint under vLLM: plain decoding, 7 drafted tokens of which all are
 verified, and adaptive verification. Of the drafter the tokens per round with all verified are given; what it knows of
-its drafts is the constant of `theory.adaptive_verification`, which was fitted to another model.
+its drafts is the constant of `theory.adaptive.verification`, which was fitted to another model.
 """
 
 from __future__ import annotations

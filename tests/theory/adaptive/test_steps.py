@@ -1,7 +1,7 @@
 """SGLang's adaptive steps: what its code chooses on given sequences, laws of a slot, shares of rounds.
 
 The sequences were followed by hand through sgl-project/sglang at 015c872628e328b530880bcf95ae91222604b225
-(`python/sglang/srt/speculative/adaptive_spec_params.py`, `adaptive_step_router.py`); `test_adaptive_in_sglang.py` runs
+(`python/sglang/srt/speculative/adaptive_spec_params.py`, `adaptive_step_router.py`); `test_steps_in_sglang.py` runs
 that code.
 """
 
@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from refusals import refused
 
-from theory.adaptive_steps import DEFAULT_SLOTS, AdaptiveSteps, Slot, SlotRule, shares_of_steps, slots_of
+from theory.adaptive.steps import DEFAULT_SLOTS, AdaptiveSteps, Slot, SlotRule, shares_of_steps, slots_of
 
 LOW, MIDDLE, HIGH, LARGE = (DEFAULT_SLOTS[size] for size in (1, 8, 32, 64))
 CANDIDATES = st.lists(st.integers(0, 9), min_size=1, max_size=5)
