@@ -114,7 +114,8 @@ class World:
         target = self.cost(self.deployment.target, split, rows=round(self.passes(configuration).rows, 2))
         if configuration.token is None:
             return target
-        factor = CHOOSING if configuration.least else 1.0
+        maker = target.model.gpu.name.partition(" ")[0]
+        factor = CHOOSING[maker] if configuration.least else 1.0
         key = "rounds", configuration.token, split, configuration.k2, target.rows, factor
         if key not in self._rounds:
             drafting = configuration.token, split

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from specplan.show.loads.plain import named_row_as_json
 from specplan.show.loads.words import named, policies
 from specplan.worlds.arrangements import Arrangement, Split
 from specplan.worlds.beliefs import CONFIDENCE
+from specplan.worlds.costs import RoundCost
 from specplan.worlds.drafters.naming import method_name
 from specplan.worlds.request import Limits, Load
 from specplan.worlds.running.settings import settings_of
@@ -29,6 +31,7 @@ from specplan.worlds.world import World
 from theory.adaptive.steps import DEFAULT_SLOTS, AdaptiveSteps, shares_of_steps
 from theory.adaptive.verification import CHOOSING
 from theory.hardware.engines import engine_named
+from theory.hardware.gpus import gpu_named
 
 TOKEN = "block-drafter"
 WANTED = deployment(block=block_of("Qwen/Qwen3-8B"))
@@ -48,7 +51,7 @@ def rate(configuration: Configuration, batch: int) -> float:
 def test_what_is_chosen_is_at_least_as_fast_as_any_fixed_number(batch: int) -> None:
     chosen = DEPTHS.adaptive(TOKEN, 1, batch)
     fixed = max(rate(Configuration(method=TOKEN, k2=k + 1), batch) for k in DEPTHS.ks(TOKEN))
-    assert chosen is None or CHOOSING * rate(chosen, batch) >= fixed * 0.995, "but for what choosing takes"
+    assert chosen is None or rate(chosen, batch) >= fixed * 0.995
 
 
 def test_fuller_batches_verify_less() -> None:
@@ -66,9 +69,18 @@ def test_a_round_costs_what_is_verified_and_drafts_all() -> None:
     less, more = (WORLD.round_cost(one, 1).iteration(256, 256 * CONTEXT) for one in (chosen, every))
     target = [WORLD.cost(WANTED.target, 1, rows=round(WORLD.passes(one).rows, 2)) for one in (chosen, every)]
     alone = [one.iteration(256, 256 * CONTEXT) for one in target]
-    assert less < CHOOSING * more
-    assert more - less / CHOOSING == pytest.approx(alone[1] - alone[0], rel=1e-9), "drafting is the same"
+    assert less < more
+    assert more - less == pytest.approx(alone[1] - alone[0], rel=1e-9), "drafting is the same"
     assert WORLD.passes(chosen).tokens < WORLD.passes(every).tokens
+
+
+def test_choosing_takes_what_was_measured_on_gpus_of_its_maker() -> None:
+    chosen = Configuration(method=TOKEN, k2=8, knobs={"least": 0.3})
+    for gpu, factor in (("H100", 1.0), ("MI355X", CHOOSING["AMD"])):
+        cost = World(deployment(block=WANTED.block, gpu=gpu_named(gpu))).round_cost(chosen, 1)
+        assert isinstance(cost, RoundCost)
+        unasked = replace(cost, factor=1.0)
+        assert cost.iteration(8, 8 * CONTEXT) == pytest.approx(factor * unasked.iteration(8, 8 * CONTEXT), rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +156,7 @@ def test_it_is_looked_at_again_where_fixed_numbers_were_given_up() -> None:
 
 @pytest.fixture(scope="module")
 def planned() -> NamesPlan:
-    return plan_loads(deployment(block=WANTED.block, k=7), [Load(concurrency=64)], Limits(), [TOKEN])
+    return plan_loads(WANTED, [Load(concurrency=64)], Limits(), [TOKEN])
 
 
 def test_a_plan_says_what_the_policy_is_worth(planned: NamesPlan) -> None:
