@@ -1,7 +1,7 @@
 """Fit the times of layers with states and of sparse attention to tables of operators, and leave kinds and models out.
 
 Run: ``python -m benchmarks.fit_mixers``. Needs ``aiconfigurator-core`` (extra ``silicon``) and pyarrow. Printed are
-constants of `theory.hardware.gpu_records.StateRates` and `theory.hardware.gpu_records.SparseRates` with their errors
+constants of `theory.hardware.gpu_records.StateRates`, `SparseRates` and `StreamRates` with their errors
 (logarithms: mean and 95th percentile of their size), and the errors on the kind or model that was left out.
 """
 
@@ -59,6 +59,7 @@ def main() -> None:
         _print(f"{gpu}: states, prompts (overhead, rate, heads)", prompts, _chunked, (2e-5, 1e13, 30.0))
         for name, rows in _sparse(gpu).items():
             _print(f"{gpu}: {name} (overhead besides the form)", rows, _above, (1e-4,))
+        _print(f"{gpu}: residual streams (overhead, bandwidth)", _streams(gpu), _mixed, (3e-5, 3e12))
 
 
 def _moved(values: Array, sizes: Array) -> Array:
@@ -70,6 +71,11 @@ def _chunked(values: Array, sizes: Array) -> Array:
     """Seconds of prompts: ``s + tokens numbers (heads^4 + least^4)^(1/4) / F``."""
     heads = (sizes[:, 1] ** 4 + values[2] ** 4) ** 0.25
     return np.asarray(values[0] + sizes[:, 0] * heads / values[1])
+
+
+def _mixed(values: Array, sizes: Array) -> Array:
+    """Seconds of residual streams: ``[s^1.5 + (bytes / B)^1.5]^(2/3)``."""
+    return np.asarray((values[0] ** 1.5 + (sizes[:, 0] / values[1]) ** 1.5) ** (2.0 / 3.0))
 
 
 def _above(values: Array, sizes: Array) -> Array:
@@ -196,6 +202,20 @@ def _above_form(gpu: str, name: str, mixer: Mixer, rows: Sequence[Row], hidden: 
         sizes.append(form - fixed)
         seconds.append(1e-3 * row["latency"])
     return Timed(name, np.array(sizes)[:, None], np.array(seconds))
+
+
+def _streams(gpu: str) -> dict[str, Timed]:
+    """Mixing before and after both parts of a layer together, by hidden size."""
+    found: dict[int, dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
+    for row in _rows(gpu, "mhc/vllm/0.24.0/mhc_module_perf.parquet"):
+        found[row["hidden_size"]][row["num_tokens"]].append(row)
+    timed = {}
+    for hidden, rows in found.items():
+        both = {n: parts for n, parts in rows.items() if len(parts) == 2}  # before and after
+        moved = [8.0 * n * (2 * parts[0]["hc_mult"] + 1) * hidden for n, parts in both.items()]
+        seconds = [1e-3 * sum(part["latency"] for part in parts) for parts in both.values()]
+        timed[f"hidden {hidden}"] = Timed(str(hidden), np.array(moved)[:, None], np.array(seconds))
+    return timed
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ from workshop.acceptance_curves import BLOCKS, LAWS, Curve, curves_in
 from workshop.long_prompts import fit_long_prompts
 from workshop.make_published import DATASETS, PAIRS
 
-__all__ = ["Held", "fit", "held_out"]
+__all__ = ["Held", "Modes", "fit", "held_out", "thinking_modes"]
 
 FILE: Final = Path(__file__).resolve().parent.parent / "specplan" / "worlds" / "priors.json"
 
@@ -168,6 +168,48 @@ def held_out(curves: Sequence[Curve], *, domain_known: bool = True) -> list[Held
                     held = Held(curve=one, drafted=drafted, low=prior.low, value=prior.value, high=prior.high)
                     found.append(held)
     return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Modes:
+    """A target whose drafts were measured with thinking and without."""
+
+    target: str
+    apart: float
+    """Level without thinking less the level with it, mean over drafts, in logits."""
+    shifted: float
+    """Mean error of lengths without thinking by those with it, the level moved as of the other targets, [-]."""
+    unmoved: float
+    """The same with the level left as it is."""
+
+
+def thinking_modes(curves: Sequence[Curve]) -> list[Modes]:
+    """Return what thinking does to each target that was measured in both modes, and whether the others tell it."""
+    pairs: dict[str, list[tuple[Curve, Curve]]] = {}
+    named = {(one.target, one.draft): one for one in curves}
+    for (target, draft), one in named.items():
+        other = named.get((target, draft.replace("thinking_on", "thinking_off")))
+        if other is not None and other is not one:
+            pairs.setdefault(target, []).append((one, other))
+    apart = {
+        target: fmean(off.level_slope[0] - on.level_slope[0] for on, off in both) for target, both in pairs.items()
+    }
+    found = []
+    for target, both in pairs.items():
+        others = fmean(gap for other, gap in apart.items() if other != target)
+        shifted, unmoved = (
+            fmean(abs(_tokens(on, k, shift) / off.lengths[k] - 1.0) for on, off in both for k in off.lengths)
+            for shift in (others, 0.0)
+        )
+        found.append(Modes(target=target, apart=apart[target], shifted=shifted, unmoved=unmoved))
+    return found
+
+
+def _tokens(curve: Curve, k: int, shift: float) -> float:
+    """Tokens of a round of k drafted ones, the level of a chain moved by so much."""
+    level, slope = curve.level_slope
+    rates = 1.0 / (1.0 + np.exp(-(level + shift + slope * np.log(np.arange(1, k + 1)))))
+    return 1.0 + float(np.cumprod(rates).sum())
 
 
 def _spreads(
@@ -326,12 +368,21 @@ def _report_steps() -> None:
     print(f"steps, leaving out pairs: n = {len(covered)}  covered {fmean(covered):.1%}  error {fmean(misses):.3f}")
 
 
+def _report_modes(modes: Sequence[Modes]) -> None:
+    print("thinking: level without it less the level with it, logits; error by that of the others, and unmoved")
+    for one in modes:
+        print(f"  {one.target:24s} {one.apart:+.2f}  {one.shifted:5.1%}  {one.unmoved:5.1%}")
+    print(f"  {'mean':24s} {fmean(one.apart for one in modes):+.2f}  ", end="")
+    print(f"{fmean(one.shifted for one in modes):5.1%}  {fmean(one.unmoved for one in modes):5.1%}")
+
+
 def main(arguments: Sequence[str]) -> None:
     """Fit, report, and write if asked."""
     curves = curves_in(Path(arguments[0]))
     _report(held_out(curves), "tokens per round, leaving out targets, domain known")
     _report(held_out(curves, domain_known=False), "tokens per round, leaving out targets, domain unknown")
     _report_steps()
+    _report_modes(thinking_modes(curves))
     if "--write" in arguments:
         write_atomically(FILE, fit(curves).model_dump_json(indent=1) + "\n")
 

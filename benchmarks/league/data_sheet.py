@@ -85,6 +85,10 @@ class DataSheetOperators:
         state = sequences * layer.state / tp
         return self._roofline((1.0 + written) * layer.state_bytes * state, 6.0 * tokens * state, "bf16")
 
+    def streams(self, streams: int, *, hidden: int, rows: float) -> float:
+        """Return the roofline of mixing residual streams: all are read and written once for each part of a layer."""
+        return 0.0 if streams == 1 else 8.0 * rows * (streams + 1) * hidden / self.sheet.bandwidth
+
     def experts(
         self,
         experts: Experts,

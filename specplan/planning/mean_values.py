@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from sim.serving.limits import ServingCost, ServingLimits
     from specplan.worlds.sizes import Drawn
-    from theory.adaptive_verification import Verified
+    from theory.adaptive.verification import Verified
 
 __all__ = ["MEANS_OFF", "MeanRate", "mean_rate"]
 

@@ -16,7 +16,7 @@ import numpy as np
 from specplan.worlds.drafters.naming import drafter_name
 from specplan.worlds.prior_constants import SHORT
 from specplan.worlds.priors import TokenCurves, long_prompt_prior, step_length_prior, step_prior, token_curves
-from theory.adaptive_verification import SPREAD, SPREAD_ERROR
+from theory.adaptive.verification import SPREAD, SPREAD_ERROR
 from theory.block_drafting import DFLASH, DSPARK
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class Beliefs:
         return tuple(float(right) for right in rates)
 
     def spread(self, z: float = 0.0) -> float:
-        """How far apart the rounds of a drafter are that it can tell apart, see `theory.adaptive_verification`."""
+        """How far apart the rounds of a drafter are that it can tell apart, see `theory.adaptive.verification`."""
         return SPREAD * math.exp(SPREAD_ERROR * z)
 
     def pmf(self, method: str, k2: int, z: float = 0.0, z_long: float = 0.0) -> tuple[float, ...]:

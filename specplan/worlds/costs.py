@@ -15,7 +15,7 @@ from theory.hardware.passes import PassModel
 from theory.hardware.rounds import Round
 from theory.hardware.work import Work
 
-__all__ = ["REQUEST_S", "Contexts", "ModelCost", "RoundCost"]
+__all__ = ["REQUEST_S", "Contexts", "MixedCost", "ModelCost", "RoundCost"]
 
 REQUEST_S: Final = 0.002
 """Latency of a request outside the iterations, s: a step of Qwen3-32B on two H100 takes 6 ms besides its tokens, of
@@ -122,11 +122,13 @@ class RoundCost:
     target : the wide pass.
     rounds : what drafting takes.
     drafts : tokens that are drafted for a sequence, and one; the target may verify fewer.
+    factor : seconds / what target and drafting take, [-]: what it takes to choose the tokens to verify.
     """
 
     target: ModelCost
     rounds: Round
     drafts: int
+    factor: float = 1.0
     _drafting: dict[int, tuple[float, float]] = field(init=False, repr=False, default_factory=dict)
 
     @property
@@ -136,7 +138,7 @@ class RoundCost:
 
     def iteration(self, batch: int, context: float) -> float:
         """Seconds of a round."""
-        return self.target.iteration(batch, context) + self._drafted(batch, context)
+        return self.factor * (self.target.iteration(batch, context) + self._drafted(batch, context))
 
     def mixed(self, batch: int, context: float, prefill_tokens: float, prefill_context: float) -> float:
         """Seconds of a round in whose pass prompts are read too."""
@@ -164,3 +166,38 @@ class RoundCost:
 
     def _besides(self, batch: int, context: float) -> float:
         return sum(self.rounds.besides(batch, self.drafts, context))
+
+
+@dataclass(frozen=True, slots=True)
+class MixedCost:
+    """Iterations of an engine that drafts now so many tokens and now so many: their mean.
+
+    Parameters
+    ----------
+    parts : share of the iterations, in (0, 1], and cost of each kind; the shares sum to 1.
+    """
+
+    parts: tuple[tuple[float, ModelCost | RoundCost], ...]
+
+    joins = ModelCost.joins
+
+    @property
+    def request_s(self) -> float:
+        """Latency of a request outside the engine, s."""
+        return self.parts[0][1].request_s
+
+    def iteration(self, batch: int, context: float) -> float:
+        """Mean seconds of an iteration."""
+        return sum(share * cost.iteration(batch, context) for share, cost in self.parts)
+
+    def mixed(self, batch: int, context: float, prefill_tokens: float, prefill_context: float) -> float:
+        """Mean seconds of an iteration that reads prompts too."""
+        return sum(share * cost.mixed(batch, context, prefill_tokens, prefill_context) for share, cost in self.parts)
+
+    def reading(self, batch: int, prefill_tokens: float) -> float:
+        """Mean seconds that prompts add to an iteration."""
+        return sum(share * cost.reading(batch, prefill_tokens) for share, cost in self.parts)
+
+    def prefill(self, n_tokens: int) -> float:
+        """Seconds of an iteration that reads a prompt alone."""
+        return self.parts[0][1].prefill(n_tokens)

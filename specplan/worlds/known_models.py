@@ -20,6 +20,7 @@ from theory.errors import ParameterError
 
 __all__ = ["KnownModel", "base_name", "known_config", "known_models"]
 
+_PLAIN: Final = "-bf16"
 _SUFFIXES: Final[Mapping[str, Mapping[str, Any]]] = {
     "-fp8": {"quant_method": "modelopt", "quant_algo": "FP8"},
     "-fp8-dynamic": {"quant_method": "modelopt", "quant_algo": "FP8"},
@@ -33,8 +34,9 @@ _SUFFIXES: Final[Mapping[str, Mapping[str, Any]]] = {
     "-nvfp4-v2": {"quant_method": "modelopt", "quant_algo": "NVFP4"},
     "-fp4": {"quant_method": "modelopt", "quant_algo": "NVFP4"},
     "-fp4-v2": {"quant_method": "modelopt", "quant_algo": "NVFP4"},
+    "-mxfp4": {"quant_method": "modelopt", "quant_algo": "MXFP4"},
     "-mxfp8": {"quant_method": "modelopt", "quant_algo": "MXFP8"},
-    "-bf16": {},
+    _PLAIN: {},
 }
 """What the end of a name says about the formats of its weights."""
 
@@ -91,7 +93,7 @@ def known_config(name: str) -> tuple[str, dict[str, Any]]:
     if found is not None:
         return found
     for ending, quantisation in _SUFFIXES.items():
-        base = _found(asked.removesuffix(ending)) if asked.endswith(ending) else None
+        base = _unquantised(asked.removesuffix(ending)) if asked.endswith(ending) else None
         if base is not None:
             said = {**quantisation, **(_NVIDIA if asked.startswith("nvidia/") and quantisation else {})}
             return _requantised(base, name.strip()[-len(ending) :], said)
@@ -111,10 +113,15 @@ def base_name(name: str) -> str:
     """
     asked = name.strip().lower()
     for ending in (*_SUFFIXES, ""):
-        found = _found(asked.removesuffix(ending)) if asked.endswith(ending) else None
+        found = _unquantised(asked.removesuffix(ending)) if asked.endswith(ending) else None
         if found is not None:
             return found[0]
     return name
+
+
+def _unquantised(asked: str) -> tuple[str, dict[str, Any]] | None:
+    """The model of a name without its ending; some publishers end those of models in bf16 too."""
+    return _found(asked) or _found(f"{asked}{_PLAIN}")
 
 
 def _found(asked: str) -> tuple[str, dict[str, Any]] | None:

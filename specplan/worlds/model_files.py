@@ -23,7 +23,7 @@ from specplan.worlds.configs.blocks import (
 )
 from specplan.worlds.configs.families import FAMILIES, Family
 from specplan.worlds.configs.fields import ConfigFields
-from specplan.worlds.configs.heads import further_layer, joined_head, usual_head
+from specplan.worlds.configs.heads import further_layers_of, joined_head, usual_head
 from specplan.worlds.configs.layers import layer_groups
 from specplan.worlds.configs.published_formats import published_precision
 from specplan.worlds.configs.reading import config_in, exists
@@ -39,6 +39,7 @@ __all__ = ["ModelFacts", "block_drafter", "draft_head", "facts_of_config", "shap
 _RENAMED: Final[Mapping[str, str]] = {
     "MiniMaxM2ForCausalLM": "minimax_m2",  # the first revisions say minimax, which is another architecture
     "DeepseekV4ForCausalLM": "deepseek_v4",  # copies in fp8 say deepseek_ref
+    "DeepseekV41ForCausalLM": "deepseek_v41",
 }
 """Types of architectures whose files give another ``model_type``."""
 
@@ -63,6 +64,8 @@ class ModelFacts:
     """Of a head: tokens of the target's vocabulary; 0: as the target has them."""
     next_token_layers: int = 0
     """Layers published for predicting further tokens (MTP), not counted in the shape."""
+    drafting_experts: tuple[int, int] | None = None
+    """Routed experts of a block drafter's layers in the checkpoint, and those of a token; None: as in other layers."""
     block: BlockSizes | None = None
     """Of a drafter of blocks: how many tokens it drafts."""
     in_target: bool = False
@@ -142,7 +145,18 @@ def facts_of_config(config: Mapping[str, Any], *, name: str, where: str) -> Mode
     except SchemaError as error:
         raise SchemaError(f"{where}: {error}") from None
     tied = family.tied if fields.tie_word_embeddings is None else fields.tie_word_embeddings
-    shape = Shape(hidden=fields.hidden_size, vocab=fields.vocab_size, layers=layers, tied=tied, norms=family.norms)
+    shape = Shape(
+        hidden=fields.hidden_size,
+        vocab=fields.vocab_size,
+        layers=layers,
+        tied=tied,
+        norms=family.norms,
+        streams=fields.hc_mult or 1,
+    )
+    if fields.engram_layer_ids:
+        notes.append(
+            "tables of n-grams (Engram) are taken to stay in the host's memory: not counted, nor is looking them up"
+        )
     block = block_config(config, where)
     if block is not None:
         shape = joined_block(shape, _states(config), config.get("draft_vocab_size") or fields.draft_vocab_size)
@@ -160,6 +174,7 @@ def facts_of_config(config: Mapping[str, Any], *, name: str, where: str) -> Mode
         reads_hidden=fields.target_hidden_size or fields.hidden_size,
         reads_vocab=fields.vocab_size,
         next_token_layers=fields.further_layers,
+        drafting_experts=fields.drafting_experts,
         block=None if block is None else block[1],
         notes=tuple(notes),
     )
@@ -195,7 +210,7 @@ def block_drafter(
     usual = f"the usual size for {target.name}"
     return ModelFacts(
         name=name or f"{target.name} ({method} drafter)",
-        shape=usual_block(target.shape, further_layers=further_layers),
+        shape=usual_block(target.shape, further_layers=further_layers, experts=target.drafting_experts),
         precision=target.precision if further_layers else Precision(cache=target.precision.cache),
         max_context=target.max_context,
         architecture=method,
@@ -225,7 +240,7 @@ def draft_head(target: ModelFacts, method: str) -> ModelFacts:
             raise ParameterError(
                 "method", method, f"needs layers for further tokens, which {target.name} does not have"
             )
-        head = Shape(hidden=shape.hidden, vocab=shape.vocab, layers=(further_layer(shape),), tied=True)
+        head = further_layers_of(shape, 1)
     elif method in ("eagle", "eagle3"):
         head = usual_head(shape, method)
     else:

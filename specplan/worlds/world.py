@@ -29,11 +29,11 @@ from sim.serving.limits import ServingLimits
 from sim.trial import Trial
 from specplan.worlds.arrangements import Split, parallel_of
 from specplan.worlds.beliefs import CONFIDENCE, LONG_PROMPTS, STEP_ACCEPTANCE, STEP_LENGTHS, TOKEN_ACCEPTANCE, Beliefs
-from specplan.worlds.costs import Contexts, ModelCost, RoundCost
+from specplan.worlds.costs import Contexts, MixedCost, ModelCost, RoundCost
 from specplan.worlds.drafters.naming import drafting_model
 from specplan.worlds.measured_operators import with_operators
 from specplan.worlds.sizes import Drawn, Sizes, longest_answer
-from theory.adaptive_verification import Verified, verified
+from theory.adaptive.verification import CHOOSING, Verified, verified
 from theory.hardware.passes import PassModel
 from theory.hardware.rounds import Round, head_round
 from theory.hardware.work import Parallel
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
     from sim.configuration import Configuration
     from sim.engines.protocol import Engine
-    from sim.serving.limits import ServingCost
     from specplan.worlds.arrangements import Arrangement
     from specplan.worlds.request import Deployment, ServedModel
 
@@ -110,17 +109,19 @@ class World:
         source = DrawnPasses(pmf=self.passes(configuration).pmf, seed=_SEED)
         return trial.with_answers(lambda index: SpeculatedAnswer(trial.answer(index), {TARGET: source}, index))
 
-    def round_cost(self, configuration: Configuration, split: Split) -> ServingCost:
+    def round_cost(self, configuration: Configuration, split: Split) -> ModelCost | RoundCost:
         """What an iteration of the target costs, drafting of tokens included."""
         target = self.cost(self.deployment.target, split, rows=round(self.passes(configuration).rows, 2))
         if configuration.token is None:
             return target
-        key = "rounds", configuration.token, split, configuration.k2, target.rows
+        maker = target.model.gpu.name.partition(" ")[0]
+        factor = CHOOSING[maker] if configuration.least else 1.0
+        key = "rounds", configuration.token, split, configuration.k2, target.rows, factor
         if key not in self._rounds:
             drafting = configuration.token, split
             if drafting not in self._drafting:
                 self._drafting[drafting] = self._round(configuration.token, target.model)
-            self._rounds[key] = RoundCost(target, self._drafting[drafting], configuration.k2)
+            self._rounds[key] = RoundCost(target, self._drafting[drafting], configuration.k2, factor)
         return self._rounds[key]
 
     def _round(self, token: str, target: PassModel) -> Round:
@@ -155,6 +156,23 @@ class World:
                 else Verified(pmf=known.pmf(token, k2, *scores), rows=float(k2))
             )
         return self._verified[token, k2, least]
+
+    def mixed(self, shares: Mapping[Configuration, float], split: Split) -> tuple[MixedCost, Verified]:
+        """Return what iterations cost and commit, on average, of which shares run configurations.
+
+        Parameters
+        ----------
+        shares : configuration to the share of the iterations that run it, [-]; they sum to 1.
+        split : how GPUs share the target.
+        """
+        used = {one: share for one, share in shares.items() if share > 0.0}
+        passes = {one: self.passes(one) for one in used}
+        pmf = np.zeros(max(len(one.pmf) for one in passes.values()))
+        for one, share in used.items():
+            pmf[: len(passes[one].pmf)] += share * np.array(passes[one].pmf)
+        rows = sum(share * passes[one].rows for one, share in used.items())
+        cost = MixedCost(tuple((share, self.round_cost(one, split)) for one, share in used.items()))
+        return cost, Verified(pmf=tuple(pmf.tolist()), rows=rows)
 
     def tokens_per_pass(self, configuration: Configuration) -> float:
         """Mean tokens that a pass of the target commits."""

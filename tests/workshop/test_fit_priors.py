@@ -12,7 +12,7 @@ import pytest
 from specplan.worlds.prior_constants import constants
 from theory.block_drafting import DFLASH, block_tokens
 from workshop.acceptance_curves import LAWS, Curve, curves_in
-from workshop.fit_priors import fit, held_out
+from workshop.fit_priors import fit, held_out, thinking_modes
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = Path(os.environ.get("SPECPLAN_DATA", ROOT.parent / "shared" / "data")) / "speculation"
@@ -41,6 +41,31 @@ def test_a_block_gives_its_level_and_slope_back() -> None:
     curve = Curve(target="t", draft="d", method="dflash", domain="code", lengths=lengths)
     assert curve.level_slope_of(15, DFLASH) == pytest.approx((level, slope), abs=0.001)
     assert curve.level_slope[1] < slope - 1.0, "as a chain, what longer blocks lose looks like lost further tokens"
+
+
+def test_what_thinking_does_is_told_by_the_other_targets_where_it_does_the_same_to_all() -> None:
+    def curve(target: str, mode: str, level: float) -> Curve:
+        right, lengths = 1.0, {0: 1.0}
+        for k in (1, 2, 3):
+            right *= 1.0 / (1.0 + math.exp(-(level - 0.3 * math.log(k))))
+            lengths[k] = lengths[k - 1] + right
+        del lengths[0]
+        return Curve(target=target, draft=f"d thinking_{mode}", method="mtp", domain="code", lengths=lengths)
+
+    levels = {"a": 0.5, "b": 1.0, "c": 1.4}
+    curves = [curve(t, mode, level + 0.4 * (mode == "off")) for t, level in levels.items() for mode in ("on", "off")]
+    found = thinking_modes([*curves, curve("only with it", "on", 1.0)])
+    assert [one.target for one in found] == list(levels)
+    assert all(one.apart == pytest.approx(0.4, abs=0.02) for one in found)
+    assert all(one.shifted < 0.01 < one.unmoved for one in found)
+
+
+@needs_data
+def test_thinking_moves_targets_both_ways_so_that_the_prior_is_one_for_both_modes() -> None:
+    found = thinking_modes(curves_in(DATA))
+    assert len(found) == 4
+    assert min(one.apart for one in found) < 0.0 < max(one.apart for one in found)
+    assert fmean(one.shifted for one in found) > 1.3 * fmean(one.unmoved for one in found)
 
 
 @needs_data

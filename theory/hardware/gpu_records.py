@@ -22,6 +22,7 @@ __all__ = [
     "ProductRates",
     "SparseRates",
     "StateRates",
+    "StreamRates",
     "SumRates",
 ]
 
@@ -117,6 +118,16 @@ class SparseRates:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamRates:
+    """Residual streams of one layer, mixed before and after both of its parts: ``[s^1.5 + (bytes / B)^1.5]^(2/3)``."""
+
+    overhead_s: float
+    """s, fixed time, s."""
+    bandwidth: float
+    """B, bytes of streams read and written per second, B/s."""
+
+
+@dataclass(frozen=True, slots=True)
 class SumRates:
     """Sums over the GPUs of a machine: the faster of a custom kernel and of NCCL, ``s + bytes / B`` each."""
 
@@ -167,6 +178,7 @@ class Gpu:
     latent: LatentRates = field(repr=False)
     states: StateRates = field(repr=False)
     sparse: SparseRates = field(repr=False)
+    streams: StreamRates = field(repr=False)
     experts: Mapping[str, ExpertRates] = field(repr=False)
     """By format of the weights: bf16, fp8, fp4."""
     sums: Mapping[int, SumRates] = field(repr=False)

@@ -23,6 +23,7 @@ from theory.hardware.gpu_records import (
     ProductRates,
     SparseRates,
     StateRates,
+    StreamRates,
     SumRates,
 )
 
@@ -154,6 +155,11 @@ _SPARSE: Final = {
     "NVIDIA H200 SXM": SparseRates(4.8e-5, 9.0e-6, 5.8e-5, 3.28e12),
     "NVIDIA B200 SXM": SparseRates(5.4e-5, 1.13e-5, 5.5e-5, 4.52e12),
 }
+_STREAMS: Final = {
+    "NVIDIA H100 SXM": StreamRates(2.62e-5, 2.84e12),
+    "NVIDIA H200 SXM": StreamRates(2.69e-5, 3.89e12),
+    "NVIDIA B200 SXM": StreamRates(3.09e-5, 5.80e12),
+}
 _EXPERTS: Final = {
     "NVIDIA H100 SXM": {
         "bf16": ExpertRates(31.6e-6, 3.03e12, 5.62e14, 1.23e12),
@@ -234,6 +240,11 @@ _LIKE: Final[Mapping[str, str]] = {
 """GPU to the fitted one that is built most like it; the H100 for all others."""
 
 
+_SLOWER: Final[Mapping[str, float]] = {"AMD MI300X": 1.17, "AMD MI325X": 1.17, "AMD MI355X": 1.17}
+"""Fixed times of kernels over the H100's, [-]: fitted to DeepSeek-R1 on MI355X, served by ATOM (ten times per token of
+ROCm/ATOM#409, off by 9 % with 1 and by 5 % so). DeepSeek-V3.2 there (ROCm/ATOM#750), not fitted, is off by 4 %."""
+
+
 def unmeasured(gpu: Gpu) -> Gpu:
     """Return a GPU as it would be known had nobody measured it: by the one most like it, scaled by the data sheets.
 
@@ -256,48 +267,64 @@ def _gpu(name: str, like: str | None = None) -> Gpu:
     latent_like = like if like in _LATENT else "NVIDIA H100 SXM"
     latent, latent_memory = _LATENT[latent_like], sheet.bandwidth / _SHEETS[latent_like].bandwidth
     latent_rate = sheet.bf16 / _SHEETS[latent_like].bf16
-    states, sparse = _STATES[latent_like], _SPARSE[latent_like]
+    states, sparse, streams = _STATES[latent_like], _SPARSE[latent_like], _STREAMS[latent_like]
+    slower = _SLOWER.get(name, 1.0)
     return Gpu(
         name=name,
         sheet=sheet,
-        products={of: _scaled(rates, memory, arithmetic(of)) for of, rates in _PRODUCTS[like].items()},
+        products={of: _scaled(rates, slower, memory, arithmetic(of)) for of, rates in _PRODUCTS[like].items()},
         attention=AttentionRates(
-            _ATTENTION[like].overhead_s,
+            _ATTENTION[like].overhead_s * slower,
             _ATTENTION[like].sequence_s,
             _ATTENTION[like].cache_bandwidth * memory,
             _ATTENTION[like].query_bandwidth * memory,
             _ATTENTION[like].rate * arithmetic("bf16"),
         ),
         latent=LatentRates(
-            latent.overhead_s,
+            latent.overhead_s * slower,
             latent.bandwidth * latent_memory,
             latent.rate * latent_rate,
             latent.cache_bandwidth * latent_memory,
             latent.attention_rate * latent_rate,
         ),
-        states=replace(states, bandwidth=states.bandwidth * latent_memory, rate=states.rate * latent_memory),
-        sparse=replace(sparse, bandwidth=sparse.bandwidth * latent_memory),
+        states=replace(
+            states,
+            overhead_s=states.overhead_s * slower,
+            bandwidth=states.bandwidth * latent_memory,
+            prompt_s=states.prompt_s * slower,
+            rate=states.rate * latent_memory,
+        ),
+        sparse=SparseRates(
+            sparse.choosing_s * slower,
+            sparse.block_s * slower,
+            sparse.compressed_s * slower,
+            sparse.bandwidth * latent_memory,
+        ),
+        streams=StreamRates(streams.overhead_s * slower, streams.bandwidth * latent_memory),
         experts={
             of: ExpertRates(
-                rates.overhead_s,
+                rates.overhead_s * slower,
                 rates.bandwidth * memory,
                 rates.rate * arithmetic(of),
                 rates.activation_bandwidth * memory,
             )
             for of, rates in _EXPERTS[like].items()
         },
-        sums={n: _linked(rates, sheet.link / known.link) for n, rates in _SUMS[like].items()},
-        fused_sums={n: _linked(rates, sheet.link / known.link) for n, rates in _FUSED_SUMS.get(like, {}).items()},
+        sums={n: _linked(rates, slower, sheet.link / known.link) for n, rates in _SUMS[like].items()},
+        fused_sums={
+            n: _linked(rates, slower, sheet.link / known.link) for n, rates in _FUSED_SUMS.get(like, {}).items()
+        },
         fitted=name == like,
     )
 
 
-def _scaled(rates: ProductRates, memory: float, arithmetic: float) -> ProductRates:
-    return ProductRates(rates.overhead_s, rates.bandwidth * memory, rates.rate * arithmetic, rates.sharpness)
+def _scaled(rates: ProductRates, slower: float, memory: float, arithmetic: float) -> ProductRates:
+    return ProductRates(rates.overhead_s * slower, rates.bandwidth * memory, rates.rate * arithmetic, rates.sharpness)
 
 
-def _linked(rates: SumRates, link: float) -> SumRates:
-    return SumRates(rates.custom_s, rates.custom_bandwidth * link, rates.nccl_s, rates.nccl_bandwidth * link)
+def _linked(rates: SumRates, slower: float, link: float) -> SumRates:
+    custom, nccl = rates.custom_bandwidth * link, rates.nccl_bandwidth * link
+    return SumRates(rates.custom_s * slower, custom, rates.nccl_s * slower, nccl)
 
 
 GPUS: Final[Mapping[str, Gpu]] = MappingProxyType({name: _gpu(name) for name in _SHEETS})

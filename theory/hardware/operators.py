@@ -203,6 +203,17 @@ def recurrent_seconds(gpu: Gpu, layer: Recurrent, *, tp: int, sequences: float, 
     return rates.overhead_s + (1.0 + tokens) * layer.state_bytes * heads * numbers / bandwidth
 
 
+def streams_seconds(gpu: Gpu, streams: int, *, hidden: int, rows: float) -> float:
+    """Return the time to mix the residual streams of so many tokens in one layer (hyper-connections), s.
+
+    Before and after both parts of a layer all streams and one vector are read or written, twice.
+    """
+    if streams == 1:
+        return 0.0
+    moved = 4.0 * _ACTIVATION * rows * (2 * streams + 1) * hidden
+    return _joined(gpu.streams.overhead_s, moved / gpu.streams.bandwidth, 1.5)
+
+
 def distinct_experts(count: int, per_token: int, tokens: float) -> float:
     """Return how many experts so many tokens touch, at most all of them; routing is uneven.
 

@@ -3,7 +3,7 @@ r"""One iteration of a serving engine on a GPU or several: seconds against shape
 .. math::
 
     t = \sum_{\text{layers}} (t_{\text{products}} + t_{\text{attention}} + t_{\text{experts}} + t_{\text{sums}}
-        + \ell n) + t_{\text{head}} + u b
+        + t_{\text{streams}} + \ell n) + t_{\text{head}} + u b
 
 b is the number of sequences and n that of a layer's normalisations: :math:`\ell` (per normalisation) and u (per
 sequence) belong to the engine, as do terms per drafted token and per iteration outside its graphs; all else belongs to
@@ -49,6 +49,8 @@ class PassParts:
     """Sums over GPUs."""
     head: float = 0.0
     """Scores of all tokens."""
+    streams: float = 0.0
+    """Mixing of residual streams."""
     layers: float = 0.0
     """The engine's, per layer."""
     sequences: float = 0.0
@@ -108,10 +110,16 @@ class PassModel:
         return PassParts(
             **totals,
             head=self.operators.product(scored, self.shape.vocab / self.parallel.tp, self.shape.hidden, _BF16),
+            streams=self._streams(shared.rows),
             layers=self._between(),
             sequences=self.engine.sequence_s * read + self.engine.verified_s * shared.sequences * (shared.tokens - 1.0),
             ungraphed=self.engine.ungraphed_s * self._outside_graphs(shared),
         )
+
+    def _streams(self, rows: float) -> float:
+        """Seconds in which all layers mix their residual streams."""
+        shape = self.shape
+        return shape.n_layers * self.operators.streams(shape.streams, hidden=shape.hidden, rows=rows)
 
     def _between(self) -> float:
         """What the engine takes between the operators of all layers, s."""

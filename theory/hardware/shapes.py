@@ -233,9 +233,11 @@ class Shape:
     """Normalisations of a layer over all its numbers: one before attention and one before the feed-forward part; more
     where outputs, or queries and keys over all heads, have their own. Those of single heads are not counted: engines
     fuse them with the rotation by positions."""
+    streams: int = 1
+    """Residual streams that every layer mixes (hyper-connections, arXiv 2512.24880); 1: a residual as usual."""
 
     def __post_init__(self) -> None:
-        for name in ("hidden", "vocab", "norms"):
+        for name in ("hidden", "vocab", "norms", "streams"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ParameterError(name, value, "must be an integer >= 1")

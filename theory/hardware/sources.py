@@ -23,7 +23,7 @@ __all__ = ["FittedOperators", "OperatorSource"]
 class OperatorSource(Protocol):
     """Seconds of the operators of a pass on one GPU; arguments as in `theory.hardware.operators`.
 
-    Every method returns seconds, > 0 and growing with the work; ``sums`` is 0 on one GPU.
+    Every method returns seconds, > 0 and growing with the work; ``sums`` is 0 on one GPU, ``streams`` of one stream.
     """
 
     def product(self, rows: float, outputs: float, inputs: float, weights: Format) -> float:
@@ -63,6 +63,9 @@ class OperatorSource(Protocol):
     def recurrent(self, layer: Recurrent, *, tp: int, sequences: float, tokens: float, prompts: bool) -> float:
         """Return the time of one recurrent layer without its products on one of ``tp`` GPUs, s."""
 
+    def streams(self, streams: int, *, hidden: int, rows: float) -> float:
+        """Return the time to mix the residual streams of one layer, s; 0 for one stream."""
+
     def experts(
         self,
         experts: Experts,
@@ -93,5 +96,6 @@ class FittedOperators:
         self.latent = partial(operators.latent_seconds, gpu)
         self.index = partial(operators.index_seconds, gpu)
         self.recurrent = partial(operators.recurrent_seconds, gpu)
+        self.streams = partial(operators.streams_seconds, gpu)
         self.experts = partial(operators.experts_seconds, gpu)
         self.sums = partial(gpu.sum_seconds, fused=fused)

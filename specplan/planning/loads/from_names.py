@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from calibrate.replay.trials import PLAIN
+from sim.configuration import Configuration
 from sim.operations import DRAFT, TARGET
 from sim.serving.limits import ServingLimits
 from sim.serving.load_run import REPORT, Window, check_little, gain, quotient, throughput, until_known
@@ -20,11 +21,11 @@ from specplan.planning.mean_values import MEANS_OFF, MeanRate, mean_rate
 from specplan.worlds.drafters.naming import drafting_model, method_name
 from specplan.worlds.sizes import SLACK, Traced
 from specplan.worlds.world import World
+from theory.adaptive.steps import DEFAULT_SLOTS, AdaptiveSteps, shares_of_steps
 from theory.hardware.half_widths import GAIN, half_width
 from theory.hardware.work import Work
 
 if TYPE_CHECKING:
-    from sim.configuration import Configuration
     from sim.estimate import Estimate
     from sim.serving.answers import ServedLoad
     from sim.trial import Trial
@@ -88,6 +89,31 @@ class FromNames(Simulator):
         return best_of_each_kind(
             self.found, self.speed, self.depths.k, answers, before, self.depths.adaptive, self.mean_rate
         )
+
+    def steps_rate(self, option: Option, answers: int) -> MeanRate:
+        """Return the tokens per second of all copies where SGLang's controller chooses how many tokens are drafted.
+
+        By mean values, with its own slots (`theory.adaptive.steps`).
+
+        Parameters
+        ----------
+        option : a token-level method, and where it runs.
+        answers : in flight, in all copies.
+        """
+        configuration, where, world = option.configuration, option.arrangement, self.world
+        assert configuration.token is not None
+        copies, slots = [], AdaptiveSteps(DEFAULT_SLOTS, configuration.k2 - 1)
+        for n, alike in shares_of(answers, where.replicas).items():
+            if n:
+                rule = slots.slot(n).rule
+                drafted = {k: _drafting(configuration.token, k) for k in rule.candidate_steps}
+                most = drafted[rule.candidate_steps[-1]]
+                accepted = world.beliefs.accepted(configuration.token, most.k2) if most.k2 > 1 else [0.0]
+                shares = shares_of_steps(rule, accepted, n)
+                cost, passes = world.mixed({drafted[k]: share for k, share in shares.items()}, where.split)
+                limits = limits_of(self.deployment, Option(most, where), n)
+                copies.append((mean_rate(cost, limits, world.drawn(limits), passes, n), alike))
+        return MeanRate.together(copies)
 
     def mean_rate(self, option: Option, answers: int, moved: Mapping[str, float] = NO_MOVES) -> MeanRate | None:
         """Return the tokens per second of all copies by mean values; None for steps, whose answers are many requests.
@@ -209,6 +235,11 @@ class FromNames(Simulator):
         drafts = drafting_model(self.deployment, option.configuration.token) is not None
         drafted, checked = ((positions - passes.tokens) / passes.tokens for positions in (k2, passes.rows))
         return {DRAFT: served.in_vain(DRAFT) + drafts * drafted, TARGET: served.in_vain(TARGET) + checked}
+
+
+def _drafting(token: str, k: int) -> Configuration:
+    """A method that drafts so many tokens a round; 0: plain decoding."""
+    return Configuration(method=token, k2=k + 1) if k else PLAIN
 
 
 def limits_of(deployment: Deployment, option: Option, answers: int) -> ServingLimits:

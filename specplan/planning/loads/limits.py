@@ -69,7 +69,7 @@ def runs_out(world: World, configuration: Configuration, split: Split, sequences
     work = Work(sequences=sequences, tokens=world.passes(configuration).rows, context=context)
     parts = model.parts(work)
     found: dict[Limit, float] = {
-        _of_products(model, work): parts.products + parts.experts + parts.head,
+        _of_products(model, work): parts.products + parts.experts + parts.head + parts.streams,
         "cache reads": parts.attention,
         "links": parts.sums,
         "host": parts.layers + parts.sequences + parts.ungraphed,

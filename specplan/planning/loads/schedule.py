@@ -15,7 +15,7 @@ from calibrate.token_acceptance.schedule import Schedule
 from sim.configuration import Configuration
 from specplan.worlds.arrangements import Split
 from specplan.worlds.world import World
-from theory.adaptive_verification import least_that_pays
+from theory.adaptive.verification import least_that_pays
 from theory.hardware.work import Parallel
 
 __all__ = ["NOISE", "SIZES", "Depths", "FixedK", "smoothed"]
@@ -87,7 +87,7 @@ class Depths:
     def adaptive(self, token: str, split: Split, sequences: int) -> Configuration | None:
         """Return the best adaptive verification with so many sequences in the batch; None: nothing is left out.
 
-        Of each number of drafted tokens, those are verified that pay (`theory.adaptive_verification`).
+        Of each number of drafted tokens, those are verified that pay (`theory.adaptive.verification`).
         """
         size = min(max(sequences, 1), self._places)
         wanted = [self._given] if self._given is not None else self.ks(token)

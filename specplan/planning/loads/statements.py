@@ -22,9 +22,19 @@ if TYPE_CHECKING:
     from specplan.planning.loads.load_plan import LoadPlan, LoadRow, NamesPlan
     from specplan.planning.loads.options import Option
     from specplan.planning.loads.schedule import FixedK
-    from specplan.worlds.request import Deployment
+    from specplan.worlds.request import Deployment, Load
 
-__all__ = ["ByPrompt", "KTable", "Pays", "by_prompt", "fixed_k", "gains_by_load", "k_table", "schedule_of"]
+__all__ = [
+    "ByPrompt",
+    "KTable",
+    "Pays",
+    "adaptive_steps",
+    "by_prompt",
+    "fixed_k",
+    "gains_by_load",
+    "k_table",
+    "schedule_of",
+]
 
 LENGTHS: Final = tuple(2048 * 4**i for i in range(4))
 """Tokens of prompts that are looked at: 2k to 128k."""
@@ -100,6 +110,23 @@ def schedule_of(plan: NamesPlan, option: Option) -> Schedule | None:
     off = Pays.of(gains_by_load(plan)).off_from
     per_copy = None if off is None else -(-off // option.arrangement.replicas)
     return plan.depths.schedule(token, option.arrangement.split, per_copy)
+
+
+def adaptive_steps(plan: NamesPlan) -> dict[Load, tuple[float, float]]:
+    """Return what SGLang's controller gains at the loads where a head is shown, and what the best fixed k gains.
+
+    Empty where another engine serves, and with copies of attention, for which SGLang has no controller.
+    """
+    found = {}
+    for load, rows in plan.loads if plan.deployment.engine.name == "sglang" else ():
+        heads = (row for row in rows if row.option.configuration.method == "eagle" and row.option.arrangement.dp == 1)
+        row = next(heads, None)
+        if row is not None and load.concurrency is not None:
+            fixed = plan.simulator.mean_rate(row.option, load.concurrency)
+            assert fixed is not None  # of a head, mean values are known
+            own = plan.simulator.steps_rate(row.option, load.concurrency)
+            found[load] = row.gain.value * own.tokens_per_s / fixed.tokens_per_s, row.gain.value
+    return found
 
 
 def fixed_k(plan: NamesPlan) -> FixedK | None:

@@ -11,7 +11,7 @@ from specplan.output import by_need
 from specplan.planning.loads.load_plan import LoadPlan, LoadRow, NamesPlan
 from specplan.planning.loads.options import pays
 from specplan.planning.loads.prices import dollars_of
-from specplan.planning.loads.statements import Pays, by_prompt, fixed_k, gains_by_load
+from specplan.planning.loads.statements import Pays, adaptive_steps, by_prompt, fixed_k, gains_by_load
 from specplan.worlds.drafters.naming import drafter_name
 
 if TYPE_CHECKING:
@@ -155,7 +155,13 @@ def one_k(plan: NamesPlan) -> str:
 
 
 def policies(plan: NamesPlan) -> str:
-    """Return what adaptive verification is worth at the loads where it is best; empty where it is at none."""
+    """Return what the engine's adaptive policy is worth by load; empty where it has none, or none that is best."""
+    steps = "; ".join(
+        f"{load.text}: adaptive {own:.2f}, best fixed k {fixed:.2f}, none 1"
+        for load, (own, fixed) in adaptive_steps(plan).items()
+    )
+    if steps:
+        return f"SGLang's adaptive steps (--speculative-adaptive with its own slots), gain by load: {steps}."
     found = []
     for load, rows in plan.loads:
         best = rows[0].option.configuration

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias
 
-from specplan.worlds.configs.heads import further_layer
+from specplan.worlds.configs.heads import further_layers_of
 from theory.errors import ParameterError, SchemaError
 from theory.hardware.shapes import Attention, Dense, Layers, Shape
 
@@ -83,17 +83,17 @@ def usual_sizes(method: BlockMethod) -> BlockSizes:
     return BlockSizes(least=1, trained=most, most=most)
 
 
-def usual_block(target: Shape, *, further_layers: int = 0) -> Shape:
+def usual_block(target: Shape, *, further_layers: int = 0, experts: tuple[int, int] | None = None) -> Shape:
     """Return the drafter of usual size for a target.
 
     Parameters
     ----------
     target : the model.
     further_layers : if not 0, so many layers of the target's own checkpoint, as DeepSeek-V4 has them, are the drafter.
+    experts : of these layers, routed ones and those of a token; None: as many as the target's.
     """
     if further_layers:
-        own = replace(further_layer(target), count=further_layers)
-        return Shape(hidden=target.hidden, vocab=target.vocab, layers=(own,), tied=True)
+        return further_layers_of(target, further_layers, experts)
     mixers = [group.attention for group in target.layers if isinstance(group.attention, Attention)]
     heads = max(1, target.hidden // 128)
     attention = mixers[-1] if mixers else Attention(heads=heads, kv_heads=min(8, heads), head_dim=128)

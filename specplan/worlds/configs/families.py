@@ -168,7 +168,7 @@ FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
         "granitemoehybrid": _GRANITE_HYBRID,
         **dict.fromkeys(("kimi_linear", "kimi_k3"), _KIMI_LINEAR),
         **dict.fromkeys(("deepseek_v32", "glm_moe_dsa"), replace(_DEEPSEEK, index=True)),
-        "deepseek_v4": _DEEPSEEK_V4,
+        **dict.fromkeys(("deepseek_v4", "deepseek_v41", "deepseek_v41_text"), _DEEPSEEK_V4),
         **dict.fromkeys(("minimax_m3", "minimax_m3_vl", "minimax_m3_vl_text"), _MINIMAX_M3),
         **dict.fromkeys(("gemma4", "gemma4_text"), _GEMMA4),
         **dict.fromkeys(("mimo_v2_flash", "mimo_v2"), _MIMO2),

@@ -161,9 +161,13 @@ class ConfigFields(BaseModel):
     index_topk: Size | None = None
     indexer_types: Annotated[list[Literal["full", "shared"]], Field(max_length=_MOST_LAYERS)] | None = None
     sparse_attention_config: SparseFields | None = None
-    compress_ratios: Annotated[list[Literal[0, 4, 128]], Field(max_length=_MOST_LAYERS)] | None = None
+    compress_ratios: Annotated[list[Literal[0, 1, 2, 4, 128]], Field(max_length=_MOST_LAYERS)] | None = None
+    kv_source_layer_ids: _Layers | None = None
+    index_source_layer_ids: _Layers | None = None
+    engram_layer_ids: _Layers | None = None
     o_groups: Size | None = None
     o_lora_rank: Size | None = None
+    hc_mult: Size | None = None
 
     full_attention_interval: Size | None = None
     linear_num_key_heads: Size | None = None
@@ -215,9 +219,18 @@ class ConfigFields(BaseModel):
     draft_vocab_size: Size | None = None
     target_hidden_size: Size | None = None
     num_nextn_predict_layers: _Count | None = _named("num_nextn_predict_layers", "mtp_num_hidden_layers")
+    dspark_block_size: Size | None = None
+    dspark_n_routed_experts: Size | None = None
+    dspark_num_experts_per_tok: Size | None = None
+
+    @property
+    def drafting_experts(self) -> tuple[int, int] | None:
+        """Routed experts of a block drafter's layers, and those of a token; None: as in the other layers."""
+        count, per_token = self.dspark_n_routed_experts, self.dspark_num_experts_per_tok
+        return None if count is None or per_token is None else (count, per_token)
 
     @property
     def further_layers(self) -> int:
-        """Layers published for predicting further tokens."""
-        told = self.num_nextn_predict_layers
+        """Layers published for predicting further tokens one by one; those of a block drafter are none."""
+        told = 0 if self.dspark_block_size else self.num_nextn_predict_layers
         return told if told is not None else int(self.mtp_kinds is not None)

@@ -13,9 +13,9 @@ from typing import Final
 from specplan.worlds.configs.fields import ConfigFields
 from theory.hardware.mixers.sparse import CompressedAttention
 from theory.hardware.mixers.states import Recurrent
-from theory.hardware.shapes import Attention, Dense, Layers, Mixer, Shape
+from theory.hardware.shapes import Attention, Dense, Experts, Layers, Mixer, Shape
 
-__all__ = ["further_layer", "joined_head", "usual_head"]
+__all__ = ["further_layers_of", "joined_head", "usual_head"]
 
 _STATES: Final = 3
 """Hidden states of the target that an EAGLE-3 head joins (arXiv 2503.01840, 3.1)."""
@@ -51,17 +51,22 @@ def usual_head(target: Shape, method: str) -> Shape:
     return _head(target.hidden, target.vocab, full, inner + _columns(2 * target.hidden, None))
 
 
-def further_layer(target: Shape) -> Layers:
-    """Return the layer with which a target predicts further tokens: its last attention and feed-forward part.
+def further_layers_of(target: Shape, count: int, experts: tuple[int, int] | None = None) -> Shape:
+    """Return so many layers with which a target predicts further tokens: its last attention and feed-forward part.
+
+    ``experts`` : routed ones, and those of a token; None: as many as the target's.
 
     Published ones attend also where layers of the target keep states (Qwen3-Next, Nemotron-3), and compress nothing
     (DeepSeek-V4: its last entry of ``compress_ratios`` is 0).
     """
     attention = _last_attention(target)
     if isinstance(attention, CompressedAttention):
-        attention = replace(attention, ratio=0, selection=None)
-    forwards = [group.feed_forward for group in target.layers if group.feed_forward is not None]
-    return Layers(count=1, attention=attention, feed_forward=forwards[-1])
+        attention = replace(attention, ratio=0, selection=None, streams=None)
+    *_, forward = (group.feed_forward for group in target.layers if group.feed_forward is not None)
+    if experts is not None and isinstance(forward, Experts):
+        forward = replace(forward, count=experts[0], per_token=experts[1])
+    layer = Layers(count=count, attention=attention, feed_forward=forward)
+    return Shape(hidden=target.hidden, vocab=target.vocab, layers=(layer,), tied=True, streams=target.streams)
 
 
 def _last_attention(target: Shape) -> Mixer:

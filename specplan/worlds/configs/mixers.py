@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from specplan.worlds.configs.families import Family
@@ -189,7 +191,10 @@ def _blocks(sparse: SparseFields) -> Selection:
 
 
 def _compressed(fields: ConfigFields) -> list[Mixer]:
-    """Layers of DeepSeek-V4: a window, and entries of 4 tokens with an index, or of 128 tokens without."""
+    """Layers of DeepSeek-V4: a window, and entries of 4 tokens with an index, or of 128 tokens without.
+
+    V4.1 has entries of one or two tokens with an index; few layers make entries and keys, and few choose among them.
+    """
     ratios = fields.compress_ratios
     if ratios is None:
         raise SchemaError("compress_ratios: missing, this model_type has compressed attention")
@@ -204,11 +209,31 @@ def _compressed(fields: ConfigFields) -> list[Mixer]:
     groups = needed(fields, "o_groups")
     if fields.num_attention_heads % groups:
         raise SchemaError(f"o_groups: {groups} must divide the {fields.num_attention_heads} heads")
-    return [
-        CompressedAttention(
-            heads=fields.num_attention_heads, head_dim=needed(fields, "head_dim"),
-            query_rank=needed(fields, "q_lora_rank"), output_groups=groups, output_rank=needed(fields, "o_lora_rank"),
-            window=needed(fields, "sliding_window"), ratio=ratio, selection=chosen if ratio == 4 else None,
-        )
-        for ratio in ratios[:n]
-    ]  # fmt: skip
+    plain = CompressedAttention(
+        heads=fields.num_attention_heads, head_dim=needed(fields, "head_dim"),
+        query_rank=needed(fields, "q_lora_rank"), output_groups=groups, output_rank=needed(fields, "o_lora_rank"),
+        window=needed(fields, "sliding_window"),
+    )  # fmt: skip
+    if fields.kv_source_layer_ids is not None:
+        return list(_sharing(fields, plain, chosen, ratios[:n]))
+    if unknown := sorted(set(ratios) & {1, 2}):
+        raise SchemaError(f"compress_ratios: {unknown} without kv_source_layer_ids, which name the layers with entries")
+    return [replace(plain, ratio=ratio, selection=chosen if ratio == 4 else None) for ratio in ratios[:n]]
+
+
+def _sharing(
+    fields: ConfigFields, plain: CompressedAttention, chosen: Selection, ratios: Sequence[int]
+) -> Iterator[CompressedAttention]:
+    """Layers that read the entries of the last layer that makes some, and what the last layer that chooses chose."""
+    made, choosing = set(fields.kv_source_layer_ids or ()), set(fields.index_source_layer_ids or ())
+    source = 0
+    for i, ratio in enumerate(ratios):
+        source = ratio if i in made else source
+        if ratio not in (0, source):
+            raise SchemaError(f"kv_source_layer_ids: no layer up to {i} makes the entries of {ratio} that it reads")
+        if ratio == 0:
+            yield plain
+        else:  # a gate pools several tokens
+            streams = 0 if i not in made else 1 if ratio == 1 else 2
+            index = chosen if i in choosing else replace(chosen, heads=0)
+            yield replace(plain, ratio=ratio, selection=index, streams=streams)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from theory.hardware.formats import Precision
 __all__ = ["published_precision"]
 
 _ATTENTION: Final = re.compile(r"(self_attn|attention)(\W*$|.*(q_proj|qkv|q_a))")
+_WHOLE: Final = re.compile(r"(mlp|feed_forward)\W*$")
 _DENSE: Final = re.compile(r"(mlp|feed_forward)(\W*$|.*(gate_proj|gate\||up_proj|gate_up))")
 _NUMBER: Final = re.compile(r"layers\.(\d+)\.")
 
@@ -32,7 +33,8 @@ def published_precision(config: Mapping[str, Any], cache: str = "bf16") -> Preci
     """
     quantisation = config.get("quantization_config") or config.get("compression_config")
     found = _published(quantisation, config)
-    if config.get("expert_dtype") == "fp4":  # DeepSeek-V4: experts in MXFP4 beside the rest in fp8
+    said = quantisation if isinstance(quantisation, dict) else {}
+    if "fp4" in (config.get("expert_dtype"), said.get("expert_dtype")):  # DeepSeek-V4: MXFP4 beside the rest in fp8
         found = replace(found, experts="mxfp4" if found.experts is None else found.experts)
     return replace(found, cache=cache) if found.cache == "bf16" else found
 
@@ -45,14 +47,18 @@ def _published(quantisation: object, config: Mapping[str, Any]) -> Precision:
     producer = quantisation.get("producer")
     inner = quantisation.get("quantization")
     if isinstance(inner, dict):  # hf_quant_config.json of ModelOpt
-        name = producer.get("name") if isinstance(producer, dict) else "modelopt"
-        quantisation = {"quant_method": str(name), **inner}
-    method = str(quantisation.get("quant_method")).lower()
+        quantisation = {"quant_method": _producer(producer) or "modelopt", **inner}
+    method = str(quantisation.get("quant_method") or _producer(producer)).lower()
     n = config.get("num_hidden_layers")
     for known, precision_of in _METHODS.items():
         if method == known or (known == "modelopt" and method.startswith(known)):
             return precision_of(quantisation, n if isinstance(n, int) else 0)
     raise SchemaError(f"quantization_config: quant_method {method[:40]!r} is not modelled; give --precision")
+
+
+def _producer(said: object) -> str | None:
+    """Name of the tool that quantised, where its files name no method."""
+    return str(said.get("name")) if isinstance(said, dict) else None
 
 
 def _integer(bits: object, group_size: object) -> str:
@@ -111,17 +117,21 @@ def _algorithm(name: object) -> str:
     return _ALGORITHMS[algorithm]
 
 
-def _mixed(layers: Mapping[str, Any], cache: str) -> Precision:
-    """The precision where each module has its own format: of experts, attention and dense layers the most frequent."""
+def _mixed(modules: Iterable[tuple[str, str]], cache: str, other: str = "bf16") -> Precision:
+    """The precision where modules, or patterns of names, have formats of their own, and ``other`` ones that format.
+
+    Of experts, attention and dense layers the most frequent counts.
+    """
     found: dict[str, Counter[str]] = {"experts": Counter(), "attention": Counter(), "weights": Counter()}
-    for name, said in layers.items():
-        if name.endswith("lm_head") or not isinstance(said, dict):
+    for name, stored in modules:
+        if name.endswith("lm_head"):
             continue
         part = "experts" if "expert" in name else "weights" if _DENSE.search(name) else "attention"
-        found[part][_algorithm(said.get("quant_algo"))] += 1
-    usual = {part: of.most_common(1)[0][0] for part, of in found.items() if of}
-    bare = {part: usual.get(part, "bf16") for part in found}
-    return Precision(weights=bare["weights"], attention=bare["attention"], experts=bare["experts"], cache=cache)
+        found[part][stored] += 1
+        if part == "weights" and _WHOLE.search(name):
+            found["experts"][stored] += 1
+    usual = {part: of.most_common(1)[0][0] if of else other for part, of in found.items()}
+    return Precision(weights=usual["weights"], attention=usual["attention"], experts=usual["experts"], cache=cache)
 
 
 def _modelopt(quantisation: Mapping[str, Any], n: int) -> Precision:
@@ -129,7 +139,8 @@ def _modelopt(quantisation: Mapping[str, Any], n: int) -> Precision:
     cache = "fp8" if "FP8" in told.upper() else "bf16"
     layers = quantisation.get("quantized_layers")
     if isinstance(layers, dict) and str(quantisation.get("quant_algo")).upper() == "MIXED_PRECISION":
-        return _mixed(layers, cache)
+        said = {name: one for name, one in layers.items() if isinstance(one, dict)}
+        return _mixed(((name, _algorithm(one.get("quant_algo"))) for name, one in said.items()), cache)
     weights = _algorithm(quantisation.get("quant_algo"))
     ignored = _names(quantisation.get("exclude_modules")) or _names(quantisation.get("ignore"))
     return _spared(weights, ignored, n, cache)
@@ -140,11 +151,39 @@ def _compressed(quantisation: Mapping[str, Any], n: int) -> Precision:
     if not isinstance(groups, dict) or not groups:
         raise SchemaError("quantization_config: config_groups must name at least one group of layers")
     found = {_group(group) for group in groups.values()}
-    if len(found) > 1:
-        raise SchemaError("quantization_config: groups in different formats are not modelled; give --precision")
     scheme = quantisation.get("kv_cache_scheme")
     cache = "fp8" if isinstance(scheme, dict) and scheme.get("num_bits") == 8 else "bf16"
-    return _spared(found.pop(), _names(quantisation.get("ignore")), n, cache)
+    if len(found) == 1:
+        return _spared(found.pop(), _names(quantisation.get("ignore")), n, cache)
+    named = [(name, _group(group)) for group in groups.values() for name in _names(group.get("targets"))]
+    others = [stored for name, stored in named if name == "Linear"]
+    spared = [(name, "bf16") for name in _names(quantisation.get("ignore"))]
+    return _mixed([*((name, stored) for name, stored in named if name != "Linear"), *spared], cache, *others[:1])
+
+
+def _quark(quantisation: Mapping[str, Any], n: int) -> Precision:
+    """Formats of AMD's Quark: one for all layers, and those of patterns of names."""
+    cache = "fp8" if quantisation.get("kv_cache_quant_config") else "bf16"
+    own, spared = quantisation.get("layer_quant_config"), _names(quantisation.get("exclude"))
+    every = _quark_format(quantisation.get("global_quant_config"))
+    if isinstance(own, dict) and own:
+        named = [(name, _quark_format(said)) for name, said in own.items()]
+        return _mixed([*named, *((name, "bf16") for name in spared)], cache, every)
+    return _spared(every, spared, n, cache)
+
+
+def _quark_format(said: object) -> str:
+    weights = said.get("weight") if isinstance(said, dict) else None
+    stages = weights if isinstance(weights, list) else [weights]
+    last = stages[-1] if stages else None
+    if not isinstance(last, dict):
+        return "bf16"
+    dtype = str(last.get("dtype")).lower()
+    if dtype.startswith(("fp4", "mxfp4")):
+        return "mxfp4"
+    if dtype.startswith("fp8"):
+        return "fp8-block" if last.get("qscheme") == "per_block" else "fp8"
+    return _integer({"int4": 4, "uint4": 4, "int8": 8}.get(dtype, dtype), last.get("group_size"))
 
 
 def _group(group: object) -> str:
@@ -168,5 +207,7 @@ _METHODS: Final[Mapping[str, Callable[[Mapping[str, Any], int], Precision]]] = {
     "auto-round": lambda q, _: Precision(weights=_integer(q.get("bits"), q.get("group_size"))),
     "modelopt": _modelopt,
     "compressed-tensors": _compressed,
+    "quark": _quark,
+    "w4afp8": lambda *_: Precision(weights="fp8-block", experts="int4"),
 }
 """How each known ``quant_method`` is read."""

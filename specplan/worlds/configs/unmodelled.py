@@ -53,7 +53,9 @@ _HINTS: Final[Mapping[str, str]] = {
 _MODELLED: Final[Mapping[str, frozenset[str]]] = {
     **dict.fromkeys(("qwen3_next", "qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text"), frozenset((_STATE,))),
     **dict.fromkeys(("nemotron_h", "granitemoehybrid", "kimi_linear", "kimi_k3"), frozenset((_STATE,))),
-    **dict.fromkeys(("deepseek_v32", "glm_moe_dsa", "deepseek_v4"), frozenset((_SPARSE,))),
+    **dict.fromkeys(
+        ("deepseek_v32", "glm_moe_dsa", "deepseek_v4", "deepseek_v41", "deepseek_v41_text"), frozenset((_SPARSE,))
+    ),
     **dict.fromkeys(("minimax_m3", "minimax_m3_vl", "minimax_m3_vl_text"), frozenset((_SPARSE,))),
     **dict.fromkeys(
         ("gemma4", "gemma4_text", "mimo_v2_flash", "mimo_v2", "step3p5", "step3p7"), frozenset((_UNEQUAL,))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from statistics import fmean
+
 import pytest
 from deployments import head_of, model
 from hypothesis import given, settings
@@ -9,11 +12,12 @@ from hypothesis import strategies as st
 from refusals import refuses
 
 from specplan.worlds.costs import Contexts, ModelCost, RoundCost
+from specplan.worlds.model_files import shape_of
 from theory.hardware.engines import engine_named
 from theory.hardware.gpus import gpu_named
 from theory.hardware.passes import PassModel
 from theory.hardware.rounds import Round, head_round
-from theory.hardware.work import Work
+from theory.hardware.work import Parallel, Work
 
 FIRST, LAST = 128.0, 4096.0
 CONTEXTS = Contexts(first=FIRST, last=LAST)
@@ -101,3 +105,41 @@ test_contexts_that_do_not_grow_are_refused = refuses(
     ({"first": 100.0, "last": 100.0}, "last=100.0 must be greater than first=100"),
     ({"first": -1.0, "last": 100.0}, "must be >= 0"),
 )
+
+
+@pytest.mark.parametrize(
+    ("name", "cache", "rows", "error"),
+    [
+        (  # ROCm/ATOM#409: answers at once, cached tokens of each, ms per token; the fit of fixed times on AMD's GPUs
+            "deepseek-ai/DeepSeek-R1",
+            "bf16",
+            [
+                (4, 1380, 11.2),
+                (8, 1380, 11.98),
+                (16, 1380, 13.48),
+                (32, 1380, 17.8),
+                (64, 1380, 21.27),
+                (4, 4610, 11.22),
+                (8, 4610, 11.86),
+                (16, 4610, 13.48),
+                (32, 4610, 17.32),
+                (64, 4610, 20.52),
+            ],
+            0.055,
+        ),
+        (  # ROCm/ATOM#750, the newer of two versions, without the rows that read prompts most of the time
+            "deepseek-ai/DeepSeek-V3.2",
+            "fp8",
+            [(4, 1050, 13.55), (16, 1050, 15.84), (4, 5250, 14.29), (4, 10500, 14.69)],
+            0.05,
+        ),
+    ],
+)
+def test_passes_on_amds_gpus_are_those_of_servers(
+    name: str, cache: str, rows: list[tuple[int, int, float]], error: float
+) -> None:
+    facts = shape_of(name)
+    precision = replace(facts.precision, cache=cache)
+    passes = PassModel(gpu=gpu_named("MI355X"), shape=facts.shape, precision=precision, parallel=Parallel(tp=8))
+    misses = [1e3 * passes.seconds(Work(sequences=n, context=context)) / ms - 1.0 for n, context, ms in rows]
+    assert fmean(map(abs, misses)) < error

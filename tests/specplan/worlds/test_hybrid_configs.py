@@ -45,6 +45,7 @@ def counts(name: str) -> dict[tuple[str, str], int]:
             ("kda", "Dense"): 1, ("kda", "Experts"): 19, ("LatentAttention", "Experts"): 7}),
         ("deepseek-ai/DeepSeek-V3.2", {("LatentAttention", "Dense"): 3, ("LatentAttention", "Experts"): 58}),
         ("deepseek-ai/DeepSeek-V4-Flash", {("CompressedAttention", "Experts"): 43}),
+        ("deepseek-ai/DeepSeek-V4.1-Flash", {("CompressedAttention", "Experts"): 40}),
         ("MiniMaxAI/MiniMax-M3", {("Attention", "Dense"): 3, ("Attention", "Experts"): 57}),
     ],
 )  # fmt: skip
@@ -56,6 +57,7 @@ def test_active_parameters_are_those_of_the_names() -> None:
     for name, active in (
         ("Qwen/Qwen3.5-122B-A10B", 10e9), ("Qwen/Qwen3.5-397B-A17B", 17e9), ("XiaomiMiMo/MiMo-V2-Flash", 15e9),
         ("nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-BF16", 12e9), ("google/gemma-4-26B-A4B", 3.8e9),
+        ("deepseek-ai/DeepSeek-V4.1-Flash", 16e9),
     ):  # fmt: skip
         assert shape_of(name).shape.active_parameters == pytest.approx(active, rel=0.07), name
 
@@ -82,6 +84,24 @@ def _index_heads(mixer: object) -> int:
     assert isinstance(mixer, LatentAttention)
     assert mixer.selection is not None
     return mixer.selection.heads
+
+
+def test_entries_and_choices_are_shared_where_the_file_says_it() -> None:
+    """DeepSeek-V4.1-Flash: four layers make entries, four more choose among those of layer 20, all others read both."""
+    found: dict[tuple[int, int | None, int], int] = {}
+    per_token = 0.0
+    for group in shape_of("deepseek-ai/DeepSeek-V4.1-Flash").shape.layers:
+        mixer = group.attention
+        assert isinstance(mixer, CompressedAttention)
+        key = mixer.ratio, mixer.streams, 0 if mixer.selection is None else mixer.selection.heads
+        found[key] = found.get(key, 0) + group.count
+        per_token += group.count * (mixer.held(9000.0, cache_bytes=1.0) - mixer.held(8000.0, cache_bytes=1.0)) / 1000.0
+    assert found == {(0, None, 0): 2, (2, 2, 32): 3, (2, 0, 0): 15, (1, 1, 32): 1, (1, 0, 32): 4, (1, 0, 0): 15}
+    assert per_token == pytest.approx((3 / 2 + 1) * (512 + 132)), "entries and keys of their index"
+    facts = shape_of("deepseek-ai/DeepSeek-V4.1-Flash")
+    assert facts.precision == Precision(weights="fp8-block", experts="mxfp4", cache="fp8")
+    assert facts.shape.streams == 4
+    assert "Engram" in " ".join(facts.notes)
 
 
 def test_states_have_the_format_that_the_file_says() -> None:
@@ -132,6 +152,8 @@ def test_formats_that_differ_by_module() -> None:
         ("deepseek-ai/DeepSeek-V4-Flash", {"o_groups": 7}, "o_groups: 7 must divide the 64 heads"),
         ("deepseek-ai/DeepSeek-V4-Flash", {"compress_ratios": [4] * 40}, "compress_ratios: 40 entries must be"),
         ("deepseek-ai/DeepSeek-V4-Flash", {"compress_ratios": [5] * 43}, "compress_ratios"),
+        ("deepseek-ai/DeepSeek-V4-Flash", {"compress_ratios": [2] * 43}, "2. without kv_source_layer_ids"),
+        ("deepseek-ai/DeepSeek-V4.1-Flash", {"kv_source_layer_ids": [2, 8]}, "no layer up to 20 makes the entries"),
         ("deepseek-ai/DeepSeek-V3.2", {"index_topk": None}, "index_topk: missing"),
         ("zai-org/GLM-5.2", {"indexer_types": ["full"]}, "indexer_types: 1 entries must be num_hidden_layers=78"),
         ("XiaomiMiMo/MiMo-V2-Flash", {"hybrid_layer_pattern": [1, 0]}, "hybrid_layer_pattern: 2 entries"),

@@ -78,6 +78,8 @@ def test_every_name_is_found_once_and_in_any_form() -> None:
         ("Qwen/Qwen2.5-7B-Instruct-GPTQ-Int8", Precision(weights="int8")),
         ("nvidia/Llama-3.1-8B-Instruct-FP8", Precision(weights="fp8", cache="fp8")),
         ("nvidia/Qwen3-235B-A22B-FP8", Precision(weights="fp8", cache="fp8")),
+        ("nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-NVFP4", Precision(weights="nvfp4", cache="fp8")),
+        ("amd/MiniMax-M3-MXFP4", Precision(weights="mxfp4")),
         ("nvidia/Kimi-K2.5-NVFP4", Precision(experts="nvfp4", cache="fp8")),
         ("RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic", Precision(weights="fp8")),
         ("nvidia/DeepSeek-R1-NVFP4", Precision(weights="nvfp4", cache="fp8")),

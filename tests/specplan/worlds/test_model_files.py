@@ -203,6 +203,61 @@ def test_latent_attention() -> None:
             },
             Precision(weights="nvfp4"),
         ),
+        (  # groups of two formats: all layers, and those of patterns
+            {
+                "quant_method": "compressed-tensors",
+                "config_groups": {
+                    "group_0": {"targets": ["Linear"], "weights": {"num_bits": 8, "type": "float"}},
+                    "group_1": {
+                        "targets": ["re:.*mlp.experts.*"],
+                        "weights": {"num_bits": 4, "type": "float", "group_size": 32},
+                    },
+                },
+                "ignore": ["lm_head"],
+            },
+            Precision(weights="fp8", attention="fp8", experts="mxfp4"),
+        ),
+        (  # four bits that are multiplied in eight
+            {
+                "quant_method": "compressed-tensors",
+                "config_groups": {
+                    "group_0": {
+                        "weights": {"num_bits": 4, "type": "int", "group_size": 128},
+                        "input_activations": {"num_bits": 8, "type": "float"},
+                    }
+                },
+            },
+            Precision(weights="int4"),
+        ),
+        ({"quant_method": "w4afp8", "weight_block_size": [128, 128]}, Precision(weights="fp8-block", experts="int4")),
+        (
+            {
+                "quant_method": "quark",
+                "global_quant_config": {"weight": {"dtype": "fp4", "qscheme": "per_group", "group_size": 32}},
+                "exclude": ["lm_head", "re:.*self_attn.*"],
+                "kv_cache_quant_config": {"*k_proj": {"output_tensors": {"dtype": "fp8_e4m3"}}},
+            },
+            Precision(weights="mxfp4", attention="bf16", cache="fp8"),
+        ),
+        (
+            {
+                "quant_method": "quark",
+                "global_quant_config": {"weight": {"dtype": "fp8_e4m3", "qscheme": "per_channel"}},
+                "layer_quant_config": {"*.mlp.*": {"weight": {"dtype": "fp4_e2m1", "qscheme": "per_group"}}},
+            },
+            Precision(weights="mxfp4", attention="fp8", experts="mxfp4"),
+        ),
+        (  # two stages, the last of which is stored
+            {
+                "quant_method": "quark",
+                "global_quant_config": {"weight": [{"dtype": "fp8_e4m3"}, {"dtype": "int4"}]},
+            },
+            Precision(weights="int4"),
+        ),
+        (
+            {"producer": {"name": "modelopt"}, "quant_algo": "FP8", "kv_cache_scheme": "FP8"},
+            Precision(weights="fp8", cache="fp8"),
+        ),
     ],
 )
 def test_formats_of_published_weights(quantisation: dict[str, Any], precision: Precision) -> None:
@@ -246,6 +301,10 @@ def test_yarn_reaches_further_than_the_positions_that_were_trained() -> None:
         ({"layer_types": ["full_attention"]}, "1 entries must be num_hidden_layers=32"),
         ({"quantization_config": {"quant_method": "bitsandbytes"}}, "'bitsandbytes' is not modelled"),
         ({"quantization_config": {"quant_method": "gptq", "bits": 3}}, "3 bits are not modelled"),
+        (
+            {"quantization_config": {"quant_method": "quark", "global_quant_config": {"weight": {"dtype": "int3"}}}},
+            "int3 bits are not modelled",
+        ),
     ],
 )
 def test_refusals(changed: dict[str, Any], expected: str) -> None:

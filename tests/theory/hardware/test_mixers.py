@@ -14,7 +14,7 @@ from theory.hardware.gpus import GPUS
 from theory.hardware.half_widths import ITERATION, TIME_PER_TOKEN, half_width
 from theory.hardware.mixers.sparse import CompressedAttention, Selection
 from theory.hardware.mixers.states import Recurrent
-from theory.hardware.operators import index_seconds, recurrent_seconds
+from theory.hardware.operators import index_seconds, recurrent_seconds, streams_seconds
 from theory.hardware.passes import PassModel
 from theory.hardware.shapes import Attention, Dense, Experts, LatentAttention, Layers, Mixer, Shape
 from theory.hardware.sharding import cache_bytes_per_gpu, check_split, weight_bytes_per_gpu
@@ -123,6 +123,32 @@ def test_a_pass_grows_with_its_work(mixer: Mixer, tokens: float) -> None:
     seconds = [passes.seconds(work) for work in works]
     assert all(math.isfinite(s) for s in seconds)
     assert seconds == sorted(seconds)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "hidden", "rows", "measured_us"),
+    [  # aiconfigurator-core 0.12, vLLM 0.24.0: mixing before and after both parts of a layer of DeepSeek-V4
+        (H200, 4096, 1, 17.5 + 6.2),
+        (H200, 4096, 256, 24.2 + 10.3),
+        (H200, 7168, 1024, 81.1 + 71.6),
+        (H200, 7168, 16384, 1031.4 + 1020.5),
+        (B200, 7168, 4, 23.0 + 10.6),
+        (B200, 7168, 1024, 61.7 + 51.4),
+        (B200, 4096, 16384, 462.4 + 364.8),
+    ],
+)
+def test_residual_streams_take_as_long_as_measured(gpu: object, hidden: int, rows: int, measured_us: float) -> None:
+    seconds = streams_seconds(gpu, 4, hidden=hidden, rows=rows)  # type: ignore[arg-type]
+    assert seconds == pytest.approx(1e-6 * measured_us, rel=0.15)
+
+
+def test_layers_of_one_stream_mix_none() -> None:
+    work = Work(sequences=64, context=1000)
+    passes = model(PLAIN)
+    mixing = replace(passes, shape=replace(passes.shape, streams=4))
+    assert passes.parts(work).streams == 0.0
+    assert mixing.parts(work).streams == 4 * streams_seconds(H200, 4, hidden=4096, rows=64.0)
+    assert mixing.seconds(work) == pytest.approx(passes.seconds(work) + mixing.parts(work).streams)
 
 
 def test_intervals_of_layers_that_were_hardly_served_are_wider() -> None:

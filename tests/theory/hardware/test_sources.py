@@ -57,8 +57,8 @@ def test_every_operator_of_a_pass_comes_from_its_source() -> None:
     passes = PassModel(gpu=gpu_named("H100"), shape=SHAPE, parallel=Parallel(tp=2), measured=source)
     parts = passes.parts(WORKS[0])
     # A dense layer: queries, keys and values; outputs; up; down. Latent attention has its own projections, and experts
-    # a router and the shared expert's two. A group of layers is priced once.
-    assert source.counts == {"product": 4 + 3 + 1, "attention": 1, "latent": 1, "experts": 1, "sums": 2}
+    # a router and the shared expert's two. A group of layers is priced once, residual streams with all layers.
+    assert source.counts == {"product": 4 + 3 + 1, "attention": 1, "latent": 1, "experts": 1, "sums": 2, "streams": 1}
     assert (parts.products, parts.experts, parts.attention, parts.sums, parts.head) == (3 * 4 + 5 * 3, 5, 8, 16, 1)
 
 

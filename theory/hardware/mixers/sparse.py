@@ -46,7 +46,10 @@ class Selection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompressedAttention:
-    """DeepSeek-V4's attention to a window and to entries that each stand for ``ratio`` tokens, keys being values."""
+    """DeepSeek-V4's attention to a window and to entries that each stand for ``ratio`` tokens, keys being values.
+
+    In DeepSeek-V4.1 layers share the entries, and the keys of their index, of an earlier layer.
+    """
 
     heads: int
     head_dim: int
@@ -59,16 +62,21 @@ class CompressedAttention:
     """Tokens of an entry; 0: the window is all."""
     selection: Selection | None = None
     """Which entries are read; None: all."""
+    streams: int | None = None
+    """Products of the hidden state that an entry is made of; None: V4's 2, or 4 where entries overlap for an index;
+    0: the entries, and the keys of the index, are those of an earlier layer."""
 
     def __post_init__(self) -> None:
-        check_counts(self, optional=("ratio",), skipped=("selection",))
+        check_counts(self, optional=("ratio", "streams"), skipped=("selection",))
         if self.heads % self.output_groups:
             raise ParameterError("heads", self.heads, f"must be a multiple of output_groups={self.output_groups}")
 
     @property
     def _compressor(self) -> int:
         """Columns of keys and of the compression, which every GPU holds."""
-        streams = 0 if self.ratio == 0 else 2 if self.selection is None else 4  # entries with an index overlap
+        if self.streams is not None:
+            return self.head_dim * (1 + self.streams)
+        streams = 0 if self.ratio == 0 else 2 if self.selection is None else 4
         index = 0 if self.selection is None else 4 * self.selection.dim
         return self.head_dim * (1 + streams) + index
 
@@ -80,8 +88,9 @@ class CompressedAttention:
         return copied + (split + self.output_groups * self.output_rank * hidden) / tp
 
     def entries(self, context: float) -> float:
-        """Cached entries of a context, those of the window included."""
-        return min(context, float(self.window)) + (context / self.ratio if self.ratio else 0.0)
+        """Entries of a context that the layer caches, those of the window included."""
+        compressed = 0.0 if self.streams == 0 or not self.ratio else context / self.ratio
+        return min(context, float(self.window)) + compressed
 
     def read(self, context: float) -> float:
         """Cached entries that a new token reads."""
@@ -92,5 +101,6 @@ class CompressedAttention:
 
     def held(self, context: float, tp: int = 1, cache_bytes: float = 2.0, copies: float = 1.0) -> float:
         """Bytes that a sequence of ``context`` tokens takes on every GPU, B."""
-        index = 0.0 if self.selection is None else self.selection.held(context / max(self.ratio, 1))
+        chosen = self.selection if self.streams != 0 else None
+        index = 0.0 if chosen is None else chosen.held(context / max(self.ratio, 1))
         return self.entries(context) * self.head_dim * cache_bytes + index

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
-from deployments import block_of, deployment
+from deployments import block_of, deployment, head_of
 
 from calibrate.replay.trials import PLAIN
 from sim.configuration import Configuration
@@ -16,16 +18,20 @@ from specplan.planning.loads.load_plan import NamesPlan, plan_loads
 from specplan.planning.loads.options import Considered, Option, considered
 from specplan.planning.loads.schedule import Depths
 from specplan.planning.loads.search import best_of_each_kind
-from specplan.planning.loads.statements import schedule_of
+from specplan.planning.loads.statements import adaptive_steps, schedule_of
 from specplan.show.loads.plain import named_row_as_json
 from specplan.show.loads.words import named, policies
 from specplan.worlds.arrangements import Arrangement, Split
 from specplan.worlds.beliefs import CONFIDENCE
+from specplan.worlds.costs import RoundCost
 from specplan.worlds.drafters.naming import method_name
 from specplan.worlds.request import Limits, Load
 from specplan.worlds.running.settings import settings_of
 from specplan.worlds.world import World
+from theory.adaptive.steps import DEFAULT_SLOTS, AdaptiveSteps, shares_of_steps
+from theory.adaptive.verification import CHOOSING
 from theory.hardware.engines import engine_named
+from theory.hardware.gpus import gpu_named
 
 TOKEN = "block-drafter"
 WANTED = deployment(block=block_of("Qwen/Qwen3-8B"))
@@ -66,6 +72,15 @@ def test_a_round_costs_what_is_verified_and_drafts_all() -> None:
     assert less < more
     assert more - less == pytest.approx(alone[1] - alone[0], rel=1e-9), "drafting is the same"
     assert WORLD.passes(chosen).tokens < WORLD.passes(every).tokens
+
+
+def test_choosing_takes_what_was_measured_on_gpus_of_its_maker() -> None:
+    chosen = Configuration(method=TOKEN, k2=8, knobs={"least": 0.3})
+    for gpu, factor in (("H100", 1.0), ("MI355X", CHOOSING["AMD"])):
+        cost = World(deployment(block=WANTED.block, gpu=gpu_named(gpu))).round_cost(chosen, 1)
+        assert isinstance(cost, RoundCost)
+        unasked = replace(cost, factor=1.0)
+        assert cost.iteration(8, 8 * CONTEXT) == pytest.approx(factor * unasked.iteration(8, 8 * CONTEXT), rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -163,3 +178,43 @@ def test_a_plan_says_what_the_policy_is_worth(planned: NamesPlan) -> None:
     assert schedule_of(planned, best.option) is None
     curve = planned.curve
     assert curve.gains[f"{TOKEN} adaptive"][-1] > curve.gains[TOKEN][-1]
+
+
+HEADED = deployment(head=head_of("Qwen/Qwen3-8B"), engine=engine_named("sglang"))
+
+
+def alone(k: int) -> Configuration:
+    return Configuration(method="eagle", k2=k + 1) if k else PLAIN
+
+
+@pytest.mark.parametrize("batch", [2, 12, 40])
+def test_adaptive_steps_are_worth_what_a_run_of_the_controller_makes_of_them(batch: int) -> None:
+    """Rounds of one batch, drawn one by one, each with the steps that the controller chooses after those before it."""
+    world, rng = World(HEADED), np.random.default_rng(batch)
+    rates = world.beliefs.accepted("eagle", 8)
+    seconds = {k: world.round_cost(alone(k), 1).iteration(batch, batch * CONTEXT) for k in (0, 1, 3, 5, 7)}
+    control, spent, committed = AdaptiveSteps(DEFAULT_SLOTS, 3), 0.0, 0
+    for _ in range(3000):
+        k = control.steps(batch)
+        right = np.minimum(np.cumprod(rng.random((batch, 7)) < rates, axis=1).sum(axis=1), k)
+        control.observe(right.tolist())
+        spent, committed = spent + seconds[k], committed + batch + int(right.sum())
+    rule = DEFAULT_SLOTS[max(size for size in DEFAULT_SLOTS if size <= batch)]
+    shares = shares_of_steps(rule, rates, batch)
+    cost, passes = world.mixed({alone(k): share for k, share in shares.items()}, 1)
+    rate = batch * passes.tokens / cost.iteration(batch, batch * CONTEXT)
+    assert rate == pytest.approx(committed / spent, rel=0.02)
+    assert sum(passes.pmf) == pytest.approx(1.0)
+
+
+def test_a_plan_for_sglang_says_what_its_controller_is_worth() -> None:
+    plan = plan_loads(HEADED, [Load(concurrency=2), Load(concurrency=64)], Limits(), ["eagle"], curve=False)
+    worth = {load.concurrency: gains for load, gains in adaptive_steps(plan).items()}
+    assert 1.2 < worth[2][0] <= worth[2][1] * 1.02
+    assert worth[64][0] == pytest.approx(1.0, abs=0.05), "its own slots draft nothing from 64 on"
+    assert policies(plan) == (
+        "SGLang's adaptive steps (--speculative-adaptive with its own slots), gain by load: "
+        f"2: adaptive {worth[2][0]:.2f}, best fixed k {worth[2][1]:.2f}, none 1; "
+        f"64: adaptive {worth[64][0]:.2f}, best fixed k {worth[64][1]:.2f}, none 1."
+    )
+    assert adaptive_steps(plan_loads(WANTED, [Load(concurrency=2)], Limits(), [TOKEN])) == {}

@@ -16,6 +16,7 @@ from specplan.worlds.known_models import known_models
 from specplan.worlds.model_files import shape_of
 from specplan.worlds.request import ServedModel
 from theory.errors import ParameterError
+from theory.hardware.shapes import Experts
 
 LLAMA, LMSYS = "meta-llama/Llama", "lmsys/SGLang-EAGLE3-Llama"
 
@@ -104,6 +105,17 @@ def test_a_drafter_in_the_checkpoint_has_the_target_s_layers() -> None:
     assert own.precision == target.precision
     assert own.block == BlockSizes(least=1, trained=5, most=7)
     assert find_block(shape_of("deepseek-ai/DeepSeek-V4-Pro")).facts is None
+
+
+def test_layers_of_a_block_drafter_may_have_fewer_experts_and_predict_nothing_one_by_one() -> None:
+    target = shape_of("deepseek-ai/DeepSeek-V4.1-Flash")
+    own = find_block(target).facts
+    assert own is not None
+    (layers,) = own.shape.layers
+    assert isinstance(layers.feed_forward, Experts)
+    assert (layers.count, layers.feed_forward.count, layers.feed_forward.per_token) == (3, 128, 3)
+    assert own.shape.parameters - own.shape.embeddings == pytest.approx(3 * 128 * 3 * 5120 * 2304, rel=0.05)
+    assert find_head(target).facts is None
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from theory.adaptive_verification import best_budget, survival
+from theory.adaptive.verification import best_budget, survival
 from theory.checks import FloatArray
 
 pytest.importorskip("vllm")

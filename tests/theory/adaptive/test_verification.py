@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import refused
 
-from theory.adaptive_verification import (
+from theory.adaptive.verification import (
     SPREAD,
     best_budget,
     least_that_pays,
