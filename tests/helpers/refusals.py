@@ -17,13 +17,14 @@ def refused(
     *cases: tuple[Any, ...],
     error: type[Exception] | tuple[type[Exception], ...] = ParameterError,
 ) -> Callable[[tuple[Any, ...]], None]:
-    """Return a test with a case for each row of arguments and, last, words: the call fails, and the words say why."""
+    """Return a test with a case for each row of arguments and, last, words: the call fails in a line that has them."""
 
     @pytest.mark.parametrize("case", cases)
     def test(case: tuple[Any, ...]) -> None:
         *arguments, words = case
-        with pytest.raises(error, match=words):
+        with pytest.raises(error, match=words) as caught:
             call(*arguments)
+        assert "\n" not in str(caught.value)
 
     return test
 

@@ -6,12 +6,12 @@ import io
 import json
 import math
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from measured_profiles import measured, with_engine
+from screens import Main, refused_words
 
 from calibrate.measuring.calibration import Status
 from calibrate.measuring.plan import CalibrationPlan
@@ -212,8 +212,6 @@ def test_allowed_noise_is_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
 
 # profile diff
 
-Main = Callable[..., tuple[int, str, str]]
-
 
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[str, str]:
@@ -272,16 +270,9 @@ def test_diff_has_an_exit_code_if_asked(run_main: Main, files: tuple[str, str]) 
     assert run_main("profile", "diff", files[0], files[0], "--exit-code", "--no-plan")[0] == 0
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("lr-deepseek-gsm8k", "lr-qwen3-gsm8k"), "holds no raw samples to compare"),
-        (("lr-deepseek-gsm8k", "nowhere.json"), "cannot be read as a profile"),
-        (("lr-deepseek-gsm8k",), "Missing argument"),
-    ],
+test_bad_comparisons = refused_words(
+    "profile diff",
+    (("lr-deepseek-gsm8k", "lr-qwen3-gsm8k"), "holds no raw samples to compare"),
+    (("lr-deepseek-gsm8k", "nowhere.json"), "cannot be read as a profile"),
+    (("lr-deepseek-gsm8k",), "Missing argument"),
 )
-def test_bad_comparisons(run_main: Main, arguments: tuple[str, ...], message: str) -> None:
-    code, out, err = run_main("profile", "diff", *arguments)
-    assert (code, out) == (2, "")
-    assert message in err
-    assert err.count("\n") == 1

@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 import pytest
 from click.testing import CliRunner
+from screens import Main, refusal, refused_words
 
 from calibrate.record.library import bundled
 from specplan.cli import COMMANDS, cli, exit_code
@@ -23,7 +24,6 @@ PROFILE = "lr-deepseek-gsm8k"
 FAST = ("--profile", PROFILE, "-n", "2")
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
-Main = Callable[..., tuple[int, str, str]]
 
 
 # Help is cheap
@@ -160,9 +160,7 @@ def test_what_is_no_profile_is_refused_in_one_line(
     text, said = NOT_PROFILES[kind]
     path = tmp_path / "profile.json"
     path.write_text(spoiled(kind) if text is None else text, encoding="utf-8")
-    code, out, err = run_main(*command, str(path))
-    assert (code, out) == (2, "")
-    assert err.count("\n") == 1
+    err = refusal(run_main, *command, str(path))
     assert err.startswith(f"specplan: error: {path}: ")
     assert said in err
 
@@ -216,19 +214,7 @@ BAD = {
     "nothing to check": (("profile", "check"), "Missing argument"),
 }
 
-
-@pytest.mark.parametrize("name", BAD)
-def test_bad_input_is_one_line_and_exit_code_2(
-    run_main: Main, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    arguments, said = BAD[name]
-    code, out, err = run_main(*arguments)
-    assert (code, out) == (2, "")
-    assert err.startswith("specplan: error: ")
-    assert err.count("\n") == 1
-    assert said in err
-    assert list(tmp_path.iterdir()) == []
+test_bad_input_is_one_line_and_exit_code_2 = refused_words("", *BAD.values())
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,10 @@ REFUSED = {
     f"{SIMULATE} --timeline same.json -o same.json": "--timeline",
     f"{SIMULATE} --timeline same.json -o ./same.json --force": "--timeline",
     "plan -p profile.json -o profile.json --force": "--profile",
+    "profile show profile.json -o profile.json --force": "PROFILE",
+    "reproduce hardware tables -o tables/one.csv --force": "FOLDER",
+    "profile schema -o fifo --force": "--output='fifo' is a device, a pipe",
+    "profile schema -o prompts.jsonl": "--output='prompts.jsonl' exists",
     "validate -p profile.json --prompts prompts.jsonl -o link-to-input --force": "--prompts",
     f"{PAIRS} -o pairs.jsonl --force": "--pairs",
     "validate -p profile.json --prompts prompts.jsonl -o prompts.jsonl --force": "--prompts",
@@ -58,6 +62,7 @@ REFUSED = {
     "profile check k1.json": "k1",
     "simulate -p profile.json -n 40 --timeline t.png --answer 40": "--answer=40",
     f"{SIMULATE} --set k1=2 --set k1=3": "k1",
+    f"{SIMULATE} --set k1=0": "--k1=0 must",
     f"{SIMULATE} --token prompt-lookup --k2 999": "k2=999",
     f"{SIMULATE} --timeline t.png --until 1e-300": "--until=1e-300 must be",
     "profile check twice.json": "a key comes twice in one object: 'name'",
@@ -119,6 +124,9 @@ def test_a_device_stays_one_and_a_link_is_followed(world: World) -> None:
     finally:
         os.umask(before)
     assert (world.folder / "new.json").stat().st_mode & 0o777 == 0o640
+    assert run([*SIMULATE.split(), "--timeline", "picture.png"])[0] == 0
+    assert (world.folder / "picture.png").read_bytes().startswith(b"\x89PNG")
+    assert not list(world.folder.glob(".specplan*"))
 
 
 @pytest.mark.parametrize(

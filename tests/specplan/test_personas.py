@@ -6,15 +6,14 @@ Typed as they would type them; a screen is what is printed without ``-v``, at mo
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from measured_profiles import measured
+from screens import Main
 
 from specplan.output import SCREEN
 
-Main = Callable[..., tuple[int, str, str]]
 TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorials" / "slow-server"
 _LINES = 40
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 
 import pytest
-
-Main = Callable[..., tuple[int, str, str]]
+from screens import Main
 
 PROFILE = "lr-qwen3-gsm8k"
 COMMANDS = {

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from measured_profiles import measured
+from screens import Main
 
 from calibrate.record.files import write_atomically
 from calibrate.record.profile import ModelRecord, Profile
 from theory.errors import ParameterError, SchemaError
-
-Main = Callable[..., tuple[int, str, str]]
 
 
 def minimal() -> dict[str, Any]:

@@ -7,6 +7,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refused
 
 from calibrate.record.prompt_lookup import count_acceptance
 from calibrate.token_acceptance.curves import CONVENTIONS, FIGURES, AcceptanceCurve
@@ -101,24 +102,18 @@ def test_counts_of_a_lookup_give_its_tokens_per_pass() -> None:
     assert 1 < curve.tokens_per_pass(3) == pytest.approx(len(text) / record.passes)
 
 
-@pytest.mark.parametrize(
-    ("rates", "convention", "message"),
-    [
-        ([], "unconditional", "at least one position"),
-        ([0.5, 0.6], "unconditional", r"unconditional\[1\]=0.6 must not exceed .* are these conditional rates"),
-        ([0.5, 1.2], "unconditional", r"unconditional\[1\]=1.2 must be a probability"),
-        ([math.nan], "unconditional", "must be a probability"),
-        ([0.5, None], "unconditional", "must be a probability"),
-        ([-0.1], "conditional", "must be a probability"),
-        ([0.5, None], "conditional", "after a rate of 0 only"),
-        ([True], "conditional", "must be a probability"),
-        ([0.5], "per-token", "must be one of unconditional, conditional"),
-    ],
+test_impossible_rates_are_refused = refused(
+    AcceptanceCurve.of,
+    ([], "unconditional", "at least one position"),
+    ([0.5, 0.6], "unconditional", r"unconditional\[1\]=0.6 must not exceed .* are these conditional rates"),
+    ([0.5, 1.2], "unconditional", r"unconditional\[1\]=1.2 must be a probability"),
+    ([math.nan], "unconditional", "must be a probability"),
+    ([0.5, None], "unconditional", "must be a probability"),
+    ([-0.1], "conditional", "must be a probability"),
+    ([0.5, None], "conditional", "after a rate of 0 only"),
+    ([True], "conditional", "must be a probability"),
+    ([0.5], "per-token", "must be one of unconditional, conditional"),
 )
-def test_impossible_rates_are_refused(rates: list[float | None], convention: str, message: str) -> None:
-    with pytest.raises(ParameterError, match=message) as caught:
-        AcceptanceCurve.of(rates, convention)  # type: ignore[arg-type]
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("lengths", [[0.9], [2.5], [1.5, 3.2], [math.nan], []])

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from measured_profiles import measured
+from refusals import refused
+from screens import Main, check_printed, check_screen
 
 import specplan as sp
-from specplan.output import SCREEN, to_json
-from theory.errors import ParameterError
+from specplan.output import to_json
 
-Main = Callable[..., tuple[int, str, str]]
 DYNAMIC = {
     "acceptance_rate_per_pos": [0.7, 0.4],
     "batch_stats": {"1": {"0": 7.0, "1": 8.0, "2": 9.0}, "8": {"0": 8.0, "1": 14.0, "2": 20.0}},
@@ -25,9 +24,7 @@ def test_acceptance_is_what_the_command_prints(tmp_path: Path, run_main: Main) -
     path.write_text(json.dumps(DYNAMIC), encoding="utf-8")
     found = sp.acceptance(path, form="vllm-dynamic")
     words = ("acceptance", str(path), "--from", "vllm-dynamic")
-    assert run_main(*words) == (0, f"{found.text()}\n", "")
-    assert run_main(*words, "-v")[1] == f"{found.text(verbose=True)}\n"
-    assert run_main(*words, "--json")[1] == f"{to_json(found.plain())}\n"
+    check_printed(run_main, words, found)
     assert run_main(*words, "--to", "vllm-schedule")[1] == f"{found.written('vllm-schedule')}\n"
     assert "K = 2 makes the most" in found.headline()  # (1 + .7 + .4) / 9 > 1.7 / 8 > 1 / 7
 
@@ -35,23 +32,19 @@ def test_acceptance_is_what_the_command_prints(tmp_path: Path, run_main: Main) -
 def test_a_first_screen_says_what_a_draft_brings_in_80_columns() -> None:
     profile = measured([True, False], ngram=True)
     for found in (sp.acceptance(profile), sp.acceptance([0.9**k for k in range(1, 17)])):
-        lines = found.text().splitlines()
-        assert max(map(len, lines)) <= SCREEN
-        assert " ".join(found.text().split("\n\n")[0].split()) == found.headline()
+        check_screen(found)
     lookup = sp.acceptance(profile)
     assert "Of a draft of 3 tokens 1.17 are accepted on average" in lookup.headline()  # (4 + 2 + 1) / 6
     assert [row["k"] for row in lookup.records()] == [1, 2, 3]
 
 
-def test_bad_rates_and_formats_are_refused() -> None:
-    for call, message in (
-        (lambda: sp.acceptance([0.4, 0.7]), "must not exceed the position before"),
-        (lambda: sp.acceptance("x.json", form="yaml"), "must be one of"),
-        (lambda: sp.acceptance([0.5]).written("vllm-schedule"), "needs the time of passes"),
-        (lambda: sp.methods("lr-asink"), "did you mean 'lr-async'"),
-    ):
-        with pytest.raises(ParameterError, match=message):
-            call()
+test_bad_rates_and_formats_are_refused = refused(
+    lambda call: call(),
+    (lambda: sp.acceptance([0.4, 0.7]), "must not exceed the position before"),
+    (lambda: sp.acceptance("x.json", form="yaml"), "must be one of"),
+    (lambda: sp.acceptance([0.5]).written("vllm-schedule"), "needs the time of passes"),
+    (lambda: sp.methods("lr-asink"), "did you mean 'lr-async'"),
+)
 
 
 @pytest.mark.parametrize("words", [(), ("lr-async",), ("--gaps",)])

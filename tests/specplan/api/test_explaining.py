@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from planted_metrics import Planted, exposition
+from screens import Main, check_printed, check_screen
 
 import specplan as sp
-from specplan.output import SCREEN, to_json
 from theory.errors import ParameterError
-
-Main = Callable[..., tuple[int, str, str]]
 
 DEEP = Planted(k=12, conditional=0.6, row_s=2e-5)
 PLANTED = {
@@ -41,9 +38,7 @@ def test_an_explanation_is_what_the_command_prints(tmp_path: Path, run_main: Mai
         Path(name).write_text(text)
     found = sp.explain(names[:2], baseline=names[2])
     words = ("explain", *names[:2], "--baseline", names[2])
-    assert run_main(*words) == (0, f"{found.text()}\n", "")
-    assert run_main(*words, "-v")[1] == f"{found.text(verbose=True)}\n"
-    assert run_main(*words, "--json")[1] == f"{to_json(found.plain())}\n"
+    check_printed(run_main, words, found)
     read = sp.explain(deep[0], baseline=[deep[1]])
     assert read.records() == found.records()
     assert read.headline() == found.headline()
@@ -54,11 +49,7 @@ def test_an_explanation_is_what_the_command_prints(tmp_path: Path, run_main: Mai
 def test_a_first_screen_says_why_and_which_k_in_80_columns(name: str, *, sure: bool) -> None:
     planted = PLANTED[name]
     found = sp.explain(pages(planted), baseline=plain(planted) if sure else ())
-    screen = found.text()
-    assert max(map(len, screen.splitlines())) <= SCREEN
-    assert len(screen.splitlines()) < 32
-    first = " ".join(screen.split("\n\n")[0].split())
-    assert first == found.headline()
+    screen, first = "\n".join(check_screen(found, most=32)), found.headline()
     assert found.explanation is not None
     assert found.explanation.depth is not None
     assert f"{found.explanation.depth.best.value:.0f}" in first

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from statistics import fmean
 
 import pytest
 from public_tables import LOADED_HEAD, SERVED_HEAD, loaded_line, served_line
+from screens import Main, check_printed, check_screen
 
 import specplan as sp
 from specplan.api.reproducing import Reproduced, ReproducedPapers
 from specplan.check.reproducing import confspec
 from specplan.check.reproducing import lookahead_reasoning as lr
-from specplan.output import SCREEN, to_json
+from specplan.output import SCREEN
 from specplan.planning.model_error import PUBLISHED_RULES, rows
 from theory.errors import ParameterError
-
-Main = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(scope="module")
@@ -37,17 +35,12 @@ def tables_2_and_3() -> Reproduced:
 
 def test_a_paper_is_what_the_command_prints(run_main: Main) -> None:
     found = sp.reproduce("lookahead-decoding")
-    assert run_main("reproduce", "lookahead-decoding") == (0, f"{found.text()}\n", "")
-    assert run_main("reproduce", "lookahead-decoding", "-v")[1] == f"{found.text(verbose=True)}\n"
-    assert run_main("reproduce", "lookahead-decoding", "--json")[1] == f"{to_json(found.plain())}\n"
+    check_printed(run_main, ("reproduce", "lookahead-decoding"), found)
 
 
 def test_first_screens_say_how_good_in_80_columns(table_1: Reproduced, tables_2_and_3: Reproduced) -> None:
     for found in (table_1, tables_2_and_3, sp.reproduce("specs"), sp.reproduce("lookahead-decoding")):
-        screen = found.text()
-        assert max(map(len, screen.splitlines())) <= SCREEN
-        assert len(screen.splitlines()) < 40
-        assert " ".join(screen.split("\n\n")[0].split()) == found.headline()
+        screen = "\n".join(check_screen(found))
         assert all(reason in " ".join(screen.split()) for reason in found.paper.REASONS)
         assert len(found.records()) == len(found.cells)
 

@@ -6,19 +6,18 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from html.parser import HTMLParser
 from typing import Any
 
 import pytest
+from refusals import refused
+from screens import Main
 
 import specplan as sp
 from specplan.output import SCREEN, to_json
 from specplan.show.plans import ProfilePlan
 from specplan.show.result import Result, flat
 from theory.errors import ParameterError, SchemaError
-
-Main = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(scope="module")
@@ -171,17 +170,15 @@ def test_the_import_is_light_and_names_are_found() -> None:
         sp.plans  # noqa: B018
 
 
-def test_bad_arguments_are_refused() -> None:
-    for call, message in (
-        (lambda: sp.plan("nobody"), "profile='nobody'"),
-        (lambda: sp.plan("lr-qwen3-gsm8k", methods=["nothing"]), "methods='nothing'"),
-        (lambda: sp.plan("lr-qwen3-gsm8k", concurrency=0, methods=["prompt-lookup"]), "concurrency"),
-        (lambda: sp.plan("lr-qwen3-gsm8k", k1_max=0), "k1_max"),
-        (lambda: sp.simulate("lr-qwen3-gsm8k", "lr-async k1=x"), "k1"),
-        (lambda: sp.simulate("lr-qwen3-gsm8k", "lr-async", n_answers=0), "n_answers"),
-    ):
-        with pytest.raises(ParameterError, match=message):
-            call()
+test_bad_arguments_are_refused = refused(
+    lambda call: call(),
+    (lambda: sp.plan("nobody"), "profile='nobody'"),
+    (lambda: sp.plan("lr-qwen3-gsm8k", methods=["nothing"]), "methods='nothing'"),
+    (lambda: sp.plan("lr-qwen3-gsm8k", concurrency=0, methods=["prompt-lookup"]), "concurrency"),
+    (lambda: sp.plan("lr-qwen3-gsm8k", k1_max=0), "k1_max"),
+    (lambda: sp.simulate("lr-qwen3-gsm8k", "lr-async k1=x"), "k1"),
+    (lambda: sp.simulate("lr-qwen3-gsm8k", "lr-async", n_answers=0), "n_answers"),
+)
 
 
 @pytest.mark.parametrize(

@@ -3,32 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 
 import pytest
+from screens import Main, check_printed, check_screen
 
 import specplan as sp
 from ledger.ledger import claims
-from specplan.output import SCREEN, to_json
 from theory.errors import ParameterError
-
-Main = Callable[..., tuple[int, str, str]]
 
 
 def test_claims_are_what_the_command_prints(run_main: Main) -> None:
     found = sp.theorems(paper="ConfSpec", verdict="false")
     words = ("theorems", "--paper", "ConfSpec", "--verdict", "false")
-    assert run_main(*words) == (0, f"{found.text()}\n", "")
-    assert run_main(*words, "-v")[1] == f"{found.text(verbose=True)}\n"
-    assert run_main(*words, "--json")[1] == f"{to_json(found.plain())}\n"
+    check_printed(run_main, words, found)
     assert {row["verdict"] for row in found.records()} == {"false"}
 
 
 def test_a_first_screen_says_how_many_hold_and_fits_80_columns() -> None:
     found = sp.theorems()
-    lines = found.text().splitlines()
-    assert max(map(len, lines)) <= SCREEN
-    assert " ".join(found.text().split("\n\n")[0].split()) == found.headline()
+    check_screen(found)
     wrong = sum(item.needs_correction for item in claims())
     assert found.headline().startswith(f"{len(claims()) - wrong} of {len(claims())} claims hold as printed, {wrong}")
     by_paper = Counter(row["paper"] for row in found.records())

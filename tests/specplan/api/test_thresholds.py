@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from measured_profiles import measured
+from screens import Main, check_printed, check_screen
 
 import specplan as sp
-from specplan.output import SCREEN, to_json
+from specplan.output import SCREEN
 from theory.errors import ParameterError
-
-Main = Callable[..., tuple[int, str, str]]
 
 
 def drawn(n: int = 1200) -> list[dict[str, Any]]:
@@ -40,21 +38,14 @@ def test_thresholds_are_what_the_command_prints(tmp_path: Path, run_main: Main, 
     file.write_text("\n".join(map(json.dumps, drawn())), encoding="utf-8")
     found = sp.thresholds(pairs=file, c1=0.2, risk=risk)
     words = ("thresholds", "--pairs", str(file), "--c1", "0.2", "--risk", str(risk))
-    assert run_main(*words)[1] == f"{found.text()}\n"
-    assert run_main(*words, "-v")[1] == f"{found.text(verbose=True)}\n"
-    assert run_main(*words, "--json")[1] == f"{to_json(found.plain())}\n"
+    check_printed(run_main, words, found, code=(0 if found.threshold else 3))
     assert sp.thresholds(pairs=drawn(), c1=0.2, risk=risk).records() == found.records()
 
 
 @pytest.mark.parametrize(("risk", "status"), [(0.05, "failed"), (0.0001, "too few")])
 def test_a_first_screen_answers_and_fits_80_columns(risk: float, status: str) -> None:
     found = sp.thresholds(pairs=drawn(), c1=0.2, risk=risk)
-    lines = found.text().splitlines()
-    assert max(map(len, lines)) <= SCREEN
-    assert len(lines) < 30
-    assert "-v" in lines[-1]
-    first = " ".join(found.text().split("\n\n")[0].split())
-    assert first == found.headline()
+    assert "-v" in check_screen(found, most=30)[-1]
     chosen = [row["threshold"] for row in found.records() if row["chosen"]]
     assert chosen == ([] if found.threshold is None else [found.threshold])
     assert found.text().count("CHOSEN") == len(chosen)

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from measured_profiles import measured
+from screens import Main, refusal, refused_words
 
 from calibrate.token_acceptance.counts import DEFINITION, TokenCounts
 from calibrate.token_acceptance.lengths import LengthTable
 from calibrate.token_acceptance.live_readings import Readings
 from calibrate.token_acceptance.requests import RequestAcceptance
 
-Main = Callable[..., tuple[int, str, str]]
 DYNAMIC = {
     "acceptance_rate_per_pos": [0.7, 0.4],
     "batch_stats": {"1": {"0": 7.0, "1": 8.0, "2": 9.0}, "8": {"0": 8.0, "1": 14.0, "2": 20.0}},
@@ -75,9 +74,7 @@ def test_what_is_missing_is_one_line(tmp_path: Path, run: Main) -> None:
         ((str(tmp_path / "none"), "--from", "lengths"), "No such file"),
         (("lr-deepseek-gsm8k",), "holds no token acceptance per position"),
     ):
-        code, out, err = run(*arguments)
-        assert (code, out, err.count("\n")) == (2, "", 1)
-        assert message in err
+        assert message in refusal(run, *arguments)
 
 
 def readings(*accepted: int) -> Readings:
@@ -121,18 +118,12 @@ def test_live_readings_that_are_apart_fail(monkeypatch: pytest.MonkeyPatch, run:
     assert DEFINITION in out
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("bundled", "-n", "1"), "requests"),
-        (("some/folder",), "prompts"),
-        (("bundled", "--speculative-config", "{"), "must be JSON"),
-        (("bundled", "--speculative-config", "[]"), "must be a JSON object"),
-        (("bundled", "--speculative-config", '{"method": "ngrams"}'), "method"),
-        (("bundled", "--temperature", "-1"), "temperature"),
-    ],
+test_live_options_are_checked = refused_words(
+    "acceptance --from vllm-live",
+    (("bundled", "-n", "1"), "requests"),
+    (("some/folder",), "prompts"),
+    (("bundled", "--speculative-config", "{"), "must be JSON"),
+    (("bundled", "--speculative-config", "[]"), "must be a JSON object"),
+    (("bundled", "--speculative-config", '{"method": "ngrams"}'), "method"),
+    (("bundled", "--temperature", "-1"), "temperature"),
 )
-def test_live_options_are_checked(run: Main, words: tuple[str, ...], message: str) -> None:
-    code, out, err = run(*words, "--from", "vllm-live")
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert message in err

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from measured_profiles import measured
+from screens import Main, refusal
 
 from calibrate.record.profile import Profile
 from calibrate.thresholds.frontier import frontier
@@ -17,8 +17,6 @@ from sim.configuration import Configuration
 from specplan.planning.threshold_speedup import closed_form_speedup, draw_frontier, replayed_speedup
 from theory import f_async
 from theory.errors import ParameterError
-
-Main = Callable[..., tuple[int, str, str]]
 
 
 def pairs_file(path: Path, right: int = 400, wrong: int = 100) -> str:
@@ -110,10 +108,7 @@ def test_wrong_usage_is_one_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     pairs_file(tmp_path / "P")
-    code, out, err = run_main("thresholds", *arguments)
-    assert (code, out) == (2, "")
-    assert message in err
-    assert err.count("\n") == 1
+    assert message in refusal(run_main, "thresholds", *arguments)
 
 
 def test_a_profile_is_replayed_under_each_threshold(tmp_path: Path, run_main: Main) -> None:

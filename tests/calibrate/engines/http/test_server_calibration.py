@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from openai_server import OpenAIServer, Planted, serving
 from scipy import stats
+from screens import Main
 
 from calibrate.engines.http.wire import HttpConfig
 from calibrate.measuring.calibration import calibrate_models
@@ -172,8 +173,6 @@ def test_a_draft_without_logprobs_needs_no_gate(tmp_path: Path) -> None:
 
 
 # The command line
-
-Main = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from certified_pair import PLANTED, CertifiedServer, served
 from openai_server import Planted, serving
+from screens import Main, refusal, refused_words
 
 from calibrate.engines.torch.token_methods.draft_model import DraftModel
 from calibrate.pair import draft_path, target_path
 from specplan.output import SCREEN
-
-Main = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(scope="module")
@@ -86,9 +85,7 @@ def test_servers_that_lack_something_are_refused_in_one_line(lossless: str, run_
     few = ("--tokens", "8", "--answer-tokens", "4")
 
     def error(*words: str, code: int = 1) -> str:
-        found, out, err = run_main("certify", *words, *few)
-        assert (found, out, err.count("\n")) == (code, "", 1)
-        return err
+        return refusal(run_main, "certify", *words, *few, code=code)
 
     with served(CertifiedServer(target_path(), lists=False)) as url:
         assert "gives no prompt_logprobs: name a server that does with --target" in error(url)
@@ -103,16 +100,10 @@ def test_servers_that_lack_something_are_refused_in_one_line(lossless: str, run_
     assert "unreachable" in error("http://127.0.0.1:9")
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("localhost:8000",), "='localhost:8000' must be http://HOST"),
-        (("http://127.0.0.1:9", "--answer-tokens", "1"), "--answer-tokens=1 must be an integer in [2"),
-        (("http://127.0.0.1:9", "--prompts", "missing.jsonl"), "missing.jsonl"),
-        (("http://127.0.0.1:9", "--false-alarm", "0"), "--false-alarm=0.0 must be a number in (0, 1)"),
-    ],
+test_bad_input_is_one_line = refused_words(
+    "certify",
+    (("localhost:8000",), "='localhost:8000' must be http://HOST"),
+    (("http://127.0.0.1:9", "--answer-tokens", "1"), "--answer-tokens=1 must be an integer in [2"),
+    (("http://127.0.0.1:9", "--prompts", "missing.jsonl"), "missing.jsonl"),
+    (("http://127.0.0.1:9", "--false-alarm", "0"), "--false-alarm=0.0 must be a number in (0, 1)"),
 )
-def test_bad_input_is_one_line(words: tuple[str, ...], message: str, run_main: Main) -> None:
-    code, out, err = run_main("certify", *words)
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert message in err

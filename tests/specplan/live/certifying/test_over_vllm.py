@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from screens import Main
 
 pytest.importorskip("vllm")
 
@@ -16,7 +17,6 @@ from calibrate import pair
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1800), pytest.mark.long("thousands of tokens of three servers")]
 
-Main = Callable[..., tuple[int, str, str]]
 
 SPECULATIVE = {"method": "draft_model", "num_speculative_tokens": 3, "model": str(pair.draft_path())}
 UNREPAIRED = ("--worker-extension-cls", "")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 from measured_profiles import STEP_TOKENS, measured
 from planted_metrics import Planted, exposition
 from scipy import stats
+from screens import Main
 
 from calibrate.record.engine_records import PrefillSums, RequestSums
 from calibrate.record.profile import Profile
@@ -24,7 +24,6 @@ from specplan.live.explaining.reading import read_metrics
 from specplan.live.explaining.window import windows
 from theory.errors import ParameterError, SchemaError
 
-Main = Callable[..., tuple[int, str, str]]
 SERVER = Planted(k=3, concurrency=4)
 MOMENTS = (20, 40, 60, 80)
 STREAMS = 400

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,6 @@ from sim.configuration import Configuration
 from specplan.live.gateway.plans import PLAIN, helpers_of, read_plan
 from specplan.live.gateway.servers import Endpoints
 from theory.errors import ParameterError, SchemaError
-
-Main = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(scope="module")

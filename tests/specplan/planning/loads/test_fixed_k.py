@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from deployments import deployment, head_of
+from refusals import refused
 
 from calibrate.replay.trials import PLAIN
 from specplan.planning.loads.from_names import sequences_for
@@ -16,7 +17,6 @@ from specplan.show.loads.words import one_k
 from specplan.worlds.arrangements import Arrangement
 from specplan.worlds.request import Limits, Load
 from specplan.worlds.world import World
-from theory.errors import ParameterError
 
 HEAD = head_of("Qwen/Qwen3-8B")
 
@@ -77,16 +77,11 @@ def test_without_a_given_k_the_best_one_is_within_the_noise() -> None:
         assert losses[depths.k("eagle", 1, n) - 1] <= 0.02 + 1e-9
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"k": 0}, r"k=0 must be an integer in \[1, 32\]"),
-        ({"k": 33}, "k=33 must be"),
-        ({"max_num_seqs": 0}, "max_num_seqs=0 must be"),
-        ({"memory_share": 0.0}, r"gpu_memory_utilization=0.0 must be in \(0, 1\]"),
-        ({"memory_share": float("nan")}, "gpu_memory_utilization=nan must be"),
-    ],
+test_settings_outside_their_range_are_refused = refused(
+    lambda wrong: deployment(**wrong),
+    ({"k": 0}, r"k=0 must be an integer in \[1, 32\]"),
+    ({"k": 33}, "k=33 must be"),
+    ({"max_num_seqs": 0}, "max_num_seqs=0 must be"),
+    ({"memory_share": 0.0}, r"gpu_memory_utilization=0.0 must be in \(0, 1\]"),
+    ({"memory_share": float("nan")}, "gpu_memory_utilization=nan must be"),
 )
-def test_settings_outside_their_range_are_refused(wrong: dict[str, float], message: str) -> None:
-    with pytest.raises(ParameterError, match=message):
-        deployment(**wrong)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from screens import Main
 
 import specplan as sp
 from calibrate.replay.trials import PLAIN
@@ -16,7 +16,6 @@ from specplan.planning.loads.load_plan import LoadPlan, LoadRow
 from specplan.show.plans import ProfilePlan
 from theory.errors import ParameterError
 
-Main = Callable[..., tuple[int, str, str]]
 METHODS = ["lr-async", "prompt-lookup"]
 NAME = "lr-qwen3-gsm8k"
 

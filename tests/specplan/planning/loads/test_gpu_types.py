@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from screens import refused_words
 
 import specplan as sp
 from specplan.output import SCREEN
@@ -15,7 +15,6 @@ from specplan.show.loads.gpu_types import break_evens, cheapest
 from specplan.show.loads.results import GpusPlan
 from theory.errors import ParameterError
 
-Main = Callable[..., tuple[int, str, str]]
 SMALL = {"answer_tokens": 200, "context": 400, "methods": ["ngram"]}
 
 
@@ -98,29 +97,22 @@ def test_more_gpus_are_taken_where_the_fewest_miss_the_bounds() -> None:
     assert best.per_million == pytest.approx(2.0 * 1e6 / 3600.0 / best.row.tokens_per_s)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ("H100,H200 --gpu-price H100=2.5", "has no price of NVIDIA H200 SXM, which --gpu names"),
-        ("H100,H200 --gpu-price 2.5", "must name its GPU, since 2 are planned for"),
-        ("H100,H100-SXM", "must name NVIDIA H100 SXM once"),
-        ("H100,FOO", "--gpu='FOO' is not known"),
-        ("H100,,H200", "--gpu='' is not known"),
-        (
-            "H100,H200 --gpu-price H100=1,H200=2,B200=3",
-            "has a price of NVIDIA B200 SXM, and --gpu names NVIDIA H100 SXM",
-        ),
-        ("H100,H200 --gpu-price H100=-1,H200=2", "dollars, such as H100=2.5"),
-        ("H100,H200 --picture x.png", "draws the plan of one GPU"),
-        ("MI300X --engine trtllm", "does not run on AMD MI300X"),
-        ("L4,A10 --gpus 1 --precision bf16 --target Qwen/Qwen3-32B", "hold too little for Qwen/Qwen3-32B"),
-    ],
+test_types_and_prices_that_do_not_fit_are_one_line = refused_words(
+    "plan --target Qwen/Qwen3-8B --gpu",
+    ("H100,H200 --gpu-price H100=2.5", "has no price of NVIDIA H200 SXM, which --gpu names"),
+    ("H100,H200 --gpu-price 2.5", "must name its GPU, since 2 are planned for"),
+    ("H100,H100-SXM", "must name NVIDIA H100 SXM once"),
+    ("H100,FOO", "--gpu='FOO' is not known"),
+    ("H100,,H200", "--gpu='' is not known"),
+    (
+        "H100,H200 --gpu-price H100=1,H200=2,B200=3",
+        "has a price of NVIDIA B200 SXM, and --gpu names NVIDIA H100 SXM",
+    ),
+    ("H100,H200 --gpu-price H100=-1,H200=2", "dollars, such as H100=2.5"),
+    ("H100,H200 --picture x.png", "draws the plan of one GPU"),
+    ("MI300X --engine trtllm", "does not run on AMD MI300X"),
+    ("L4,A10 --gpus 1 --precision bf16 --target Qwen/Qwen3-32B", "hold too little for Qwen/Qwen3-32B"),
 )
-def test_types_and_prices_that_do_not_fit_are_one_line(run_main: Main, options: str, message: str) -> None:
-    code, out, err = run_main("plan", "--target", "Qwen/Qwen3-8B", "--gpu", *options.split())
-    assert (code, out) == (2, "")
-    assert message in err
-    assert err.count("\n") == 1
 
 
 def test_a_type_that_does_not_hold_the_model_is_named_with_the_reason() -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from deployments import deployment
+from screens import Main
 
 import specplan as sp
 from calibrate.replay.trials import PLAIN
@@ -32,8 +33,6 @@ from specplan.worlds.drafters.known_acceptance import known_acceptances
 from specplan.worlds.request import Limits, Load
 from specplan.worlds.world import World
 from theory.errors import ParameterError
-
-Main = Callable[..., tuple[int, str, str]]
 
 WANTED = deployment(draft="Qwen/Qwen3-0.6B", gpus=2, context=900, answer_tokens=400)
 METHODS = ("prompt-lookup", "draft-model", "eagle", "lr-async", "spec-reason")
