@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from screens import Main
 
 from calibrate.costs.sweep import fit_passes
 from calibrate.record.engine_records import DecodeSample, EngineRecord, PrefillSample
@@ -19,8 +19,6 @@ from specplan.cli import cli
 from specplan.planning.latency import timed
 from specplan.planning.predict import Configuration, Predictor
 from theory.errors import ParameterError, SchemaError
-
-Main = Callable[..., tuple[int, str, str]]
 
 BASE = "lr-qwen3-gsm8k"
 NAMES = {"target": "Qwen3-32B", "draft": "Qwen3-1.7B", "judge": "Qwen2.5-7B-Instruct"}

@@ -34,6 +34,7 @@ def tokens(engine, text):
 def test_it_says_what_it_is_and_is_pinned(engines):
     description = engines.target.describe()
     assert description["engine"] == "torch"
+    assert description["device"] == "cpu"
     assert description["n_layers"] == 4
     assert description["cores"] == [0]
     assert description["n_threads"] == 1

@@ -247,6 +247,7 @@ def test_a_widened_model_says_what_the_bundled_one_says(dtype, device, tmp_path,
     assert logits[1][:, 374:].max() < -100.0
 
 
+@pytest.mark.parametrize("device", [pytest.param("cuda", marks=pytest.mark.gpu)], indirect=True)  # CPU: test_engine
 def test_an_engine_in_its_process_answers_and_names_its_device(device):
     async def ask() -> tuple[str, str]:
         config = TorchConfig(name="draft", model=pair.draft_path(), device=device.type, max_batch=2, n_idle=1)
@@ -259,7 +260,7 @@ def test_an_engine_in_its_process_answers_and_names_its_device(device):
 
     text, name = asyncio.run(ask())
     assert text.startswith("In ")
-    assert name == ("cpu" if device.type == "cpu" else torch.cuda.get_device_name(0))
+    assert name == torch.cuda.get_device_name(0)
 
 
 def test_a_gpu_that_is_not_there_is_one_line(device):
