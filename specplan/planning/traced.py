@@ -160,23 +160,24 @@ def _cells(
 
 def _walk(request: TracedRequest, lengths: Sequence[int], k: int | None, drafted_at_miss: float) -> _Rounds:
     """Go through a request round by round."""
-    at, end, found = 1, len(lengths), _Rounds()
+    missed = 0.0 if k is None and drafted_at_miss < 1.0 else drafted_at_miss  # an oracle looks nothing up in vain
+    at, end, prompt = 1, len(lengths), request.prompt_tokens
+    rounds, rows, context, drafts, positions, drafted_rows, drafted_context = 0, 0.0, 0, 0.0, 0.0, 0.0, 0.0
     while at < end:
         length = lengths[at - 1]
         most = length if k is None else k + 1
-        share = drafted_at_miss if length == 1 else 1.0
-        if k is None and share < 1.0:
-            share = 0.0  # who knows that nothing is accepted looks nothing up
-        rows, context = share * most + 1.0 - share, request.prompt_tokens + at
-        found.rounds += 1
-        found.rows += rows
-        found.context += context
-        found.drafts += share
-        found.positions += share * most
-        found.drafted_rows += share * rows
-        found.drafted_context += share * context
-        at += min(length, most)
-    return found
+        share = missed if length == 1 else 1.0
+        wide = share * most
+        width = wide + 1.0 - share
+        rounds += 1
+        rows += width
+        context += prompt + at
+        drafts += share
+        positions += wide
+        drafted_rows += share * width
+        drafted_context += share * (prompt + at)
+        at += length if length < most else most
+    return _Rounds(rounds, rows, context, drafts, positions, drafted_rows, drafted_context)
 
 
 def _plain(request: TracedRequest, n_tokens: int) -> _Rounds:
