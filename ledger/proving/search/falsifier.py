@@ -165,6 +165,8 @@ class _Search:
             next(families.inside(self.statement.domain, 1, self.rng)),
         )
         yield first
+        if isinstance(self.statement, Formula):
+            yield from families.along(domain, self.statement.curves)
         for distance, most in ((Fraction(1, 10**6), n), (families.EXTREME, n // 2)):
             yield from families.corners(domain, distance, most, self.rng)
         yield from families.scattered(domain, n // 2, self.rng, _WIDE)
