@@ -188,11 +188,14 @@ class Formula:
         return built.told(at, _level)
 
     def _near(self, relation: str, point: Mapping[str, Any]) -> Margin:
-        exact = not any(isinstance(value, float) for value in point.values())
-        counts, built = self._compiled(relation, "balls" if exact else "floats")
-        number = ball if exact else float
+        if any(isinstance(value, float) for value in point.values()):
+            return self._at(relation, point, "floats", float)
         with precision(_BITS[0]):
-            return built.near([int(point[name]) if name in counts else number(point[name]) for name in self.domain])
+            return self._at(relation, point, "balls", ball)
+
+    def _at(self, relation: str, point: Mapping[str, Any], numbers: str, number: Callable[[Any], Any]) -> Margin:
+        counts, built = self._compiled(relation, numbers)
+        return built.near([int(point[name]) if name in counts else number(point[name]) for name in self.domain])
 
 
 _built = functools.cache(read)

@@ -17,9 +17,9 @@ from ledger.proving.records import Given, formula_of, proved, refuted, repaired,
 from ledger.proving.tools import (
     all_of,
     identity,
+    prove_box,
     prove_descent,
     prove_identity,
-    prove_box,
     rounds_to,
 )
 

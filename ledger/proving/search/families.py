@@ -61,13 +61,15 @@ def inside(domain: Domain, n: int, rng: random.Random) -> Iterator[Drawn]:
 
 
 def along(domain: Domain, curves: Iterable[str]) -> Iterator[Drawn]:
-    """Points of curves ``x = t, y = 1 - t**2``, as t falls: each names all variables."""
+    """Points of curves ``x = t, y = 1 - t**2``, as t falls, where they lie in the domain."""
     t = sp.Symbol("t", positive=True)
     for curve in curves:
         placed = {name: read(text) for name, text in (part.split(" = ") for part in curve.split(", "))}
         for power in _TOWARDS:
             at = {name: value.subs(t, sp.Rational(1, 10**power)) for name, value in placed.items()}
-            yield {name: Fraction(int(at[name].p), int(at[name].q)) for name in domain}
+            point = {name: Fraction(int(at[name].p), int(at[name].q)) for name in domain}
+            if all(point[name] in values for name, values in domain.items()):
+                yield point
 
 
 def tied(domain: Domain, n: int, rng: random.Random) -> Iterator[Drawn]:
