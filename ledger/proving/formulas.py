@@ -34,8 +34,6 @@ _BITS: Final = (256, 4096)
 """Precision of the balls, and where they do not tell and the point is extreme, the next one."""
 _EXTREME: Final = 10**40
 """A value or its denominator beyond this is extreme."""
-_SIMPLE: Final = 10**4
-"""Up to this a point is simple: its powers have few digits, so that symbols may decide where balls overlap."""
 _EQUAL_TO: Final = Fraction(1, 10**30)
 """Two sides are called equal when their balls overlap and are narrower than this share of the larger side."""
 _GREATER: Final = frozenset({"GreaterThan", "StrictGreaterThan"})
@@ -64,7 +62,7 @@ _FLOATS: Final[Mapping[str, Callable[..., Any]]] = {
 
 
 def _symbols() -> Mapping[str, Callable[..., Any]]:
-    """The same in numbers of sympy, which know when two sides are one."""
+    """The same in symbols, which know when two sides are one."""
     names = ("log", "exp", "sqrt", "gamma", "floor", "binomial", "harmonic")
     others = {"mpf": sp.Rational, "min": sp.Min, "max": sp.Max, "ceil": sp.ceiling, "sum": sum}
     return {**{name: getattr(sp, name) for name in names}, **others}
@@ -179,13 +177,16 @@ class Formula:
                 told = built.told(at, functools.partial(_compared, margin=margin))
             if told is not None:
                 return told
-        return None if margin or _beyond(_SIMPLE, point) else self._level(relation, point)
+        return None if margin else self._level(relation, point)
 
     def _level(self, relation: str, point: Point) -> bool | None:
-        """Whether it holds at a point where two sides are one expression, which balls never tell."""
+        """Whether it holds where variables are equal and so two sides one expression, which balls never tell."""
         counts, built = self._compiled(relation, "symbols")
-        at = [int(point[n]) if n in counts else sp.Rational(Fraction(point[n])) for n in self.domain]
-        return built.told(at, _level)
+        free = [Fraction(point[name]) for name in self.domain if name not in counts]
+        if len(set(free)) == len(free):
+            return None
+        symbols = {value: sp.Symbol(f"x{i}", positive=True) for i, value in enumerate(free)}
+        return built.told([int(point[n]) if n in counts else symbols[Fraction(point[n])] for n in self.domain], _level)
 
     def _near(self, relation: str, point: Mapping[str, Any]) -> Margin:
         if any(isinstance(value, float) for value in point.values()):
