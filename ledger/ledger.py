@@ -148,6 +148,8 @@ class Claim:
     """The paper's own words, formulas between dollars; none where cells of a table contradict each other."""
     reading: str = ""
     """The counterexample for readers, with what both sides mean; its symbols are those of the statement or range."""
+    stands: Mapping[str, str] = field(default_factory=dict)
+    """Changes of 1 % after which it holds as well, and why: words of the change -> the reason; see the workshop."""
 
     def __post_init__(self) -> None:
         """Refuse an incomplete record where it is written."""

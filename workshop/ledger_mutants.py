@@ -1,10 +1,11 @@
 """False statements next to those of the ledger, and how many of them its proofs and its search reject.
 
 ``python -m workshop.ledger_mutants 500 SEED`` changes statements that hold by 1 %: constants, exponents, ends of
-ranges, floors, directions, and conditions that are dropped. Changes that only weaken a statement are not made, and a
-statement with more than 1 % of room is not asked to notice so small a change: its constants and ranges stay. An end of
-a range is moved only where the statement is nearly an equality at it. A mutant falls when the search refutes it, or
-when the proof, given the mutant, does not go through. The others are printed, with the room that is left.
+ranges, floors, directions, and conditions that are dropped. Changes that only weaken a statement are not made. A
+statement with more than 1 % of room is not asked to notice so small a change: the coefficient of a side is changed by
+its room and 1 % more, and its constants and ranges stay. An end of a range is moved only where the statement is nearly
+an equality at it. A mutant falls when the search refutes it, or when the proof, given the mutant, does not go through.
+Others are true, as their own proof or the record of the claim shows, or they are printed with the room that is left.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import ast
 import copy
 import itertools
+import math
 import random
 import sys
 from collections import Counter
@@ -37,7 +39,7 @@ _SEEN: Final = 1e-6
 """Room below which both sides are equal for some reason of their own, and an end of a range says nothing."""
 _CLAIMS_MORE: Final = frozenset({"range", "condition", "direction"})
 """Kinds of changes of which none weakens."""
-_WHATEVER_ROOM: Final = frozenset({"condition", "direction", "floor"})
+_WHATEVER_ROOM: Final = frozenset({"condition", "direction", "floor", "beyond"})
 _NOTICED: Final = 1e-3
 """Share of the room by which it must shrink, for rounding shrinks it too."""
 _NEAR: Final = 0.5
@@ -65,7 +67,7 @@ class Changed:
     corrected: bool
     """The correction is changed, not the claim as printed."""
     kind: str
-    """``constant``, ``exponent``, ``coefficient``, ``range``, ``floor``, ``direction`` or ``condition``."""
+    """``constant``, ``exponent``, ``coefficient`` (``beyond`` the room), ``range``, ``floor``, ``direction``, ..."""
     what: str
     """The change in words."""
     statement: Statement
@@ -89,6 +91,13 @@ class Outcome:
         """The search refutes it, or its own proof does not go through."""
         return self.fate in {"refuted", "unproved", "longer"}
 
+    @property
+    def why_true(self) -> str:
+        """Why a mutant that does not fall is true, as far as that is known."""
+        said = set(f"{self.changed.kind} {self.changed.what}".split())
+        reasons = (why for words, why in self.changed.claim.stands.items() if set(words.split()) <= said)
+        return "its own proof goes through" if self.fate == "proved" else next(reasons, "")
+
 
 def holding() -> Iterator[tuple[Claim, bool, Statement]]:
     """Every statement that is to hold and that a machine can try."""
@@ -102,13 +111,20 @@ def holding() -> Iterator[tuple[Claim, bool, Statement]]:
 def changes(claim: Claim, corrected: bool, statement: Statement, rng: random.Random) -> list[Changed]:
     """Mutants of a statement that claim more than it does, as far as that can be told."""
     finding = falsified(statement, claim.id)
-    made = [*(_of_formula(statement) if isinstance(statement, Formula) else _of_predicate(statement))]
-    kept = [each for each in made if each[0] in _WHATEVER_ROOM or finding.room is None or finding.room < _SHARE]
+    share = _SHARE + _room_of(finding)
+    made = [*(_of_formula(statement, share) if isinstance(statement, Formula) else _of_predicate(statement))]
+    kept = [each for each in made if share == _SHARE or each[0] in _WHATEVER_ROOM]
     return [
         Changed(claim=claim, corrected=corrected, kind=kind, what=what, statement=mutant)
         for kind, what, mutant in (*kept, *_of_ranges(statement, finding))
         if kind in _CLAIMS_MORE or _stronger(statement, mutant, rng)
     ]
+
+
+def _room_of(finding: Finding) -> Fraction:
+    """Room of a statement that has more of it than a change of 1 % takes, in whole permille; otherwise 0."""
+    room = finding.room or 0.0
+    return Fraction(0) if room < _SHARE else Fraction(math.ceil(1000 * room), 1000)
 
 
 def tried(changed: Changed, seed: str) -> Outcome:
@@ -135,15 +151,18 @@ def sampled(n: int, seed: str, most: int = 1000) -> Iterator[Outcome]:
         yield tried(chosen, f"{seed} {chosen}")
 
 
-def _of_formula(formula: Formula) -> Iterator[tuple[str, str, Formula]]:
-    """Changes of its texts."""
-    for kind, what, changed in _of_text(formula.relation):
-        yield kind, f"{what} in the relation", replace(formula, relation=changed)
+def _of_formula(formula: Formula, share: Fraction) -> Iterator[tuple[str, str, Formula]]:
+    """Changes of its texts; of one with room, of the sides of a single comparison."""
+    relation = ast.parse(formula.relation.strip().replace("\n", " "), mode="eval").body
+    single = isinstance(relation, ast.Compare) and len(relation.ops) == 1
+    for kind, what, changed in _of_text(formula.relation, share):
+        more = share > _SHARE and single and share < 1 and kind == "coefficient"
+        yield "beyond" if more else kind, f"{what} in the relation", replace(formula, relation=changed)
     without = [replace(formula, premise=kept) for kept in _without_each(formula.premise)]
     for i, weaker in enumerate(without):
         yield "condition", f"without condition {i + 1}", weaker
     if without and all(falsified(each, each.premise).failing for each in without):
-        for kind, what, changed in _of_text(formula.premise):
+        for kind, what, changed in _of_text(formula.premise, _SHARE):
             yield kind, f"{what} in the premise", replace(formula, premise=changed)
 
 
@@ -157,8 +176,8 @@ def _without_each(text: str) -> Iterator[str]:
         yield " and ".join(f"({ast.unparse(part)})" for part in parts if part is not left_out)
 
 
-def _of_text(text: str) -> Iterator[tuple[str, str, str]]:
-    """Changes of one node each."""
+def _of_text(text: str, share: Fraction) -> Iterator[tuple[str, str, str]]:
+    """Changes of one node each; ``share`` is that of coefficients."""
     tree = ast.parse(text.strip().replace("\n", " "), mode="eval")
     exponents = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow)
                  for inner in ast.walk(node.right)}  # fmt: skip
@@ -167,6 +186,8 @@ def _of_text(text: str) -> Iterator[tuple[str, str, str]]:
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     scaled = {id(each) for node in ast.walk(tree) if isinstance(node, ast.Compare) for each in _scaled(node)}
     scaled -= counted | called
+    powers = {id(node.right) for node in ast.walk(tree) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow)
+              and not isinstance(node.right, ast.Constant)} - counted  # fmt: skip
     for at, node in enumerate(ast.walk(tree)):
         if (
             isinstance(node, ast.Constant)
@@ -179,10 +200,11 @@ def _of_text(text: str) -> Iterator[tuple[str, str, str]]:
                 new = ast.parse(f"({value.numerator}/{value.denominator})", mode="eval").body
                 kind = "exponent" if id(node) in exponents else "constant"
                 yield kind, f"{float(value):g} for {node.value} (node {at})", _with(tree, at, new)
-        elif id(node) in scaled and isinstance(node, ast.expr):
-            for sign in (1, -1):
-                new = ast.parse(f"({100 + sign}/100) * ({ast.unparse(node)})", mode="eval").body
-                yield "coefficient", f"{100 + sign} % of {ast.unparse(node)[:20]} (node {at})", _with(tree, at, new)
+        elif (id(node) in scaled or id(node) in powers) and isinstance(node, ast.expr):
+            kind, by = ("coefficient", share) if id(node) in scaled else ("exponent", _SHARE)
+            for factor in (1 - by, 1 / (1 - by)) if by < 1 else ():
+                new = ast.parse(f"({factor}) * ({ast.unparse(node)})", mode="eval").body
+                yield kind, f"{float(factor):.3g} of {ast.unparse(node)[:20]} (node {at})", _with(tree, at, new)
         elif isinstance(node, ast.Call) and (other := _ROUNDED.get(ast.unparse(node.func))):
             new = ast.Call(func=ast.Name(id=other), args=node.args, keywords=[])
             yield "floor", f"{other} (node {at})", _with(tree, at, new)
@@ -285,16 +307,17 @@ def main(arguments: list[str]) -> None:
     """Print what became of the mutants."""
     n, seed = int(arguments[0]) if arguments else 500, arguments[1] if len(arguments) > 1 else "1"
     outcomes = list(sampled(n, seed))
-    outcomes = [one if one.falls or one.fate == "proved" else _again(one) for one in outcomes]
-    falling = sum(outcome.falls for outcome in outcomes)
-    print(f"{falling} of {len(outcomes)} mutants fall ({100 * falling / len(outcomes):.1f} %)")
-    by_kind = Counter((outcome.changed.kind, outcome.fate) for outcome in outcomes)
+    outcomes = [one if one.falls or one.why_true else _again(one) for one in outcomes]
+    true = [one for one in outcomes if not one.falls and one.why_true]
+    falling, asked = sum(one.falls for one in outcomes), len(outcomes) - len(true)
+    print(f"{len(outcomes)} mutants, {len(true)} of them true; {falling} of the other {asked} fall "
+          f"({100 * falling / max(asked, 1):.1f} %)")  # fmt: skip
+    by_kind = Counter((one.changed.kind, one.fate) for one in outcomes)
     for (kind, fate), count in sorted(by_kind.items()):
-        print(f"  {kind:10} {fate:9} {count}")
-    for outcome in outcomes:
-        if not outcome.falls:
-            why = "true, as its own proof goes through" if outcome.fate == "proved" else "true or open"
-            print(f"{outcome.changed}: {why}; {outcome.finding}")
+        print(f"  {kind:11} {fate:9} {count}")
+    for one in outcomes:
+        if not one.falls:
+            print(f"{one.changed}: {f'true, {one.why_true}' if one.why_true else f'open; {one.finding}'}")
 
 
 if __name__ == "__main__":

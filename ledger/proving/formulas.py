@@ -59,6 +59,15 @@ _FLOATS: Final[Mapping[str, Callable[..., Any]]] = {
     "harmonic": lambda n: math.fsum(1 / k for k in range(1, n + 1)),
 }
 """The same in floats, for a search."""
+
+
+def _symbols() -> Mapping[str, Callable[..., Any]]:
+    """The same in symbols, which know when two sides are one."""
+    names = ("log", "exp", "sqrt", "gamma", "floor", "binomial", "harmonic")
+    others = {"mpf": sp.Rational, "min": sp.Min, "max": sp.Max, "ceil": sp.ceiling, "sum": sum}
+    return {**{name: getattr(sp, name) for name in names}, **others}
+
+
 _COMPARED: Final[Mapping[str, Callable[[float, float], Margin]]] = {
     "StrictLessThan": below,
     "LessThan": at_most,
@@ -68,6 +77,8 @@ _COMPARED: Final[Mapping[str, Callable[[float, float], Margin]]] = {
 }
 """Relation of sympy -> how far two floats are from breaking it."""
 
+Decide = Callable[[str, Any, Any], bool | None]
+"""Whether two sides are in the order of a relation of sympy, given by its name; None where that is not told."""
 Sides = Callable[..., tuple[Any, Any]]
 """Both sides of a relation from the values of all variables."""
 
@@ -75,8 +86,8 @@ Sides = Callable[..., tuple[Any, Any]]
 class _Relation(Protocol):
     """A relation, or several joined, as functions of all variables."""
 
-    def told(self, at: list[Any], margin: Fraction) -> bool | None:
-        """Whether it holds by a margin; None where balls do not tell."""
+    def told(self, at: list[Any], decide: Decide) -> bool | None:
+        """Whether it holds, as far as its sides tell."""
 
     def near(self, at: list[Any]) -> Margin:
         """How far it is from failing."""
@@ -96,6 +107,8 @@ class Formula:
     """Folder of the paper whose closed forms the relation may name."""
     at: Sequence[Mapping[str, Any]] = ()
     """Points at which a search looks for a counterexample, simplest first."""
+    curves: Sequence[str] = ()
+    """Curves ``x = t, y = 1 - t**2`` along which both sides meet as t falls to 0: a search follows them."""
 
     @property
     def where(self) -> str:
@@ -134,35 +147,68 @@ class Formula:
         """How far the premise is from failing there."""
         return self._near(self.premise, point) if self.premise else MET
 
+    def gaps(self) -> list[Callable[..., arb]]:
+        """For each of its inequalities a function of balls by name, which is positive where the inequality is strict.
+
+        Raises
+        ------
+        ParameterError : an equality, or relations joined by ``or``.
+        """
+        names, (_, built) = tuple(self.domain), self._compiled(self.relation, "balls")
+        parts = built.parts if isinstance(built, _Joined) and not built.either else [built]
+        compared = [part for part in parts if isinstance(part, _Compared) and part.kind != "Equality"]
+        if len(compared) < len(parts):
+            raise ParameterError(
+                "relation", self.relation, "must be inequalities joined by 'and', to be proved by balls"
+            )
+        return [functools.partial(_gap, part, names) for part in compared]
+
     def _built(self, text: str) -> sympy.Basic:
         return _built(text, self.forms)
 
+    def _compiled(self, relation: str, numbers: str) -> tuple[frozenset[str], _Relation]:
+        return _compiled(relation, tuple(self.domain), self.forms, numbers)
+
     def _told(self, relation: str, point: Point, margin: Fraction) -> bool | None:
-        counts, built = _compiled(relation, tuple(self.domain), self.forms, True)
-        for bits in _BITS if _extreme(point) else _BITS[:1]:
+        counts, built = self._compiled(relation, "balls")
+        for bits in _BITS if _beyond(_EXTREME, point) else _BITS[:1]:
             with precision(bits):
-                told = built.told([int(point[n]) if n in counts else ball(point[n]) for n in self.domain], margin)
+                at = [int(point[name]) if name in counts else ball(point[name]) for name in self.domain]
+                told = built.told(at, functools.partial(_compared, margin=margin))
             if told is not None:
-                break
-        return told
+                return told
+        return None if margin else self._level(relation, point)
+
+    def _level(self, relation: str, point: Point) -> bool | None:
+        """Whether it holds where variables are equal and so two sides one expression, which balls never tell."""
+        counts, built = self._compiled(relation, "symbols")
+        free = [Fraction(point[name]) for name in self.domain if name not in counts]
+        if len(set(free)) == len(free):
+            return None
+        symbols = {value: sp.Symbol(f"x{i}", positive=True) for i, value in enumerate(free)}
+        return built.told([int(point[n]) if n in counts else symbols[Fraction(point[n])] for n in self.domain], _level)
 
     def _near(self, relation: str, point: Mapping[str, Any]) -> Margin:
-        exact = not any(isinstance(value, float) for value in point.values())
-        counts, built = _compiled(relation, tuple(self.domain), self.forms, exact)
-        number = ball if exact else float
+        if any(isinstance(value, float) for value in point.values()):
+            return self._at(relation, point, "floats", float)
         with precision(_BITS[0]):
-            return built.near([int(point[name]) if name in counts else number(point[name]) for name in self.domain])
+            return self._at(relation, point, "balls", ball)
+
+    def _at(self, relation: str, point: Mapping[str, Any], numbers: str, number: Callable[[Any], Any]) -> Margin:
+        counts, built = self._compiled(relation, numbers)
+        return built.near([int(point[name]) if name in counts else number(point[name]) for name in self.domain])
 
 
 _built = functools.cache(read)
 
 
-def _extreme(point: Point) -> bool:
-    return any(max(value.denominator, abs(value.numerator)) > _EXTREME for value in map(Fraction, point.values()))
+def _beyond(most: int, point: Point) -> bool:
+    """Whether some numerator or denominator is larger."""
+    return any(max(value.denominator, abs(value.numerator)) > most for value in map(Fraction, point.values()))
 
 
 @functools.cache
-def _compiled(relation: str, variables: tuple[str, ...], forms: str, balls: bool) -> tuple[frozenset[str], _Relation]:
+def _compiled(relation: str, variables: tuple[str, ...], forms: str, numbers: str) -> tuple[frozenset[str], _Relation]:
     """The variables that must be whole because they bound a sum, and the relation as a function of all variables.
 
     Raises
@@ -177,7 +223,8 @@ def _compiled(relation: str, variables: tuple[str, ...], forms: str, balls: bool
         raise ParameterError("domain", sorted(free), "must name every variable of the formula")
     counts = frozenset(str(s) for each in built.atoms(sp.Sum) for limit in each.limits for s in limit[2].free_symbols)
     counts |= {str(s) for each in built.atoms(sp.binomial, sp.harmonic) for s in each.free_symbols & set(free.values())}
-    return counts, _node([free.get(name, sp.Symbol(name)) for name in variables], built, _BALLS if balls else _FLOATS)
+    functions = _symbols() if numbers == "symbols" else {"balls": _BALLS, "floats": _FLOATS}[numbers]
+    return counts, _node([free.get(name, sp.Symbol(name)) for name in variables], built, functions)
 
 
 def _node(names: list[sympy.Symbol], built: sympy.Basic, functions: Mapping[str, Callable[..., Any]]) -> _Relation:
@@ -194,9 +241,9 @@ class _Compared:
     kind: str
     sides: Sides
 
-    def told(self, at: list[Any], margin: Fraction) -> bool | None:
-        """Decide by balls."""
-        return _compared(self.kind, *self.sides(*at), margin)
+    def told(self, at: list[Any], decide: Decide) -> bool | None:
+        """Decide about both sides."""
+        return decide(self.kind, *self.sides(*at))
 
     def near(self, at: list[Any]) -> Margin:
         """Compare both sides."""
@@ -210,9 +257,9 @@ class _Joined:
     either: bool
     parts: list[_Relation]
 
-    def told(self, at: list[Any], margin: Fraction) -> bool | None:
+    def told(self, at: list[Any], decide: Decide) -> bool | None:
         """Decide by what the parts tell."""
-        found = [part.told(at, margin) for part in self.parts]
+        found = [part.told(at, decide) for part in self.parts]
         return self.either if self.either in found else (None if None in found else not self.either)
 
     def near(self, at: list[Any]) -> Margin:
@@ -246,3 +293,15 @@ def _compared(kind: str, left: arb | int, right: arb | int, margin: Fraction) ->
         return True
     exact = difference == 0  # true only of a ball of radius 0
     return (not kind.startswith("Strict")) if exact else (False if difference < 0 else None)
+
+
+def _level(kind: str, left: Any, right: Any) -> bool | None:
+    """What a relation of two sides says that are one expression; None of others, and of floats, which round."""
+    difference = sp.expand(sp.sympify(left) - right)
+    return None if difference != 0 or difference.has(sp.Float) else not kind.startswith("Strict")
+
+
+def _gap(part: _Compared, names: Sequence[str], **at: arb) -> arb:
+    """Positive where the inequality is strict."""
+    left, right = part.sides(*(at[name] for name in names))
+    return arb(left - right if part.kind in _GREATER else right - left)

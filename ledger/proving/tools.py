@@ -13,13 +13,16 @@ import heapq
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 
 from flint import arb
 
 from ledger.ledger import Evidence, Verdict
 from ledger.proving.balls import Rational, ball, point, precision, simplest_between
 from ledger.proving.cases import Cases, grid, searched, walked
-from ledger.proving.combine import Part, all_of, counterexample, numeric, refutation, screened, with_fix
+from ledger.proving.combine import Part, all_of, argued, counterexample, numeric, refutation, screened, with_fix
+from ledger.proving.domains import closed
+from ledger.proving.formulas import Formula
 from ledger.proving.margins import Margin
 from ledger.proving.symbolic import identity, prove_descent, prove_identity, prove_sign
 
@@ -31,6 +34,7 @@ __all__ = [
     "exhaustive",
     "identity",
     "numeric",
+    "prove_box",
     "prove_descent",
     "prove_identity",
     "prove_positive",
@@ -111,6 +115,17 @@ def prove_positive(
                     Verdict.OPEN, f"{what}: undecided after {_boxes(count)}, for instance {where}", count, bits
                 )
             parts = _halves(part, names, widths)
+
+
+def prove_box(statement: Formula) -> Evidence:
+    """Prove inequalities on the whole closed box of their ranges, whatever else they assume: see `prove_positive`.
+
+    Raises
+    ------
+    ParameterError : an equality, relations joined by ``or``, a range without an upper end.
+    """
+    box = closed(statement.domain, *statement.domain)
+    return argued(*[partial(prove_positive, gap, box, what=statement.text) for gap in statement.gaps()])
 
 
 def _boxes(count: int) -> str:

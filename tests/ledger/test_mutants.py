@@ -10,28 +10,10 @@ import pytest
 from ledger.ledger import claim
 from workshop.ledger_mutants import Outcome, changes, holding, sampled
 
-STANDING = {
-    "LR-L2a": "true: the premise only says when the bound is reached, and holds with room around it",
-    "LR-L6d": "true: the condition is not needed",
-    "LR-S7": "true: the condition is not needed",
-    "LR-T3a": "true: the conditions are not needed",
-    "LR-T3g": "true: a bound that is not sharp in this constant",
-    "LR-T4g": "true: the condition is not needed",
-    "SPECS-E3": "true: any policy stays below log Z",
-    "LR-L4h": "room of 0.2 to 0.6 % is left, no failure is known",
-    "LR-T4f": "room of 0.04 to 0.07 % is left, no failure is known",
-    "LR-B3": "open",
-    "LR-L3b": "open",
-    "LR-T3l": "open",
-    "SPECS-T5a": "open",
-}
-"""Claims of which a mutant may stand, and why: found by 392 mutants (``python -m workshop.ledger_mutants 500 11``)."""
-
 
 def _unexplained(outcomes: Iterable[Outcome]) -> list[str]:
-    """Mutants that are neither refuted nor unproved, nor proved to be true by the proof that reads them."""
-    standing = [one.changed for one in outcomes if not one.falls and one.fate != "proved"]
-    return [str(changed) for changed in standing if changed.claim.id not in STANDING]
+    """Mutants that do not fall, and of which neither their proof nor the record says why they are true."""
+    return [str(one.changed) for one in outcomes if not one.falls and not one.why_true]
 
 
 @pytest.mark.slow

@@ -11,14 +11,15 @@ from ledger.ledger import Claim, Evidence, Verdict
 from ledger.proving.balls import point
 from ledger.proving.cases import Cases, rows, searched, walked
 from ledger.proving.deferred import sp
+from ledger.proving.domains import closed
 from ledger.proving.formulas import Formula
-from ledger.proving.records import formula_of, proved, refuted, repaired, restated
+from ledger.proving.records import Given, formula_of, proved, refuted, repaired, restated
 from ledger.proving.tools import (
     all_of,
     identity,
+    prove_box,
     prove_descent,
     prove_identity,
-    prove_positive,
     rounds_to,
 )
 
@@ -109,7 +110,7 @@ def _rounds(alpha: Fraction, x: int, factor: int, printed: str) -> Evidence:
     return rounds_to(value, printed, name, {})
 
 
-def _constants(*printed: tuple[str, int, int, str]) -> Cases:
+def _constants(*printed: tuple[Fraction | str, int, int, str]) -> Cases:
     """Printed values as (alpha, x, leading factor, decimal)."""
     names = ("alpha", "x", "factor", "printed")
     return Cases(
@@ -127,20 +128,12 @@ _SIX_AND_EIGHT = _constants(("4/5", 6, 10, "0.48"), ("4/5", 8, 10, "0.36"))
 _SIX_AND_EIGHT_MENDED = _constants(("4/5", 6, 6, "0.48"), ("4/5", 8, 8, "0.36"))
 
 
-def _interval_at_two(low: str, high: str) -> Evidence:
-    """a(alpha, 2) lies in (low, high) for alpha in [0.52, 0.8]."""
-    box = {"alpha": ("0.52", "0.8")}
+def _at_two(statement: Formula, *printed: str) -> Evidence:
+    """The rounded ends of a(alpha, 2), and the interval around it."""
+    ends = closed(statement.domain, "alpha")["alpha"]
     return all_of(
-        lambda: prove_positive(lambda alpha: _a(alpha, arb(2)) - point(low), box, what=f"a(alpha, 2) > {low}"),
-        lambda: prove_positive(lambda alpha: point(high) - _a(alpha, arb(2)), box, what=f"a(alpha, 2) < {high}"),
-    )
-
-
-def _at_two(low: str, high: str, enclosing: str) -> Evidence:
-    """The rounded ends and the enclosing interval of a(alpha, 2)."""
-    return all_of(
-        lambda: walked(_constants(("0.52", 2, 2, low), ("0.8", 2, 2, high))),
-        lambda: _interval_at_two(low, enclosing),
+        lambda: walked(_constants(*((end, 2, 2, value) for end, value in zip(ends, printed, strict=True)))),
+        lambda: prove_box(statement),
         _rises_in_alpha,
     )
 
@@ -181,10 +174,10 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     proved(
         "LR-L4h",
-        verify=lambda: _at_two("0.48", "0.79", "0.8"),
+        verify=Given(lambda statement: _at_two(statement, "0.48", "0.79")),
         mutants={
-            "interval": partial(_at_two, "0.48", "0.79", "0.79"),
-            "third digit": partial(_at_two, "0.48", "0.80", "0.8"),
+            "interval": restated("LR-L4h", relation="0.48 < a(alpha, 2) and a(alpha, 2) < 0.79"),
+            "third digit": lambda: _at_two(formula_of("LR-L4h"), "0.48", "0.80"),
         },
     ),
 )

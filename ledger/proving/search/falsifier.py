@@ -165,6 +165,8 @@ class _Search:
             next(families.inside(self.statement.domain, 1, self.rng)),
         )
         yield first
+        if isinstance(self.statement, Formula):
+            yield from families.along(domain, self.statement.curves)
         for distance, most in ((Fraction(1, 10**6), n), (families.EXTREME, n // 2)):
             yield from families.corners(domain, distance, most, self.rng)
         yield from families.scattered(domain, n // 2, self.rng, _WIDE)
@@ -190,23 +192,27 @@ class _Search:
 
     def _edge(self, point: dict[str, Fraction], name: str) -> Fraction:
         """The value of a variable next to where the premise ends, towards an end of its range or far out."""
-        values, good = self.statement.domain[name], point[name]
-        ends = values.ends_near(Fraction(1, 10**4))
-        outside = [end for end in ends if not self._admitted({**point, name: end})]
+        floats = self._floats(point)
+        start = good = floats[name]
+        ends = map(float, self.statement.domain[name].ends_near(Fraction(1, 10**4)))
+        outside = [end for end in ends if not self._meets({**floats, name: end})]
         if not outside:
-            return good
+            return point[name]
         bad = self.rng.choice(outside)
-        near = self.rng.choice((Fraction(1, 200), Fraction(1, 10**4), Fraction(1, 10**9)))
+        near = self.rng.choice((1 / 200, 1e-4, 1e-9))
         for _ in range(_HALVINGS):
             if abs(bad - good) <= near * abs(good):
                 break
-            middle = Fraction(float((good + bad) / 2))
-            good, bad = (middle, bad) if self._admitted({**point, name: middle}) else (good, middle)
-        return good
+            middle = (good + bad) / 2
+            good, bad = (middle, bad) if self._meets({**floats, name: middle}) else (good, middle)
+        return point[name] if good == start else Fraction(good)
 
     def _admitted(self, point: Mapping[str, Fraction]) -> bool:
+        return self._meets(self._floats(point))
+
+    def _meets(self, point: Floats) -> bool:
         try:
-            return self.statement.assumed(self._floats(point)).holds
+            return self.statement.assumed(point).holds
         except (ArithmeticError, ValueError):
             return False
 

@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import Final
 
+from ledger.proving.deferred import sp
 from ledger.proving.domains import Domain
+from ledger.proving.reading import read
 
-__all__ = ["EXTREME", "corners", "inside", "scattered", "tied"]
+__all__ = ["EXTREME", "along", "corners", "inside", "scattered", "tied"]
 
 EXTREME: Final = Fraction(1, 10**300)
 """The smallest distance from an end that is tried."""
 _DISTANCES: Final = tuple(Fraction(1, 10**power) for power in (1, 2, 3, 4, 6, 9))
 """How near to an end a value is drawn, as a share of the width of its range."""
+_TOWARDS: Final = (1, 2, 4, 8, 20, 60, 300)
+"""Powers of a tenth at which a curve is tried."""
 _APART: Final = (Fraction(0), *(sign * Fraction(1, 10**power) for power in (2, 4, 8) for sign in (1, -1)))
 """How far two tied values are from each other, as a share."""
 
@@ -56,14 +60,30 @@ def inside(domain: Domain, n: int, rng: random.Random) -> Iterator[Drawn]:
         yield {name: values.drawn(rng) for name, values in domain.items()}
 
 
+def along(domain: Domain, curves: Iterable[str]) -> Iterator[Drawn]:
+    """Points of curves ``x = t, y = 1 - t**2``, as t falls, where they lie in the domain."""
+    t = sp.Symbol("t", positive=True)
+    for curve in curves:
+        placed = {name: read(text) for name, text in (part.split(" = ") for part in curve.split(", "))}
+        for power in _TOWARDS:
+            at = {name: value.subs(t, sp.Rational(1, 10**power)) for name, value in placed.items()}
+            point = {name: Fraction(int(at[name].p), int(at[name].q)) for name in domain}
+            if all(point[name] in values for name, values in domain.items()):
+                yield point
+
+
 def tied(domain: Domain, n: int, rng: random.Random) -> Iterator[Drawn]:
     """Points at which one real variable equals another, its complement, its inverse, or a fraction of a whole number.
 
-    Exactly or nearly: all are edges that premises and statements have.
+    Exactly or nearly: all are edges that premises and statements have. Each pair of real variables is equal first.
     """
     real = [name for name, values in domain.items() if values.real]
     if not real or len(domain) < 2:
         return
+    for one, other in itertools.combinations(real, 2):
+        point = next(inside(domain, 1, rng))
+        if point[other] in domain[one]:
+            yield {**point, one: point[other]}
     for _ in range(n):
         point = next(scattered(domain, 1, rng))
         for name in rng.sample(real, rng.randint(1, len(real))):

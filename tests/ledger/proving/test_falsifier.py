@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -121,3 +122,16 @@ def test_a_proof_by_balls_needs_an_upper_end() -> None:
     assert closed(UNIT, "x") == {"x": (0, 1)}
     with pytest.raises(ParameterError, match="upper end"):
         closed({"x": between(0, None)}, "x")
+
+
+def test_a_curve_leads_to_a_failure_that_no_other_point_shows() -> None:
+    """False only where y lies between x**2 and x**2 / 2 below 1e-20."""
+    band = Formula(relation="y > x**2 or y < x**2 / 2 or x > 1/10**20", domain=UNIT)
+    assert falsified(band, "seed").failing is None
+    assert falsified(replace(band, curves=["x = t, y = 3/4 * t**2"]), "seed").failing is not None
+
+
+def test_points_of_a_curve_lie_in_the_domain() -> None:
+    found = list(families.along(UNIT, ["x = 20 * t, y = 1 - t"]))
+    assert found[0] == {"x": Fraction(1, 5), "y": Fraction(99, 100)}
+    assert all(0 < value < 1 for point in found for value in point.values())

@@ -100,3 +100,13 @@ def test_a_correction_that_fails_at_a_point_does_not_pass() -> None:
     assert result.correction is not None
     assert result.correction.verdict is Verdict.FALSE
     assert not result.agrees
+
+
+def test_two_sides_that_are_one_expression_are_no_strict_inequality() -> None:
+    """Where y = z balls of both sides overlap at any precision."""
+    midpoint = "(log(y) + log(z)) / 2 {} log((y + z) / 2)"
+    domain = {"y": between(0, 1), "z": between(0, 1)}
+    tie, apart = ({"y": Fraction(1, 3), "z": Fraction(z, 6)} for z in (2, 3))
+    assert [_formula(midpoint.format("<"), domain=domain).holds(point) for point in (tie, apart)] == [False, True]
+    assert [_formula(midpoint.format("<="), domain=domain).holds(point) for point in (tie, apart)] == [True, True]
+    assert not Formula(relation="y > 0", premise="exp(y) < exp(z)", domain=domain).admits(tie)

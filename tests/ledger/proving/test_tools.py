@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import pytest
 import sympy as sp
 from flint import arb
 from hypothesis import given
@@ -20,8 +21,10 @@ from ledger.proving.balls import (
     power_gap,
     simplest_between,
 )
+from ledger.proving.formulas import Formula, between
 from ledger.proving.tools import (
     exhaustive,
+    prove_box,
     prove_descent,
     prove_identity,
     prove_positive,
@@ -29,6 +32,7 @@ from ledger.proving.tools import (
     refute,
     rounds_to,
 )
+from theory.errors import ParameterError
 
 UNIT = {"x": (0, 1)}
 rationals = st.fractions(min_value=Fraction(1, 50), max_value=Fraction(49, 50), max_denominator=60)
@@ -139,3 +143,12 @@ def test_simplest_between_lies_inside_and_is_simplest(low: Fraction, high: Fract
     assert low < found < high
     smaller = [Fraction(n, d) for d in range(1, found.denominator) for n in range(d + 1) if low < Fraction(n, d) < high]
     assert smaller == []
+
+
+def test_a_box_proves_inequalities_as_they_are_written() -> None:
+    unit = {"x": between(0, 1)}
+    assert prove_box(Formula(relation="x * (1 - x) < 251/1000 and 1 + x > 1/2", domain=unit)).verdict is Verdict.PROVED
+    assert prove_box(Formula(relation="x * (1 - x) < 249/1000", domain=unit)).verdict is Verdict.OPEN
+    for relation in ("x == x", "x < 2 or x > 3"):
+        with pytest.raises(ParameterError, match="joined by 'and'"):
+            prove_box(Formula(relation=relation, domain=unit))
