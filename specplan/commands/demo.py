@@ -27,7 +27,7 @@ __all__ = ["command", "command_of", "sequence"]
 def command(keep: Path, k1: tuple[int, ...]) -> None:
     """Measure the bundled pair of models, plan, simulate and validate: predicted beside measured speedup.
 
-    Takes less than four minutes on two cores; needs the extra `torch`. Where stderr is no terminal, a line each 15 s
+    Takes four to ten minutes on two cores; needs the extra `torch`. Where stderr is no terminal, a line each 15 s
     says how far it is.
     """
     try:
