@@ -169,7 +169,7 @@ class _Distributed:
 
 
 def distributed(root: Step, *, lookahead: int, servers: int, check: Check = JUDGED) -> Algorithm:
-    """Generate the answer to ``root`` by distributed speculation: passes over several positions while the drafter works.
+    """Generate the answer to ``root`` by distributed speculation: target passes while the drafter works.
 
     The paper's steps are tokens, and what it calls a target pass are the target's steps at all positions that the pass
     adds: they start together, on one server.

@@ -10,7 +10,6 @@ import pytest
 from ledger.ledger import claim
 from workshop.ledger_mutants import Outcome, changes, holding, sampled
 
-
 OPEN = {"LD-S5, coefficient: 1.01 of log(1 / alpha) * (mu (node 2) in the relation"}
 """Of the hundred below: neither falls nor is known to be true."""
 
