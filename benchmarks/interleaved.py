@@ -72,7 +72,9 @@ class Yardstick:
         for _ in range(repeats):
             unit = self.amount / seconds_of(self.work)[0]
             seconds, done = seconds_of(work)
-            rates.append((amount if amount is not None else float(done)) / seconds)  # type: ignore[arg-type]
+            units = done if amount is None else amount
+            assert isinstance(units, (int, float)), "without an amount, work returns it"
+            rates.append(units / seconds)
             ratios.append(rates[-1] / unit)
         return Row(rate=Median.of(rates), ratio=Median.of(ratios))
 

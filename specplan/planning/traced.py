@@ -13,7 +13,7 @@ whether a missing n-gram is drafted for is drawn there, and an expectation here.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -115,8 +115,9 @@ def traced_plan(
     for name in chosen:
         there = _sampled([request for request in requests if request.lengths.get(name)], sample)
         n = min(n, len(there))
+        plain = {b: _plain_rates(there, latency, name, b) for b in batches}
         for k in (*depths, None):
-            cells += _cells(there, latency, name, k, batches)
+            cells += _cells(there, latency, name, k, plain)
     return TracedPlan(requests=n, cells=tuple(cells))
 
 
@@ -128,23 +129,26 @@ def _sampled(requests: list[TracedRequest], sample: int | None) -> list[TracedRe
     return random.Random(_SEED).sample(requests, sample)
 
 
+def _plain_rates(requests: Sequence[TracedRequest], latency: FittedLatency, name: str, batch: int) -> list[float]:
+    """Tokens per second of each request's batch by plain decoding."""
+    return [_rate(one, latency, DraftCost(), name, _plain(one, len(one.lengths[name])), batch) for one in requests]
+
+
 def _cells(
-    requests: Sequence[TracedRequest], latency: FittedLatency, name: str, k: int | None, batches: Sequence[int]
+    requests: Sequence[TracedRequest],
+    latency: FittedLatency,
+    name: str,
+    k: int | None,
+    plain: Mapping[int, Sequence[float]],
 ) -> list[TracedCell]:
-    """A row of the table."""
+    """A row of the table; ``plain``: batch size to the tokens per second of each request by plain decoding."""
     draft = latency.drafts[name]
     walks = [_walk(request, request.lengths[name], k, draft.drafted_at_miss) for request in requests]
-    plains = [_plain(request, len(request.lengths[name])) for request in requests]
     rounds = sum(walk.rounds for walk in walks)
     committed = sum(len(request.lengths[name]) - 1 for request in requests)
     cells = []
-    for b in batches:
-        tokens = [b * len(request.lengths[name]) for request in requests]
-        first = [_first_s(request, latency, b) for request in requests]
-        fast = [n / (f + _seconds(walk, latency, draft, b)) for n, f, walk in zip(tokens, first, walks, strict=True)]
-        slow = [
-            n / (f + _seconds(walk, latency, DraftCost(), b)) for n, f, walk in zip(tokens, first, plains, strict=True)
-        ]
+    for b, slow in plain.items():
+        fast = [_rate(one, latency, draft, name, walk, b) for one, walk in zip(requests, walks, strict=True)]
         cells.append(
             TracedCell(
                 drafter=name,
@@ -156,6 +160,14 @@ def _cells(
             )
         )
     return cells
+
+
+def _rate(
+    request: TracedRequest, latency: FittedLatency, draft: DraftCost, name: str, walk: _Rounds, batch: int
+) -> float:
+    """Tokens per second of a batch of a request, its first pass included."""
+    seconds = _first_s(request, latency, batch) + _seconds(walk, latency, draft, batch)
+    return batch * len(request.lengths[name]) / seconds
 
 
 def _walk(request: TracedRequest, lengths: Sequence[int], k: int | None, drafted_at_miss: float) -> _Rounds:

@@ -8,7 +8,6 @@ is the schedule's for the batch of the fullest copy.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -115,7 +114,7 @@ def best_of_each_kind(
         rates = {one: means(one, answers) for one in options if found.budget.allows(one.configuration)}
         if not rates:
             return None
-        left = _undominated(rates)
+        left = _undominated(rates, 1.0 - MEANS_OFF)
         known = {left[0]: 0.0} if len(left) == 1 else {one: speed(one, answers) for one in left}
         close = [one for one, rate in known.items() if rate >= max(known.values()) * (1.0 - _CLOSE)]
         best = min(close, key=lambda one: _drafted(one.configuration))
@@ -133,19 +132,17 @@ def best_of_each_kind(
             yield Option(chosen, arrangement)
 
     def for_steps() -> list[Arrangement]:
-        rates = {one: means(Option(PLAIN, one), answers) for one in found.steps}
-        known = {one: rate.tokens_per_s for one, rate in rates.items() if rate is not None and not rate.is_bound}
-        least = _HALF * max(known.values(), default=0.0)
-        return [one for one in found.steps if known.get(one, math.inf) >= least]
+        plain = [Option(PLAIN, one) for one in found.steps]
+        return [one.arrangement for one in _undominated({one: means(one, answers) for one in plain}, _HALF)]
 
     search = _Search(found, fastest, at_depth, adapted, for_steps, before)
     return {option.kind: (option, rate) for option, rate in search.kinds()}
 
 
-def _undominated(rates: Mapping[Option, MeanRate | None]) -> list[Option]:
-    """The options that may be the fastest: those whose mean rate is not far below one that is no mere bound."""
+def _undominated(rates: Mapping[Option, MeanRate | None], share: float) -> list[Option]:
+    """The options that may be the fastest: their mean rate is this share at least of any that is no mere bound."""
     sure = (rate.tokens_per_s for rate in rates.values() if rate is not None and not rate.is_bound)
-    least = (1.0 - MEANS_OFF) * max(sure, default=0.0)
+    least = share * max(sure, default=0.0)
     return [one for one, rate in rates.items() if rate is None or rate.tokens_per_s >= least]
 
 
