@@ -193,7 +193,7 @@ def h_tree(
     ----------
     Own combination (module docstring) of LR, sections 3.1 to 3.3.
 
-    >>> float(h_tree(0.5, 0.0, 2, 2, 0.0, 0.0, 1, "sync", siblings=0.0))
+    >>> round(float(h_tree(0.5, 0.0, 2, 2, 0.0, 0.0, 1, "sync", siblings=0.0)), 12)
     1.75
     """
     problem = _problem(alpha1, c1, alpha2, c2, mode, siblings, position_cost)
