@@ -271,7 +271,7 @@ class EngineRecord(Record):
     @property
     def stepwise(self) -> list[InUse]:
         """Work for each answer of an engine with a request for each step, while no other engine works."""
-        if self.stepwise_in_use:
+        if any(one.prefill.n for one in self.stepwise_in_use):  # a draft has entries without work
             return self.stepwise_in_use
         n_requests = sum(one.prefill.n for one in self.plain_in_use)
         return self.plain_in_use if n_requests > len(self.plain_in_use) else []

@@ -180,7 +180,8 @@ def test_what_an_engine_never_did_alone_it_takes_as_in_an_answer_of_its_own() ->
     )
     swept = record(0.0, 3).model_copy(update={"in_use": [in_use]})
     assert (fit_cost(swept).factors.decode, fit_cost(swept).factors.beside) == pytest.approx((1.8, 1.0), rel=1e-9)
-    fit = fit_cost(swept.model_copy(update={"plain_in_use": [alone]}))
+    idle = InUse(beside=Work(), shared_s=0.0)  # of the draft, while the target answers step by step without it
+    fit = fit_cost(swept.model_copy(update={"plain_in_use": [alone], "stepwise_in_use": [idle]}))
     assert (fit.factors.decode, fit.factors.prefill) == pytest.approx((1.2, 1.2), rel=1e-9)
     assert fit.factors.beside == pytest.approx(1.5, rel=1e-9)
 
