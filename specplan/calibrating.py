@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from specplan.log_lines import news
+from specplan.log_lines import lines_on_log
 from specplan.output import deliver, journal_of
 from specplan.ranges import ANSWERS, SHARE, WholeNumber
 from theory.errors import CalibrationError, ParameterError, UnstableMeasurementError
@@ -257,9 +257,10 @@ def _how_to_go_on(journal: Path) -> str:
 
 @contextmanager
 def _live(plan: CalibrationPlan) -> Iterator[Callable[[Status], None]]:
-    """Show parts done, time left and precision on stderr; elsewhere they are `news` for a log."""
+    """Show parts done, time left and precision on stderr, on a log by lines from time to time."""
     if not sys.stderr.isatty():
-        yield lambda status: news(_on_log(status, plan.stopping))
+        with lines_on_log(f"calibrating {plan.name}") as say:
+            yield lambda status: say(_on_log(status, plan.stopping))
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn

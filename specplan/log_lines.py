@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final
 
 import click
 
-__all__ = ["lines_on_log", "news"]
+__all__ = ["lines_on_log"]
 
 _EVERY_S: Final = 15.0
 """Between two lines, s."""
@@ -24,27 +24,35 @@ class _Latest:
     def __init__(self) -> None:
         self.text = ""
 
+    def set(self, text: str) -> None:
+        """Replace what the next line says."""
+        self.text = text
+
 
 _LATEST: Final[ContextVar[_Latest | None]] = ContextVar("latest", default=None)
 
 
-def news(text: str) -> None:
-    """Say how far the work is; the next line has it. Without `lines_on_log` nothing happens."""
-    if (latest := _LATEST.get()) is not None:
-        latest.text = text
-
-
 @contextmanager
-def lines_on_log(name: str, *, every_s: float = _EVERY_S) -> Iterator[None]:
+def lines_on_log(name: str, *, every_s: float = _EVERY_S) -> Iterator[Callable[[str], None]]:
     """Print a line on stderr from time to time while the body runs, unless stderr is a terminal.
+
+    Within another such work the lines stay that work's, and say how far the inner one is.
 
     Parameters
     ----------
     name : of the work, with which lines begin.
     every_s : seconds between lines, > 0.
+
+    Yields
+    ------
+    A function to call with how far the work is; the next line has it.
     """
     if sys.stderr.isatty():
-        yield
+        yield lambda text: None
+        return
+    if (outer := _LATEST.get()) is not None:
+        yield lambda text: outer.set(f"{name}: {text}")
+        outer.set("")
         return
     latest, over, began = _Latest(), threading.Event(), time.monotonic()
 
@@ -56,7 +64,7 @@ def lines_on_log(name: str, *, every_s: float = _EVERY_S) -> Iterator[None]:
     token, thread = _LATEST.set(latest), threading.Thread(target=tell, daemon=True)
     thread.start()
     try:
-        yield
+        yield latest.set
     finally:
         over.set()
         thread.join()

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 import click
 from click.core import ParameterSource
 
-from specplan.log_lines import news
+from specplan.log_lines import lines_on_log
 from specplan.ranges import typed
 from theory.errors import ParameterError
 
@@ -347,7 +347,7 @@ def by_need(unknown: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
 
 @contextmanager
 def progress(description: str, total: int) -> Iterator[Callable[[], None]]:
-    """Show progress and the time left on stderr while something long runs; elsewhere it is `news` for a log.
+    """Show progress and the time left on stderr while something long runs; on a log by lines from time to time.
 
     Rich leaves colours out where NO_COLOR is set. The time left is estimated from the parts that are done.
 
@@ -357,7 +357,8 @@ def progress(description: str, total: int) -> Iterator[Callable[[], None]]:
     """
     if not sys.stderr.isatty():
         done = count(1)
-        yield lambda: news(f"{description}: {next(done)} of {total}")
+        with lines_on_log(description) as say:
+            yield lambda: say(f"{next(done)} of {total}")
         return
     from rich import progress as parts
     from rich.console import Console

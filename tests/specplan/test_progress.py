@@ -1,4 +1,4 @@
-"""What is shown while something long runs: on a terminal only, with the time left, without colours where asked."""
+"""What is shown while something long runs: a bar on a terminal, a line from time to time on a log."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from specplan.log_lines import lines_on_log, news
+from specplan.log_lines import lines_on_log
 from specplan.output import progress
 
 
@@ -54,7 +54,7 @@ def test_no_color_switches_colours_off(monkeypatch: pytest.MonkeyPatch) -> None:
     assert re.search(r"humaneval .* 4/4 .* left 0:00:00", lines[-1])  # nothing is cut
 
 
-def test_nothing_is_shown_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_soon_done_leaves_no_line_on_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
     log = io.StringIO()
     monkeypatch.setattr(sys, "stderr", log)
     with progress("comparing plans", 1) as step_done:
@@ -62,24 +62,36 @@ def test_nothing_is_shown_where_there_is_no_terminal(monkeypatch: pytest.MonkeyP
     assert log.getvalue() == ""
 
 
-def test_a_log_gets_a_line_from_time_to_time_where_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_gets_a_line_from_time_to_time(monkeypatch: pytest.MonkeyPatch) -> None:
     log = io.StringIO()
     monkeypatch.setattr(sys, "stderr", log)
     with lines_on_log("plan", every_s=0.05), progress("comparing plans", 3) as step_done:
         step_done()
         step_done()
-        until = time.monotonic() + 5.0
-        while "2 of 3" not in log.getvalue() and time.monotonic() < until:
-            time.sleep(0.01)
+        _wait_for("2 of 3", log)
     assert "plan: 0:00, comparing plans: 2 of 3\n" in log.getvalue()
-    news("nobody asked for this")
-    assert "nobody" not in log.getvalue()
+
+
+def test_each_long_work_gets_lines_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", log)
+    monkeypatch.setitem(lines_on_log.__wrapped__.__kwdefaults__, "every_s", 0.05)  # type: ignore[attr-defined]
+    with progress("comparing plans", 3) as step_done:
+        step_done()
+        _wait_for("1 of 3", log)
+    assert "comparing plans: 0:00, 1 of 3\n" in log.getvalue()
+
+
+def _wait_for(text: str, log: io.StringIO) -> None:
+    until = time.monotonic() + 5.0
+    while text not in log.getvalue() and time.monotonic() < until:
+        time.sleep(0.01)
 
 
 def test_a_terminal_gets_no_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    with lines_on_log("plan", every_s=0.01):
-        news("half")
+    with lines_on_log("plan", every_s=0.01) as say:
+        say("half")
         time.sleep(0.05)
     assert terminal.getvalue() == ""
