@@ -72,7 +72,7 @@ def theorems(
         others |= {"--report": None if report is None else str(report), "--errata": errata if coverage else None}
         _refuse_others("--coverage" if coverage else "--errata", others)
     if errata is not None:
-        _write_errata(errata, output, jobs, force=force)
+        _write_errata(errata, output, force=force)
         return
     check_output(output, force=force)
     if coverage:
@@ -117,14 +117,12 @@ def _refuse_others(used: str, others: Mapping[str, str | None]) -> None:
             raise ParameterError(name, value, f"has no use beside {used}; leave it out")
 
 
-def _write_errata(paper: str, folder: Path | None, jobs: int, *, force: bool) -> None:
-    """Derive all verdicts of the paper, and write the letter in both forms."""
+def _write_errata(paper: str, folder: Path | None, *, force: bool) -> None:
+    """Write the letter in both forms."""
     from calibrate.record.files import write_atomically
     from ledger.errata.latex import latex
     from ledger.errata.letter import letter_of, paper_key
     from ledger.errata.markdown import markdown
-    from ledger.ledger import PAPERS
-    from specplan.api.theorems import theorems
     from theory.errors import ParameterError
 
     key = paper_key(paper)
@@ -132,7 +130,7 @@ def _write_errata(paper: str, folder: Path | None, jobs: int, *, force: bool) ->
         raise ParameterError("-o", "", "must name the folder for the errata")
     files = [folder / f"{key}.{ending}" for ending in ("md", "tex")]
     check_folder("-o", folder, files, force=force)
-    found = letter_of(key, theorems(paper=PAPERS[key], verify=True, jobs=jobs).derived)
+    found = letter_of(key)
     for path, text in zip(files, (markdown(found), latex(found)), strict=True):
         write_atomically(path, text + "\n")
         click.echo(str(path))

@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import textwrap
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Final
@@ -23,7 +22,7 @@ from ledger.errata.inline_math import typeset
 from ledger.errata.latex import latex
 from ledger.errata.letter import FINDINGS, Letter, letter_of, paper_key, severity_of
 from ledger.errata.markdown import markdown
-from ledger.ledger import PAPERS, Claim, Evidence, Verdict, claim, claims
+from ledger.ledger import PAPERS, Claim, Verdict, claim, claims
 from ledger.lookahead_reasoning import exact
 from ledger.readme import sentence
 from ledger.runner import Verification
@@ -58,55 +57,18 @@ def test_papers_go_by_name_folder_and_prefix() -> None:
         paper_key("EAGLE")
 
 
-@pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory, verified: Callable[[str], Verification]) -> dict[str, str]:
-    """The documents of a paper, by ending, from what this run has derived."""
-    folder = tmp_path_factory.mktemp("errata") / "confspec"
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("ledger.runner.verify_all", lambda ids, **_: tuple(map(verified, ids)))
-        result = CliRunner().invoke(theorems, ["--errata", "confspec", "-o", str(folder)])
+def test_the_command_writes_both_forms(tmp_path: Path) -> None:
+    folder = tmp_path / "confspec"
+    result = CliRunner().invoke(theorems, ["--errata", "confspec", "-o", str(folder)])
     assert result.exit_code == 0, result.output
-    return {path.suffix: path.read_text(encoding="utf-8") for path in folder.iterdir()}
-
-
-def test_the_command_writes_both_forms(written: dict[str, str], verified: Callable[[str], Verification]) -> None:
-    letter = _letter("confspec", verified)
+    letter = letter_of("confspec")
+    written = {path.suffix: path.read_text(encoding="utf-8") for path in folder.iterdir()}
     assert written == {".md": markdown(letter) + "\n", ".tex": latex(letter) + "\n"}
 
 
-def _letter(key: str, verified: Callable[[str], Verification]) -> Letter:
-    return letter_of(key, {item.id: verified(item.id) for item in claims() if item.paper == PAPERS[key]})
-
-
-@pytest.fixture(scope="module")
-def as_recorded() -> Callable[[str], Letter]:
-    """Call with a paper: its letter, as if every verdict had been derived just now."""
-
-    def letter(key: str) -> Letter:
-        return _letter(key, _recorded)
-
-    return letter
-
-
-def _recorded(claim_id: str) -> Verification:
-    """The verdict of the record for the derived one: enough for what a letter says and how."""
-    item = claim(claim_id)
-    evidence = Evidence(verdict=item.verdict, method="as recorded", detail="")
-    return Verification(id=claim_id, recorded=item.verdict, evidence=evidence, correction=None, seconds=0.0)
-
-
-def test_a_letter_is_written_from_agreeing_verdicts_only() -> None:
-    results = {item.id: _recorded(item.id) for item in claims() if item.paper == "ConfSpec"}
-    results["CS-V1"] = replace(results["CS-V1"], recorded=Verdict.FALSE)
-    with pytest.raises(ParameterError, match="CS-V1"):
-        letter_of("confspec", results)
-
-
 @pytest.mark.parametrize("key", PAPERS)
-def test_a_letter_says_first_what_survives_and_names_every_claim_that_it_sends(
-    key: str, as_recorded: Callable[[str], Letter]
-) -> None:
-    letter = as_recorded(key)
+def test_a_letter_says_first_what_survives_and_names_every_claim_that_it_sends(key: str) -> None:
+    letter = letter_of(key)
     sections = [block.text for block in blocks(letter) if isinstance(block, Heading) and block.level == 2]
     assert sections == [
         "What survives",
@@ -142,8 +104,8 @@ GUESSES: Final = r"(?i)\b(probably|perhaps|maybe|presumably|apparently|seems?|mu
 
 
 @pytest.mark.parametrize("key", PAPERS)
-def test_a_letter_neither_guesses_nor_shows_a_log(key: str, as_recorded: Callable[[str], Letter]) -> None:
-    letter = as_recorded(key)
+def test_a_letter_neither_guesses_nor_shows_a_log(key: str) -> None:
+    letter = letter_of(key)
     parts = [letter.survives, *(each.text for each in (*letter.findings, *letter.sharper))]
     rows = [f"{item.statement} {item.reading} {item.correction}" for item in letter.slips]
     for text in (*parts, *rows):
@@ -172,9 +134,9 @@ def _lines(letter: Letter) -> float:
 
 
 @pytest.mark.parametrize("key", PAPERS)
-def test_a_letter_has_at_most_four_pages(key: str, as_recorded: Callable[[str], Letter], tmp_path: Path) -> None:
+def test_a_letter_has_at_most_four_pages(key: str, tmp_path: Path) -> None:
     """By lines, and where TeX is installed by its own count."""
-    letter = as_recorded(key)
+    letter = letter_of(key)
     assert _lines(letter) <= 4 * LINES
     if shutil.which("pdflatex") is None:
         pytest.skip("no TeX here: the estimate by lines holds")
@@ -188,9 +150,9 @@ def test_a_letter_has_at_most_four_pages(key: str, as_recorded: Callable[[str], 
 
 
 @pytest.mark.parametrize("key", PAPERS)
-def test_math_is_closed(key: str, as_recorded: Callable[[str], Letter]) -> None:
+def test_math_is_closed(key: str) -> None:
     """In each paragraph dollars come in pairs, and braces are balanced in each formula and in the whole."""
-    text = latex(as_recorded(key))
+    text = latex(letter_of(key))
     for part in text.split("\n\n"):
         pieces = re.split(r"(?<!\\)\$", part)
         assert len(pieces) % 2 == 1, part
@@ -335,7 +297,7 @@ def _scaled(known: list[float], value: Fraction, decimals: int) -> bool:
 
 @pytest.mark.parametrize("key", EACH)
 def test_a_letter_has_no_number_that_its_claims_lack(key: str, verified: Callable[[str], Verification]) -> None:
-    letter = _letter(key, verified)
+    letter = letter_of(key)
     for finding in letter.findings:
         known = [each for name in finding.claims for each in _known(claim(name), verified(name))]
         known += [float(value) for name in finding.claims for value, _ in _numbers(claim(name).reading)]
