@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sim_worlds import scripted, seconds_per_step
 
-from sim.algorithms.lookahead_async import distributed, lookahead_async
+from sim.algorithms.lookahead_async import distributed
 from sim.trial import run_answer
 from theory.drafting.distributed import dsi_speedup, servers_needed
 from theory.errors import ParameterError
@@ -72,17 +72,6 @@ def test_a_simulated_answer_takes_the_time_of_its_runs(accepted: str, lookahead:
     wrong = [i for i, letter in enumerate(accepted) if letter == "-"]
     if wrong:
         assert session.commit_times[wrong[-1]] == expected  # sums of powers of two: exact
-
-
-@pytest.mark.parametrize("servers", [1, 2, 5])
-def test_with_one_draft_between_passes_the_schedule_is_that_of_lookahead(servers: int) -> None:
-    answers = [scripted("++-+++--+-+++++", [1] * 15).answer(0) for _ in range(2)]
-    methods = (partial(distributed, lookahead=1, servers=servers), partial(lookahead_async, k1=servers))
-    first, second = (
-        run_answer(method, answer, seconds_per_step(0.25)).commit_times
-        for method, answer in zip(methods, answers, strict=True)
-    )
-    assert first == second
 
 
 def test_the_drafter_goes_on_while_passes_run() -> None:
