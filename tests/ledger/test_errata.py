@@ -448,8 +448,3 @@ def test_filters() -> None:
     none = CliRunner().invoke(theorems, ["--paper", "LR", "--verdict", "numeric", "--verify", "--severity", "slip"])
     assert none.exit_code == 0
     assert none.stdout.strip().startswith("0 claims") or "0 claims" in none.stdout
-
-
-def test_lists_cut_no_sentence() -> None:
-    result = CliRunner().invoke(theorems, ["--paper", "CS"])
-    assert "…" not in result.stdout

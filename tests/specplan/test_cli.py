@@ -264,14 +264,6 @@ def test_force_overwrites(run_main: Main, tmp_path: Path) -> None:
     assert [item.name for item in tmp_path.iterdir()] == ["plan.json"], "no part of a file is left behind"
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_unwritable_folder_is_refused(run_main: Main, tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    code, _, err = run_main("plan", *FAST, "-o", str(tmp_path / "x.json"))
-    assert code == 2
-    assert "is not writable" in err
-
-
 def test_unwritable_folder_is_refused_whoever_asks(
     run_main: Main, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

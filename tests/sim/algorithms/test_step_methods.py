@@ -26,10 +26,9 @@ from sim.answers.traces import AnswerTrace, DraftTrace, StepTrace
 from sim.catalogue import method
 from sim.engines.fixed import FixedEngine
 from sim.engines.protocol import Engine
-from sim.estimate import proportion
 from sim.operations import EXACT, GATE, JUDGE, REWARD, SCORER, Algorithm, Generate, Outcome, Score, Step, Verify
 from sim.timeline import Counts
-from sim.trial import false_accepts, run_answer, simulate, with_plain
+from sim.trial import run_answer, simulate, with_plain
 from sim.virtual_clock import Session
 from theory.errors import ParameterError
 from theory.step_methods import (
@@ -366,21 +365,6 @@ def test_false_accepts_and_corruption_agree_with_the_closed_forms(corruption: fl
         margin = 4.5 * found[name].std(ddof=1) / math.sqrt(n)
         assert margin <= 0.2 * float(value)
         assert abs(found[name].mean() - float(value)) <= margin, name
-
-
-def test_runs_tell_false_accepts_and_clean_answers() -> None:
-    quality = Quality(wrong_accepted=0.1)
-    found = simulate(*with_plain(method("lr-async").build(k1=3), long_answers(quality, 10), engines()), n=200)
-    let_stand = false_accepts(found.method.counts)
-    assert let_stand.contains(float(expected_false_accepts(0.7, 10, wrong=0.1)))
-    clean = proportion(sum(counts.wrong_steps == 0 for counts in found.method.counts), found.n)
-    assert clean.contains(float(clean_probability(0.7, 10, wrong=0.1)))
-    blind = simulate(*with_plain(method("lr-async").build(k1=3), plain_answers(), engines()), n=5)
-    assert false_accepts(blind.method.counts) is None
-
-
-def plain_answers() -> SyntheticBehaviour:
-    return replace(long_answers(n_steps=5), quality=None)
 
 
 def test_gate_errors_and_escalations_come_at_their_rates() -> None:
