@@ -10,7 +10,7 @@ from itertools import product
 import numpy as np
 import pytest
 from scipy import stats
-from sim_worlds import replayed, seconds_per_step
+from sim_worlds import drawn_answers, replayed, seconds_per_step
 
 from sim.algorithms.checks import CASCADE, Check
 from sim.algorithms.confspec import Fallback, confspec
@@ -18,10 +18,8 @@ from sim.algorithms.graded import best_of_drafts, graded_drafts
 from sim.algorithms.lookahead_async import lookahead_async
 from sim.algorithms.lookahead_sync import lookahead_sync
 from sim.algorithms.paired import paired_trajectory
-from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import SyntheticBehaviour, TraceBehaviour
 from sim.answers.facts import Facts, Quality
-from sim.answers.lengths import Fixed, Lengths
 from sim.answers.traces import AnswerTrace, DraftTrace, StepTrace
 from sim.catalogue import method
 from sim.engines.fixed import FixedEngine
@@ -321,12 +319,8 @@ def test_the_pipeline_follows_the_most_confident_draft() -> None:
 
 
 def long_answers(quality: Quality | None = None, n_steps: int = 200, alpha: float = 0.7) -> SyntheticBehaviour:
-    return SyntheticBehaviour(
-        lengths=Lengths(target=Fixed(10), draft=Fixed(10)),
-        acceptance=Acceptance(alpha=alpha),
-        steps=Fixed(n_steps),
-        quality=quality if quality is not None else Quality(escalation=0.3),
-        seed=11,
+    return drawn_answers(
+        10, alpha=alpha, steps=n_steps, quality=quality if quality is not None else Quality(escalation=0.3), seed=11
     )
 
 

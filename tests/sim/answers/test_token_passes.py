@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from refusals import refused
 from scipy import stats
+from sim_worlds import drawn_answers
 
 from sim.algorithms import autoregressive, lookahead_async
 from sim.answers.acceptance import Acceptance
@@ -35,9 +36,7 @@ VECTORS = {
 
 def behaviour(mean: float, *, cv: float = 0.0, steps: int = 6, seed: int = 0) -> SyntheticBehaviour:
     length = Fixed(int(mean)) if cv == 0.0 else Lognormal(mean=mean, cv=cv)
-    return SyntheticBehaviour(
-        lengths=Lengths(target=length, draft=length), acceptance=Acceptance(alpha=0.7), steps=Fixed(steps), seed=seed
-    )
+    return drawn_answers(length, alpha=0.7, steps=steps, seed=seed)
 
 
 def seconds(
