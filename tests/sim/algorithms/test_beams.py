@@ -203,7 +203,7 @@ def test_a_soft_choice_survives_scores_that_overflow() -> None:
 
 
 LAW, REWARDS, RATIO = (0.5, 0.3, 0.2), (0.0, 0.5, 1.0), (0.0, 0.7, -0.4)
-N_POSITIONS = 1500
+N_POSITIONS = 1000
 
 
 def alphabet(n: int) -> list[BeamStepTrace]:
@@ -279,7 +279,7 @@ DRAFT_COST, TARGET_COST = C1 + SCORE, 1.0 + SCORE
 )
 def test_times_agree_with_the_closed_forms_within_standard_errors(name: str, knobs: dict[str, object]) -> None:
     """Answers are independent: mean seconds within 4.5 standard errors (6 cases: false alarm 4e-5)."""
-    alpha, width, n_steps, n = 0.3, 3, 20, 150
+    alpha, width, n_steps, n = 0.3, 3, 20, 80
     make, behaviour = method(name).build(width=width, **knobs), answers(alpha, n_steps)
     seconds = np.array([run_answer(make, behaviour.beam_answer(i), engines()).finished or 0.0 for i in range(n)])
     if name == "rsd-beams":

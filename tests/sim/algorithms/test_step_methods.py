@@ -328,7 +328,7 @@ def long_answers(quality: Quality | None = None, n_steps: int = 200, alpha: floa
 def test_long_answers_with_two_drafts_agree_with_the_closed_form(fallback: Fallback) -> None:
     """Within 4.5 standard errors (3 cases: false alarm 2e-5), and half an iteration at the end of 200 steps."""
     make = method("confspec").build(k1=3, width=2, schedule="algorithm-1", fallback=fallback)
-    found = simulate(*with_plain(make, long_answers(), engines()), n=40).speedup
+    found = simulate(*with_plain(make, long_answers(), engines()), n=16).speedup
     costs = {"gate_cost": GATE_S, "judge_cost": JUDGE_S, "escalation": 0.3, "width": 2}
     expected = float(confspec_speedup(0.7, C1, 3, fallback=FALLBACKS[fallback], **costs))  # type: ignore[arg-type]
     end_effect = 0.5 * 3 / 200 * expected

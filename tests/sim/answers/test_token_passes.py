@@ -55,12 +55,12 @@ def seconds(
 def test_passes_agree_with_the_closed_form(name: str, n_tokens: int) -> None:
     """Iterations of 1 s, nothing else: an answer's seconds are its passes, N(n - 1) for each of its 6 steps.
 
-    The mean of 300 answers lies within 3 standard errors: a true closed form fails with probability 2.7e-3 in each of
+    The mean of 200 answers lies within 3 standard errors: a true closed form fails with probability 2.7e-3 in each of
     ten comparisons over seeds (the seed is fixed). The standard error is at most 2 % of the mean (checked).
     """
     pmf = VECTORS[name]
     source, one = DrawnPasses(pmf=tuple(pmf), seed=3), behaviour(n_tokens)
-    found = np.array([seconds(source, one, i, LinearCost(base_s=1.0)) for i in range(300)])
+    found = np.array([seconds(source, one, i, LinearCost(base_s=1.0)) for i in range(200)])
     expected = 6 * float(expected_passes(n_tokens - 1, pmf))
     stderr = found.std(ddof=1) / np.sqrt(found.size)
     assert stderr <= 0.02 * expected
