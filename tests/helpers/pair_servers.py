@@ -16,6 +16,7 @@ from contextlib import asynccontextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
+import uvicorn.server
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -29,6 +30,20 @@ from specplan.live.gateway.listening import server_for
 __all__ = ["PairServer", "listening", "running"]
 
 REPLIES = (" Yes", " No", *DIGITS)
+
+
+class _Prompt:
+    """asyncio for uvicorn, which looks ten times a second whether it shall end: here two hundred times."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(asyncio, name)
+
+    @staticmethod
+    async def sleep(seconds: float) -> None:
+        await asyncio.sleep(seconds / 20.0)
+
+
+uvicorn.server.asyncio = _Prompt()  # type: ignore[assignment]
 
 
 @asynccontextmanager

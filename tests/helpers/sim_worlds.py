@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sim.answers.drawn import TraceBehaviour
+from sim.answers.acceptance import Acceptance
+from sim.answers.drawn import SyntheticBehaviour, TraceBehaviour
+from sim.answers.lengths import Fixed, Lengths, Lognormal, Marginal
 from sim.answers.traces import AnswerTrace, StepTrace
 from sim.engines.batching import BatchEngine
 from sim.engines.costs import LinearCost
 from sim.engines.device import Device
 from sim.engines.fixed import FixedEngine
 
-__all__ = ["batch_engines", "replayed", "scripted", "seconds_per_step", "seconds_per_token"]
+__all__ = ["batch_engines", "drawn_answers", "replayed", "scripted", "seconds_per_step", "seconds_per_token"]
 
 
 def seconds_per_step(draft_s: float, *, judge_s: float = 0.0, **others: float) -> dict[str, FixedEngine]:
@@ -30,6 +32,25 @@ def batch_engines(device: Device | None) -> dict[str, BatchEngine]:
     """Engines that batch, on a device that they share or on one each; the target judges."""
     target = BatchEngine(LinearCost(base_s=0.02, sequence_s=0.002, prefill_s=0.01, request_s=0.003), device)
     return {"target": target, "draft": BatchEngine(LinearCost(base_s=0.006, prefill_s=0.005), device), "judge": target}
+
+
+def drawn_answers(
+    tokens: float | Marginal, *, steps: int | Marginal, alpha: float, cv: float = 0.0, **more: Any
+) -> SyntheticBehaviour:
+    """Draw answers whose steps are alike in length by either model; ``more``: of lengths, verdicts and answers."""
+    law = tokens
+    if isinstance(tokens, int | float):
+        law = Lognormal(mean=tokens, cv=cv) if cv else Fixed(int(tokens))
+    lengths, verdicts = (
+        {name: more.pop(name) for name in names if name in more}
+        for names in (("correlation", "lag1", "limit"), ("siblings", "persistence", "spread"))
+    )
+    return SyntheticBehaviour(
+        lengths=Lengths(target=law, draft=law, **lengths),
+        acceptance=Acceptance(alpha=alpha, **verdicts),
+        steps=Fixed(steps) if isinstance(steps, int) else steps,
+        **more,
+    )
 
 
 def replayed(*steps: StepTrace, prompt_tokens: int = 0, **more: Any) -> TraceBehaviour:

@@ -94,26 +94,6 @@ def test_findings_begin_with_the_gravest() -> None:
         assert all(each.text for each in findings[: len(written_out)])
 
 
-MACHINE: Final = (
-    r"\b(boxes|bits|mutant|arb|coefficients? of one sign|identity\)|exhaustive|symbolic|ball arithmetic|"
-    r"no counterexample among|searched before|holds in (all|its)|derived)\b"
-)
-"""Words of the verifiers' logs, which prove nothing to a reader."""
-GUESSES: Final = r"(?i)\b(probably|perhaps|maybe|presumably|apparently|seems?|must have been|careless|wrongly)\b"
-"""Words of a guess about a cause, or of a reproach."""
-
-
-@pytest.mark.parametrize("key", PAPERS)
-def test_a_letter_neither_guesses_nor_shows_a_log(key: str) -> None:
-    letter = letter_of(key)
-    parts = [letter.survives, *(each.text for each in (*letter.findings, *letter.sharper))]
-    rows = [f"{item.statement} {item.reading} {item.correction}" for item in letter.slips]
-    for text in (*parts, *rows):
-        assert not re.search(MACHINE, text), text
-        assert not re.search(GUESSES, text), text
-        assert not re.search(r"\(\)|  |[.] [.]", text), text
-
-
 LINES, WIDE, NARROW = 58, 108, (22, 41, 62)
 """Lines of a page, characters of a line, and of one in each column of the table (1.25 of its lines are one of text)."""
 
@@ -401,17 +381,3 @@ def test_errata_need_a_folder_and_overwrite_nothing(tmp_path: Path) -> None:
     taken = CliRunner().invoke(theorems, ["--errata", "confspec", "-o", str(tmp_path)])
     assert isinstance(taken.exception, ParameterError)
     assert (tmp_path / "confspec.md").read_text(encoding="utf-8") == "mine"
-
-
-def test_filters() -> None:
-    result = CliRunner().invoke(theorems, ["--paper", "LR", "--severity", "slip"])
-    assert "LR-S6" in result.stdout
-    assert "LR-S4" not in result.stdout
-    none = CliRunner().invoke(theorems, ["--paper", "LR", "--verdict", "numeric", "--verify", "--severity", "slip"])
-    assert none.exit_code == 0
-    assert none.stdout.strip().startswith("0 claims") or "0 claims" in none.stdout
-
-
-def test_lists_cut_no_sentence() -> None:
-    result = CliRunner().invoke(theorems, ["--paper", "CS"])
-    assert "…" not in result.stdout

@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sim_worlds import replayed, seconds_per_step, seconds_per_token
 
-from sim.algorithms import PAPER, Rules, lookahead_async, lookahead_sync
+from sim.algorithms import Rules, lookahead_async, lookahead_sync
 from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import DrawnAnswer, SyntheticBehaviour, TraceBehaviour
 from sim.answers.lengths import Fixed, Lengths, Lognormal
 from sim.answers.traces import StepTrace
 from sim.engines.fixed import FixedEngine
-from sim.fast.recursions import async_recursion, sync_seconds
+from sim.fast.recursions import async_recursion
 from sim.trial import run_answer
 from theory.errors import ParameterError
 from theory.speedup import f_async, f_sync
@@ -104,29 +104,6 @@ def columns(answers: list[DrawnAnswer]) -> tuple[np.ndarray, np.ndarray, np.ndar
     target = TARGET_S * np.array([answer.target_lengths() for answer in answers])
     draft = DRAFT_S * np.array([answer.draft_lengths() for answer in answers])
     return target, draft, np.array([answer.accepted() for answer in answers])
-
-
-@given(seed=st.integers(0, 2**31), k1=st.integers(1, 9), verify_s=st.sampled_from([0.0, 0.05]), late=st.booleans())
-@settings(max_examples=40, deadline=None, derandomize=True)
-def test_async_recursion_gives_the_simulators_times(seed: int, k1: int, verify_s: float, late: bool) -> None:
-    rules = Rules(late_draft="cancel") if late else PAPER
-    behaviour = drawn(n_steps=25, cv=1.5, seed=seed)
-    answers = [behaviour.answer(i) for i in range(3)]
-    times, _ = async_recursion(*columns(answers), k1=k1, verify_s=verify_s, rules=rules)
-    for answer, expected in zip(answers, times, strict=True):
-        session = run_answer(partial(lookahead_async, k1=k1, rules=rules), answer, by_tokens(verify_s))
-        np.testing.assert_allclose(session.commit_times, expected, rtol=1e-12)
-
-
-@given(seed=st.integers(0, 2**31), k1=st.integers(1, 9), verify_s=st.sampled_from([0.0, 0.05]))
-@settings(max_examples=40, deadline=None, derandomize=True)
-def test_sync_recursion_gives_the_simulators_times(seed: int, k1: int, verify_s: float) -> None:
-    behaviour = drawn(n_steps=25, cv=1.5, seed=seed)
-    answers = [behaviour.answer(i) for i in range(3)]
-    times = sync_seconds(*columns(answers), k1=k1, verify_s=verify_s)
-    for answer, expected in zip(answers, times, strict=True):
-        session = run_answer(partial(lookahead_sync, k1=k1), answer, by_tokens(verify_s))
-        assert session.finished == pytest.approx(expected, rel=1e-12)
 
 
 @cache

@@ -10,12 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from invariants import InvariantError, check, check_engine, check_timeline
-from sim_worlds import batch_engines, seconds_per_token
+from sim_worlds import batch_engines, drawn_answers, seconds_per_token
 
 from sim.algorithms import EAGER, PAPER, RELEASED_CODE, Rules, autoregressive, lookahead_async, lookahead_sync
-from sim.answers.acceptance import Acceptance
-from sim.answers.drawn import SyntheticBehaviour
-from sim.answers.lengths import Lengths, Lognormal
+from sim.answers.lengths import Lognormal
 from sim.engines.batching import BatchEngine
 from sim.engines.costs import LinearCost
 from sim.engines.device import Device
@@ -24,12 +22,7 @@ from sim.operations import Generate, Outcome, Verify
 from sim.timeline import Timeline
 from sim.virtual_clock import Session, VirtualClock
 
-BEHAVIOUR = SyntheticBehaviour(
-    lengths=Lengths(target=Lognormal(mean=20.0, cv=1.0), draft=Lognormal(mean=20.0, cv=1.0), limit=60),
-    acceptance=Acceptance(alpha=0.6, siblings=0.3),
-    steps=Lognormal(mean=10.0, cv=0.4),
-    seed=2,
-)
+BEHAVIOUR = drawn_answers(20.0, cv=1.0, alpha=0.6, steps=Lognormal(mean=10.0, cv=0.4), limit=60, siblings=0.3, seed=2)
 RULES = [
     PAPER,
     RELEASED_CODE,

@@ -8,12 +8,9 @@ from pathlib import Path
 
 import pytest
 from invariants import covered
-from sim_worlds import batch_engines, scripted, seconds_per_token
+from sim_worlds import batch_engines, drawn_answers, scripted, seconds_per_token
 
 from sim.algorithms import lookahead_async
-from sim.answers.acceptance import Acceptance
-from sim.answers.drawn import SyntheticBehaviour
-from sim.answers.lengths import Fixed, Lengths
 from sim.catalogue import method
 from sim.engines.device import Device
 from sim.gantt import draw, figure
@@ -137,9 +134,7 @@ def test_bad_pictures(tmp_path: Path) -> None:
 
 
 def test_lanes_say_which_candidate_and_who_is_asked() -> None:
-    behaviour = SyntheticBehaviour(
-        lengths=Lengths(target=Fixed(5), draft=Fixed(5)), acceptance=Acceptance(alpha=0.5), steps=Fixed(6), seed=1
-    )
+    behaviour = drawn_answers(5, alpha=0.5, steps=6, seed=1)
     run = run_answer(method("specs").build(width=2), behaviour.beam_answer(0), batch_engines(Device()))
     timeline = Timeline.of(run)
     assert timeline.lane_name("draft", 1) == "draft, candidate 2"

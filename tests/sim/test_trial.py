@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from refusals import refuses
-from scipy import stats
 from sim_worlds import seconds_per_step
 
 from sim.algorithms import autoregressive, lookahead_async, lookahead_sync
@@ -157,43 +156,6 @@ test_bad_requests = refuses(
 
 def method(k1: int, sync: bool = False) -> partial[Algorithm]:
     return partial(lookahead_sync if sync else lookahead_async, k1=k1)
-
-
-def test_closed_loop_of_one_is_one_answer_after_the_other() -> None:
-    alone = closed_loop(Trial.of(autoregressive, behaviour(), FIXED), concurrency=1, tokens=4_000)
-    assert len(alone.answers) > 3
-    assert {answer.seconds for answer in alone.answers} == {20.0}
-
-
-def test_closed_loop_obeys_littles_law() -> None:
-    """In flight = throughput x latency, up to the answers cut at both ends of the window (concurrency / answers)."""
-    trial = Trial.of(method(3), behaviour(), batch_engines())
-    result = closed_loop(trial, concurrency=4, tokens=60_000, warmup_tokens=4_000)
-    n = len(result.answers)
-    assert result.answers_per_s * result.mean("seconds") == pytest.approx(4.0, rel=2 * 4 / n)
-    assert result.busy["target"] > 0.99
-
-
-def test_speculation_gains_less_under_load() -> None:
-    """Extra target sequences are cheap on an idle engine and dear on a loaded one."""
-    gains = []
-    for concurrency in (1, 12):
-        paces = [
-            closed_loop(trial, concurrency=concurrency, tokens=40_000, warmup_tokens=8_000).tokens_per_s
-            for trial in with_plain(method(4), behaviour(), batch_engines())
-        ]
-        gains.append(paces[0] / paces[1])
-    assert gains[1] < gains[0] - 0.1
-
-
-def test_poisson_arrivals_at_light_load_take_as_long_as_alone() -> None:
-    alone = simulate(*with_plain(method(3), behaviour(), batch_engines()), n=60).method.seconds
-    trial = Trial.of(method(3), behaviour(), batch_engines())
-    light = [answer.seconds for answer in arriving(trial, poisson_times(0.002, 80).tolist()).answers]
-    error = math.hypot(stats.sem(light), stats.sem(alone))
-    assert abs(np.mean(light) - alone.mean()) <= 5.0 * error
-    heavy = arriving(trial, poisson_times(0.5, 60).tolist(), warmup=20)
-    assert heavy.mean("seconds") > 1.2 * np.mean(light)
 
 
 def test_overload_is_said() -> None:

@@ -7,13 +7,10 @@ from collections.abc import Callable
 from contextlib import nullcontext
 
 import pytest
-from sim_worlds import scripted, seconds_per_token
+from sim_worlds import drawn_answers, scripted, seconds_per_token
 
 from sim.algorithms import autoregressive, lookahead_async
 from sim.algorithms.rules import PRESETS, Rules
-from sim.answers.acceptance import Acceptance
-from sim.answers.drawn import SyntheticBehaviour
-from sim.answers.lengths import Fixed, Lengths, Lognormal
 from sim.engines.batching import BatchEngine
 from sim.engines.costs import LinearCost
 from sim.engines.fixed import FixedEngine, PerToken
@@ -210,11 +207,7 @@ def test_a_generator_that_is_taken_apart_is_closed_with_it() -> None:
 @pytest.mark.parametrize("width", [1, 2])
 def test_who_times_a_request_makes_no_difference(rules: Rules, width: int) -> None:
     """The clock itself, where tokens alone count; or the engine, asked like any other: the same to the last bit."""
-    behaviour = SyntheticBehaviour(
-        lengths=Lengths(target=Lognormal(mean=9.0, cv=1.0), draft=Lognormal(mean=9.0, cv=1.0), limit=30),
-        acceptance=Acceptance(alpha=0.6, siblings=0.3),
-        steps=Fixed(60),
-    )
+    behaviour = drawn_answers(9.0, cv=1.0, alpha=0.6, steps=60, limit=30, siblings=0.3)
     rates = {"target": (0.01, 0.003), "draft": (0.004, 0.001), "judge": (0.05, 0.0)}
     found = []
     for by_engine in (False, True):

@@ -31,11 +31,11 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 HEAVY = ("numpy", "scipy", "sympy", "torch", "matplotlib", "pydantic", "simpy", "rich", "joblib", "transformers")
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["profile", "--help"], ["plan", "--help"]])
-def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
+def test_help_imports_nothing_heavy() -> None:
+    lines = (["--help"], ["--version"], ["profile", "--help"], ["plan", "--help"])
     code = (
-        "import sys\nfrom specplan.cli import main\n"
-        f"try:\n    main({arguments!r})\nexcept SystemExit:\n    pass\n"
+        f"import sys\nfrom specplan.cli import main\nfor words in {lines!r}:\n"
+        "    try:\n        main(words)\n    except SystemExit:\n        pass\n"
         f"print([name for name in {HEAVY!r} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True)
@@ -262,14 +262,6 @@ def test_force_overwrites(run_main: Main, tmp_path: Path) -> None:
     assert (code, out, err) == (0, "", "")
     assert json.loads(path.read_text(encoding="utf-8"))["profile"] == PROFILE
     assert [item.name for item in tmp_path.iterdir()] == ["plan.json"], "no part of a file is left behind"
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_unwritable_folder_is_refused(run_main: Main, tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    code, _, err = run_main("plan", *FAST, "-o", str(tmp_path / "x.json"))
-    assert code == 2
-    assert "is not writable" in err
 
 
 def test_unwritable_folder_is_refused_whoever_asks(

@@ -1,4 +1,4 @@
-"""Whole hostile command lines: options that contradict or do nothing, plans, grids, metrics, traces, servers.
+"""Whole hostile command lines: outputs that are inputs, options that contradict or do nothing, servers.
 
 What `test_hostile_inputs` expects of every option and file holds here too. A line that must fail says what its error
 must name; one that may succeed says nothing.
@@ -18,7 +18,7 @@ from hostile_worlds import World, complaints, hostile_world, run
 
 from calibrate.engines.http import metrics_page
 
-pytestmark = [pytest.mark.slow, pytest.mark.long("minutes: more than two hundred commands")]
+pytestmark = [pytest.mark.slow, pytest.mark.long("minutes: more than a hundred commands")]
 
 SLOW_SERVER = Path(__file__).parents[2] / "docs" / "tutorials" / "slow-server"
 NOBODY = "http://127.0.0.1:1"
@@ -31,108 +31,14 @@ ROW = {
 PLAN: dict[str, Any] = {"schema": "specplan.plan", "schema_version": 1, "profile": "x", "rows": [ROW]}
 
 
-def row(**changed: Any) -> list[dict[str, Any]]:
-    return [{**ROW, **changed}]
-
-
-PLANS: dict[str, dict[str, Any]] = {
-    "good": {},
-    "method": {"rows": row(configuration={"method": "none\x1b[31m such\nUse LR"})},
-    "long": {"rows": row(configuration={"method": "m" * 100_000})},
-    "k1-text": {"rows": row(configuration={"method": "lr-async", "knobs": {"k1": "2"}})},
-    "k1-huge": {"rows": row(configuration={"method": "lr-async", "knobs": {"k1": 10**9}})},
-    "k1-negative": {"rows": row(configuration={"method": "lr-async", "knobs": {"k1": -1}})},
-    "specs": {"rows": row(configuration={"method": "specs"})},
-    "token": {"rows": row(configuration={"method": "lr-async", "token": "nope"})},
-    "share": {"rows": row(acceptance=2)},
-    "none": {"rows": []},
-    "load": {"at_once": [{"answers": 1, "configuration": "lr-async k1=x", "gain": {"value": 1}}]},
-    "place": {"advice": {"client": {"target": "file:///etc/passwd", "draft": "http://x y", "judge": "\x1b[31m"}}},
-}
-GRIDS = {
-    "empty": "",
-    "none": "[vary]\n",
-    "unknown": "[vary]\nnope = [1]\n",
-    "nan": "[vary]\nalpha1 = [nan, inf]\n",
-    "huge": "[vary]\n" + "".join(f"{name} = {{from = 1, to = 1000}}\n" for name in ("k1", "steps", "k2")),
-    "date": "[vary]\nalpha1 = [2020-01-01]\n",
-    "nested": "[vary]\nalpha1 = [[1]]\n",
-    "scalar": "vary = 5\n",
-    "deep": "a = " + "[" * 5000 + "]" * 5000,
-    "k1": "[vary]\nk1 = [1000000000]\nalpha1 = [0.5]\n",
-    "digits": "[vary]\nk1 = [" + "9" * 5000 + "]\n",
-    "escape": '[vary]\nmethod = ["\\u001b[31m\\nx"]\n',
-    "span": "[vary]\nalpha1 = {from = 1}\n",
-}
-TABLES = {
-    "nan": "alpha1,c1,method,speedup\n0.5,0.2,lr-sync,nan\n",
-    "words": "alpha1,c1,method,speedup\nx,y,z,w\n",
-    "more": "speedup\n1,2,3\n",
-    "good": "alpha1,c1,method,speedup\n0.5,0.2,lr-sync,1.2\n0.6,0.3,lr-sync,1.3\n",
-}
-TRACES = {
-    "azure-ends": "TIMESTAMP,ContextTokens,GeneratedTokens\n9999-12-31 23:59:59,1,1\n",
-    "at-once": '{"arrival_s": 0, "prompt_tokens": 5, "answer_tokens": 5}\n' * 3,
-    "long": '{"arrival_s": 0, "prompt_tokens": 10000000, "answer_tokens": 10000000}\n' * 2,
-    "vllm-huge": json.dumps(
-        {"completed": 1, "total_output_tokens": 1, "start_times": [1.0], "input_lens": [1], "output_lens": [1]}
-        | {"ttfts": [1e308], "itls": [[1e308, 1e308]]}
-    ),
-    "vllm-negative": json.dumps(
-        {"completed": 1, "total_output_tokens": 1, "start_times": [1.0], "input_lens": [1], "output_lens": [1]}
-        | {"ttfts": [-1.0], "itls": [[-1.0]]}
-    ),
-    "vllm-true": '{"completed": true, "total_output_tokens": 1}',
-    "guidellm-none": '{"benchmarks": [], "guidellm_version": 1}',
-    "aiperf-gaps": json.dumps(
-        {"metadata": {"request_start_ns": 0, "request_end_ns": 5}}
-        | {"metrics": {"inter_chunk_latency": {"value": [-1.0], "unit": "ms"}}}
-    ),
-    "aiperf-digits": '{"metadata": {"request_start_ns": ' + "9" * 300 + ', "request_end_ns": 1}, "metrics": {}}',
-}
-
-
-def numbers(page: str, value: str) -> str:
-    """A page of metrics whose every sample has this value."""
-    lines = page.splitlines()
-    return "\n".join(line if line.startswith("#") else f"{line.rsplit(' ', 1)[0]} {value}" for line in lines) + "\n"
-
-
-def metrics(after: str) -> dict[str, str]:
-    """Hostile pages of metrics."""
-    position = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
-    more = {
-        "position": f'{position}{{position="x"}} 1',
-        "position-none": f"{position} 1",
-        "position-far": f'{position}{{position="999999999"}} 1',
-        "position-negative": f'{position}{{position="-1"}} 1',
-        "bound": 'vllm:inter_token_latency_seconds_bucket{le="nan"} 1',
-        "label": 'a{b="' + "\\\\" * 50_000 + "} 1",
-        "line": "x" * 100_000,
-    }
-    return {
-        **{f"all-{value}": numbers(after, value) for value in ("NaN", "+Inf", "1e308", "-1", "0")},
-        **{name: f"{after}\n{line}\n" for name, line in more.items()},
-        "no-infinity": "\n".join(line for line in after.splitlines() if "+Inf" not in line),
-        "two-models": after + after.replace('model_name="', 'model_name="other'),
-        "cut": after[: len(after) // 2],
-        "html": "<html><body>log in</body></html>",
-    }
-
-
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     made = hostile_world(tmp_path, monkeypatch)
     for name in ("before", "after", "plain"):
         shutil.copy(SLOW_SERVER / f"{name}.prom", tmp_path)
-    texts = {f"{name}.plan": json.dumps({**PLAN, **changed}) for name, changed in PLANS.items()}
-    texts |= {f"{name}.toml": text for name, text in GRIDS.items()}
-    texts |= {f"{name}.csv": text for name, text in TABLES.items()}
-    texts |= {f"{name}.trace": text for name, text in TRACES.items()}
-    texts |= {f"{name}.prom": text for name, text in metrics((tmp_path / "after.prom").read_text()).items()}
-    for name, text in texts.items():
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    (tmp_path / "halves.csv").write_bytes(b"\xff\xfe,speedup\n1,2\n")
+    (tmp_path / "good.plan").write_text(json.dumps(PLAN), encoding="utf-8")
+    table = "alpha1,c1,method,speedup\n0.5,0.2,lr-sync,1.2\n0.6,0.3,lr-sync,1.3\n"
+    (tmp_path / "good.csv").write_text(table, encoding="utf-8")
     (tmp_path / "dangling").symlink_to("nowhere/x")
     (tmp_path / "hard.json").hardlink_to(tmp_path / "profile.json")
     for number, text in enumerate(("", "{", "[]", '{"model_type": "qwen3"}', "[" * 5000)):
@@ -172,7 +78,6 @@ LINES: dict[str, str] = {
     "demo --keep profile.json/x": "--keep",
     f"{PAIRS} --plot t.png -o t.png": "--plot",
     "validate -p profile.json --timeline same.png --plot same.png": "--timeline",
-    f"{SIMULATE} -o tables": "--output",
     f"{SIMULATE} -o profile.json/x": "--output",
     f"{SIMULATE} --timeline /dev/stdout": "--timeline",
     "sweep run grid.toml -o grid.toml --force": "--output",
@@ -218,37 +123,19 @@ LINES: dict[str, str] = {
     f"{NAMED} --methods suffix": "is not planned",
     f"{NAMED} --methods egle3": "did you mean 'eagle3'",
     f"{NAMED} --methods lr-async --k 3": "add mtp, eagle3 or ngram",
-    f"{NAMED} --k 0": "--k=0 must be an integer in [1, 32]",
-    f"{NAMED} --max-num-seqs 0": "--max-num-seqs",
-    f"{NAMED} --gpu-memory-utilization 1.5": "--gpu-memory-utilization",
     f"{NAMED} --gpu-memory-utilization 0.1": "hold too little",
     f"{NAMED} --k2-max 4": "--k fixes the tokens drafted per round",
-    f"{NAMED} --acceptance ngram=http://127.0.0.1:9": "cannot be read",
-    f"{NAMED} --gpu H100,H100": "must name NVIDIA H100 SXM once",
     "calibrate torch --judge nope -o out.json -n 2": "model folder nope",
-    f"{NAMED} --acceptance 0.7": "--acceptance",
     f"{NAMED} --acceptance mtp=0.7": "ngram, eagle3, draft_model can",
-    f"{NAMED} --acceptance ngram=1.7": "--acceptance",
-    f"{NAMED} --acceptance ngram=4.5/round": "--acceptance",
     f"{NAMED} --acceptance ngram=profile.json": "specplan.acceptance",
-    f"{NAMED} --acceptance nope.json": "No such file",
-    f"{NAMED} --gpu-price H200=2.5": "NVIDIA H100 SXM",
     f"{NAMED} --gpu-price H100=": "--gpu-price",
     f"{NAMED} --gpu-price nan": "--gpu-price",
     f"{NAMED} --gpu-price H100=1,H100=2": "--gpu-price",
     f"{NAMED} --gpu-price FOO=1": "--gpu",
     "acceptance after.prom --k 99": "--k",
-    "acceptance plain.prom": "no counts of speculative decoding",
     "acceptance after.prom before.prom": "earlier",
     "acceptance after.prom --method suffix": "--method",
     f"{NAMED} --context 1": "--context",
-    f"{NAMED} --context 100 --answer-tokens 200": "--context",
-    f"{NAMED} --tp 3": "--tp",
-    f"{NAMED} --gpu FOO": "--gpu",
-    f"{NAMED} --rate 1 --concurrency 1": "--rate",
-    f"{NAMED} --burstiness 2": "--burstiness",
-    f"{NAMED} --k2-max 2": "--k2-max",
-    "plan --target nope": "--target",
     "plan --target /dev": "",
     "plan --target ../../etc": "--target",
     f"{PLANNED} --trace requests.jsonl": "--trace",
@@ -256,11 +143,8 @@ LINES: dict[str, str] = {
     f"{PLANNED} --target x": "",
     "validate -p profile.json --run nope": "--run",
     "validate -p profile.json --run rsd --method lr-sync": "--run",
-    f"{PAIRS} --method lr-sync": "--method",
     f"{PAIRS} --gate": "--c1",
     f"{PAIRS} --bound accuracy-loss": "--decisions",
-    "thresholds": "--profile",
-    "thresholds --pairs pairs.jsonl": "--c1",
     "sweep run grid.toml -o out.csv --cluster tcp://127.0.0.1:1": "--cluster",
     "sweep run grid.toml -o out.csv --backend nope": "--backend",
     "sweep plot good.csv -x alpha1 -y alpha1 -o out.png": "-y",
@@ -275,10 +159,7 @@ LINES: dict[str, str] = {
     f"{SERVE} --speculative {'[' * 5000}": "--speculative",
     f"{SERVE} --speculative {{": "--speculative",
     f"{SERVE} --api-key-env NO_SUCH_VARIABLE": "--api-key-env",
-    f"serve --plan good.plan --target {NOBODY}": "--draft",
-    "serve --plan good.plan": "--target",
     f"serve --plan good.plan --port 0 --target http://u:p@127.0.0.1:1 --draft {NOBODY} --judge {NOBODY}": "hidden",
-    **{f"serve --plan {name}.plan --port 0 --draft {NOBODY} --judge {NOBODY}": "" for name in PLANS if name != "good"},
     f"{OPENAI} --template-kwargs {{}}": "--template-kwargs",
     f"{OPENAI} --chat --template-kwargs {'[' * 5000}": "--template-kwargs",
     f"{OPENAI} --speculative {NOBODY} {'[' * 5000}": "--speculative",
@@ -287,19 +168,13 @@ LINES: dict[str, str] = {
         *("ftp://127.0.0.1", "http://", "http://[::1", "http://127.0.0.1:99999", "http://u:p@127.0.0.1:1"),
         *("file:///etc/passwd", "http://127.0.0.1:1/\x1b[31m", f"http://{'a' * 5000}", "http://127.0.0.1:1/?x"),
     )},
-    # files
-    **{f"sweep run {name}.toml -o out.csv": "" for name in GRIDS},
-    **{f"sweep plot {name}.csv -x alpha1 -y c1 -o out.png": "" for name in (*TABLES, "halves") if name != "good"},
-    **{f"{NAMED} --trace {name}.trace": "" for name in TRACES if name not in ("azure-ends", "long")},
-    **{f"{EXPLAIN} --baseline {name}.trace": "" for name in TRACES},
-    **{f"explain before.prom {name}.prom": "" for name in metrics("")},
     **{f"calibrate torch --target model{i} --draft model{i} --prompts prompts.jsonl -o out.json": "" for i in range(5)},
 }  # fmt: skip
 """Lines that must fail, and what their errors must name."""
 
 
 def test_there_are_more_than_a_hundred() -> None:
-    assert len(LINES) + 3 * len(PAGES) >= 200
+    assert len(LINES) + 3 * len(PAGES) >= 100
 
 
 @pytest.mark.parametrize("line", LINES)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from theory import kernels
-from theory.budget import REGIMES, TIE_RTOL, HybridOptimum, _candidates, best_hybrid, frontier, regime_map
+from theory.budget import REGIMES, TIE_RTOL, HybridOptimum, best_hybrid, frontier, regime_map
 from theory.parallelism import parallel_dim, saturation_depth
 from theory.speedup import f_async, f_sync, g, h
 
@@ -130,17 +130,6 @@ def test_ties_equal_brute_force(mode: str) -> None:
         assert (found.k1, found.k2) == expected[0]
         several += len(expected) > 1
     assert several >= (20 if mode == "sync" else 3), "the sample must hold ties"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mode", MODES)
-def test_scalar_entry_equals_the_map_on_10_000_sets(mode: str) -> None:
-    sets = parameter_sets()
-    for budget in (1, 16, 60, 64):
-        grid = regime_map(*sets.T, budget, mode)
-        for row, point in enumerate(sets):
-            found = best_hybrid(*map(float, point), budget, mode)
-            assert (found.k1, found.k2, REGIMES.index(found.regime)) == (grid.k1[row], grid.k2[row], grid.regime[row])
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -301,12 +290,6 @@ def test_regime_map_of_scalars_and_in_parts(monkeypatch: pytest.MonkeyPatch) -> 
     parts = regime_map(alpha, 0.2, alpha[:, None], 0.05, 64, "async")
     assert np.array_equal(whole.k1, parts.k1)
     assert np.array_equal(whole.k2, parts.k2)
-
-
-def test_candidates_are_the_ends_of_the_divisor_blocks() -> None:
-    for budget in range(1, 400):
-        ends = sorted({budget // (budget // k) for k in range(1, budget + 1)})
-        assert _candidates(budget).tolist() == ends
 
 
 def test_tie_rule_covers_the_rounding_of_h() -> None:

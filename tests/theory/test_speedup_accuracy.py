@@ -162,24 +162,3 @@ def test_h_against_mpmath(sums: dict) -> None:
 
     # Measured 6.3e-16.
     assert worst(speedup.h(*grid(*axes), "sync"), exact, *axes) <= 8 * np.finfo(float).eps
-
-
-@pytest.mark.parametrize("k", DEPTHS)
-def test_alpha_one_is_the_limit(k: int) -> None:
-    assert speedup.f_sync(1.0, 0.25, k) == pytest.approx(k / (0.75 + 0.25 * k), rel=1e-15)
-    assert speedup.f_async(1.0, 0.0, k) == k
-    assert speedup.f_async(1.0, 0.25, k) == min(k, 4)
-    assert speedup.expected_tokens(1.0, k - 1) == k
-
-
-def test_alpha_zero_gains_nothing() -> None:
-    assert np.all(speedup.f_async(0.0, COSTS, 7) == 1)
-    assert np.all(speedup.f_sync(0.0, 0.0, DEPTHS) == 1)
-    assert speedup.f_sync(0.0, 0.5, 3) == 0.5
-
-
-def test_two_conventions_of_one_formula() -> None:
-    """LR's k2 is Leviathan's gamma + 1; both are the same number and differ from each other at equal arguments."""
-    alpha, c, k = 0.62, 0.07, np.arange(1, 40)
-    assert np.array_equal(speedup.g(alpha, c, k), speedup.walltime_leviathan_2023(alpha, c, k - 1))
-    assert not np.any(speedup.g(alpha, c, k) == speedup.walltime_leviathan_2023(alpha, c, k))

@@ -9,13 +9,11 @@ import numpy as np
 import pytest
 
 from theory.parallelism import (
-    draft_steps_per_commit,
-    parallel_dim,
     parallel_dim_f,
     saturation_depth,
     target_steps_per_commit,
 )
-from theory.speedup import expected_tokens, f_async, f_async_saturated, f_async_unsaturated, f_sync
+from theory.speedup import f_async, f_async_saturated, f_async_unsaturated, f_sync
 
 RATIOS = sorted({Fraction(p, q) for q in (1, 2, 3, 5, 7, 10, 16, 49) for p in range(q + 1)})
 STEPS = 40
@@ -101,21 +99,6 @@ def test_waste_of_a_free_draft_is_a_limit() -> None:
     assert target_steps_per_commit(0.5, 0.0, 3, "async") == target_steps_per_commit(0.5, 1e-9, 3, "async")
 
 
-@pytest.mark.parametrize("mode", ["sync", "async"])
-def test_waste_in_expectation(mode: str) -> None:
-    alpha, c, k = 0.625, 0.3, 3
-    weight = [alpha**x * (1 - alpha) for x in range(200)]
-    if mode == "async":
-        committed = sum(w * (x + 1) for x, w in enumerate(weight))
-        targets = drafts = sum(w * (x + min(4, k)) for x, w in enumerate(weight))
-    else:
-        committed = sum(w * min(x + 1, k) for x, w in enumerate(weight))
-        targets, drafts = float(k), float(k - 1)
-    # 200 terms leave out less than 1e-38; the sums round 200 times.
-    assert target_steps_per_commit(alpha, c, k, mode) == pytest.approx(targets / committed, rel=1e-13)
-    assert draft_steps_per_commit(alpha, c, k, mode) == pytest.approx(drafts / committed, rel=1e-13)
-
-
 def test_busiest_moment_of_the_timeline() -> None:
     for c in RATIOS:
         for k in (1, 2, 3, 4, 7):
@@ -151,15 +134,3 @@ def test_no_jump_at_the_switch() -> None:
         values = [f_async(alpha, c, k) for c in (np.nextafter(at, 0), at, np.minimum(np.nextafter(at, 1), 1))]
         # Each side has its own rounding error (6e-16, test_f_async_against_mpmath) and a slope of at most 1 per ulp.
         assert np.max(np.abs(np.diff(np.log(values), axis=0))) <= 2e-15
-
-
-def test_parallel_dim() -> None:
-    assert np.array_equal(parallel_dim_f([0.1, 0.4, 1.0, 0.0], 5, "async"), [5, 3, 1, 5])
-    assert np.array_equal(parallel_dim_f([0.1, 0.4, 1.0, 0.0], 5, "sync"), [5, 5, 5, 5])
-    assert parallel_dim(0.4, 5, 7, "async") == 21
-    assert parallel_dim(0.4, 5, 7, "sync") == 35
-
-
-def test_sync_stage_commits_expected_tokens() -> None:
-    """f_sync is steps per stage over the time of a stage, with the token formula at gamma = k1 - 1."""
-    assert f_sync(0.6, 0.2, 5) == pytest.approx(expected_tokens(0.6, 4) / 1.8, rel=1e-15)

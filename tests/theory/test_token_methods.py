@@ -57,15 +57,6 @@ def test_distribution_against_enumeration(vector: list[float]) -> None:
     assert float(token_methods.vector_tokens(vector)) == pytest.approx(float(mean), rel=(len(vector) + 2) * EPS)
 
 
-@pytest.mark.parametrize("vector", VECTORS, ids=str)
-def test_vector_tokens_against_50_digits(vector: list[float]) -> None:
-    """A sum of at most k2 positive terms: 2 k2 units."""
-    with mpmath.workdps(50):
-        terms = [mpmath.fprod(mpmath.mpf(a) for a in vector[: i + 1]) for i in range(len(vector))]
-        truth = 1 + mpmath.fsum(terms)
-        assert abs(mpmath.mpf(float(token_methods.vector_tokens(vector))) / truth - 1) <= 2 * (len(vector) + 1) * EPS
-
-
 @pytest.mark.parametrize(("hit", "first", "continuation", "lengths"), LOOKUPS)
 def test_lookup_against_50_digits(hit: float, first: float, continuation: float, lengths: list[float]) -> None:
     """The mean over drafts of every length, each enumerated position by position; 60 units cover 32 positions."""
@@ -95,22 +86,6 @@ def test_expected_passes_against_fractions(pmf: list[float], n: int) -> None:
         table.append(1 + sum(p * table[m - j] for j, p in enumerate(chances, start=1) if j <= m))
     got = float(token_methods.expected_passes(n, pmf))
     assert abs(got - table[n]) <= max(n, 1) * (len(pmf) + 1) * EPS * table[n]
-
-
-def test_expected_passes_against_enumeration() -> None:
-    """Every sequence of four passes over at most two tokens: N(4) is the mean number that are begun."""
-    pmf = [Fraction(3, 4), Fraction(1, 4)]
-    mean = Fraction(0)
-    for sequence in itertools.product((1, 2), repeat=4):
-        weight = Fraction(1)
-        for tokens in sequence:
-            weight *= pmf[tokens - 1]
-        begun, total = 0, 0
-        while total < 4:
-            total += sequence[begun]
-            begun += 1
-        mean += weight * begun
-    assert float(token_methods.expected_passes(4, [0.75, 0.25])) == float(mean)
 
 
 @pytest.mark.parametrize("pmf", PMFS[1:3], ids=str)
@@ -161,15 +136,6 @@ def test_passes_lie_between_their_bounds(vector: list[float], n: int) -> None:
     slack = 4 * n * pmf.size * EPS
     assert max(-(-n // pmf.size), n / float(token_methods.vector_tokens(vector))) * (1 - slack) <= passes
     assert passes <= n * (1 + slack)
-
-
-@given(h=probabilities, q1=probabilities, q=probabilities, d=st.integers(1, 12))
-def test_the_lookup_distribution_sums_to_one_and_has_its_mean(h: float, q1: float, q: float, d: int) -> None:
-    lengths = [1.0 / d] * d
-    pmf = token_methods.lookup_pmf(h, q1, q, lengths)
-    assert pmf.sum() == pytest.approx(1.0, abs=1e-14)
-    mean = float(pmf @ np.arange(1, d + 2))
-    assert mean == pytest.approx(float(token_methods.lookup_tokens(h, q1, q, lengths)), rel=1e-13)
 
 
 def test_several_drafts_cost_what_a_pass_costs() -> None:

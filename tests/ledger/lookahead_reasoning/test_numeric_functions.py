@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping
-from fractions import Fraction
 from functools import cache
 from typing import Any
 
@@ -16,8 +15,8 @@ import mpmath
 import pytest
 import sympy as sp
 
-from ledger.lookahead_reasoning import exact, statements
-from theory import budget, optimum, parallelism, speedup, step_methods
+from ledger.lookahead_reasoning import statements
+from theory import optimum, parallelism, speedup, step_methods
 
 RELATIVE = 2e-15
 """The modules promise 1e-15 against the exact value (measured worst 9e-16); twice that leaves room for libm."""
@@ -159,21 +158,6 @@ def test_probability_of_an_answer_without_a_wrong_step() -> None:
         assert _error(got, "clean_probability", point) <= allowed, point
 
 
-@pytest.mark.parametrize("name", ["f_sync", "f_async_saturated", "expected_tokens", "walltime_leviathan_2023"])
-def test_limit_at_certain_acceptance(name: str) -> None:
-    """At alpha = 1 the statement is 0/0; the function returns its limit."""
-    function, names = NUMERIC[name]
-    rate = names[0]
-    for point in _points(names)[:6]:
-        rest = {key: sp.Rational(Fraction(value)) for key, value in point.items() if key != rate}
-        expression = statements.STATEMENTS[name]()
-        by_name = {symbol.name: symbol for symbol in expression.free_symbols}
-        reduced = expression.subs({by_name[key]: value for key, value in rest.items()})
-        stated = sp.limit(sp.cancel(reduced), by_name[rate], 1)
-        got = float(function(**{**point, rate: 1.0}))
-        assert abs(sp.Rational(got) - stated) <= RELATIVE * abs(stated), point
-
-
 def test_real_optimum_is_lambert_w() -> None:
     for alpha, c in itertools.product((0.3, 0.5, 0.8, 0.97), (0.0078125, 0.0625, 0.25)):
         stated = statements.evaluate("lambert_optimum", alpha2=alpha, c2=c)
@@ -186,35 +170,3 @@ def test_lambert_w_solves_the_stationarity_condition() -> None:
     alpha, c = sp.Rational(4, 5), sp.Rational(1, 10)
     root = statements.evaluate("lambert_optimum", digits=60, alpha2="4/5", c2="1/10")
     assert abs(sp.N(statements.stationarity(alpha, c, root), 50)) < sp.Rational(1, 10**40)
-
-
-@pytest.mark.parametrize("alpha", [0.3, 0.5, 0.8])
-@pytest.mark.parametrize("c", [0.0625, 0.25, 0.375])
-def test_integer_optimum_by_exhaustion(alpha: float, c: float) -> None:
-    rate, cost = Fraction(alpha), Fraction(c)
-    peak = exact.argmax_g(rate, cost, 40)
-    assert optimum.g_argmax(alpha, c).k == optimum.f_sync_argmax(alpha, c).k == peak
-    assert optimum.g_argmax(alpha, c, k_max=2).k == exact.argmax_g(rate, cost, 2)
-
-
-def _best(point: Mapping[str, float], m: int, mode: str) -> Fraction:
-    """The largest h over every k1, k2 within the budget, exact."""
-    a1, c1, a2, c2 = (Fraction(point[name]) for name in ("alpha1", "c1", "alpha2", "c2"))
-    best = Fraction(0)
-    for k1 in range(1, m + 1):
-        step = exact.f_sync(a1, c1, k1) if mode == "sync" else exact.f_async(a1, c1, k1)
-        busy = k1 if mode == "sync" else min(k1, exact.ceil_inverse(c1))
-        best = max([best, *[step * exact.g(a2, c2, k2) for k2 in range(1, m // busy + 1)]])
-    return best
-
-
-@pytest.mark.parametrize("mode", ["sync", "async"])
-def test_budget_optimum_by_exhaustion(mode: str) -> None:
-    """`best_hybrid`, `frontier` and `regime_map` reach the maximum over all pairs."""
-    for a1, c1, a2, c2 in itertools.product((0.3, 0.8), (0.0625, 0.4), (0.5, 0.8), (0.015625, 0.25)):
-        point = {"alpha1": a1, "c1": c1, "alpha2": a2, "c2": c2}
-        goal = float(_best(point, 12, mode))
-        assert budget.best_hybrid(**point, budget=12, mode=mode).speedup == pytest.approx(goal, rel=RELATIVE)
-        assert float(budget.regime_map(a1, c1, a2, c2, 12, mode).speedup) == pytest.approx(goal, rel=RELATIVE)
-        (only,) = budget.frontier(a1, c1, a2, c2, [12], mode)
-        assert only.speedup == pytest.approx(goal, rel=RELATIVE)

@@ -9,16 +9,15 @@ import numpy as np
 import pytest
 from refusals import refused
 from scipy import stats
-from sim_worlds import replayed
+from sim_worlds import drawn_answers, replayed
 
 from sim.algorithms.beams import beam_search, rsd_beams, surveyed_beams
 from sim.algorithms.candidates import soft_choice
 from sim.algorithms.specs import specs
-from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import SyntheticBehaviour, TraceBehaviour
-from sim.answers.lengths import Empirical, Fixed, Lengths
+from sim.answers.lengths import Empirical
 from sim.answers.traces import AnswerTrace, BeamStepTrace, DraftTrace, StepTrace
-from sim.catalogue import method, methods
+from sim.catalogue import method
 from sim.engines.batching import BatchEngine
 from sim.engines.costs import TableCost
 from sim.engines.fixed import FixedEngine
@@ -53,7 +52,6 @@ from theory.step_methods import any_of
 
 C1, SCORE, LOOK = 0.25, 0.05, 0.03
 Make = Callable[[Step], Algorithm]
-BEAM_METHODS = list(methods("beam"))
 
 
 def engines() -> dict[str, Engine]:
@@ -205,7 +203,7 @@ def test_a_soft_choice_survives_scores_that_overflow() -> None:
 
 
 LAW, REWARDS, RATIO = (0.5, 0.3, 0.2), (0.0, 0.5, 1.0), (0.0, 0.7, -0.4)
-N_POSITIONS = 1500
+N_POSITIONS = 1000
 
 
 def alphabet(n: int) -> list[BeamStepTrace]:
@@ -251,12 +249,7 @@ def test_what_is_taken_has_the_law_that_theory_says(
 
 
 def answers(alpha: float, n_steps: int = 100) -> SyntheticBehaviour:
-    return SyntheticBehaviour(
-        lengths=Lengths(target=Fixed(10), draft=Fixed(10)),
-        acceptance=Acceptance(alpha=alpha),
-        steps=Fixed(n_steps),
-        seed=17,
-    )
+    return drawn_answers(10, alpha=alpha, steps=n_steps, seed=17)
 
 
 @pytest.mark.parametrize("keep", [1, 3])
@@ -286,7 +279,7 @@ DRAFT_COST, TARGET_COST = C1 + SCORE, 1.0 + SCORE
 )
 def test_times_agree_with_the_closed_forms_within_standard_errors(name: str, knobs: dict[str, object]) -> None:
     """Answers are independent: mean seconds within 4.5 standard errors (6 cases: false alarm 4e-5)."""
-    alpha, width, n_steps, n = 0.3, 3, 20, 150
+    alpha, width, n_steps, n = 0.3, 3, 20, 80
     make, behaviour = method(name).build(width=width, **knobs), answers(alpha, n_steps)
     seconds = np.array([run_answer(make, behaviour.beam_answer(i), engines()).finished or 0.0 for i in range(n)])
     if name == "rsd-beams":
@@ -312,12 +305,7 @@ def test_a_batch_that_empties_takes_what_its_closed_form_says(width: int) -> Non
     cost = TableCost(
         batches=(1, 2, 3, 4), seconds=tau, context_s=0.0, prefill_s=0.005, prefill_token_s=0.0, request_s=0.0
     )
-    behaviour = SyntheticBehaviour(
-        lengths=Lengths(target=Empirical(samples), draft=Empirical(samples)),
-        acceptance=Acceptance(alpha=0.5),
-        steps=Fixed(3000),
-        seed=3,
-    )
+    behaviour = drawn_answers(Empirical(samples), alpha=0.5, steps=3000, seed=3)
     made = {TARGET: BatchEngine(cost), DRAFT: FixedEngine(0.0), REWARD: FixedEngine(0.0)}
     session = run_answer(lambda root: beam_search(root, width=width), behaviour.beam_answer(0), made)
     seconds = np.diff(session.commit_times, prepend=0.0)

@@ -19,7 +19,6 @@ from sim.algorithms import (
 )
 from sim.answers.traces import StepTrace
 from sim.operations import Algorithm, Generate, Step, Verdict, Verify, prompt
-from sim.timeline import Counts
 from sim.virtual_clock import Answer, DeadlockError, Session, VirtualClock
 from theory.errors import ParameterError
 
@@ -89,21 +88,6 @@ def test_async_rejection_mid_window() -> None:
     ]
     assert verdicts(session) == ["0.0 at 10 accepted", "1.0 at 12 rejected", "2.0 at 22 accepted"]
     assert commits(session) == ["draft 0 at 10", "target 1 at 12", "draft 2 at 22"]
-
-
-def test_async_window_slides_with_each_commit() -> None:
-    """All accepted: step d is committed at floor(d/2) 10 + (d mod 2) 2 + 10, Theorem 2 at k1 = 2."""
-    answer = trace_answer("+++++", [2] * 5)
-    session = run(lookahead_async(answer.root, k1=2), answer)
-    assert commits(session) == [f"draft {d} at {(d // 2) * 10 + (d % 2) * 2 + 10}" for d in range(5)]
-    assert Counts.of(session).peak_targets == 2
-
-
-def test_async_k1_of_one_is_autoregressive_decoding_that_drafts_in_vain() -> None:
-    answer = trace_answer("+-+", [2, 2, 1])
-    session = run(lookahead_async(answer.root, k1=1), answer)
-    assert session.commit_times == [10, 20, 30]
-    assert Counts.of(session).peak_targets == 1
 
 
 def test_async_released_code() -> None:
@@ -232,12 +216,6 @@ def test_sync() -> None:
     ]
     assert verdicts(session) == ["0.0 at 14 accepted", "1.0 at 14 rejected", "2.0 at 25 accepted"]
     assert commits(session) == ["draft 0 at 14", "target 1 at 14", "draft 2 at 25"]
-
-
-def test_sync_commits_a_target_step_after_a_cycle_without_rejection() -> None:
-    answer = trace_answer("+++", [2, 2, 2])
-    session = run(lookahead_sync(answer.root, k1=2), answer)
-    assert commits(session) == ["draft 0 at 12", "target 1 at 12", "draft 2 at 24"]
 
 
 def test_sync_without_barrier_ends_the_cycle_at_the_first_rejection() -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sim_worlds import drawn_answers
 
-from sim.answers.acceptance import Acceptance
-from sim.answers.drawn import SyntheticBehaviour
-from sim.answers.lengths import Fixed, Lengths
 from sim.answers.token_passes import DrawnPasses, SpeculatedAnswer
 from sim.catalogue import method
 from sim.engines.batching import BatchEngine
@@ -23,9 +21,7 @@ STEPS, TOKENS, ANSWERS = 3, 201, 60
 
 def simulated(name: str, pmf: np.ndarray, pass_s: float, **knobs: int) -> np.ndarray:
     """Seconds per answer: passes of a given time that commit tokens by a given law, first tokens for nothing."""
-    behaviour = SyntheticBehaviour(
-        lengths=Lengths(target=Fixed(TOKENS), draft=Fixed(TOKENS)), acceptance=Acceptance(alpha=0.5), steps=Fixed(STEPS)
-    )
+    behaviour = drawn_answers(TOKENS, alpha=0.5, steps=STEPS)
     source = DrawnPasses(pmf=tuple(pmf.tolist()), seed=1)
     found = []
     for i in range(ANSWERS):

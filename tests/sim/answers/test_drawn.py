@@ -196,17 +196,6 @@ TRACES = tuple(
 )
 
 
-@pytest.mark.parametrize("k1", [1, 2, 4, 9])
-def test_replay_commits_the_recorded_trajectory_under_every_k1(k1: int) -> None:
-    replay = TraceBehaviour(TRACES)
-    for index, trace in enumerate(TRACES):
-        session = run_answer(partial(lookahead_async, k1=k1), replay.answer(index), ENGINES)
-        assert [s.n_tokens for s in session.committed] == [
-            s.draft_tokens if s.accepted else s.target_tokens for s in trace.steps
-        ]
-        assert [s.role == "draft" for s in session.committed] == [s.accepted for s in trace.steps]
-
-
 def test_recording_a_drawn_answer_and_replaying_it_changes_nothing() -> None:
     """The measuring procedure records; the replay gives the same times under every schedule of width 1."""
     drawn = behaviour(seed=11)

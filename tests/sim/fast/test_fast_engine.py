@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from sim_worlds import batch_engines
+from sim_worlds import batch_engines, drawn_answers
 
 from sim.algorithms import PAPER, Rules, lookahead_async, lookahead_sync
 from sim.algorithms.autoregressive import autoregressive
@@ -146,11 +146,8 @@ def test_methods_without_concurrency_take_the_same_time(
 )
 def test_methods_of_the_catalogue_are_run_by_it(name: str, knobs: dict[str, int | str]) -> None:
     """As plans and sweeps name them; it is chosen by itself."""
-    behaviour = SyntheticBehaviour(
-        lengths=Lengths(target=Lognormal(mean=40.0, cv=1.2), draft=Lognormal(mean=40.0, cv=1.2), correlation=0.6),
-        acceptance=Acceptance(alpha=0.7, persistence=0.3),
-        steps=Fixed(40),
-        quality=Quality(escalation=0.4),
+    behaviour = drawn_answers(
+        40.0, cv=1.2, alpha=0.7, steps=40, correlation=0.6, persistence=0.3, quality=Quality(escalation=0.4)
     )
     spec = method(name)
     trial = Trial.of(spec.build(**spec.settings(knobs)), behaviour, FIXED)
@@ -211,13 +208,7 @@ def test_answers_that_share_streams_have_the_same_distribution(alpha: float) -> 
 
 def _correlated(alpha: float, block: int) -> SyntheticBehaviour:
     step = Lognormal(mean=40.0, cv=1.2)
-    return SyntheticBehaviour(
-        lengths=Lengths(target=step, draft=step, correlation=0.6, lag1=0.37, limit=100),
-        acceptance=Acceptance(alpha=alpha),
-        steps=Fixed(40),
-        seed=8,
-        block=block,
-    )
+    return drawn_answers(step, alpha=alpha, steps=40, correlation=0.6, lag1=0.37, limit=100, seed=8, block=block)
 
 
 def _features(answers: Answers) -> NDArray[np.float64]:
@@ -240,18 +231,14 @@ def _features(answers: Answers) -> NDArray[np.float64]:
     ],
 )
 def test_what_it_cannot_run_exactly_is_left_to_the_virtual_clock(other: MakeAlgorithm) -> None:
-    behaviour = SyntheticBehaviour(
-        lengths=Lengths(target=Fixed(10), draft=Fixed(10)), acceptance=Acceptance(alpha=0.5), steps=Fixed(5)
-    )
+    behaviour = drawn_answers(10, alpha=0.5, steps=5)
     assert fast_seconds(other, behaviour, FIXED, range(3)) is None
     assert trial_seconds(Trial.of(other, behaviour, FIXED), range(3)).tolist() == simulated(other, behaviour, FIXED, 3)
 
 
 def test_ties_are_left_to_the_virtual_clock() -> None:
     """A draft that ends at the very moment of its target step: in time or late, the order of events decides."""
-    behaviour = SyntheticBehaviour(
-        lengths=Lengths(target=Fixed(10), draft=Fixed(10)), acceptance=Acceptance(alpha=0.5), steps=Fixed(9)
-    )
+    behaviour = drawn_answers(10, alpha=0.5, steps=9)
     engines = {**FIXED, "draft": FIXED["target"]}
     assert fast_seconds(partial(lookahead_async, k1=2, rules=PRESETS["eager"]), behaviour, engines, range(3)) is None
     assert fast_seconds(partial(lookahead_async, k1=2), behaviour, engines, range(3)) is not None
@@ -294,10 +281,12 @@ def test_methods_without_concurrency_on_batching_engines(
     algorithm: MakeAlgorithm, speculated: bool, engines: dict[str, Engine]
 ) -> None:
     """Times and all that is counted, with what rests, prompts and contexts cost."""
-    behaviour = SyntheticBehaviour(
-        lengths=Lengths(target=Lognormal(mean=40.0, cv=1.2), draft=Lognormal(mean=40.0, cv=1.2), limit=90),
-        acceptance=Acceptance(alpha=0.7),
-        steps=Fixed(30),
+    behaviour = drawn_answers(
+        40.0,
+        cv=1.2,
+        alpha=0.7,
+        steps=30,
+        limit=90,
         prompt_tokens=200,
         judge_overhead_tokens=50,
         quality=Quality(wrong_accepted=0.2, wrong_target=0.1, corruption=0.5),

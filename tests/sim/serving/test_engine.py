@@ -6,8 +6,6 @@ import pickle
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from simpy import Environment
 
 from sim.algorithms import autoregressive
@@ -169,39 +167,6 @@ def test_a_full_cache_takes_back_who_came_last() -> None:
     assert engine.cache.peak <= 30
 
 
-def test_who_lost_its_place_reads_its_prompt_again_and_what_it_had_written() -> None:
-    """The same run with a price on reading: prompts of 10 and 10 tokens, then 10 again and what was computed after."""
-    cost = LinearCost(base_s=1.0, prefill_token_s=1e-3)
-    ends = []
-    for priced in (UNIT, cost):
-        engine = ServingEngine(Joined(priced, ADDED), limits=ServingLimits(cache_tokens=30))
-        ends.append(answers([10, 10], 10, engine)[1].finished or 0.0)
-    # After 4 iterations they hold 15 and 14 tokens, and another one would make 31. The second goes; of its 4 tokens the
-    # last is computed when it decodes again.
-    assert ends[1] - ends[0] == pytest.approx(0.001 * (10 + 10 + 10 + 3))
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    lengths=st.lists(st.integers(1, 40), min_size=1, max_size=8),
-    spare=st.integers(0, 60),
-    prompt=st.integers(0, 30),
-    rows=st.integers(1, 50),
-    most=st.integers(1, 8),
-)
-def test_the_cache_is_kept_to_and_all_answers_end(
-    lengths: list[int], spare: int, prompt: int, rows: int, most: int
-) -> None:
-    capacity = prompt + max(lengths) + spare
-    limits = ServingLimits(max_batched_tokens=rows, max_sequences=most, cache_tokens=capacity)
-    engine = ServingEngine(Joined(LinearCost(base_s=1.0, prefill_token_s=0.01), ADDED), limits=limits)
-    sessions = answers(lengths, prompt, engine)
-    assert all(session.finished is not None for session in sessions)
-    assert engine.cache.peak <= capacity + 1e-6
-    assert engine.cache.held == pytest.approx(0.0, abs=1e-6)
-    assert engine.cache.held + engine.cache.idle <= capacity + 1e-6
-
-
 @pytest.mark.parametrize("name", [name for name, one in methods("step").items() if one.roles])
 def test_step_methods_end_on_a_cache_that_is_too_small_for_all(name: str) -> None:
     """Evicted texts are read again: it takes longer than without a limit, and the same steps are committed."""
@@ -253,36 +218,3 @@ def test_what_is_kept_changes_nothing_where_there_is_room(name: str) -> None:
         clock.run(*sessions)
         ends.append([session.finished for session in sessions])
     assert ends[0] == ends[1]
-
-
-def test_a_lost_text_that_is_not_read_to_its_end_is_read_again() -> None:
-    """Rows of 10, 60 tokens of text: a request that is cancelled after two iterations has brought back nothing."""
-    env, ends = Environment(), []
-    engine = ServingEngine(
-        Joined(LinearCost(base_s=1.0, prefill_s=1.0), ADDED),
-        limits=ServingLimits(max_batched_tokens=10, cache_tokens=100),
-    )
-    engine.attach(env)
-
-    def first(operation: Operation) -> None:
-        ends.append(env.now)
-
-    def second(operation: Operation) -> None:
-        ends.append(env.now)
-
-    def ask(done: Callable[[Operation], None], new: int, text: int) -> Generate:
-        operation = Generate("target", prompt(text))
-        engine.submit(operation, 1, new, text, done)
-        return operation
-
-    for done, new, text in ((first, 60, 60), (second, 80, 80)):
-        ask(done, new, text)
-        env.run()
-    again = ask(first, 0, 61)  # its text was evicted
-    env.run(until=env.now + 1.5)
-    again.cancelled = True
-    engine.cancel(again)
-    env.run()
-    ask(first, 0, 61)
-    env.run()
-    assert ends == [6.0, 14.0, 16.0 + 7.0]

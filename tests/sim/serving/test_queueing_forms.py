@@ -12,19 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 LOADS = st.floats(0.01, 0.98)
-TIMES = st.floats(1e-3, 1e3)
 SERVERS = st.integers(1, 60)
-
-
-def exact_b(servers: int, offered: Fraction) -> Fraction:
-    """Erlang's first formula by its definition: a^c / c! over the sum of all such terms."""
-    terms = [offered**n / math.factorial(n) for n in range(servers + 1)]
-    return terms[-1] / sum(terms)
-
-
-@given(SERVERS, st.fractions(Fraction(1, 50), 80, max_denominator=50))
-def test_erlang_b_is_its_definition(servers: int, offered: Fraction) -> None:
-    assert q.erlang_b(servers, float(offered)) == pytest.approx(float(exact_b(servers, offered)), rel=1e-12)
 
 
 @given(SERVERS, st.fractions(Fraction(1, 50), Fraction(49, 50), max_denominator=50))
@@ -34,24 +22,6 @@ def test_erlang_c_is_its_definition(servers: int, load: Fraction) -> None:
     last = offered**servers / math.factorial(servers) / (1 - load)
     found = last / (last + sum(offered**n / math.factorial(n) for n in range(servers)))
     assert q.erlang_c(servers, float(offered)) == pytest.approx(float(found), rel=1e-12)
-
-
-@given(LOADS, TIMES)
-def test_one_server_is_one_of_many(load: float, service: float) -> None:
-    rate = load / service
-    wait = q.mg1_wait(rate, service, 1.0)
-    assert q.mmc_wait(rate, service, 1) == pytest.approx(wait, rel=1e-12)
-    assert q.mm1_ps_sojourn(rate, service) == pytest.approx(wait + service, rel=1e-12)
-    assert q.md1_wait(rate, service) == pytest.approx(wait / 2.0, rel=1e-12)
-
-
-@given(LOADS, TIMES, SERVERS)
-def test_one_fast_server_keeps_fewer_waiting_for_less_than_many_slow_ones_take(
-    load: float, service: float, servers: int
-) -> None:
-    rate = load * servers / service
-    pooled = q.mm1_ps_sojourn(rate, service / servers)
-    assert pooled <= (q.mmc_wait(rate, service, servers) + service) * (1 + 1e-12)
 
 
 def crommelin(t: float, rate: float, service: float) -> mpmath.mpf:
@@ -71,14 +41,6 @@ def test_the_wait_of_md1_to_all_digits(load: float, t: float) -> None:
     assert q.md1_wait_cdf(t, load, 1.0) == pytest.approx(float(crommelin(t, load, 1.0)), abs=1e-15)
 
 
-@pytest.mark.parametrize("load", [0.2, 0.5])
-def test_the_distribution_of_the_md1_wait_has_its_mean(load: float) -> None:
-    """The integral of P(W > t), smooth between multiples of the service."""
-    with mpmath.workdps(15):
-        whole = [mpmath.quad(lambda t: 1 - q.md1_wait_cdf(float(t), load, 1.0), [j, j + 1]) for j in range(16)]
-    assert float(mpmath.fsum(whole)) == pytest.approx(q.md1_wait(load, 1.0), rel=1e-6)
-
-
 @given(st.integers(1, 30), st.fractions(Fraction(1, 20), 20, max_denominator=20), st.integers(1, 5))
 def test_machine_repair_is_its_balance_equations(customers: int, ratio: Fraction, servers: int) -> None:
     """Solved as fractions: the flow up from n, (N - n) / Z, is the flow down from n + 1, min(n + 1, c) / S."""
@@ -87,7 +49,3 @@ def test_machine_repair_is_its_balance_equations(customers: int, ratio: Fraction
         weights.append(weights[-1] * (customers - n) * ratio / min(n + 1, servers))
     found = sum(w * min(n, servers) for n, w in enumerate(weights)) / sum(weights) / ratio
     assert q.machine_repair_throughput(customers, 1.0, float(ratio), servers) == pytest.approx(float(found), rel=1e-12)
-
-
-def test_many_machines_keep_the_repairman_busy_and_overflow_nothing() -> None:
-    assert q.machine_repair_throughput(5000, 1.0, 0.5) == pytest.approx(2.0, rel=1e-12)

@@ -8,11 +8,11 @@ import math
 from dataclasses import replace
 
 import pytest
+from sim_worlds import drawn_answers
 
 from sim.algorithms.autoregressive import autoregressive
-from sim.answers.acceptance import Acceptance
-from sim.answers.drawn import DrawnAnswer, SyntheticBehaviour
-from sim.answers.lengths import Fixed, Lengths
+from sim.answers.drawn import DrawnAnswer
+from sim.answers.lengths import Fixed
 from sim.configuration import Configuration
 from sim.engines.costs import LinearCost
 from sim.engines.fixed import FixedEngine, PerToken
@@ -29,9 +29,7 @@ TOKENS, PREFILL, ITERATION = 50, 0.3, 0.02
 
 def trial(steps: int = 1) -> Trial:
     one = Fixed(TOKENS // steps)
-    behaviour = SyntheticBehaviour(
-        lengths=Lengths(target=one, draft=one), acceptance=Acceptance(alpha=0.0), steps=Fixed(steps), prompt_tokens=20
-    )
+    behaviour = drawn_answers(one, alpha=0.0, steps=steps, prompt_tokens=20)
     cost = LinearCost(base_s=ITERATION, prefill_s=PREFILL)
     return Trial.of(autoregressive, behaviour, {TARGET: ServingEngine(Joined(cost, ADDED))}, meets="plain")
 
@@ -126,18 +124,16 @@ def test_memory_does_not_grow_with_the_answers_that_have_ended(
     gc.collect()
     gc.freeze()  # what was there before is not looked through
     try:
-        alive = [_alive_after(n_answers, rules, counts=counts) for n_answers in (20, 80)]
+        alive = [_alive_after(n_answers, rules, counts=counts) for n_answers in (10, 40)]
     finally:
         gc.unfreeze()
-    assert alive[1] <= alive[0] + 100  # 600 more are in what has ended meanwhile
+    assert alive[1] <= alive[0] + 100  # 300 more are in what has ended meanwhile
 
 
 def _alive_after(n_answers: int, rules: str, *, counts: bool) -> int:
     before = _n_steps()
     configuration = Configuration.parse(f"lr-async k1=3 rules={rules}")
-    behaviour = SyntheticBehaviour(
-        lengths=Lengths(target=Fixed(5), draft=Fixed(5)), acceptance=Acceptance(alpha=0.5), steps=Fixed(10)
-    )
+    behaviour = drawn_answers(5, alpha=0.5, steps=10)
     engine = ServingEngine(Joined(LinearCost(base_s=ITERATION, prefill_s=PREFILL), ADDED))
     one = Trial.of(configuration.algorithm(), behaviour, {TARGET: engine, DRAFT: FixedEngine(PerToken(0.001))})
     load = closed_loop(one, concurrency=4, tokens=n_answers * 50, counts=counts)

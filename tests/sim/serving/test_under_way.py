@@ -6,11 +6,10 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from sim_worlds import drawn_answers
 
 from sim.algorithms.autoregressive import autoregressive
-from sim.answers.acceptance import Acceptance
-from sim.answers.drawn import SyntheticBehaviour
-from sim.answers.lengths import Fixed, Lengths, Lognormal, Marginal
+from sim.answers.lengths import Fixed, Lognormal, Marginal
 from sim.answers.token_passes import DrawnPasses, SpeculatedAnswer
 from sim.engines.costs import LinearCost
 from sim.operations import TARGET, Generate
@@ -25,13 +24,7 @@ MEAN = 300
 
 
 def trial(length: Marginal, steps: int = 1, prompt: int = 100, k: int = 0) -> Trial:
-    behaviour = SyntheticBehaviour(
-        lengths=Lengths(target=length, draft=length),
-        acceptance=Acceptance(alpha=0.0),
-        steps=Fixed(steps),
-        prompt_tokens=prompt,
-        seed=3,
-    )
+    behaviour = drawn_answers(length, alpha=0.0, steps=steps, prompt_tokens=prompt, seed=3)
     made = Trial.of(autoregressive, behaviour, {TARGET: ServingEngine(Joined(COST, ADDED))}, meets="plain")
     if not k:
         return made

@@ -16,7 +16,7 @@ from public_tables import (
     served_line,
     speculated_line,
 )
-from screens import Main, refusal
+from screens import Main
 
 from specplan.output import SCREEN
 
@@ -75,12 +75,6 @@ def test_hardware_as_json_and_csv(run_main: Main, hardware: Path, tmp_path: Path
     assert run_main("reproduce", "hardware", str(hardware), "-o", str(output))[0] == 2
 
 
-def test_every_row_on_request(run_main: Main, hardware: Path) -> None:
-    code, out, _ = run_main("reproduce", "hardware", str(hardware), "--rows")
-    assert code == 0
-    assert sum(line.startswith(("served.csv:", "loaded.csv:")) for line in out.splitlines()) == 2 + 2 * 3
-
-
 def test_speculation_with_a_draft_that_is_not_known(run_main: Main, speculation: Path) -> None:
     code, out, err = run_main("reproduce", "speculation", str(speculation), "--json")
     assert (code, err) == (0, "")
@@ -91,15 +85,6 @@ def test_speculation_with_a_draft_that_is_not_known(run_main: Main, speculation:
     assert rows[2]["predicted"] == pytest.approx(rows[0]["predicted"], rel=0.02)
     (refused,) = data["refused"]
     assert "not modelled" in refused["reason"]
-
-
-@pytest.mark.parametrize("kind", ["hardware", "speculation"])
-def test_what_cannot_be_read_is_told_in_one_line(run_main: Main, tmp_path: Path, kind: str) -> None:
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "bad.csv").write_text(SPECULATED_HEAD + speculated_line(speedup="x"))
-    for path, says in ((tmp_path / "no", "does not exist"), (tmp_path / "empty", "holds no CSV table")):
-        assert says in refusal(run_main, "reproduce", kind, str(path))
-    assert "bad.csv:2: speedup='x'" in refusal(run_main, "reproduce", "speculation", str(tmp_path / "bad.csv"))
 
 
 # What docs/scoreboard.md says, with some room for constants that are fitted again

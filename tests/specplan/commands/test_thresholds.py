@@ -54,16 +54,6 @@ def test_the_chosen_threshold_separates_right_from_wrong(tmp_path: Path, run_mai
     assert plot.read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_table_marks_the_chosen_and_names_the_guarantee(tmp_path: Path, run_main: Main) -> None:
-    code, out, _ = run_main("thresholds", "--pairs", pairs_file(tmp_path / "p.jsonl"), "--c1", "0.2")
-    assert code == 0
-    assert out.count("CHOSEN") == 1
-    assert "P(wrong | accepted) <= 0.05 with 95 % confidence, predicted speedup" in " ".join(out.split())
-    code, out, _ = run_main("thresholds", "--pairs", pairs_file(tmp_path / "p.jsonl"), "--c1", "0.2", "-v")
-    assert out.count("CHOSEN") == 1
-    assert "answers are independent" in out
-
-
 @pytest.mark.parametrize(
     ("right", "wrong", "code", "text"), [(30, 8, 3, "labelled"), (0, 200, 1, "No number of labels")]
 )
@@ -75,18 +65,6 @@ def test_exit_codes_tell_too_few_from_hopeless(
     assert (status, err) == (code, "")
     assert "No threshold is certified" in out
     assert text in " ".join(out.split())
-
-
-def test_a_gate_is_chosen_by_cost(tmp_path: Path, run_main: Main) -> None:
-    rows = [{"gate": 0.99, "judge": True}] * 300 + [{"gate": 0.55, "judge": False}] * 100
-    file = tmp_path / "g.jsonl"
-    file.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    arguments = ("thresholds", "--pairs", str(file), "--gate", "--gate-cost", "1", "--judge-cost", "4")
-    code, out, _ = run_main(*arguments, "--bound", "accepted-and-wrong", "--json")
-    found = json.loads(out)
-    assert (code, found["schema"]) == (0, "specplan.gate")
-    assert found["costs"][found["chosen"]] == 1 + 0.25 * 4
-    assert run_main(*arguments[:-2])[0] == 2  # without --judge-cost
 
 
 @pytest.mark.parametrize(

@@ -105,15 +105,6 @@ def test_the_measured_timings_are_what_is_simulated() -> None:
     assert found.baseline_seconds == pytest.approx(0.02 * sum(tokens) / 2, rel=1e-9)
 
 
-def test_a_slower_draft_brings_less() -> None:
-    one = Configuration(method="lr-async", k1=3)
-    fast, slow = (
-        Predictor(bundled(BASE).on_engines_of(latency(draft_s=s)), n_answers=2, uncertainty=False).speedup(one)
-        for s in (0.001, 0.016)
-    )
-    assert fast > slow
-
-
 def test_resampled_timings_give_other_costs_than_the_best_estimate() -> None:
     noisy = latency()
     samples = [

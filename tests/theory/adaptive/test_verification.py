@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from refusals import refused
 
 from theory.adaptive.verification import (
-    SPREAD,
     best_budget,
     least_that_pays,
     survival,
@@ -132,7 +131,3 @@ test_impossible_arguments = refused(
     (([0.5], 1.5), "least=1.5"),
     (([0.5], 0.5, -1.0), "spread=-1"),
 )
-
-
-def test_the_usual_spread_is_one_that_was_seen() -> None:
-    assert 1.5 <= SPREAD <= 4.0

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sim_worlds import scripted, seconds_per_step
 
-from sim.algorithms.lookahead_async import distributed, lookahead_async
+from sim.algorithms.lookahead_async import distributed
 from sim.trial import run_answer
 from theory.drafting.distributed import dsi_speedup, servers_needed
 from theory.errors import ParameterError
@@ -29,11 +29,11 @@ def run_seconds(accepted: int, c: float, lookahead: int, servers: int) -> float:
     return ends[-1]
 
 
-@given(a=st.floats(0.0, 0.95), c=SHARES, lookahead=COUNTS, servers=COUNTS)
+@given(a=st.floats(0.0, 0.9), c=SHARES, lookahead=COUNTS, servers=COUNTS)
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_the_sum_over_runs_is_the_closed_form(a: float, c: float, lookahead: int, servers: int) -> None:
-    """Runs of up to 800 drafts: what is left out has probability .95 ** 800 < 2e-18."""
-    seconds = sum((1.0 - a) * a**n * run_seconds(n, c, lookahead, servers) for n in range(801))
+    """Runs of up to 400 drafts: what is left out has probability .9 ** 400 < 1e-18."""
+    seconds = sum((1.0 - a) * a**n * run_seconds(n, c, lookahead, servers) for n in range(401))
     assert float(dsi_speedup(a, c, lookahead, servers)) == pytest.approx(1.0 / ((1.0 - a) * seconds), rel=1e-9)
 
 
@@ -72,17 +72,6 @@ def test_a_simulated_answer_takes_the_time_of_its_runs(accepted: str, lookahead:
     wrong = [i for i, letter in enumerate(accepted) if letter == "-"]
     if wrong:
         assert session.commit_times[wrong[-1]] == expected  # sums of powers of two: exact
-
-
-@pytest.mark.parametrize("servers", [1, 2, 5])
-def test_with_one_draft_between_passes_the_schedule_is_that_of_lookahead(servers: int) -> None:
-    answers = [scripted("++-+++--+-+++++", [1] * 15).answer(0) for _ in range(2)]
-    methods = (partial(distributed, lookahead=1, servers=servers), partial(lookahead_async, k1=servers))
-    first, second = (
-        run_answer(method, answer, seconds_per_step(0.25)).commit_times
-        for method, answer in zip(methods, answers, strict=True)
-    )
-    assert first == second
 
 
 def test_the_drafter_goes_on_while_passes_run() -> None:

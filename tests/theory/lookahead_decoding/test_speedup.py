@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from refusals import refused
 
 from ledger.lookahead_decoding import statements as ld
-from theory.errors import ParameterError
 from theory.lookahead_decoding import speedup as lookahead
 
 EPS = np.finfo(np.float64).eps
@@ -54,10 +53,6 @@ def test_single_against_statement(alpha: float, gamma: int) -> None:
     assert abs(got / sp.N(exact, 50) - 1) <= 8 * EPS
 
 
-def test_single_at_one_is_the_limit() -> None:
-    assert lookahead.expected_tokens_single(1.0, 7) == 8.0
-
-
 @pytest.mark.parametrize("alpha", [0.1, 0.425, 0.9])
 @pytest.mark.parametrize(("window", "ngram"), [(1, 1), (7, 5), (15, 5), (30, 10)])
 def test_compression_against_statement(alpha: float, window: int, ngram: int) -> None:
@@ -92,18 +87,6 @@ def test_bounds_hold_the_unbounded_statement(alpha: float, b: int) -> None:
     lower, upper = lookahead.unbounded_tokens_bounds(alpha, b)
     assert lower < exact < upper
     assert float(lookahead.expected_tokens_multi(alpha, 2000, b)) == pytest.approx(exact, rel=1e-13)
-
-
-@given(alphas, depths, widths)
-def test_multi_lies_between_one_and_gamma_plus_one(alpha: float, gamma: int, b: int) -> None:
-    value = float(lookahead.expected_tokens_multi(alpha, gamma, b))
-    assert 1.0 <= value <= (gamma + 1) * (1 + 4 * EPS)
-
-
-@given(alphas, depths)
-def test_one_sequence_is_the_single_formula(alpha: float, gamma: int) -> None:
-    multi = float(lookahead.expected_tokens_multi(alpha, gamma, 1))
-    assert multi == pytest.approx(float(lookahead.expected_tokens_single(alpha, gamma)), rel=(gamma + 16) * EPS)
 
 
 @given(inner, depths, widths)
@@ -169,9 +152,3 @@ def test_pmf_has_the_compression_as_its_mean(alpha: float, f: float, window: int
     assert mean == pytest.approx(
         float(lookahead.lookahead_compression(alpha, f, window=window, ngram=ngram)), abs=64 * ngram * EPS
     )
-
-
-@pytest.mark.parametrize("wrong", [{"alpha2": 1.5}, {"steps_per_hit": 0.5}, {"window": 0}, {"ngram": 0}])
-def test_pmf_refuses(wrong: dict[str, float]) -> None:
-    with pytest.raises(ParameterError, match=next(iter(wrong))):
-        lookahead.lookahead_pmf(**{"alpha2": 0.5, "steps_per_hit": 2.0, "window": 3, "ngram": 3, **wrong})

@@ -15,11 +15,10 @@ from itertools import accumulate
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sim_worlds import drawn_answers
 
 from sim.algorithms.autoregressive import autoregressive, step_by_step
-from sim.answers.acceptance import Acceptance
-from sim.answers.drawn import SyntheticBehaviour
-from sim.answers.lengths import Fixed, Lengths, Lognormal
+from sim.answers.lengths import Fixed, Lognormal
 from sim.answers.replayed import BaselineAnswer
 from sim.answers.token_passes import DrawnPasses, PassSource, RecordedPasses, SpeculatedAnswer
 from sim.answers.traces import AnswerTrace
@@ -76,12 +75,8 @@ class Setting:
 
     def _answers(self) -> Callable[[int], Answer]:
         lengths = Lognormal(mean=float(self.mean), cv=self.spread) if self.spread else Fixed(self.mean)
-        drawn = SyntheticBehaviour(
-            lengths=Lengths(target=lengths, draft=lengths, limit=2 * self.mean),
-            acceptance=Acceptance(alpha=0.5),
-            steps=Fixed(self.steps or 3),
-            prompt_tokens=self.prompt,
-            seed=self.seed,
+        drawn = drawn_answers(
+            lengths, alpha=0.5, steps=self.steps or 3, limit=2 * self.mean, prompt_tokens=self.prompt, seed=self.seed
         )
         source = self._source()
 

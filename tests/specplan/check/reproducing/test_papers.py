@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from statistics import fmean
 
 import pytest
-from click.testing import CliRunner
 
-from specplan.api.reproducing import Reproduced
 from specplan.check.reproducing import confspec
 from specplan.check.reproducing import lookahead_decoding as ld
 from specplan.check.reproducing import lookahead_reasoning as lr
 from specplan.check.reproducing.lookahead_trees import N_TREES, sibling_correlation, trees
-from specplan.commands.reproduce import reproduce
 from specplan.planning.model_error import PUBLISHED_RULES, Row, rows
 from theory.branches import accepted_among
 from theory.published.lookahead_reasoning import TABLE_3, TREE_WIDTHS
@@ -58,29 +54,12 @@ def test_no_cell_enters_its_own_prediction(found: Found) -> None:
     assert lr._cell("qwen3", "amc23", changed, combined=False).left_out != before.left_out
 
 
-def test_report_gives_errors_coverage_and_reasons(found: Found) -> None:
-    cells = (*_cells(found, combined=False), *_cells(found, combined=True))
-    text = " ".join(Reproduced(paper=lr, cells=cells).text(verbose=True).split())
-    assert text.count("one constant of the other data sets") == 4
-    assert text.count("inside their 95 % interval") == 6, "of each kind, and twice of all"
-    assert all(reason in text for reason in lr.REASONS)
-
-
 def test_lookahead_decoding_is_predicted_where_its_equations_apply() -> None:
     """The balanced setting without prompts, within 5 %; nothing is said of the others."""
     errors = {cell.tag: cell.error for cell in ld.cells()}
     assert [tag for tag, error in errors.items() if error is not None] == [8]
     assert errors[8] is not None
     assert abs(errors[8]) < 0.05
-
-
-def test_command_prints_a_table_and_json() -> None:
-    text = CliRunner().invoke(reproduce, ["lookahead-decoding"])
-    assert text.exit_code == 0
-    assert "not modelled" in text.stdout
-    assert all(reason in " ".join(text.stdout.split()) for reason in ld.REASONS)
-    data = json.loads(CliRunner().invoke(reproduce, ["lookahead-decoding", "--json"]).stdout)
-    assert len(data["cells"]) == len(ld.TABLE_3)
 
 
 def test_the_correlation_of_siblings_gives_back_the_acceptance() -> None:
@@ -94,8 +73,8 @@ def test_the_correlation_of_siblings_gives_back_the_acceptance() -> None:
 
 
 def test_trees_of_table_3_are_predicted_with_nothing_fitted() -> None:
-    """4.6 % with 60 answers; with 8 chance adds some percent."""
-    found = {(tree.dataset, tree.judge, tree.width): tree for tree in trees(n_answers=8)}
+    """4.6 % with 60 answers; with 5 chance adds some percent."""
+    found = {(tree.dataset, tree.judge, tree.width): tree for tree in trees(n_answers=5)}
     assert len(found) == N_TREES
     assert fmean(abs(tree.predicted / tree.published - 1.0) for tree in found.values()) < 0.06
     wide, narrow = (found["GSM8K", "7B", width].predicted for width in (8, 2))

@@ -3,59 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from screens import Main
+from told_engines import RECORDED, Told, runs_are
 
-from calibrate.measuring.noise import CpuTimes
 from calibrate.models.asking import bundled_problems
-from calibrate.models.local import TorchModels
 from calibrate.record.journal import Journal
 from calibrate.record.profile import Profile
 from calibrate.running.interleaved import BASELINE, RealConfiguration, RealRun, Runs
 from calibrate.running.problem import Problem
 from calibrate.running.wall_clock import WallClock
-from sim.operations import DRAFT, JUDGE, TARGET
 from sim.timeline import Counts
 from specplan.check.validating.run_record import as_lines, effective, of_questions
-from specplan.cli import main
-
-RECORDED = Path(__file__).parents[3] / "data" / "recorded.json"
-
-
-class Told:
-    """An engine that only says what it is."""
-
-    tokenizer_id = None
-
-    def __init__(self, name: str, core: int) -> None:
-        self.name = name
-        self.core = core
-
-    def describe(self) -> Mapping[str, Any]:
-        return {
-            "engine": "torch",
-            "name": self.name,
-            "model": Path("folder") / self.name,
-            "architecture": "Toy",
-            "n_layers": 2,
-            "n_parameters": 10,
-            "dtype": "float32",
-            "device": "cpu",
-            "cores": [self.core],
-            "pid": 7,
-            "versions": {"torch": "9.9.0"},
-        }
-
-
-@asynccontextmanager
-async def opened(models: TorchModels) -> AsyncIterator[tuple[dict[str, Any], WallClock]]:
-    roles: dict[str, Any] = {TARGET: Told("target", 0), DRAFT: Told("draft", 1)}
-    roles[JUDGE] = roles[TARGET]
-    yield roles, models.clock(roles)
 
 
 async def ran(
@@ -73,23 +36,19 @@ async def ran(
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+def run(monkeypatch: pytest.MonkeyPatch, run_main: Main) -> Callable[..., str]:
     """``specplan validate`` on a recorded profile whose engines only tell; returns what it printed."""
-    monkeypatch.setattr(TorchModels, "open", opened)
-    monkeypatch.setattr("specplan.check.validating.validation.run_interleaved", ran)
-    monkeypatch.setattr(CpuTimes, "now", classmethod(lambda cls: None))  # it differs from run to run
+    runs_are(monkeypatch, "validation.run_interleaved", ran)
 
     def validate(*words: str) -> str:
-        with pytest.raises(SystemExit) as caught:
-            main(["validate", "-p", str(RECORDED), "--k1", "2", "-n", "3", "--seed", "7", *words])
-        out, err = capsys.readouterr()
-        assert (caught.value.code or 0, err) == (0, "")
+        code, out, err = run_main("validate", "-p", str(RECORDED), "--k1", "2", "-n", "3", "--seed", "7", *words)
+        assert (code, err) == (0, "")
         return out
 
     return validate
 
 
-def test_json_has_every_parameter_in_effect(run: Any) -> None:
+def test_json_has_every_parameter_in_effect(run: Callable[..., str]) -> None:
     below = ("--token", "prompt-lookup", "--k2", "3")
     told = json.loads(run("--json", *below))["effective"]
     profile = Profile.read(RECORDED)
@@ -116,7 +75,7 @@ def test_json_has_every_parameter_in_effect(run: Any) -> None:
     assert [method["speculation"]["target"][knob] for knob in ("method", "k2", "max_ngram")] == ["ngram", 3, 1]
 
 
-def test_the_table_is_followed_by_the_same(run: Any) -> None:
+def test_the_table_is_followed_by_the_same(run: Callable[..., str]) -> None:
     table, _, rest = run("-v").partition("Run with\n========\n\n")
     block = rest.split("\n\n")[0]
     lines = " ".join(block.split())
@@ -144,7 +103,7 @@ def test_what_is_unset_is_left_out_and_text_is_quoted() -> None:
 
 
 def test_what_is_broken_off_can_go_on_and_only_that(
-    run: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, run_main: Main, tmp_path: Path
 ) -> None:
     """Ctrl-C after a first run; then other settings, which are refused, and the same, which take up the journal."""
     output, seen = tmp_path / "result.txt", []
@@ -156,20 +115,16 @@ def test_what_is_broken_off_can_go_on_and_only_that(
             raise KeyboardInterrupt
         return await ran(clock, problems, methods)
 
-    def validate(*words: str) -> tuple[int, str]:
-        with pytest.raises(SystemExit) as caught:
-            main(["validate", "-p", str(RECORDED), "-n", "3", "-o", str(output), *words])
-        return int(caught.value.code or 0), capsys.readouterr().err
-
-    monkeypatch.setattr("specplan.check.validating.validation.run_interleaved", interrupted)
-    code, said = validate("--k1", "2")
+    runs_are(monkeypatch, "validation.run_interleaved", interrupted)
+    words = ("validate", "-p", str(RECORDED), "-n", "3", "-o", str(output))
+    code, _, said = run_main(*words, "--k1", "2")
     assert code == 130
     assert f"interrupted; what is finished is kept in {output}.part: the same command goes on from there" in said
-    code, said = validate("--k1", "3")
+    code, _, said = run_main(*words, "--k1", "3")
     assert code == 2
     assert "with other settings (runs) is in progress there" in said
     assert not output.exists()
-    assert validate("--k1", "2") == (0, "")
+    assert run_main(*words, "--k1", "2") == (0, "", "")
     assert seen == [0, 1]
     assert "lr-async k1=2" in output.read_text()
     assert not output.with_name("result.txt.part").exists()

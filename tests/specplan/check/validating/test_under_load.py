@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from measured_profiles import measured
-from screens import refusal
+from screens import Main, refusal
+from told_engines import RECORDED, runs_are
 
-from calibrate.measuring.noise import CpuTimes
-from calibrate.models.local import TorchModels
 from calibrate.record.journal import Journal
 from calibrate.replay.trials import PLAIN, Trials
 from calibrate.running.closed_loop import Loaded, RealRound
 from calibrate.running.interleaved import BASELINE
 from calibrate.running.wall_clock import WallClock
 from sim.configuration import Configuration
-from sim.operations import DRAFT, JUDGE, TARGET
 from sim.serving.rounds import Round
 from sim.timeline import Counts
 from specplan.check.validating.load_prediction import LoadPredictor, share_beyond, swept_batches
@@ -29,34 +27,7 @@ from specplan.check.validating.load_rows import off_from, verdict_on
 from specplan.check.validating.next_measurement import Measurements
 from specplan.output import SCREEN
 
-RECORDED = Path(__file__).parents[3] / "data" / "recorded.json"
 LR = Configuration(method="lr-async", k1=2)
-
-
-class Told:
-    """An engine that only says what it is."""
-
-    tokenizer_id = None
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def describe(self) -> dict[str, Any]:
-        return {
-            "engine": "torch",
-            "architecture": "Toy",
-            "n_layers": 2,
-            "n_parameters": 1,
-            "dtype": "float32",
-            "max_batch": 4,
-        }
-
-
-@asynccontextmanager
-async def opened(models: TorchModels) -> AsyncIterator[tuple[dict[str, Any], WallClock]]:
-    roles: dict[str, Any] = {TARGET: Told("target"), DRAFT: Told("draft")}
-    roles[JUDGE] = roles[TARGET]
-    yield roles, models.clock(roles)
 
 
 def real(makespan: float, load: int, n: int = 4) -> RealRound:
@@ -84,23 +55,13 @@ async def ran(
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+def run(monkeypatch: pytest.MonkeyPatch, run_main: Main) -> Main:
     """``specplan validate --concurrency`` on a recorded profile whose engines only tell."""
-    monkeypatch.setattr(TorchModels, "open", opened)
-    monkeypatch.setattr("specplan.check.validating.under_load.run_under_load", ran)
-    monkeypatch.setattr(CpuTimes, "now", classmethod(lambda cls: None))
-    from specplan.cli import main
-
-    def validate(*words: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as caught:
-            main(["validate", "-p", str(RECORDED), "--run", "lr-async k1=2", *words])
-        out, err = capsys.readouterr()
-        return int(caught.value.code or 0), out, err
-
-    return validate
+    runs_are(monkeypatch, "under_load.run_under_load", ran)
+    return partial(run_main, "validate", "-p", str(RECORDED), "--run", "lr-async k1=2")
 
 
-def test_json_has_both_sides_of_every_load_and_what_to_choose(run: Any) -> None:
+def test_json_has_both_sides_of_every_load_and_what_to_choose(run: Main) -> None:
     code, out, err = run("-n", "12", "--rounds", "3", "--concurrency", "4,1,4", "--json")
     assert (code, err) == (0, "")
     told = json.loads(out)
@@ -128,7 +89,7 @@ def test_json_has_both_sides_of_every_load_and_what_to_choose(run: Any) -> None:
     assert told["effective"]["questions"]["loads"] == [1, 4]
 
 
-def test_the_table_says_what_to_choose_and_what_its_figures_are(run: Any) -> None:
+def test_the_table_says_what_to_choose_and_what_its_figures_are(run: Main) -> None:
     code, screen, _ = run("-n", "12", "--rounds", "3", "--concurrency", "1,4")
     assert code == 0
     assert max(map(len, screen.splitlines())) <= SCREEN
@@ -167,12 +128,12 @@ def test_the_table_says_what_to_choose_and_what_its_figures_are(run: Any) -> Non
         (("--concurrency", "1", "--timeline", "a.png"), "timeline='a.png' is for concurrency 1"),
     ],
 )
-def test_bad_input_is_one_line(run: Any, words: tuple[str, ...], said: str) -> None:
+def test_bad_input_is_one_line(run: Main, words: tuple[str, ...], said: str) -> None:
     assert said in refusal(run, *words)
 
 
 def test_ctrl_c_keeps_the_journal_and_other_loads_are_refused(
-    run: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    run: Main, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     output, seen = tmp_path / "result.txt", []
 

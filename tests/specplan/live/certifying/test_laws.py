@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from refusals import refuses
 from scipy import stats
-from speculating import PLANTED, Laws, Speculating, draw, laws, streams
+from speculating import PLANTED, Speculating, laws, streams
 
-from specplan.live.certifying.laws import DEFECTS, Defect, Drawn, Place, speculative
+from specplan.live.certifying.laws import DEFECTS, Drawn, Place, speculative
 
 BY_NAME = {defect.name: defect for defect in DEFECTS}
 RNG = np.random.default_rng(20261127)
@@ -108,13 +108,3 @@ test_arrays_that_are_no_laws_are_refused = refuses(
     ({"draft": np.array([[1.5, -0.5, 0.0, 0.0]])}, "must be probabilities of the shape"),
     ({"tokens": np.array([0, 1])}, "must be as many as laws"),
 )
-
-
-def test_each_defect_says_what_the_server_does() -> None:
-    assert len(BY_NAME) == len(DEFECTS)
-    for defect in DEFECTS:
-        assert isinstance(defect, Defect)
-        assert defect.says.startswith(("it ", "after "))
-    assert BY_NAME.keys() == PLANTED.keys()
-    assert isinstance(laws(2, RNG), Laws)
-    assert draw(np.array([[0.0, 1.0]]), RNG).tolist() == [1]

@@ -28,7 +28,7 @@ def first_alarms(
     return alarms
 
 
-@pytest.mark.parametrize(("p", "false_alarm"), [(0.5, 0.05), (0.8, 0.05), (0.95, 0.05), (0.8, 0.01)])
+@pytest.mark.parametrize(("p", "false_alarm"), [(0.5, 0.05), (0.95, 0.05), (0.8, 0.01)])
 def test_the_false_alarm_rate_holds_over_20000_steps(p: float, false_alarm: float) -> None:
     alarms = np.isfinite(first_alarms(p, p, start=0, steps=20_000, false_alarm=false_alarm)).sum()
     # Were the rate just what is stated, as few as this or fewer would come but for one time in a million.

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
-from pathlib import Path
 
 import pytest
 
@@ -71,16 +69,12 @@ def plain(vllm_servers: dict[str, str]) -> Served:
 
 
 @pytest.fixture(scope="module")
-def drafting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Served]]:
-    """Servers that draft: ``far`` twelve tokens with the draft model, ``slow`` two with the target itself."""
+def drafting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server that drafts twelve tokens with the draft model."""
+    config = {"method": "draft_model", "model": str(pair.draft_path()), "num_speculative_tokens": 12}
     folder = tmp_path_factory.mktemp("drafting")
-
-    def server(name: str, draft: Path, k: int) -> AbstractContextManager[Callable[[], str]]:
-        config = {"method": "draft_model", "model": str(draft), "num_speculative_tokens": k}
-        return vllm_server(pair.target_path(), name, folder, core=CORES[0], speculative=config)
-
-    with server("far", pair.draft_path(), 12) as far, server("slow", pair.target_path(), 2) as slow:
-        yield {"far": Served(far(), "far"), "slow": Served(slow(), "slow")}
+    with vllm_server(pair.target_path(), "far", folder, core=CORES[0], speculative=config) as far:
+        yield Served(far(), "far")
 
 
 def told(plain: Served, drafts: Served, first: int) -> Explanation:
@@ -97,8 +91,8 @@ def told(plain: Served, drafts: Served, first: int) -> Explanation:
     return explained([before[1], after[1]], baselines=[point_of(base)], plain_cache=base.cache_tokens)
 
 
-def test_a_k_far_too_large_is_named(drafting: dict[str, Served], plain: Served) -> None:
-    found, k = told(plain, drafting["far"], first=1), 12
+def test_a_k_far_too_large_is_named(drafting: Served, plain: Served) -> None:
+    found, k = told(plain, drafting, first=1), 12
     assert found.k == k
     # Both count every token: those of the rounds are those that positions add up to, but for the last rounds' ends.
     assert found.committed.value == pytest.approx(found.acceptance.committed(k), rel=0.05)
@@ -108,14 +102,6 @@ def test_a_k_far_too_large_is_named(drafting: dict[str, Served], plain: Served) 
     named = [cause.name for cause in found.causes]
     assert "k too large" in named[:2]
     assert set(named[:2]) <= {"k too large", "slow draft"}
-
-
-def test_a_draft_as_slow_as_its_target_is_named(drafting: dict[str, Served], plain: Served) -> None:
-    found = told(plain, drafting["slow"], first=50)
-    assert found.depth is not None
-    # Drafting a token is a pass of the target itself.
-    assert found.depth.draft_cost.high > 0.5
-    assert "slow draft" in [cause.name for cause in found.causes[:2]]
 
 
 def test_a_full_cache_and_heavy_prefills_are_named(vllm_servers: dict[str, str]) -> None:

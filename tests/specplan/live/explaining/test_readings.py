@@ -136,19 +136,6 @@ def files(folder: Path) -> list[str]:
     return [str(path) for path in paths]
 
 
-def test_the_command_prints_text_and_json(tmp_path: Path) -> None:
-    before, after, base = files(tmp_path)
-    run = CliRunner().invoke(command, [before, after, "--baseline", base], catch_exceptions=False)
-    assert run.exit_code == 0
-    assert "Best k at this load" in run.output
-    run = CliRunner().invoke(command, [before, after, "--baseline", base, "--json"], catch_exceptions=False)
-    data = json.loads(run.output)
-    assert (data["schema"], data["schema_version"], data["costs_from"]) == ("specplan.explain", 1, "baseline")
-    assert data["best_k"]["low"] <= data["best_k"]["value"] <= data["best_k"]["high"]
-    again = CliRunner().invoke(command, [before, after, "--baseline", base, "--json"], catch_exceptions=False)
-    assert again.output == run.output
-
-
 def test_names_split_the_round(tmp_path: Path) -> None:
     before, after, base = files(tmp_path)
     words = ["--target", "Qwen/Qwen3-8B", "--draft", "Qwen/Qwen3-0.6B", "--gpu", "H100", "--json"]
@@ -177,7 +164,7 @@ def test_a_live_server_is_read_while_it_works(tmp_path: Path) -> None:
         thread = Thread(target=server.serve_forever, daemon=True)
         thread.start()
         url = f"http://127.0.0.1:{server.server_port}/v1"
-        run = CliRunner().invoke(command, [url, "--for", "2", "--json"], catch_exceptions=False)
+        run = CliRunner().invoke(command, [url, "--for", "1", "--json"], catch_exceptions=False)
         server.shutdown()
         thread.join()
     assert json.loads(run.output)["source"].startswith("http://127.0.0.1:")

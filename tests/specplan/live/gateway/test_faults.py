@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
-from openai import APIStatusError, AsyncOpenAI
+from openai import APIStatusError
 from openai_server import Planted
 
 from sim.configuration import Configuration
@@ -109,25 +109,11 @@ async def test_an_answer_that_breaks_off_goes_on_after_its_last_token() -> None:
     assert "".join(texts).startswith(rest)
 
 
-async def test_a_plain_answer_is_one_request_and_the_servers_own_text() -> None:
-    """With the client's seed, limit and sampling; its pieces are sent as they arrive."""
-    async with planted_gateway(Configuration.parse("autoregressive"), planted=SLOW) as served:
-        target = served.servers[TARGET]
-        before = len(target.bodies)
-        texts, finish = await served.streamed("one", seed=5)
-        (sent,) = target.bodies[before:]
-        async with AsyncOpenAI(base_url=f"{target.url}/v1", api_key="none") as client:
-            direct = await client.completions.create(model="tiny", prompt="one", seed=5, max_tokens=200, stream=True)
-            own = [part.choices[0].text async for part in direct if part.choices]
-    assert (finish, "".join(texts)) == ("stop", "".join(own))
-    assert len(texts) > SLOW.steps
-    assert (sent["seed"], sent["max_tokens"], "stop" in sent) == (5, 200, False)
-
-
-async def test_a_plain_answer_returns_to_speculation_at_the_end_of_a_step() -> None:
-    planted = Planted(iteration_s=0.01, step_tokens=(90, 100))
+async def test_a_plain_answer_returns_to_speculation_at_the_end_of_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("specplan.live.gateway.control._PAUSE_S", 0.2)
+    planted = Planted(iteration_s=0.01, step_tokens=(30, 40))
     async with planted_gateway(ASYNC, planted=planted) as served:
-        served.serving.control.failed(DRAFT)  # a pause of two seconds
+        served.serving.control.failed(DRAFT)
         answer = await served.client.completions.with_raw_response.create(
             model="tiny", prompt="first", max_tokens=3000, extra_body={"seed": 1}
         )
@@ -183,6 +169,7 @@ async def test_requests_are_bounded() -> None:
             "long": served.answer("x", max_tokens=101),
             "large": served.answer("x" * 3000, max_tokens=10),
             "other": served.client.completions.create(model="other", prompt="x"),
+            "unknown": served.client.models.retrieve("other"),
             "path": served.client.embeddings.create(model="tiny", input="x"),
         }.items():
             with pytest.raises(APIStatusError) as caught:
@@ -190,12 +177,13 @@ async def test_requests_are_bounded() -> None:
             found[name] = caught.value.status_code
             assert caught.value.type
         await asyncio.gather(*running)
-    assert found == {"many": 429, "long": 400, "large": 413, "other": 404, "path": 404}
+        assert (await served.client.models.retrieve("tiny")).id == "tiny"
+    assert found == {"many": 429, "long": 400, "large": 413, "other": 404, "unknown": 404, "path": 404}
 
 
 async def test_an_answer_ends_when_its_time_is_over_and_keeps_what_it_has() -> None:
-    planted = Planted(iteration_s=0.03, steps=40)
-    async with planted_gateway(ASYNC, planted=planted, limits=Limits(answer_seconds=1.5)) as served:
+    planted = Planted(iteration_s=0.01, steps=60)
+    async with planted_gateway(ASYNC, planted=planted, limits=Limits(answer_seconds=0.6)) as served:
         answer = await served.answer("one", max_tokens=2000)
     assert answer.choices[0].finish_reason == "length"
     assert answer.choices[0].text.endswith("\n\n")
@@ -236,11 +224,3 @@ async def test_the_target_is_too_busy_and_says_for_how_long() -> None:
             await served.answer("one")
     assert (caught.value.status_code, caught.value.code) == (429, "too_many_requests")
     assert caught.value.response.headers["retry-after"] == "0"
-
-
-async def test_the_model_is_shown_by_its_name() -> None:
-    async with planted_gateway(ASYNC) as served:
-        assert (await served.client.models.retrieve("tiny")).id == "tiny"
-        with pytest.raises(APIStatusError) as caught:
-            await served.client.models.retrieve("other")
-    assert caught.value.status_code == 404

@@ -8,11 +8,9 @@ import os
 import random
 import subprocess
 import sys
-import time
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -184,71 +182,3 @@ async def answered(client: AsyncOpenAI, problem: Problem, *, stream: bool) -> tu
     parts = [part async for part in await create]
     choices = [choice for part in parts for choice in part.choices]
     return "".join(choice.text for choice in choices), choices[-1].finish_reason, parts[-1].usage.completion_tokens
-
-
-@pytest.mark.long("150 answers in each of six closed loops, and a machine with nothing else to do")
-@pytest.mark.parametrize("at_once", [1, 4, 8])
-@pytest.mark.parametrize("slowed", [False, True])
-def test_what_loses_is_not_run_and_what_gains_is(
-    endpoints: dict[str, str], tmp_path: Path, at_once: int, slowed: bool
-) -> None:
-    """Answers in a closed loop, through a gateway that measures, beside the same of plain decoding.
-
-    Whether the pair gains on this machine the gateway itself must tell; ``slowed``: the draft's server answers late in
-    the second half, so that it loses for certain.
-    """
-    plan, profile = write_plan(tmp_path, CONFIGURATION), write_profile(tmp_path)
-    (tmp_path / "plain").mkdir()
-    plain = write_plan(tmp_path / "plain", Configuration.parse("autoregressive"))
-    with serve_plan(plain, profile, endpoints, "--trust-plan") as url:
-        base = asyncio.run(driven(url, at_once, ANSWERS // 2)).speed
-    with (
-        proxied(endpoints["draft"].removesuffix("/v1")) as proxy,
-        serve_plan(plan, profile, {**endpoints, "draft": proxy.url}, "--patience", "60") as url,
-    ):
-        first = asyncio.run(driven(url, at_once, ANSWERS))
-        if slowed:
-            proxy.plan = lambda number, path: "delay:2"
-        last = asyncio.run(driven(url, at_once, ANSWERS))
-        with urllib.request.urlopen(url.removesuffix("/v1") + "/health", timeout=60) as page:
-            health = json.load(page)
-    (measured,) = [one for one in health["measured"] if one["load"] == at_once]
-    # Other work on the machine moves the speed of both by a few per cent.
-    assert min(first.speed, last.speed) >= 0.93 * base, health
-    if measured["verdict"] == "gains":
-        assert not slowed
-        assert last.speed > base
-    if slowed:
-        assert measured["verdict"] != "gains"
-
-
-ANSWERS = 60
-
-
-@dataclass(frozen=True)
-class Driven:
-    """What a closed loop of clients wrote."""
-
-    tokens: int
-    seconds: float
-
-    @property
-    def speed(self) -> float:
-        """Tokens per second."""
-        return self.tokens / self.seconds
-
-
-async def driven(url: str, at_once: int, n_answers: int) -> Driven:
-    """Have so many clients ask in turns, each as soon as it has its answer."""
-    left, tokens, begun = list(range(n_answers)), 0, time.monotonic()
-    async with AsyncOpenAI(base_url=url, api_key="none", max_retries=0, timeout=600) as client:
-
-        async def asks() -> None:
-            nonlocal tokens
-            while left:
-                problem = PROBLEMS[left.pop() % len(PROBLEMS)]
-                _, _, n = await answered(client, problem, stream=True)
-                tokens += n
-
-        await asyncio.gather(*(asks() for _ in range(at_once)))
-    return Driven(tokens, time.monotonic() - begun)

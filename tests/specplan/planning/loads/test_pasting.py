@@ -7,7 +7,7 @@ import shlex
 import subprocess
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specplan.output import SCREEN
@@ -40,6 +40,7 @@ def test_a_shell_reads_the_same_words(command: str) -> None:
         assert found == word or json.loads(found) == json.loads(word)
 
 
+@settings(max_examples=30)
 @given(st.dictionaries(st.text(max_size=12), st.lists(st.integers() | st.text(max_size=20), max_size=5), max_size=6))
 def test_json_stays_the_same_data_whatever_its_strings_hold(data: dict[str, list[int | str]]) -> None:
     lines = json_lines(json.dumps(data), 30)

@@ -12,7 +12,6 @@ from typing import Any, get_args
 import pytest
 from command_grid import GPUS, TARGETS
 from command_grid import commands as grid
-from deployments import deployment, head_of, own_layers
 from planted_metrics import Planted, exposition
 
 from calibrate.token_acceptance.schedule import BatchRange, Schedule
@@ -20,9 +19,7 @@ from sim.configuration import Configuration
 from specplan.live.explaining.explanation import explained, point_of
 from specplan.live.explaining.reading import read_metrics
 from specplan.live.explaining.window import since_start
-from specplan.worlds.arrangements import Arrangement
 from specplan.worlds.known_models import known_config
-from specplan.worlds.running.settings import settings_of
 
 pytest.importorskip("vllm")
 pytestmark = [
@@ -52,37 +49,6 @@ def test_vllm_drafts_as_many_tokens_at_each_batch_size(schedule: Schedule) -> No
 
     table = build_dynamic_sd_schedule_lookup(schedule.plain(), 128, schedule.most)
     assert table[1:] == [schedule.at(batch) for batch in range(1, 129)]
-
-
-@pytest.mark.parametrize(
-    ("name", "models", "replicas", "drafting", "own"),
-    [
-        ("autoregressive", {}, 2, "none", 0),
-        ("prompt-lookup k2=4", {}, 1, "none", 0),
-        ("draft-model k2=3", {"draft": "Qwen/Qwen3-0.6B"}, 1, "none", 0),
-        ("eagle k2=4", {"head": head_of("Qwen/Qwen3-8B")}, 1, "none", 0),
-        ("eagle k2=4", {"target": "Qwen/Qwen3-235B-A22B-FP8", "head": head_of("Qwen/Qwen3-235B-A22B")}, 1, "none", 0),
-        ("eagle k2=3", {"target": "zai-org/GLM-4.5-Air", "head": own_layers("zai-org/GLM-4.5-Air")}, 1, "none", 0),
-        ("draft-model k2=3", {"draft": "Qwen/Qwen3-0.6B", "engine_version": "0.18.0"}, 1, "none", 0),
-        ("lr-async k1=2", {"draft": "Qwen/Qwen3-0.6B", "judge": "Qwen/Qwen3-1.7B"}, 1, "own", 1),
-        ("lr-async k1=2 + prompt-lookup k2=4", {"draft": "Qwen/Qwen3-0.6B"}, 1, "shared", 0),
-    ],
-)
-def test_every_command_is_one_that_vllm_takes(
-    parser: Any, name: str, models: dict[str, Any], replicas: int, drafting: Any, own: int
-) -> None:
-    configuration = Configuration.parse(name)
-    found = settings_of(
-        deployment(gpus=8, **{"engine_version": "0.32.0", **models}),
-        configuration,
-        Arrangement(tp=8 if "target" in models else 2, replicas=replicas, drafting=drafting, own_gpus=own),
-        sequences=16,
-        schedule=WHOLE if configuration.token else None,
-    )
-    commands = [command for command in found.commands if "sglang" not in command]
-    assert commands
-    for command in commands:
-        read_as_printed(parser, command)
 
 
 def read_as_printed(parser: Any, command: str) -> Any:
