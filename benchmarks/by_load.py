@@ -191,19 +191,25 @@ def as_table(rows: Sequence[Row]) -> str:
 
 
 @asynccontextmanager
-async def planted() -> AsyncIterator[RemoteModels]:
-    """Serve a planted target that judges too, the same with a draft model, and the draft model, in the running loop."""
+async def planted(drafting: Sequence[tuple[dict[str, Any], dict[str, Any]]] = ()) -> AsyncIterator[RemoteModels]:
+    """Serve a planted target that judges too, the draft model, and the target with it, in the running loop.
+
+    Parameters
+    ----------
+    drafting : what is planted in each server that speculates, and its speculative configuration; default one of k2 = 4.
+    """
     served = helper("openai_server")
+    fast = drafting or [(DRAFTED, SPECULATIVE)]
     async with AsyncExitStack() as stack:
         urls = []
-        for changes in ({}, DRAFTED, {"model": "small", **SMALL}):
+        for changes in ({}, {"model": "small", **SMALL}, *(made for made, _ in fast)):
             server = served.OpenAIServer(served.Planted(**PASSES | changes))
             await server.start()
             stack.push_async_callback(server.stop)
             urls.append(f"{server.url}/v1")
-        target, fast, draft = urls
-        speculative = json.dumps([{"server": fast, **SPECULATIVE}])
-        yield RemoteModels(target=target, draft=draft, speculative=speculative)
+        target, draft, *others = urls
+        speculative = [{"server": url, **config} for url, (_, config) in zip(others, fast, strict=True)]
+        yield RemoteModels(target=target, draft=draft, speculative=json.dumps(speculative))
 
 
 def helper(name: str) -> Any:

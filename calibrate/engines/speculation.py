@@ -45,7 +45,7 @@ class Speculation:
     guesses: int = 0
     """Lookahead Decoding: G, most n-grams that a pass verifies."""
 
-    extra: tuple[tuple[str, int | float | str | bool], ...] = ()
+    extra: tuple[tuple[str, int | float | str | bool | tuple[float, ...]], ...] = ()
     """Names and values of further settings of the engine's own, for vLLM only, e.g. ``draft_sample_method``."""
 
     def __post_init__(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final, Literal, TypeAlias
 
 from calibrate.record.json_text import parse_json
@@ -23,6 +24,8 @@ __all__ = [
     "TokenMethodName",
     "catalogue_name",
     "engines_name",
+    "imposed_chances",
+    "imposed_on",
     "parsed_settings",
 ]
 
@@ -40,7 +43,8 @@ VLLM_KNOBS: Final[Mapping[str, str]] = {
 BLOCK_DRAFTERS: Final[tuple[Literal["dflash", "dspark"], ...]] = ("dspark", "dflash")
 """Engines' names of drafters of blocks; where a target has both, the first is planned."""
 
-_IMPOSED: Final = frozenset({"rejection_sample_method", "synthetic_acceptance_length"})
+_RATES, _LENGTH = "synthetic_acceptance_rates", "synthetic_acceptance_length"
+_IMPOSED: Final = frozenset({"rejection_sample_method", _RATES, _LENGTH})
 """vLLM's settings by which drafts are accepted at random, whatever they say."""
 _DRAFTER: Final = _IMPOSED | {"model", "max_model_len", "draft_sample_method", "quantization"}
 _HEAD: Final = "the folder of an EAGLE head of the target"
@@ -180,6 +184,71 @@ _SPELLINGS: Final[Mapping[str, str]] = {
     "deepseek_mtp": "mtp",
     **{f"draft_{name}": name for name in ("mtp", "eagle3", *BLOCK_DRAFTERS)},  # llama.cpp's --spec-type
 }
+
+
+def imposed_chances(config: Mapping[str, Any]) -> tuple[float, ...] | None:
+    """Return the acceptance that vLLM imposes on drafts, whatever they say; None where drafts are verified.
+
+    A mean length is met with the least variance, as vLLM does: all positions but one are accepted always or never.
+
+    Parameters
+    ----------
+    config : speculative configuration of ``num_speculative_tokens`` drafted tokens, an integer.
+
+    Returns
+    -------
+    The chance that the drafted token at each position and all before it are accepted, falling, in [0, 1].
+
+    Raises
+    ------
+    ParameterError : not one of rates and length, or numbers that vLLM refuses.
+
+    >>> drafting = {"num_speculative_tokens": 3, "rejection_sample_method": "synthetic"}
+    >>> imposed_chances({**drafting, "synthetic_acceptance_length": 2.25})
+    (1.0, 0.25, 0.0)
+    """
+    rates, length = config.get(_RATES), config.get(_LENGTH)
+    if config.get("rejection_sample_method") != "synthetic":
+        if rates is not None or length is not None:
+            name = _LENGTH if rates is None else _RATES
+            raise ParameterError(name, config[name], 'belongs to the rejection_sample_method "synthetic"')
+        return None
+    k = int(config["num_speculative_tokens"])
+    if (rates is None) == (length is None):
+        raise ParameterError("rejection_sample_method", "synthetic", f"needs one of {_RATES} and {_LENGTH}")
+    if rates is None:
+        if not _is_number(length) or not 1.0 <= length <= k + 1.0:
+            raise ParameterError(_LENGTH, length, f"must be a number in [1, {k + 1}], with {k} drafted tokens")
+        return tuple(min(max(length - 1.0 - i, 0.0), 1.0) for i in range(k))
+    if not isinstance(rates, list | tuple) or len(rates) != k or not all(map(_is_number, rates)):
+        raise ParameterError(_RATES, rates, f"must be {k} numbers, one for each drafted token")
+    if any(not 0.0 <= after <= before for before, after in pairwise((1.0, *rates))):
+        raise ParameterError(_RATES, rates, "must be in [0, 1], none larger than the one before it")
+    return tuple(map(float, rates))
+
+
+def imposed_on(method: str, k2: int, configurations: str) -> tuple[float, ...] | None:
+    """Return `imposed_chances` of a method at a depth by the configurations of its engines; None: drafts are verified.
+
+    Parameters
+    ----------
+    method : name in the catalogue.
+    k2 : most tokens of a pass; a smaller one than was configured has the chances of its positions.
+    configurations : vLLM's settings, as `parsed_settings` has them.
+
+    Raises
+    ------
+    ParameterError : as `parsed_settings` and `imposed_chances`.
+    """
+    named = {name for name, terms in OF_VLLM.items() if terms.catalogue == method}
+    own = [one for one in parsed_settings(configurations) if one.get("method") in named]
+    deep = {n: one for one in own if isinstance(n := one.get("num_speculative_tokens"), int) and n >= k2 - 1}
+    chances = imposed_chances(deep[min(deep)]) if deep else None
+    return None if chances is None else chances[: k2 - 1]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def parsed_settings(text: str) -> list[dict[str, Any]]:

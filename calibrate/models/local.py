@@ -287,13 +287,17 @@ def _fewest_and_most(settings: Sequence[Decoding]) -> list[Decoding]:
 
 
 def device_in_words(about: Mapping[str, Any]) -> str:
-    """Return the device of an engine by its description, for a profile.
+    """Return the device of an engine by its description, for a profile: GPUs of one name are told by their numbers.
 
     >>> device_in_words({"device": "cpu", "cores": [0, 2]}), device_in_words({"device": "NVIDIA H200", "cores": [0, 1]})
     ('cpu cores 0,2', 'NVIDIA H200')
+    >>> device_in_words({"device": "NVIDIA H200", "gpus": [0, 1]})
+    'NVIDIA H200 0,1'
     """
-    cores = about.get("cores")
-    return f"cpu cores {','.join(map(str, cores))}" if about["device"] == "cpu" and cores else str(about["device"])
+    name, cores, gpus = str(about["device"]), about.get("cores"), about.get("gpus")
+    if name == "cpu":
+        return f"cpu cores {','.join(map(str, cores))}" if cores else name
+    return f"{name} {','.join(map(str, gpus))}" if gpus else name
 
 
 def model_folder(role: str, model: str) -> Path:

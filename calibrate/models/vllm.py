@@ -10,6 +10,8 @@ from typing import Any, ClassVar, Final
 
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.token_vocabulary import OF_CATALOGUE, OF_VLLM, parsed_settings
+from calibrate.engines.torch.cuda.devices import gpu_numbers
+from calibrate.engines.torch.cuda.telemetry import GpuState, gpu_states
 from calibrate.engines.vllm.config import VllmConfig, checked_speculative
 from calibrate.engines.vllm.group import VllmGroup
 from calibrate.loads.levels import Decoding
@@ -25,7 +27,7 @@ from calibrate.models.asking import BUNDLED
 from calibrate.models.local import LocalModels, model_folder
 from calibrate.models.vllm_settings import setting_of, speculation_of, without_knobs
 from calibrate.record.engine_records import DecodeSample, EngineRecord
-from sim.operations import DRAFT, TARGET
+from sim.operations import DRAFT, JUDGE, TARGET
 from theory.errors import ParameterError
 
 __all__ = ["VllmModels"]
@@ -55,6 +57,12 @@ class VllmModels(LocalModels):
     eager: bool = True
     """Whether models run in eager mode; else vLLM compiles and captures them."""
 
+    target_gpus: str | None = None
+    """Numbers of the GPUs that the target's engines are split over, with commas between them. None: where another role
+    names its GPUs the first one, else the first that this process sees."""
+    draft_gpus: str | None = None
+    judge_gpus: str | None = None
+
     gpu_memory_utilization: float = 0.28
     """Share of a GPU's memory for each engine, so that plain target, speculating target and draft fit together."""
 
@@ -62,7 +70,20 @@ class VllmModels(LocalModels):
         LocalModels.__post_init__(self)
         if self.device not in ("cpu", "cuda"):
             raise ParameterError("device", self.device, "must be 'cpu' or 'cuda'")
+        if self.placed and self.device == "cpu":
+            raise ParameterError("device", self.device, "must be 'cuda' where GPUs are named")
         self._configurations()
+
+    @property
+    def placed(self) -> dict[str, tuple[int, ...]]:
+        """The GPUs of each role; empty where none are named."""
+        named = {TARGET: self.target_gpus, DRAFT: self.draft_gpus, JUDGE: self.judge_gpus}
+        return {role: gpu_numbers(f"{role}-gpus", text) for role, text in named.items()} if any(named.values()) else {}
+
+    def gpus(self) -> list[GpuState]:
+        """Return what the GPUs of the models say of themselves now."""
+        named = {number for numbers in self.placed.values() for number in numbers}
+        return gpu_states([f"cuda:{number}" for number in sorted(named)]) if named else LocalModels.gpus(self)
 
     def inspection(self) -> Inspection:
         """Return the verdicts and scores of drafts to record: two drafts per position, and no candidates for beams.
@@ -84,6 +105,7 @@ class VllmModels(LocalModels):
             device=self.device,
             dtype=self.dtype,
             cores=(core,) if self.device == "cpu" else None,
+            gpus=self.placed.get(role),
             eager=self.eager,
             gpu_memory_utilization=self.gpu_memory_utilization,
         )

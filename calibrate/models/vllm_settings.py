@@ -37,7 +37,8 @@ def speculation_of(config: Mapping[str, Any], knobs: Mapping[str, Any] | None = 
     settings = without_knobs(config)
     model = Path(str(settings.pop("model"))) if "model" in settings else None
     del settings["method"]
-    return Speculation(method=terms.requested, model=model, extra=tuple(sorted(settings.items())), **numbers)
+    hashable = ((name, tuple(value) if isinstance(value, list) else value) for name, value in settings.items())
+    return Speculation(method=terms.requested, model=model, extra=tuple(sorted(hashable)), **numbers)
 
 
 def without_knobs(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from calibrate.costs.fit import CostFit, slowdown_of
 from calibrate.costs.resampling import resampled_answers
 from calibrate.costs.sweep import fit_passes
+from calibrate.engines.token_vocabulary import imposed_on
 from calibrate.record.profile import Profile
 from calibrate.record.token_records import NGramRecord, TokenAnswer, TokenRecord, TokenRequest
 from calibrate.record.uses import Use
@@ -97,7 +98,9 @@ def token_decoding(
     timings = _Timings(profile, method, fits, use, rng, tables)
     record = _record(profile.token, method, settings)
     if record is not None and record.answers:
-        return _replayed(timings, record, settings)
+        k2 = int(settings.get("k2") or record.k2)
+        imposed = imposed_on(method, k2, str(profile.settings.get("speculative", "")))
+        return _replayed(timings, record, k2, imposed)
     k2 = int(settings.get("k2") or 1)
     counts = counts_of(profile, method, settings)
     return None if counts is None or not counts.passes else _counted(timings, counts, k2, _answered(profile, method))
@@ -180,17 +183,23 @@ def _ngram(records: Sequence[NGramRecord], method: str, settings: Settings) -> N
     return max(deep, key=lambda r: sum(r.accepted_at[: k2 - 1]) / r.passes, default=None)
 
 
-def _replayed(timings: _Timings, record: TokenRecord, settings: Settings) -> TokenDecoding:
-    k2, rng = int(settings.get("k2") or record.k2), timings.rng
-    answers = record.answers
+def _replayed(timings: _Timings, record: TokenRecord, k2: int, imposed: tuple[float, ...] | None) -> TokenDecoding:
+    """Recorded passes; where engines impose acceptance, passes by these chances, which are no estimates."""
+    answers, rng = record.answers, timings.rng
     if rng is not None:
         answers = [answers[i] for i in resampled_answers(len(answers), rng)]
     requests = [(r, split_passes(r.passes, k2, record.k2)) for answer in answers for r in answer.requests]
     passes = [one for _, drafts in requests for one in drafts]
-    source = RecordedPasses(requests=tuple(chain.from_iterable(_texts(r, drafts) for r, drafts in requests)))
-    tokens = sum(a + 1 for _, a in passes) / len(passes)
     nested = f", from passes of up to {record.k2} tokens split" if k2 < record.k2 else ""
-    note = f"{tokens:.2f} tokens per pass, replayed from {len(record.answers)} answers by {record.method}{nested}"
+    source: PassSource
+    if imposed is None:
+        source = RecordedPasses(requests=tuple(chain.from_iterable(_texts(r, drafts) for r, drafts in requests)))
+        tokens = sum(a + 1 for _, a in passes) / len(passes)
+        note = f"{tokens:.2f} tokens per pass, replayed from {len(record.answers)} answers by {record.method}{nested}"
+    else:
+        source = DrawnPasses(pmf=tuple((-np.diff([1.0, *imposed, 0.0])).tolist()))
+        tokens = 1.0 + sum(imposed)
+        note = f"{tokens:.2f} tokens per pass, imposed on the engine; times from {len(record.answers)} answers{nested}"
     cost = timings.cost(_rows(answers, passes, record, k2), answers, (k2 - 1) / max(record.k2 - 1, 1))
     return TokenDecoding(
         k2=k2,

@@ -6,7 +6,10 @@ the engines of the wire.
 
 from __future__ import annotations
 
+from itertools import accumulate
+from operator import mul
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +17,7 @@ pytest.importorskip("httpx")
 
 import virtual_time
 
-from benchmarks.by_load import LR, as_table, calibrated, planted, questions, virtually
+from benchmarks.by_load import DRAFTED, LR, SPECULATIVE, as_table, calibrated, planted, questions, virtually
 from sim.configuration import Configuration
 from specplan.check.validating.under_load import LoadValidation, validate_under_load
 
@@ -36,12 +39,33 @@ def test_planned_gains_are_those_of_servers_on_the_wire() -> None:
         assert (row.planned.value > 1.0) == (row.measured > 1.0), told
 
 
-async def validated(folder: Path) -> LoadValidation:
-    """Calibrate planted servers, and validate a draft model on other questions."""
-    async with planted() as models:
+def imposing(k2: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A planted server that accepts by position at random, and the configuration by which vLLM does."""
+    accepted = DRAFTED["accepted"][: k2 - 1]
+    imposed = {"rejection_sample_method": "synthetic", "synthetic_acceptance_rates": list(accumulate(accepted, mul))}
+    config = {**SPECULATIVE, "num_speculative_tokens": k2 - 1, **imposed}
+    return {**DRAFTED, "k2": k2, "accepted": accepted}, config
+
+
+async def validated(folder: Path, *imposed: int) -> LoadValidation:
+    """Calibrate planted servers, and validate a draft model on other questions; ``imposed``: at these k2, imposed."""
+    async with planted([imposing(k2) for k2 in imposed]) as models:
         profile = await calibrated(models, folder, texts=40)
-        drafting = [Configuration(method="draft-model", knobs={"k2": 4})]
+        drafting = [Configuration(method="draft-model", knobs={"k2": k2}) for k2 in imposed or (4,)]
         return await validate_under_load(profile, drafting, models, questions(64, first=1000), (1, 4), n_rounds=4)
+
+
+@pytest.mark.slow
+def test_imposed_acceptance_is_validated_at_any_k_and_load(tmp_path: Path) -> None:
+    """Two servers of k2 = 2 and 4: with as many tokens a pass as was said, the seconds of a token are as predicted."""
+    found = virtual_time.run_virtually(validated(tmp_path, 2, 4))
+    drafting = [row for row in found.rows if row.name != "autoregressive"]
+    assert [(row.clients, row.name) for row in drafting] == [
+        (load, f"draft-model k2={k2}") for load in (1, 4) for k2 in (2, 4)
+    ]
+    for row in drafting:
+        for name in ("tokens_per_s", "token_s"):
+            assert row.predicted[name].value == pytest.approx(row.measured[name].value, rel=0.05), (row.name, name)
 
 
 @pytest.mark.slow

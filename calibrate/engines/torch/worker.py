@@ -192,6 +192,7 @@ def _load(config: dict[str, Any]) -> tuple[ContinuousBatch, dict[str, Any]]:
         "max_batch": limits.max_batch,
         "cache_bytes": batch.cache.max_bytes,
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
+        "gpus": [device.index] if device.type == "cuda" else None,
         "dtype": config["dtype"],
         "cores": sorted(os.sched_getaffinity(0)),
         "n_threads": torch.get_num_threads(),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from calibrate.engines.speculation import Speculation
-from calibrate.engines.token_vocabulary import OF_REQUEST, OF_VLLM
+from calibrate.engines.token_vocabulary import OF_REQUEST, OF_VLLM, imposed_chances
 from theory.errors import ParameterError
 
 __all__ = ["CPU_BLOCK", "VllmConfig", "checked_speculative", "speculative_of"]
@@ -44,6 +44,9 @@ class VllmConfig:
     cores: tuple[int, ...] | None = None
     """CPU cores that the model's threads are bound to; None: vLLM's choice."""
 
+    gpus: tuple[int, ...] | None = None
+    """Numbers of the GPUs that the model is split over; None: the first that this process sees."""
+
     max_batch: int = 16
     """Most sequences decoded at once (``max_num_seqs``)."""
 
@@ -68,6 +71,8 @@ class VllmConfig:
             allowed = os.sched_getaffinity(0)
             if not self.cores or not allowed.issuperset(self.cores):
                 raise ParameterError("cores", self.cores, f"must be some of this process's cores {sorted(allowed)}")
+        if self.gpus is not None and (self.device == "cpu" or not self.gpus or len(set(self.gpus)) < len(self.gpus)):
+            raise ParameterError("gpus", self.gpus, "must be different GPUs, with device='cuda'")
         for name, least in (("max_batch", 1), ("max_context", 2), ("kv_cache_gib", 1)):
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
@@ -103,6 +108,7 @@ def checked_speculative(config: Mapping[str, Any]) -> dict[str, Any]:
         raise ParameterError("prompt_lookup_max", longest, f"must be an integer >= prompt_lookup_min={shortest!r} >= 1")
     if method != "ngram" and not str(config.get("model") or ""):
         raise ParameterError("model", config.get("model"), f"must name the weights that draft, with method {method}")
+    imposed_chances(config)
     return dict(config)
 
 

@@ -32,6 +32,7 @@ def described(
         "vocab_size": model["vocab_size"],
         "device": effective.device_config.device_type,
         "cores": list(config.cores) if config.cores is not None else None,
+        "gpus": list(config.gpus) if config.gpus is not None else None,
         "versions": {name: _version(name) for name in (package, "torch", "transformers")}
         | {"python": platform.python_version()},
         "settings": {

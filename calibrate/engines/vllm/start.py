@@ -72,6 +72,7 @@ def engine_settings(config: VllmConfig, model_limit: int) -> dict[str, Any]:
         settings |= {"block_size": CPU_BLOCK, "worker_extension_cls": EXTENSION}
     else:
         settings["gpu_memory_utilization"] = config.gpu_memory_utilization
+        settings |= {"tensor_parallel_size": len(config.gpus)} if config.gpus else {}
     if config.speculative is not None:
         settings["speculative_config"] = checked_speculative(config.speculative)
         settings["per_request_spec_decode_metrics"] = "detailed"
@@ -131,13 +132,30 @@ def end(llm: AsyncLLM, patience_s: float = 8.0) -> None:
 
 
 def environment_of(config: VllmConfig) -> dict[str, str]:
-    """Environment variables that are added for vLLM's processes."""
+    """Environment variables that are added for vLLM's processes.
+
+    Raises
+    ------
+    CalibrationError : a GPU that this process does not see.
+    """
     variables = dict(_ENVIRONMENT)
     if config.device == "cpu":
         threads = "auto" if config.cores is None else ",".join(map(str, config.cores))
         variables |= {**_ON_CPUS, "VLLM_CPU_KVCACHE_SPACE": str(config.kv_cache_gib)}
         variables["VLLM_CPU_OMP_THREADS_BIND"] = threads
+    elif config.gpus is not None:
+        variables["CUDA_VISIBLE_DEVICES"] = _visible(config)
     return variables
+
+
+def _visible(config: VllmConfig) -> str:
+    """The GPUs of an engine as CUDA numbers them: this process may see some only, and count those from 0."""
+    gpus = config.gpus or ()
+    seen = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
+    if seen and max(gpus) >= len(seen):
+        there = f"this process sees {len(seen)} (CUDA_VISIBLE_DEVICES={','.join(seen)})"
+        raise CalibrationError(f"vLLM engine {config.name!r}: there is no GPU {max(gpus)}: {there}")
+    return ",".join(seen[number] if seen else str(number) for number in gpus)
 
 
 @contextlib.contextmanager

@@ -43,21 +43,22 @@ them with `specplan calibrate openai --prompts bundled`.
 - Matrices that write to the residual stream are mostly zeros. A product takes as long with zeros, but a GPU draws less
   power on them, and may keep higher clocks than with trained weights.
 - Acceptance is that of the bundled models, whatever the shapes.
-- Contexts end at 2,048 tokens, those of the bundled models.
+- Texts are those of the bundled models up to 2,048 tokens. Engines go on to {context:,}, at the right cost.
 - Epsilon of the norms of queries and keys is smaller than the bundled models', by less than the rounding of float32.
 """
 
 
-def card(placements: Sequence[Placement], dtype: str, seed: int) -> str:
+def card(placements: Sequence[Placement], dtype: str, seed: int, context: int) -> str:
     """Return the README of a wide pair.
 
     Parameters
     ----------
     placements : of the target and the other models.
     dtype, seed : data type, and seed of the random weights.
+    context : tokens at which engines end a sequence.
     """
     rows = "\n".join(map(_row, placements))
-    return _TEXT.format(rows=rows, dtype=dtype, seed=seed, vocab=placements[0].small.vocab)
+    return _TEXT.format(rows=rows, dtype=dtype, seed=seed, context=context, vocab=placements[0].small.vocab)
 
 
 def _row(place: Placement) -> str:

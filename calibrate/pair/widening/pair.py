@@ -20,10 +20,13 @@ from theory.errors import ParameterError
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["DTYPES", "WideModel", "wide_pair", "widen_pair"]
+__all__ = ["BUNDLED_CONTEXT", "DTYPES", "WideModel", "wide_pair", "widen_pair"]
 
 DTYPES: Final[Mapping[str, int]] = {"bfloat16": 2, "float16": 2, "float32": 4}
 """Data types of wide models, with the bytes of a weight."""
+
+BUNDLED_CONTEXT: Final = 2048
+"""Positions of the bundled models."""
 
 _COPIED: Final = ("generation_config.json", "tokenizer.json", "tokenizer_config.json")
 _HEAD: Final = "eagle"
@@ -55,12 +58,12 @@ class WideModel:
         """Files of weights."""
         return 1 if self.role == _HEAD else self.placement.wide.layers + 2
 
-    def parts(self, dtype: str, seed: int) -> tuple[dict[str, Any], Iterator[Part]]:
-        """Return its ``config.json``, and the parts of its weights."""
+    def parts(self, dtype: str, seed: int, context: int) -> tuple[dict[str, Any], Iterator[Part]]:
+        """Return its ``config.json``, by which contexts end at ``context`` tokens, and the parts of its weights."""
         import torch
         from safetensors.torch import load_file
 
-        config = _config_of(self.source)
+        config = {**_config_of(self.source), "max_position_embeddings": context}
         small: dict[str, Tensor] = load_file(self.source / "model.safetensors")
         weights = Weights.seeded(self.placement, config["rms_norm_eps"], getattr(torch, dtype), seed)
         if self.role == _HEAD:
@@ -89,6 +92,7 @@ def widen_pair(
     *,
     dtype: str = "bfloat16",
     seed: int = 0,
+    context: int = BUNDLED_CONTEXT,
     force: bool = False,
     written: Callable[[], None] = lambda: None,
 ) -> None:
@@ -100,6 +104,7 @@ def widen_pair(
     folder : is made, all at once; its parent exists.
     dtype : one of `DTYPES`.
     seed : of the random weights.
+    context : tokens at which engines end a sequence; beyond `BUNDLED_CONTEXT` texts mean nothing, but cost the same.
     force : whether an existing folder is replaced.
     written : called after each file of weights.
 
@@ -114,11 +119,12 @@ def widen_pair(
         for model in models:
             own = temporary / model.role
             own.mkdir()
-            write_model(own, *model.parts(dtype, seed), written)
+            write_model(own, *model.parts(dtype, seed, context), written)
             for name in _COPIED:
                 if (model.source / name).exists():
                     shutil.copy(model.source / name, own / name)
-        (temporary / "README.md").write_text(card([model.placement for model in models], dtype, seed), encoding="utf-8")
+        said = card([model.placement for model in models], dtype, seed, context)
+        (temporary / "README.md").write_text(said, encoding="utf-8")
 
 
 def _config_of(folder: Path) -> dict[str, Any]:

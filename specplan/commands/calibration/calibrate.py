@@ -168,6 +168,8 @@ def openai_command(
     output: Path,
     force: bool,
     print_servers: bool,
+    cache_gb: float | None,
+    synthetic: str | None,
     target_gpus: str | None,
     draft_gpus: str | None,
     judge_gpus: str | None,
@@ -181,21 +183,24 @@ def openai_command(
     """
     gpus = {"target": target_gpus, "draft": draft_gpus, "judge": judge_gpus}
     if print_servers:
-        click.echo(servers_script({role: options[role] for role in gpus}, gpus, speculative), nl=False)
+        models = {role: options[role] for role in gpus}
+        script = servers_script(models, gpus, speculative, cache_gb=cache_gb, synthetic=synthetic)
+        click.echo(script, nl=False)
         return
-    if named := [role for role, given in gpus.items() if given is not None]:
-        raise ParameterError(f"{named[0]}-gpus", gpus[named[0]], "has no use without --print-servers")
+    printing = {**{f"{role}-gpus": given for role, given in gpus.items()}, "cache-gb": cache_gb, "synthetic": synthetic}
+    if named := [name for name, given in printing.items() if given is not None]:
+        raise ParameterError(named[0], printing[named[0]], "has no use without --print-servers")
     check_output(output, force=force)
     from calibrate.models.asking import BUNDLED
     from calibrate.models.servers import RemoteModels
 
     bundled, asked = prompts == BUNDLED, load_options(concurrency)
     batches = [batch for batch in _BATCHES if batch <= max(asked.levels, default=_BATCHES[-1])]
-    models = RemoteModels(
+    served = RemoteModels(
         task=BUNDLED if bundled else "general", speculative=_speculating_servers(speculative), **options
     )
     calibrate(
-        models,
+        served,
         effort,
         None if bundled else Path(prompts),
         name=name,

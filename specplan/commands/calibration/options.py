@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -13,10 +13,12 @@ from specplan.ranges import PARALLEL, PROBABILITY, SEED, TEMPERATURE, TOP_P, Lis
 from theory.errors import ParameterError, SchemaError
 
 __all__ = [
+    "ROLES",
     "json_object",
     "load_options",
     "loads",
     "local_models",
+    "on_gpus",
     "output_file",
     "sampling",
     "timing_options",
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from calibrate.loads.levels import LoadOptions
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+ROLES: Final = ("target", "draft", "judge")
 
 
 def local_models(command: F) -> F:
@@ -65,6 +69,16 @@ def local_models(command: F) -> F:
             help="Folder of an EAGLE head of the target, or 'none'. Default: the bundled target's own.",
         ),
     )
+
+
+def on_gpus(what: str) -> Callable[[F], F]:
+    """Return what gives a command the options that place the models; ``what`` runs a model there, for the help."""
+    gpus = ListOf(WholeNumber(0, 1023))
+    options = [
+        click.option(f"--{role}-gpus", type=gpus, help=f"GPUs of the {role}'s {what}: 0,1. Default: 0.")
+        for role in ROLES
+    ]
+    return lambda command: _with(command, *options)
 
 
 def loads(command: F) -> F:

@@ -42,6 +42,13 @@ def command() -> None:
 @click.option("--judge-layers", type=LAYERS, help="Layers of the judge, 8 or more. Default: the shape's.")
 @click.option("--dtype", default="bfloat16", show_default=True, help="bfloat16, float16 or float32.")
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Of the random weights.")
+@click.option(
+    "--context",
+    type=WholeNumber(2048, 10_000_000),
+    default=2048,
+    show_default=True,
+    help="Tokens at which a sequence ends; texts beyond 2048 mean nothing, and cost what they should.",
+)
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The folder to make.")
 @click.option("--force", is_flag=True, help="Replace the folder if there is one.")
 def widen(
@@ -53,6 +60,7 @@ def widen(
     judge_layers: int | None,
     dtype: str,
     seed: int,
+    context: int,
     output: Path,
     force: bool,
 ) -> None:
@@ -68,7 +76,7 @@ def widen(
     shapes = {"target": target, "draft": draft, "judge": judge}
     models = wide_pair({role: _sizes(role, shape, layers[role]) for role, shape in shapes.items()})
     with progress("writing models", sum(model.n_files for model in models)) as written:
-        widen_pair(models, output, dtype=dtype, seed=seed, force=force, written=written)
+        widen_pair(models, output, dtype=dtype, seed=seed, context=context, force=force, written=written)
     click.echo(f"{output}: {', '.join(model.role for model in models)}, {dtype}; README.md says how to use them")
 
 

@@ -14,6 +14,7 @@ from specplan.commands.calibration.options import (
     load_options,
     loads,
     local_models,
+    on_gpus,
     output_file,
     sampling,
     timing_options,
@@ -40,6 +41,7 @@ __all__ = ["vllm_command"]
 @timings
 @effort_options
 @click.option("--device", default="cpu", show_default=True, help="cpu or cuda, as vLLM was built.")
+@on_gpus("engines, with --device cuda")
 @click.option("--dtype", default="float32", show_default=True, help="float32, bfloat16 or float16.")
 @click.option("--eager/--compile", default=True, show_default=True, help="Run models as they are, or compile them.")
 @click.option(

@@ -51,8 +51,20 @@ def test_what_vllm_cannot_do_is_refused() -> None:
         VllmModels(eagle="none").speculation("eagle", {"k2": 4})
     with pytest.raises(ParameterError, match="device"):
         VllmModels(device="tpu")
+    with pytest.raises(ParameterError, match="'cuda' where GPUs are named"):
+        VllmModels(draft_gpus="1")
+    for wrong, why in (("1,1", "each GPU once"), ("1,x", "numbers of GPUs")):
+        with pytest.raises(ParameterError, match=f"target-gpus.*{why}"):
+            VllmModels(device="cuda", target_gpus=wrong)
     with pytest.raises(SchemaError, match="lack draft"):
         VllmModels.from_settings({"target": "bundled"})
+
+
+def test_each_role_has_the_gpus_that_it_was_given() -> None:
+    models = VllmModels(device="cuda", target_gpus="0,1", draft_gpus="2")
+    assert models.placed == {"target": (0, 1), "draft": (2,), "judge": (0,)}
+    assert VllmModels(device="cuda").placed == {}
+    assert models_of(dict(models.settings())) == models
 
 
 def test_every_setting_of_a_configuration_reaches_the_engine(tmp_path: Path) -> None:

@@ -247,6 +247,13 @@ def test_the_seed_decides_the_random_weights(tmp_path):
     assert torch.equal(a[gate][:128, :64], c[gate][:128, :64])
 
 
+def test_contexts_end_where_they_are_asked_to(tmp_path):
+    widen_pair([wide_pair(of_all_roles(ODD))[1]], tmp_path / "long", context=9216)
+    config = json.loads((tmp_path / "long" / "draft" / "config.json").read_text())
+    assert config["max_position_embeddings"] == 9216
+    assert "9,216" in (tmp_path / "long" / "README.md").read_text()
+
+
 def test_a_widened_pair_is_asked_the_bundled_task(wide_folders, model_folders):
     folder = wide_folders["odd"]
     models = TorchModels(target=str(folder / "target"), draft=str(folder / "draft"), judge=str(folder / "judge"))

@@ -126,6 +126,39 @@ def test_settings_must_agree_where_both_name_them() -> None:
     assert known_settings(profile, "draft-model") == []
 
 
+@pytest.mark.parametrize(
+    ("imposed", "k2", "pmf"),
+    [
+        ({"synthetic_acceptance_length": 2.6}, 4, (0.0, 0.4, 0.6, 0.0)),
+        ({"synthetic_acceptance_length": 2.6}, 2, (0.0, 1.0)),
+        ({"synthetic_acceptance_rates": [0.75, 0.5, 0.25]}, 4, (0.25, 0.25, 0.25, 0.25)),
+    ],
+)
+def test_imposed_acceptance_is_known_and_only_times_are_estimates(
+    imposed: dict[str, object], k2: int, pmf: tuple[float, ...]
+) -> None:
+    """Recorded passes committed 4 tokens each; a resampled profile has other times, and the same passes."""
+    config = {
+        "method": "draft_model",
+        "model": "m",
+        "num_speculative_tokens": 3,
+        "rejection_sample_method": "synthetic",
+    }
+    speculative = json.dumps([{"method": "ngram", "num_speculative_tokens": 5}, {**config, **imposed}])
+    recorded = speculated(plain(), k2=4)
+    profile = recorded.model_copy(update={"settings": {"speculative": speculative}})
+    fits = system_of(profile).fits
+    for rng in (None, np.random.default_rng(1)):
+        decoding = token_decoding(profile, "draft-model", {"k2": k2}, fits, rng)
+        assert isinstance(decoding.source, DrawnPasses)
+        assert decoding.source.pmf == pytest.approx(pmf)
+        assert decoding.tokens_per_pass == pytest.approx(sum(n * p for n, p in enumerate(pmf, 1)))
+        assert "imposed" in decoding.note
+    measured_times = found(recorded, "draft-model", k2)
+    known = found(profile, "draft-model", k2)
+    assert known.cost.iteration(2, 64.0) == measured_times.cost.iteration(2, 64.0)
+
+
 def test_counts_alone_give_independent_passes() -> None:
     """10 passes, 6 with drafts; 4, 2, 1 right up to each position: P(tau) = .6, .2, .1, .1; no draft is 1 row."""
     decoding = found(measured([True], ngram=True), "prompt-lookup", 4)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -55,6 +57,53 @@ def test_servers_of_one_gpu_share_its_memory_by_their_sizes() -> None:
     assert shares[0] > 7.0 * shares[1]
     unknown = ["--target", "me/mine", "--draft", "me/small", "--judge", "me/judge"]
     assert [value(words, "--gpu-memory-utilization") for _, words in started(printed(*unknown, *REST))] == ["0.3"] * 3
+
+
+def test_servers_of_a_gpu_start_one_after_the_other_unless_their_caches_are_given() -> None:
+    """Target and draft have a GPU in common, target and judge another one."""
+    words = [*MODELS, "--judge", "me/judge", "--target-gpus", "0,1", "--draft-gpus", "1", "--judge-gpus", "0", *REST]
+    waits = ["answer 1 8000", "answer 2 8000", "answer 3 8000 8001 8002"]
+    assert [line for line in printed(*words).splitlines() if line.startswith("answer ")] == waits
+    at_once = printed(*words, "--cache-gb", "2.5")
+    assert [line for line in at_once.splitlines() if line.startswith("answer ")] == waits[-1:]
+    assert {value(words, "--kv-cache-memory-bytes") for _, words in started(at_once)} == {"2500000000"}
+
+
+DRAFTING = '{"method": "draft_model", "model": "Qwen/Qwen3-0.6B", "num_speculative_tokens": %d}'
+
+
+@pytest.mark.parametrize(
+    ("synthetic", "imposed", "mean"),
+    [
+        ("1.6", [{"synthetic_acceptance_length": 1.6}] * 2, ["1.6", "1.6"]),
+        (
+            "0.85,0.75,0.5",
+            [{"synthetic_acceptance_rates": rates} for rates in ([0.85], [0.85, 0.75, 0.5])],
+            ["1.85", "3.1"],
+        ),
+    ],
+)
+def test_acceptance_is_imposed_on_all_servers_that_speculate(
+    synthetic: str, imposed: list[dict[str, object]], mean: list[str]
+) -> None:
+    configs = [DRAFTING % k for k in (1, 3)]
+    asked = [word for config in configs for word in ("--speculative", "fast", config)]
+    script = printed(*MODELS, *asked, "--synthetic", synthetic, *REST)
+    wanted = [
+        {**json.loads(config), "rejection_sample_method": "synthetic", **one}
+        for config, one in zip(configs, imposed, strict=True)
+    ]
+    assert [json.loads(value(words, "--speculative-config")) for _, words in started(script)[2:]] == wanted
+    calibrate, validate = (shlex.split(line) for line in script.splitlines() if line.startswith("specplan "))
+    with openai_command.make_context("openai", calibrate[3:]) as context:
+        assert [json.loads(config) for _, config in context.params["speculative"]] == wanted
+    assert validate == [
+        *("specplan", "validate", "-p", "mine.json", "--prompts", "my questions.jsonl"),
+        *("--run", "draft-model k2=2", "--run", "draft-model k2=4", "--concurrency", "1,4"),
+    ]
+    for length in mean:
+        assert f"SGLANG_SIMULATE_ACC_LEN={length} SGLANG_SIMULATE_ACC_METHOD=match-expected" in script
+        assert f"TLLM_SPEC_DECODE_FORCE_NUM_ACCEPTED_TOKENS={float(length) - 1:g}" in script
 
 
 def test_the_printed_command_has_the_other_options_as_they_were_given() -> None:
@@ -122,15 +171,20 @@ def test_the_script_ends_where_a_server_does(tmp_path: Path) -> None:
         (["--target", "http://127.0.0.1:8000/v1", "--draft", "d"], "must be the name or folder of a model"),
         ([*MODELS, "--target-gpus", "1,1"], "must name each GPU once"),
         ([*MODELS, "--speculative", "fast", "3"], "must be a JSON object"),
+        ([*MODELS, "--speculative", "fast", NGRAM, "--synthetic", "2.6"], "is no setting of the method ngram"),
+        ([*MODELS, "--speculative", "fast", DRAFTING % 1, "--synthetic", "2.6"], "must be a number in .1, 2."),
+        ([*MODELS, "--speculative", "fast", DRAFTING % 3, "--synthetic", "0.9,0.8"], "must be 3 numbers"),
+        ([*MODELS, "--speculative", "fast", DRAFTING % 2, "--synthetic", "0.8,0.9"], "none larger than the one before"),
     ],
 )
 def test_bad_input_is_a_line(words: list[str], what: str) -> None:
     result = CliRunner().invoke(cli, ["calibrate", "openai", "--print-servers", *words, *REST])
     assert result.exit_code != 0
-    assert what in str(result.exception) + result.output
+    assert re.search(what, str(result.exception) + result.output)
 
 
-def test_gpus_are_for_printed_servers_only() -> None:
-    result = CliRunner().invoke(cli, ["calibrate", "openai", *MODELS, "--draft-gpus", "1", *REST])
+@pytest.mark.parametrize("words", [["--draft-gpus", "1"], ["--cache-gb", "2"], ["--synthetic", "2.6"]])
+def test_some_options_are_for_printed_servers_only(words: list[str]) -> None:
+    result = CliRunner().invoke(cli, ["calibrate", "openai", *MODELS, *words, *REST])
     assert result.exit_code != 0
     assert "has no use without --print-servers" in str(result.exception) + result.output

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import replace
+from itertools import accumulate
+from operator import mul
 from typing import Any
 
 import pytest
@@ -12,6 +15,7 @@ from virtual_loops import gain, loaded, profile_of
 
 import specplan as sp
 from calibrate.replay.trials import PLAIN, Trials
+from sim.configuration import Configuration
 from specplan.planning.loads.from_profile import FromProfile
 from specplan.planning.loads.load_plan import LoadRow
 
@@ -85,3 +89,22 @@ def test_planned_tokens_per_second_are_those_of_closed_loops() -> None:
         record = loaded(plain, load, 60.0, lengths)
         rates = simulated.run(simulated.plain, load).throughputs(4)
         assert sum(rates) / len(rates) == pytest.approx(record.tokens / record.seconds, rel=0.03)
+
+
+@pytest.mark.parametrize("k2", [2, 4])
+def test_imposed_acceptance_leaves_the_cost_of_passes_in_question(k2: int) -> None:
+    """The calibration saw few passes, in which 0.7 of the drafts were right where 0.85 and more are accepted."""
+    plain, fast = servers("reading hides decoding")
+    fast = replace(fast, k2=k2, accepted=fast.accepted[: k2 - 1])
+    config = {"method": "draft_model", "model": "small", "num_speculative_tokens": k2 - 1}
+    rates = list(accumulate(fast.accepted, mul))
+    imposed = {**config, "rejection_sample_method": "synthetic", "synthetic_acceptance_rates": rates}
+    steps = answers(12)
+    seen = profile_of(plain, replace(fast, accepted=(0.7,) * (k2 - 1)), steps, (1, 4), 375 * plain.iteration_s)
+    known = seen.model_copy(update={"settings": {"speculative": json.dumps([imposed])}})
+    simulated = FromProfile(Trials(known), [])
+    drafting = simulated.option(Configuration(method="draft-model", k2=k2))
+    for load in (1, 4):
+        record = loaded(fast, load, 60.0, list(map(sum, steps)))
+        found = simulated.run(drafting, load).throughputs(4)
+        assert sum(found) / len(found) == pytest.approx(record.tokens / record.seconds, rel=0.05), load

@@ -10,7 +10,7 @@ from theory.errors import CalibrationError, ParameterError
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["check_device", "check_room", "devices_of_roles", "opened_device"]
+__all__ = ["check_device", "check_room", "devices_of_roles", "gpu_numbers", "opened_device"]
 
 _NAME: Final = re.compile(r"cpu|cuda(:(0|[1-9]\d{0,3}))?")
 _RESERVE: Final = 2 << 30
@@ -52,6 +52,25 @@ def devices_of_roles(names: str) -> tuple[str, str]:
     if len(set(numbers)) < len(devices):
         raise ParameterError("device", names, f"names one device twice: write {devices[0]} for all models")
     return devices[0], devices[-1]
+
+
+def gpu_numbers(name: str, text: str | None) -> tuple[int, ...]:
+    """Return the numbers of GPUs that an option has with commas between them; without any, that of the first GPU.
+
+    Raises
+    ------
+    ParameterError : no numbers, or one of them twice.
+
+    >>> gpu_numbers("target-gpus", "2,0"), gpu_numbers("draft-gpus", None)
+    ((2, 0), (0,))
+    """
+    parts = text.split(",") if text else ["0"]
+    if not all(part.strip().isdecimal() for part in parts):
+        raise ParameterError(name, text, "must be numbers of GPUs with commas between them, such as 0,1")
+    numbers = tuple(map(int, parts))
+    if len(set(numbers)) < len(numbers):
+        raise ParameterError(name, text, "must name each GPU once")
+    return numbers
 
 
 def opened_device(name: str) -> torch.device:

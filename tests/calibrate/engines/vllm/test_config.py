@@ -15,11 +15,13 @@ from calibrate.engines.speculation import Speculation
 from calibrate.engines.vllm.config import CPU_BLOCK, VllmConfig, checked_speculative, speculative_of
 from calibrate.engines.vllm.engine import Read, VllmEngine, passes_of
 from calibrate.engines.vllm.recorder import Active, Recorder
-from calibrate.engines.vllm.start import engine_settings
+from calibrate.engines.vllm.start import engine_settings, environment_of
 from calibrate.engines.work import JoinedPass, Pass
-from theory.errors import ParameterError
+from theory.errors import CalibrationError, ParameterError
 
 NGRAM = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3}
+DRAFTING = {"method": "draft_model", "model": "m", "num_speculative_tokens": 2}
+IMPOSED = {"rejection_sample_method": "synthetic"}
 MODEL = Path("m")
 
 
@@ -37,6 +39,14 @@ MODEL = Path("m")
         ({"method": "draft_model", "num_speculative_tokens": 3}, "model"),
         ({"method": "eagle", "model": "", "num_speculative_tokens": 3}, "model"),
         ({"method": "eagle", "model": "m", "num_speculative_tokens": 3, "prompt_lookup_max": 3}, "prompt_lookup_max"),
+        ({**DRAFTING, "synthetic_acceptance_length": 2.6}, "synthetic_acceptance_length"),
+        ({**DRAFTING, **IMPOSED}, "needs one of"),
+        ({**DRAFTING, **IMPOSED, "synthetic_acceptance_length": 3.1}, "synthetic_acceptance_length"),
+        ({**DRAFTING, **IMPOSED, "synthetic_acceptance_length": True}, "synthetic_acceptance_length"),
+        ({**DRAFTING, **IMPOSED, "synthetic_acceptance_rates": [0.5]}, "synthetic_acceptance_rates"),
+        ({**DRAFTING, **IMPOSED, "synthetic_acceptance_rates": [0.5, 0.6]}, "synthetic_acceptance_rates"),
+        ({**DRAFTING, **IMPOSED, "synthetic_acceptance_rates": [1.5, 0.6]}, "synthetic_acceptance_rates"),
+        ({**DRAFTING, **IMPOSED, "synthetic_acceptance_rates": ["a", 0.6]}, "synthetic_acceptance_rates"),
     ],
 )
 def test_names_and_numbers_that_vllm_would_misread_are_refused(config: dict[str, Any], named: str) -> None:
@@ -77,9 +87,32 @@ def test_the_settings_that_the_engine_is_started_with() -> None:
     assert not {"block_size", "worker_extension_cls"} & set(fast)
 
 
+@pytest.mark.parametrize(("seen", "visible"), [("", "0,2"), ("5,3,1", "5,1")])
+def test_an_engine_is_split_over_the_gpus_that_are_named(
+    monkeypatch: pytest.MonkeyPatch, seen: str, visible: str
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", seen)
+    config = VllmConfig(name="target", model=MODEL, device="cuda", gpus=(0, 2))
+    assert engine_settings(config, 4096)["tensor_parallel_size"] == 2
+    assert environment_of(config)["CUDA_VISIBLE_DEVICES"] == visible
+    assert "CUDA_VISIBLE_DEVICES" not in environment_of(replace(config, gpus=None))
+    if seen:
+        with pytest.raises(CalibrationError, match="'target': there is no GPU 3: this process sees 3"):
+            environment_of(replace(config, gpus=(1, 3)))
+
+
 @pytest.mark.parametrize(
     "wrong",
-    [{"device": "tpu"}, {"cores": ()}, {"cores": (9999,)}, {"max_batch": 0}, {"gpu_memory_utilization": 0.0}],
+    [
+        {"device": "tpu"},
+        {"cores": ()},
+        {"cores": (9999,)},
+        {"gpus": (0,)},
+        {"gpus": (1, 1), "device": "cuda"},
+        {"gpus": (), "device": "cuda"},
+        {"max_batch": 0},
+        {"gpu_memory_utilization": 0.0},
+    ],
 )
 def test_impossible_settings_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ParameterError, match=next(iter(wrong))):
