@@ -31,15 +31,33 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 HEAVY = ("numpy", "scipy", "sympy", "torch", "matplotlib", "pydantic", "simpy", "rich", "joblib", "transformers")
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["profile", "--help"], ["plan", "--help"]])
-def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
+OF_PROFILES = (
+    "calibrate.record.profile",
+    "calibrate.replay.system",
+    "calibrate.costs.fit",
+    "specplan.readers.acceptance",
+)
+
+
+def loaded(arguments: list[str], names: tuple[str, ...]) -> str:
+    """Which of some modules a command has imported at its end."""
     code = (
         "import sys\nfrom specplan.cli import main\n"
         f"try:\n    main({arguments!r})\nexcept SystemExit:\n    pass\n"
-        f"print([name for name in {HEAVY!r} if name in sys.modules])"
+        f"print([name for name in {names!r} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
+    return done.stdout.splitlines()[-1]
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["profile", "--help"], ["plan", "--help"]])
+def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
+    assert loaded(arguments, HEAVY) == "[]"
+
+
+def test_a_plan_from_names_imports_nothing_of_profiles() -> None:
+    arguments = ["plan", "--target", "Qwen/Qwen3-0.6B", "--answer-tokens", "200", "--methods", "ngram", "--no-curve"]
+    assert loaded(arguments, (*OF_PROFILES, "scipy", "rich", "joblib")) == "[]"
 
 
 def cpu_seconds(command: list[str]) -> float:

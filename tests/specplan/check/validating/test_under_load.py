@@ -16,11 +16,11 @@ from screens import refusal
 from calibrate.measuring.noise import CpuTimes
 from calibrate.models.local import TorchModels
 from calibrate.record.journal import Journal
-from calibrate.replay.trials import PLAIN, Trials
+from calibrate.replay.trials import Trials
 from calibrate.running.closed_loop import Loaded, RealRound
 from calibrate.running.interleaved import BASELINE
 from calibrate.running.wall_clock import WallClock
-from sim.configuration import Configuration
+from sim.configuration import PLAIN, Configuration
 from sim.operations import DRAFT, JUDGE, TARGET
 from sim.serving.rounds import Round
 from sim.timeline import Counts
