@@ -12,7 +12,15 @@ from sim.catalogue import KnobValue, Method, choice, method, methods
 from sim.operations import JUDGE, REWARD, SCORER, MakeAlgorithm
 from theory.errors import ParameterError
 
-__all__ = ["DEFAULT_TOKEN_METHOD", "METHOD_NAMES", "RULE_NAMES", "TOKEN_METHOD_NAMES", "Configuration", "parse_knobs"]
+__all__ = [
+    "DEFAULT_TOKEN_METHOD",
+    "METHOD_NAMES",
+    "PLAIN",
+    "RULE_NAMES",
+    "TOKEN_METHOD_NAMES",
+    "Configuration",
+    "parse_knobs",
+]
 
 RULE_NAMES: Final = tuple(PRESETS)
 METHOD_NAMES: Final = tuple(methods())
@@ -242,3 +250,7 @@ def parse_knobs(chosen: str, settings: Sequence[str]) -> dict[str, KnobValue]:
             raise ParameterError(knob.name, value.strip(), "must not be given twice")
         knobs[knob.name] = knob.parse(value.strip())
     return knobs
+
+
+PLAIN: Final = Configuration(method="autoregressive")
+"""Plain decoding."""

@@ -202,20 +202,26 @@ def student_quantile(confidence: float, degrees: int) -> float:
 
 @lru_cache(maxsize=1024)
 def _two_sided_quantile(confidence: float, degrees: int) -> float:
-    """By Newton's method on the incomplete beta function; importing scipy would take longer than some plans."""
-    from flint import arb
-
+    """By Newton's method on the exact sums; importing scipy or flint would take longer than some plans."""
     log_scale = math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2) - math.log(degrees * math.pi) / 2
     quantile = _normal_quantile(confidence)
     for _ in range(100):
-        share = arb(degrees) / (degrees + arb(quantile) ** 2)
-        beyond = float(share.beta_lower(arb(degrees) / 2, arb(1) / 2, regularized=True))
         density = math.exp(log_scale - (degrees + 1) / 2 * math.log1p(quantile**2 / degrees))
-        step = (beyond - (1.0 - confidence)) / (2.0 * density)
+        step = (confidence - _share_within(quantile, degrees)) / (2.0 * density)
         quantile += step
-        if abs(step) <= 1e-14 * quantile:
+        if abs(step) <= 1e-9 * quantile:  # the next one would be its square
             break
     return quantile
+
+
+def _share_within(quantile: float, degrees: int) -> float:
+    """P(|t| <= quantile): Abramowitz and Stegun 1964, 26.7.3 and 26.7.4, finite sums of powers of a cosine."""
+    odd, longest = degrees % 2, math.hypot(math.sqrt(degrees), quantile)
+    cosine, sine = math.sqrt(degrees) / longest, quantile / longest
+    k = np.arange(1, degrees // 2)
+    terms = 1.0 + float(np.cumprod((2 * k - 1 + odd) / (2 * k + odd) * cosine**2).sum())
+    series = sine * terms * (cosine if odd else 1.0) if degrees > 1 else 0.0
+    return 2.0 / math.pi * (math.atan(quantile / math.sqrt(degrees)) + series) if odd else series
 
 
 def _normal_quantile(confidence: float) -> float:

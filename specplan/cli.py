@@ -30,6 +30,8 @@ __all__ = ["cli", "exit_code", "main"]
 
 # Before numpy is imported: on arrays as small as ours the threads of its linear algebra wait for each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# Nothing here is a plugin of pydantic's, which would read a file of every installed package to find some.
+os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 # Commands draw into files only; the backend that somebody's notebook needs may not be there.
 os.environ["MPLBACKEND"] = "agg"
 

@@ -10,7 +10,7 @@ import stat
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import chain, count, zip_longest
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -26,6 +26,7 @@ __all__ = [
     "SCREEN",
     "InputName",
     "OutputFile",
+    "Progress",
     "by_need",
     "check_folder",
     "check_output",
@@ -37,6 +38,7 @@ __all__ = [
     "progress",
     "refuse_unused",
     "screen",
+    "silent",
     "table",
     "to_json",
     "verbose_option",
@@ -343,6 +345,15 @@ def by_need(unknown: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     for name, lacking in unknown.items():
         names.setdefault("; ".join(lacking), []).append(name)
     return names
+
+
+Progress = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
+"""Takes what is done and in how many steps; what it yields is called after each step."""
+
+
+def silent(what: str, n_steps: int) -> AbstractContextManager[Callable[[], None]]:
+    """Show no progress."""
+    return nullcontext(lambda: None)
 
 
 @contextmanager

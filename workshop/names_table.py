@@ -12,8 +12,7 @@ from statistics import fmean
 from typing import Final
 
 from calibrate.record.library import bundled
-from calibrate.replay.trials import PLAIN
-from sim.configuration import Configuration
+from sim.configuration import PLAIN, Configuration
 from specplan.output import table
 from specplan.planning.loads.from_names import FromNames
 from specplan.planning.loads.options import Option

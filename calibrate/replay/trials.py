@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,15 +23,13 @@ from calibrate.replay.system import System, as_seen_by, system_of
 from calibrate.replay.token_level import TokenLevel, TokenModel, with_token_speculation
 from sim.algorithms.rules import PRESETS
 from sim.answers.drawn import Behaviour, SyntheticBehaviour
-from sim.configuration import Configuration
+from sim.configuration import PLAIN, Configuration
 from sim.engines.costs import PacedCost
 from sim.operations import JUDGE, TARGET
 from sim.trial import Trial
 from theory.errors import ParameterError
 
-__all__ = ["PLAIN", "Trials"]
-
-PLAIN: Final = Configuration(method="autoregressive")
+__all__ = ["Trials"]
 
 
 class Trials:

@@ -23,12 +23,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, Self, get_args
+from typing import TYPE_CHECKING, Final, Literal, Self, get_args
 
 import numpy as np
 
-from calibrate.record.token_records import NGramRecord
 from theory.errors import ParameterError
+
+if TYPE_CHECKING:
+    from calibrate.record.token_records import NGramRecord
 
 __all__ = ["CONVENTIONS", "FIGURES", "AcceptanceCurve", "Convention", "Figure", "fitted_alpha2"]
 

@@ -108,6 +108,7 @@ def plan(
     from specplan.planning.advice import advise
     from specplan.planning.latency import timed
     from specplan.planning.loads.asked import bounds_of
+    from specplan.worlds.drafters.naming import methods_named
     from theory.errors import ParameterError
 
     if of is None or target is not None:
@@ -117,7 +118,7 @@ def plan(
     timings = timed(given, latency=latency, gpu=gpu, folder=latency_folder)
     request = planner.Request(
         max_parallel=max_parallel,
-        methods=planner.methods_named(methods),
+        methods=methods_named(methods),
         k1_max=k1_max,
         k2_max=k2_max,
         rules=None if rules is None else choice("rules", rules, RULE_NAMES),

@@ -4,43 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
-from calibrate.engines.token_vocabulary import OF_ENGINES, catalogue_name
 from calibrate.record.profile import Profile
-from calibrate.replay.trials import PLAIN, Trials
-from sim.catalogue import choice, method
+from calibrate.replay.trials import Trials
+from sim.catalogue import method
+from sim.configuration import PLAIN
 from sim.operations import DRAFT
+from specplan.output import Progress, silent
 from specplan.planning.candidates import Candidates, candidates, knobs_in_words
 from specplan.planning.predict import METHODS, Configuration, Prediction, Predictor
 from specplan.planning.race import fastest
-from specplan.worlds.drafters.naming import ADAPTIVE
+from specplan.worlds.drafters.naming import PROPOSED, kind
 from theory.errors import ParameterError
 
-__all__ = ["PROPOSED", "Plan", "Progress", "Request", "Row", "methods_named", "plan", "silent"]
-
-PROPOSED = tuple(name for name in METHODS if not method(name).ablation)
-"""Methods to consider unless others are named: all but variants that exist for comparison only."""
-
-
-def methods_named(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the methods of these names, in the catalogue or as engines call them; all but ablations if there are none.
-
-    Raises
-    ------
-    ParameterError : no method of that name.
-    """
-    known = dict.fromkeys((*OF_ENGINES, *METHODS))
-    return tuple(dict.fromkeys(choice("methods", catalogue_name(name), known) for name in names)) or PROPOSED
-
+__all__ = ["Plan", "Request", "Row", "plan"]
 
 _FINALISTS = 5
 """Configurations of the best kinds that are simulated on all answers; the others on ``_ROUGH_ANSWERS`` at least."""
 _ROUGH_ANSWERS = 32
-
-Progress = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
-"""Takes what is done and in how many steps; what it yields is called after each step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,11 +114,6 @@ class Plan:
         return self.rows[0]
 
 
-def silent(what: str, n_steps: int) -> AbstractContextManager[Callable[[], None]]:
-    """Show no progress."""
-    return nullcontext(lambda: None)
-
-
 def plan(profile: Profile, request: Request, *, progress: Progress = silent) -> Plan:
     """Rank the methods for a profile.
 
@@ -224,15 +201,6 @@ def _ranked(predictions: Sequence[Prediction], plain: Prediction, request: Reque
         lost = _lost(p, plain, request)
         said = f"ruled out: loses {accuracy_loss(p, plain):.2f} of the right answers; " if lost else ""
         yield Row(prediction=p, label=label(p.configuration), why=said + why(p), ruled_out=lost)
-
-
-def kind(configuration: Configuration) -> str:
-    """Configurations of a kind differ in their knobs only; the plan shows the best of each.
-
-    A method whose drafted tokens are verified where that pays is another kind than the same with all verified.
-    """
-    below = f"+{configuration.token}" if configuration.is_hybrid else ""
-    return configuration.method + below + (ADAPTIVE if configuration.least else "")
 
 
 def label(configuration: Configuration) -> str:

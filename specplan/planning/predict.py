@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 
 from calibrate.record.profile import Profile
 from calibrate.replay.accuracy import expected_accuracy
+from calibrate.replay.assumptions import ASSUMED
 from calibrate.replay.missing import asked_roles
 from calibrate.replay.recursion import FACTOR_KNOWN, SIMULATED, sharing_factor
-from calibrate.replay.system import ASSUMED
 from calibrate.replay.token_level import TokenModel
-from calibrate.replay.trials import PLAIN, Trials
+from calibrate.replay.trials import Trials
 from sim.answers.drawn import Behaviour
-from sim.configuration import METHOD_NAMES, Configuration
+from sim.configuration import METHOD_NAMES, PLAIN, Configuration
 from sim.estimate import Estimate, proportion, ratio_of_totals, student_quantile, with_errors
 from sim.operations import JUDGE
 from sim.timeline import Counts, Timeline

@@ -226,6 +226,7 @@ def curves_from(fitted: PriorConstants, method: str, domain: str | None) -> Toke
     return TokenCurves(worlds=worlds, n=of.models, source=of.source, drafted=of.block.drafted, slopes=slopes)
 
 
+@cache
 def step_prior(task: str | None = None) -> Prior:
     """Return what to expect of alpha1, the probability that a draft's step is accepted.
 
@@ -259,6 +260,7 @@ def step_prior_from(fitted: StepConstants, task: str | None) -> Prior:
     return _prior(worlds, n=fitted.rows, source=fitted.source, narrow=measure)
 
 
+@cache
 def step_length_prior() -> tuple[Prior, Prior]:
     """Return what to expect of the mean length of a step (tokens) and of its coefficient of variation."""
     fitted = constants()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from calibrate.replay.system import ASSUMED
+from calibrate.replay.assumptions import ASSUMED
 from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import DrawnAnswer, SyntheticBehaviour
 from sim.answers.lengths import Fixed, Lengths, Lognormal

@@ -7,9 +7,8 @@ from typing import Final
 
 from deployments import deployment, model
 
-from calibrate.replay.trials import PLAIN
 from calibrate.token_acceptance.schedule import BatchRange, Schedule
-from sim.configuration import Configuration
+from sim.configuration import PLAIN, Configuration
 from specplan.planning.loads.options import considered
 from specplan.worlds.drafters.finding import family_draft, find_block, find_head
 from specplan.worlds.request import Deployment, ServedModel

@@ -31,15 +31,32 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 HEAVY = ("numpy", "scipy", "sympy", "torch", "matplotlib", "pydantic", "simpy", "rich", "joblib", "transformers")
 
 
-def test_help_imports_nothing_heavy() -> None:
-    lines = (["--help"], ["--version"], ["profile", "--help"], ["plan", "--help"])
+OF_PROFILES = (
+    "calibrate.record.profile",
+    "calibrate.replay.system",
+    "calibrate.costs.fit",
+    "specplan.readers.acceptance",
+)
+
+
+def loaded(lines: tuple[list[str], ...], names: tuple[str, ...]) -> str:
+    """Which of some modules commands of one process have imported at its end."""
     code = (
         f"import sys\nfrom specplan.cli import main\nfor words in {lines!r}:\n"
         "    try:\n        main(words)\n    except SystemExit:\n        pass\n"
-        f"print([name for name in {HEAVY!r} if name in sys.modules])"
+        f"print([name for name in {names!r} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
+    return done.stdout.splitlines()[-1]
+
+
+def test_help_imports_nothing_heavy() -> None:
+    assert loaded((["--help"], ["--version"], ["profile", "--help"], ["plan", "--help"]), HEAVY) == "[]"
+
+
+def test_a_plan_from_names_imports_nothing_of_profiles() -> None:
+    arguments = ["plan", "--target", "Qwen/Qwen3-0.6B", "--answer-tokens", "200", "--methods", "ngram", "--no-curve"]
+    assert loaded((arguments,), (*OF_PROFILES, "scipy", "rich", "joblib")) == "[]"
 
 
 def cpu_seconds(command: list[str]) -> float:

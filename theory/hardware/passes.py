@@ -60,8 +60,9 @@ class PassParts:
 
     @property
     def seconds(self) -> float:
-        """All of them."""
-        return float(sum(getattr(self, one.name) for one in fields(self)))
+        """All of them; one by one, for a plan asks for tens of thousands of sums."""
+        computed = self.products + self.experts + self.attention + self.sums + self.head + self.streams
+        return computed + self.layers + self.sequences + self.ungraphed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,10 +85,14 @@ class PassModel:
     operators: OperatorSource = field(init=False, repr=False, compare=False)
     """Whose seconds are added up."""
 
+    _between_s: float = field(init=False, repr=False, compare=False)
+    """What the engine takes between the operators of all layers, s."""
+
     def __post_init__(self) -> None:
         check_split(self.shape, self.parallel)
         operators = self.measured or FittedOperators(self.gpu, fused=self.engine.sums_fused(self.gpu.name))
         object.__setattr__(self, "operators", operators)
+        object.__setattr__(self, "_between_s", self._between())
 
     def seconds(self, work: Work) -> float:
         """Return the time of an iteration, s."""
@@ -111,7 +116,7 @@ class PassModel:
             **totals,
             head=self.operators.product(scored, self.shape.vocab / self.parallel.tp, self.shape.hidden, _BF16),
             streams=self._streams(shared.rows),
-            layers=self._between(),
+            layers=self._between_s,
             sequences=self.engine.sequence_s * read + self.engine.verified_s * shared.sequences * (shared.tokens - 1.0),
             ungraphed=self.engine.ungraphed_s * self._outside_graphs(shared),
         )

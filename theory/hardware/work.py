@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Final
 
 from theory.errors import ParameterError
@@ -64,15 +64,25 @@ class Work:
     """Prompts that share ``prefill_tokens`` evenly, >= 1; need not be whole."""
 
     def __post_init__(self) -> None:
-        for name, least in (
-            ("sequences", 0.0), ("tokens", 1.0), ("context", 0.0), ("prefill_tokens", 0.0), ("prefill_context", 0.0),
-            ("prompts", 1.0),
-        ):  # fmt: skip
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value >= least):
-                raise ParameterError(name, value, f"must be finite and >= {least:g}")
+        if not (
+            0.0 <= self.sequences < math.inf
+            and 1.0 <= self.tokens < math.inf
+            and 0.0 <= self.context < math.inf
+            and 0.0 <= self.prefill_tokens < math.inf
+            and 0.0 <= self.prefill_context < math.inf
+            and 1.0 <= self.prompts < math.inf
+        ):  # a plan makes tens of thousands of these
+            self._refuse()
         if self.sequences == 0.0 and self.prefill_tokens == 0.0:
             raise ParameterError("sequences", self.sequences, "must be > 0 where no prompt is read")
+
+    def _refuse(self) -> None:
+        """Raise the error of the first number that is outside its range."""
+        for one in fields(self):
+            least = 1.0 if one.name in ("tokens", "prompts") else 0.0
+            value = getattr(self, one.name)
+            if not (math.isfinite(value) and value >= least):
+                raise ParameterError(one.name, value, f"must be finite and >= {least:g}")
 
     @property
     def asking_rows(self) -> float:

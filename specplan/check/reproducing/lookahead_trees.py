@@ -14,11 +14,10 @@ from typing import Final
 from calibrate.record.library import bundled
 from calibrate.replay.recursion import sharing_factor, unshared_seconds
 from calibrate.replay.system import System, system_of
-from calibrate.replay.trials import PLAIN
 from sim.algorithms.rules import PRESETS
 from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import SyntheticBehaviour
-from sim.configuration import Configuration
+from sim.configuration import PLAIN, Configuration
 from sim.operations import JUDGE
 from sim.trial import trial_seconds
 from specplan.planning.model_error import PUBLISHED_RULES

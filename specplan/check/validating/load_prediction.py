@@ -15,8 +15,8 @@ import numpy as np
 
 from calibrate.costs.by_load import most_at_once
 from calibrate.record.profile import Profile
-from calibrate.replay.trials import PLAIN, Trials
-from sim.configuration import Configuration
+from calibrate.replay.trials import Trials
+from sim.configuration import PLAIN, Configuration
 from sim.estimate import Estimate, ratio_of_totals, student_quantile
 from sim.operations import DRAFT, TARGET
 from sim.random_streams import stream

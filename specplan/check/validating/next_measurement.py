@@ -24,8 +24,7 @@ import numpy as np
 from calibrate.record.profile import Profile
 from calibrate.record.token_records import TokenRecord
 from calibrate.replay.token_passes import counts_of
-from calibrate.replay.trials import PLAIN
-from sim.configuration import Configuration
+from sim.configuration import PLAIN, Configuration
 from sim.estimate import Estimate, on_logarithm, ratio_of_totals, student_quantile
 from specplan.planning.predict import Prediction, Predictor
 from theory.errors import ParameterError

@@ -15,10 +15,9 @@ from calibrate.measuring.noise import CpuTimes
 from calibrate.measuring.plan import MeasurableModels
 from calibrate.record.journal import Journal, digest
 from calibrate.record.profile import Profile
-from calibrate.replay.trials import PLAIN
 from calibrate.running.closed_loop import Loaded, rounds_of, run_under_load
 from calibrate.running.problem import Problem, Truth
-from sim.configuration import Configuration
+from sim.configuration import PLAIN, Configuration
 from sim.operations import DRAFT, TARGET
 from specplan.check.validating.load_prediction import LoadPredictor, swept_batches
 from specplan.check.validating.load_rows import LoadRow, Verdict, off_from, row_of, verdict_on

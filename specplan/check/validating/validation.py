@@ -18,7 +18,7 @@ from calibrate.measuring.plan import MeasurableModels
 from calibrate.record.engine_records import InUse
 from calibrate.record.journal import Journal, digest
 from calibrate.record.profile import Profile
-from calibrate.replay.trials import PLAIN, Trials
+from calibrate.replay.trials import Trials
 from calibrate.running.interleaved import (
     BASELINE,
     Measured,
@@ -32,6 +32,7 @@ from calibrate.running.met import trace_of_session
 from calibrate.running.problem import Problem, Truth
 from sim.algorithms.checks import VERIFIERS
 from sim.answers.drawn import TraceBehaviour
+from sim.configuration import PLAIN
 from sim.estimate import Estimate
 from sim.operations import RANDOM, TARGET
 from sim.timeline import Timeline

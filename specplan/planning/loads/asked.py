@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from specplan.planning.loads.load_plan import NamesPlan
     from specplan.planning.loads.options import Budget, Option
     from specplan.worlds.drafters.finding import HeadFound
+    from specplan.worlds.drafters.known_acceptance import KnownAcceptance
     from specplan.worlds.request import Deployment, Limits, Load, ServedModel
     from specplan.worlds.running.settings import Settings
 
@@ -59,7 +60,7 @@ def deployment_plan(asked: Mapping[str, Any], names: Sequence[str], max_accuracy
     """
     from specplan.output import progress
     from specplan.planning.loads.load_plan import plan_loads
-    from specplan.planning.planner import methods_named
+    from specplan.worlds.drafters.naming import methods_named
 
     loads = loads_of(asked)
     methods = methods_named(names)
@@ -111,7 +112,6 @@ def _heads_named(names: Sequence[str]) -> list[str]:
 
 def _deployment(asked: Mapping[str, Any], methods: Sequence[str], heads: Sequence[str]) -> Deployment:
     from sim.catalogue import choice
-    from specplan.worlds.drafters.known_acceptance import known_acceptances
     from specplan.worlds.drafters.pairs import check_draft
     from specplan.worlds.measured_operators import Operators
     from specplan.worlds.request import Deployment, Placement
@@ -148,7 +148,7 @@ def _deployment(asked: Mapping[str, Any], methods: Sequence[str], heads: Sequenc
         **({} if asked["answer_spread"] is None else {"answer_spread": asked["answer_spread"]}),
         task=_task(asked["task"]),
         alpha1=asked["alpha1"],
-        acceptance=known_acceptances(asked["acceptance"] or ()),
+        acceptance=_acceptance(asked["acceptance"] or ()),
         gpu_price=prices_of(asked["gpu_price"], [gpu]).get(gpu.name),
         k=_k(asked["k"], methods),
         max_num_seqs=asked["max_num_seqs"],
@@ -237,6 +237,15 @@ def _model(name: str, precision: str | None, cache: str | None) -> ServedModel:
     if precision is not None:
         formats = Precision(weights=choice("precision", precision, tuple(FORMATS)), cache=formats.cache)
     return ServedModel(facts=facts, precision=formats if cache is None else replace(formats, cache=cache))
+
+
+def _acceptance(texts: Sequence[str]) -> Mapping[str, KnownAcceptance]:
+    """What is said about acceptance, read by what only then is imported."""
+    if not texts:
+        return {}
+    from specplan.worlds.drafters.known_acceptance import known_acceptances
+
+    return known_acceptances(texts)
 
 
 def _given(asked: Mapping[str, Any], name: str, default: int) -> int:

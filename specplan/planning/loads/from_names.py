@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
-from calibrate.replay.trials import PLAIN
-from sim.configuration import Configuration
+from sim.configuration import PLAIN, Configuration
 from sim.operations import DRAFT, TARGET
 from sim.serving.limits import ServingLimits
 from sim.serving.load_run import REPORT, Window, check_little, gain, quotient, throughput, until_known
@@ -73,6 +72,7 @@ class FromNames(Simulator):
         self.depths = Depths(self.world)
         self._methods, self._budget = methods, budget
         self._moved: dict[tuple[tuple[str, float], ...], World] = {(): self.world}
+        self._known_limits: dict[tuple[Option, int], ServingLimits] = {}
 
     @cached_property
     def found(self) -> Considered:
@@ -131,9 +131,15 @@ class FromNames(Simulator):
         copies = []
         for n, alike in shares_of(answers, where.replicas).items():
             if n:
-                limits = limits_of(self.deployment, option, n)
+                limits = self._limits(option, n)
                 copies.append((mean_rate(cost, limits, world.drawn(limits), passes, n), alike))
         return MeanRate.together(copies)
+
+    def _limits(self, option: Option, answers: int) -> ServingLimits:
+        """The bounds of the target's engine, looked up once."""
+        if (option, answers) not in self._known_limits:
+            self._known_limits[option, answers] = limits_of(self.deployment, option, answers)
+        return self._known_limits[option, answers]
 
     def _world(self, moved: Mapping[str, float]) -> World:
         """The world with beliefs moved; trials of the same one share what they know."""
@@ -161,7 +167,7 @@ class FromNames(Simulator):
         self, option: Option, answers: int | None, moved: Mapping[str, float] = NO_MOVES, sizes: Traced | None = None
     ) -> Trial:
         """Return the trial of one copy; see `Simulator`."""
-        limits = limits_of(self.deployment, option, _MOST_SEQUENCES if answers is None else answers)
+        limits = self._limits(option, _MOST_SEQUENCES if answers is None else answers)
         return self._world(moved).trial(option.configuration, option.arrangement, limits, sizes)
 
     def window(self, option: Option, answers: int, first: int) -> Window:

@@ -14,17 +14,18 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
 from calibrate.costs.by_load import most_at_once
-from calibrate.replay.trials import PLAIN, Trials
+from calibrate.replay.trials import Trials
 from sim.answers.drawn import SyntheticBehaviour
-from sim.configuration import Configuration
+from sim.configuration import PLAIN, Configuration
 from sim.estimate import Estimate, on_logarithm
 from sim.operations import DRAFT, TARGET
 from sim.serving.load_run import Window, gain, throughput, until_known
 from specplan.planning.loads.options import Option
 from specplan.planning.loads.search import Best
 from specplan.planning.loads.simulating import NO_MOVES, Simulator, shares_of
-from specplan.planning.planner import kind, label
+from specplan.planning.planner import label
 from specplan.worlds.arrangements import Copies
+from specplan.worlds.drafters.naming import kind
 
 if TYPE_CHECKING:
     from sim.serving.answers import ServedLoad

@@ -12,16 +12,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Self
 
-from calibrate.replay.trials import PLAIN
+from sim.configuration import PLAIN
 from sim.estimate import Estimate, on_logarithm, with_errors
 from sim.serving.answers import ServedLoad
 from sim.serving.load_run import ArrivalRun, sooner
+from specplan.output import Progress, silent
 from specplan.planning.loads.from_names import FromNames
 from specplan.planning.loads.limits import Limit
 from specplan.planning.loads.options import Budget, Option, Place, rank
 from specplan.planning.loads.search import Best, Curve
 from specplan.planning.loads.simulating import Simulator, shares_of
-from specplan.planning.planner import Progress, silent
 from specplan.worlds.request import Limits
 from theory.errors import ParameterError
 

@@ -6,13 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from calibrate.replay.trials import PLAIN
 from sim.catalogue import Method, method
-from sim.configuration import Configuration
+from sim.configuration import PLAIN, Configuration
 from sim.operations import DRAFT, JUDGE, SCORER
-from specplan.planning.planner import kind
 from specplan.worlds.arrangements import MOST_TP, Arrangement, Drafting, arrangements, parallel_of, splits
-from specplan.worlds.drafters.naming import block_kind, drafting_model
+from specplan.worlds.drafters.naming import block_kind, drafting_model, kind
 from specplan.worlds.drafters.pairs import same_tokens
 from specplan.worlds.memory import MemoryPlan, Served, memory_plan
 from specplan.worlds.running.flags import first_with, has

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Self
 
-from calibrate.replay.trials import PLAIN
-from sim.configuration import Configuration
+from sim.configuration import PLAIN, Configuration
 from specplan.planning.loads.options import Considered, Option
 from specplan.planning.mean_values import MEANS_OFF, MeanRate
 from specplan.worlds.arrangements import Arrangement, Split

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from calibrate.replay.trials import PLAIN
+from sim.configuration import PLAIN
 from specplan.planning.loads.options import pays, room_of
 from specplan.worlds.world import World
 from theory.errors import ParameterError

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from calibrate.replay.trials import PLAIN
+from sim.configuration import PLAIN
 from specplan.output import SCREEN, narrow, screen
 from specplan.show.loads.assumed import assumed_by_plan
 from specplan.show.loads.words import (

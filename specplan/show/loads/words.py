@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from calibrate.replay.trials import PLAIN
+from sim.configuration import PLAIN
 from specplan.output import by_need
 from specplan.planning.loads.load_plan import LoadPlan, LoadRow, NamesPlan
 from specplan.planning.loads.options import pays

@@ -1,21 +1,56 @@
-"""Drafters by the names that engines give their methods."""
+"""Methods and drafters by the names that engines give them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from calibrate.engines.token_vocabulary import BLOCK_DRAFTERS, OF_ENGINES
+from calibrate.engines.token_vocabulary import BLOCK_DRAFTERS, OF_ENGINES, catalogue_name
+from sim.catalogue import choice, method
+from sim.configuration import METHOD_NAMES, Configuration
 
 if TYPE_CHECKING:
-    from sim.configuration import Configuration
     from specplan.worlds.request import Deployment, ServedModel
 
-__all__ = ["ADAPTIVE", "block_kind", "drafter_name", "drafters", "drafting_model", "head_kind", "method_name"]
+__all__ = [
+    "ADAPTIVE",
+    "PROPOSED",
+    "block_kind",
+    "drafter_name",
+    "drafters",
+    "drafting_model",
+    "head_kind",
+    "kind",
+    "method_name",
+    "methods_named",
+]
 
 ADAPTIVE: Final = " adaptive"
 """Behind the name of a method whose drafted tokens are verified where that pays."""
+PROPOSED: Final = tuple(name for name in METHOD_NAMES if not method(name).ablation)
+"""Methods to consider unless others are named: all but variants that exist for comparison only."""
 _HEADS: Final = ("eagle", "eagle3", "mtp")
 _OTHERS: Final = {of: name for name, of in OF_ENGINES.items() if name not in (*_HEADS, *BLOCK_DRAFTERS)}
+
+
+def methods_named(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the methods of these names, in the catalogue or as engines call them; all but ablations if there are none.
+
+    Raises
+    ------
+    ParameterError : no method of that name.
+    """
+    known = dict.fromkeys((*OF_ENGINES, *METHOD_NAMES))
+    return tuple(dict.fromkeys(choice("methods", catalogue_name(name), known) for name in names)) or PROPOSED
+
+
+def kind(configuration: Configuration) -> str:
+    """Configurations of a kind differ in their knobs only; the plan shows the best of each.
+
+    A method whose drafted tokens are verified where that pays is another kind than the same with all verified.
+    """
+    below = f"+{configuration.token}" if configuration.is_hybrid else ""
+    return configuration.method + below + (ADAPTIVE if configuration.least else "")
 
 
 def drafting_model(deployment: Deployment, token: str | None) -> ServedModel | None:

@@ -26,10 +26,10 @@ from calibrate.record.profile import Profile
 from calibrate.replay.summary import acceptance, cost_ratio, replay_error, summarise
 from calibrate.replay.system import system_of
 from calibrate.replay.traces import trace_of
-from calibrate.replay.trials import PLAIN
 from calibrate.running.interleaved import BASELINE, measured, run_interleaved
 from sim.algorithms import autoregressive, lookahead_async
 from sim.answers.traces import StepTrace
+from sim.configuration import PLAIN
 from sim.trial import run_answer
 from specplan.planning.predict import Predictor
 from theory.errors import ParameterError, SchemaError

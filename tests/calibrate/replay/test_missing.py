@@ -10,8 +10,9 @@ from simpy import Environment
 
 from calibrate.record.library import bundled
 from calibrate.record.profile import Profile
+from calibrate.replay.assumptions import ASSUMED, HALF_WIDTHS
 from calibrate.replay.missing import Known
-from calibrate.replay.system import ASSUMED, HALF_WIDTHS, system_of
+from calibrate.replay.system import system_of
 from calibrate.replay.trials import Trials
 from sim.answers.drawn import SyntheticBehaviour
 from sim.catalogue import methods

@@ -8,8 +8,8 @@ from refusals import refused
 
 from calibrate.replay.idealised import placed
 from calibrate.replay.system import System, system_of
-from calibrate.replay.trials import PLAIN, Trials
-from sim.configuration import Configuration
+from calibrate.replay.trials import Trials
+from sim.configuration import PLAIN, Configuration
 from sim.trial import run_trial
 from theory.errors import ParameterError
 

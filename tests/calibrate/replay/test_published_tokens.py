@@ -6,8 +6,8 @@ import pytest
 
 from calibrate.record.library import bundled
 from calibrate.replay.token_level import AveragedCost
-from calibrate.replay.trials import PLAIN, Trials
-from sim.configuration import Configuration
+from calibrate.replay.trials import Trials
+from sim.configuration import PLAIN, Configuration
 from sim.engines.batching import BatchEngine
 from sim.engines.costs import LinearCost
 from sim.operations import TARGET

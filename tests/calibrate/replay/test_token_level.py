@@ -32,8 +32,9 @@ from specplan.check.validating import validation
 from specplan.check.validating.questions import Below, configurations_of, named
 from specplan.cli import cli
 from specplan.planning.overshoot import EFFECTS, overshoot
-from specplan.planning.planner import Request, kind, label, plan
+from specplan.planning.planner import Request, label, plan
 from specplan.planning.predict import Predictor
+from specplan.worlds.drafters.naming import kind
 from theory.errors import ParameterError
 
 NONE = [False] * 8

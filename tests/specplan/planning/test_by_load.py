@@ -14,8 +14,8 @@ from openai_server import Planted
 from virtual_loops import gain, loaded, profile_of
 
 import specplan as sp
-from calibrate.replay.trials import PLAIN, Trials
-from sim.configuration import Configuration
+from calibrate.replay.trials import Trials
+from sim.configuration import PLAIN, Configuration
 from specplan.planning.loads.from_profile import FromProfile
 from specplan.planning.loads.load_plan import LoadRow
 

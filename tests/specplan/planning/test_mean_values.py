@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 from deployments import deployment, head_of, option
 
-from calibrate.replay.trials import PLAIN
-from sim.configuration import Configuration
+from sim.configuration import PLAIN, Configuration
 from sim.serving.load_run import CURVE
 from specplan.planning.loads.from_names import FromNames
 from specplan.planning.loads.options import Option

@@ -7,7 +7,7 @@ from deployments import arrangement_of, deployment, model
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrate.replay.trials import PLAIN
+from sim.configuration import PLAIN
 from specplan.planning.loads.options import room_of
 from specplan.worlds.arrangements import Drafting, arrangements, parallel_of, splits
 from theory.hardware.gpus import gpu_named

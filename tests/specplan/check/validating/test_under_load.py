@@ -15,11 +15,11 @@ from screens import Main, refusal
 from told_engines import RECORDED, runs_are
 
 from calibrate.record.journal import Journal
-from calibrate.replay.trials import PLAIN, Trials
+from calibrate.replay.trials import Trials
 from calibrate.running.closed_loop import Loaded, RealRound
 from calibrate.running.interleaved import BASELINE
 from calibrate.running.wall_clock import WallClock
-from sim.configuration import Configuration
+from sim.configuration import PLAIN, Configuration
 from sim.serving.rounds import Round
 from sim.timeline import Counts
 from specplan.check.validating.load_prediction import LoadPredictor, share_beyond, swept_batches

@@ -10,9 +10,9 @@ from measured_profiles import measured, speculated
 
 from calibrate.record.engine_records import InUse
 from calibrate.replay.traces import trace_of
-from calibrate.replay.trials import PLAIN, Trials
+from calibrate.replay.trials import Trials
 from calibrate.running.interleaved import BASELINE, RealRun, Runs
-from sim.configuration import Configuration
+from sim.configuration import PLAIN, Configuration
 from sim.timeline import Counts
 from specplan.check.validating.validation import _at_pace, _replayed, slowdowns
 from specplan.planning.predict import Predictor

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from deployments import block_of, deployment, head_of
 
-from calibrate.replay.trials import PLAIN
-from sim.configuration import Configuration
+from sim.configuration import PLAIN, Configuration
 from specplan.planning.loads.load_plan import NamesPlan, plan_loads
 from specplan.planning.loads.options import Considered, Option, considered
 from specplan.planning.loads.schedule import Depths

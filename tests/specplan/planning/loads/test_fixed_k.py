@@ -6,7 +6,7 @@ import pytest
 from deployments import deployment, head_of
 from refusals import refused
 
-from calibrate.replay.trials import PLAIN
+from sim.configuration import PLAIN
 from specplan.planning.loads.from_names import sequences_for
 from specplan.planning.loads.load_plan import NamesPlan, plan_loads
 from specplan.planning.loads.options import room_of

@@ -10,7 +10,7 @@ import pytest
 from screens import Main, refused_words
 
 import specplan as sp
-from calibrate.replay.trials import PLAIN
+from sim.configuration import PLAIN
 from specplan.output import SCREEN
 from specplan.planning.loads.load_plan import LoadPlan, LoadRow
 from specplan.show.plans import ProfilePlan

@@ -18,7 +18,7 @@ from deployments import deployment
 from screens import Main
 
 import specplan as sp
-from calibrate.replay.trials import PLAIN
+from sim.configuration import PLAIN
 from specplan.output import SCREEN
 from specplan.planning.loads.asked import AskedPlan
 from specplan.planning.loads.limits import LIMITS

@@ -9,8 +9,7 @@ from deployments import arrangement_of, deployment
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrate.replay.trials import PLAIN
-from sim.configuration import Configuration
+from sim.configuration import PLAIN, Configuration
 from specplan.planning.loads.limits import LIMITS, runs_out
 from specplan.planning.loads.options import pays
 from specplan.planning.loads.schedule import NOISE, Depths, smoothed
