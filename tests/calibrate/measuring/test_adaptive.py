@@ -131,7 +131,6 @@ def test_a_rule_needs_a_precision(tmp_path: Path) -> None:
         calibrated(tmp_path / "j", 6, rule, planted(0.0, 0.0), timings_share=0.3)
 
 
-@pytest.mark.slow
 def test_intervals_of_calibrations_cover_the_planted_acceptance(tmp_path: Path) -> None:
     """100 answers, of which two are timed, as 20 calibrations of five: 95 % of the intervals contain what was planted.
 
