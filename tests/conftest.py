@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import math
 import os
 import subprocess
 import sys
@@ -83,14 +82,6 @@ def bundled_pair() -> Iterator[BundledPair]:
     pair = BundledPair()
     yield pair
     pair.close()
-
-
-@pytest.fixture(scope="module")
-def accept_late_readings() -> Iterator[None]:
-    """Nothing is measured again because a busy machine read it late: for modules that look at no time."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("calibrate.measuring.from_outside.tolerated", lambda seconds: math.inf)
-        yield
 
 
 @pytest.fixture(scope="session")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,41 +37,54 @@ MOST_MODULES, MOST_LINES, MOST_FOLDERS = 13, 400, 9
 """Of a folder, its ``__init__`` apart, and of a file: what a newcomer can survey; and folders of `specplan`."""
 
 
-def imports(tree: ast.AST, *, top_level_only: bool = False) -> Iterator[str]:
-    """Top-level packages that a module imports; type-checking blocks do not count, they import nothing."""
-    stack: list[ast.AST] = [tree]
+@dataclass(frozen=True, slots=True)
+class Import:
+    """What one word of an import names: the candidates, a module or a name in one, then that module itself."""
+
+    names: tuple[str, ...]
+    inside: bool
+    """Whether it stands in a function."""
+    types_only: bool
+    """Whether it stands in a type-checking block, which imports nothing."""
+
+
+def imports(tree: ast.Module) -> list[Import]:
+    """Every import of a module."""
+    found: list[Import] = []
+    stack: list[tuple[Any, bool, bool]] = [(statement, False, False) for statement in tree.body]
     while stack:
-        node = stack.pop()
+        node, inside, types_only = stack.pop()
         if isinstance(node, ast.Import):
-            yield from (alias.name.split(".")[0] for alias in node.names)
+            found += [Import((alias.name,), inside, types_only) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "relative imports are not used here"
-            yield (node.module or "").split(".")[0]
-        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            stack.extend(node.orelse)
-        elif not (top_level_only and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)):
-            stack.extend(ast.iter_child_nodes(node))
+            found += [Import((f"{node.module}.{a.name}", str(node.module)), inside, types_only) for a in node.names]
+        inside |= isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        checking = isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
+        stack += [(one, inside, types_only or checking) for one in getattr(node, "body", ())]
+        for field in ("orelse", "finalbody", "handlers", "cases"):
+            stack += [(one, inside, types_only) for one in getattr(node, field, ())]
+    return found
+
+
+def packages(found: Sequence[Import], *, top_level_only: bool = False) -> set[str]:
+    """Top-level packages that are imported when the module runs; or when it is imported itself."""
+    run = (one for one in found if not (one.types_only or (top_level_only and one.inside)))
+    return {one.names[-1].split(".")[0] for one in run}
+
+
+def modules_imported(found: Sequence[Import], modules: Collection[str]) -> set[str]:
+    """Those of ``modules`` that are imported anywhere, be it in a function or for types only."""
+    return {named[0] for one in found if (named := [name for name in one.names if name in modules])}
 
 
 @cache
-def parsed(path: Path) -> ast.AST:
-    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+def read(path: Path) -> list[Import]:
+    return imports(ast.parse(path.read_text(encoding="utf-8"), str(path)))
 
 
 def dotted(path: Path) -> str:
     return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-
-
-def modules_imported(tree: ast.AST, modules: Collection[str]) -> set[str]:
-    """Those of ``modules`` that are imported anywhere, be it in a function or for types only."""
-    imported: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            imported.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            members = {alias: f"{node.module}.{alias.name}" for alias in node.names}
-            imported.update(name if name in modules else str(node.module) for name in members.values())
-    return imported & set(modules)
 
 
 def siblings(module: str, other: str) -> tuple[str, str]:
@@ -97,23 +113,23 @@ def circles(imported_by: Mapping[str, set[str]]) -> list[str]:
 def test_dependencies_point_one_way(layer: str) -> None:
     forbidden = set(LAYERS[LAYERS.index(layer) + 1 :])
     for path in (ROOT / layer).rglob("*.py"):
-        upward = forbidden & set(imports(parsed(path)))
+        upward = forbidden & packages(read(path))
         assert not upward, f"{path.relative_to(ROOT)} imports {sorted(upward)}, which is above it"
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
-    modules = {dotted(path): parsed(path) for path in MODULES}
-    there = circles({name: modules_imported(tree, modules) - {name} for name, tree in modules.items()})
+    modules = {dotted(path): read(path) for path in MODULES}
+    there = circles({name: modules_imported(own, modules) - {name} for name, own in modules.items()})
     assert not there, "circles of imports (move what both sides need to a third module):\n" + "\n".join(there)
 
 
 def test_no_sibling_folders_import_each_other_in_a_circle() -> None:
     """A folder stands for all that is below it; files directly in its parent are shared by the parent's folders."""
-    modules = {dotted(path): parsed(path) for path in MODULES}
+    modules = {dotted(path): read(path) for path in MODULES}
     packages = {dotted(path) for path in MODULES if path.name == "__init__.py"}
     imported_by: dict[str, set[str]] = {package: set() for package in packages}
-    for name, tree in modules.items():
-        for other in modules_imported(tree, modules):
+    for name, own in modules.items():
+        for other in modules_imported(own, modules):
             mine, theirs = siblings(name, other)
             if mine != theirs and mine in packages and theirs in packages:
                 imported_by[mine].add(theirs)
@@ -131,7 +147,7 @@ def test_only_the_theorems_need_the_ledger() -> None:
     for path in MODULES:
         name = path.relative_to(ROOT).as_posix()
         if not name.startswith("ledger/") and "theorems" not in path.name:
-            assert "ledger" not in imports(parsed(path)), f"{name} imports the ledger"
+            assert "ledger" not in packages(read(path)), f"{name} imports the ledger"
 
 
 def test_folders_can_be_surveyed() -> None:
@@ -147,30 +163,28 @@ def test_files_can_be_surveyed() -> None:
 
 
 def test_theory_imports_only_numerics() -> None:
-    import sys
-
     for path in (ROOT / "theory").rglob("*.py"):
-        foreign = set(imports(parsed(path))) - sys.stdlib_module_names - {"theory", ""}
+        foreign = packages(read(path)) - sys.stdlib_module_names - {"theory", ""}
         assert foreign <= THEORY_MAY_IMPORT, f"{path.relative_to(ROOT)} imports {sorted(foreign - THEORY_MAY_IMPORT)}"
 
 
 def test_heavy_modules_are_imported_inside_functions() -> None:
     for path in MODULES:
-        heavy = HEAVY & set(imports(parsed(path), top_level_only=True))
+        heavy = HEAVY & packages(read(path), top_level_only=True)
         assert not heavy, f"{path.relative_to(ROOT)} imports {sorted(heavy)} when it is imported itself"
 
 
 def test_model_libraries_stay_in_their_folders() -> None:
     for path in MODULES:
         name = path.relative_to(ROOT).as_posix()
-        models = {"torch", "transformers", "sentence_transformers", "vllm"} & set(imports(parsed(path)))
+        models = {"torch", "transformers", "sentence_transformers", "vllm"} & packages(read(path))
         assert not models or name.startswith(HEAVY_FOLDERS), f"{name} imports {sorted(models)}"
 
 
 def test_the_reader_of_imports_sees_what_it_should() -> None:
     source = "import torch.nn\nif TYPE_CHECKING:\n    import vllm\ndef f():\n    from ray import get\n"
-    assert set(imports(ast.parse(source))) == {"torch", "ray"}
-    assert set(imports(ast.parse(source), top_level_only=True)) == {"torch"}
+    assert packages(imports(ast.parse(source))) == {"torch", "ray"}
+    assert packages(imports(ast.parse(source)), top_level_only=True) == {"torch"}
 
 
 def test_the_reader_of_circles_sees_functions_and_type_checking() -> None:
@@ -181,7 +195,7 @@ def test_the_reader_of_circles_sees_functions_and_type_checking() -> None:
         "b.other": "import a\nfrom b import VERSION",
         "c": "import a\nimport c_else",
     }
-    imported = {name: modules_imported(ast.parse(text), sources) for name, text in sources.items()}
+    imported = {name: modules_imported(imports(ast.parse(text)), sources) for name, text in sources.items()}
     assert imported == {"a": {"b.inner"}, "b": set(), "b.inner": {"b.other"}, "b.other": {"a", "b"}, "c": {"a"}}
     (circle,) = circles(imported)
     assert sorted(circle.split(" -> ")[1:]) == ["a", "b.inner", "b.other"]

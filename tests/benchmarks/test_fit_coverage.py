@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 from public_tables import public_tables
 
-ROOT = Path(__file__).resolve().parents[2]
-if str(ROOT) not in sys.path:  # scripts of the checkout, not a part of the installed distribution
-    sys.path.insert(0, str(ROOT))
-
-from benchmarks.fit_coverage import coverages  # noqa: E402
-from benchmarks.league.standings import counted, played  # noqa: E402
+from benchmarks.fit_coverage import coverages
+from benchmarks.league.standings import counted, played
 
 
 def test_nothing_is_covered_without_rows() -> None:

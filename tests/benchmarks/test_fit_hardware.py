@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 from public_tables import public_tables
 
-ROOT = Path(__file__).resolve().parents[2]
-if str(ROOT) not in sys.path:  # scripts of the checkout, not a part of the installed distribution
-    sys.path.insert(0, str(ROOT))
-
-from benchmarks import fit_hardware as fit  # noqa: E402
-from benchmarks import operator_tables as operators  # noqa: E402
-from theory.hardware.gpu_records import SumRates  # noqa: E402
-from theory.hardware.gpus import GPUS  # noqa: E402
+from benchmarks import fit_hardware as fit
+from benchmarks import operator_tables as operators
+from theory.hardware.gpu_records import SumRates
+from theory.hardware.gpus import GPUS
 
 OPERATORS = {
     "products bf16": 0.15,

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 from public_tables import public_tables
 
-ROOT = Path(__file__).resolve().parents[2]
-if str(ROOT) not in sys.path:  # scripts of the checkout, not a part of the installed distribution
-    sys.path.insert(0, str(ROOT))
-
-from benchmarks import fit_serving as fit  # noqa: E402
-from specplan.check.scoreboard.tables import read_folder  # noqa: E402
-from theory.hardware.engines import ENGINES  # noqa: E402
-from theory.hardware.half_widths import HALF_WIDTHS, ITERATION, TIME_PER_TOKEN, conformal  # noqa: E402
+from benchmarks import fit_serving as fit
+from specplan.check.scoreboard.tables import read_folder
+from theory.hardware.engines import ENGINES
+from theory.hardware.half_widths import HALF_WIDTHS, ITERATION, TIME_PER_TOKEN, conformal
 
 TAKEN = {
     ("vllm 0.12.0", "norm_s"), ("vllm 0.16.0", "norm_s"), ("vllm 0.17.0", "norm_s"), ("trtllm 0.21.0", "norm_s"),

@@ -12,21 +12,18 @@ from pathlib import Path
 import pytest
 from public_tables import LOADED_HEAD, SERVED_HEAD, SPECULATED_HEAD, loaded_line, served_line, speculated_line
 
+from benchmarks.league.__main__ import main
+from benchmarks.league.data_sheet import at_data_sheet
+from benchmarks.league.predictors import PREDICTORS, family_of
+from benchmarks.league.standings import gains, played, standings, unfitted
+from benchmarks.league.tables import as_markdown
+from specplan.worlds import measured_operators
+from specplan.worlds.model_files import shape_of
+from theory.hardware.gpus import GPUS, gpu_named
+from theory.hardware.passes import PassModel
+from theory.hardware.work import Parallel, Work
+
 ROOT = Path(__file__).resolve().parents[2]
-if str(ROOT) not in sys.path:  # scripts of the checkout, not a part of the installed distribution
-    sys.path.insert(0, str(ROOT))
-
-from benchmarks.league.__main__ import main  # noqa: E402
-from benchmarks.league.data_sheet import at_data_sheet  # noqa: E402
-from benchmarks.league.predictors import PREDICTORS, family_of  # noqa: E402
-from benchmarks.league.standings import gains, played, standings, unfitted  # noqa: E402
-from benchmarks.league.tables import as_markdown  # noqa: E402
-from specplan.worlds import measured_operators  # noqa: E402
-from specplan.worlds.model_files import shape_of  # noqa: E402
-from theory.hardware.gpus import GPUS, gpu_named  # noqa: E402
-from theory.hardware.passes import PassModel  # noqa: E402
-from theory.hardware.work import Parallel, Work  # noqa: E402
-
 DRIVEN_HEAD = (
     "gpu,engine,target,weights,kv_cache,method,num_speculative_tokens,workload,concurrency,throughput_tok_s,"
     "acceptance_length,itl_p50_ms,answer_tokens\n"

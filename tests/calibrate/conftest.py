@@ -12,6 +12,8 @@ import pytest
 
 if TYPE_CHECKING:
     from calibrate.engines.torch.engine import TorchEngine
+    from calibrate.running.verifiers import Verifier
+    from calibrate.running.wall_clock import WallClock
 
 T = TypeVar("T")
 _LANGUAGE = " add and apples are five four has he left more now one six so ten the then two"
@@ -31,27 +33,11 @@ def write_tokenizer(folder: Path) -> None:
 
 
 def write_model(folder: Path, *, seed: int, n_layers: int) -> None:
-    import torch
-    from transformers import Qwen3Config, Qwen3ForCausalLM
+    from torch_jobs import random_model
 
-    torch.manual_seed(seed)
-    config = Qwen3Config(
-        vocab_size=len(TOKENS),
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=n_layers,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        head_dim=16,
-        tie_word_embeddings=True,
-        max_position_embeddings=512,
-        bos_token_id=None,
-        eos_token_id=0,
-        pad_token_id=None,
-        initializer_range=0.4,
-    )
+    sizes = {"vocab_size": len(TOKENS), "intermediate_size": 64, "num_hidden_layers": n_layers}
     folder.mkdir()
-    Qwen3ForCausalLM(config).save_pretrained(folder)
+    random_model(seed, tie_word_embeddings=True, initializer_range=0.4, **sizes).save_pretrained(folder)
     write_tokenizer(folder)
 
 
@@ -96,6 +82,16 @@ class Engines:
             raise
         self.target, self.draft = self.all
 
+    def clock(self, verifier: Verifier | None = None, **options: Any) -> WallClock:
+        """A wall clock on them for short answers, with the target as the judge; ``draft`` may be another engine."""
+        from calibrate.running.verifiers import LlmJudge
+        from calibrate.running.wall_clock import StepLimits, WallClock
+
+        judge = verifier or LlmJudge(prompt=lambda a, b: f"{a}\n\n{b}\n\n so", threshold=0.5)
+        roles = {"target": self.target, "draft": options.pop("draft", self.draft), "judge": self.target}
+        limits = StepLimits(max_steps=6, max_step_tokens=10, max_answer_tokens=60)
+        return WallClock(roles, judge, **{"limits": limits, "seed": 3, **options})
+
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the engines' loop; four minutes are a hang, even on a machine with much else to do."""
 
@@ -119,3 +115,12 @@ def engines(model_folders: dict[str, Path]) -> Iterator[Engines]:
     started = Engines(model_folders)
     yield started
     started.close()
+
+
+@pytest.fixture
+def small_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command measures little, and does not wait long."""
+    from small_plans import PATCHES
+
+    for name, value in PATCHES.items():
+        monkeypatch.setattr(name, value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from calibrate.models.asking import bundled_problems
@@ -22,8 +23,13 @@ T = TypeVar("T")
 
 def brief_problems(n: int, seed: int, split: str) -> list[Problem]:
     """Problems of the bundled task whose answers are short, for tests to which length does not matter."""
+    return _briefest(seed, split)[:n]
+
+
+@cache
+def _briefest(seed: int, split: str) -> list[Problem]:
     brief = [one for one in bundled_problems(400, seed, split) if "Be brief" in one.prompt]
-    return sorted(brief, key=lambda one: one.prompt.count("."))[:n]
+    return sorted(brief, key=lambda one: one.prompt.count("."))
 
 
 class BundledPair:

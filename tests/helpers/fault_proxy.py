@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from urllib.parse import urlsplit
 
 from connections import ConnectionServer, in_thread
 
-__all__ = ["FaultProxy", "proxied", "random_faults"]
+__all__ = ["FaultProxy", "Plan", "proxied", "proxying", "random_faults", "without_faults"]
 
 Plan = Callable[[int, str], str]
 """Number of a request, counted from 0, and its path, to a fault; empty for none. ``delay:S``: it waits S seconds.
@@ -42,6 +42,11 @@ def random_faults(rates: Mapping[str, float], seed: int, path: str = "/v1/comple
     return plan
 
 
+def without_faults(number: int, path: str) -> str:
+    """The plan of a proxy that only passes on."""
+    return ""
+
+
 class FaultProxy(ConnectionServer):
     """The proxy.
 
@@ -50,7 +55,7 @@ class FaultProxy(ConnectionServer):
     seen : faults that happened, and how often.
     """
 
-    def __init__(self, upstream: str, plan: Plan = lambda number, path: "") -> None:
+    def __init__(self, upstream: str, plan: Plan = without_faults) -> None:
         super().__init__()
         parts = urlsplit(upstream)
         self._upstream = parts.hostname or "", parts.port or 80
@@ -191,7 +196,18 @@ async def _response(upstream: asyncio.StreamReader, writer: asyncio.StreamWriter
 
 
 @contextmanager
-def proxied(upstream: str, plan: Plan = lambda number, path: "") -> Iterator[FaultProxy]:
+def proxied(upstream: str, plan: Plan = without_faults) -> Iterator[FaultProxy]:
     """Run a proxy in a thread with an event loop of its own."""
     with in_thread(FaultProxy(upstream, plan)) as proxy:
         yield proxy
+
+
+@asynccontextmanager
+async def proxying(upstream: str, plan: Plan = without_faults) -> AsyncIterator[FaultProxy]:
+    """Run a proxy in this event loop, as programs in virtual time do."""
+    proxy = FaultProxy(upstream, plan)
+    await proxy.start()
+    try:
+        yield proxy
+    finally:
+        await proxy.stop()

@@ -94,3 +94,20 @@ def with_engine(profile: Profile, name: str, **changes: object) -> Profile:
     """The profile with another record of one engine."""
     record = profile.engines[name].model_copy(update=changes)
     return profile.model_copy(update={"engines": {**profile.engines, name: record}})
+
+
+def said(profile: Profile) -> list[Any]:
+    """Everything recorded of the answers that is no time, by problem."""
+    return [
+        (
+            answer.problem,
+            [(s.draft.tokens, s.target.tokens, s.verdict.accepted, s.verdict.prompt_tokens) for s in answer.steps],
+            [step.tokens for step in answer.baseline],
+        )
+        for answer in profile.answers
+    ]
+
+
+def scores(profile: Profile) -> list[Any]:
+    """Scores of the verdicts and drafts of the answers."""
+    return [(s.verdict.score, s.draft.scores) for answer in profile.answers for s in answer.steps]

@@ -15,8 +15,8 @@ import random
 import re
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import accumulate
 from operator import mul
@@ -24,7 +24,7 @@ from typing import Any
 
 from connections import ConnectionServer, in_thread
 
-__all__ = ["OpenAIServer", "Planted", "serving"]
+__all__ = ["OpenAIServer", "Planted", "served", "serving"]
 
 GOLDEN = (5**0.5 - 1) / 2
 
@@ -462,3 +462,16 @@ def serving(planted: Planted | None = None) -> Iterator[OpenAIServer]:
             yield server
     finally:
         sys.setswitchinterval(before)
+
+
+@asynccontextmanager
+async def served(*planted: Planted) -> AsyncIterator[list[OpenAIServer]]:
+    """Run servers in this event loop, as programs in virtual time do."""
+    servers = [OpenAIServer(one) for one in planted]
+    for server in servers:
+        await server.start()
+    try:
+        yield servers
+    finally:
+        for server in servers:
+            await server.stop()

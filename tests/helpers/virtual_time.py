@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import selectors
 import time
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 from unittest import mock
 
-__all__ = ["run_virtually"]
+from openai_server import OpenAIServer, Planted, served
+
+__all__ = ["on_servers", "run_virtually"]
 
 Result = TypeVar("Result")
 
@@ -44,3 +46,13 @@ def run_virtually(program: Coroutine[Any, Any, Result]) -> Result:
         asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner,
     ):
         return runner.run(program)
+
+
+def on_servers(work: Callable[[list[OpenAIServer]], Awaitable[Result]], *planted: Planted) -> Result:
+    """Do something with servers of these kinds, all in virtual time; an iteration of theirs must take some."""
+
+    async def program() -> Result:
+        async with served(*planted) as servers:
+            return await work(servers)
+
+    return run_virtually(program())

@@ -124,27 +124,6 @@ def test_a_sweep_is_scaled_to_what_the_engine_took_in_use() -> None:
     assert fit.factors.beside is None
 
 
-def test_what_a_neighbour_costs_is_told_apart() -> None:
-    # Alone every iteration takes 1.5 times and every prefill twice as long as in the sweep, else 1.2 times that.
-    prefill_s = 3 * PLANTED.prefill_s + 60 * PLANTED.prefill_token_s
-    alone, both = 60 * PLANTED.iteration(1, 200), 20 * PLANTED.iteration(1, 500)
-    in_use = [
-        InUse(
-            decode=[(1, 80, 22_000, 1.5 * alone + 1.8 * both)],
-            prefill=(6, 120, 2.0 * prefill_s + 2.4 * prefill_s),
-            beside=Work(decode=[(1, 20, 10_000, 1.8 * both)], prefill=(3, 60, 2.4 * prefill_s)),
-        )
-    ]
-    fit = fit_cost(record(0.0, 3).model_copy(update={"in_use": in_use}))
-    assert fit.factors.decode == pytest.approx(1.5, rel=1e-9)
-    assert fit.factors.prefill == pytest.approx(2.0, rel=1e-9)
-    assert fit.factors.beside == pytest.approx(1.2, rel=1e-9)
-    everything = [one.model_copy(update={"beside": Work(decode=one.decode, prefill=one.prefill)}) for one in in_use]
-    mixed = fit_cost(record(0.0, 3).model_copy(update={"in_use": everything}))
-    assert mixed.factors.beside == 1.0  # it never worked alone: what it took in company is what it takes
-    assert 1.5 < mixed.factors.decode < 1.8
-
-
 def planted_prefills(n: int, tokens: int, factor: float, n_woken: int = 0, waking_s: float = 0.0) -> PrefillSums:
     seconds = n * PLANTED.prefill_s + tokens * PLANTED.prefill_token_s + n_woken * waking_s
     return PrefillSums(n, tokens, factor * seconds)

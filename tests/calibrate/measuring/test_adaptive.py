@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from openai_server import OpenAIServer, Planted, serving
+from openai_server import OpenAIServer, Planted
 from scipy import stats
+from small_plans import remote_plan
+from virtual_time import on_servers
 
 from calibrate.measuring.calibration import calibrate_models
 from calibrate.measuring.engine_timings import MeasureOptions
@@ -21,35 +23,21 @@ from calibrate.measuring.stopping import Precision, Status, Stopping
 from calibrate.models.servers import RemoteModels
 from calibrate.record.profile import Profile
 from calibrate.replay.summary import acceptance
-from calibrate.running.problem import Problem
+from sim.estimate import ratio_of_totals
 from theory.errors import ParameterError
 
 OPTIONS = MeasureOptions(batches=(1,), contexts=(8,), iterations=6, prefills=(4,), repeats=2, rounds=2)
 ALPHA = 0.7
 FALSE_FAIL = 1e-4
-BRIEF = Planted(acceptance=ALPHA, step_tokens=(2, 4), tokenizes=False)
-
-pytestmark = pytest.mark.usefixtures("accept_late_readings")
-
-Pair = tuple[OpenAIServer, OpenAIServer]
+BRIEF = Planted(acceptance=ALPHA, iteration_s=1e-3, step_tokens=(2, 4), tokenizes=False)
+PAIR = BRIEF, replace(BRIEF, model="small")
 
 
-@pytest.fixture(scope="module")
-def servers() -> Iterator[Pair]:
-    with serving(BRIEF) as target, serving(replace(BRIEF, model="small")) as draft:
-        yield target, draft
-
-
-def plan(servers: Pair, n: int, stopping: Stopping | None = None, *, n_texts: int = 0) -> CalibrationPlan:
-    problems = tuple(Problem(name=f"q{i}", prompt=f"Question {i} is?") for i in range(n + n_texts))
-    return CalibrationPlan(
-        models=RemoteModels(target=servers[0].url, draft=servers[1].url, gate=False),
-        problems=problems[:n],
-        texts=problems[n:],
-        engine=OPTIONS,
-        warm_up_s=0.02,
-        stopping=stopping,
-    )
+def plan(
+    servers: list[OpenAIServer], n: int, stopping: Stopping | None = None, *, n_texts: int = 0, **options: Any
+) -> CalibrationPlan:
+    models = RemoteModels(target=servers[0].url, draft=servers[1].url, gate=False)
+    return remote_plan(models, n, n_texts, stopping=stopping, **{"engine": OPTIONS, **options})
 
 
 def planted(answers: float, timings: float) -> Callable[[Profile], Precision]:
@@ -64,12 +52,30 @@ def planted(answers: float, timings: float) -> Callable[[Profile], Precision]:
     return precision
 
 
-def test_it_stops_at_the_first_look_that_is_precise_enough(servers: Pair, tmp_path: Path) -> None:
+def calibrated(
+    journal: Path, n: int, rule: Stopping | None, precision: Callable[[Profile], Precision], **options: Any
+) -> tuple[Profile, list[str]]:
+    """The profile of a calibration in virtual time, and the keys in its journal."""
+    watch = options.pop("watch", lambda status: None)
+    profile = on_servers(
+        lambda servers: calibrate_models(plan(servers, n, rule, **options), journal, precision=precision, watch=watch),
+        *PAIR,
+    )
+    return profile, keys(journal)
+
+
+def keys(journal: Path) -> list[str]:
+    return [json.loads(line).get("key", "") for line in journal.read_bytes().splitlines()]
+
+
+def n_timings(found: list[str]) -> int:
+    return sum(key.startswith("engine:target:") for key in found)
+
+
+def test_it_stops_at_the_first_look_that_is_precise_enough(tmp_path: Path) -> None:
     rule = Stopping(precision=0.4, min_answers=4, max_answers=12)  # looks at 4, 6, 9 and 12 answers
     seen: list[Status] = []
-    profile = asyncio.run(
-        calibrate_models(plan(servers, 12, rule), tmp_path / "j", precision=planted(0.6, 0.0), watch=seen.append)
-    )
+    profile, _ = calibrated(tmp_path / "j", 12, rule, planted(0.6, 0.0), watch=seen.append)
     expected = next(n for n in rule.looks if 0.6 / math.sqrt(n) * rule.widening(n) <= 0.4)
     assert expected in (6, 9)
     assert len(profile.answers) == expected
@@ -78,96 +84,84 @@ def test_it_stops_at_the_first_look_that_is_precise_enough(servers: Pair, tmp_pa
     assert seen[-1].last_look is not None
 
 
-def test_timings_are_added_where_they_are_what_is_missing(servers: Pair, tmp_path: Path) -> None:
+def test_timings_are_added_where_they_are_what_is_missing(tmp_path: Path) -> None:
     rule = Stopping(precision=0.3, min_answers=4, max_answers=12, max_rounds=8)
-    profile = asyncio.run(calibrate_models(plan(servers, 12, rule), tmp_path / "j", precision=planted(0.0, 0.4)))
-    keys = [json.loads(line).get("key", "") for line in (tmp_path / "j").read_bytes().splitlines()]
-    assert sum(key.startswith("engine:target:") for key in keys) > OPTIONS.rounds
+    profile, found = calibrated(tmp_path / "j", 12, rule, planted(0.0, 0.4))
+    assert n_timings(found) > OPTIONS.rounds
     assert len(profile.answers) == 4
-    assert len(keys) == len(set(keys))
+    assert len(found) == len(set(found))
 
 
-def test_it_ends_at_the_most_and_says_so(servers: Pair, tmp_path: Path) -> None:
+def test_it_ends_at_the_most_and_says_so(tmp_path: Path) -> None:
     rule = Stopping(precision=0.01, min_answers=4, max_answers=6, max_rounds=2)
-    profile = asyncio.run(calibrate_models(plan(servers, 6, rule), tmp_path / "j", precision=planted(1.0, 0.0)))
+    profile, _ = calibrated(tmp_path / "j", 6, rule, planted(1.0, 0.0))
     assert len(profile.answers) == 6
     assert any("instead of the requested ±1.0%" in note for note in profile.provenance.notes)
 
 
-def test_after_an_interruption_the_looks_are_those_that_were_made(servers: Pair, tmp_path: Path) -> None:
+def test_after_an_interruption_the_looks_are_those_that_were_made(tmp_path: Path) -> None:
     """A look that is in the journal is not made again: the number of looks, and their correction, stay right."""
     rule = Stopping(precision=0.4, min_answers=4, max_answers=12)
-    journal, calls = tmp_path / "j", []
+    journal, cut, calls = tmp_path / "j", tmp_path / "cut", list[int]()
 
     def counted(profile: Profile) -> Precision:
         calls.append(len(profile.answers))
         return planted(0.6, 0.0)(profile)
 
-    whole = asyncio.run(calibrate_models(plan(servers, 12, rule), journal, precision=counted))
-    lines = journal.read_bytes().splitlines(keepends=True)
-    after_first = next(i for i, line in enumerate(lines) if b'"after look:1"' in line)
-    cut = tmp_path / "cut"
-    cut.write_bytes(b"".join(lines[: after_first + 2]))
-    made = list(calls)
-    again = asyncio.run(calibrate_models(plan(servers, 12, rule), cut, precision=counted))
+    async def twice(servers: list[OpenAIServer]) -> tuple[Profile, Profile, list[int]]:
+        whole = await calibrate_models(plan(servers, 12, rule), journal, precision=counted)
+        lines, made = journal.read_bytes().splitlines(keepends=True), list(calls)
+        after_first = next(i for i, line in enumerate(lines) if b'"after look:1"' in line)
+        cut.write_bytes(b"".join(lines[: after_first + 2]))
+        return whole, await calibrate_models(plan(servers, 12, rule), cut, precision=counted), made
+
+    whole, again, made = on_servers(twice, *PAIR)
     assert calls == [*made, *made[1:]]
     assert [answer.problem for answer in again.answers] == [answer.problem for answer in whole.answers]
-    assert [json.loads(line).get("key") for line in cut.read_bytes().splitlines()] == [
-        json.loads(line).get("key") for line in lines
-    ]
+    assert keys(cut) == keys(journal)
 
 
-def test_a_rule_needs_a_precision(servers: Pair, tmp_path: Path) -> None:
+def test_a_rule_needs_a_precision(tmp_path: Path) -> None:
     rule = Stopping(precision=0.1, min_answers=4, max_answers=6)
     with pytest.raises(ParameterError, match="precision"):
-        asyncio.run(calibrate_models(plan(servers, 6, rule), tmp_path / "j"))
+        on_servers(lambda servers: calibrate_models(plan(servers, 6, rule), tmp_path / "j"), *PAIR)
     with pytest.raises(ParameterError, match="must be 6, the most allowed"):
-        plan(servers, 7, rule)
+        calibrated(tmp_path / "j", 7, rule, planted(0.0, 0.0))
+    with pytest.raises(ParameterError, match=r"timings_share=0.3 has no use where a precision decides"):
+        calibrated(tmp_path / "j", 6, rule, planted(0.0, 0.0), timings_share=0.3)
 
 
-@pytest.mark.slow
-def test_intervals_of_calibrations_cover_the_planted_acceptance(servers: Pair, tmp_path: Path) -> None:
+def test_intervals_of_calibrations_cover_the_planted_acceptance(tmp_path: Path) -> None:
     """100 answers, of which two are timed, as 20 calibrations of five: 95 % of the intervals contain what was planted.
 
     The clustered interval of five answers covers a little less than it says (0.92 in simulation, in
     `test_the_interval_of_few_answers`); 0.90 is tested, with a false-alarm rate of 1e-4. All answers together must be
     right within four standard errors.
     """
-    answers = asyncio.run(calibrate_models(plan(servers, 2, n_texts=98), tmp_path / "j")).all_answers
-    groups = [acceptance(answers[i : i + 5]).alpha1 for i in range(0, 100, 5)]
+    profile, _ = calibrated(tmp_path / "j", 2, None, planted(0.0, 0.0), n_texts=98)
+    groups = [acceptance(profile.all_answers[i : i + 5]).alpha1 for i in range(0, 100, 5)]
     inside = sum(group.contains(ALPHA) for group in groups)
     assert inside >= stats.binom.ppf(FALSE_FAIL, len(groups), 0.90)
-    whole = acceptance(answers).alpha1
+    whole = acceptance(profile.all_answers).alpha1
     assert abs(whole.value - ALPHA) <= 4.0 * whole.stderr
     assert whole.half_width < 0.08
 
 
-def test_the_interval_of_few_answers(servers: Pair) -> None:
+def test_the_interval_of_few_answers() -> None:
     """The same estimator on 4000 drawn calibrations: four steps an answer, each accepted independently."""
-    from sim.estimate import ratio_of_totals
-
     rng = np.random.default_rng(1)
-    inside = 0
-    for _ in range(4000):
-        estimate = ratio_of_totals(rng.binomial(4, ALPHA, 5), np.full(5, 4))
-        inside += estimate.contains(ALPHA)
+    inside = sum(ratio_of_totals(rng.binomial(4, ALPHA, 5), np.full(5, 4)).contains(ALPHA) for _ in range(4000))
     margin = stats.norm.isf(1e-6) * math.sqrt(0.9 * 0.1 / 4000)
     assert inside / 4000 >= 0.90 - margin
 
 
-def test_timing_rounds_end_where_they_leave_little_beside_the_answers(servers: Pair, tmp_path: Path) -> None:
-    """Six rounds are planned; timings leave 0.4 / sqrt(rounds), a third of what the answers leave at four rounds."""
-    lean = replace(plan(servers, 4), engine=replace(OPTIONS, rounds=6), timings_share=0.34)
-    profile = asyncio.run(calibrate_models(lean, tmp_path / "j", precision=planted(1.2, 0.4)))
-    keys = [json.loads(line).get("key", "") for line in (tmp_path / "j").read_bytes().splitlines()]
-    assert sum(key.startswith("engine:target:") for key in keys) == 4
+@pytest.mark.parametrize(("answers", "rounds", "made"), [(1.2, 6, 4), (0.1, 3, 3)])
+def test_timing_rounds_end_where_they_leave_little_beside_the_answers(
+    tmp_path: Path, answers: float, rounds: int, made: int
+) -> None:
+    """Timings leave 0.4 / sqrt(rounds), a third of what the answers leave at four rounds, and more of the second."""
+    lean = {"engine": replace(OPTIONS, rounds=rounds), "timings_share": 0.34}
+    profile, found = calibrated(tmp_path / "j", 4, None, planted(answers, 0.4), **lean)
+    assert n_timings(found) == made
     assert len(profile.answers) == 4
-    assert any(note.startswith("4 of 6 timing rounds") for note in profile.provenance.notes)
-
-
-def test_all_timing_rounds_are_made_where_they_leave_more(servers: Pair, tmp_path: Path) -> None:
-    lean = replace(plan(servers, 4), engine=replace(OPTIONS, rounds=3), timings_share=0.34)
-    profile = asyncio.run(calibrate_models(lean, tmp_path / "j", precision=planted(0.1, 0.4)))
-    assert len(profile.engines["target"].prefill) == 3 * OPTIONS.repeats
-    with pytest.raises(ParameterError, match=r"timings_share=0.3 has no use where a precision decides"):
-        replace(plan(servers, 6, Stopping(precision=0.1, min_answers=4, max_answers=6)), timings_share=0.3)
+    assert any(note.startswith("4 of 6 timing rounds") for note in profile.provenance.notes) is (made < rounds)

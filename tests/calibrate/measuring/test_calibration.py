@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 from dataclasses import replace
 from itertools import accumulate
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,7 +23,6 @@ from calibrate.record.profile import Profile
 from calibrate.replay.summary import acceptance, cost_ratio, replay_error, summarise
 from calibrate.replay.system import system_of
 from calibrate.replay.traces import trace_of
-from calibrate.running.interleaved import BASELINE, measured, run_interleaved
 from sim.algorithms import autoregressive, lookahead_async
 from sim.answers.traces import StepTrace
 from sim.configuration import PLAIN
@@ -36,8 +32,6 @@ from theory.errors import ParameterError, SchemaError
 
 N_TEXTS = 1
 OPTIONS = MeasureOptions(batches=(1, 2), contexts=(8,), iterations=4, prefills=(4, 32), repeats=2, rounds=2)
-
-
 TOKENS = (
     Decoding(method="prompt-lookup", knobs={"k2": 4, "max_ngram": 2}),
     Decoding(method="draft-model", knobs={"k2": 3}),
@@ -58,24 +52,19 @@ def plan(n: int = 2) -> CalibrationPlan:
     )
 
 
-def carry_out(pair: BundledPair, journal: Path, asked: CalibrationPlan | None = None) -> tuple[Profile, list[str]]:
-    """A whole calibration on engines that run already."""
-    parts: list[str] = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(TorchModels, "open", lambda _models: pair.opened())
-        return pair.run(calibrate_models(asked or plan(), journal, progress=parts.append)), parts
-
-
 @pytest.fixture(scope="module")
-def measurement(bundled_pair: BundledPair, tmp_path_factory: pytest.TempPathFactory) -> tuple[Profile, list[str], Path]:
-    journal = tmp_path_factory.mktemp("session") / "small.json.part"
-    profile, parts = carry_out(bundled_pair, journal)
-    return profile, parts, journal
-
-
-def test_the_profile_is_complete(measurement: tuple[Profile, list[str], Path]) -> None:
-    profile, parts, _ = measurement
+def profile(bundled_pair: BundledPair, tmp_path_factory: pytest.TempPathFactory) -> Profile:
+    """A whole calibration, on engines that run already."""
+    journal, parts = tmp_path_factory.mktemp("session") / "small.json.part", list[str]()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TorchModels, "open", lambda _models: bundled_pair.opened())
+        found: Profile = bundled_pair.run(calibrate_models(plan(), journal, progress=parts.append))
     assert len(parts) == plan().n_parts
+    return found
+
+
+@pytest.mark.slow
+def test_the_profile_is_complete(profile: Profile) -> None:
     assert Profile.parse(profile.to_json()) == profile
     assert [answer.problem for answer in profile.answers] == [p.name for p in plan().problems]
     for answer in profile.answers:
@@ -113,11 +102,9 @@ def test_the_profile_is_complete(measurement: tuple[Profile, list[str], Path]) -
     assert [record.tokens for record in profile.ngram] == [tokens - len(profile.all_answers)] * 3
 
 
-def test_answers_made_several_at_a_time_say_what_they_say_alone(
-    measurement: tuple[Profile, list[str], Path], bundled_pair: BundledPair
-) -> None:
+@pytest.mark.slow
+def test_answers_made_several_at_a_time_say_what_they_say_alone(profile: Profile, bundled_pair: BundledPair) -> None:
     """Seeds name the question, not its company."""
-    profile, _, _ = measurement
     texts = plan().texts
     asked = plan().models.inspection()
     alone = [
@@ -136,9 +123,9 @@ def _said(step: StepTrace) -> tuple[Any, ...]:
     return step.draft_tokens, step.target_tokens, step.draft_final, step.target_final, step.accepted, step.draft_right
 
 
-def test_drafts_that_models_write_are_timed_in_batches(measurement: tuple[Profile, list[str], Path]) -> None:
+@pytest.mark.slow
+def test_drafts_that_models_write_are_timed_in_batches(profile: Profile) -> None:
     """Drafting and verification grow with the batch in their own ways: passes of a batch are timed as the method's."""
-    profile, _, _ = measurement
     own = {(s.by, s.tokens, s.batch) for s in profile.engines["target"].decode if s.by in ("draft-model", "eagle")}
     assert own == {("draft-model", 2, 1), ("draft-model", 6, 1), ("eagle", 4, 1), ("eagle", 8, 1)}
 
@@ -180,9 +167,9 @@ def test_contexts_take_turns() -> None:
     assert many.n_parts == n * (12 * many.options_of_round(0).n_parts + 1) + 60 + len(many.texts)
 
 
-def test_token_level_methods_answer_some_problems(measurement: tuple[Profile, list[str], Path]) -> None:
+@pytest.mark.slow
+def test_token_level_methods_answer_some_problems(profile: Profile) -> None:
     """With prompt lookup the answers are those of plain decoding, so the recorded steps have the same tokens."""
-    profile, _, _ = measurement
     assert [(record.method, record.settings) for record in profile.token] == [(t.method, t.knobs) for t in TOKENS]
     for record in profile.token:
         assert [answer.problem for answer in record.answers] == [answer.problem for answer in profile.answers[1:]]
@@ -195,56 +182,14 @@ def test_token_level_methods_answer_some_problems(measurement: tuple[Profile, li
     assert {sample.tokens for sample in profile.engines["target"].decode} >= {1, 16}
 
 
-def test_an_interrupted_measurement_goes_on_where_it_stopped(
-    bundled_pair: BundledPair, measurement: tuple[Profile, list[str], Path]
-) -> None:
-    profile, _, journal = measurement
-    lines = journal.read_bytes().splitlines(keepends=True)
-    cut = journal.with_name("cut.part")
-    cut.write_bytes(b"".join(lines[:-1]) + lines[-1][: len(lines[-1]) // 2])
-    resumed, parts = carry_out(bundled_pair, cut)
-    assert len(parts) == plan().n_parts
-    for name, engine in resumed.engines.items():
-        assert engine.decode == profile.engines[name].decode  # kept, not measured again
-        assert engine.in_use[:-1] == profile.engines[name].in_use[:-1]
-    assert resumed.answers[:-1] == profile.answers[:-1]
-    # The last one is measured again, with the same seeds: the same texts, other times.
-    assert [step.target.tokens for step in resumed.answers[-1].steps] == [
-        step.target.tokens for step in profile.answers[-1].steps
-    ]
-    keys = [json.loads(line).get("key") for line in cut.read_text(encoding="utf-8").splitlines()]
-    assert len(keys) == len(set(keys))
-
-
-def test_a_measurement_goes_on_with_another_number_of_answers(
-    bundled_pair: BundledPair, measurement: tuple[Profile, list[str], Path]
-) -> None:
-    profile, _, journal = measurement
-    more = journal.with_name("more.part")
-    more.write_bytes(journal.read_bytes())
-    asked = replace(plan(3), texts=())
-    resumed, _ = carry_out(bundled_pair, more, asked)
-    assert resumed.answers[:2] == profile.answers
-    assert len(resumed.answers) == 3
-    assert not resumed.texts
-    own = [json.loads(line).get("key") for line in more.read_text(encoding="utf-8").splitlines()]
-    assert len(own) == len(journal.read_text(encoding="utf-8").splitlines()) + 1
-
-
 def test_another_question_of_the_same_name_is_another_piece() -> None:
     first, second, *_ = plan(2).problems
     assert replace(first, prompt=second.prompt).key != first.key
     assert replace(second, name=first.name).key != first.key
 
 
-def test_a_journal_of_another_measurement_is_refused(measurement: tuple[Profile, list[str], Path]) -> None:
-    _, _, journal = measurement
-    with pytest.raises(SchemaError, match="warm_up_s"):
-        asyncio.run(calibrate_models(replace(plan(), warm_up_s=0.5), journal))
-
-
-def test_the_summary_is_recomputed_by_hand(measurement: tuple[Profile, list[str], Path]) -> None:
-    profile, _, _ = measurement
+@pytest.mark.slow
+def test_the_summary_is_recomputed_by_hand(profile: Profile) -> None:
     steps = [step for answer in profile.answers for step in answer.steps]
     assert acceptance(profile.answers).alpha1.value == pytest.approx(np.mean([s.verdict.accepted for s in steps]))
     ratio = sum(s.draft.seconds for s in steps) / sum(s.target.seconds for s in steps)
@@ -253,8 +198,8 @@ def test_the_summary_is_recomputed_by_hand(measurement: tuple[Profile, list[str]
     assert summarise(profile)[0].startswith("small: 2 answers")
 
 
-def test_the_system_replays_the_recorded_answers(measurement: tuple[Profile, list[str], Path]) -> None:
-    profile, _, _ = measurement
+@pytest.mark.slow
+def test_the_system_replays_the_recorded_answers(profile: Profile) -> None:
     system = system_of(profile)
     for index, answer in enumerate(profile.answers):
         session = run_answer(lambda root: lookahead_async(root, k1=3), system.behaviour.answer(index), system.engines())
@@ -264,25 +209,12 @@ def test_the_system_replays_the_recorded_answers(measurement: tuple[Profile, lis
         assert [step.n_tokens for step in alone.committed] == [step.tokens for step in answer.baseline]
 
 
-def test_resampled_systems_differ_in_what_is_fitted_only(measurement: tuple[Profile, list[str], Path]) -> None:
-    profile, _, _ = measurement
+@pytest.mark.slow
+def test_resampled_systems_differ_in_what_is_fitted_only(profile: Profile) -> None:
     one, two = system_of(profile, resample=1), system_of(profile, resample=2)
     assert one.costs != two.costs
     assert one.costs == system_of(profile, resample=1).costs
     assert replace(one.behaviour, corruption=0.0) == replace(two.behaviour, corruption=0.0)
-
-
-async def test_real_runs_are_interleaved_and_reproducible(bundled_pair: BundledPair) -> None:
-    problems, clock = brief_problems(2, 5, "validation"), bundled_pair.clock
-    methods = {"k1=2": lambda root: lookahead_async(root, k1=2)}
-    runs = await run_interleaved(clock, problems, methods, truth=bundled_truth())
-    again = await clock.run(autoregressive(await clock.root(problems[0].prompt)), stream=problems[0].name)
-    assert {name: len(found) for name, found in runs.by_name.items()} == {BASELINE: 2, "k1=2": 2}
-    assert again.text == runs.sessions[BASELINE].text
-    found = measured(runs, "k1=2")
-    seconds = {name: sum(r.seconds for r in rs) for name, rs in runs.by_name.items()}
-    assert found.speedup.value == pytest.approx(seconds[BASELINE] / seconds["k1=2"])
-    assert found.n == 2
 
 
 def test_one_question_is_too_few() -> None:

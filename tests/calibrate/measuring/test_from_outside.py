@@ -8,13 +8,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import repeat
-from statistics import median
 from types import MappingProxyType
 from typing import Any, cast
 
 import pytest
-from openai_server import Planted, serving
+from openai_server import OpenAIServer, Planted
+from virtual_time import on_servers, run_virtually
 
+from calibrate.costs.fit import fit_cost
 from calibrate.engines.http.engine import OpenAIEngine
 from calibrate.engines.http.stalls import TICK_S, StallWatch
 from calibrate.engines.http.stream import Streamed
@@ -31,12 +32,9 @@ from theory.errors import CalibrationError
 pytest.importorskip("httpx")
 
 OPTIONS = MeasureOptions(batches=(1, 2), contexts=(4,), iterations=8, prefills=(4,), repeats=2, rounds=1)
+OFF = 1e-3
+"""Relative error of what is read from arrivals in virtual time."""
 Arrivals = list[tuple[float, int]]
-
-
-@pytest.fixture(autouse=True)
-def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("calibrate.measuring.from_outside._PAUSE_S", 0.0)
 
 
 def told(*arrivals: tuple[float, int]) -> Streamed:
@@ -186,7 +184,7 @@ def timed(engine: Scripted, batch: int, n: int = 8, watch: Late | None = None) -
     asked = from_outside._timed_batch(
         cast(OpenAIEngine, engine), ["a"] * batch, n, cast(StallWatch, watch if watch is not None else Late())
     )
-    return asyncio.run(asked)
+    return run_virtually(asked)
 
 
 def in_pace(number: int, n_tokens: int) -> Arrivals:
@@ -291,34 +289,60 @@ def test_first_tokens_that_were_read_late_are_asked_for_again() -> None:
         prompts, watch = repeat(lambda n: "a" * n), cast(StallWatch, Late(*stalls))
         return await from_outside._timed_prefill(cast(OpenAIEngine, engine), prompts, 4, watch)
 
-    assert asyncio.run(work(1e9, 1e8))[1].arrivals == [(3.0, 1)]
+    assert run_virtually(work(1e9, 1e8))[1].arrivals == [(3.0, 1)]
     assert not engine.outcomes
-    assert asyncio.run(work(1e9, 1e8, 1e9, 1e9))[1].arrivals == [(5.0, 1)]
+    assert run_virtually(work(1e9, 1e8, 1e9, 1e9))[1].arrivals == [(5.0, 1)]
     assert engine.outcomes == {("prefills", "late"): 1}
 
 
 # With a server
 
 
-def measured(planted: Planted, options: MeasureOptions = OPTIONS) -> tuple[EngineRecord, list[str]]:
-    async def work(url: str) -> tuple[EngineRecord, list[str]]:
-        engine = await OpenAIEngine.start(HttpConfig(name="draft", url=url))
+def measured(
+    options: MeasureOptions, planted: Planted, speculating: Planted | None = None
+) -> tuple[EngineRecord, list[str]]:
+    """The record of a server in virtual time, perhaps with one that speculates with n-grams, and what is noted."""
+
+    async def work(servers: list[OpenAIServer]) -> tuple[EngineRecord, list[str]]:
+        engine, *others = [await OpenAIEngine.start(HttpConfig(name="draft", url=server.url)) for server in servers]
+        for other in others:
+            other.speculates = Speculation(method="ngram", k2=4)
+            engine.speculating = {other.speculates: other}
         try:
             return await measure_server(engine, "here", options), timing_notes(engine)
         finally:
-            await engine.close()
+            for one in (engine, *others):
+                await one.close()
 
-    with serving(planted) as server:
-        return asyncio.run(work(server.url))
+    return on_servers(work, planted, *([speculating] if speculating else []))
 
 
-def batches(samples: Sequence[DecodeSample]) -> dict[int, int]:
-    return dict(Counter(sample.batch for sample in samples))
+def batches(samples: Sequence[DecodeSample]) -> dict[int, list[float]]:
+    """Seconds by batch. The first one is a part of an iteration: a first token comes when its prompt is read."""
+    found: dict[int, list[float]] = {}
+    for sample in samples:
+        found.setdefault(sample.batch, []).append(sample.seconds)
+    return found
+
+
+def test_planted_latencies_come_back() -> None:
+    """Where nothing is late, as they were planted."""
+    planted = Planted(iteration_s=0.004, sequence_s=0.003, prefill_s=0.004, prefill_token_s=2e-4)
+    options = replace(OPTIONS, batches=(1, 2, 4), contexts=(8,), iterations=24, prefills=(4, 104), repeats=5)
+    record, notes = measured(options, planted)
+    assert notes == []
+    for batch, seconds in batches(record.decode).items():
+        assert 12 <= len(seconds) <= 24
+        assert seconds[1:] == pytest.approx([0.004 + 0.003 * batch] * len(seconds[1:]), rel=OFF)
+    apart = [sample for sample in record.prefill if not sample.beside]
+    assert [sample.tokens for sample in apart] == [4] * 5 + [104] * 5
+    assert [sample.seconds for sample in apart] == pytest.approx([0.0048] * 5 + [0.0248] * 5, rel=OFF)
+    assert fit_cost(record).cost.prefill_token_s == pytest.approx(2e-4, rel=OFF)
 
 
 def test_a_server_that_runs_one_request_at_a_time_costs_the_batch_and_not_the_calibration() -> None:
-    record, notes = measured(Planted(max_running=1, iteration_s=5e-4), replace(OPTIONS, contexts=(4, 8), iterations=4))
-    assert batches(record.decode) == {1: 8}
+    record, notes = measured(replace(OPTIONS, contexts=(4, 8), iterations=4), Planted(max_running=1, iteration_s=5e-4))
+    assert {batch: len(seconds) for batch, seconds in batches(record.decode).items()} == {1: 8}
     assert not [note for note in notes if "batch 2" in note]
     assert len(record.prefill) == len(record.request_s) == 2
 
@@ -326,50 +350,36 @@ def test_a_server_that_runs_one_request_at_a_time_costs_the_batch_and_not_the_ca
 def test_prompts_that_join_a_stream_cost_what_its_gaps_grow_by() -> None:
     """Alone a prompt takes 30 ms, beside a stream of 4 ms an iteration 8 ms more than that."""
     planted = Planted(iteration_s=0.004, prefill_s=0.03, joining_s=0.008)
-    record, _ = measured(planted, replace(OPTIONS, batches=(1,), prefills=(4, 16), repeats=8))
+    record, _ = measured(replace(OPTIONS, batches=(1,), prefills=(4, 16), repeats=8), planted)
     joining = [sample.seconds for sample in record.prefill if sample.beside]
     assert len(joining) >= 4
-    assert median(sample.seconds for sample in record.prefill if not sample.beside) == pytest.approx(0.03, rel=0.2)
-    # Half of them would have to come 3 ms late or early.
-    assert median(joining) == pytest.approx(0.008, abs=0.003)
+    assert joining == pytest.approx([0.008] * len(joining), rel=OFF)
+    assert {round(sample.seconds, 4) for sample in record.prefill if not sample.beside} == {0.03}
 
 
 def test_prompts_that_wait_for_their_turn_join_nothing() -> None:
-    record, _ = measured(Planted(max_running=1, iteration_s=1e-4), replace(OPTIONS, batches=(1,)))
+    record, _ = measured(replace(OPTIONS, batches=(1,)), Planted(max_running=1, iteration_s=1e-4))
     assert not [sample for sample in record.prefill if sample.beside]
 
 
 def test_the_company_outlasts_what_is_timed() -> None:
     """Iterations of three requests take 12 ms, of two 8 ms: one iteration too many in smaller company would be seen."""
-    record, notes = measured(
-        Planted(iteration_s=0.0, sequence_s=0.004), replace(OPTIONS, batches=(1, 3), iterations=16)
-    )
-    assert batches(record.decode)[3] >= 8
+    record, notes = measured(replace(OPTIONS, batches=(1, 3), iterations=16), Planted(sequence_s=0.004))
     assert not [note for note in notes if "batch 3" in note]
-    mean = sum(s.seconds for s in record.decode if s.batch == 3) / batches(record.decode)[3]
-    # A first token up to 5 ms late or early in 190 ms, or as much as is tolerated.
-    assert mean == pytest.approx(0.012, rel=0.1)
+    seconds = batches(record.decode)[3]
+    assert len(seconds) >= 8
+    assert seconds[1:] == pytest.approx([0.012] * len(seconds[1:]), rel=OFF)
 
 
 def test_passes_of_a_server_that_speculates_are_timed_as_planted() -> None:
     """2 ms and 4 ms for each request: 6, 10 and 18 ms a pass, of a request of up to 4 tokens."""
-    spec = Speculation(method="ngram", k2=4)
-
-    async def work(plain: str, speculating: str) -> EngineRecord:
-        engine, other = [await OpenAIEngine.start(HttpConfig(name="target", url=url)) for url in (plain, speculating)]
-        other.speculates, engine.speculating = spec, {spec: other}
-        try:
-            return await measure_server(engine, "here", replace(OPTIONS, batches=(1, 2, 4), iterations=16))
-        finally:
-            await engine.close()
-
-    with serving() as plain, serving(Planted(iteration_s=0.002, sequence_s=0.004, k2=4)) as speculating:
-        record = asyncio.run(work(plain.url, speculating.url))
+    options = replace(OPTIONS, batches=(1, 2, 4), iterations=16)
+    record, _ = measured(options, Planted(iteration_s=1e-3), Planted(iteration_s=0.002, sequence_s=0.004, k2=4))
     passes = [sample for sample in record.decode if sample.by]
     assert {(sample.by, sample.tokens) for sample in passes} == {("prompt-lookup", 4)}
     assert {sample.tokens for sample in record.decode if not sample.by} == {1}
-    for batch, seconds in ((1, 0.006), (2, 0.010), (4, 0.018)):
-        cell = [sample.seconds for sample in passes if sample.batch == batch]
-        assert len(cell) >= 8
-        # First and last chunk up to 5 ms late or early in 50 ms and more, or as much as is tolerated.
-        assert sum(cell) / len(cell) == pytest.approx(seconds, rel=0.1)
+    found = batches(passes)
+    assert found.keys() == {1, 2, 4}
+    for batch, seconds in found.items():
+        assert len(seconds) >= 8
+        assert seconds[1:] == pytest.approx([0.002 + 0.004 * batch] * len(seconds[1:]), rel=OFF)

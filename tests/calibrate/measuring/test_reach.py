@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("httpx")
 
 from openai_server import OpenAIServer, Planted
-from virtual_time import run_virtually
+from virtual_time import on_servers
 
 from calibrate.measuring.calibration import calibrate_models
 from calibrate.measuring.engine_timings import MeasureOptions
@@ -31,25 +31,16 @@ def test_short_questions_leave_contexts_as_they_are() -> None:
     assert (8192, 12) not in far.cells
 
 
-async def calibrated(folder: Path, words: int) -> Profile:
-    target, draft = (
-        OpenAIServer(Planted(iteration_s=0.02, model=name, max_context=16384)) for name in ("big", "small")
-    )
-    for server in (target, draft):
-        await server.start()
-    models = RemoteModels(target=f"{target.url}/v1", draft=f"{draft.url}/v1", max_step_tokens=20)
-    problems = tuple(Problem(name=f"q{i}", prompt=f"q{i} " + "so " * words) for i in range(2))
-    try:
-        plan = CalibrationPlan(models=models, problems=problems, engine=SHORT, reach=True, warm_up_s=0.1)
-        return await calibrate_models(plan, folder / "journal")
-    finally:
-        for server in (target, draft):
-            await server.stop()
-
-
 @pytest.mark.parametrize(("words", "reached"), [(40, 260), (3000, 3000)])
 def test_contexts_of_the_questions_are_timed(words: int, reached: int, tmp_path: Path) -> None:
-    record = run_virtually(calibrated(tmp_path, words)).engines["target"]
+    async def calibrated(servers: list[OpenAIServer]) -> Profile:
+        models = RemoteModels(target=servers[0].url, draft=servers[1].url, max_step_tokens=20)
+        problems = tuple(Problem(name=f"q{i}", prompt=f"q{i} " + "so " * words) for i in range(2))
+        plan = CalibrationPlan(models=models, problems=problems, engine=SHORT, reach=True, warm_up_s=0.1)
+        return await calibrate_models(plan, tmp_path / "journal")
+
+    kinds = (Planted(iteration_s=0.02, model=name, max_context=16384) for name in ("big", "small"))
+    record = on_servers(calibrated, *kinds).engines["target"]
     single = [sample.context for sample in record.decode if sample.batch == 1]
     assert 0.9 * reached < max(single) < 1.2 * reached
     longest = max(sample.tokens for sample in record.prefill)

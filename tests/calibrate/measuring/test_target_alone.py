@@ -17,6 +17,8 @@ from calibrate.record.profile import Profile
 NGRAM = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3, "prompt_lookup_min": 1}
 FAST = Planted(iteration_s=2e-3, chats=True)
 
+pytestmark = pytest.mark.usefixtures("small_plans")
+
 
 @pytest.fixture
 def questions(tmp_path: Path) -> str:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import random
 from typing import Any
 
 import pytest
 
 from calibrate import pair
 from calibrate.pair.prompts import JUDGE_NO, JUDGE_YES
-from workshop.training.evaluate import area_under_curve, separation, weights_hash
+from workshop.training.evaluate import area_under_curve, weights_hash
 from workshop.training.inference import LanguageModel, load
 
 PATHS = {"target": pair.target_path, "draft": pair.draft_path, "judge": pair.judge_path}
@@ -98,21 +97,6 @@ def test_the_card_reaches_what_the_pair_is_for(path: tuple[str, ...], least: flo
 def test_area_under_curve_counts_ordered_pairs() -> None:
     assert area_under_curve([3, 2, 1, 2], [True, True, False, False]) == pytest.approx(3.5 / 4)
     assert area_under_curve([1, 2], [True, True]) != area_under_curve([1, 2], [True, True])
-
-
-def test_how_well_scores_separate_is_known_by_questions() -> None:
-    """Steps of a question that repeat each other tell no more than one does."""
-    rng = random.Random(1)
-    positive = [rng.random() < 0.8 for _ in range(100)]
-    scores = [rng.gauss(1.5 * good, 1.0) for good in positive]
-    questions = [f"question {i}" for i in range(100)]
-    once = separation(scores, positive, questions)
-    thrice = separation(scores * 3, positive * 3, questions * 3)
-    assert once["value"] == area_under_curve(scores, positive)
-    assert once["low"] < once["value"] < once["high"]
-    assert thrice == pytest.approx(once)
-    alone = separation(scores * 3, positive * 3, list(map(str, range(300))))
-    assert alone["high"] - alone["low"] < 0.7 * (once["high"] - once["low"])
 
 
 def test_importing_the_package_is_light() -> None:

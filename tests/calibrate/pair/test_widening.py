@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from screens import refused_words
+from torch_jobs import answered
 
 from calibrate import pair
 from calibrate.engines.protocol import Sampling
@@ -77,6 +79,7 @@ def logits(folder: Path, texts: list[list[int]], dtype: torch.dtype = torch.floa
         return [model(torch.tensor([ids])).logits[0].double() for ids in texts]
 
 
+@cache
 def greedy(folder: Path, n_tokens: int) -> list[list[int]]:
     """The pair's answers to its questions, with their questions."""
     model = load_model(folder, dtype=torch.float32, device=CPU)
@@ -114,6 +117,7 @@ def test_texts_at_published_shapes_are_those_of_the_bundled_model(role, shape, l
     shutil.rmtree(tmp_path / "pair")
 
 
+@cache
 def answers(folder: Path, head: Path) -> list[Job]:
     """Sampled answers of the torch engine, with tokens that an EAGLE head drafts."""
     decoder = Decoder(load_model(folder, dtype=torch.float32, device=CPU), 512 + SPARE)
@@ -122,13 +126,7 @@ def answers(folder: Path, head: Path) -> list[Job]:
     batch = ContinuousBatch(decoder, load_tokenizer(folder), frozenset([0]), limits, {("eagle", str(head)): eagle})
     drafting = Speculation(method="eagle", model=head, k2=4)
     asking = {"max_tokens": 40, "sampling": Sampling(temperature=0.6, top_p=0.95), "speculation": drafting}
-    jobs = [Job(id=n, prompt=ids, seed=n, **asking) for n, ids in enumerate(asked("target"))]
-    for job in jobs:
-        batch.submit(job)
-    done = []
-    while batch.busy:
-        done += batch.advance()
-    return sorted(done, key=lambda job: job.id)
+    return answered(batch, *(Job(id=n, prompt=ids, seed=n, **asking) for n, ids in enumerate(asked("target"))))
 
 
 @pytest.mark.parametrize("sizes", SIZES, ids=lambda sizes: sizes.name)
@@ -141,14 +139,13 @@ def test_the_wide_head_drafts_and_the_engine_draws_the_same_tokens(sizes, wide_f
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("role", ["draft", "target"])
-def test_half_precision_is_as_near_as_the_bundled_model_in_half_precision(role, dtype, tmp_path):
+def test_half_precision_is_as_near_as_the_bundled_model_in_half_precision(dtype, tmp_path):
     """Both round: the wide one is as far from float32 as the bundled one (measured: 1.0 to 1.07 times)."""
-    sizes = of_all_roles(ODD)
-    widen_pair(wide_pair(sizes), tmp_path / "pair", dtype=str(dtype).removeprefix("torch."))
+    (_, draft, *_) = wide_pair(of_all_roles(ODD))
+    widen_pair([draft], tmp_path / "pair", dtype=str(dtype).removeprefix("torch."))
     texts = greedy(pair.draft_path(), 60)
-    exact, small = logits(pair.model_path(role), texts), logits(pair.model_path(role), texts, dtype)
-    wide = [found[:, :374] for found in logits(tmp_path / "pair" / role, texts, dtype)]
+    exact, small = logits(pair.draft_path(), texts), logits(pair.draft_path(), texts, dtype)
+    wide = [found[:, :374] for found in logits(tmp_path / "pair" / "draft", texts, dtype)]
     off = [torch.cat([(a - b).abs().mean(-1) for a, b in zip(exact, one, strict=True)]).mean() for one in (small, wide)]
     assert off[1] < 1.25 * off[0]
     same = torch.cat([a.argmax(-1) == b.argmax(-1) for a, b in zip(exact, wide, strict=True)])

@@ -164,9 +164,9 @@ def profile(rng: np.random.Generator, *, scale: float = 1.0, alpha: float = 0.7,
 
 
 def test_equal_machines_seldom_differ() -> None:
-    """28 tests a comparison, 60 comparisons: at most 5 % of these call anything real."""
+    """28 tests a comparison, 40 comparisons: at most 5 % of these call anything real."""
     rng = np.random.default_rng(3)
-    pool = [profile(rng) for _ in range(120)]
+    pool = [profile(rng) for _ in range(80)]
     trials = len(pool) // 2
     found = [compare(pool[2 * i], pool[2 * i + 1]) for i in range(trials)]
     assert all(len(one.differences) >= 18 for one in found)

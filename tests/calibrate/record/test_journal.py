@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from calibrate.record.journal import Journal
-from theory.errors import SchemaError
+from theory.errors import CalibrationError, SchemaError
 
 SETTINGS = {"seed": 1, "model": "a"}
 
@@ -99,3 +100,36 @@ def test_closing_can_remove_the_file(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "j", SETTINGS)
     journal.close(remove=True)
     assert not (tmp_path / "j").exists()
+
+
+def test_two_processes_do_not_share_a_journal(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    with Journal(path, {"a": 1}) as journal:
+        journal.add("x", 1)
+        with pytest.raises(CalibrationError, match="another process is measuring"):
+            Journal(path, {"a": 1})
+    with Journal(path, {"a": 1}) as journal:
+        assert journal.keys() == ["x"]
+
+
+def test_a_failed_write_leaves_no_half_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, write = tmp_path / "j", os.pwrite
+
+    def full(file: int, data: bytes, offset: int) -> int:
+        if b"second" in data:
+            return write(file, data[:5], offset)
+        if offset > first:
+            raise OSError(28, "No space left on device")
+        return write(file, data, offset)
+
+    with Journal(path, {"a": 1}) as journal:
+        journal.add("first", 1)
+        first = path.stat().st_size
+        monkeypatch.setattr("os.pwrite", full)
+        with pytest.raises(CalibrationError, match="No space left on device; what was finished before is kept"):
+            journal.add("second", "x" * 50)
+        assert path.stat().st_size == first
+        monkeypatch.undo()
+        journal.add("third", 3)
+    with Journal(path, {"a": 1}) as journal:
+        assert journal.keys() == ["first", "third"]

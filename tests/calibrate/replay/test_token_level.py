@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 from dataclasses import replace
@@ -22,12 +21,9 @@ from calibrate.models.servers import RemoteModels
 from calibrate.record.profile import Profile
 from calibrate.record.token_records import PassSample
 from calibrate.replay.trials import Trials
-from calibrate.running.interleaved import BASELINE, RealConfiguration, run_interleaved
-from calibrate.running.problem import Problem
-from sim.algorithms import autoregressive
 from sim.catalogue import method
 from sim.configuration import METHOD_NAMES, TOKEN_METHOD_NAMES, Configuration
-from sim.operations import DRAFT, TARGET, Step, prompt
+from sim.operations import TARGET
 from specplan.check.validating import validation
 from specplan.check.validating.questions import Below, configurations_of, named
 from specplan.cli import cli
@@ -253,42 +249,3 @@ def test_run_stands_for_method_and_knobs() -> None:
     assert isinstance(done.exception, ParameterError)
     assert "leave out --method and its knobs" in str(done.exception)
     assert [one.name for one in named(("lr-async k1=2", "lr-async k1=2", "jacobi"))] == ["lr-async k1=2", "jacobi"]
-
-
-class _Clock:
-    """Writes answers of one step, and keeps what it was asked."""
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[str, dict[str, Speculation]]] = []
-
-    async def root(self, text: str) -> Step:
-        return prompt(3)
-
-    async def run(self, algorithm: Any, *, stream: str, speculation: Any = None) -> Any:
-        self.asked.append((stream, dict(speculation)))
-        algorithm.close()
-
-        class Session:
-            finished, operations, committed, commit_times, started = 1.0, [], [], [], 0.0
-
-        return Session()
-
-    async def drain(self) -> None:
-        return None
-
-    async def fresh(self, speculation: Any) -> None:
-        return None
-
-
-def test_each_configuration_runs_with_its_own_speculation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("calibrate.running.interleaved._run", lambda problem, session, truth: problem.name)
-    clock = _Clock()
-    spec = RealConfiguration(make=autoregressive, speculation={TARGET: Speculation(method="ngram", k2=4)})
-    problems = [Problem(name=name, prompt="?") for name in "ab"]
-    methods = {"fast": spec, "bare": autoregressive}
-    runs = asyncio.run(run_interleaved(clock, problems, methods))  # type: ignore[arg-type]  # all that it needs
-    assert set(runs.by_name) == {BASELINE, "fast", "bare"}
-    assert len(clock.asked) == 3 + 2 * 3  # one warm-up each, then each problem every way
-    assert sum(bool(speculation) for _, speculation in clock.asked) == 3
-    assert all(speculation in ({}, dict(spec.speculation)) for _, speculation in clock.asked)
-    assert DRAFT not in spec.speculation

@@ -5,19 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
-from bundled_pair import BundledPair, brief_problems
 
-from calibrate.models.asking import bundled_truth
+from calibrate.engines.speculation import Speculation
 from calibrate.record.engine_records import InUse
 from calibrate.record.journal import Journal
-from calibrate.running.interleaved import BASELINE, Runs, measured, run_interleaved
-from sim.algorithms import lookahead_async
+from calibrate.running.interleaved import BASELINE, RealConfiguration, Runs, measured, run_interleaved
+from calibrate.running.problem import Problem, Truth
+from sim.algorithms import autoregressive, lookahead_async
+from sim.operations import TARGET
 from theory.errors import ParameterError
 
 METHODS = {"lr": partial(lookahead_async, k1=2)}
 SETTINGS = {"of": "a test"}
+PROBLEMS = [Problem(name=word, prompt=f" he has {word} apples.\n\n") for word in ("two", "ten")]
+TRUTH = Truth(
+    step_is_correct=lambda question, before, step: len(step) % 2 == 0,
+    same_meaning=lambda one, other: one == other,
+    answer_is_correct=lambda question, answer: len(answer) % 2 == 0,
+)
 
 
 class BrokenOffError(Exception):
@@ -33,7 +41,7 @@ def breaking_after(n: int, seen: list[str]) -> Callable[[str], None]:
     return progress
 
 
-def carry_out(pair: BundledPair, journal: Journal, progress: Callable[[str], None], n_plain: int = 1) -> Runs:
+def carry_out(engines: Any, journal: Journal, progress: Callable[[str], None], n_plain: int = 1) -> Runs:
     """Two questions, each plain and by LR; engines report their work as the number of times that they were asked."""
     asked = 0
 
@@ -42,30 +50,26 @@ def carry_out(pair: BundledPair, journal: Journal, progress: Callable[[str], Non
         asked += 1
         return {"target": InUse(decode=[(1, asked, 10, 0.5)], prefill=(0, 0, 0.0))}
 
-    problems = brief_problems(2, 3, "validation")
-    return pair.run(
+    clock = engines.clock()
+    found: Runs = engines.run(
         run_interleaved(
-            *(pair.clock, problems, METHODS),
-            n_plain=n_plain,
-            truth=bundled_truth(),
-            work=work,
-            journal=journal,
-            progress=progress,
+            *(clock, PROBLEMS, METHODS), n_plain=n_plain, truth=TRUTH, work=work, journal=journal, progress=progress
         )
     )
+    return found
 
 
-def test_a_validation_that_is_broken_off_goes_on(bundled_pair: BundledPair, tmp_path: Path) -> None:
+def test_a_validation_that_is_broken_off_goes_on(engines: Any, tmp_path: Path) -> None:
     path = tmp_path / "result.json.part"
     first: list[str] = []
     with Journal(path, SETTINGS) as journal, pytest.raises(BrokenOffError):
-        carry_out(bundled_pair, journal, breaking_after(3, first))
+        carry_out(engines, journal, breaking_after(3, first))
     again: list[str] = []
     with Journal(path, SETTINGS) as journal:
         keys = journal.keys()
         kept = {key: journal[key] for key in keys}
         assert len(kept) == 3
-        runs = carry_out(bundled_pair, journal, breaking_after(99, again))
+        runs = carry_out(engines, journal, breaking_after(99, again))
         assert {key: journal[key] for key in kept} == kept
         assert len(journal) == 4
     assert again[:3] == first
@@ -73,12 +77,12 @@ def test_a_validation_that_is_broken_off_goes_on(bundled_pair: BundledPair, tmp_
     (last,) = runs.sessions  # of the only run that was left
     assert again[3].endswith(last)
     for name in (BASELINE, "lr"):
-        assert [run.problem for run in runs.by_name[name]] == [p.name for p in brief_problems(2, 3, "validation")]
+        assert [run.problem for run in runs.by_name[name]] == [problem.name for problem in PROBLEMS]
         assert all(run.seconds > 0.0 and run.correct is not None and run.counts.steps for run in runs.by_name[name])
         assert len(runs.work[name]) == 2
     found = measured(runs, "lr")
     with Journal(path, SETTINGS) as journal:  # all is there: nothing is run, and the figures are the same
-        whole = carry_out(bundled_pair, journal, again.append)
+        whole = carry_out(engines, journal, again.append)
     assert measured(whole, "lr") == found
     assert whole.work == runs.work
     assert whole.by_name == runs.by_name
@@ -91,11 +95,11 @@ def test_a_validation_that_is_broken_off_goes_on(bundled_pair: BundledPair, tmp_
     assert not whole.sessions
 
 
-def test_plain_decoding_answers_more_often(bundled_pair: BundledPair, tmp_path: Path) -> None:
+def test_plain_decoding_answers_more_often(engines: Any, tmp_path: Path) -> None:
     """Its seconds are means over its answers, which a journal keeps apart."""
     path, told = tmp_path / "result.json.part", list[str]()
     with Journal(path, SETTINGS) as journal:
-        runs = carry_out(bundled_pair, journal, told.append, n_plain=2)
+        runs = carry_out(engines, journal, told.append, n_plain=2)
         assert len(journal) == len(told) == 2 * (len(METHODS) + 2)
     assert runs.n_plain == 2
     firsts, lr = runs.by_name[BASELINE], runs.by_name["lr"]
@@ -107,11 +111,20 @@ def test_plain_decoding_answers_more_often(bundled_pair: BundledPair, tmp_path: 
     assert speedup == pytest.approx(sum(runs.plain_seconds) / sum(run.seconds for run in lr), rel=1e-12)
     assert measured(runs, BASELINE).speedup.value == 1.0
     with Journal(path, SETTINGS) as journal:
-        whole = carry_out(bundled_pair, journal, told.append, n_plain=2)
+        whole = carry_out(engines, journal, told.append, n_plain=2)
     assert whole.again == runs.again
     assert not whole.sessions
 
 
-def test_plain_decoding_answers_at_least_once(bundled_pair: BundledPair, tmp_path: Path) -> None:
+def test_plain_decoding_answers_at_least_once(engines: Any, tmp_path: Path) -> None:
     with Journal(tmp_path / "result.json.part", SETTINGS) as journal, pytest.raises(ParameterError, match="n_plain"):
-        carry_out(bundled_pair, journal, lambda part: None, n_plain=0)
+        carry_out(engines, journal, lambda part: None, n_plain=0)
+
+
+def test_each_configuration_runs_with_its_own_speculation(engines: Any) -> None:
+    looked_up = RealConfiguration(make=autoregressive, speculation={TARGET: Speculation(method="ngram", k2=4)})
+    configurations = {"looked up": looked_up, "bare": autoregressive}
+    runs = engines.run(run_interleaved(engines.clock(), PROBLEMS, configurations))
+    passes = {name: any(one.job.passes for one in run.operations) for name, run in runs.sessions.items()}
+    assert passes == {BASELINE: False, "looked up": True, "bare": False}
+    assert len({run.text for run in runs.sessions.values()}) == 1

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
-from bundled_pair import BundledPair, brief_problems
 from sim_worlds import seconds_per_step
 
 from calibrate.running.met import trace_of_session
@@ -16,6 +16,8 @@ from sim.algorithms.confspec import confspec
 from sim.answers.drawn import TraceBehaviour
 from sim.operations import Algorithm, Step
 from sim.trial import run_answer
+
+QUESTION = " he has two apples.\n\n"
 
 
 @pytest.mark.parametrize(
@@ -30,10 +32,11 @@ from sim.trial import run_answer
     ],
     ids=["async", "sync", "no drafts", "Algorithm 1", "cascade", "plain"],
 )
-async def test_a_run_is_replayed_from_what_it_met(bundled_pair: BundledPair, make: Callable[[Step], Algorithm]) -> None:
-    problem, clock = brief_problems(1, 7, "validation")[0], bundled_pair.clock
-    root = await clock.root(problem.prompt)
-    session = await clock.run(make(root), stream=problem.name)
+async def test_a_run_is_replayed_from_what_it_met(engines: Any, make: Callable[[Step], Algorithm]) -> None:
+    clock = engines.clock()
+    root = await clock.root(QUESTION)
+    session = await clock.run(make(root), stream="p")
+    await clock.drain()
     trace = trace_of_session(session)
     assert trace is not None
     assert trace.prompt_tokens == root.n_tokens
@@ -44,8 +47,8 @@ async def test_a_run_is_replayed_from_what_it_met(bundled_pair: BundledPair, mak
     assert [(step.role, step.n_tokens, step.final) for step in replayed.committed] == real
 
 
-async def test_steps_without_a_targets_step_beside_them_leave_it_open(bundled_pair: BundledPair) -> None:
-    problem, clock = brief_problems(1, 7, "validation")[0], bundled_pair.clock
-    session = await clock.run(draft_trajectory(await clock.root(problem.prompt), scorers=()), stream=problem.name)
+async def test_steps_without_a_targets_step_beside_them_leave_it_open(engines: Any) -> None:
+    clock = engines.clock()
+    session = await clock.run(draft_trajectory(await clock.root(QUESTION), scorers=()), stream="p")
     assert session.committed
     assert trace_of_session(session) is None

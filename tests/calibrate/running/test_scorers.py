@@ -25,8 +25,8 @@ from calibrate.running.scorers import (
     general_score_prompt,
     texts_before,
 )
-from calibrate.running.verifiers import ExactMatch, LlmJudge, RandomAcceptance, StepText
-from calibrate.running.wall_clock import StepLimits, WallClock
+from calibrate.running.verifiers import ExactMatch, LlmJudge, StepText
+from calibrate.running.wall_clock import WallClock
 from sim.algorithms.checks import CASCADE, Check
 from sim.algorithms.confspec import confspec
 from sim.algorithms.paired import draft_trajectory
@@ -186,24 +186,15 @@ async def test_a_role_that_nobody_has_is_named() -> None:
 
 # Real engines from here on.
 
-LIMITS = StepLimits(max_steps=6, max_step_tokens=10)
-ASK = LlmJudge(prompt=lambda a, b: f"{a}\n\n{b}\n\n so", threshold=0.5)
 WORDS = (" one", " two", " four", " five")
 
 
-def real_clock(engines: Any, **more: Any) -> WallClock:
+def real_clock(engines: Any) -> WallClock:
     scorer = GradeScorer(prompt=lambda q, before, s: f"{q}\n\n{s}\n\n so", grades=WORDS)
     reward = GradeScorer(prompt=lambda q, before, s: f"{q}\n\n{s}\n\n so", grades=WORDS, reward=True)
     chooser = PromptChooser(prompt=lambda q, before, all_: f"{q}\n\n so", letters=WORDS, none=" six")
-    return WallClock(
-        {"target": engines.target, "draft": engines.draft, "judge": engines.target},
-        ASK,
-        scorers={SCORER: scorer, REWARD: reward},
-        chooser=chooser,
-        limits=LIMITS,
-        seed=3,
-        **more,
-    )
+    clock: WallClock = engines.clock(scorers={SCORER: scorer, REWARD: reward}, chooser=chooser)
+    return clock
 
 
 KNOBS: list[tuple[str, dict[str, object]]] = [
@@ -278,14 +269,3 @@ async def test_the_survey_records_every_opinion(engines: Any) -> None:
     assert [step.tokens for step in found.record.alone] == [step.n_tokens for step in own.committed]
     assert all(set(step.scores) == {SCORER, REWARD} for step in found.record.alone)
     assert plain.record.alone == []
-
-
-async def test_random_acceptance_scores_what_it_draws() -> None:
-    """At a threshold t it accepts 1 - t: the score and the verdict tell the same story."""
-    one, two = candidates(2)
-
-    verifier = RandomAcceptance(probability=0.3)
-    for seed in range(50):
-        verdict = (await verifier.verify(one, two, judge=None, seed=seed)).verdict
-        assert verdict.score is not None
-        assert verdict.accepted == (verdict.score > 0.7)

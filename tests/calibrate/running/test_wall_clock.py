@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from functools import partial
-from itertools import pairwise
 
 import pytest
+from invariants import check
 from refusals import refused
 from replies import chosen, generated, times
 
@@ -16,8 +16,8 @@ from calibrate.engines.speculation import Speculation
 from calibrate.running.verifiers import ExactMatch, LlmJudge, RandomAcceptance
 from calibrate.running.wall_clock import StepLimits, WallClock
 from sim.algorithms import EAGER, RELEASED_CODE, Rules, autoregressive, lookahead_async, lookahead_sync, step_by_step
-from sim.operations import DRAFT, TARGET, WAIT, Cancel, Commit, Generate, Outcome, Step, Verify
-from sim.timeline import Counts, Timeline
+from sim.operations import DRAFT, TARGET, WAIT, Cancel, Commit, Generate, Step, Verify
+from sim.timeline import Counts
 from theory.errors import CalibrationError, ParameterError
 
 QUESTION = " he has two apples.\n\n"
@@ -264,21 +264,22 @@ def test_an_answer_ends_at_its_limit_of_steps():
     assert all(request.stop == ("\n\n",) for request in target.requests)
 
 
-def test_an_answer_ends_at_its_limit_of_tokens():
-    session, target = run_scripted(limits=StepLimits(max_answer_tokens=8))
-    assert [request.max_tokens for request in target.requests] == [8, 5, 2]
-    assert [step.n_tokens for step in session.committed] == [3, 3, 2]
-    assert session.committed[-1].final
-
-
-def test_a_step_cut_at_its_limit_is_marked_and_the_answer_goes_on():
-    session, _ = run_scripted(limits=StepLimits(max_step_tokens=3, max_steps=2), finish="length")
-    assert [(step.truncated, step.final) for step in session.committed] == [(True, False), (True, True)]
-
-
-def test_a_step_cut_short_of_its_limit_has_run_out_of_context():
-    session, _ = run_scripted(limits=StepLimits(max_step_tokens=30), finish="length")
-    assert [(step.truncated, step.final) for step in session.committed] == [(True, True)]
+@pytest.mark.parametrize(
+    ("limits", "reply", "steps"),
+    [
+        (StepLimits(max_answer_tokens=8), {}, [(3, False, False), (3, False, False), (2, False, True)]),
+        (StepLimits(max_step_tokens=3, max_steps=2), {"finish": "length"}, [(3, True, False), (3, True, True)]),
+        (StepLimits(max_step_tokens=30), {"finish": "length"}, [(3, True, True)]),  # it has run out of context
+        (None, {"finish": "eos"}, [(3, False, True)]),
+    ],
+    ids=["tokens of the answer", "tokens of steps", "context", "end of the text"],
+)
+def test_where_steps_and_answers_end(limits, reply, steps):
+    """Tokens of each step, whether it was cut, and whether it is the last."""
+    session, target = run_scripted(limits=limits, **reply)
+    assert [(step.n_tokens, step.truncated, step.final) for step in session.committed] == steps
+    if limits == StepLimits(max_answer_tokens=8):
+        assert [request.max_tokens for request in target.requests] == [8, 5, 2]
 
 
 def test_a_whole_answer_is_one_request_with_steps_as_marks_in_it():
@@ -292,12 +293,6 @@ def test_a_whole_answer_is_one_request_with_steps_as_marks_in_it():
     session, (request,) = asyncio.run(main())
     assert (request.max_tokens, request.stop) == (50, ())
     assert [step.final for step in session.committed] == [True]
-    check_session(session)
-
-
-def test_the_end_of_the_text_is_the_end_of_the_answer():
-    session, _ = run_scripted(finish="eos")
-    assert [(step.truncated, step.final) for step in session.committed] == [(False, True)]
 
 
 def test_an_engine_without_a_known_tokenizer_gets_text():
@@ -377,20 +372,21 @@ async def test_engines_get_ready_before_a_run_begins():
     assert not target.requests
 
 
-def test_random_acceptance_has_its_rate_and_repeats_itself():
+def test_random_acceptance_has_its_rate_repeats_itself_and_scores_what_it_draws():
+    """At a threshold t it accepts 1 - t: the score and the verdict tell the same story."""
     step = Step(None, "user", 0)
 
     async def verdicts(probability):
         verifier = RandomAcceptance(probability=probability)
-        return [
-            (await verifier.verify(step, step, judge=None, seed=seed)).verdict.accepted for seed in range(0, 40000, 10)
-        ]
+        judgements = [await verifier.verify(step, step, judge=None, seed=seed) for seed in range(0, 40000, 10)]
+        return [(one.verdict.accepted, one.verdict.score) for one in judgements]
 
     first = asyncio.run(verdicts(0.3))
     assert first == asyncio.run(verdicts(0.3))
-    assert abs(sum(first) / 4000 - 0.3) < 5 * (0.3 * 0.7 / 4000) ** 0.5  # 5 standard errors: 6e-7
-    assert not any(asyncio.run(verdicts(0.0)))
-    assert all(asyncio.run(verdicts(1.0)))
+    assert all(accepted == (score > 0.7) for accepted, score in first)
+    assert abs(sum(accepted for accepted, _ in first) / 4000 - 0.3) < 5 * (0.3 * 0.7 / 4000) ** 0.5  # 5 standard errors
+    assert not any(accepted for accepted, _ in asyncio.run(verdicts(0.0)))
+    assert all(accepted for accepted, _ in asyncio.run(verdicts(1.0)))
 
 
 test_bad_settings_are_named = refused(
@@ -423,8 +419,7 @@ def on_engines(engines, verifier, methods, *, sampling=None, draft=None, stream=
     """Run methods one after the other on the real engines."""
 
     async def work():
-        roles = {"target": engines.target, "draft": draft or engines.draft, "judge": engines.target}
-        clock = WallClock(roles, verifier, limits=LIMITS, sampling=sampling or Sampling(), seed=3)
+        clock = engines.clock(verifier, limits=LIMITS, sampling=sampling or Sampling(), draft=draft or engines.draft)
         root = await clock.root(QUESTION)
         sessions = []
         for method in methods:
@@ -435,24 +430,6 @@ def on_engines(engines, verifier, methods, *, sampling=None, draft=None, stream=
     return engines.run(work())
 
 
-def check_session(session):
-    """Laws of every run: times in order, every operation decided and over, commits in order."""
-    for operation in session.operations:
-        assert 0.0 <= operation.started <= operation.finished
-        assert operation.outcome is not Outcome.PENDING
-        if not operation.cancelled and operation.result is not None and isinstance(operation, Generate):
-            times = operation.job.times
-            assert operation.started <= times.queued - session.epoch
-            assert times.end - session.epoch <= operation.finished
-    assert [step.depth for step in session.committed] == list(range(len(session.committed)))
-    assert all(child.parent is parent for parent, child in pairwise(session.committed))
-    assert all(a <= b for a, b in pairwise(session.commit_times))
-    assert [step.final for step in session.committed] == [False] * (len(session.committed) - 1) + [True]
-    counts = Counts.of(session)
-    assert counts.drafted == counts.accepted + counts.rejected + counts.discarded
-    assert counts.steps == len(Timeline.of(session, "measured").commits)
-
-
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
 def test_with_exact_match_every_schedule_commits_the_targets_text(engines, temperature):
     """Greedy or sampled: a target step depends on its prefix and its place only, so speculation changes nothing."""
@@ -461,10 +438,10 @@ def test_with_exact_match_every_schedule_commits_the_targets_text(engines, tempe
         baseline, *others = on_engines(
             engines, ExactMatch(), [step_by_step, *METHODS.values()], sampling=sampling, stream=stream
         )
-        check_session(baseline)
+        check(baseline)
         assert len(baseline.text) > 0
         for name, session in zip(METHODS, others, strict=True):
-            check_session(session)
+            check(session)
             assert session.text == baseline.text, name
             assert [s.n_tokens for s in session.committed] == [s.n_tokens for s in baseline.committed]
 
@@ -488,23 +465,13 @@ def test_drafts_that_are_accepted_change_the_text_and_count(engines):
         engines, RandomAcceptance(probability=1.0), [step_by_step, METHODS["sync-2"], METHODS["async-3"]]
     )
     for session in (sync, asynchronous):
-        check_session(session)
+        check(session)
         assert session.text != baseline.text
         assert Counts.of(session).accepted >= len(session.committed) // 2
 
 
-def test_a_real_judge_leaves_its_reply_with_the_verdict(engines):
-    judge = LlmJudge(prompt=lambda a, b: f"{a}\n\n{b}\n\n so", threshold=0.5)
-    (session,) = on_engines(engines, judge, [METHODS["async-3"]])
-    verdicts = [op for op in session.operations if isinstance(op, Verify) and op.result is not None]
-    assert verdicts
-    for verdict in verdicts:
-        assert verdict.result.score == verdict.job.probability(" Yes")
-        assert verdict.result.accepted == (verdict.result.score >= 0.5)
-
-
 async def test_after_a_run_the_engines_rest(engines):
-    clock = WallClock({"target": engines.target, "draft": engines.draft}, ExactMatch(), limits=LIMITS)
+    clock = engines.clock(ExactMatch())
     await clock.run(lookahead_async(await clock.root(QUESTION), k1=4))
     before = await engines.target.stats(), await engines.draft.stats()
     await asyncio.sleep(0.02)

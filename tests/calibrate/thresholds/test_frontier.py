@@ -173,39 +173,36 @@ def test_of_equally_fast_thresholds_the_safest_is_chosen() -> None:
     assert found.best.row.threshold == 0.9
 
 
-def test_too_few_labels_say_how_many_would_do() -> None:
-    """A walk of half of 5 % needs 72 accepted without an error; half of the labels are accepted, so 144 labels."""
-    found = frontier(Decisions([0.9] * 30 + [0.1] * 30, [False] * 60), [0.9], Bound(level=0.05), faster_when_lower)
-    assert found.chosen is None
-    assert found.labels_needed == 144
+@pytest.mark.parametrize(
+    ("scored", "grid", "needed", "said"),
+    [
+        # A walk of half of 5 % needs 72 accepted without an error; half of the labels are accepted, so 144 labels.
+        (([0.9] * 30 + [0.1] * 30, [False] * 60), [0.9], 144, "about 144 labelled decisions"),
+        (([0.9] * 500, [True] * 500), [0.9], None, "No number of labels would certify"),
+        (([0.9] * 6, [True] * 6), [0.95, 0.5], None, "would certify a threshold: the lowest observed risk, 1,"),
+        (([0.1] * 6, [True] * 6), [0.95], None, "No threshold accepts anything: nothing can be certified."),
+    ],
+    ids=["few labels", "hopeless", "errors", "nothing accepted"],
+)
+def test_what_is_not_certified_says_what_would_help(
+    scored: tuple[list[float], list[bool]], grid: list[float], needed: int | None, said: str
+) -> None:
+    found = frontier(Decisions(*scored), grid, Bound(level=0.05), faster_when_lower)
+    assert (found.chosen, found.labels_needed) == (None, needed)
     assert "No threshold is certified" in found.verdict
-    assert "about 144 labelled decisions" in found.advice
-    more = frontier(Decisions([0.9] * 72 + [0.1] * 72, [False] * 144), [0.9], Bound(level=0.05), faster_when_lower)
-    assert more.chosen == 0
+    assert said in found.advice
 
 
-def test_a_hopeless_score_says_so() -> None:
-    found = frontier(Decisions([0.9] * 500, [True] * 500), [0.9], Bound(level=0.05), faster_when_lower)
-    assert (found.chosen, found.labels_needed) == (None, None)
-    assert "No number of labels would certify" in found.advice
-
-
-def test_thresholds_that_accept_too_little_and_err_say_so() -> None:
-    found = frontier(Decisions([0.9] * 6, [True] * 6), [0.95, 0.5], Bound(level=0.05), faster_when_lower)
-    assert [point.row.status for point in found.points] == ["too few", "too few"]
-    assert "would certify a threshold: the lowest observed risk, 1," in found.advice
-    none = frontier(Decisions([0.1] * 6, [True] * 6), [0.95], Bound(level=0.05), faster_when_lower)
-    assert none.advice == "No threshold accepts anything: nothing can be certified."
+def test_as_many_labels_as_were_said_to_be_needed_certify() -> None:
+    more = Decisions([0.9] * 72 + [0.1] * 72, [False] * 144)
+    assert frontier(more, [0.9], Bound(level=0.05), faster_when_lower).chosen == 0
 
 
 def test_a_slow_choice_is_called_slow() -> None:
     found = frontier(steps_down(4000), [0.9], Bound(level=0.05), lambda threshold: exact(0.9))
     assert found.verdict.endswith("slower than plain decoding.")
-
-
-def test_all_certified_needs_no_more() -> None:
-    found = frontier(Decisions([0.9] * 500, [False] * 500), [0.9, 0.0], Bound(level=0.05), faster_when_lower)
-    assert found.advice.startswith("Every threshold is certified")
+    every = frontier(Decisions([0.9] * 500, [False] * 500), [0.9, 0.0], Bound(level=0.05), faster_when_lower)
+    assert every.advice.startswith("Every threshold is certified")
 
 
 # the gate

@@ -17,15 +17,13 @@ from calibrate.pair.wording import MONTHS, parse_step
 from workshop.training.batches import collate, encode
 from workshop.training.examples import (
     drill_example,
-    judging_examples,
     recall_example,
-    thinned,
     writing_examples,
 )
 from workshop.training.model import Shape, build_network, deepen, save_network
-from workshop.training.recipes import DRAFT, TARGET, Phase, Recipe
-from workshop.training.tokenizer import EOS, build_tokenizer, vocabulary
-from workshop.training.train import _rate, main, phases_done, train
+from workshop.training.recipes import TARGET, Phase, Recipe
+from workshop.training.tokenizer import EOS, build_tokenizer
+from workshop.training.train import main, phases_done, train
 
 SMALL = Shape(layers=2, hidden=32, intermediate=32, heads=1)
 TINY = Recipe(
@@ -115,16 +113,6 @@ def test_a_story_to_recall_teaches_what_its_months_do_and_nothing_else(any_wordi
         assert sorted(told) == sorted(moves)
 
 
-def test_a_pair_is_asked_for_its_verdict_and_for_writing_its_second_step() -> None:
-    rng = np.random.default_rng(4)
-    (example,) = islice(judging_examples(problem_stream(rng, "training"), rng), 1)
-    tokenizer = build_tokenizer()
-    batch = collate(encode([example], tokenizer))
-    assert tokenizer.decode(batch.targets[batch.replies > 0].tolist()) == example.reply
-    second = example.text.split(pair.STEP_SEPARATOR)[3]
-    assert tokenizer.decode(batch.targets[batch.writing > 0].tolist()).strip() == second
-
-
 def test_deepening_keeps_the_function_and_new_layers_learn() -> None:
     network = build_network(SMALL, 0)
     grown = deepen(network, SMALL, 5, 1)
@@ -132,22 +120,6 @@ def test_deepening_keeps_the_function_and_new_layers_learn() -> None:
     assert torch.equal(network(input_ids=ids).logits, grown(input_ids=ids).logits)
     grown(input_ids=ids, labels=ids).loss.backward()
     assert all(bool(layer.mlp.down_proj.weight.grad.abs().sum() > 0) for layer in grown.model.layers)
-
-
-def test_thinning_keeps_brief_problems_and_a_share_of_the_others() -> None:
-    rng = np.random.default_rng(0)
-    kept = list(thinned(iter(pair.problems(300, 0, "training")), rng, 0.0))
-    assert {problem.verbosity for problem in kept} == {"brief"}
-    assert list(thinned(iter(pair.problems(20, 0)), rng, 1.0)) == list(pair.problems(20, 0))
-
-
-def test_the_rate_warms_up_and_falls() -> None:
-    phase = Phase(layers=1, n_steps=100, peak_rate=1.0)
-    rates = [_rate(TINY, phase, step) for step in range(100)]
-    assert rates[0] == pytest.approx(0.25)
-    assert max(rates) == rates[3]
-    assert all(a > b for a, b in pairwise(rates[3:]))
-    assert 0.02 < rates[-1] < 0.03
 
 
 @pytest.mark.slow
@@ -178,11 +150,6 @@ def test_saving_replaces_the_folder_and_loads_as_standard_qwen3(tmp_path: Path) 
     fresh = build_network(SMALL, 1).state_dict()
     assert all(torch.equal(fresh[name], value) for name, value in model.network.state_dict().items())
     assert sorted(path.name for path in folder.parent.iterdir()) == ["model"]
-
-
-def test_recipes_are_what_the_design_needs() -> None:
-    assert TARGET.phases[-1].layers >= 4 * DRAFT.phases[-1].layers
-    assert vocabulary()[EOS] == 0
 
 
 def test_bad_arguments_are_usage_errors(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,9 +12,7 @@ from typing import TypeVar
 import numpy as np
 import pytest
 from openai_server import OpenAIServer, Planted, serving
-from scipy import stats
 
-from calibrate.costs.fit import fit_cost
 from calibrate.engines.http.addresses import split_endpoint
 from calibrate.engines.http.engine import OpenAIEngine
 from calibrate.engines.http.stream import Streamed
@@ -22,8 +20,7 @@ from calibrate.engines.http.wire import EngineTimeoutError, HttpConfig, Wire
 from calibrate.engines.protocol import Generation, Progress, Request
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.work import EngineStatistics
-from calibrate.measuring.engine_timings import MeasureOptions
-from calibrate.measuring.from_outside import measure_server, timing_notes
+from calibrate.measuring.from_outside import timing_notes
 from calibrate.models.servers import RemoteModels
 from theory.errors import CalibrationError, ParameterError
 
@@ -32,7 +29,6 @@ pytest.importorskip("httpx")
 T = TypeVar("T")
 KEY = "sk-planted-4711"
 QUESTION = "two and two make\n\n"[:-2]
-OPTIONS = MeasureOptions(batches=(1, 2), contexts=(8,), iterations=4, prefills=(4, 32), repeats=2, rounds=1)
 
 SERVERS = {
     "includes": (Planted(), "included by the server"),
@@ -384,43 +380,3 @@ def test_a_key_given_for_the_name_of_its_variable_is_not_shown() -> None:
     with pytest.raises(ParameterError) as caught:
         HttpConfig(name="target", url="http://a", api_key_env=KEY)
     assert KEY not in str(caught.value)
-
-
-# Timings
-
-
-def test_planted_latencies_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Within the intervals of the measurement's own samples; false alarms: 1e-6 for each of five comparisons.
-
-    The gaps of a stream add up to the time that passed, so a late one is followed by a short one: their standard error
-    as if they were independent is too large, and the rate is an upper bound.
-    """
-    monkeypatch.setattr(
-        "calibrate.engines.http.stalls._LATE_S", 10.0
-    )  # a request that is made again has two times at the server
-    planted = Planted(iteration_s=0.004, sequence_s=0.003, prefill_s=0.004, prefill_token_s=2e-4)
-    options = MeasureOptions(batches=(1, 2, 4), contexts=(8,), iterations=24, prefills=(4, 104), repeats=5, rounds=1)
-    with serving(planted) as server:
-        parts: list[str] = []
-        record = ask(server, lambda engine: measure_server(engine, "here", options, progress=parts.append))
-        # Those that came last joined a stream; here they disturb nothing, and some of them end as an iteration does.
-        truth = server.prefills[-10 - 11 : -11]
-    apart = [sample for sample in record.prefill if not sample.beside]
-    assert len(parts) == options.n_parts
-    z = stats.norm.isf(1e-6 / 2)
-    for batch in options.batches:
-        seconds = np.array([sample.seconds for sample in record.decode if sample.batch == batch])
-        assert 12 <= seconds.size <= 24
-        margin = z * seconds.std(ddof=1) / np.sqrt(seconds.size) + 1e-4  # deliveries of first and last token differ
-        assert abs(seconds.mean() - (0.004 + 0.003 * batch)) <= margin
-    # What the server took itself is known exactly; on this machine the rest is the way there and back.
-    own = [sample.seconds for sample in apart]
-    differences = np.array(own) - np.array(truth)
-    spread = stats.t.isf(1e-6 / 2, 9) * differences.std(ddof=1) / np.sqrt(10)
-    assert abs(differences.mean()) <= spread + np.mean(record.request_s)
-    assert [sample.tokens for sample in apart] == [4] * 5 + [104] * 5
-    # The slope against the one of the server's own times: the same fit, so only the way there and back differs.
-    itself = [sample.model_copy(update={"seconds": s}) for sample, s in zip(apart, truth, strict=True)]
-    slopes = [fit_cost(record.model_copy(update={"prefill": p})).cost.prefill_token_s for p in (apart, itself)]
-    assert abs(slopes[0] - slopes[1]) <= 2 * spread / 100 + 1e-6
-    assert slopes[1] > 0.0

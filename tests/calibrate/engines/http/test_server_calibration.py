@@ -6,9 +6,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,54 +15,41 @@ import pytest
 from openai_server import OpenAIServer, Planted, serving
 from scipy import stats
 from screens import Main
+from small_plans import OPTIONS, remote_plan
+from virtual_time import on_servers
 
-from calibrate.engines.http.wire import HttpConfig
 from calibrate.measuring.calibration import calibrate_models
-from calibrate.measuring.engine_timings import MeasureOptions
 from calibrate.measuring.plan import CalibrationPlan
 from calibrate.models.recorded import models_of
 from calibrate.models.servers import RemoteModels
-from calibrate.record.engine_records import EngineRecord
+from calibrate.record.journal import Journal
 from calibrate.record.profile import Profile
 from calibrate.replay.summary import acceptance
-from calibrate.running.problem import Problem
 from theory.errors import CalibrationError, SchemaError
 
 pytest.importorskip("httpx")
-pytestmark = pytest.mark.usefixtures("accept_late_readings")
 
 FAST_S = 5e-4
 """Per iteration: fast, yet slow enough that requests run side by side."""
 KEY = "sk-planted-4711"
-OPTIONS = MeasureOptions(batches=(1, 2), contexts=(8,), iterations=4, prefills=(4, 32), repeats=2, rounds=1)
-
-Pair = tuple[OpenAIServer, OpenAIServer]
-
-
-def plan(servers: Pair, n: int = 3, n_texts: int = 0, **options: object) -> CalibrationPlan:
-    problems = tuple(Problem(name=f"q{i}", prompt=f"Question {i} is?") for i in range(n + n_texts))
-    return CalibrationPlan(
-        models=RemoteModels(target=servers[0].url, draft=f"{servers[1].url}#small", **options),  # type: ignore[arg-type]
-        problems=problems[:n],
-        texts=problems[n:],
-        engine=OPTIONS,
-        warm_up_s=0.02,
-        patience_s=0.0,
-        name="remote",
-    )
+BIG = Planted(model="big", iteration_s=FAST_S)
+SMALL = Planted(model="small", step_tokens=(3, 9), iteration_s=FAST_S)
 
 
-def carry_out(planned: CalibrationPlan, journal: Path) -> tuple[Profile, int]:
-    parts: list[str] = []
-    return asyncio.run(calibrate_models(planned, journal, progress=parts.append)), len(parts)
+def plan(target: str, draft: str, n: int = 2, n_texts: int = 0, **options: Any) -> CalibrationPlan:
+    return remote_plan(RemoteModels(target=target, draft=draft, **options), n, n_texts)
 
 
-def test_planted_steps_and_acceptance_come_back(finished: tuple[Pair, bytes, Profile], tmp_path: Path) -> None:
+def test_planted_steps_and_acceptance_come_back(tmp_path: Path) -> None:
     """Within intervals at which a right result fails once in 10,000 draws; the planted randomness is seeded."""
-    servers = finished[0]
-    planned = plan(servers, 2, n_texts=10)
-    profile, n_parts = carry_out(planned, tmp_path / "j")
-    assert n_parts == planned.n_parts
+    parts: list[str] = []
+
+    async def work(servers: list[OpenAIServer]) -> tuple[CalibrationPlan, Profile]:
+        planned = plan(servers[0].url, f"{servers[1].url}#small", n_texts=10)
+        return planned, await calibrate_models(planned, tmp_path / "j", progress=parts.append)
+
+    planned, profile = on_servers(work, BIG, SMALL)
+    assert len(parts) == planned.n_parts
     assert Profile.parse(profile.to_json()) == profile
     z = stats.norm.isf(1e-4 / 2)
     answers = profile.all_answers
@@ -81,56 +66,101 @@ def test_planted_steps_and_acceptance_come_back(finished: tuple[Pair, bytes, Pro
     assert {len(answer.baseline) for answer in answers} == {4}
     assert [record.tokens for record in profile.ngram] == [sum(s.tokens for a in answers for s in a.baseline) - 12] * 3
     assert profile.provenance.engine_version == "1.2.3"
-    assert profile.engines["target"].device == servers[0].url.removeprefix("http://")
+    assert profile.engines["target"].device == planned.models.target.removeprefix("http://")  # type: ignore[attr-defined]
     assert models_of(dict(profile.settings)) == planned.models
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Pair, bytes, Profile]]:
-    """Two servers, the journal of a measurement on them, and its profile."""
-    small = Planted(model="small", step_tokens=(3, 9), iteration_s=FAST_S)
-    with serving(Planted(model="big", iteration_s=FAST_S)) as target, serving(small) as draft:
-        journal = tmp_path_factory.mktemp("finished") / "j"
-        profile, _ = carry_out(plan((target, draft)), journal)
-        yield (target, draft), journal.read_bytes(), profile
+def test_a_measurement_goes_on_where_it_stopped_and_with_more_answers(tmp_path: Path) -> None:
+    journal, cut = tmp_path / "j", tmp_path / "cut"
+
+    async def work(servers: list[OpenAIServer]) -> list[Profile]:
+        found = []
+        for path, n in ((journal, 2), (cut, 2), (journal, 3)):
+            found.append(await calibrate_models(plan(servers[0].url, servers[1].url, n), path))
+            if path is journal:
+                *lines, last = path.read_bytes().splitlines(keepends=True)
+                cut.write_bytes(b"".join(lines) + last[: len(last) // 2])
+        return found
+
+    whole, resumed, more = on_servers(work, BIG, SMALL)
+    assert resumed.answers[0] == more.answers[0] == whole.answers[0]
+    for name, engine in whole.engines.items():  # kept, not measured again
+        assert resumed.engines[name].decode == more.engines[name].decode == engine.decode
+        assert resumed.engines[name].in_use[:1] == more.engines[name].in_use[:1] == engine.in_use[:1]
+    # The last one is measured again, with the same seeds: the same texts.
+    assert [s.target.tokens for s in resumed.answers[1].steps] == [s.target.tokens for s in whole.answers[1].steps]
+    assert (len(whole.answers), len(more.answers)) == (2, 3)
+    assert more.answers[:2] == whole.answers
+    keys = [json.loads(line).get("key") for line in journal.read_bytes().splitlines()]
+    assert len(keys) == len(set(keys)) == 1 + 2 * OPTIONS.rounds + 3
 
 
-@pytest.mark.parametrize("fault", ["die:2", "stall"])
-def test_a_fault_loses_nothing_that_was_finished(
-    finished: tuple[Pair, bytes, Profile], tmp_path: Path, fault: str, monkeypatch: pytest.MonkeyPatch
+def test_a_measurement_may_go_on_with_more_patience_but_not_elsewhere(tmp_path: Path) -> None:
+    here, there = "http://127.0.0.1:1", "http://127.0.0.1:2"
+    known = plan(here, there).settings()
+    assert plan(here, there, timeout_s=77.0).settings() == known
+    with Journal(tmp_path / "j", known) as journal:
+        journal.add("a piece", 1)
+    with pytest.raises(SchemaError, match="draft"):
+        asyncio.run(calibrate_models(plan(here, here), tmp_path / "j"))
+
+
+def calibrated(journal: Path, *planted: Planted, **options: Any) -> Profile:
+    """A calibration of a target and a draft on servers of these kinds, the last of which drafts."""
+    return on_servers(
+        lambda servers: calibrate_models(plan(servers[0].url, servers[-1].url, **options), journal), *planted
+    )
+
+
+def test_a_busy_server_is_noted(tmp_path: Path) -> None:
+    profile = calibrated(tmp_path / "j", replace(SMALL, foreign_requests=3))
+    assert any("not idle: 3 requests" in note for note in profile.provenance.notes)
+    assert any("seen from outside" in note for note in profile.provenance.notes)
+
+
+def test_a_draft_without_logprobs_needs_no_gate(tmp_path: Path) -> None:
+    servers = BIG, replace(SMALL, logprobs=0)
+    with pytest.raises(CalibrationError, match=r"draft at .* no log-probabilities"):
+        calibrated(tmp_path / "j", *servers)
+    profile = calibrated(tmp_path / "k", *servers, gate=False)
+    assert all("gate" not in step.draft.scores for answer in profile.answers for step in answer.steps)
+
+
+# The command line
+
+
+@pytest.fixture
+def prompts(tmp_path: Path) -> Path:
+    path = tmp_path / "prompts.jsonl"
+    path.write_text("".join(json.dumps({"prompt": f"Question {i} is?"}) + "\n" for i in range(4)), encoding="utf-8")
+    return path
+
+
+@pytest.mark.usefixtures("small_plans")
+def test_calibrate_and_validate_a_server(
+    run_main: Main, prompts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The last two answers are to be made; the first of them succeeds, the second hits the fault."""
-    monkeypatch.setattr("calibrate.models.servers.HttpConfig.of", partial(HttpConfig.of, backoff_s=0.001))
-    servers, whole, profile = finished
-    lines, journal = whole.splitlines(keepends=True), tmp_path / "j"
-    journal.write_bytes(b"".join(lines[:-2]))
-    servers[0].faults = AtPrompt(servers[0], "Question 2 is?", fault)
-    with pytest.raises(CalibrationError, match=r"^step 0 of 'target': target at http"):
-        carry_out(plan(servers, timeout_s=2.0 if fault == "stall" else 60.0), journal)
-    servers[0].faults = {}
-    kept = journal.read_bytes()
-    assert kept.startswith(b"".join(lines[:-2]))
-    assert _keys(kept) == _keys(whole)[:-1]
-    resumed, n_parts = carry_out(plan(servers), journal)
-    assert n_parts == plan(servers).n_parts
-    assert journal.read_bytes().startswith(kept)
-    assert _keys(journal.read_bytes()) == _keys(whole)
-    assert _kept(resumed) == _kept(profile)
-    assert [_tokens(answer) for answer in resumed.answers] == [_tokens(answer) for answer in profile.answers]
-
-
-def _kept(profile: Profile) -> list[EngineRecord]:
-    """Timings, and what came with the first answer: that of the last two was made again."""
-    uses = ("sentinels", "in_use", "plain_in_use", "stepwise_in_use")
-    return [e.model_copy(update={use: getattr(e, use)[:1] for use in uses}) for e in profile.engines.values()]
-
-
-def _keys(journal: bytes) -> list[str | None]:
-    return [json.loads(line).get("key") for line in journal.splitlines()]
-
-
-def _tokens(answer: object) -> list[tuple[int, int, bool]]:
-    return [(s.draft.tokens, s.target.tokens, s.verdict.accepted) for s in answer.steps]  # type: ignore[attr-defined]
+    monkeypatch.setenv("MY_KEY", KEY)
+    caplog.set_level(logging.DEBUG)
+    profile = tmp_path / "p.json"
+    big = Planted(model="big", key=KEY, iteration_s=0.001)
+    with serving(big) as target, serving(Planted(model="small", key=KEY, iteration_s=FAST_S)) as draft:
+        common = ("--target", target.url, "--draft", draft.url, "--api-key-env", "MY_KEY", "--concurrency", "1,2")
+        code, out, err = run_main(
+            "calibrate", "openai", *common, "--prompts", str(prompts), "-n", "2", "-o", str(profile)
+        )
+        assert code == 0, err
+        # A machine that is busy with other things is told of, and of nothing else.
+        assert all("read late" in line or "was left out" in line for line in err.splitlines()), err
+        assert out.startswith("p: 2 answers")
+        assert not profile.with_name("p.json.part").exists()
+        fresh = ("--prompts", str(prompts), "-n", "2", "--k1", "1")
+        code, more, err = run_main("validate", "-p", str(profile), *fresh)
+        assert (code, err) == (0, "")
+        assert "lr-async" in more
+    written = "".join(path.read_text(encoding="utf-8") for path in tmp_path.iterdir())
+    assert "MY_KEY" in written
+    assert KEY not in written + out + more + caplog.text
 
 
 class AtPrompt(dict[int, str]):
@@ -145,83 +175,7 @@ class AtPrompt(dict[int, str]):
         return self._fault if body["prompt"].startswith(self._prompt) and body.get("stream") else default
 
 
-def test_a_measurement_may_go_on_with_more_patience_but_not_elsewhere(
-    finished: tuple[Pair, bytes, Profile], tmp_path: Path
-) -> None:
-    servers, whole, _ = finished
-    journal = tmp_path / "j"
-    journal.write_bytes(whole)
-    assert plan(servers, timeout_s=77.0).settings() == plan(servers).settings()
-    with pytest.raises(SchemaError, match="draft"):
-        carry_out(plan((servers[0], servers[0])), journal)
-
-
-def test_a_busy_server_is_noted(tmp_path: Path) -> None:
-    with serving(Planted(model="small", foreign_requests=3, iteration_s=FAST_S)) as server:
-        profile, _ = carry_out(plan((server, server)), tmp_path / "j")
-    assert any("not idle: 3 requests" in note for note in profile.provenance.notes)
-    assert any("seen from outside" in note for note in profile.provenance.notes)
-
-
-def test_a_draft_without_logprobs_needs_no_gate(tmp_path: Path) -> None:
-    silent = Planted(model="small", logprobs=0, iteration_s=FAST_S)
-    with serving(Planted(iteration_s=FAST_S)) as target, serving(silent) as draft:
-        with pytest.raises(CalibrationError, match=r"draft at .* no log-probabilities"):
-            carry_out(plan((target, draft)), tmp_path / "j")
-        profile, _ = carry_out(plan((target, draft), gate=False), tmp_path / "k")
-    assert all("gate" not in step.draft.scores for answer in profile.answers for step in answer.steps)
-
-
-# The command line
-
-
-@pytest.fixture
-def _small_plans(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command measures less, and does not wait long."""
-
-    def small_plan(engine: MeasureOptions, **options: Any) -> CalibrationPlan:
-        options["patience_s"] = 0.0
-        return CalibrationPlan(engine=replace(OPTIONS, batches=engine.batches), warm_up_s=0.02, **options)
-
-    monkeypatch.setattr("calibrate.measuring.plan.CalibrationPlan", small_plan)
-    monkeypatch.setattr("calibrate.models.servers.HttpConfig.of", partial(HttpConfig.of, backoff_s=0.001))
-
-
-@pytest.fixture
-def prompts(tmp_path: Path) -> Path:
-    path = tmp_path / "prompts.jsonl"
-    path.write_text("".join(json.dumps({"prompt": f"Question {i} is?"}) + "\n" for i in range(4)), encoding="utf-8")
-    return path
-
-
-@pytest.mark.usefixtures("_small_plans")
-def test_calibrate_and_validate_a_server(
-    run_main: Main, prompts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setenv("MY_KEY", KEY)
-    caplog.set_level(logging.DEBUG)
-    profile = tmp_path / "p.json"
-    big = Planted(model="big", key=KEY, iteration_s=0.001)
-    with serving(big) as target, serving(Planted(model="small", key=KEY, iteration_s=FAST_S)) as draft:
-        common = ("--target", target.url, "--draft", draft.url, "--api-key-env", "MY_KEY", "--concurrency", "1,2")
-        code, out, err = run_main(
-            "calibrate", "openai", *common, "--prompts", str(prompts), "-n", "3", "-o", str(profile)
-        )
-        assert code == 0, err
-        # A machine that is busy with other things is told of, and of nothing else.
-        assert all("read late" in line or "was left out" in line for line in err.splitlines()), err
-        assert out.startswith("p: 3 answers")
-        assert not profile.with_name("p.json.part").exists()
-        fresh = ("--prompts", str(prompts), "-n", "2", "--k1", "1")
-        code, more, err = run_main("validate", "-p", str(profile), *fresh)
-        assert (code, err) == (0, "")
-        assert "lr-async" in more
-    written = "".join(path.read_text(encoding="utf-8") for path in tmp_path.iterdir())
-    assert "MY_KEY" in written
-    assert KEY not in written + out + more + caplog.text
-
-
-@pytest.mark.usefixtures("_small_plans")
+@pytest.mark.usefixtures("small_plans")
 @pytest.mark.parametrize(
     ("fault", "code", "message"), [("", 1, "unreachable"), ("stall", 124, "silent for 0.2 s"), ("404", 1, "no longer")]
 )

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from calibrate.engines.torch.framing import Frames, encode
 
 IDS = st.lists(st.integers(-(2**31), 2**31 - 1), max_size=20)
-HEADERS = st.dictionaries(st.text(max_size=5), st.one_of(st.integers(), st.text(max_size=9), st.booleans()), max_size=4)
+TEXT = st.text('a{}",\\\n\0é€😀', max_size=9)
+HEADERS = st.dictionaries(TEXT, st.one_of(st.integers(), TEXT, st.booleans()), max_size=4)
 
 
 @given(st.lists(st.tuples(HEADERS, IDS), max_size=5), st.lists(st.integers(1, 50), min_size=1))

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import math
+from typing import Any
 
 import pytest
 import torch
-from bundled_pair import BundledPair
 
-from calibrate import pair
 from calibrate.engines.protocol import Request, Sampling
 from calibrate.engines.torch.engine import TorchEngine
 from calibrate.engines.torch.likelihood import TellsLikelihood
 from calibrate.engines.torch.model import load_model
 from calibrate.running.scorers import LikelihoodScorer
 from calibrate.running.verifiers import StepText
-from sim.operations import DRAFT, TARGET, Step, prompt
+from sim.operations import TARGET, Step, prompt
 from theory.errors import CalibrationError, ParameterError
 
-PROBLEM = pair.problems(1, 3)[0]
+QUESTION = " he has two apples.\n\n"
+STEP = " now ten more.\n\n"
 
 
 def _log_probabilities(engine: TorchEngine, ids: tuple[int, ...]) -> list[float]:
@@ -31,46 +31,42 @@ def _log_probabilities(engine: TorchEngine, ids: tuple[int, ...]) -> list[float]
     return [float(scores[i, token]) for i, token in enumerate(ids[1:])]
 
 
-def test_a_text_is_as_likely_as_transformers_says(bundled_pair: BundledPair) -> None:
+async def test_a_text_is_as_likely_as_transformers_says(engines: Any) -> None:
     """Logits of one token and of several at once differ by rounding: float32 leaves 1e-4 nats a step."""
-    engine = bundled_pair.roles[DRAFT]
-
-    async def use() -> None:
-        assert isinstance(engine, TellsLikelihood)
-        assert isinstance(engine, TorchEngine)
-        ids = engine.encode(PROBLEM.prompt)
-        assert ids is not None
-        asked = Request(prompt=ids, max_tokens=40, sampling=Sampling(temperature=1.0), seed=5)
-        written = await engine.generate(asked)
-        whole = (*ids, *written.token_ids)
-        every = _log_probabilities(engine, whole)
-        expected = every[-len(written.token_ids) :]
-        cold = await engine.likelihood(whole, len(written.token_ids))
-        assert cold.logprobs == pytest.approx(expected, abs=1e-4)
-        assert cold.total == pytest.approx(sum(expected), abs=1e-3)
-        assert cold.n_cached_tokens == len(ids) - 1  # the token before the first one is read again
-        everything = await engine.likelihood(whole, len(whole) - 1)
-        assert len(everything.logprobs) == len(whole) - 1
-        assert everything.logprobs == pytest.approx(every, abs=1e-4)
-        hot = await engine.likelihood(whole, len(written.token_ids), temperature=1e6)
-        assert hot.logprobs == pytest.approx([-math.log(engine.describe()["vocab_size"])] * len(expected), abs=1e-3)
-        after = await engine.generate(asked)
-        assert after.token_ids == written.token_ids  # the cache is as it was
-
-    bundled_pair.run(use())
+    engine = engines.draft
+    assert isinstance(engine, TellsLikelihood)
+    assert isinstance(engine, TorchEngine)
+    await engine.forget()
+    ids = engine.encode(QUESTION)
+    assert ids is not None
+    asked = Request(prompt=ids, max_tokens=40, sampling=Sampling(temperature=1.0), seed=5, stop=(), ignore_eos=True)
+    written = await engine.generate(asked)
+    whole = (*ids, *written.token_ids)
+    every = _log_probabilities(engine, whole)
+    expected = every[-len(written.token_ids) :]
+    cold = await engine.likelihood(whole, len(written.token_ids))
+    assert cold.logprobs == pytest.approx(expected, abs=1e-4)
+    assert cold.total == pytest.approx(sum(expected), abs=1e-3)
+    assert cold.n_cached_tokens == len(ids) - 1  # the token before the first one is read again
+    everything = await engine.likelihood(whole, len(whole) - 1)
+    assert len(everything.logprobs) == len(whole) - 1
+    assert everything.logprobs == pytest.approx(every, abs=1e-4)
+    hot = await engine.likelihood(whole, len(written.token_ids), temperature=1e6)
+    assert hot.logprobs == pytest.approx([-math.log(engine.describe()["vocab_size"])] * len(expected), abs=1e-3)
+    after = await engine.generate(asked)
+    assert after.token_ids == written.token_ids  # the cache is as it was
 
 
-async def test_the_scorer_scores_the_step_alone_and_names_what_it_cannot_do(bundled_pair: BundledPair) -> None:
-    engine = bundled_pair.roles[DRAFT]
-
-    ids = engine.encode(PROBLEM.prompt)
-    own = engine.encode("Start at 5.\n\n")
+async def test_the_scorer_scores_the_step_alone_and_names_what_it_cannot_do(engines: Any) -> None:
+    engine = engines.draft
+    ids = engine.encode(QUESTION)
+    own = engine.encode(STEP)
     assert ids is not None
     assert own is not None
-    root = prompt(len(ids), StepText(text=PROBLEM.prompt, token_ids=ids, tokenizer_id=engine.tokenizer_id))
+    root = prompt(len(ids), StepText(text=QUESTION, token_ids=ids, tokenizer_id=engine.tokenizer_id))
     scorer = LikelihoodScorer(temperature=0.6)
 
-    def step(token_ids: tuple[int, ...] | None, text: str = "Start at 5.\n\n") -> Step:
+    def step(token_ids: tuple[int, ...] | None, text: str = STEP) -> Step:
         owner = None if token_ids is None else engine.tokenizer_id
         return Step(root, TARGET, 1, payload=StepText(text=text, token_ids=token_ids, tokenizer_id=owner))
 

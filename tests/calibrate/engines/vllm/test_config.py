@@ -119,56 +119,41 @@ def test_impossible_settings_are_refused(wrong: dict[str, Any]) -> None:
         VllmConfig(name="t", model=MODEL, **wrong)
 
 
-class Details:
+def details(prefilled: int, batch: int, rows: int) -> Any:
     """An iteration as vLLM's core describes it."""
-
-    is_dummy = False
-
-    def __init__(self, prefilled: int, batch: int, rows: int) -> None:
-        self.num_ctx_requests, self.num_generation_requests, self.num_generation_tokens = prefilled, batch, rows
-        self.num_ctx_tokens = 20 * prefilled
+    counts = {"num_ctx_requests": prefilled, "num_generation_requests": batch, "num_generation_tokens": rows}
+    return SimpleNamespace(is_dummy=False, num_ctx_tokens=20 * prefilled, **counts)
 
 
-class Spec:
-    """Its speculation."""
-
-    def __init__(self, drafts: int, drafted: int, accepted: int) -> None:
-        self.num_drafts, self.num_draft_tokens, self.num_accepted_tokens = drafts, drafted, accepted
+def told(tokens: int, *gaps: float) -> Any:
+    """What the requests of an output are said to have got."""
+    return SimpleNamespace(num_generation_tokens=tokens, inter_token_latencies_iter=list(gaps))
 
 
-class Stats:
-    """What comes with an output, of the scheduler and of the requests."""
-
-    def __init__(self, details: Details | None, spec: Spec | None = None) -> None:
-        self.iteration_details, self.spec_decoding_stats = details, spec
+SPEC = SimpleNamespace(num_drafts=1, num_draft_tokens=3, num_accepted_tokens=2)
 
 
-class Told:
-    def __init__(self, tokens: int, *gaps: float) -> None:
-        self.num_generation_tokens, self.inter_token_latencies_iter = tokens, list(gaps)
-
-
-def record(recorder: Recorder, told: Told | None, *iteration: Any) -> None:
-    recorder.record(Stats(*iteration), told)  # type: ignore[arg-type]
+def record(recorder: Recorder, requests: Any, iteration: Any, speculation: Any = None) -> None:
+    recorder.record(SimpleNamespace(iteration_details=iteration, spec_decoding_stats=speculation), requests)  # type: ignore[arg-type]
 
 
 def test_the_recorder_tells_plain_iterations_passes_and_prefills_apart() -> None:
     """One request alone, then a second one whose prefill runs beside its decoding, then both."""
     recorder = Recorder()
     first = recorder.active["a"] = Active(10)
-    record(recorder, Told(1), Details(1, 0, 0))
+    record(recorder, told(1), details(1, 0, 0))
     recorder.prefilled(10, 0, 0.020)
     first.n_generated = 1
-    record(recorder, Told(1, 0.005), Details(0, 1, 1))
+    record(recorder, told(1, 0.005), details(0, 1, 1))
     first.n_generated = 2
-    record(recorder, Told(3, 0.007), Details(0, 1, 4), Spec(1, 3, 2))
+    record(recorder, told(3, 0.007), details(0, 1, 4), SPEC)
     first.n_generated = 5
     second = recorder.active["b"] = Active(32)
-    record(recorder, Told(2, 0.025), Details(1, 1, 1))
+    record(recorder, told(2, 0.025), details(1, 1, 1))
     recorder.prefilled(20, 12, 0.025)
     first.n_generated, second.n_generated = 6, 1
-    record(recorder, Told(2, 0.006, 0.006), Details(0, 2, 2))
-    record(recorder, None, Details(0, 1, 1))  # the core has not heard yet that it ended
+    record(recorder, told(2, 0.006, 0.006), details(0, 2, 2))
+    record(recorder, None, details(0, 1, 1))  # the core has not heard yet that it ended
     found = recorder.work.statistics(clear=True)
     assert [(it.batch, it.context, it.seconds) for it in found.iterations] == [
         (1, 11, 0.005),
@@ -189,10 +174,10 @@ def test_the_recorder_tells_plain_iterations_passes_and_prefills_apart() -> None
 def test_iterations_of_the_only_request_do_not_wait_for_its_reader() -> None:
     recorder = Recorder()
     only = recorder.active["a"] = Active(10)
-    record(recorder, Told(1), Details(1, 0, 0))
-    record(recorder, Told(1, 0.005), Details(0, 1, 1))
-    record(recorder, Told(3, 0.007), Details(0, 1, 4), Spec(1, 3, 2))
-    record(recorder, Told(1, 0.006), Details(0, 1, 1))
+    record(recorder, told(1), details(1, 0, 0))
+    record(recorder, told(1, 0.005), details(0, 1, 1))
+    record(recorder, told(3, 0.007), details(0, 1, 4), SPEC)
+    record(recorder, told(1, 0.006), details(0, 1, 1))
     found = recorder.work.statistics(clear=True)
     assert [it.context for it in found.iterations] == [11, 15]
     assert [one.context for one in found.passes] == [12]

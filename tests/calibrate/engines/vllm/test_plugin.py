@@ -79,7 +79,15 @@ def test_the_longer_a_reader_has_waited_the_longer_it_dozes(
     assert reader.notified == 7
 
 
-CHILD = "import time; from calibrate.engines.vllm.plugin import register; register(); register(); time.sleep(60)"
+CHILD = """
+import time
+from calibrate.engines.vllm import plugin
+plugin._WATCH_S = 0.05
+plugin.register()
+plugin.register()
+print("watching", flush=True)
+time.sleep(60)
+"""
 STARTS = f"""
 import os, subprocess, sys, time
 environment = {{**os.environ, "{PARENT}": str(os.getpid())}}
@@ -92,7 +100,8 @@ def test_an_engine_ends_with_the_process_that_started_it() -> None:
     with subprocess.Popen([sys.executable, "-c", STARTS], stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         child = psutil.Process(int(parent.stdout.readline()))
-        time.sleep(1.5)
+        assert parent.stdout.readline() == "watching\n"
+        time.sleep(0.2)
         assert child.is_running()
         parent.kill()
         wait_until_gone([child])

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import recorded_graphs
 import torch
+from torch_jobs import answered
 
 from calibrate import pair
 from calibrate.engines.protocol import Request, Sampling
@@ -102,14 +103,6 @@ def questions(n: int, max_tokens: int, speculation: Speculation | None = None, t
     ]
 
 
-def answered(batch: ContinuousBatch, jobs: list[Job]) -> list[Job]:
-    for job in jobs:
-        batch.submit(job)
-    while batch.busy:
-        batch.advance()
-    return jobs
-
-
 @pytest.mark.parametrize("role", ["target", "draft", "judge"])
 def test_logits_are_those_of_transformers_on_a_cpu(role, device, make):
     """A prompt is read in two chunks and two tokens after it: passes of one sequence, long and short."""
@@ -133,7 +126,7 @@ def test_texts_are_those_of_unpadded_passes_on_a_cpu(method, temperature, device
     results = []
     for where, padded in ((CPU, False), (device, True)):
         batch = engine(make, where, padded=padded, speculation=speculation)
-        jobs = answered(batch, questions(6, 24, speculation, temperature))
+        jobs = answered(batch, *questions(6, 24, speculation, temperature))
         results.append([(job.tokens, job.finish, job.passes) for job in jobs])
     assert results[0] == results[1]
 
@@ -175,7 +168,7 @@ def test_nothing_is_captured_for_a_new_length_or_batch(device, make):
     passes.warm()
     known = len(passes)
     assert known == len(set(passes.grid()))
-    answered(batch, questions(7, 200))
+    answered(batch, *questions(7, 200))
     assert len(passes) == known
     assert {iteration.batch for iteration in batch.work.iterations} == {1, 2, 3, 4}
 
@@ -183,10 +176,10 @@ def test_nothing_is_captured_for_a_new_length_or_batch(device, make):
 def test_timings_are_those_of_work_that_is_done(device, make):
     """Passes take time one after the other, and no more than all of it; nothing is left to be waited for."""
     batch = engine(make, device, padded=True, speculation=None)
-    answered(batch, questions(2, 10))
+    answered(batch, *questions(2, 10))
     batch.work.statistics(clear=True)
     began = time.monotonic()
-    answered(batch, questions(4, 60))
+    answered(batch, *questions(4, 60))
     passed = time.monotonic() - began
     if device.type == "cuda":
         before = time.monotonic()
@@ -232,9 +225,9 @@ def test_a_widened_model_says_what_the_bundled_one_says(dtype, device, tmp_path,
     widen_pair([draft], tmp_path / "pair", dtype=dtype)
     small = make(pair.draft_path(), CPU, padded=False)
     wide = loaded(tmp_path / "pair" / "draft", device, padded=True, dtype=getattr(torch, dtype))
-    (job,) = answered(ContinuousBatch(small, None, frozenset([0]), LIMITS), questions(1, 60))
+    (job,) = answered(ContinuousBatch(small, None, frozenset([0]), LIMITS), *questions(1, 60))
     if dtype == "float32":
-        (same,) = answered(ContinuousBatch(wide, None, frozenset([0]), LIMITS), questions(1, 60))
+        (same,) = answered(ContinuousBatch(wide, None, frozenset([0]), LIMITS), *questions(1, 60))
         assert same.tokens == job.tokens
     ids = [*job.prompt, *job.tokens]
     logits = []
@@ -290,7 +283,7 @@ def test_graphs_are_what_runs_on_a_gpu(device, make, monkeypatch):
     calls.clear()
     forward, count_of = decoder.forward, []
     monkeypatch.setattr(decoder, "forward", lambda *a, **k: count_of.append(1) or forward(*a, **k))
-    answered(batch, questions(2, 20))
+    answered(batch, *questions(2, 20))
     n_passes = len(batch.work.iterations) + len(batch.work.prefills)
     assert len(count_of) == (0 if device.type == "cuda" else n_passes)
 
@@ -305,7 +298,7 @@ def test_texts_of_replayed_graphs_are_those_of_plain_passes(method, make, monkey
             CapturedPasses, "__init__", lambda *a, c=captured, **options: build(*a, **{**options, "captured": c})
         )
         batch = engine(make, CPU, padded=True, speculation=speculation)
-        jobs = answered(batch, questions(5, 16, speculation))
+        jobs = answered(batch, *questions(5, 16, speculation))
         results.append([(job.tokens, job.passes) for job in jobs])
     assert results[0] == results[1]
     passes = len(batch.work.iterations) + len(batch.work.passes) + len(batch.work.prefills)

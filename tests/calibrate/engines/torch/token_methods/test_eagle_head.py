@@ -8,6 +8,7 @@ import shutil
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from torch_jobs import answered
 
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.torch.batch import ContinuousBatch
@@ -54,13 +55,6 @@ def prompts():
     return [tokenizer.encode(problem.prompt).ids for problem in problems(3, 5, "validation")]
 
 
-def run(batch, *jobs):
-    for job in jobs:
-        batch.submit(job)
-    while batch.busy:
-        batch.advance()
-
-
 def draft(job_id, prompt, n=60, speculation=EAGLE):
     return Job(id=job_id, prompt=prompt, max_tokens=n, ignore_eos=True, speculation=speculation)
 
@@ -69,7 +63,7 @@ def test_drafts_are_those_of_the_trained_head(engine, prompts):
     """Each likeliest drafted token against a pass of transformers over the whole text, as far as the text agrees."""
     batch, head = engine
     jobs = [draft(i, prompt) for i, prompt in enumerate(prompts)]
-    run(batch, *jobs)
+    answered(batch, *jobs)
     model, trained = load(target_path()), read_head(head_path())
     compared, right = 0, 0
     for job in jobs:
@@ -93,11 +87,11 @@ def test_what_the_target_has_cached_without_the_head_is_read_again(engine, promp
     """After a plain request with the same beginning, the head drafts what it drafts on its own."""
     batch, head = engine
     alone = draft(1, prompts[0])
-    run(batch, alone)
+    answered(batch, alone)
     batch.forget()
-    run(batch, draft(2, prompts[0][:-3], 3, None))
+    answered(batch, draft(2, prompts[0][:-3], 3, None))
     after = draft(3, prompts[0])
-    run(batch, after)
+    answered(batch, after)
     assert after.n_cached == 0
     assert head.seen[3] == head.seen[1]
     assert after.tokens == alone.tokens
@@ -106,14 +100,14 @@ def test_what_the_target_has_cached_without_the_head_is_read_again(engine, promp
 def test_a_text_is_taken_up_again_where_the_head_left_it(engine, prompts):
     batch, head = engine
     first = draft(1, prompts[0], 30)
-    run(batch, first)
+    answered(batch, first)
     longer = [*prompts[0], *first.tokens]
     second = draft(2, longer, 30)
-    run(batch, second)
+    answered(batch, second)
     assert len(longer) - 2 * EAGLE.k2 <= second.n_cached < len(longer)
     batch.forget()
     fresh = draft(3, longer, 30)
-    run(batch, fresh)
+    answered(batch, fresh)
     assert (second.tokens, head.seen[2]) == (fresh.tokens, head.seen[3])
     assert head.cache.n_active == 0
     assert head._features == {}
@@ -127,20 +121,20 @@ def test_a_long_prompt_beside_others_is_read_alone(engine, prompts):
     for _ in range(6):
         batch.advance()
     late = draft(9, prompts[0], 50)
-    run(batch, late)
+    answered(batch, late)
     shared = head.seen[9]
     batch.forget()
-    run(batch, draft(10, prompts[0], 50))
+    answered(batch, draft(10, prompts[0], 50))
     assert shared == head.seen[10]
 
 
 def test_a_prompt_of_one_token_has_nothing_to_take_up(engine):
     batch, _ = engine
     plain = draft(1, [7], 12, None)
-    run(batch, plain)
+    answered(batch, plain)
     for number in (2, 3):
         one = draft(number, [7], 12)
-        run(batch, one)
+        answered(batch, one)
         assert (one.tokens, one.n_cached) == (plain.tokens, 0)
 
 

@@ -6,6 +6,7 @@ from functools import cache
 from itertools import count
 
 import pytest
+from torch_jobs import answered, told
 
 from calibrate.engines.protocol import GREEDY, Sampling
 from calibrate.engines.speculation import Speculation
@@ -24,22 +25,13 @@ def answers(target, window, **options):
     engine = ContinuousBatch(target[0], target[1], frozenset([0]), LIMITS)
     spec = None if window is None else Speculation(method="jacobi", k2=window + 1, window=window)
     options = {"max_tokens": 80, **options}
-    jobs = [Job(id=next(IDS), prompt=q, speculation=spec, **options) for q in target[2]]
-    for one in jobs:
-        engine.submit(one)
-    while engine.busy:
-        engine.advance()
-    return jobs
+    return answered(engine, *(Job(id=next(IDS), prompt=q, speculation=spec, **options) for q in target[2]))
 
 
 @pytest.fixture(scope="module")
 def plain_answers(target):
     """Call with options: the plain answers, written once for all windows compared with them."""
     return cache(lambda **options: answers(target, None, **options))
-
-
-def told(jobs):
-    return [(one.tokens, one.text, one.finish, one.n_generated) for one in jobs]
 
 
 @pytest.mark.parametrize("sampling", [GREEDY, Sampling(temperature=0.7, top_p=0.9)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import cache, partial
 from itertools import count, product
 
@@ -10,8 +9,9 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
+from torch_jobs import answered, told
 
-from calibrate.engines.protocol import GREEDY, Request, Sampling
+from calibrate.engines.protocol import GREEDY, Sampling
 from calibrate.engines.sampling import distribution
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.torch.batch import ContinuousBatch
@@ -43,31 +43,19 @@ def speculation(window, ngram, guesses):
     return Speculation(method="lookahead", k2=ngram, window=window, ngram=ngram, guesses=guesses)
 
 
-def run(engine, *jobs):
-    for one in jobs:
-        engine.submit(one)
-    while engine.busy:
-        engine.advance()
-    return jobs
-
-
 def job(prompt, spec=None, **options):
     return Job(id=next(IDS), prompt=prompt, speculation=spec, **{"max_tokens": 120, **options})
 
 
 def runs(target, spec, variant=None, **options):
     """The jobs of all prompts, decoded together."""
-    return run(engine_of(target, **(variant or {})), *(job(q, spec, **options) for q in target[2]))
+    return answered(engine_of(target, **(variant or {})), *(job(q, spec, **options) for q in target[2]))
 
 
 @pytest.fixture(scope="module")
 def plain_runs(target):
     """Call with options: the plain runs, made once for all methods compared with them."""
     return cache(partial(runs, target, None))
-
-
-def told(jobs):
-    return [(one.tokens, one.text, one.finish, one.n_generated) for one in jobs]
 
 
 # one column; shortest n-grams; no space for all guesses; the paper's shape; more guesses than columns
@@ -107,7 +95,7 @@ def test_end_of_the_context(target):
     decoder, tokenizer, questions = target
     limits = Limits(max_batch=1, n_idle=1, max_context=len(questions[0]) + 9)
     plain, fast = (
-        run(ContinuousBatch(decoder, tokenizer, frozenset(), limits), job(questions[0], spec))
+        answered(ContinuousBatch(decoder, tokenizer, frozenset(), limits), job(questions[0], spec))
         for spec in (None, speculation(15, 5, 15))
     )
     assert told(fast) == told(plain)
@@ -120,8 +108,8 @@ def test_shares_a_batch(target):
         (q, spec, {"sampling": sampling, "seed": 7, "max_tokens": 40})
         for (spec, sampling), q in zip(product((speculation(5, 4, 5), None), (GREEDY, WARM)), target[2], strict=True)
     ]
-    alone = [run(engine_of(target), job(q, spec, **o))[0] for q, spec, o in mix]
-    together = run(engine_of(target), *(job(q, spec, **o) for q, spec, o in mix))
+    alone = [answered(engine_of(target), job(q, spec, **o))[0] for q, spec, o in mix]
+    together = answered(engine_of(target), *(job(q, spec, **o) for q, spec, o in mix))
     assert told(together) == told(alone)
     assert [one.passes for one in together] == [one.passes for one in alone]
 
@@ -129,11 +117,11 @@ def test_shares_a_batch(target):
 def test_only_committed_tokens_stay_in_the_cache(target):
     """Keys and values after an answer are those that a prefill of its text computes."""
     engine = engine_of(target)
-    (one,) = run(engine, job(target[2][0], speculation(7, 5, 7), max_tokens=30))
+    (one,) = answered(engine, job(target[2][0], speculation(7, 5, 7), max_tokens=30))
     text = [*one.prompt, *one.tokens]
     held = next(row for row in range(engine.cache.n_rows) if engine.cache.holds(row) == text[:-1])
     fresh = engine_of(target)
-    run(fresh, job(text[:-1], max_tokens=1))
+    answered(fresh, job(text[:-1], max_tokens=1))
     row = next(row for row in range(fresh.cache.n_rows) if fresh.cache.holds(row) == text[:-1])
     n = len(text) - 1
     assert torch.allclose(engine.cache.kv[:, :, held, :n], fresh.cache.kv[:, :, row, :n], atol=2e-4)
@@ -256,7 +244,7 @@ def test_steps_carry_the_pool_on(target):
             for _ in range(8):
                 if not carried:
                     engine = engine_of(target)
-                (one,) = run(engine, job(prompt, spec, stop=("\n\n",)))
+                (one,) = answered(engine, job(prompt, spec, stop=("\n\n",)))
                 n += len(one.passes)
                 prompt += one.tokens
                 if one.finish == "eos":
@@ -326,29 +314,3 @@ def test_algorithm_4_is_reproducible(target):
 def test_refuses(name, value):
     with pytest.raises(ParameterError, match=name):
         LookaheadSettings(**{"window": 3, "ngram": 3, "guesses": 3, name: value})
-
-
-@pytest.mark.parametrize("sampling", [GREEDY, WARM])
-async def test_in_an_engine_s_process(engines, sampling):
-    """Requests with and without, at the same time: the same texts; passes are told, and timed with their rows.
-
-    The rows are looked at where one request ran alone: which requests share a pass is up to when they arrive.
-    """
-    ask = partial(
-        Request, prompt="he has four apples", max_tokens=60, stop=(), sampling=sampling, seed=2, ignore_eos=True
-    )
-
-    specs = (None, speculation(4, 3, 4), Speculation(method="jacobi", k2=4, window=3))
-    found = await asyncio.gather(*(engines.target.generate(ask(speculation=spec)) for spec in specs))
-    await engines.target.stats(clear=True)
-    alone = await engines.target.generate(ask(speculation=specs[1]))
-    (plain, lookahead, jacobi, alone), statistics = [*found, alone], await engines.target.stats(clear=True)
-    assert plain.token_ids == lookahead.token_ids == jacobi.token_ids == alone.token_ids
-    assert plain.passes == ()
-    for one in (lookahead, jacobi, alone):
-        assert sum(accepted + 1 for _, accepted in one.passes) >= 59  # the last pass may run on beyond the limit
-        assert len(one.passes) == one.n_iterations <= 59
-    assert {p.batch for p in statistics.passes} == {1}
-    rows = {p.rows for p in statistics.passes}
-    assert rows <= {8, 10, 12, 14, 16}
-    assert min(rows) == 8
