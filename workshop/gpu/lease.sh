@@ -102,7 +102,8 @@ prompt-lookup k2=4}"
 serve() { # the widened pair by vLLM, as the script starts it that specplan prints; its command measures
     local drafting ngram='{"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3}' command
     drafting="{\"method\": \"draft_model\", \"model\": \"$work/pair/draft\", \"num_speculative_tokens\": 3}"
-    printf '#!/usr/bin/env bash\nexec %q -m vllm.entrypoints.cli.main "$@" %s\n' "$python" \
+    # `vllm serve MODEL ...`, where vLLM is a folder on the path or its CPU build: the command itself asks for a package vllm.
+    printf '#!/usr/bin/env bash\nexec %q -m vllm.entrypoints.openai.api_server --model "${@:2}" %s\n' "$python" \
         "$(printf '%q ' "${vllm_options[@]}")" > "$work/bin/vllm"
     chmod +x "$work/bin/vllm"
     "${specplan[@]}" calibrate openai --print-servers --cache-gb "${CACHE_GB:-2}" --target "$work/pair/target" \
