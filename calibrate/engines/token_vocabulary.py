@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, TypeGuard
 
 from calibrate.record.json_text import parse_json
 from sim.catalogue import choice
@@ -247,7 +247,7 @@ def imposed_on(method: str, k2: int, configurations: str) -> tuple[float, ...] |
     return None if chances is None else chances[: k2 - 1]
 
 
-def _is_number(value: object) -> bool:
+def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

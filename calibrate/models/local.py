@@ -287,7 +287,7 @@ def _fewest_and_most(settings: Sequence[Decoding]) -> list[Decoding]:
 
 
 def device_in_words(about: Mapping[str, Any]) -> str:
-    """Return the device of an engine by its description, for a profile: GPUs of one name are distinguished by number.
+    """Return the device of an engine by its description, for a profile: GPUs of one name differ in their numbers.
 
     >>> device_in_words({"device": "cpu", "cores": [0, 2]}), device_in_words({"device": "NVIDIA H200", "cores": [0, 1]})
     ('cpu cores 0,2', 'NVIDIA H200')
