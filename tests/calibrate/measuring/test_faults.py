@@ -131,6 +131,7 @@ def test_a_fault_that_stays_is_told_in_one_line_and_what_was_finished_is_kept(
             await calibrated(target, draft, journal, patience_s=1.0)
         assert f"target at {target.url}" in str(caught.value)
         assert "\n" not in str(caught.value)
+        assert (target.seen[fault] == 1) is (fault == "401")  # what may pass is tried again
         kept = journal.read_bytes()
         target.plan = without_faults
         profile = await calibrated(target, draft, journal)

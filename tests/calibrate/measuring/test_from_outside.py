@@ -25,7 +25,7 @@ from calibrate.engines.speculation import Speculation
 from calibrate.measuring import from_outside
 from calibrate.measuring.engine_timings import MeasureOptions
 from calibrate.measuring.from_outside import left_out_notes, measure_server, timing_notes
-from calibrate.measuring.stream_samples import grouped, iterations
+from calibrate.measuring.stream_samples import grouped, iterations, prefill
 from calibrate.record.engine_records import DecodeSample, EngineRecord
 from theory.errors import CalibrationError
 
@@ -108,6 +108,10 @@ def test_more_samples_than_asked_for_are_averaged_and_keep_their_mean() -> None:
     found = grouped(samples, 2)
     assert [(sample.context, sample.seconds) for sample in found] == [(10, 5.0), (13, pytest.approx(4 / 3))]
     assert grouped(samples, 9) == samples
+
+
+def test_a_prefill_is_the_time_to_the_first_token_less_a_round_trip() -> None:
+    assert prefill(replace(told((1.0, 1)), sent=0.25), 0.5).seconds == 0.25
 
 
 def test_lengths_grow_and_stay_within_the_context() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from calibrate.engines.protocol import Sampling
 from calibrate.engines.speculation import Speculation
 from calibrate.record.engine_records import InUse
 from calibrate.record.journal import Journal
@@ -121,10 +122,12 @@ def test_plain_decoding_answers_at_least_once(engines: Any, tmp_path: Path) -> N
         carry_out(engines, journal, lambda part: None, n_plain=0)
 
 
-def test_each_configuration_runs_with_its_own_speculation(engines: Any) -> None:
+async def test_each_configuration_runs_with_its_own_speculation(engines: Any) -> None:
+    """And with the seeds of the question: drawn texts are the same however they are speculated, and in another run."""
+    clock = engines.clock(sampling=Sampling(temperature=0.8))
     looked_up = RealConfiguration(make=autoregressive, speculation={TARGET: Speculation(method="ngram", k2=4)})
-    configurations = {"looked up": looked_up, "bare": autoregressive}
-    runs = engines.run(run_interleaved(engines.clock(), PROBLEMS, configurations))
+    runs = await run_interleaved(clock, PROBLEMS, {"looked up": looked_up, "bare": autoregressive})
     passes = {name: any(one.job.passes for one in run.operations) for name, run in runs.sessions.items()}
     assert passes == {BASELINE: False, "looked up": True, "bare": False}
-    assert len({run.text for run in runs.sessions.values()}) == 1
+    again = await clock.run(autoregressive(await clock.root(PROBLEMS[0].prompt)), stream=PROBLEMS[0].name)
+    assert {run.text for run in runs.sessions.values()} == {again.text}
