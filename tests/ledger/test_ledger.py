@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -257,3 +258,11 @@ def test_command_fails_when_a_verdict_differs(monkeypatch: pytest.MonkeyPatch) -
     assert result.exit_code == 1
     assert "X-1" in result.stderr
     assert "DIFFERS" in result.stdout
+
+
+def test_command_json_has_sorted_keys_and_evidence() -> None:
+    result = CliRunner().invoke(theorems, ["LR-T2d", "--json"])
+    (record,) = json.loads(result.stdout)["claims"]
+    assert list(record) == sorted(record)
+    assert record["derived"]["counterexample"] == {"c1": "2/5", "gamma": "3"}
+    assert record["agrees"] is True

@@ -61,3 +61,7 @@ def test_symbol_table_names_every_parameter() -> None:
     table = (theory.__doc__ or "").split("========")
     symbols = {line.split()[0] for part in table for line in part.splitlines() if line[:1].isalpha()}
     assert {"alpha1", "c1", "k1", "alpha2", "c2", "k2", "gamma", "M", "W", "T"} <= symbols
+
+
+def test_dir_lists_the_names() -> None:
+    assert set(theory.__all__) <= set(dir(theory))

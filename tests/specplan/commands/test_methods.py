@@ -112,3 +112,8 @@ def test_the_parts_of_the_overshoot_add_up_and_nothing_is_left() -> None:
 def test_the_overshoot_needs_two_levels() -> None:
     with pytest.raises(ParameterError, match="k2 > 1"):
         overshoot(Trials(load(PROFILE)), Configuration(method="lr-async", k1=3), n_answers=2, n_explained=2)
+
+
+def test_an_unknown_method_gets_a_suggestion() -> None:
+    with pytest.raises(ParameterError, match="did you mean 'confspec'"):
+        run("methods", "confspek")

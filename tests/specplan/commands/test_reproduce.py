@@ -16,7 +16,7 @@ from public_tables import (
     served_line,
     speculated_line,
 )
-from screens import Main
+from screens import Main, refusal
 
 from specplan.output import SCREEN
 
@@ -106,3 +106,12 @@ def test_public_speedups(run_main: Main) -> None:
     assert 0.90 <= found["counted"]["coverage"] <= 0.98
     losses = [one["loss"] for one in found["regret"]["steps, topk and k of the draft, acceptance lengths known,"]]
     assert sum(losses) / len(losses) < 0.01
+
+
+@pytest.mark.parametrize("kind", ["hardware", "speculation"])
+def test_what_cannot_be_read_is_told_in_one_line(run_main: Main, tmp_path: Path, kind: str) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "bad.csv").write_text(SPECULATED_HEAD + speculated_line(speedup="x"))
+    for path, says in ((tmp_path / "no", "does not exist"), (tmp_path / "empty", "holds no CSV table")):
+        assert says in refusal(run_main, "reproduce", kind, str(path))
+    assert "bad.csv:2: speedup='x'" in refusal(run_main, "reproduce", "speculation", str(tmp_path / "bad.csv"))

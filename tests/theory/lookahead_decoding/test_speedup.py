@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from refusals import refused
 
 from ledger.lookahead_decoding import statements as ld
+from theory.errors import ParameterError
 from theory.lookahead_decoding import speedup as lookahead
 
 EPS = np.finfo(np.float64).eps
@@ -152,3 +153,9 @@ def test_pmf_has_the_compression_as_its_mean(alpha: float, f: float, window: int
     assert mean == pytest.approx(
         float(lookahead.lookahead_compression(alpha, f, window=window, ngram=ngram)), abs=64 * ngram * EPS
     )
+
+
+@pytest.mark.parametrize("wrong", [{"alpha2": 1.5}, {"steps_per_hit": 0.5}, {"window": 0}, {"ngram": 0}])
+def test_pmf_refuses(wrong: dict[str, float]) -> None:
+    with pytest.raises(ParameterError, match=next(iter(wrong))):
+        lookahead.lookahead_pmf(**{"alpha2": 0.5, "steps_per_hit": 2.0, "window": 3, "ngram": 3, **wrong})
