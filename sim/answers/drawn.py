@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sim.algorithms.rules import Rules
 from sim.answers.acceptance import Acceptance
 from sim.answers.facts import Quality, facts_after, is_corrupted
-from sim.answers.lengths import Lengths, Marginal
+from sim.answers.lengths import Fixed, Lengths, Marginal
 from sim.answers.replayed import TraceBehaviour
 from sim.operations import (
     DRAFT_LIKELIHOOD,
@@ -184,8 +184,10 @@ class DrawnAnswer:
         self._behaviour = behaviour
         self.index = index
         seed, lengths = behaviour.seed, behaviour.lengths
-        z = stream(seed, "steps", index).standard_normal(1)
-        n_steps = int(behaviour.steps.at(z)[0])
+        if isinstance(behaviour.steps, Fixed):  # a stream takes as long as the lengths of some steps
+            n_steps = behaviour.steps.n
+        else:
+            n_steps = int(behaviour.steps.at(stream(seed, "steps", index).standard_normal(1))[0])
         self._last = n_steps - 1
         self._limit = sys.maxsize if lengths.limit is None else lengths.limit  # compared faster than with a float
         self._scores = lengths.target_scores(seed, index, n_steps, behaviour.block)
