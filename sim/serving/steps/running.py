@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sim.algorithms.checks import JUDGED, Check
 from sim.algorithms.lookahead_async import lookahead_async
@@ -22,7 +23,7 @@ from sim.serving.answers import ServedAnswer, ServedLoad
 from sim.serving.engine import ServingEngine
 from sim.serving.limits import JoiningCost
 from sim.serving.loop.running import FAR, SLOTS, compiled, is_worth_compiling
-from sim.serving.steps import batches, places, queues, texts, tree
+from sim.serving.steps import batches, places, texts, tree
 from sim.serving.steps import engine as engine_module
 from sim.serving.steps import loop as loop_module
 from sim.serving.steps import records as r
@@ -95,7 +96,7 @@ def _is_suited(engine: BatchEngine, *, is_target: bool) -> bool:
 
 
 def loop_for(trial: Trial, tokens: int, first: int) -> Loop | None:
-    """Return the loop, compiled, where that is worth it for so many tokens more; None: events are to run.
+    """Return the loop, compiled, where that is worth it for so many tokens more; None: events are as fast.
 
     Parameters
     ----------
@@ -103,11 +104,11 @@ def loop_for(trial: Trial, tokens: int, first: int) -> Loop | None:
     tokens : that are to be written.
     first : index of an answer.
     """
-    lengths: list[int] = getattr(trial.answer(first), "written_lengths", list)()
+    lengths = getattr(trial.answer(first), "written_lengths", list)()
     step = sum(lengths) / len(lengths) if lengths else math.inf
     if not is_worth_compiling(int(_REQUESTS_OF_A_STEP * tokens / step)):
         return None
-    return compiled((queues, texts, tree, places, batches, engine_module, loop_module), "loop")
+    return compiled((texts, tree, places, batches, engine_module, loop_module), "loop")
 
 
 class StepsRun:
@@ -143,10 +144,15 @@ class StepsRun:
         limits = self.target.limits if isinstance(self.target, ServingEngine) else None
         met, self._following = under_way(trial, concurrency, first, limits) if met_under_way else ([], first)
         self._met, self.n_met = iter(met), len(met)
+        self._column = _as_lists if way is loop else _as_array
         self._rules = self._rules_of(tokens, first)
-        self._state = self._state_of()
-        in_flight = self._n_requests
-        self._prices = Prices(np.full((2 * _ENGINES, in_flight + 1), math.nan), np.full((3 * _ENGINES, SLOTS), -1.0))
+        n = self._rules.answers
+        self._state = self._state_of(n)
+        in_flight = len(self._state.requests[0])
+        self._prices = Prices(
+            self._column(np.full((2 * _ENGINES, in_flight + 1), math.nan)),
+            self._column(np.full((3 * _ENGINES, SLOTS), -1.0)),
+        )
         self._loop = way(self._rules, self._state, self._prices, concurrency)
         self._go_on(r.BY_TIME, 0.0, 1)
 
@@ -157,6 +163,9 @@ class StepsRun:
         ]
         mean = sum(map(sum, lengths)) / len(lengths)
         window = self.served.algorithm["k1"] + rules.extra_in_flight
+        engines = self.served.engines
+        devices = list(dict.fromkeys(engine.device for engine in engines))
+        rest = range(len(engines), _ENGINES)
         return Rules(
             window=window,
             prefetches=rules.prefetch_draft,
@@ -170,46 +179,40 @@ class StepsRun:
             ring=window + 3,
             slab=_AMPLE * max(map(len, lengths)),
             answers=4 * self.concurrency + int(_AMPLE * tokens / max(mean, 1.0)) + 64,
+            engine=self._column(np.array(self.served.roles)),
+            device=self._column(np.array([*(devices.index(one.device) for one in engines), *rest])),
+            shared=self._column(np.array([*(bool(one.device.concerned) for one in engines), *(False for _ in rest)])),
+            serves=self._column(np.array([isinstance(one, ServingEngine) for one in (*engines, *rest)])),
+            limits=self._column(np.array([_limits_of(one) for one in (*engines, *(engines[:1] * len(rest)))]).T.copy()),
         )
 
-    @property
-    def _n_requests(self) -> int:
-        """Requests that there is room for."""
-        return _AMPLE * self.concurrency * 3 * (self._rules.window + 2) + 64
-
-    def _state_of(self) -> State:
-        rules, engines, n = self._rules, self.served.engines, self._n_requests
-        width = max(self.concurrency * max(rules.slab, rules.ring), rules.answers + 1, n + 1, r.N_WHOLE)
-        whole, real = np.zeros((r.N_ROWS, width), dtype=np.int64), np.zeros((r.N_REAL_ROWS, width))
-        devices = list(dict.fromkeys(engine.device for engine in engines))
-        whole[r.ENGINE, :_ENGINES], whole[r.DEVICE, :_ENGINES], whole[r.SERVES, :_ENGINES] = (
-            self.served.roles,
-            range(3),
-            1,
+    def _state_of(self, answers: int) -> State:
+        rules, places = self._rules, self.concurrency
+        n = _AMPLE * places * 3 * (rules.window + 2) + 64
+        times, requests = np.zeros((5, answers + 1)), np.zeros((13, n + 1), dtype=np.int64)
+        times[[r.STARTED, r.FIRST_S, r.ENDED_S]], times[r.UNUSED] = math.nan, -1.0
+        requests[r.STACK], requests[r.FINISH] = np.arange(1, n + 2), -1
+        work, whole = np.zeros((12, _ENGINES)), np.zeros(14, dtype=np.int64)
+        work[r.SPEED], work[r.RESTING], work[r.TAU] = 1.0, -math.inf, math.inf
+        whole[r.FREE], whole[r.PRICED], whole[r.EVERY] = n, -1, 1
+        whole[r.NEXT_ANSWER] = whole[r.LOADED] = 1
+        whole_numbers = {"steps": (6, places * rules.slab), "nodes": (12, places * rules.ring), "places": (4, places)}
+        whole_numbers |= {"answers": (6, answers + 1), "engines": (8, _ENGINES)}
+        rows = {name: np.zeros(shape, dtype=np.int64) for name, shape in whole_numbers.items()}
+        rows |= {"times": times, "requests": requests, "sizes": np.zeros((7, n + 1)), "work": work}
+        return State(
+            **{name: self._column(array) for name, array in {**rows, "whole": whole, "real": np.zeros(6)}.items()}
         )
-        for number, engine in enumerate(engines):
-            whole[r.DEVICE, number], whole[r.IS_SHARED, number] = (
-                devices.index(engine.device),
-                bool(engine.device.concerned),
-            )
-            whole[r.SERVES, number] = isinstance(engine, ServingEngine)
-            real[r.CAPACITY : r.SHARE + 1, number] = _limits_of(engine)
-        real[[r.STARTED, r.FIRST_S, r.ENDED_S]], real[r.UNUSED] = math.nan, -1.0
-        real[r.SPEED], real[r.RESTING], real[r.TAU] = 1.0, -math.inf, math.inf
-        whole[r.STACK, :n], whole[r.FINISH] = np.arange(1, n + 1), -1
-        told = {r.FREE: n, r.PRICED: -1, r.EVERY: 1, r.NEXT_ANSWER: 1, r.LOADED: 1}
-        whole[r.WHOLE, list(told)] = list(told.values())
-        return State(whole, real)
 
     @property
     def now(self) -> float:
         """Seconds of the clock."""
-        return float(self._state.f[r.REAL, r.NOW])
+        return float(self._state.real[r.NOW])
 
     @property
     def written(self) -> int:
         """Tokens that stand so far."""
-        return int(self._state.f[r.REAL, r.TOTAL])
+        return int(self._state.real[r.TOTAL])
 
     def until_written(self, tokens: float) -> None:
         """Let time pass until so many tokens are written, as seen every so many events."""
@@ -227,12 +230,12 @@ class StepsRun:
     def begin_window(self) -> None:
         """Count from here on."""
         self._began, self._tokens_before, self._busy_before = self.now, self.written, self._busy()
-        self._done_before = int(self._state.i[r.WHOLE, r.ENDED])
+        self._done_before = int(self._state.whole[r.ENDED])
 
     def window(self, in_flight: float) -> ServedLoad:
         """What has happened since then."""
-        times, answers = self._state.f, self._state.i
-        seconds, done = self.now - self._began, int(answers[r.WHOLE, r.ENDED])
+        times, answers = np.asarray(self._state.times), np.asarray(self._state.answers)
+        seconds, done = self.now - self._began, int(self._state.whole[r.ENDED])
         busy = {role: value - self._busy_before[role] for role, value in self._busy().items()}
         seen = (np.arange(times.shape[1]) > self.n_met) & (times[r.STARTED] >= self._began)
         ended = answers[r.ORDER, self._done_before : done]
@@ -248,9 +251,9 @@ class StepsRun:
             tokens=self.written - self._tokens_before,
             in_flight=in_flight,
             busy={role: value / seconds if seconds else 0.0 for role, value in busy.items()},
-            preempted=int(answers[r.PREEMPTED, number]),
-            cache_share=float(times[r.REAL, r.PEAK] / times[r.CAPACITY, number]),
-            waited_s=float(times[r.WAITED, number]),
+            preempted=int(self._state.engines[r.PREEMPTED][number]),
+            cache_share=float(self._state.real[r.PEAK]) / self._rules.limits[r.CAPACITY][number],
+            waited_s=float(self._state.work[r.WAITED][number]),
             seed=self.trial.seed,
         )
 
@@ -261,13 +264,13 @@ class StepsRun:
                 result[role] = 0.0
                 if engine in engines:
                     settle(self._state, engines.index(engine))
-                    result[role] = float(self._state.f[r.BUSY, engines.index(engine)])
+                    result[role] = float(self._state.work[r.BUSY][engines.index(engine)])
         return result
 
     def _go_on(self, mode: int, wanted: float, every: int) -> None:
         """Let the loop run until something is reached; tell it what it asks for."""
-        self._state.i[r.WHOLE, [r.MODE, r.EVERY, r.PASSED]] = mode, every, 0
-        self._state.f[r.REAL, r.WANTED] = wanted
+        whole = self._state.whole
+        whole[r.MODE], whole[r.EVERY], whole[r.PASSED], self._state.real[r.WANTED] = mode, every, 0, wanted
         for asks, ref, n, read in self._loop:
             if asks == loop_module.REACHED:
                 return
@@ -281,15 +284,14 @@ class StepsRun:
 
     def _tell(self, asks: int, number: int, batch: int, read: float) -> None:
         """Say what iterations of an engine cost."""
-        engine, known = self.served.engines[number], self._prices
-        cost: Any = engine.cost  # by `served_by` that of a serving engine is a `JoiningCost`
+        cost, known = self.served.engines[number].cost, self._prices
         if asks == loop_module.ASKS_LINE:
-            known.lines[2 * number, batch] = base = cost.iteration(batch, 0.0)
-            known.lines[2 * number + 1, batch] = (cost.iteration(batch, FAR) - base) / FAR
+            known.lines[2 * number][batch] = base = cost.iteration(batch, 0.0)
+            known.lines[2 * number + 1][batch] = (cost.iteration(batch, FAR) - base) / FAR
         elif asks == loop_module.ASKS_READING:
-            seconds = cost.reading(batch, read) if isinstance(engine, ServingEngine) else cost.prefill(int(read))
-            rows = slice(3 * number, 3 * number + 3)
-            known.readings[rows, slot_of(batch, read, SLOTS)] = float(batch), read, seconds
+            seconds = cost.reading(batch, read) if isinstance(cost, JoiningCost) else cost.prefill(int(read))
+            for row, value in enumerate((float(batch), read, seconds)):
+                known.readings[3 * number + row][slot_of(batch, read, SLOTS)] = value
         else:
             rule = f"must take more than 0 s (batch {batch}): check the cost model"
             raise ParameterError("iteration", cost.iteration(batch, 0.0), rule)
@@ -303,12 +305,12 @@ class StepsRun:
             raise NoRoomError("an answer is longer than those that were met first, or there are more of them")
         begin = place * rules.slab
         for row, values in enumerate(_steps_of(answer, drawn)):
-            s.i[r.OWN_TOKENS + row, begin : begin + drawn.n_steps] = values
+            s.steps[row][begin : begin + drawn.n_steps] = values
         position = text.depth + 1
-        s.i[[r.LAST, r.ROOT], place] = drawn.n_steps - 1, position
+        s.places[r.LAST][place], s.places[r.ROOT][place] = drawn.n_steps - 1, position
         by = r.WRITES if text.role == TARGET else r.ASKS
         tree.add_node(rules, s, place, position, text.context_tokens, text.n_tokens, by, 0)
-        s.i[r.WHOLE, r.LOADED] = number + 1
+        s.whole[r.LOADED] = number + 1
 
     def _next(self) -> tuple[Answer, Step]:
         for answer, text in self._met:
@@ -359,3 +361,11 @@ def _limits_of(engine: BatchEngine) -> tuple[float, ...]:
     most, batched = float(limits.most_sequences), float(limits.max_batched_tokens)
     held = float(limits.cache_tokens), most, batched, float(limits.rows), float(limits.chunked)
     return *held, request_s, waking_s, *map(float, cost.joins)
+
+
+def _as_lists(rows: NDArray[Any]) -> Any:
+    return rows.tolist()
+
+
+def _as_array(rows: NDArray[Any]) -> Any:
+    return rows

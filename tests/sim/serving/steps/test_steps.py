@@ -178,20 +178,10 @@ def closed(setting: Setting, concurrency: int, *, met: bool, rounds: bool, answe
     )
 
 
-KINDS = given(setting=SETTINGS, concurrency=st.integers(1, 9), met=st.booleans(), rounds=st.booleans())
-
-
-@settings(max_examples=50, deadline=None)
-@KINDS
+@settings(max_examples=150, deadline=None)
+@given(setting=SETTINGS, concurrency=st.integers(1, 9), met=st.booleans(), rounds=st.booleans())
 def test_a_load_says_what_it_says_with_events(setting: Setting, concurrency: int, met: bool, rounds: bool) -> None:
     assert served_by(setting.trial()) is not None
-    check_alike(*loads(lambda: closed(setting, concurrency, met=met, rounds=rounds)))
-
-
-@pytest.mark.slow
-@settings(max_examples=500, deadline=None)
-@KINDS
-def test_hundreds_of_loads_do(setting: Setting, concurrency: int, met: bool, rounds: bool) -> None:
     check_alike(*loads(lambda: closed(setting, concurrency, met=met, rounds=rounds)))
 
 
