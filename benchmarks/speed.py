@@ -36,6 +36,7 @@ from sim.fast import compiled as loops
 from sim.fast.draws import blocks_of, shared_by, step_seconds
 from sim.fast.recursions import async_seconds
 from sim.gaps.worlds import World, behaviour_of, engines_of
+from sim.serving.answers import ServedLoad
 from sim.serving.loop import running
 from sim.serving.run import closed_loop
 from sim.trial import Trial, trial_seconds
@@ -144,33 +145,35 @@ def fast_rows(yard: Yardstick) -> Rows:
 
 
 def serving_rows(yard: Yardstick) -> Rows:
-    """Closed loops in Python, and by numba where it is installed: tokens that stand, draws included.
-
-    Of 32 answers of many steps on an engine whose cache fills up, and of 64 answers that are one request each.
-    """
-    found, worth = {}, running.WORTH_COMPILING
-    ways = {"": sys.maxsize} if find_spec("numba") is None else {"": sys.maxsize, ", numba": 0}
-    for way, least in ways.items():
-        running.WORTH_COMPILING = least
+    """Closed loops of 32 answers on an engine whose cache fills up: tokens that are committed, draws included."""
+    found = {}
+    for name, method in (("plain decoding", "autoregressive"), ("LR", "lr-async k1=4 rules=released-code")):
         for words, pmf in (("", None), (" over token-level speculation", DRAFTED)):
-            for name, work in (
-                ("plain decoding", partial(_closed_tokens, "autoregressive", pmf)),
-                ("LR", partial(_closed_tokens, "lr-async k1=4 rules=released-code", pmf)),
-                ("whole answers", partial(_whole_tokens, pmf)),
-            ):
-                work()  # compiled at its first call
-                found[f"serving, {name}{words}{way}, tokens"] = yard.beside(work, repeats=7)
-    running.WORTH_COMPILING = worth
-    return found
+            work = partial(_closed_tokens, method, pmf)
+            found[f"serving, {name}{words}, tokens"] = yard.beside(work, repeats=7)
+    return found | whole_rows(yard)
 
 
 def _closed_tokens(method: str, pmf: tuple[float, ...] | None) -> float:
     return closed(trial_of(method, "full", seed=next(_SEEDS), pmf=pmf)).tokens
 
 
-def _whole_tokens(pmf: tuple[float, ...] | None) -> float:
-    trial = whole_trial(seed=next(_SEEDS), pmf=pmf)
-    return closed_loop(trial, concurrency=64, tokens=WHOLE_TOKENS, met_under_way=True).tokens
+def whole_rows(yard: Yardstick) -> Rows:
+    """Closed loops of 64 answers that are one request each, in Python, and by numba where it is installed."""
+    found, worth = {}, running.WORTH_COMPILING
+    ways = {"": sys.maxsize} if find_spec("numba") is None else {"": sys.maxsize, ", numba": 0}
+    for way, least in ways.items():
+        running.WORTH_COMPILING = least
+        for words, pmf in (("", None), (" over token-level speculation", DRAFTED)):
+            work = partial(_whole_load, pmf)
+            work()  # compiled at its first call
+            found[f"serving, whole answers{words}{way}, tokens"] = yard.beside(work, WHOLE_TOKENS, repeats=7)
+    running.WORTH_COMPILING = worth
+    return found
+
+
+def _whole_load(pmf: tuple[float, ...] | None) -> ServedLoad:
+    return closed_loop(whole_trial(seed=next(_SEEDS), pmf=pmf), concurrency=64, tokens=WHOLE_TOKENS, met_under_way=True)
 
 
 def sweep(folder: Path) -> Callable[[], object]:
@@ -221,7 +224,6 @@ def asked(rows: Rows) -> dict[str, float]:
         "sweep at 0.1 %, points": 2000 / 60,
         "serving, plain decoding over token-level speculation, tokens": 1e6,
         "serving, LR, tokens": 0.5e6,
-        "serving, LR, numba, tokens": 10e6,
         **{f"serving, whole answers{words}, tokens": 5e6 for words in ("", " over token-level speculation")},
         **{f"serving, whole answers{words}, numba, tokens": 40e6 for words in ("", " over token-level speculation")},
     }

@@ -203,16 +203,6 @@ class DrawnAnswer:
         """Number of steps of the answer."""
         return self._last + 1
 
-    @property
-    def limit(self) -> int:
-        """Tokens at which steps are cut."""
-        return self._limit
-
-    @property
-    def overhead_tokens(self) -> int:
-        """Tokens that a verifier reads besides the two steps."""
-        return self._behaviour.judge_overhead_tokens
-
     def generate(self, operation: Generate) -> Step:
         """Return the step that the role writes at this position."""
         prefix = operation.prefix

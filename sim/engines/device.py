@@ -45,16 +45,6 @@ class Device:
         self._neighbours: list[Device] = []
         self.concerned: list[Device] = []
 
-    @property
-    def engines(self) -> tuple[_Sharing, ...]:
-        """The engines that run on it, in the order in which they were added."""
-        return tuple(self._engines)
-
-    @property
-    def neighbours(self) -> tuple[Device, ...]:
-        """The devices of the same machine."""
-        return tuple(self._neighbours)
-
     def add(self, engine: _Sharing) -> None:
         """Add an engine that runs on this device."""
         self._engines.append(engine)

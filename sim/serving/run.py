@@ -7,7 +7,6 @@ when their answer ends, so that it does not matter where a window begins or ends
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from typing import Final
@@ -22,7 +21,6 @@ from sim.serving.answers import ServedAnswer, ServedLoad
 from sim.serving.engine import ServingEngine
 from sim.serving.loop.asked import Asked
 from sim.serving.loop.running import LoopRun, engine_of
-from sim.serving.steps.running import NoRoomError, StepsRun, loop_for, served_by
 from sim.serving.under_way import under_way
 from sim.timeline import Counts
 from sim.trial import Trial
@@ -87,26 +85,18 @@ def closed_loop(
         asked.until(trial.answer, following, concurrency, tokens)
         moments = [0.0] * len(met) + [place * apart_s for place in range(concurrency - len(met))]
         return LoopRun(trial, asked, moments, marks=(warmup_tokens, tokens), warmup=len(met)).load(float(concurrency))
-
-    def seen(run: _Run | StepsRun) -> ServedLoad:
-        round_s = run.round_s() if whole_rounds else 0.0
-        run.until_written(warmup_tokens)
-        run.until_time(_ROUNDS_WARMUP * round_s)
-        run.begin_window()
-        run.until_written(run.written + tokens - warmup_tokens if round_s else tokens)
-        run.until_time((_ROUNDS_WARMUP + _ROUNDS) * round_s)
-        return run.window(float(concurrency))
-
-    served = None if counts or apart_s else served_by(trial)
-    if served is not None and (way := loop_for(trial, tokens, first)) is not None:
-        with suppress(NoRoomError):
-            return seen(StepsRun(trial, served, concurrency, tokens, first, met_under_way=met_under_way, way=way))
     run = _Run(trial, counts, first=first)
     if met_under_way:
         run.meet(concurrency, first)
     for place in range(concurrency - len(run.in_flight)):
         run.start(replace=True, at=place * apart_s)
-    return seen(run)
+    round_s = run.round_s() if whole_rounds else 0.0
+    run.until_written(warmup_tokens)
+    run.until(lambda: run.clock.env.now >= _ROUNDS_WARMUP * round_s, seldom=True)
+    run.begin_window()
+    run.until_written(run.written + tokens - warmup_tokens if round_s else tokens)
+    run.until(lambda: run.clock.env.now >= (_ROUNDS_WARMUP + _ROUNDS) * round_s, seldom=True)
+    return run.window(float(concurrency))
 
 
 def arriving(
@@ -277,15 +267,10 @@ class _Run:
             return self._target.first_token_s.get(owner, first)
         return first
 
-    def until(self, enough: Callable[[], bool]) -> None:
-        """Let time pass, event by event."""
+    def until(self, enough: Callable[[], bool], *, seldom: bool = False) -> None:
+        """Let time pass, event by event, or as many events at a time as answers are in flight."""
         while not enough():
-            self._pass(1)
-
-    def until_time(self, seconds: float) -> None:
-        """Let time pass until so many seconds are over, as many events at a time as answers are in flight."""
-        while self.clock.env.now < seconds:
-            self._pass(max(len(self.in_flight), 1))
+            self._pass(max(len(self.in_flight), 1) if seldom else 1)
 
     def round_s(self) -> float:
         """Seconds until all answers that are in flight have committed for the first time; 0 for what is a stream."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
 from importlib.util import find_spec
-from types import FunctionType, ModuleType
+from types import FunctionType
 from typing import Any, Final
 
 import numpy as np
@@ -25,14 +25,14 @@ from sim.serving.loop.records import Prices, Requests, Rules, State
 from sim.trial import Trial
 from theory.errors import ParameterError
 
-__all__ = ["FAR", "SLOTS", "WORTH_COMPILING", "LoopRun", "compiled", "engine_of", "is_worth_compiling"]
+__all__ = ["WORTH_COMPILING", "LoopRun", "engine_of"]
 
 WORTH_COMPILING = 1_000_000
 """Requests run by this process from which on the loop is compiled: that takes as long as about half of them."""
 
-FAR: Final = float(1 << 20)
+_FAR: Final = float(1 << 20)
 """Tokens of context at which the second point of a cost's line is taken."""
-SLOTS: Final = 1 << 12
+_SLOTS: Final = 1 << 12
 """Readings whose prices are kept."""
 _requests = [0]
 
@@ -76,13 +76,14 @@ class LoopRun:
         self.asked = asked
         self.warmup = warmup
         self.is_closed = marks is not None
-        is_compiled = is_worth_compiling(asked.tokens.size)
+        _requests[0] += asked.tokens.size
+        is_compiled = _requests[0] >= WORTH_COMPILING and find_spec("numba") is not None
         column = _as_array if is_compiled else _as_lists
         self._requests = _requests_of(asked, column)
         self._prices = _prices(min(engine.limits.most_sequences, len(asked)), column)
         self._state = _state(len(asked), marks or (math.inf, math.inf), len(moments_s), column)
         self._rules = self._rules_of(moments_s, in_flight, column)
-        self._run(compiled(_MODULES, "loop") if is_compiled else iterations.loop)
+        self._run(compiled() if is_compiled else iterations.loop)
         self._check()
 
     @property
@@ -118,11 +119,11 @@ class LoopRun:
         for asks, batch, read in loop(self._requests, self._rules, self._state, known):
             if asks == changes.ASKS_LINE:
                 known.lines[0][batch] = base = cost.iteration(batch, 0.0)
-                known.lines[1][batch] = (cost.iteration(batch, FAR) - base) / FAR
+                known.lines[1][batch] = (cost.iteration(batch, _FAR) - base) / _FAR
             elif asks == changes.ASKS_READING:
                 reading = (float(batch), read, cost.reading(batch, read))
                 for row, value in zip(known.readings, reading, strict=True):
-                    row[changes.slot(batch, read, SLOTS)] = value
+                    row[changes.slot(batch, read, _SLOTS)] = value
             else:
                 seconds = cost.iteration(batch, 0.0)
                 rule = f"must take more than 0 s (batch {batch}): check the cost model"
@@ -213,34 +214,20 @@ class LoopRun:
         return float(np.nansum(np.maximum(ended - np.maximum(started, begin), 0.0)))
 
 
-_MODULES: Final = (texts, places, windows, changes, iterations)
-
-
-@lru_cache(maxsize=2)
-def compiled(modules: tuple[ModuleType, ...], entry: str) -> Callable[..., Any]:
-    """Return a function of modules, compiled with all of their functions that it calls: as itself among compiled ones.
-
-    Parameters
-    ----------
-    modules : those of the functions.
-    entry : name of the one that Python calls.
-    """
+@lru_cache(maxsize=1)
+def compiled() -> Callable[..., Any]:
+    """Return the loop, compiled with all that it calls: as the same functions among compiled ones."""
     from numba import njit
 
+    modules = (texts, places, windows, changes, iterations)
     names = {name: value for module in modules for name, value in vars(module).items()}
     own = {module.__name__ for module in modules}
-    # The rest needs no code by which Python calls it, which takes as long to compile.
+    # Python calls the loop only: the rest needs no code for that, which takes as long to compile.
     inner: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     for name, value in list(names.items()):
-        if isinstance(value, FunctionType) and value.__module__ in own and name != entry:
+        if isinstance(value, FunctionType) and value.__module__ in own and value is not iterations.loop:
             names[name] = njit(nogil=True, **inner)(FunctionType(value.__code__, names, name))
-    return njit(nogil=True)(FunctionType(names[entry].__code__, names, entry))
-
-
-def is_worth_compiling(n_requests: int) -> bool:
-    """Whether so many requests more are run by compiled code."""
-    _requests[0] += n_requests
-    return _requests[0] >= WORTH_COMPILING and find_spec("numba") is not None
+    return njit(nogil=True)(FunctionType(iterations.loop.__code__, names, "loop"))
 
 
 def _as_lists(rows: NDArray[Any]) -> Any:
@@ -259,7 +246,7 @@ def _requests_of(asked: Asked, column: Callable[[NDArray[Any]], Any]) -> Request
 
 
 def _prices(batches: int, column: Callable[[NDArray[Any]], Any]) -> Prices:
-    return Prices(column(np.full((2, batches + 1), math.nan)), column(np.full((3, SLOTS), -1.0)))
+    return Prices(column(np.full((2, batches + 1), math.nan)), column(np.full((3, _SLOTS), -1.0)))
 
 
 def _state(answers: int, marks: tuple[float, float], n_begin: int, column: Callable[[NDArray[Any]], Any]) -> State:
