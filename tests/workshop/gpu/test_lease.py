@@ -128,8 +128,7 @@ def test_stages_go_on_where_they_were_stopped_and_keep_what_others_lose(tmp_path
 
 
 @pytest.mark.slow
-@pytest.mark.long("a second calibration of 32 layers; CI rehearses the first")
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(900)
 def test_costs_of_a_larger_shape_are_a_calibration_of_their_own(tmp_path: Path) -> None:
     lease = Lease(tmp_path)
     options = {"LARGE_SHAPE": str(lease.large), "LARGE_CONTEXTS": "64", "LARGE_CONTEXT": "3072"}
