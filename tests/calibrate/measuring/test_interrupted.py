@@ -126,7 +126,8 @@ def check_killed(calm: list[str], killed: list[str], folder: Path, kills: int, s
             samples = [*rounds[0]["warmup_decode"], *(sample for one in rounds for sample in one["decode"])]
             assert recorded[: len(samples)] == [sample["seconds"] for sample in samples]
         assert len(engine.request_s) == len(first.engines[name].request_s)
-        assert len(engine.prefill) == len(first.engines[name].prefill)
+        alone, expected = ([one for one in of.prefill if not one.beside] for of in (engine, first.engines[name]))
+        assert len(alone) == len(expected)  # whether a prompt is read in a pass of others is a matter of moments
 
 
 @pytest.mark.slow
