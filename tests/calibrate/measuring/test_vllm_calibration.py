@@ -156,7 +156,13 @@ def pieces(output: Path) -> list[Any]:
 
 @pytest.mark.vllm
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize(("number", "least"), [(signal.SIGTERM, 1), (signal.SIGKILL, 2)])
+@pytest.mark.parametrize(
+    ("number", "least"),
+    [
+        (signal.SIGTERM, 1),
+        pytest.param(signal.SIGKILL, 2, marks=pytest.mark.long("minutes; test_plugin ends an engine with its process")),
+    ],
+)
 def test_whatever_ends_a_calibration_ends_its_engines(output: Path, number: signal.Signals, least: int) -> None:
     """The first is told to end when it has finished a piece; the second goes on from there, and is killed.
 

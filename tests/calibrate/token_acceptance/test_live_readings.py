@@ -123,6 +123,7 @@ def test_streams_are_read_again_if_their_reader_was_late(
 
 
 @pytest.mark.vllm
+@pytest.mark.long("a minute and more: an engine answers four times; the readings themselves are compared above")
 @pytest.mark.timeout(900)
 def test_one_command_reads_acceptance_in_four_ways() -> None:
     """The same requests, seeds and sampling: a serving engine's counters, records and chunks, an offline engine's own.

@@ -140,7 +140,6 @@ def test_costs_of_a_larger_shape_are_a_calibration_of_their_own(tmp_path: Path) 
 
 @pytest.mark.vllm
 @pytest.mark.slow
-@pytest.mark.long("five vLLM servers on two cores, minutes")
 @pytest.mark.timeout(3600)
 def test_servers_of_the_widened_pair_are_calibrated_and_validated(tmp_path: Path) -> None:
     pytest.importorskip("vllm")
