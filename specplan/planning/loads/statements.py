@@ -76,10 +76,11 @@ class Pays:
         if not self.loads:
             return ""
         first, last = self.loads[0][0], self.loads[-1][0]
+        span = f"from {first} to {last} answers" if first < last else f"at {first} answer{'s' if first > 1 else ''}"
         if not ranges:
-            return f"Leave speculation off: plain decoding is fastest from {first} to {last} answers at once."
+            return f"Leave speculation off: plain decoding is fastest {span} at once."
         if ranges == [(first, last)]:
-            return f"Speculation pays at all loads from {first} to {last} answers at once."
+            return f"Speculation pays {'at all loads ' if first < last else ''}{span} at once."
         if len(ranges) == 1 and ranges[0][0] == first:
             return f"Switch speculation off from {self.off_from} answers at once."
         if len(ranges) == 1 and ranges[0][1] == last:

@@ -54,6 +54,7 @@ def test_sentences_word_for_word() -> None:
     )
     assert Pays.of({1: 0.9, 128: 1.2}).sentence() == "Speculation pays from 128 answers at once on, not below."
     assert Pays.of({1: 1.005}).sentence().startswith("Leave speculation off")
+    assert Pays.of({8: 1.4}).sentence() == "Speculation pays at 8 answers at once."
     assert Pays.of({}).sentence() == ""
 
 
