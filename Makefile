@@ -15,7 +15,7 @@ PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 py
 unexport PYTHONDONTWRITEBYTECODE  # without byte code, each worker compiles all tests again in each run
 
 help:
-	@echo "make demo      measure the bundled pair of models, plan, simulate, validate (4 to 10 minutes)"
+	@echo "make demo      measure the bundled pair of models, plan, simulate, validate (2 to 10 minutes)"
 	@echo "make test      the tests that every change must pass"
 	@echo "make test-slow those that take more than 5 seconds each, but for those marked long (SLOW=tests/sim: of a folder)"
 	@echo "make test-all  all of these, and the long ones, which CI does not run"
