@@ -33,7 +33,7 @@ _LATEST: Final[ContextVar[_Latest | None]] = ContextVar("latest", default=None)
 
 
 @contextmanager
-def lines_on_log(name: str, *, every_s: float = _EVERY_S) -> Iterator[Callable[[str], None]]:
+def lines_on_log(name: str) -> Iterator[Callable[[str], None]]:
     """Print a line on stderr from time to time while the body runs, unless stderr is a terminal.
 
     Within another such work the lines stay that work's, and say how far the inner one is.
@@ -41,7 +41,6 @@ def lines_on_log(name: str, *, every_s: float = _EVERY_S) -> Iterator[Callable[[
     Parameters
     ----------
     name : of the work, with which lines begin.
-    every_s : seconds between lines, > 0.
 
     Yields
     ------
@@ -51,13 +50,15 @@ def lines_on_log(name: str, *, every_s: float = _EVERY_S) -> Iterator[Callable[[
         yield lambda text: None
         return
     if (outer := _LATEST.get()) is not None:
-        yield lambda text: outer.set(f"{name}: {text}")
-        outer.set("")
+        try:
+            yield lambda text: outer.set(f"{name}: {text}")
+        finally:
+            outer.set("")
         return
     latest, over, began = _Latest(), threading.Event(), time.monotonic()
 
     def tell() -> None:
-        while not over.wait(every_s):
+        while not over.wait(_EVERY_S):
             minutes, seconds = divmod(round(time.monotonic() - began), 60)
             click.echo(f"{name}: {minutes}:{seconds:02d}{f', {latest.text}' if latest.text else ''}", err=True)
 

@@ -65,7 +65,8 @@ def test_what_is_soon_done_leaves_no_line_on_a_log(monkeypatch: pytest.MonkeyPat
 def test_a_log_gets_a_line_from_time_to_time(monkeypatch: pytest.MonkeyPatch) -> None:
     log = io.StringIO()
     monkeypatch.setattr(sys, "stderr", log)
-    with lines_on_log("plan", every_s=0.05), progress("comparing plans", 3) as step_done:
+    monkeypatch.setattr("specplan.log_lines._EVERY_S", 0.05)
+    with lines_on_log("plan"), progress("comparing plans", 3) as step_done:
         step_done()
         step_done()
         _wait_for("2 of 3", log)
@@ -75,7 +76,7 @@ def test_a_log_gets_a_line_from_time_to_time(monkeypatch: pytest.MonkeyPatch) ->
 def test_each_long_work_gets_lines_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     log = io.StringIO()
     monkeypatch.setattr(sys, "stderr", log)
-    monkeypatch.setitem(lines_on_log.__wrapped__.__kwdefaults__, "every_s", 0.05)  # type: ignore[attr-defined]
+    monkeypatch.setattr("specplan.log_lines._EVERY_S", 0.05)
     with progress("comparing plans", 3) as step_done:
         step_done()
         _wait_for("1 of 3", log)
@@ -91,7 +92,8 @@ def _wait_for(text: str, log: io.StringIO) -> None:
 def test_a_terminal_gets_no_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    with lines_on_log("plan", every_s=0.01) as say:
+    monkeypatch.setattr("specplan.log_lines._EVERY_S", 0.01)
+    with lines_on_log("plan") as say:
         say("half")
         time.sleep(0.05)
     assert terminal.getvalue() == ""
