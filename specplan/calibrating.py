@@ -154,9 +154,11 @@ def calibrate(
     ------
     SpecplanError : as `measure` and `conclude`, or no questions for models that are not the bundled pair.
     """
+    from specplan.show.saving import command_line
+
     warn_of_clear_key(models)
-    command = " ".join(["specplan", *sys.argv[1:]])
-    plan = plan_of(models, effort, prompts, name=name or output.stem, command=command, **options)
+    given = command_line(click.get_current_context(silent=True))
+    plan = plan_of(models, effort, prompts, name=name or output.stem, command=given, **options)
     conclude(measure(plan, output), output, allow_noise=allow_noise)
 
 

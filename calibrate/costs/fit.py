@@ -19,7 +19,7 @@ from calibrate.costs.in_use import (
 )
 from calibrate.costs.resampling import resampled_answers
 from calibrate.costs.sweep import SweepFit, fit_sweep
-from calibrate.record.engine_records import EngineRecord, InUse
+from calibrate.record.engine_records import ClientsInUse, EngineRecord, InUse
 from calibrate.record.uses import Use, work_in_use
 from sim.engines.costs import TableCost
 from sim.engines.pass_costs import PassCost
@@ -42,6 +42,7 @@ class CostFit:
     join : what passes take that read prompts; None if not measured, or if included in the factor.
     shared_s : time that a prefill saves by joining a pass, s; 0 where there is no ``join``.
     passes : cost of its passes with token-level speculation; None for an engine that does not speculate.
+    by_clients : answers in flight, and the time of its work there / the time by ``cost``, where that was measured.
     """
 
     cost: TableCost
@@ -52,6 +53,15 @@ class CostFit:
     join: JoinLaw | None
     shared_s: float
     passes: PassCost | None = None
+    by_clients: tuple[tuple[float, float], ...] = ()
+
+    def slowdown(self, in_flight: float) -> float:
+        """Return the time of its work with so many answers in flight / the time by ``cost``, [-].
+
+        It is 1 with one answer, linear in the logarithm between the measured numbers, and constant beyond the largest.
+        """
+        answers, ratios = zip((1.0, 1.0), *self.by_clients, strict=True)
+        return float(np.interp(np.log(in_flight), np.log(answers), ratios))
 
 
 def fit_cost(
@@ -86,7 +96,7 @@ def fit_cost(
     if done:
         factors = factors_in_use(Modelled(cost, waking_s, shared_s), done, quiet)
         cost = scaled_to_use(cost, factors, done, grouped=grouped)
-    return CostFit(
+    fit = CostFit(
         cost=replace(cost, prefill_s=cost.prefill_s + reread * cost.prefill_token_s),
         sweep=sweep,
         factors=factors,
@@ -95,6 +105,13 @@ def fit_cost(
         join=sweep.join.slower(factors.prefill) if joins_known and sweep.join is not None else None,
         shared_s=factors.prefill * shared_s,
     )
+    return replace(fit, by_clients=_by_clients(fit, record.clients_in_use)) if use == "steps" else fit
+
+
+def _by_clients(fit: CostFit, done: Sequence[ClientsInUse]) -> tuple[tuple[float, float], ...]:
+    """`CostFit.by_clients`; levels without work of the engine, or without company of other answers, are left out."""
+    ratios = [(one.in_flight, slowdown_of([(fit, one)])) for one in sorted(done, key=lambda one: one.in_flight)]
+    return tuple((n, ratio) for n, ratio in ratios if ratio is not None and n > 1.0)
 
 
 def slowdown_of(work: Iterable[tuple[CostFit, InUse]]) -> float | None:

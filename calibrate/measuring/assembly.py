@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from calibrate.engines.torch.cuda.telemetry import GpuState, gpu_notes
+from calibrate.loads.clients import kept_clients
 from calibrate.loads.levels import kept_loads, load_notes
 from calibrate.measuring.from_outside import left_out_notes
 from calibrate.measuring.noise import NoiseLimits, leading_slow, steadiness
@@ -27,7 +28,7 @@ from calibrate.record.journal import Journal
 from calibrate.record.profile import Profile, Provenance
 from calibrate.record.prompt_lookup import count_acceptance
 from calibrate.record.token_records import NGramRecord, TokenAnswer, TokenRecord
-from calibrate.record.uses import FIELD_OF_USE, STEPWISE
+from calibrate.record.uses import CLIENTS, FIELD_OF_USE, STEPWISE
 from sim.operations import EMBEDDING, TARGET
 
 __all__ = ["assemble"]
@@ -64,6 +65,7 @@ def assemble(
     records, notes = dict[str, EngineRecord](), list(stamp.get("notes", ()))
     for name in engines:
         records[name], n_slow = _engine_record(name, rounds[name], answers)
+        records[name] = records[name].model_copy(update={CLIENTS: kept_clients(journal, plan.clients, name)})
         left_out = left_out_notes(plan.engine.batches, [timed.decode for timed in rounds[name]])
         notes += [*_notes(name, records[name], n_slow), *(f"{name}: {note}" for note in left_out)]
     notes += gpu_notes([[GpuState(*state) for state in answer.get("gpus", ())] for answer in answers])

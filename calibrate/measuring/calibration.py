@@ -18,6 +18,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
+from calibrate.loads.clients import measure_clients
 from calibrate.loads.levels import Decoding, LoadSweep
 from calibrate.measuring.answers import measure_answer, outside_seconds, seconds_in_company
 from calibrate.measuring.assembly import assemble
@@ -28,7 +29,7 @@ from calibrate.measuring.plan import CalibrationPlan, reaching
 from calibrate.measuring.stopping import LookOutcome, Precision, Status
 from calibrate.measuring.texts import AT_ONCE, ON_SERVERS, measure_texts
 from calibrate.measuring.token_methods import measure_token_answer
-from calibrate.record.engine_records import EngineRecord, InUse
+from calibrate.record.engine_records import EngineRecord, InUse, as_json
 from calibrate.record.journal import Journal
 from calibrate.record.profile import Profile
 from calibrate.record.uses import FIELD_OF_USE, STEPWISE
@@ -181,7 +182,16 @@ class _Sitting:
         return []
 
     async def measure_loads(self) -> None:
-        """Measure the target by load, for a share of the time that everything else has taken."""
+        """Measure the engines with several clients, and the target by load for a share of the time taken so far."""
+        await measure_clients(
+            self._clock,
+            self.plan.problems,
+            self.plan.clients,
+            self._journal,
+            work=partial(work_done, self.engines),
+            patiently=self._patiently,
+            progress=self._step,
+        )
         if (options := self.plan.loads) is None:
             return
         sweep = LoadSweep(
@@ -294,7 +304,7 @@ class _Sitting:
             "ids": answer.token_ids,
             "role_seconds": answer.role_seconds,
             "embedding_seconds": await seconds_in_company(self._clock, problem, models.inspection()),
-            **{field: _dumped(work) for field, work in {**in_use, FIELD_OF_USE["beams"]: groups}.items()},
+            **{field: as_json(work) for field, work in {**in_use, FIELD_OF_USE["beams"]: groups}.items()},
             "sentinels": sentinels,
             "gpus": models.gpus(),
             "token": token_answers,
@@ -340,9 +350,8 @@ class _Sitting:
     async def _sentinel(self, name: str, engine: Any, index: int) -> tuple[float, float]:
         """Moment and duration of a sentinel; only its prompt differs from others."""
         options = replace(self.plan.engine, **_SENTINEL, seed=self.plan.engine.seed + 1_000_003 * (index + 1))
-        record = await self.plan.models.time_engine(
-            engine, options, warmup=self._warmups[name], progress=lambda part: None
-        )
+        warmup = self._warmups[name]
+        record = await self.plan.models.time_engine(engine, options, warmup=warmup, progress=lambda part: None)
         return time.time(), median(sample.seconds for sample in record.decode if sample.tokens == 1)
 
     def profile(self, stamp: dict[str, Any]) -> Profile:
@@ -389,7 +398,3 @@ class _Sitting:
         """Mean seconds of an answer or a round in this run; 1 s before the first is measured."""
         seconds: Sequence[float] = self._seconds[what]
         return max(sum(seconds) / len(seconds), 1e-6) if seconds else 1.0
-
-
-def _dumped(work: Mapping[str, InUse]) -> dict[str, Any]:
-    return {engine: did.model_dump(mode="json") for engine, did in work.items()}

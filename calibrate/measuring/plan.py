@@ -27,6 +27,9 @@ from theory.errors import ParameterError
 
 __all__ = ["CalibrationPlan", "MeasurableModels", "reaching"]
 
+_CLIENTS: Final = (2, 4, 8)
+"""Numbers of clients where none are named."""
+
 _TOKEN_ANSWERS: Final = 40
 _TOKEN_RUNS: Final = 480
 _LOOKED_AT: Final = 64
@@ -235,6 +238,14 @@ class CalibrationPlan:
         return self.models.n_engines * self.options_of_round(0).n_parts
 
     @property
+    def clients(self) -> tuple[int, ...]:
+        """Numbers of clients that are answered step by step at a time, each twice, as far as there are questions."""
+        if not self.models.inspection().drafts:
+            return ()
+        named = () if self.loads is None else self.loads.levels
+        return tuple(n for n in sorted(set(named or _CLIENTS)) if 1 < n <= self.n_answers // 2)
+
+    @property
     def n_loads(self) -> int:
         """Levels of load of all decodings together, at most."""
         return 0 if self.loads is None else len(self.loads.most_levels) * (1 + len(self.token))
@@ -243,7 +254,7 @@ class CalibrationPlan:
     def n_parts(self) -> int:
         """Parts of the work, for a progress bar; with a stopping rule the least number, of loads the largest."""
         rounds = self.n_rounds * self.parts_per_round
-        return rounds + self.models.n_engines + self.n_answers + len(self.texts) + self.n_loads
+        return rounds + self.models.n_engines + self.n_answers + len(self.texts) + self.n_loads + len(self.clients)
 
 
 async def reaching(

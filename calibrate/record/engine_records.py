@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from calibrate.record.fields import AtLeastOne, Count, Moment, NotNegative, Record, Seconds
 
 __all__ = [
+    "ClientsInUse",
     "DecodeSample",
     "EngineRecord",
     "InUse",
@@ -20,6 +21,7 @@ __all__ = [
     "RequestSums",
     "Sentinel",
     "Work",
+    "as_json",
 ]
 
 
@@ -132,6 +134,19 @@ class InUse(Work):
         if self.beside is None:
             return 0.0
         return self.beside.seconds if self.shared_s is None else self.shared_s
+
+
+class ClientsInUse(InUse):
+    """Work of an engine while several clients were answered by asynchronous lookahead reasoning at the same time."""
+
+    clients: AtLeastOne
+    in_flight: NotNegative
+    """Answers in flight, mean over the time that all of them took; fewer than clients while the last ones end."""
+
+
+def as_json(work: Mapping[str, InUse]) -> dict[str, Any]:
+    """Return the work of engines by name as a journal holds it."""
+    return {engine: did.model_dump(mode="json") for engine, did in work.items()}
 
 
 def _rest(all_of: Sequence[IterationSums], part: Sequence[IterationSums]) -> list[IterationSums]:
@@ -257,6 +272,8 @@ class EngineRecord(Record):
     """Work for each answer by the target without a draft, in a request for each step, as in step-level methods."""
     beam_in_use: list[InUse] = []
     """Work for each answer with candidates, in groups of concurrent requests; a request latency is that of a group."""
+    clients_in_use: list[ClientsInUse] = []
+    """Work with several clients at a time, which have the engines work at the same time more often than one does."""
     by_load: list[LoadRecord] = []
     """Closed loops of whole answers, plain and by token-level methods; of the target's engine."""
     warmup_decode: list[DecodeSample] = []

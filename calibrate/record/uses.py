@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeAlias, cast
 from calibrate.record.engine_records import EngineRecord, InUse
 from sim.catalogue import Level
 
-__all__ = ["FIELD_OF_USE", "STEPWISE", "USE_OF_LEVEL", "Use", "work_in_use"]
+__all__ = ["CLIENTS", "FIELD_OF_USE", "STEPWISE", "USE_OF_LEVEL", "Use", "work_in_use"]
 
 Use: TypeAlias = Literal["plain", "steps", "beams"]
 """``plain``: plain decoding; ``steps``: steps in turns with another engine; ``beams``: many candidates at once."""
@@ -18,6 +18,9 @@ FIELD_OF_USE: Final[Mapping[Use, str]] = {"plain": "plain_in_use", "steps": "in_
 
 STEPWISE: Final = "stepwise_in_use"
 """Field of `EngineRecord` and of journals with the work of a target without a draft, in a request for each step."""
+
+CLIENTS: Final = "clients_in_use"
+"""Field of `EngineRecord` with the engine's work while several clients were answered step by step at a time."""
 
 USE_OF_LEVEL: Final[Mapping[Level, Use]] = {"baseline": "plain", "token": "plain", "step": "steps", "beam": "beams"}
 """Level of a method -> use of its engines."""

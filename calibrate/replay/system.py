@@ -96,6 +96,15 @@ class System:
             return self
         return replace(self, use=use, **_in(self.fits[use]))
 
+    def with_clients(self, in_flight: float) -> System:
+        """Return the system with the engine times of so many answers in flight: of methods that write steps."""
+        if self.use != "steps" or in_flight <= 1.0:
+            return self
+        fits = self.fits.get(self.use, {})
+        return replace(
+            self, pace={name: self.pace.get(name, 1.0) * fit.slowdown(in_flight) for name, fit in fits.items()}
+        )
+
     def engines(self) -> dict[str, Engine]:
         """Return fresh engines by role; roles that share an engine get the same one, engines of a device share it."""
         homes = {name: self._home(name) for name in self.costs}

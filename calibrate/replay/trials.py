@@ -85,6 +85,7 @@ class Trials:
         tokens_per_pass: float | None = None,
         same_passes: bool = False,
         without: frozenset[Effect] = frozenset(),
+        in_flight: float = 1.0,
     ) -> Trial:
         """Return the trial of a configuration.
 
@@ -96,6 +97,7 @@ class Trials:
         same_passes : whether a variant uses the passes of the best estimates, with times scaled to its own mean tokens
             per pass, so that few answers suffice to estimate its effect; else it draws its own passes.
         without : costs to remove.
+        in_flight : answers in flight, whose engine times it has where they were measured, >= 1.
 
         Raises
         ------
@@ -104,7 +106,7 @@ class Trials:
         system = self._made(configuration, variant, tokens_per_pass, without)
         if same_passes and system.passes:
             system = self._with_own_passes(system, configuration, variant)
-        return system.trial(configuration.algorithm(), configuration.spec.meets)
+        return system.with_clients(in_flight).trial(configuration.algorithm(), configuration.spec.meets)
 
     def unshared_seconds(
         self,

@@ -11,7 +11,7 @@ from typing import Any, Final
 from pydantic import TypeAdapter
 
 from calibrate.engines.speculation import Speculation
-from calibrate.record.engine_records import InUse
+from calibrate.record.engine_records import InUse, as_json
 from calibrate.record.journal import Journal
 from calibrate.running.met import trace_of_session
 from calibrate.running.problem import Problem, Truth
@@ -177,8 +177,7 @@ def _key(name: str, number: int, turn: int) -> str:
 
 def _entry(run: RealRun, did: Mapping[str, InUse]) -> dict[str, Any]:
     """The journal entry of a finished run."""
-    work = {engine: in_use.model_dump(mode="json") for engine, in_use in did.items()}
-    return {"run": _RUN.dump_python(run, mode="json", exclude_defaults=True), "work": work}
+    return {"run": _RUN.dump_python(run, mode="json", exclude_defaults=True), "work": as_json(did)}
 
 
 def _kept(entry: Mapping[str, Any]) -> tuple[RealRun, dict[str, InUse]]:

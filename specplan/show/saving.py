@@ -19,10 +19,10 @@ __all__ = ["command_line", "report_option", "save", "versions"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_PLACE: Final = re.compile(r"^(\w+://)[^@/]*@")
+_PLACE: Final = re.compile(r"(\w+://)[^@/\s]*@")
 """The user and the password of an address."""
-_QUESTION: Final = re.compile(r"^(\w+://[^?#]*)[?#].*")
-"""An address with the query or fragment after it, which may hold keys."""
+_QUESTION: Final = re.compile(r"(\w+://[^?\s]*)\?[^#\s]*")
+"""An address with the query after it, which may hold keys; what follows ``#`` is the name of a model."""
 
 report_option: Callable[[F], F] = click.option(
     "--report",

@@ -164,7 +164,13 @@ class FromNames(Simulator):
         return [option for option, _ in [*ranked, *([] if plain in ranked else [plain])]]
 
     def trial(
-        self, option: Option, answers: int | None, moved: Mapping[str, float] = NO_MOVES, sizes: Traced | None = None
+        self,
+        option: Option,
+        answers: int | None,
+        moved: Mapping[str, float] = NO_MOVES,
+        sizes: Traced | None = None,
+        *,
+        in_flight: float | None = None,
     ) -> Trial:
         """Return the trial of one copy; see `Simulator`."""
         limits = self._limits(option, _MOST_SEQUENCES if answers is None else answers)

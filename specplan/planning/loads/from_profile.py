@@ -64,7 +64,7 @@ class FromProfile(Simulator):
         self._alone = {kind(one.configuration): one for one in alone}
         self._copies = Copies(replicas=copies)
         self._ends = ends
-        self._made: dict[Configuration, Trial] = {}
+        self._made: dict[tuple[Configuration, float], Trial] = {}
         of = "the engines" if copies == 1 else f"{copies} copies of the engines"
         super().__init__(_mean_tokens(trials), f"{of} of {trials.profile.name}", label)
 
@@ -88,13 +88,19 @@ class FromProfile(Simulator):
         return best
 
     def trial(
-        self, option: Option, answers: int | None, moved: Mapping[str, float] = NO_MOVES, sizes: Traced | None = None
+        self,
+        option: Option,
+        answers: int | None,
+        moved: Mapping[str, float] = NO_MOVES,
+        sizes: Traced | None = None,
+        *,
+        in_flight: float | None = None,
     ) -> Trial:
         """Return the trial of the profile, whose engines have places for all answers; see `Simulator`."""
-        configuration = option.configuration
-        if configuration not in self._made:
-            self._made[configuration] = self._trials.trial(configuration)
-        return self._made[configuration]
+        key = option.configuration, in_flight or answers or 1.0
+        if key not in self._made:
+            self._made[key] = self._trials.trial(option.configuration, in_flight=key[1])
+        return self._made[key]
 
     def window(self, option: Option, answers: int, first: int) -> Window:
         """Return a window of steps that meets a share of the recorded answers; see `Simulator`."""
@@ -144,12 +150,15 @@ class FromProfile(Simulator):
         return {"in_vain": in_vain, "timed": self._timed(option)}
 
     def _timed(self, option: Option) -> int | None:
-        """The most answers at once that were timed, plain and by the configuration's token-level method."""
+        """The most answers at once that were timed: plain, by the token-level method, and step by step."""
         profile = self._trials.profile
         if not profile.engines:
             return None
         target = profile.engines[profile.placement[TARGET]]
-        return min(most_at_once(target), most_at_once(target, option.configuration.token or ""))
+        timed = [most_at_once(target), most_at_once(target, option.configuration.token or "")]
+        if option.configuration.spec.drafts_steps:
+            timed.append(max((one.clients for one in target.clients_in_use), default=1))
+        return min(timed)
 
     def simulated(self, configuration: Configuration, answers: int, precision: float) -> Estimate:
         """Return tokens per second over those of plain decoding on the same answers, as simulated.

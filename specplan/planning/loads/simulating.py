@@ -66,7 +66,13 @@ class Simulator(ABC):
 
     @abstractmethod
     def trial(
-        self, option: Option, answers: int | None, moved: Mapping[str, float] = NO_MOVES, sizes: Traced | None = None
+        self,
+        option: Option,
+        answers: int | None,
+        moved: Mapping[str, float] = NO_MOVES,
+        sizes: Traced | None = None,
+        *,
+        in_flight: float | None = None,
     ) -> Trial:
         """Return the trial of one copy.
 
@@ -76,6 +82,7 @@ class Simulator(ABC):
         answers : in flight that its engines are started for; None: as many as there are places.
         moved : beliefs that are not at their best values, by name.
         sizes : of the answers, in place of those that are known.
+        in_flight : answers in flight about; default ``answers``.
         """
 
     @abstractmethod
@@ -168,7 +175,8 @@ class Simulator(ABC):
         """
         copies = option.arrangement.replicas
         part = load.part(copies, _MOST_OF_A_TRACE)
-        trial = self.trial(option, None, sizes=None if part is None else Traced(part))
+        sizes = None if part is None else Traced(part)
+        trial = self.trial(option, None, sizes=sizes, in_flight=in_flight / copies)
         if part is not None:
             moments: list[float] = part.times_s.tolist()
             return ArrivalRun(trial, lambda _: moments, warmup=len(part) // 10, most=1)

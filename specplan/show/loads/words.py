@@ -107,7 +107,7 @@ def beyond_timings(plan: LoadPlan) -> Iterator[str]:
             if (load.concurrency or 0) > row.timed * row.option.arrangement.replicas:
                 beyond.setdefault(row.timed, {})[plan.simulator.name_of(row.option.configuration)] = None
     for timed, names in sorted(beyond.items()):
-        yield f"{', '.join(names)}: timed up to {timed} at once; beyond, passes grow by the slope of the largest loads."
+        yield f"{', '.join(names)}: timed up to {timed} at once; beyond that, times are extrapolated."
 
 
 def at_load(load: Load) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,15 @@ import pytest
 from calibrate.costs.fit import fit_cost, slowdown_of
 from calibrate.costs.resampling import resampled_answers
 from calibrate.costs.sweep import fit_passes
-from calibrate.record.engine_records import DecodeSample, EngineRecord, InUse, PrefillSample, PrefillSums, Work
+from calibrate.record.engine_records import (
+    ClientsInUse,
+    DecodeSample,
+    EngineRecord,
+    InUse,
+    PrefillSample,
+    PrefillSums,
+    Work,
+)
 from sim.engines.costs import TableCost
 from theory.errors import CalibrationError
 
@@ -143,6 +152,20 @@ def test_what_waking_costs_is_told_apart() -> None:
         assert fit.waking_s == pytest.approx(0.006, rel=1e-9)
         assert fit.factors.prefill == pytest.approx(2.0, rel=1e-9)
         assert slowdown_of([(fit, one)]) == pytest.approx(1.0, rel=1e-9)
+
+
+def test_clients_slow_an_engine_by_what_was_measured_with_them() -> None:
+    """Work took 1.1 times as long with 2 answers in flight and 1.7 times with 8; in between by the logarithm."""
+
+    def work(slower: float) -> dict[str, Any]:
+        decode = [(1, 40, 8000, slower * 40 * PLANTED.iteration(1, 200))]
+        return {"decode": decode, "prefill": planted_prefills(5, 45, slower)}
+
+    many = [ClientsInUse(clients=8, in_flight=n, **work(slower)) for n, slower in ((8.0, 1.7), (2.0, 1.1))]
+    known = record(0.0, 3).model_copy(update={"in_use": [InUse(**work(1.0))], "clients_in_use": many})
+    fit = fit_cost(known)
+    assert [fit.slowdown(n) for n in (1.0, 2.0, 4.0, 8.0, 64.0)] == pytest.approx([1.0, 1.1, 1.4, 1.7, 1.7], rel=1e-9)
+    assert fit_cost(known, use="plain").slowdown(8.0) == 1.0
 
 
 def test_what_an_engine_never_did_alone_it_takes_as_in_an_answer_of_its_own() -> None:

@@ -144,6 +144,7 @@ def test_the_command_is_told_without_what_is_secret() -> None:
     @click.command(name="explain")
     @click.argument("sources", nargs=-1)
     @click.option("--prompts")
+    @click.option("--server", multiple=True)
     @click.option("--flag", is_flag=True)
     @click.option("--unsaid", default=3)
     @report_option
@@ -151,8 +152,13 @@ def test_the_command_is_told_without_what_is_secret() -> None:
         told.append(command_line(click.get_current_context()))
 
     source = "http://user:secret@host:8000/metrics?key=secret"
-    command.main([source, "--prompts", "a b.jsonl", "--flag", "--report", "x.html"], "explain", standalone_mode=False)
-    assert told == ["explain --prompts 'a b.jsonl' --flag --report x.html http://host:8000/metrics"]
+    server = ["--server", "http://a:1/v1#big=http://user:secret@b:2/v1?key=secret#big"]
+    words = [source, "--prompts", "a b.jsonl", *server, "--flag", "--report", "x.html"]
+    command.main(words, "explain", standalone_mode=False)
+    assert told == [
+        "explain --prompts 'a b.jsonl' --server 'http://a:1/v1#big=http://b:2/v1#big' --flag --report x.html "
+        "http://host:8000/metrics"
+    ]
 
 
 @pytest.mark.parametrize("ending", [".html", ".md"])

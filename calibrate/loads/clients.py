@@ -1,0 +1,74 @@
+"""Work of engines while several clients are answered step by step at the same time.
+
+With one answer at a time, engines that share a processor seldom work at the same time; with several they do, and the
+clients themselves take time. So a few rounds of Lookahead Reasoning are run with 2, 4, 8 clients, and what each engine
+did in them is recorded; `calibrate.costs.fit.CostFit.slowdown` compares it with the times of one answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+from calibrate.record.engine_records import ClientsInUse, InUse, as_json
+from calibrate.record.journal import Journal
+from calibrate.running.closed_loop import real_round
+from calibrate.running.interleaved import RealConfiguration
+from calibrate.running.patience import Patience
+from calibrate.running.problem import Problem
+from calibrate.running.wall_clock import WallClock
+from sim.algorithms import lookahead_async
+
+__all__ = ["kept_clients", "measure_clients"]
+
+_STEPS: Final = RealConfiguration(make=partial(lookahead_async, k1=2))
+
+
+async def measure_clients(
+    clock: WallClock,
+    problems: Sequence[Problem],
+    clients: Sequence[int],
+    journal: Journal,
+    *,
+    work: Callable[[], Awaitable[Mapping[str, InUse]]],
+    patiently: Patience,
+    progress: Callable[[str], None],
+) -> None:
+    """Run a round with each number of clients, each of whom asks two questions; the journal keeps the engines' work.
+
+    Parameters
+    ----------
+    clock : wall clock with real engines.
+    problems : questions, at least two for each client.
+    clients : numbers of clients, > 1.
+    journal : receives every round; those that it holds are not run again.
+    work : returns the work of each engine since its last call.
+    patiently : runs a round, and repeats it after transient errors.
+    progress : called with a description when a round is done.
+
+    Raises
+    ------
+    CalibrationError : an engine failed, or the journal cannot be written.
+    """
+
+    async def measured(n: int) -> dict[str, Any]:
+        await work()
+        done = await real_round(clock, problems[: 2 * n], _STEPS, n, work=work)
+        in_flight = sum(done.round.seconds) / done.round.makespan
+        return {name: {**did, "clients": n, "in_flight": in_flight} for name, did in as_json(done.work).items()}
+
+    for n in clients:
+        if _key(n) not in journal:
+            journal.add(_key(n), await patiently(partial(measured, n)))
+        progress(_key(n))
+
+
+def _key(n: int) -> str:
+    return f"{n} clients"
+
+
+def kept_clients(journal: Journal, clients: Sequence[int], engine: str) -> list[ClientsInUse]:
+    """Return the work of an engine in all rounds that are finished."""
+    entries = (journal[_key(n)] for n in clients if _key(n) in journal)
+    return [ClientsInUse.model_validate(entry[engine]) for entry in entries]
