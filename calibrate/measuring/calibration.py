@@ -144,6 +144,7 @@ class _Sitting:
         """Measure everything, or until the stopping rule ends it; return notes on the end for the profile."""
         await self._texts()
         self.plan = await reaching(self.plan, self._clock, self._journal, self._patiently)
+        self._n_parts = self.plan.n_parts  # longer contexts are more parts
         rule, n_answers, n_rounds, n_looks = self.plan.stopping, self.plan.n_answers, self.plan.n_rounds, 0
         if rule is None or precision is None:
             return await self._all_answers(n_answers, n_rounds, precision)
@@ -389,9 +390,8 @@ class _Sitting:
         per_round = self.plan.parts_per_round
         n_total = self.n_answers + self.n_rounds * per_round
         share = self.n_answers / max(n_total, 1)
-        seconds = parts * (
-            share * self._mean_seconds("answer") + (1.0 - share) * self._mean_seconds("round") / per_round
-        )
+        mean_s = share * self._mean_seconds("answer") + (1.0 - share) * self._mean_seconds("round") / per_round
+        seconds = parts * mean_s
         return max(seconds, self._last_look.seconds_left if self._last_look is not None else 0.0)
 
     def _mean_seconds(self, what: str) -> float:
