@@ -191,18 +191,21 @@ def as_table(rows: Sequence[Row]) -> str:
 
 
 @asynccontextmanager
-async def planted(drafting: Sequence[tuple[dict[str, Any], dict[str, Any]]] = ()) -> AsyncIterator[RemoteModels]:
+async def planted(
+    drafting: Sequence[tuple[dict[str, Any], dict[str, Any]]] = (), **both: Any
+) -> AsyncIterator[RemoteModels]:
     """Serve a planted target that judges too, the draft model, and the target with it, in the running loop.
 
     Parameters
     ----------
     drafting : what is planted in each server that speculates, and its speculative configuration; default one of k2 = 4.
+    both : what else is planted in the servers of target and draft.
     """
     served = helper("openai_server")
     fast = drafting or [(DRAFTED, SPECULATIVE)]
     async with AsyncExitStack() as stack:
         urls = []
-        for changes in ({}, {"model": "small", **SMALL}, *(made for made, _ in fast)):
+        for changes in (both, {"model": "small", **SMALL, **both}, *(made for made, _ in fast)):
             server = served.OpenAIServer(served.Planted(**PASSES | changes))
             await server.start()
             stack.push_async_callback(server.stop)

@@ -16,8 +16,23 @@ import pytest
 pytest.importorskip("httpx")
 
 import virtual_time
+from openai_server import Processor
 
-from benchmarks.by_load import DRAFTED, LR, SPECULATIVE, as_table, calibrated, planted, questions, virtually
+import specplan as sp
+from benchmarks.by_load import (
+    ANSWERS,
+    DRAFTED,
+    LR,
+    SPECULATIVE,
+    Row,
+    as_table,
+    calibrated,
+    compared,
+    planted,
+    questions,
+    virtually,
+)
+from calibrate.record.profile import Profile
 from sim.configuration import Configuration
 from specplan.check.validating.under_load import LoadValidation, validate_under_load
 
@@ -37,6 +52,23 @@ def test_planned_gains_are_those_of_servers_on_the_wire() -> None:
     for row in rows:
         assert abs(row.error) <= (LR_BARS if row.method == LR else BARS)[row.at_once], told
         assert (row.planned.value > 1.0) == (row.measured > 1.0), told
+
+
+@pytest.mark.slow
+def test_servers_that_share_a_processor_are_planned_by_what_clients_met(tmp_path: Path) -> None:
+    """Target and draft on one: with four clients both work at the same time more often than with one."""
+
+    async def found() -> tuple[Profile, list[Row]]:
+        async with planted(processor=Processor()) as models:
+            profile = await calibrated(models, tmp_path)
+            return profile, await compared(profile, models, questions(ANSWERS, first=1000), (1, 4))
+
+    profile, rows = virtual_time.run_virtually(found())
+    for row in (row for row in rows if row.method == LR):
+        assert abs(row.error) <= LR_BARS[row.at_once], as_table(rows)
+    unmeasured = {name: one.model_copy(update={"clients_in_use": []}) for name, one in profile.engines.items()}
+    before = sp.plan(profile.model_copy(update={"engines": unmeasured}), methods=[LR], concurrency=[4]).loads
+    print(as_table(rows), before)
 
 
 def imposing(k2: int) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -15,6 +15,7 @@ import random
 import re
 import sys
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ from typing import Any
 
 from connections import ConnectionServer, in_thread
 
-__all__ = ["OpenAIServer", "Planted", "served", "serving"]
+__all__ = ["OpenAIServer", "Planted", "Processor", "served", "serving"]
 
 GOLDEN = (5**0.5 - 1) / 2
 
@@ -34,6 +35,28 @@ KNOWN = {
     "model", "prompt", "max_tokens", "temperature", "top_p", "seed", "stop", "stream", "stream_options", "logprobs",
 }  # fmt: skip
 Headers = dict[str, str]
+
+
+@dataclass(eq=False)
+class Processor:
+    """A processor that servers share equally while they work."""
+
+    work: Counter[object] = field(default_factory=Counter)
+    """Server -> what it does now."""
+
+    @property
+    def busy(self) -> int:
+        """Servers that work."""
+        return len(+self.work)
+
+    @contextmanager
+    def used(self, by: object) -> Iterator[None]:
+        """Count a server as busy."""
+        self.work[by] += 1
+        try:
+            yield
+        finally:
+            self.work[by] -= 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +104,9 @@ class Planted:
     """Requests of others, as ``/metrics`` tells."""
     counts: bool = False
     """Whether ``/metrics`` has counters too."""
+    processor: Processor | None = None
+    """What iterations and prefills run on: they take so many times as long as servers work there when they begin. None:
+    its own."""
     most_accepted: int = 10**9
     """Requests in flight beyond which another one is refused with 429."""
 
@@ -151,6 +177,7 @@ class OpenAIServer(ConnectionServer):
         self._waiting = 0
         self._in_flight = self.most_in_flight = 0
         self.counted = dict.fromkeys(("tokens", "drafts", "accepted"), 0)
+        self._processor = planted.processor or Processor()
         self._work = asyncio.Event()
         self._free = asyncio.Semaphore(planted.max_running)
         self._decoding: asyncio.Task[None]
@@ -171,24 +198,28 @@ class OpenAIServer(ConnectionServer):
 
     async def _decode(self) -> None:
         """Iterations, for ever."""
-        planted = self.planted
         while True:
             await self._work.wait()
-            moment = time.monotonic()
-            while self._running or self._joining:
-                batch, joining = list(self._running), list(self._joining)
-                n_read = min(sum(prompt.unread for prompt in joining), planted.chunk)
-                moment += planted.pass_s(len(batch), len(joining), n_read)
-                await asyncio.sleep(max(moment - time.monotonic(), 0.0))
-                for sequence in batch:
-                    n = sequence.committed()
-                    self._count(n)
-                    sequence.tokens.put_nowait(n)
-                    sequence.left -= n
-                    if sequence.left <= 0 and sequence in self._running:
-                        self._running.remove(sequence)
-                self._read(joining, n_read)
+            with self._processor.used(self):
+                await self._iterate()
             self._work.clear()
+
+    async def _iterate(self) -> None:
+        """Iterations until nothing is left to do."""
+        planted, moment = self.planted, time.monotonic()
+        while self._running or self._joining:
+            batch, joining = list(self._running), list(self._joining)
+            n_read = min(sum(prompt.unread for prompt in joining), planted.chunk)
+            moment += self._processor.busy * planted.pass_s(len(batch), len(joining), n_read)
+            await asyncio.sleep(max(moment - time.monotonic(), 0.0))
+            for sequence in batch:
+                n = sequence.committed()
+                self._count(n)
+                sequence.tokens.put_nowait(n)
+                sequence.left -= n
+                if sequence.left <= 0 and sequence in self._running:
+                    self._running.remove(sequence)
+            self._read(joining, n_read)
 
     def _read(self, joining: list[Sequence], n_tokens: int) -> None:
         """Read so many tokens of prompts, oldest first; those that are read to their end decode from now on."""
@@ -311,7 +342,9 @@ class OpenAIServer(ConnectionServer):
             self._joining.append(sequence)
             await sequence.is_read.wait()
             return
-        await asyncio.sleep(self.planted.prefill_s + self.planted.prefill_token_s * n_prompt)
+        planted, processor = self.planted, self._processor
+        with processor.used(self):
+            await asyncio.sleep(processor.busy * (planted.prefill_s + planted.prefill_token_s * n_prompt))
         if sequence.left:
             self._running.append(sequence)
             self._work.set()

@@ -164,7 +164,8 @@ def test_contexts_take_turns() -> None:
     once = replace(many, engine=replace(many.engine, rounds=1))
     assert once.options_of_round(0).contexts == (8, 64)
     n = many.models.n_engines
-    assert many.n_parts == n * (12 * many.options_of_round(0).n_parts + 1) + 60 + len(many.texts)
+    assert many.clients == (2, 4, 8)
+    assert many.n_parts == n * (12 * many.options_of_round(0).n_parts + 1) + 60 + len(many.texts) + 3
 
 
 @pytest.mark.slow
