@@ -63,7 +63,8 @@ class System:
     joins : engine name -> what its passes take that read prompts, of engines that read them in the passes of others;
         those without an entry read them between passes.
     pace : engine name -> time of its iterations and prefills / time by ``costs``, [-]; default 1.
-    moved : engines that share their processor with others than in the measurement: ``beside`` does not apply to them.
+    moved : engines that share their processor with others than in the measurement: neither ``beside`` nor the times with
+        several clients apply to them.
     """
 
     behaviour: Behaviour
@@ -100,10 +101,9 @@ class System:
         """Return the system with the engine times of so many answers in flight: of methods that write steps."""
         if self.use != "steps" or in_flight <= 1.0:
             return self
-        fits = self.fits.get(self.use, {})
-        return replace(
-            self, pace={name: self.pace.get(name, 1.0) * fit.slowdown(in_flight) for name, fit in fits.items()}
-        )
+        slower = {name: fit.slowdown(in_flight) for name, fit in self.fits.get(self.use, {}).items()}
+        slower = {name: factor for name, factor in slower.items() if name not in self.moved}
+        return replace(self, pace={**self.pace, **{name: self.pace.get(name, 1.0) * slower[name] for name in slower}})
 
     def engines(self) -> dict[str, Engine]:
         """Return fresh engines by role; roles that share an engine get the same one, engines of a device share it."""
