@@ -63,8 +63,8 @@ class System:
     joins : engine name -> what its passes take that read prompts, of engines that read them in the passes of others;
         those without an entry read them between passes.
     pace : engine name -> time of its iterations and prefills / time by ``costs``, [-]; default 1.
-    moved : engines that share their processor with others than in the measurement: neither ``beside`` nor the times with
-        several clients apply to them.
+    moved : engines that share their processor with others than in the measurement: neither ``beside`` nor the times
+        with several clients apply to them.
     """
 
     behaviour: Behaviour
