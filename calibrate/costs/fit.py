@@ -109,7 +109,7 @@ def fit_cost(
 
 
 def _by_clients(fit: CostFit, done: Sequence[ClientsInUse]) -> tuple[tuple[float, float], ...]:
-    """`CostFit.by_clients`; levels without work of the engine, or without company of other answers, are left out."""
+    """`CostFit.by_clients`; levels without work of the engine, or with one answer only, are left out."""
     ratios = [(one.in_flight, slowdown_of([(fit, one)])) for one in sorted(done, key=lambda one: one.in_flight)]
     return tuple((n, ratio) for n, ratio in ratios if ratio is not None and n > 1.0)
 
