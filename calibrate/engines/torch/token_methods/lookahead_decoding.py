@@ -20,20 +20,17 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrate.engines.torch.token_methods.gram_verification import Accepted
-from calibrate.engines.torch.token_methods.ngram_pool import Gram, NGramPool
+from calibrate.engines.torch.token_methods.gram_verification import by_draw
+from calibrate.engines.torch.token_methods.ngram_pool import NGramPool
 from calibrate.engines.torch.token_methods.protocol import Rows, Verdict
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Jump", "LookaheadSequence", "LookaheadSettings", "Verification", "pass_layout"]
+__all__ = ["Jump", "LookaheadSequence", "LookaheadSettings", "pass_layout"]
 
 Jump: TypeAlias = Literal["random", "keep", "shift"]
-
-Verification: TypeAlias = Callable[[Sequence[Gram], Callable[[int, int], int]], Accepted]
-"""Takes the guesses, and a function (guess, depth) -> row of the pass; returns the accepted tokens and guess."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,15 +137,14 @@ class LookaheadSequence:
         n_drafted = size if grams else 0
         return Rows(ids=ids, n_drafted=n_drafted, offsets=layout.offsets, visible=layout.visible, memo=grams)
 
-    def verify(self, rows: Rows, likeliest: Sequence[int], verification: Verification) -> Verdict:
+    def verify(self, rows: Rows, likeliest: Sequence[int], token: Callable[[int, int], int]) -> Verdict:
         """Keep the longest accepted n-gram, pool the columns, move the window on.
 
         Parameters
         ----------
         rows : result of `propose`.
         likeliest : the likeliest next token after each row.
-        verification : `calibrate.engines.torch.token_methods.gram_verification.by_draw` or ``by_rejection`` on the
-        pass' distributions.
+        token : (row, depth) -> the token drawn after a row, ``depth`` tokens after the current one.
         """
         s, size = self.settings, self.settings.ngram - 1
         whole = len(rows.ids) >= s.window_rows
@@ -157,7 +153,7 @@ class LookaheadSequence:
         def row_of(guess: int, depth: int) -> int:
             return first + guess * size + depth - 1 if depth else 0
 
-        tokens, leader = verification(rows.memo or (), row_of)
+        tokens, leader = by_draw(rows.memo or (), lambda guess, depth: token(row_of(guess, depth), depth))
         if whole:
             self._extend(rows.ids[0], list(likeliest[first - s.window : first]), len(tokens))
         if s.prompt_as_reference:

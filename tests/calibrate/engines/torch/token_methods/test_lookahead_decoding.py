@@ -5,19 +5,16 @@ from __future__ import annotations
 from functools import cache, partial
 from itertools import count, product
 
-import numpy as np
 import pytest
 import torch
-from scipy import stats
 from torch_jobs import answered, told
 
 from calibrate.engines.protocol import GREEDY, Sampling
-from calibrate.engines.sampling import distribution
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.torch.batch import ContinuousBatch
 from calibrate.engines.torch.job import SPARE, Job, Limits
 from calibrate.engines.torch.kv_cache import KvCache
-from calibrate.engines.torch.token_methods.lookahead_batch import DrawnChance, LookaheadDecoding, Shelf
+from calibrate.engines.torch.token_methods.lookahead_batch import LookaheadDecoding, Shelf
 from calibrate.engines.torch.token_methods.lookahead_decoding import LookaheadSequence, LookaheadSettings, pass_layout
 from calibrate.engines.torch.token_methods.protocol import Rows
 from calibrate.engines.torch.token_pass import forward_rows
@@ -30,12 +27,11 @@ IDS = count(1)
 
 def engine_of(target, **variant):
     decoder, tokenizer, _ = target
-    coupled = variant.pop("coupled", True)
 
     def settings(s):
         return LookaheadSettings(window=s.window, ngram=s.ngram, guesses=s.guesses, **variant)
 
-    methods = {("lookahead", ""): LookaheadDecoding(SPARE, settings=settings, coupled=coupled)}
+    methods = {("lookahead", ""): LookaheadDecoding(SPARE, settings=settings)}
     return ContinuousBatch(decoder, tokenizer, frozenset([0]), LIMITS, methods)
 
 
@@ -187,7 +183,7 @@ def test_window_pools_its_trajectories():
     state._window = [[10, 11], [20, 21]]
     rows = state.propose(5, 99)
     assert rows.ids == [5, 11, 20, 21]
-    verdict = state.verify(rows, [0, 0, 30, 31], lambda _guesses, _row: ((30,), 0))
+    verdict = state.verify(rows, [0, 0, 30, 31], lambda _row, _depth: 30)
     assert (verdict.tokens, verdict.n_accepted, verdict.kept) == ([30], 0, [0])
     assert (state.pool.after(5), state.pool.after(11)) == ([(20, 30)], [(21, 31)])
     assert state._window == [[20, 21], [30, 31]]
@@ -199,7 +195,7 @@ def test_window_after_a_jump(jump, window):
     state._window = [[10, 11], [20, 21]]
     state.pool.add((5, 6, 7))
     rows = state.propose(5, 99)
-    verdict = state.verify(rows, [0, 0, 30, 31, 0, 0], lambda guesses, _row: ((*guesses[0][:1], 8), 0))
+    verdict = state.verify(rows, [0, 0, 30, 31, 0, 0], lambda _row, depth: (6, 8)[depth])
     assert (verdict.tokens, verdict.n_accepted, verdict.kept) == ([6, 8], 1, [0, 4])
     found = [
         [t if w is not None else None for t, w in zip(*row, strict=True)]
@@ -251,61 +247,6 @@ def test_steps_carry_the_pool_on(target):
                     break
         passes[carried] = n
     assert passes[True] < passes[False]
-
-
-def test_algorithm_4_draws_from_the_target(target):
-    """Chi-square over 8,000 seeds of a real pass with guesses, for two tokens; false alarms 1e-6 in all."""
-    decoder, _, questions = target
-    sampling = Sampling(temperature=3.0)  # the model is sure of itself: spread the mass over many tokens
-    prompt = list(questions[1])
-    plain = logits_after(decoder, [], Rows(ids=prompt))[-1:]
-    first = distribution(plain, [sampling])[0].numpy()
-    likely = np.argsort(-first)[:3].tolist()
-    then = {
-        t: distribution(logits_after(decoder, [], Rows(ids=[*prompt, t]))[-1:], [sampling])[0].numpy() for t in likely
-    }
-    grams = [(t, int(np.argsort(-then[t])[rank])) for t in likely for rank in (1, 0)]
-    state = LookaheadSequence(LookaheadSettings(window=3, ngram=3, guesses=6), prompt, seed=0)
-    for gram in grams:
-        state.pool.add((prompt[-1], *gram))
-    rows = state.propose(prompt[-1], SPARE)
-    logits = logits_after(decoder, prompt[:-1], rows)
-    method = LookaheadDecoding(SPARE, coupled=False)
-    base = state.settings.window_rows
-
-    def row_of(guess, depth):
-        return base + 2 * guess + depth - 1 if depth else 0
-
-    firsts, seconds = np.zeros_like(first), np.zeros_like(first)
-    for seed in range(8000):
-        one = job(prompt, sampling=sampling, seed=seed)
-        verification = method._verification(one, logits, [], DrawnChance(seed))
-        tokens, _ = verification(rows.memo, row_of)
-        firsts[tokens[0]] += 1
-        if tokens[0] == likely[0]:
-            assert len(tokens) > 1  # it was guessed, so it is never the last
-            seconds[tokens[1]] += 1
-    for counts, p in ((firsts, first), (seconds, then[likely[0]])):
-        assert p_value(counts, p) > 5e-7
-
-
-def p_value(counts, p):
-    """Chi-square with the cells that expect fewer than 5 put together."""
-    expected = p / p.sum() * counts.sum()
-    small = expected < 5
-    observed = np.append(counts[~small], counts[small].sum())
-    expected = np.append(expected[~small], expected[small].sum())
-    if expected[-1] < 5:
-        observed = np.append(observed[:-2], observed[-2:].sum())
-        expected = np.append(expected[:-2], expected[-2:].sum())
-    return stats.chisquare(observed, expected).pvalue
-
-
-def test_algorithm_4_is_reproducible(target):
-    options = {"sampling": WARM, "seed": 9, "max_tokens": 40, "variant": {"coupled": False}}
-    once, again = (runs(target, speculation(7, 4, 7), **options) for _ in range(2))
-    assert told(once) == told(again)
-    assert sum(accepted for one in once for _, accepted in one.passes) > 0
 
 
 @pytest.mark.parametrize(
