@@ -10,7 +10,6 @@ from typing import Final
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.token_vocabulary import OF_REQUEST, VOCABULARY
 from calibrate.engines.torch.cuda.devices import check_device
-from calibrate.engines.torch.model import SHAPES
 from theory.errors import ParameterError
 
 __all__ = ["TorchConfig", "check_torch_has"]
@@ -25,14 +24,8 @@ class TorchConfig:
     name: str
     """Short name for messages, e.g. ``"target"``."""
 
-    model: Path | None = None
+    model: Path
     """Local folder with ``config.json``, safetensors weights and ``tokenizer.json``; nothing is ever downloaded."""
-
-    shape: str | None = None
-    """In place of a model: random weights of this shape (`SHAPES`), for latency only; prompts are token ids."""
-
-    seed: int = 0
-    """Seed of the random weights."""
 
     device: str = "cpu"
     """``"cpu"``, ``"cuda"`` or ``"cuda:N"``."""
@@ -57,10 +50,6 @@ class TorchConfig:
     start_timeout_s: float = 300.0
 
     def __post_init__(self) -> None:
-        if (self.model is None) == (self.shape is None):
-            raise ParameterError("model", self.model, "must be given, or shape, but not both")
-        if self.shape is not None and self.shape not in SHAPES:
-            raise ParameterError("shape", self.shape, f"must be one of {', '.join(SHAPES)}")
         if self.dtype not in _DTYPES:
             raise ParameterError("dtype", self.dtype, f"must be one of {', '.join(_DTYPES)}")
         check_device(self.device)

@@ -34,8 +34,8 @@ class TorchEngine:
 
     def __init__(self, config: TorchConfig) -> None:
         self.config = config
-        self._tokenizer: Tokenizer | None = None
-        self._tokenizer_id: str | None = None
+        self._tokenizer: Tokenizer
+        self._tokenizer_id = ""
         self.process = WorkerProcess(config)
         self._description: dict[str, Any] = {}
 
@@ -48,10 +48,9 @@ class TorchEngine:
         CalibrationError : the model folder is missing, incomplete or corrupt, or the process did not start.
         """
         engine = cls(config)
-        if config.model is not None:
-            check_model_folder(config.model)
-            engine._tokenizer = load_tokenizer(config.model)
-            engine._tokenizer_id = tokenizer_fingerprint(config.model)
+        check_model_folder(config.model)
+        engine._tokenizer = load_tokenizer(config.model)
+        engine._tokenizer_id = tokenizer_fingerprint(config.model)
         for speculation in config.speculations:
             _check_drafts(speculation, engine._tokenizer_id)
         try:
@@ -68,7 +67,7 @@ class TorchEngine:
 
     @property
     def tokenizer_id(self) -> str | None:
-        """Hash of ``tokenizer.json``; None for random weights, whose prompts are token ids."""
+        """Hash of ``tokenizer.json``."""
         return self._tokenizer_id
 
     @property
@@ -110,7 +109,8 @@ class TorchEngine:
 
     async def choose(self, prompt: Prompt, choices: Sequence[str]) -> Choice:
         """Probabilities of single-token replies; see `Backend.choose`."""
-        header, _ = await self.process.submit({"choices": self._choice_ids(choices)}, self._ids(prompt))
+        ids = choice_ids(self._tokenizer, choices, self.name)
+        header, _ = await self.process.submit({"choices": ids}, self._ids(prompt))
         probabilities, mass = shares(header["choice_logprobs"])
         return Choice(
             choices=tuple(choices),
@@ -132,8 +132,8 @@ class TorchEngine:
         )
 
     def encode(self, text: str) -> tuple[int, ...] | None:
-        """Token ids of a text as the beginning of a prompt; None with random weights."""
-        return None if self._tokenizer is None else tuple(self._tokenizer.encode(text).ids)
+        """Token ids of a text as the beginning of a prompt."""
+        return tuple(self._tokenizer.encode(text).ids)
 
     async def count_tokens(self, text: str) -> int:
         """Tokens of a text as a prompt."""
@@ -153,7 +153,7 @@ class TorchEngine:
         return {
             "engine": "torch",
             "name": config.name,
-            "model": str(config.model) if config.model is not None else f"random weights of shape {config.shape}",
+            "model": str(config.model),
             "tokenizer_id": self._tokenizer_id,
             "speculates_per_request": True,
             **self._description,
@@ -164,25 +164,16 @@ class TorchEngine:
         await self.process.close()
 
     def _ids(self, prompt: Prompt) -> Sequence[int]:
-        if not isinstance(prompt, str):
-            return prompt
-        if self._tokenizer is None:
-            raise CalibrationError(f"torch engine {self.name!r} has random weights and no tokenizer: pass token ids")
-        return self._tokenizer.encode(prompt).ids
-
-    def _choice_ids(self, choices: Sequence[str]) -> tuple[int, ...]:
-        if self._tokenizer is None:
-            raise CalibrationError(f"torch engine {self.name!r} has random weights and no tokenizer: it cannot choose")
-        return choice_ids(self._tokenizer, choices, self.name)
+        return self._tokenizer.encode(prompt).ids if isinstance(prompt, str) else prompt
 
 
-def _check_drafts(speculation: Speculation, tokenizer_id: str | None) -> None:
+def _check_drafts(speculation: Speculation, tokenizer_id: str) -> None:
     """Check that a draft model has the target's tokenizer, and that the folder of a head contains one."""
     if speculation.method == "eagle" and speculation.model is not None:
         check_head_folder(speculation.model)
     if speculation.method == "draft" and speculation.model is not None:
         check_model_folder(speculation.model)
-        if tokenizer_id is not None and tokenizer_fingerprint(speculation.model) != tokenizer_id:
+        if tokenizer_fingerprint(speculation.model) != tokenizer_id:
             raise CalibrationError(f"{speculation.model} cannot draft for this target: its tokenizer is another one")
 
 
