@@ -30,7 +30,7 @@ from sim.operations import (
     Step,
     Verify,
 )
-from theory.errors import ParameterError
+from theory.errors import check_integers
 
 __all__ = [
     "Inspection",
@@ -65,8 +65,7 @@ class Inspection:
     """Candidates per position and model of a further answer, for methods that choose among them; 0: no such answer."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.drafts, bool) or not isinstance(self.drafts, int) or self.drafts < 0:
-            raise ParameterError("drafts", self.drafts, "must be an integer >= 0")
+        check_integers(self, drafts=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

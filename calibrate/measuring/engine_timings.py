@@ -16,7 +16,7 @@ from calibrate.engines.speculation import Speculation
 from calibrate.engines.work import EngineStatistics, Prefill
 from calibrate.measuring.engine_work import Reporting
 from calibrate.record.engine_records import DecodeSample, EngineRecord, PrefillSample
-from theory.errors import CalibrationError, ParameterError
+from theory.errors import CalibrationError, ParameterError, check_integers
 
 __all__ = [
     "MeasureOptions",
@@ -91,10 +91,7 @@ class MeasureOptions:
                 raise ParameterError(name, values, "must be a non-empty list of integers >= 1")
         if 1 not in self.batches:
             raise ParameterError("batches", self.batches, "must contain 1")
-        for name, least in (("iterations", 2), ("repeats", 1), ("k2", 1), ("rounds", 1)):
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise ParameterError(name, value, f"must be an integer >= {least}")
+        check_integers(self, iterations=2, repeats=1, k2=1, rounds=1)
 
     @property
     def cells(self) -> tuple[tuple[int, int], ...]:

@@ -50,7 +50,7 @@ from sim.operations import (
     Verify,
     prompt,
 )
-from theory.errors import CalibrationError, ParameterError
+from theory.errors import CalibrationError, ParameterError, check_integers
 
 __all__ = ["StepLimits", "WallClock"]
 
@@ -77,9 +77,7 @@ class StepLimits:
     def __post_init__(self) -> None:
         if not self.separator:
             raise ParameterError("separator", self.separator, "must not be empty")
-        for name in ("max_step_tokens", "max_steps", "max_answer_tokens"):
-            if getattr(self, name) < 1:
-                raise ParameterError(name, getattr(self, name), "must be an integer >= 1")
+        check_integers(self, max_step_tokens=1, max_steps=1, max_answer_tokens=1)
 
 
 class WallClock:

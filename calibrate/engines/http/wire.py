@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from calibrate.engines.http.addresses import is_local, split_endpoint
 from calibrate.engines.http.refusals import retry_after, said
-from theory.errors import CalibrationError, ParameterError, SchemaError, shown
+from theory.errors import CalibrationError, ParameterError, SchemaError, check_integers, shown
 
 if TYPE_CHECKING:
     import httpx
@@ -120,8 +120,7 @@ class HttpConfig:
         split_endpoint(self.url)
         if not self.timeout_s > 0.0 or self.timeout_s == float("inf"):
             raise ParameterError("timeout", self.timeout_s, "must be a finite number of seconds > 0")
-        if self.retries < 0:
-            raise ParameterError("retries", self.retries, "must be an integer >= 0")
+        check_integers(self, retries=0)
         if self.api_key_env and not os.environ.get(self.api_key_env):
             named = self.api_key_env if self.api_key_env.isidentifier() else "(hidden)"  # a key by mistake?
             raise ParameterError("api_key_env", named, "must name an environment variable that is set")

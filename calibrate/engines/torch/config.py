@@ -10,7 +10,7 @@ from typing import Final
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.token_vocabulary import OF_REQUEST, VOCABULARY
 from calibrate.engines.torch.cuda.devices import check_device
-from theory.errors import ParameterError
+from theory.errors import ParameterError, check_integers
 
 __all__ = ["TorchConfig", "check_torch_has"]
 
@@ -57,10 +57,7 @@ class TorchConfig:
             allowed = os.sched_getaffinity(0)
             if not self.cores or not allowed.issuperset(self.cores):
                 raise ParameterError("cores", self.cores, f"must be some of this process's cores {sorted(allowed)}")
-        for name, least in (("max_batch", 1), ("n_idle", 1), ("max_context", 2)):
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise ParameterError(name, value, f"must be an integer >= {least}")
+        check_integers(self, max_batch=1, n_idle=1, max_context=2)
         for speculation in self.speculations:
             check_torch_has(speculation)
 

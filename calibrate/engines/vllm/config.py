@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.token_vocabulary import OF_REQUEST, OF_VLLM, imposed_chances
-from theory.errors import ParameterError
+from theory.errors import ParameterError, check_integers
 
 __all__ = ["CPU_BLOCK", "VllmConfig", "checked_speculative", "speculative_of"]
 
@@ -53,9 +53,6 @@ class VllmConfig:
     max_context: int | None = None
     """Most tokens of a sequence (``max_model_len``); None: the model's limit, up to 4096."""
 
-    kv_cache_gib: int = 1
-    """Memory for keys and values on CPUs, GiB."""
-
     gpu_memory_utilization: float = 0.4
     """Share of a GPU's memory for the engine, in (0, 1]; several engines may share a GPU."""
 
@@ -73,10 +70,7 @@ class VllmConfig:
                 raise ParameterError("cores", self.cores, f"must be some of this process's cores {sorted(allowed)}")
         if self.gpus is not None and (self.device == "cpu" or not self.gpus or len(set(self.gpus)) < len(self.gpus)):
             raise ParameterError("gpus", self.gpus, "must be different GPUs, with device='cuda'")
-        for name, least in (("max_batch", 1), ("max_context", 2), ("kv_cache_gib", 1)):
-            value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
-                raise ParameterError(name, value, f"must be an integer >= {least}")
+        check_integers(self, max_batch=1, max_context=2)
         if not 0.0 < self.gpu_memory_utilization <= 1.0:
             raise ParameterError("gpu_memory_utilization", self.gpu_memory_utilization, "must be in (0, 1]")
 

@@ -47,12 +47,10 @@ class VllmGroup:
     Raises
     ------
     CalibrationError : from every method, as soon as an engine has died, failed or been closed.
-    ParameterError : ``most`` below 1, or a configuration with ``speculative``.
+    ParameterError : a configuration with ``speculative``.
     """
 
     def __init__(self, config: VllmConfig, *, most: int = 3) -> None:
-        if most < 1:
-            raise ParameterError("most", most, "must be an integer >= 1")
         if config.speculative is not None:
             raise ParameterError("speculative", config.speculative, "must be left to the requests of a group")
         self.config = config

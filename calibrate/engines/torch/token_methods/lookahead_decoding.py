@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from calibrate.engines.torch.token_methods.gram_verification import by_draw
 from calibrate.engines.torch.token_methods.ngram_pool import NGramPool
 from calibrate.engines.torch.token_methods.protocol import Rows, Verdict
-from theory.errors import ParameterError
+from theory.errors import ParameterError, check_integers
 
 if TYPE_CHECKING:
     import torch
@@ -56,10 +56,7 @@ class LookaheadSettings:
     columns, so that positions stay right. On the bundled target ``random`` compresses least: n-grams end randomly."""
 
     def __post_init__(self) -> None:
-        for name, least in (("window", 1), ("ngram", 2), ("guesses", 0)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise ParameterError(name, value, f"must be an integer >= {least}")
+        check_integers(self, window=1, ngram=2, guesses=0)
         if self.jump not in get_args(Jump):
             raise ParameterError("jump", self.jump, f"must be one of {', '.join(get_args(Jump))}")
 
