@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Final, Literal, Protocol, Self, TypeAlias, runtime_checkable
 
 from calibrate.engines.speculation import Speculation
 from theory.errors import ParameterError
@@ -154,6 +154,13 @@ class Choice:
     n_prompt_tokens: int
     n_cached_tokens: int
     times: Times
+
+    @classmethod
+    def of_logs(cls, choices: Sequence[str], logs: Sequence[float], **others: Any) -> Self:
+        """Return the choice among replies with these log probabilities, nats; ``others`` are the other fields."""
+        weights = [math.exp(x - max(logs)) for x in logs]
+        shares = tuple(weight / sum(weights) for weight in weights)
+        return cls(choices=tuple(choices), probabilities=shares, mass=min(1.0, sum(map(math.exp, logs))), **others)
 
     @property
     def n_new_tokens(self) -> int:

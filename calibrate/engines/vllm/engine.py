@@ -14,10 +14,10 @@ from contextlib import suppress
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
-from calibrate.engines.choosing import choice_ids, shares
+from calibrate.engines.local import LocalEngine
 from calibrate.engines.protocol import Choice, Finish, Generation, Progress, Prompt, Request, Times
 from calibrate.engines.stop_strings import StopFinder
-from calibrate.engines.torch.model import check_model_folder, load_tokenizer, tokenizer_fingerprint
+from calibrate.engines.torch.model import check_model_folder
 from calibrate.engines.vllm.config import VllmConfig
 from calibrate.engines.vllm.description import described
 from calibrate.engines.vllm.recorder import Active, Recorder
@@ -26,7 +26,6 @@ from calibrate.engines.work import EngineStatistics
 from theory.errors import CalibrationError, ParameterError
 
 if TYPE_CHECKING:
-    from tokenizers import Tokenizer
     from vllm.outputs import CompletionOutput, RequestOutput
     from vllm.sampling_params import SamplingParams
     from vllm.v1.engine.async_llm import AsyncLLM
@@ -63,7 +62,7 @@ class Read:
         return None if record is None else dict(record.to_dict())
 
 
-class VllmEngine:
+class VllmEngine(LocalEngine):
     """A model in vLLM (a `Backend`). Create it with `start`; it belongs to the event loop it started in.
 
     Raises
@@ -72,10 +71,9 @@ class VllmEngine:
     """
 
     def __init__(self, config: VllmConfig) -> None:
-        self.config = config
+        self.config: VllmConfig = config
         self.recorder = Recorder()
         self._model = check_model_folder(config.model)
-        self._tokenizer: Tokenizer = load_tokenizer(config.model)
         self._stops = StopFinder(self._tokenizer)
         self._stop_ids: dict[tuple[str, ...], list[int]] = {}
         self._settings = engine_settings(config, int(self._model.get("max_position_embeddings", 4096)))
@@ -103,16 +101,6 @@ class VllmEngine:
         return engine
 
     @property
-    def name(self) -> str:
-        """The configured name."""
-        return self.config.name
-
-    @property
-    def tokenizer_id(self) -> str | None:
-        """Hash of ``tokenizer.json``."""
-        return tokenizer_fingerprint(self.config.model)
-
-    @property
     def pids(self) -> list[int]:
         """Process ids of the engine, including the model's process."""
         return [] if self._llm is None else [process.pid for process in processes_of(self._llm)]
@@ -138,11 +126,9 @@ class VllmEngine:
             token_ids=tuple(ids),
             n_generated=len(read.token_ids),
             finish=finish,
-            n_prompt_tokens=len(_last(read).prompt_token_ids or ()),
-            n_cached_tokens=_last(read).num_cached_tokens or 0,
             n_iterations=len(passes) if self.config.speculative is not None else max(len(read.token_ids) - 1, 0),
-            times=_times(_last(read)),
             passes=passes,
+            **_prompt_and_times(read),
         )
 
     async def read(self, request: Request, progress: Progress | None = None) -> Read:
@@ -164,7 +150,7 @@ class VllmEngine:
         """Probabilities of single-token replies, as shares of the whole vocabulary's; see `Backend.choose`."""
         from vllm import SamplingParams
 
-        ids = choice_ids(self._tokenizer, choices, self.name)
+        ids = self._choice_ids(choices)
         # An engine that speculates does not report log-probabilities of single tokens: request all of them.
         options: dict[str, Any] = (
             {"logprob_token_ids": list(ids)} if self.config.speculative is None else {"logprobs": -1}
@@ -176,23 +162,7 @@ class VllmEngine:
         missing = [choice for choice, i in zip(choices, ids, strict=True) if i not in listed]
         if missing:
             raise CalibrationError(f"vLLM engine {self.name!r} gave no log-probability of {missing[0]!r}")
-        probabilities, mass = shares([listed[i].logprob for i in ids])
-        return Choice(
-            choices=tuple(choices),
-            probabilities=probabilities,
-            mass=mass,
-            n_prompt_tokens=len(_last(read).prompt_token_ids or ()),
-            n_cached_tokens=_last(read).num_cached_tokens or 0,
-            times=_times(_last(read)),
-        )
-
-    def encode(self, text: str) -> tuple[int, ...] | None:
-        """Token ids of a text as the beginning of a prompt."""
-        return tuple(self._tokenizer.encode(text).ids)
-
-    async def count_tokens(self, text: str) -> int:
-        """Tokens of a text as a prompt."""
-        return len(self._tokenizer.encode(text).ids)
+        return Choice.of_logs(choices, [listed[i].logprob for i in ids], **_prompt_and_times(read))
 
     async def forget(self) -> None:
         """Empty the prefix cache, after waiting for the blocks of requests that are ending."""
@@ -317,25 +287,22 @@ class VllmEngine:
         text, ids = self._stops.settle(ids, request.stop)
         return text, list(ids), "stop" if any(stop in text for stop in request.stop) else "length"
 
-    def _ids(self, prompt: Prompt) -> Sequence[int]:
-        return self._tokenizer.encode(prompt).ids if isinstance(prompt, str) else prompt
 
-
-def _last(read: Read) -> RequestOutput:
-    assert read.last is not None
-    return read.last
-
-
-def _times(output: RequestOutput) -> Times:
+def _prompt_and_times(read: Read) -> dict[str, Any]:
+    """Fields of all results of requests: tokens of the prompt, and times."""
+    output = read.last
+    assert output is not None
     stats = output.metrics
     assert stats is not None  # statistics are on: the recorder needs them
-    return Times(
+    times = Times(
         queued=stats.queued_ts,
         prefill_start=stats.scheduled_ts,
         prefill_end=stats.first_token_ts,
         first_token=stats.first_token_ts,
         end=stats.last_token_ts,
     )
+    n_cached = output.num_cached_tokens or 0
+    return {"n_prompt_tokens": len(output.prompt_token_ids or ()), "n_cached_tokens": n_cached, "times": times}
 
 
 def passes_of(read: Read) -> tuple[tuple[int, int], ...]:
