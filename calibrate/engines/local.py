@@ -1,22 +1,52 @@
-"""What engines of a model in a folder have alike: a tokenizer."""
+"""What engines of a model in a folder have alike: the folder, limits, and a tokenizer."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from calibrate.engines.protocol import Prompt
 from calibrate.engines.torch.model import load_tokenizer, tokenizer_fingerprint
-from theory.errors import ParameterError
+from theory.errors import ParameterError, check_integers
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-    from calibrate.engines.torch.config import TorchConfig
-    from calibrate.engines.vllm.config import VllmConfig
+__all__ = ["LocalConfig", "LocalEngine"]
 
-__all__ = ["LocalEngine"]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalConfig:
+    """Configuration of an engine: model, device and limits."""
+
+    name: str
+    """Short name for messages, e.g. ``"target"``."""
+
+    model: Path
+    """Local folder with ``config.json``, safetensors weights and ``tokenizer.json``; nothing is ever downloaded."""
+
+    device: str = "cpu"
+    """``"cpu"`` or ``"cuda"``; on torch also ``"cuda:N"``."""
+
+    dtype: str = "float32"
+    cores: tuple[int, ...] | None = None
+    """CPU cores that the engine is bound to, a thread each; None: the system's or the engine's choice."""
+
+    max_batch: int = 16
+    """Most sequences decoded at once; more requests wait."""
+
+    max_context: int | None = None
+    """Most tokens of a sequence; None: the model's limit, up to 4096."""
+
+    def __post_init__(self) -> None:
+        allowed = os.sched_getaffinity(0)
+        if self.cores is not None and not (self.cores and allowed.issuperset(self.cores)):
+            raise ParameterError("cores", self.cores, f"must be some of this process's cores {sorted(allowed)}")
+        check_integers(self, max_batch=1, max_context=2)
 
 
 class LocalEngine:
@@ -27,7 +57,7 @@ class LocalEngine:
     config : its configuration.
     """
 
-    config: TorchConfig | VllmConfig
+    config: LocalConfig
 
     @property
     def name(self) -> str:

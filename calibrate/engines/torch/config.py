@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
+from calibrate.engines.local import LocalConfig
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.token_vocabulary import OF_REQUEST, VOCABULARY
 from calibrate.engines.torch.cuda.devices import check_device
@@ -18,30 +17,11 @@ _DTYPES: Final = ("float32", "bfloat16", "float16")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TorchConfig:
+class TorchConfig(LocalConfig):
     """Configuration of a torch engine."""
-
-    name: str
-    """Short name for messages, e.g. ``"target"``."""
-
-    model: Path
-    """Local folder with ``config.json``, safetensors weights and ``tokenizer.json``; nothing is ever downloaded."""
-
-    device: str = "cpu"
-    """``"cpu"``, ``"cuda"`` or ``"cuda:N"``."""
-
-    dtype: str = "float32"
-    cores: tuple[int, ...] | None = None
-    """CPU cores that the process is pinned to, one torch thread each; None leaves both to the system."""
-
-    max_batch: int = 16
-    """Most sequences decoded at once; more requests wait."""
 
     n_idle: int = 16
     """Finished sequences whose keys and values are kept for prompts that extend them."""
-
-    max_context: int | None = None
-    """Most tokens of a sequence; None: the model's limit, up to 4096."""
 
     speculations: tuple[Speculation, ...] = ()
     """Methods of token-level speculation to load; methods without weights are always available. Only the fields
@@ -53,11 +33,8 @@ class TorchConfig:
         if self.dtype not in _DTYPES:
             raise ParameterError("dtype", self.dtype, f"must be one of {', '.join(_DTYPES)}")
         check_device(self.device)
-        if self.cores is not None:
-            allowed = os.sched_getaffinity(0)
-            if not self.cores or not allowed.issuperset(self.cores):
-                raise ParameterError("cores", self.cores, f"must be some of this process's cores {sorted(allowed)}")
-        check_integers(self, max_batch=1, n_idle=1, max_context=2)
+        LocalConfig.__post_init__(self)
+        check_integers(self, n_idle=1)
         for speculation in self.speculations:
             check_torch_has(speculation)
 
