@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol, Self, TypeAlias, runtime_checkable
 
 from calibrate.engines.speculation import Speculation
+from calibrate.engines.work import EngineStatistics
 from theory.errors import ParameterError
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Finish",
     "Forgetful",
     "Generation",
+    "MeasuredEngine",
     "Preparing",
     "Progress",
     "Prompt",
@@ -234,3 +236,11 @@ class Backend(Protocol):
 
     async def close(self) -> None:
         """End the engine; requests in flight fail with `CalibrationError`. A second call has no effect."""
+
+
+class MeasuredEngine(Backend, Protocol):
+    """A backend that reports its iterations."""
+
+    async def stats(self, *, clear: bool = False) -> EngineStatistics:
+        """Durations of the latest iterations and prefills; ``clear`` empties the records."""
+        ...

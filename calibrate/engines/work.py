@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from operator import attrgetter
 from typing import Any, Final, Self
 
-__all__ = ["EngineStatistics", "Iteration", "JoinedPass", "Pass", "Prefill", "WorkLog", "united"]
+__all__ = ["EngineStatistics", "Iteration", "JoinedPass", "Pass", "Prefill", "WorkLog", "sums_by", "united"]
 
 _KEPT: Final = 1 << 16
 
@@ -190,3 +190,17 @@ def united(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
         else:
             joined.append((begin, end))
     return joined
+
+
+def sums_by(n_keys: int, rows: Iterable[Sequence[Any]]) -> list[tuple[Any, ...]]:
+    """Sum the rows with the same first ``n_keys`` numbers, in the order of these.
+
+    >>> sums_by(1, [(2, 1, 0.5), (1, 1, 0.25), (2, 1, 1.0)])
+    [(1, 1, 0.25), (2, 2, 1.5)]
+    """
+    sums: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+    for row in rows:
+        key, values = tuple(row[:n_keys]), tuple(row[n_keys:])
+        known = sums.get(key)
+        sums[key] = values if known is None else tuple(a + b for a, b in zip(known, values, strict=True))
+    return [key + values for key, values in sorted(sums.items())]

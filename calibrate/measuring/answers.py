@@ -127,9 +127,17 @@ async def measure_answer(
     await fresh()
     root = await clock.root(problem.prompt)
     baseline = await clock.run(autoregressive(root), stream=problem.name)
+    record = RecordedAnswer(
+        problem=problem.name,
+        prompt_tokens=root.n_tokens,
+        steps=[],
+        baseline=_baseline(baseline, problem, truth),
+        baseline_correct=None if truth is None else truth.answer_is_correct(problem.prompt, baseline.text),
+    )
+    ids = _token_ids(clock, problem, baseline)
     inspection = inspection if inspection is not None else Inspection(verifiers=())
     if inspection.drafts == 0:
-        return _of_target(root, problem, baseline, truth, clock)
+        return MeasuredAnswer(record=record, token_ids=ids, role_seconds={})
     procedure = paired_trajectory(
         root,
         drafts=inspection.drafts,
@@ -140,21 +148,12 @@ async def measure_answer(
     await fresh()
     paired = await clock.run(procedure, stream=problem.name)
     await fresh()
-    draft_answer = await _draft_answer(clock, root, problem, truth, inspection.scorers)
-    record = RecordedAnswer(
-        problem=problem.name,
-        prompt_tokens=root.n_tokens,
-        steps=_step_records(paired, problem, truth),
-        baseline=_baseline(baseline, problem, truth),
-        answer_correct=None if truth is None else truth.answer_is_correct(problem.prompt, paired.text),
-        baseline_correct=None if truth is None else truth.answer_is_correct(problem.prompt, baseline.text),
-        alone=draft_answer,
-    )
-    return MeasuredAnswer(
-        record=record,
-        token_ids=_token_ids(clock, problem, baseline),
-        role_seconds=_role_seconds(paired),
-    )
+    by_both = {
+        "steps": _step_records(paired, problem, truth),
+        "answer_correct": None if truth is None else truth.answer_is_correct(problem.prompt, paired.text),
+        "alone": await _draft_answer(clock, root, problem, truth, inspection.scorers),
+    }
+    return MeasuredAnswer(record=record.model_copy(update=by_both), token_ids=ids, role_seconds=_role_seconds(paired))
 
 
 async def _nothing() -> None:
@@ -198,20 +197,6 @@ def undelayed_seconds(operations: Sequence[Operation], role: str, processor: str
 def _apart(one: Operation, other: Operation) -> bool:
     """Whether two operations did not overlap; an operation that has not ended is still running."""
     return one.finished <= other.started or 0.0 <= other.finished <= one.started
-
-
-def _of_target(
-    root: Step, problem: Problem, baseline: WallSession, truth: Truth | None, clock: WallClock
-) -> MeasuredAnswer:
-    """The answer of plain decoding, where there is no draft model."""
-    record = RecordedAnswer(
-        problem=problem.name,
-        prompt_tokens=root.n_tokens,
-        steps=[],
-        baseline=_baseline(baseline, problem, truth),
-        baseline_correct=None if truth is None else truth.answer_is_correct(problem.prompt, baseline.text),
-    )
-    return MeasuredAnswer(record=record, token_ids=_token_ids(clock, problem, baseline), role_seconds={})
 
 
 async def _draft_answer(

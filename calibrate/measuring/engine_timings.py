@@ -9,18 +9,16 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
-from calibrate.engines.protocol import GREEDY, Backend, Prompt, Request, Sampling
+from calibrate.engines.protocol import GREEDY, Backend, MeasuredEngine, Prompt, Request, Sampling
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.work import EngineStatistics, Prefill
-from calibrate.measuring.engine_work import Reporting
 from calibrate.record.engine_records import DecodeSample, EngineRecord, PrefillSample
 from theory.errors import CalibrationError, ParameterError, check_integers
 
 __all__ = [
     "MeasureOptions",
-    "MeasuredEngine",
     "ask_beside",
     "measure_drafting_passes",
     "measure_engine",
@@ -49,10 +47,6 @@ _BETWEEN_S: Final = 0.05
 
 _APART: Final = 3
 """Difference of prompt lengths in a batch, tokens: equal lengths would need no mask in attention, unlike answers."""
-
-
-class MeasuredEngine(Backend, Reporting, Protocol):
-    """A backend that reports its iterations."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
