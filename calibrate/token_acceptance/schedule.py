@@ -68,6 +68,23 @@ class Schedule:
                 ranges.append(BatchRange(first, end, best[first]))
         return cls(tuple(ranges))
 
+    @classmethod
+    def parse(cls, data: Any, where: str = "schedule") -> Self:
+        """Read the table from JSON data.
+
+        Raises
+        ------
+        SchemaError : not a list of three integers each.
+        ParameterError : overlapping, unsorted or negative entries.
+        """
+        if not isinstance(data, list) or not data:
+            raise SchemaError(f"{where}: must be a list of [first batch size, last batch size, K]")
+        for i, entry in enumerate(data):
+            good = isinstance(entry, list) and len(entry) == 3 and all(type(item) is int for item in entry)
+            if not good:
+                raise SchemaError(f"{where}[{i}]: must be three integers [first, last, K], got {entry!r}")
+        return cls(tuple(BatchRange(*entry) for entry in sorted(data)))
+
     @property
     def most(self) -> int:
         """Largest K."""

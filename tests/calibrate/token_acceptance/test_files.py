@@ -18,7 +18,7 @@ from calibrate.token_acceptance.curves import AcceptanceCurve
 from calibrate.token_acceptance.lengths import LengthTable
 from calibrate.token_acceptance.measured import dynamic_stats_of, pass_times
 from calibrate.token_acceptance.requests import RequestAcceptance, merged, read_responses
-from calibrate.token_acceptance.schedule import BatchRange, DynamicStats, Schedule
+from calibrate.token_acceptance.schedule import DynamicStats, Schedule
 from theory.errors import ParameterError, SchemaError
 
 # dynamic speculative decoding
@@ -98,13 +98,17 @@ def test_a_schedule_holds_each_measured_k_until_the_next(best: dict[int, int], f
     schedule = Schedule.of(best, top)
     for batch in range(1, top + 1):
         assert schedule.at(batch) == best[max(size for size in best if size <= batch)]
+    assert Schedule.parse(json.loads(json.dumps(schedule.plain()))) == schedule
     assert all(a[2] != b[2] for a, b in zip(schedule.ranges, schedule.ranges[1:], strict=False))
 
 
-@pytest.mark.parametrize("ranges", [[], [(2, 4, 1)], [(1, 4, 1), (4, 8, 0)], [(1, 4, -1)], [(3, 1, 1)]])
-def test_impossible_schedules_are_refused(ranges: list[tuple[int, int, int]]) -> None:
-    with pytest.raises(ParameterError):
-        Schedule(tuple(BatchRange(*one) for one in ranges))
+@pytest.mark.parametrize(
+    "data",
+    [[], {}, [[1, 2]], [[1, 2, 3.0]], [[2, 4, 1]], [[1, 4, 1], [4, 8, 0]], [[1, 4, -1]], [[3, 1, 1]], [[True, 4, 1]]],
+)
+def test_impossible_schedules_are_refused(data: Any) -> None:
+    with pytest.raises((SchemaError, ParameterError)):
+        Schedule.parse(data)
 
 
 # acceptance per request
