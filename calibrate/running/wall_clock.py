@@ -92,7 +92,7 @@ class WallClock:
     verifiers : verifiers of further roles; exact match and chance are built in.
     scorers : role -> scorer, for methods that score steps.
     chooser : chooser, for methods in which a model chooses among steps.
-    sampling : sampling of tokens, for all roles or for each.
+    sampling : sampling of tokens.
     limits : limits of steps and answers.
     seed : seed of the run. A request's seed is a hash of it, the stream, the role, the depth and the branch, so that
         two schedules draw the same step after the same prefix.
@@ -110,7 +110,7 @@ class WallClock:
         verifiers: Mapping[str, Verifier] | None = None,
         scorers: Mapping[str, Scorer] | None = None,
         chooser: Chooser | None = None,
-        sampling: Sampling | Mapping[str, Sampling] = GREEDY,
+        sampling: Sampling = GREEDY,
         limits: StepLimits | None = None,
         seed: int = 0,
     ) -> None:
@@ -126,10 +126,7 @@ class WallClock:
         self.chooser = chooser
         self.limits = limits if limits is not None else StepLimits()
         self.seed = seed
-        if isinstance(sampling, Sampling):
-            self.sampling = dict.fromkeys(self.roles, sampling)
-        else:
-            self.sampling = {role: sampling.get(role, GREEDY) for role in self.roles}
+        self.sampling = sampling
         self.template: Callable[[str], Awaitable[str]] | None = None
         self._left_running: set[ReplyTask] = set()
 
@@ -251,7 +248,7 @@ class WallClock:
                 prompt=text,
                 max_tokens=min(limits.max_step_tokens, room),
                 stop=(limits.separator,),
-                sampling=self.sampling[role],
+                sampling=self.sampling,
                 seed=seed,
                 speculation=speculation,
             ),
@@ -285,7 +282,7 @@ class WallClock:
             prompt=text,
             max_tokens=room if most is None else min(room, most),
             stop=stop,
-            sampling=self.sampling[operation.role],
+            sampling=self.sampling,
             seed=seed,
             speculation=speculation,
         )
