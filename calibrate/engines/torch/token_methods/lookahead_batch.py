@@ -9,13 +9,13 @@ never uses n-grams of an earlier reply to its own prompt.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from calibrate.engines.sampling import draw, uniform
-from calibrate.engines.torch.token_methods.lookahead_decoding import LookaheadSequence, LookaheadSettings
+from calibrate.engines.torch.token_methods.lookahead_decoding import LookaheadSequence
 from calibrate.engines.torch.token_methods.protocol import Rows, TokenMethod, Verdict
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Shelf:
         if len(self._kept) > self._size:
             self._kept.popitem(last=False)
 
-    def find(self, prompt: Sequence[int], settings: LookaheadSettings) -> LookaheadSequence | None:
+    def find(self, prompt: Sequence[int], settings: Speculation) -> LookaheadSequence | None:
         """The state with the same settings whose text has the longest common prefix with the prompt.
 
         On a tie, the latest. Its own prompt must be a proper prefix of this prompt: then it has no text after this
@@ -80,12 +80,10 @@ class LookaheadDecoding(TokenMethod):
     Parameters
     ----------
     max_rows : most rows of a sequence in a pass; n-grams, then the window, are left out beyond that.
-    settings : makes the settings from a request's speculation; by default W, N and G are taken from it.
     """
 
-    def __init__(self, max_rows: int, *, settings: Callable[[Speculation], LookaheadSettings] | None = None) -> None:
+    def __init__(self, max_rows: int) -> None:
         self._max_rows = max_rows
-        self._settings = settings or _settings
         self._shelf = Shelf()
 
     def propose(self, jobs: Sequence[Job], room: Sequence[int]) -> list[Rows]:
@@ -112,10 +110,9 @@ class LookaheadDecoding(TokenMethod):
     def _state(self, job: Job) -> LookaheadSequence:
         if job.memo is None:
             assert job.speculation is not None
-            settings = self._settings(job.speculation)
-            shelved = self._shelf.find(job.prompt, settings)
+            shelved = self._shelf.find(job.prompt, job.speculation)
             if shelved is None:
-                job.memo = LookaheadSequence(settings, job.prompt, seed=job.seed)
+                job.memo = LookaheadSequence(job.speculation, job.prompt, seed=job.seed)
             else:
                 job.memo = shelved.resumed(job.prompt, seed=job.seed)
         known: LookaheadSequence = job.memo
@@ -127,7 +124,3 @@ def _drawn(job: Job, logits: Tensor, likeliest: Sequence[int], row: int, depth: 
     if job.sampling.temperature == 0.0:
         return likeliest[row]
     return draw(logits[row : row + 1], [job.sampling], [uniform(job.seed, len(job.tokens) + depth)])[0]
-
-
-def _settings(speculation: Speculation) -> LookaheadSettings:
-    return LookaheadSettings(window=speculation.window, ngram=speculation.ngram, guesses=speculation.guesses)
