@@ -176,14 +176,14 @@ async def seconds_in_company(
     return undelayed_seconds(session.operations, role)
 
 
-def undelayed_seconds(operations: Sequence[Operation], role: str, processor: str = DRAFT) -> list[float]:
-    """Seconds of a role's operations that shared their processor neither with each other nor with role ``processor``.
+def undelayed_seconds(operations: Sequence[Operation], role: str) -> list[float]:
+    """Seconds of a role's operations that shared their processor neither with each other nor with the draft's.
 
     Sharing is simulated, so the seconds must not include its effect, nor that of a cancelled operation, which may have
     continued to run.
     """
     own = [o for o in operations if o.role == role]
-    there = [*own, *(o for o in operations if o.role == processor)]
+    there = [*own, *(o for o in operations if o.role == DRAFT)]
     return [
         o.finished - o.started
         for before, o in pairwise([None, *own])

@@ -208,7 +208,7 @@ class VllmEngine(LocalEngine):
             async for output in llm.generate({"prompt_token_ids": list(ids)}, parameters, request_id=number):
                 self._take(output, read)
         except asyncio.CancelledError:
-            await self._left(read)
+            await self._left()
             raise
         except Exception as error:
             raise self._failure(error) from None
@@ -230,12 +230,11 @@ class VllmEngine(LocalEngine):
             read.token_ids += completion.token_ids
             read.active.n_generated = max(read.active.n_generated, len(read.token_ids))
 
-    async def _left(self, read: Read) -> None:
+    async def _left(self) -> None:
         """Wait until the core has released an aborted request: it answers messages in the order of their arrival.
 
         At the end of an event loop all its tasks are cancelled, including vLLM's readers: the wait is bounded.
         """
-        self.recorder.work.n_aborted_tokens += len(read.token_ids)
         if self._llm is not None and not self._llm.errored:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._llm.is_paused(), _ANSWER_S)

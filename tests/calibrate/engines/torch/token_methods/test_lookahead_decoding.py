@@ -7,7 +7,7 @@ from itertools import count, product
 
 import pytest
 import torch
-from torch_jobs import answered, told
+from torch_jobs import answered, tokens_in, told
 
 from calibrate.engines.protocol import GREEDY, Sampling
 from calibrate.engines.speculation import Speculation
@@ -107,10 +107,10 @@ def test_only_committed_tokens_stay_in_the_cache(target):
     engine = engine_of(target)
     (one,) = answered(engine, job(target[2][0], speculation(7, 5, 7), max_tokens=30))
     text = [*one.prompt, *one.tokens]
-    held = next(row for row in range(engine.cache.n_rows) if engine.cache.holds(row) == text[:-1])
+    held = next(row for row in range(engine.cache.n_rows) if tokens_in(engine.cache, row) == text[:-1])
     fresh = engine_of(target)
     answered(fresh, job(text[:-1], max_tokens=1))
-    row = next(row for row in range(fresh.cache.n_rows) if fresh.cache.holds(row) == text[:-1])
+    row = next(row for row in range(fresh.cache.n_rows) if tokens_in(fresh.cache, row) == text[:-1])
     n = len(text) - 1
     assert torch.allclose(engine.cache.kv[:, :, held, :n], fresh.cache.kv[:, :, row, :n], atol=2e-4)
 
