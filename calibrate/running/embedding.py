@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from calibrate.engines.protocol import Backend
-from calibrate.running.verifiers import Judgement, step_text
+from calibrate.running.session import Reply
+from calibrate.running.verifiers import Judged, step_text
 from sim.operations import EMBEDDING, OWN_THRESHOLDS, Step, Verdict
 
 __all__ = ["EmbeddingSimilarity", "Encodes"]
@@ -30,7 +31,7 @@ class EmbeddingSimilarity:
     def __init__(self, encoder: Encodes) -> None:
         self._encoder = encoder
 
-    async def verify(self, candidate: Step, reference: Step, *, judge: Backend | None, seed: int) -> Judgement:
+    async def verify(self, candidate: Step, reference: Step, *, judge: Backend | None, seed: int) -> Judged:
         """Embed both texts and compare; ``judge`` is not used."""
         cosine = await self._encoder.cosine(step_text(candidate), step_text(reference))
-        return Judgement(verdict=Verdict(cosine >= OWN_THRESHOLDS[EMBEDDING], cosine))
+        return Reply(Verdict(cosine >= OWN_THRESHOLDS[EMBEDDING], cosine), None)

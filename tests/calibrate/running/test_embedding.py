@@ -54,8 +54,8 @@ class Cosines:
 @pytest.mark.parametrize(("cosine", "accepted"), [(0.8, True), (0.79, False), (-1.0, False)])
 def test_a_draft_is_accepted_from_the_threshold_on(cosine: float, accepted: bool) -> None:
     encoder: Any = Cosines(cosine)
-    judgement = asyncio.run(EmbeddingSimilarity(encoder).verify(text_step("one"), text_step("two"), judge=None, seed=0))
-    assert (judgement.verdict.accepted, judgement.verdict.score) == (accepted, cosine)
+    judged = asyncio.run(EmbeddingSimilarity(encoder).verify(text_step("one"), text_step("two"), judge=None, seed=0))
+    assert (judged.result.accepted, judged.result.score) == (accepted, cosine)
     assert encoder.asked == [("one", "two")]
 
 
