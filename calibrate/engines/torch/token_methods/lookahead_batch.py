@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from calibrate.engines.sampling import draw, uniform
 from calibrate.engines.torch.token_methods.lookahead_decoding import LookaheadSequence
 from calibrate.engines.torch.token_methods.protocol import Rows, TokenMethod, Verdict
+from calibrate.record.prompt_lookup import common
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -63,15 +64,10 @@ class Shelf:
         for kept in self._kept.values():
             n = len(kept.prompt)
             if n < len(whole) and kept.state.settings == settings and whole[:n] == kept.prompt:
-                common = _common(kept.text, whole)
-                if common >= most:
-                    best, most = kept.state, common
+                shared = common(kept.text, whole)
+                if shared >= most:
+                    best, most = kept.state, shared
         return best
-
-
-def _common(a: Sequence[int], b: Sequence[int]) -> int:
-    """Length of the longest common prefix of two texts."""
-    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
 class LookaheadDecoding(TokenMethod):
