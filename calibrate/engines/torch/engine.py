@@ -44,7 +44,7 @@ class TorchEngine(LocalEngine):
         """
         engine = cls(config)
         check_model_folder(config.model)
-        engine.encode("")  # a tokenizer that does not load is told before the process starts
+        engine.encode("")  # a tokenizer that does not load is refused before the process starts
         for speculation in config.speculations:
             _check_drafts(speculation, engine.tokenizer_id)
         try:
