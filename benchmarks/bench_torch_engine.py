@@ -1,7 +1,7 @@
 """What the torch engine costs: iterations against batch and context, prefills, round trips, and the clock's own share.
 
-Run on a silent machine: ``python benchmarks/bench_torch_engine.py [--shape tiny-target | --model FOLDER]``. The figures
-that matter are ratios; the absolute times are the machine's.
+Run on a silent machine: ``python benchmarks/bench_torch_engine.py [--model FOLDER]`` (`specplan pair widen` makes
+folders of published shapes). The figures that matter are ratios; the absolute times are the machine's.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from calibrate import pair
 from calibrate.engines.protocol import Generation, Progress, Request, Times
 from calibrate.engines.torch.engine import TorchConfig, TorchEngine
 from calibrate.running.verifiers import ExactMatch
@@ -107,15 +108,15 @@ async def clock_overhead(steps: int = 500) -> float:
     return (time.perf_counter() - start) / steps
 
 
-def transformers_token(shape: str, n: int = 60) -> float:
+def transformers_token(folder: Path, n: int = 60) -> float:
     """Median seconds of one token by the forward pass of transformers, batch 1, context about 64: the yardstick."""
     import torch
     from transformers import DynamicCache
 
-    from calibrate.engines.torch.model import random_model
+    from calibrate.engines.torch.model import load_model
 
     torch.set_num_threads(1)
-    model = random_model(shape, seed=0, max_context=1024, dtype=torch.float32, device=torch.device("cpu"))
+    model = load_model(folder, dtype=torch.float32, device=torch.device("cpu"))
     seconds = []
     with torch.inference_mode():
         cache = DynamicCache(config=model.config)
@@ -171,9 +172,7 @@ def show(result: dict[str, Any], yardstick: float | None) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    source = parser.add_mutually_exclusive_group()
-    source.add_argument("--shape", default="tiny-target")
-    source.add_argument("--model", type=Path)
+    parser.add_argument("--model", type=Path, default=pair.target_path())
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--core", type=int, default=0, help="CPU core of the engine; -1 leaves it to the system")
@@ -182,7 +181,6 @@ def main() -> None:
     config = TorchConfig(
         name="bench",
         model=options.model,
-        shape=None if options.model else options.shape,
         device=options.device,
         dtype=options.dtype,
         cores=None if options.core < 0 else (options.core,),
@@ -193,7 +191,7 @@ def main() -> None:
         result["iterations"] = [[b, c, s] for (b, c), s in result["iterations"].items()]
         print(json.dumps(result, sort_keys=True))
         return
-    yardstick = transformers_token(options.shape) if not options.model and options.device == "cpu" else None
+    yardstick = transformers_token(options.model) if options.device == "cpu" else None
     show(result, yardstick)
 
 

@@ -27,8 +27,6 @@ from calibrate.engines.torch.batch import ContinuousBatch
 from calibrate.engines.torch.decoder import Decoder
 from calibrate.engines.torch.job import SPARE, Job, Limits
 from calibrate.engines.torch.model import load_model, load_tokenizer
-from calibrate.engines.torch.token_methods.lookahead_batch import LookaheadDecoding
-from calibrate.engines.torch.token_methods.lookahead_decoding import LookaheadSettings
 from calibrate.models.asking import bundled_problems
 
 SEED: Final = 20
@@ -36,15 +34,6 @@ N_PROBLEMS: Final = 24
 LIMITS: Final = Limits(max_batch=1, n_idle=1, max_context=512)
 WINDOWS: Final = (1, 2, 4, 8, 16, 32)
 NGRAMS: Final = (2, 3, 4, 5, 6)
-ABLATION: Final = (  # (N, W, G, prompt as reference): the settings of the paper's Table 3
-    (10, 1, 3, True),
-    (5, 1, 10, True),
-    (5, 1, 30, False),
-    (5, 1, 30, True),
-    (5, 30, 1, False),
-    (5, 15, 15, False),
-    (5, 15, 15, True),
-)
 COSTED: Final = ((1, 2, 1), (2, 3, 2), (4, 3, 4), (8, 3, 8), (8, 4, 8), (16, 5, 16))  # (W, N, G)
 
 
@@ -62,12 +51,8 @@ class Bench:
             self.tokenizer.encode(problem.prompt).ids for problem in bundled_problems(N_PROBLEMS, SEED, "validation")
         ]
 
-    def engine(self, **variant: Any) -> ContinuousBatch:
-        def settings(s: Speculation) -> LookaheadSettings:
-            return LookaheadSettings(window=s.window, ngram=s.ngram, guesses=s.guesses, **variant)
-
-        methods = {("lookahead", ""): LookaheadDecoding(SPARE, settings=settings)}
-        return ContinuousBatch(self.decoder, self.tokenizer, frozenset([0]), LIMITS, methods)
+    def engine(self) -> ContinuousBatch:
+        return ContinuousBatch(self.decoder, self.tokenizer, frozenset([0]), LIMITS)
 
     def answer(self, engine: ContinuousBatch, i: int, speculation: Speculation | None, temperature: float) -> Job:
         sampling = Sampling(temperature=temperature, top_p=0.95) if temperature else Sampling()
@@ -79,9 +64,9 @@ class Bench:
             engine.advance()
         return one
 
-    def counts(self, speculation: Speculation, temperature: float, **variant: Any) -> list[list[int]]:
+    def counts(self, speculation: Speculation, temperature: float) -> list[list[int]]:
         """Tokens after the first, and the passes that they took, of each problem's answer."""
-        engine, found = self.engine(**variant), []
+        engine, found = self.engine(), []
         for i in range(N_PROBLEMS):
             one = self.answer(engine, i, speculation, temperature)
             found.append([one.n_generated - 1, len(one.passes)])
@@ -98,24 +83,20 @@ def compression(bench: Bench) -> list[dict[str, Any]]:
     for temperature in (0.0, 0.6):
         for ngram in NGRAMS:
             for window in WINDOWS:
-                cells.append((temperature, ngram, window, window, False, "keep"))
-    cells += [(0.0, n, w, g, reference, "keep") for n, w, g, reference in ABLATION]
-    cells += [(0.0, 5, w, w, False, jump) for jump in ("random", "shift") for w in WINDOWS]
+                cells.append((temperature, ngram, window))
     found = []
-    for temperature, ngram, window, guesses, reference, jump in cells:
-        counts = bench.counts(lookahead(window, ngram, guesses), temperature, prompt_as_reference=reference, jump=jump)
+    for temperature, ngram, window in cells:
+        counts = bench.counts(lookahead(window, ngram, window), temperature)
         tokens, passes = map(sum, zip(*counts, strict=True))
-        print(
-            f"T={temperature} N={ngram} W={window} G={guesses} {jump} {reference}: S={tokens / passes:.3f}", flush=True
-        )
+        print(f"T={temperature} N={ngram} W={window} G={window}: S={tokens / passes:.3f}", flush=True)
         found.append(
             {
                 "temperature": temperature,
                 "ngram": ngram,
                 "window": window,
-                "guesses": guesses,
-                "prompt_as_reference": reference,
-                "jump": jump,
+                "guesses": window,
+                "prompt_as_reference": False,
+                "jump": "keep",
                 "counts": counts,
             }
         )

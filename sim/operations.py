@@ -154,8 +154,8 @@ def prompt(n_tokens: int = 0, payload: Any = None) -> Step:
     return Step(None, "user", n_tokens, payload=payload)
 
 
-def steps_after(prefix: Step, last: Step) -> list[Step]:
-    """Return the steps after ``prefix`` up to ``last``, in the order of the text.
+def steps_after(prefix: Step | None, last: Step) -> list[Step]:
+    """Return the steps after ``prefix`` up to ``last``, in the order of the text; after None, the prompt is the first.
 
     >>> first = Step(prompt(), TARGET, 3)
     >>> steps_after(first, Step(Step(first, TARGET, 4), TARGET, 5))

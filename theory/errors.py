@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["CalibrationError", "ParameterError", "SchemaError", "SpecplanError", "UnstableMeasurementError", "shown"]
+__all__ = [
+    "CalibrationError",
+    "ParameterError",
+    "SchemaError",
+    "SpecplanError",
+    "UnstableMeasurementError",
+    "check_integers",
+    "shown",
+]
 
 _LONGEST_VALUE: Final = 160
 
@@ -51,6 +59,19 @@ class ParameterError(SpecplanError, ValueError):
     def __reduce__(self) -> tuple[type[ParameterError], tuple[str, object, str]]:
         """Rebuild from the three parts: worker processes return exceptions as pickles."""
         return type(self), (self.name, self.value, self.rule)
+
+
+def check_integers(record: object, **least: int) -> None:
+    """Check fields of a record by name: each must be None or an integer that is at least the number given for it.
+
+    Raises
+    ------
+    ParameterError : the first that is not.
+    """
+    for name, bound in least.items():
+        value = getattr(record, name)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < bound):
+            raise ParameterError(name, value, f"must be an integer >= {bound}")
 
 
 class SchemaError(SpecplanError):

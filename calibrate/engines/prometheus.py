@@ -203,11 +203,6 @@ class SpecDecode:
         """Tokens per target pass, N / (N - accepted): every pass commits a token in addition to accepted ones."""
         return self.tokens / (self.tokens - self.accepted) if self.tokens > self.accepted else math.nan
 
-    @property
-    def acceptance_rate(self) -> float:
-        """Accepted / drafted tokens, in [0, 1]; NaN if nothing was drafted."""
-        return self.accepted / self.drafted if self.drafted else math.nan
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerCounts:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Final, Literal, Protocol, Self, TypeAlias, runtime_checkable
 
 from calibrate.engines.speculation import Speculation
+from calibrate.engines.work import EngineStatistics
 from theory.errors import ParameterError
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Finish",
     "Forgetful",
     "Generation",
+    "MeasuredEngine",
     "Preparing",
     "Progress",
     "Prompt",
@@ -155,6 +157,13 @@ class Choice:
     n_cached_tokens: int
     times: Times
 
+    @classmethod
+    def of_logs(cls, choices: Sequence[str], logs: Sequence[float], **others: Any) -> Self:
+        """Return the choice among replies with these log probabilities, nats; ``others`` are the other fields."""
+        weights = [math.exp(x - max(logs)) for x in logs]
+        shares = tuple(weight / sum(weights) for weight in weights)
+        return cls(choices=tuple(choices), probabilities=shares, mass=min(1.0, sum(map(math.exp, logs))), **others)
+
     @property
     def n_new_tokens(self) -> int:
         """Prompt tokens that were not cached."""
@@ -227,3 +236,11 @@ class Backend(Protocol):
 
     async def close(self) -> None:
         """End the engine; requests in flight fail with `CalibrationError`. A second call has no effect."""
+
+
+class MeasuredEngine(Backend, Protocol):
+    """A backend that reports its iterations."""
+
+    async def stats(self, *, clear: bool = False) -> EngineStatistics:
+        """Durations of the latest iterations and prefills; ``clear`` empties the records."""
+        ...

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from calibrate.engines.token_vocabulary import OF_REQUEST, TokenMethodName
-from theory.errors import ParameterError
+from theory.errors import ParameterError, check_integers
 
 __all__ = ["Speculation"]
 
@@ -51,10 +51,7 @@ class Speculation:
     def __post_init__(self) -> None:
         if self.method not in OF_REQUEST:
             raise ParameterError("method", self.method, f"must be one of {', '.join(OF_REQUEST)}")
-        for name, least in (("k2", 1), ("min_ngram", 1), ("max_ngram", 1), ("window", 0), ("ngram", 0), ("guesses", 0)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise ParameterError(name, value, f"must be an integer >= {least}")
+        check_integers(self, k2=1, min_ngram=1, max_ngram=1, window=0, ngram=0, guesses=0)
         if self.max_ngram < self.min_ngram:
             raise ParameterError("max_ngram", self.max_ngram, f"must be >= min_ngram={self.min_ngram}")
         drafts_with_weights = bool(OF_REQUEST[self.method].needs)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from operator import attrgetter
 from typing import Any, Final, Self
 
-__all__ = ["EngineStatistics", "Iteration", "JoinedPass", "Pass", "Prefill", "WorkLog", "united"]
+__all__ = ["EngineStatistics", "Iteration", "JoinedPass", "Pass", "Prefill", "WorkLog", "sums_by", "united"]
 
 _KEPT: Final = 1 << 16
 
@@ -120,8 +120,6 @@ class EngineStatistics:
     passes: tuple[Pass, ...] = ()
     prefills: tuple[Prefill, ...] = ()
     joined: tuple[JoinedPass, ...] = ()
-    n_aborted_tokens: int = 0
-    """Tokens generated for requests that were then aborted."""
 
     def with_speculating(self, others: Iterable[EngineStatistics]) -> EngineStatistics:
         """Return this work and that of engines that speculate for it, whose iterations count as passes."""
@@ -132,7 +130,6 @@ class EngineStatistics:
             passes=sum(passes, start=self.passes),
             prefills=tuple(prefill for part in parts for prefill in part.prefills),
             joined=tuple(joined for part in parts for joined in part.joined),
-            n_aborted_tokens=sum(part.n_aborted_tokens for part in parts),
         )
 
     def busy_spans(self) -> list[tuple[float, float]]:
@@ -142,14 +139,12 @@ class EngineStatistics:
 
     def to_message(self) -> dict[str, Any]:
         """Return the records as arrays of numbers, for another process."""
-        arrays = {name: list(map(attrgetter(*_names(kind)), getattr(self, name))) for name, kind in _KINDS.items()}
-        return {**arrays, "n_aborted_tokens": self.n_aborted_tokens}
+        return {name: list(map(attrgetter(*_names(kind)), getattr(self, name))) for name, kind in _KINDS.items()}
 
     @classmethod
     def from_message(cls, message: Mapping[str, Any]) -> Self:
         """Rebuild what `to_message` returned."""
-        records = {name: tuple(kind(*numbers) for numbers in message[name]) for name, kind in _KINDS.items()}
-        return cls(**records, n_aborted_tokens=message["n_aborted_tokens"])
+        return cls(**{name: tuple(kind(*numbers) for numbers in message[name]) for name, kind in _KINDS.items()})
 
 
 class WorkLog:
@@ -160,16 +155,12 @@ class WorkLog:
         self.passes: deque[Pass] = deque(maxlen=_KEPT)
         self.prefills: deque[Prefill] = deque(maxlen=_KEPT)
         self.joined: deque[JoinedPass] = deque(maxlen=_KEPT)
-        self.n_aborted_tokens = 0
 
     def statistics(self, *, clear: bool) -> EngineStatistics:
         """Return the work since the start or the last clearing; ``clear`` empties the records."""
-        records = {name: tuple(getattr(self, name)) for name in _KINDS}
-        statistics = EngineStatistics(**records, n_aborted_tokens=self.n_aborted_tokens)
-        if clear:
-            for name in _KINDS:
-                getattr(self, name).clear()
-            self.n_aborted_tokens = 0
+        statistics = EngineStatistics(**{name: tuple(getattr(self, name)) for name in _KINDS})
+        for name in _KINDS if clear else ():
+            getattr(self, name).clear()
         return statistics
 
 
@@ -190,3 +181,17 @@ def united(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
         else:
             joined.append((begin, end))
     return joined
+
+
+def sums_by(n_keys: int, rows: Iterable[Sequence[Any]]) -> list[tuple[Any, ...]]:
+    """Sum the rows with the same first ``n_keys`` numbers, in the order of these.
+
+    >>> sums_by(1, [(2, 1, 0.5), (1, 1, 0.25), (2, 1, 1.0)])
+    [(1, 1, 0.25), (2, 2, 1.5)]
+    """
+    sums: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+    for row in rows:
+        key, values = tuple(row[:n_keys]), tuple(row[n_keys:])
+        known = sums.get(key)
+        sums[key] = values if known is None else tuple(a + b for a, b in zip(known, values, strict=True))
+    return [key + values for key, values in sorted(sums.items())]

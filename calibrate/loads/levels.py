@@ -23,7 +23,7 @@ from calibrate.record.journal import Journal
 from calibrate.running.patience import Patience
 from calibrate.running.problem import Problem
 from calibrate.running.wall_clock import WallClock
-from theory.errors import CalibrationError, ParameterError
+from theory.errors import CalibrationError, ParameterError, check_integers
 
 __all__ = ["Decoding", "LoadOptions", "LoadSweep", "kept_loads", "load_notes"]
 
@@ -50,8 +50,7 @@ class LoadOptions:
     def __post_init__(self) -> None:
         if any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in self.levels):
             raise ParameterError("concurrency", self.levels, "must be integers >= 1, e.g. 1,4,16")
-        if self.most < 1:
-            raise ParameterError("most", self.most, "must be an integer >= 1")
+        check_integers(self, most=1)
         if not 0.0 < self.share < 1.0:
             raise ParameterError("share", self.share, "must be in (0, 1)")
 

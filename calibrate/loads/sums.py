@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from statistics import fmean
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from calibrate.engines.protocol import Generation
-from calibrate.engines.work import EngineStatistics, Pass, Prefill
+from calibrate.engines.work import EngineStatistics, Pass, Prefill, sums_by
 from calibrate.loads.closed_loop import Loop
 from calibrate.record.engine_records import JoinedSums, LoadedSums, LoadRecord
 
@@ -20,8 +20,6 @@ on a server without a limit, requests on their way and prompts being read make t
 
 _RARE: Final = 0.05
 """Share of passes that may seem to have more answers than the server ran, where tokens were read late, [-]."""
-
-Key = TypeVar("Key", bound=tuple[int, ...])
 
 
 class _Done(NamedTuple):
@@ -106,32 +104,22 @@ def _first_token_s(generation: Generation) -> float:
 
 def _loaded(work: EngineStatistics) -> list[LoadedSums]:
     passes = [*map(Pass.without_draft, work.iterations), *work.passes]
-    cells = (((p.batch, max(round(p.rows / p.batch), 1)), (1, p.context, p.tokens, p.seconds)) for p in passes)
-    return [LoadedSums(*key, *values) for key, values in _summed(cells)]
+    rows = ((p.batch, max(round(p.rows / p.batch), 1), 1, p.context, p.tokens, p.seconds) for p in passes)
+    return [LoadedSums(*row) for row in sums_by(2, rows)]
 
 
 def _joined(work: EngineStatistics) -> list[JoinedSums]:
-    cells = (
-        ((one.batch, one.joiners), (1, one.n, one.context, one.prompt_tokens, one.tokens, one.seconds))
+    rows = (
+        (one.batch, one.joiners, 1, one.n, one.context, one.prompt_tokens, one.tokens, one.seconds)
         for one in work.joined
     )
-    return [JoinedSums(*key, *values) for key, values in _summed(cells)]
+    return [JoinedSums(*row) for row in sums_by(2, rows)]
 
 
 def _read_apart(work: EngineStatistics) -> list[JoinedSums]:
     """Passes that read prompts while no sequence decoded; each prompt has its share of the pass."""
-    cells = (((one.together,), (1, one.tokens, one.seconds)) for one in _apart(work))
     return [
         JoinedSums(0, together, passes, passes, 0, int(tokens), 0, seconds)
-        for (together,), (n, tokens, seconds) in _summed(cells)
+        for together, n, tokens, seconds in sums_by(1, ((p.together, 1, p.tokens, p.seconds) for p in _apart(work)))
         for passes in (max(round(n / together), 1),)
     ]
-
-
-def _summed(cells: Iterable[tuple[Key, tuple[float, ...]]]) -> list[tuple[Key, tuple[Any, ...]]]:
-    """Sums of the values of equal keys, in the order of the keys."""
-    sums: dict[Key, tuple[Any, ...]] = {}
-    for key, values in cells:
-        known = sums.get(key)
-        sums[key] = values if known is None else tuple(a + b for a, b in zip(known, values, strict=True))
-    return sorted(sums.items())

@@ -30,7 +30,7 @@ from sim.operations import (
     Step,
     Verify,
 )
-from theory.errors import ParameterError
+from theory.errors import check_integers
 
 __all__ = [
     "Inspection",
@@ -65,8 +65,7 @@ class Inspection:
     """Candidates per position and model of a further answer, for methods that choose among them; 0: no such answer."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.drafts, bool) or not isinstance(self.drafts, int) or self.drafts < 0:
-            raise ParameterError("drafts", self.drafts, "must be an integer >= 0")
+        check_integers(self, drafts=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,9 +127,17 @@ async def measure_answer(
     await fresh()
     root = await clock.root(problem.prompt)
     baseline = await clock.run(autoregressive(root), stream=problem.name)
+    record = RecordedAnswer(
+        problem=problem.name,
+        prompt_tokens=root.n_tokens,
+        steps=[],
+        baseline=_baseline(baseline, problem, truth),
+        baseline_correct=None if truth is None else truth.answer_is_correct(problem.prompt, baseline.text),
+    )
+    ids = _token_ids(clock, problem, baseline)
     inspection = inspection if inspection is not None else Inspection(verifiers=())
     if inspection.drafts == 0:
-        return _of_target(root, problem, baseline, truth, clock)
+        return MeasuredAnswer(record=record, token_ids=ids, role_seconds={})
     procedure = paired_trajectory(
         root,
         drafts=inspection.drafts,
@@ -141,21 +148,12 @@ async def measure_answer(
     await fresh()
     paired = await clock.run(procedure, stream=problem.name)
     await fresh()
-    draft_answer = await _draft_answer(clock, root, problem, truth, inspection.scorers)
-    record = RecordedAnswer(
-        problem=problem.name,
-        prompt_tokens=root.n_tokens,
-        steps=_step_records(paired, problem, truth),
-        baseline=_baseline(baseline, problem, truth),
-        answer_correct=None if truth is None else truth.answer_is_correct(problem.prompt, paired.text),
-        baseline_correct=None if truth is None else truth.answer_is_correct(problem.prompt, baseline.text),
-        alone=draft_answer,
-    )
-    return MeasuredAnswer(
-        record=record,
-        token_ids=_token_ids(clock, problem, baseline),
-        role_seconds=_role_seconds(paired),
-    )
+    by_both = {
+        "steps": _step_records(paired, problem, truth),
+        "answer_correct": None if truth is None else truth.answer_is_correct(problem.prompt, paired.text),
+        "alone": await _draft_answer(clock, root, problem, truth, inspection.scorers),
+    }
+    return MeasuredAnswer(record=record.model_copy(update=by_both), token_ids=ids, role_seconds=_role_seconds(paired))
 
 
 async def _nothing() -> None:
@@ -178,14 +176,14 @@ async def seconds_in_company(
     return undelayed_seconds(session.operations, role)
 
 
-def undelayed_seconds(operations: Sequence[Operation], role: str, processor: str = DRAFT) -> list[float]:
-    """Seconds of a role's operations that shared their processor neither with each other nor with role ``processor``.
+def undelayed_seconds(operations: Sequence[Operation], role: str) -> list[float]:
+    """Seconds of a role's operations that shared their processor neither with each other nor with the draft's.
 
     Sharing is simulated, so the seconds must not include its effect, nor that of a cancelled operation, which may have
     continued to run.
     """
     own = [o for o in operations if o.role == role]
-    there = [*own, *(o for o in operations if o.role == processor)]
+    there = [*own, *(o for o in operations if o.role == DRAFT)]
     return [
         o.finished - o.started
         for before, o in pairwise([None, *own])
@@ -199,20 +197,6 @@ def undelayed_seconds(operations: Sequence[Operation], role: str, processor: str
 def _apart(one: Operation, other: Operation) -> bool:
     """Whether two operations did not overlap; an operation that has not ended is still running."""
     return one.finished <= other.started or 0.0 <= other.finished <= one.started
-
-
-def _of_target(
-    root: Step, problem: Problem, baseline: WallSession, truth: Truth | None, clock: WallClock
-) -> MeasuredAnswer:
-    """The answer of plain decoding, where there is no draft model."""
-    record = RecordedAnswer(
-        problem=problem.name,
-        prompt_tokens=root.n_tokens,
-        steps=[],
-        baseline=_baseline(baseline, problem, truth),
-        baseline_correct=None if truth is None else truth.answer_is_correct(problem.prompt, baseline.text),
-    )
-    return MeasuredAnswer(record=record, token_ids=_token_ids(clock, problem, baseline), role_seconds={})
 
 
 async def _draft_answer(

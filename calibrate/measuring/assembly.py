@@ -18,7 +18,7 @@ from calibrate.engines.torch.cuda.telemetry import GpuState, gpu_notes
 from calibrate.loads.clients import kept_clients
 from calibrate.loads.levels import kept_loads, load_notes
 from calibrate.measuring.from_outside import left_out_notes
-from calibrate.measuring.noise import NoiseLimits, leading_slow, steadiness
+from calibrate.measuring.noise import leading_slow, steadiness
 from calibrate.measuring.plan import CalibrationPlan
 from calibrate.measuring.texts import kept_texts
 from calibrate.measuring.token_methods import token_records
@@ -146,7 +146,7 @@ def _notes(name: str, record: EngineRecord, n_slow: int) -> list[str]:
     steady = steadiness(record.sentinels)
     if steady is None:
         return notes
-    complaint = steady.complaint(NoiseLimits())
+    complaint = steady.complaint()
     return [*notes, f"{name}: {steady}", *([f"warning: {name} was not steady: {complaint}"] if complaint else [])]
 
 

@@ -326,7 +326,8 @@ class _Sitting:
         token_answers: dict[str, dict[str, Any]] = {}
         for run in runs:
             if isinstance(run, Decoding):
-                answer = await measure_token_answer(self.plan.models, self._clock, problem, run)
+                speculation = self.plan.models.speculation(run.method, run.knobs)
+                answer = await measure_token_answer(self._clock, problem, speculation)
                 token_answers[run.key] = answer.model_dump(mode="json")
             else:
                 work[run] = await self._work_of_run(problem, _RUNS[run][index % len(_RUNS[run])])

@@ -9,18 +9,16 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
-from calibrate.engines.protocol import GREEDY, Backend, Prompt, Request, Sampling
+from calibrate.engines.protocol import GREEDY, Backend, MeasuredEngine, Prompt, Request, Sampling
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.work import EngineStatistics, Prefill
-from calibrate.measuring.engine_work import Reporting
 from calibrate.record.engine_records import DecodeSample, EngineRecord, PrefillSample
-from theory.errors import CalibrationError, ParameterError
+from theory.errors import CalibrationError, ParameterError, check_integers
 
 __all__ = [
     "MeasureOptions",
-    "MeasuredEngine",
     "ask_beside",
     "measure_drafting_passes",
     "measure_engine",
@@ -49,10 +47,6 @@ _BETWEEN_S: Final = 0.05
 
 _APART: Final = 3
 """Difference of prompt lengths in a batch, tokens: equal lengths would need no mask in attention, unlike answers."""
-
-
-class MeasuredEngine(Backend, Reporting, Protocol):
-    """A backend that reports its iterations."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,10 +85,7 @@ class MeasureOptions:
                 raise ParameterError(name, values, "must be a non-empty list of integers >= 1")
         if 1 not in self.batches:
             raise ParameterError("batches", self.batches, "must contain 1")
-        for name, least in (("iterations", 2), ("repeats", 1), ("k2", 1), ("rounds", 1)):
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise ParameterError(name, value, f"must be an integer >= {least}")
+        check_integers(self, iterations=2, repeats=1, k2=1, rounds=1)
 
     @property
     def cells(self) -> tuple[tuple[int, int], ...]:

@@ -5,27 +5,20 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Container, Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
-from calibrate.engines.work import EngineStatistics, Iteration, Pass, Prefill, united
+from calibrate.engines.protocol import MeasuredEngine
+from calibrate.engines.work import EngineStatistics, Iteration, Pass, Prefill, sums_by, united
 from calibrate.record.engine_records import InUse, IterationSums, PrefillSums, RequestSums, Work
 from sim.engines.batching import RESTED_S
 
-__all__ = ["Reporting", "summed", "work_done"]
+__all__ = ["summed", "work_done"]
 
 Done = TypeVar("Done", Iteration, Pass, Prefill)
 
 
-class Reporting(Protocol):
-    """An engine that reports its iterations."""
-
-    async def stats(self, *, clear: bool = False) -> EngineStatistics:
-        """Durations of the latest iterations and prefills."""
-        ...
-
-
 async def work_done(
-    engines: Mapping[str, Reporting], outside: Mapping[str, Sequence[float]] | None = None
+    engines: Mapping[str, MeasuredEngine], outside: Mapping[str, Sequence[float]] | None = None
 ) -> dict[str, InUse]:
     """Sum up the work of engines since the last call.
 
@@ -82,8 +75,8 @@ def _work(
     iterations: Sequence[Iteration], passes: Sequence[Pass], prefills: Sequence[Prefill], woken: Container[float]
 ) -> Work:
     return Work(
-        decode=_by_batch((it.batch, 1, it.context, it.seconds) for it in iterations),
-        passes=_by_batch((it.batch, 1, it.context, it.seconds) for it in passes),
+        decode=_by_batch(IterationSums(it.batch, 1, it.context, it.seconds) for it in iterations),
+        passes=_by_batch(IterationSums(it.batch, 1, it.context, it.seconds) for it in passes),
         prefill=_sums(prefills),
         waking=_sums([p for p in prefills if p.ended_s in woken]),
         joined=math.fsum(1.0 if p.beside else 1.0 - 1.0 / p.together for p in prefills),
@@ -94,12 +87,8 @@ def _sums(prefills: Sequence[Prefill]) -> PrefillSums:
     return PrefillSums(len(prefills), sum(p.tokens for p in prefills), sum(p.seconds for p in prefills))
 
 
-def _by_batch(cells: Iterable[tuple[int, int, int, float]]) -> list[IterationSums]:
-    sums: dict[int, tuple[int, int, float]] = {}
-    for batch, n, context, seconds in cells:
-        known = sums.get(batch, (0, 0, 0.0))
-        sums[batch] = known[0] + n, known[1] + context, known[2] + seconds
-    return [IterationSums(batch, *cell) for batch, cell in sorted(sums.items())]
+def _by_batch(cells: Iterable[IterationSums]) -> list[IterationSums]:
+    return [IterationSums(*cell) for cell in sums_by(1, cells)]
 
 
 def _shared(done: Sequence[Done], others: Sequence[tuple[float, float]]) -> tuple[list[Done], float]:

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from theory.errors import ParameterError, UnstableMeasurementError
+from theory.errors import UnstableMeasurementError
 
-__all__ = ["CpuTimes", "NoiseLimits", "Steadiness", "check_steadiness", "leading_slow", "steadiness"]
+__all__ = ["CpuTimes", "Steadiness", "check_steadiness", "leading_slow", "steadiness"]
 
 _FALSE_ALARM: Final = 0.01
 """False-alarm rate of `leading_slow` and of the test for a drift, each."""
@@ -34,6 +34,13 @@ _LEAST: Final = 12
 _MOST: Final = 400
 """Number of first samples in which a warm-up is detected."""
 
+
+_SPREAD: Final = 0.40
+"""Largest `Steadiness.spread`, [-]: virtual machines whose cores run at half speed for a tenth of the time pass, for a
+third they do not."""
+
+_DRIFT: Final = 0.30
+"""Largest relative change of sentinels from the beginning to the end, [-], if a trend is significant at 1 %."""
 
 _CPU_TIMES: Final = Path("/proc/stat")
 
@@ -102,32 +109,13 @@ def _gross(x: NDArray[np.float64]) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoiseLimits:
-    """Limits of a machine's spread and drift.
-
-    The defaults accept virtual machines whose cores run at half speed for a tenth of the time, and refuse a third.
-    """
-
-    spread: float = 0.40
-    """Half the distance between the 16 % and 84 % quantiles of the sentinel / its median, [-]."""
-
-    drift: float = 0.30
-    """Relative change from the beginning to the end, [-], if a trend is significant at 1 %."""
-
-    def __post_init__(self) -> None:
-        for name in ("spread", "drift"):
-            if not getattr(self, name) > 0.0:
-                raise ParameterError(name, getattr(self, name), "must be a share > 0")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Steadiness:
     """Spread and drift of the sentinels of one engine."""
 
     n: int
     median_s: float
     spread: float
-    """Spread as in `NoiseLimits`, [-]."""
+    """Half the distance between the 16 % and 84 % quantiles / the median, [-]."""
 
     drift: float
     """exp(Theil-Sen slope of the logarithm times the duration) - 1, [-]."""
@@ -135,14 +123,14 @@ class Steadiness:
     trend_p: float
     """p-value of the trend (Kendall's tau, two-sided)."""
 
-    def complaint(self, limits: NoiseLimits) -> str:
+    def complaint(self) -> str:
         """Description of the limits that are exceeded; empty if none is."""
         faults = []
-        if self.spread > limits.spread:
-            faults.append(f"the same work varied by ±{self.spread:.0%} (limit {limits.spread:.0%})")
-        if abs(self.drift) > limits.drift and self.trend_p < _FALSE_ALARM:
+        if self.spread > _SPREAD:
+            faults.append(f"the same work varied by ±{self.spread:.0%} (limit {_SPREAD:.0%})")
+        if abs(self.drift) > _DRIFT and self.trend_p < _FALSE_ALARM:
             what = "slower" if self.drift > 0.0 else "faster"
-            faults.append(f"it became {abs(self.drift):.0%} {what} from beginning to end (limit {limits.drift:.0%})")
+            faults.append(f"it became {abs(self.drift):.0%} {what} from beginning to end (limit {_DRIFT:.0%})")
         return " and ".join(faults)
 
     def __str__(self) -> str:
@@ -179,21 +167,19 @@ def steadiness(sentinels: Sequence[tuple[float, float]]) -> Steadiness | None:
     )
 
 
-def check_steadiness(sentinels: Mapping[str, Sequence[tuple[float, float]]], limits: NoiseLimits | None = None) -> None:
+def check_steadiness(sentinels: Mapping[str, Sequence[tuple[float, float]]]) -> None:
     """Raise an error if the machine was not steady.
 
     Parameters
     ----------
     sentinels : engine name -> its sentinels, as in `steadiness`.
-    limits : limits of spread and drift.
 
     Raises
     ------
     UnstableMeasurementError : a limit is exceeded; the message has the values and a remedy.
     """
-    limits = limits or NoiseLimits()
     measured = {name: steadiness(values) for name, values in sentinels.items()}
-    complaints = {name: s.complaint(limits) for name, s in measured.items() if s is not None and s.complaint(limits)}
+    complaints = {name: s.complaint() for name, s in measured.items() if s is not None and s.complaint()}
     if not complaints:
         return
     said = "; ".join(f"{name}: {text}" for name, text in complaints.items())

@@ -10,13 +10,13 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from calibrate.engines.protocol import Progress
+from calibrate.engines.speculation import Speculation
 from calibrate.engines.torch.cuda.telemetry import GpuState
 from calibrate.loads.levels import Decoding, LoadOptions
 from calibrate.measuring.answers import Inspection
 from calibrate.measuring.engine_timings import MeasureOptions
 from calibrate.measuring.stopping import Stopping
 from calibrate.measuring.texts import kept_texts
-from calibrate.measuring.token_methods import Speculating
 from calibrate.record.engine_records import EngineRecord
 from calibrate.record.journal import Journal
 from calibrate.record.profile import ModelRecord
@@ -43,7 +43,7 @@ _ROUNDS: Final = (2, 6)
 """Least and largest number of rounds in which a context is timed; at least two, to estimate the variance."""
 
 
-class MeasurableModels(Speculating, Protocol):
+class MeasurableModels(Protocol):
     """A set of models, by role, that can be measured: the kinds of `calibrate.models`.
 
     Engines have the set's own type and are passed back to it as it opened them; they report their work.
@@ -79,6 +79,10 @@ class MeasurableModels(Speculating, Protocol):
 
     def token_settings(self) -> tuple[Decoding, ...]:
         """Return the token-level methods that a calibration runs."""
+        ...
+
+    def speculation(self, method: str, knobs: Mapping[str, Any]) -> Speculation:
+        """Return the options of a request that select a token-level method."""
         ...
 
     def inspection(self) -> Inspection:

@@ -23,7 +23,7 @@ from typing import Final
 import numpy as np
 
 from sim.estimate import student_quantile
-from theory.errors import ParameterError
+from theory.errors import ParameterError, check_integers
 
 __all__ = ["LookOutcome", "Next", "Precision", "Status", "Stopping", "cheapest_mix", "simultaneous_quantile"]
 
@@ -128,8 +128,7 @@ class Stopping:
             raise ParameterError("precision", self.precision, "must be a share in (0, 1), e.g. 0.05")
         if not 2 <= self.min_answers <= self.max_answers:
             raise ParameterError("min_answers", self.min_answers, f"must be in [2, {self.max_answers}]")
-        if self.max_rounds < 1:
-            raise ParameterError("max_rounds", self.max_rounds, "must be an integer >= 1")
+        check_integers(self, max_rounds=1)
         if not 1.0 < self.growth <= 4.0:
             raise ParameterError("growth", self.growth, "must be in (1, 4]")
 

@@ -13,14 +13,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
-from typing import Any, Final, Protocol
+from typing import Final
 
-from calibrate.engines.protocol import Generation, Request
+from calibrate.engines.protocol import Generation, MeasuredEngine, Request
 from calibrate.engines.speculation import Speculation
-from calibrate.engines.work import EngineStatistics
+from calibrate.engines.work import EngineStatistics, sums_by
 from calibrate.loads.levels import Decoding
 from calibrate.measuring.answers import outside_seconds
-from calibrate.measuring.engine_timings import MeasuredEngine
 from calibrate.record.engine_records import PrefillSums, RequestSums
 from calibrate.record.token_records import PassSample, PassSums, TokenAnswer, TokenRecord, TokenRequest
 from calibrate.running.problem import Problem
@@ -31,7 +30,6 @@ from sim.operations import TARGET
 
 __all__ = [
     "TOKEN_SETTINGS",
-    "Speculating",
     "measure_token_answer",
     "token_records",
 ]
@@ -50,14 +48,6 @@ _WARM_UP: Final = Request(prompt="1 2 3", max_tokens=2)
 """Request that is not recorded: it starts engines that have to start for a method, as vLLM's do."""
 
 
-class Speculating(Protocol):
-    """Models that can run token-level methods."""
-
-    def speculation(self, method: str, knobs: Mapping[str, Any]) -> Speculation:
-        """Return the options of a request that select the method."""
-        ...
-
-
 def token_records(settings: Sequence[Decoding], answers: Mapping[str, Sequence[TokenAnswer]]) -> list[TokenRecord]:
     """Return a record for each setting that has answers, by `Decoding.key`."""
     return [
@@ -67,18 +57,14 @@ def token_records(settings: Sequence[Decoding], answers: Mapping[str, Sequence[T
     ]
 
 
-async def measure_token_answer(
-    models: Speculating, clock: WallClock, problem: Problem, setting: Decoding
-) -> TokenAnswer:
+async def measure_token_answer(clock: WallClock, problem: Problem, speculation: Speculation) -> TokenAnswer:
     """Answer a problem by one request to the target, which decodes with a token-level method.
 
     Raises
     ------
     CalibrationError : the engine failed.
-    ParameterError : a method that these models cannot run.
     """
     engine: MeasuredEngine = clock.backend(TARGET)  # type: ignore[assignment]  # a model set's engines keep statistics
-    speculation = models.speculation(setting.method, setting.knobs)
     await engine.generate(replace(_WARM_UP, speculation=speculation))
     await clock.fresh()
     await engine.stats(clear=True)
@@ -108,9 +94,5 @@ def _answer(problem: Problem, session: WallSession, clock: WallClock, statistics
 
 
 def _passes(statistics: EngineStatistics) -> list[PassSums]:
-    sums: dict[tuple[int, int], tuple[int, int, float, float]] = {}
-    for done in statistics.passes:
-        kind = done.batch, done.rows // done.batch
-        n, context, seconds, drafting_s = sums.get(kind, (0, 0, 0.0, 0.0))
-        sums[kind] = n + 1, context + done.context, seconds + done.seconds, drafting_s + done.drafting_s
-    return [PassSums._make((*kind, *values)) for kind, values in sorted(sums.items())]
+    rows = ((p.batch, p.rows // p.batch, 1, p.context, p.seconds, p.drafting_s) for p in statistics.passes)
+    return [PassSums(*row) for row in sums_by(2, rows)]

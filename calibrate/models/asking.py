@@ -28,7 +28,7 @@ from calibrate.running.scorers import (
 from calibrate.running.verifiers import LlmJudge, Verifier
 from calibrate.running.wall_clock import StepLimits, WallClock
 from sim.operations import DRAFT, DRAFT_LIKELIHOOD, EMBEDDING, GATE, LIKELIHOOD, REWARD, SCORER, TARGET
-from theory.errors import ParameterError, SchemaError
+from theory.errors import ParameterError, SchemaError, check_integers
 
 __all__ = ["BUNDLED", "AskedModels", "bundled_problems", "bundled_truth", "general_judge_prompt"]
 
@@ -72,9 +72,7 @@ class AskedModels:
         self.sampling()
         if not 0.0 <= self.judge_threshold <= 1.0:
             raise ParameterError("judge_threshold", self.judge_threshold, "must be in [0, 1]")
-        for name in ("max_step_tokens", "max_steps"):
-            if getattr(self, name) < 1:
-                raise ParameterError(name, getattr(self, name), "must be an integer >= 1")
+        check_integers(self, max_step_tokens=1, max_steps=1)
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Self:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
+from calibrate.engines.protocol import MeasuredEngine
 from calibrate.engines.sentence_encoder import Encoder
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.token_vocabulary import OF_CATALOGUE
@@ -21,7 +22,6 @@ from calibrate.engines.work import EngineStatistics
 from calibrate.loads.levels import Decoding
 from calibrate.measuring.answers import Inspection
 from calibrate.measuring.engine_timings import (
-    MeasuredEngine,
     MeasureOptions,
     measure_drafting_passes,
     measure_engine,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
+from calibrate.engines.protocol import MeasuredEngine
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.token_vocabulary import OF_CATALOGUE, OF_VLLM, parsed_settings
 from calibrate.engines.torch.cuda.devices import gpu_numbers
@@ -17,7 +18,6 @@ from calibrate.engines.vllm.group import VllmGroup
 from calibrate.loads.levels import Decoding
 from calibrate.measuring.answers import Inspection
 from calibrate.measuring.engine_timings import (
-    MeasuredEngine,
     MeasureOptions,
     measure_joining_prefills,
     request_of_length,

@@ -16,7 +16,7 @@ from theory.errors import ParameterError
 if TYPE_CHECKING:
     from calibrate.record.token_records import NGramRecord
 
-__all__ = ["count_acceptance", "lookup"]
+__all__ = ["common", "count_acceptance", "lookup"]
 
 
 def lookup(tokens: Sequence[int], *, max_ngram: int, n_speculative: int, min_ngram: int = 1) -> list[int]:
@@ -70,7 +70,7 @@ def count_acceptance(
             draft = lookup(text[:at], max_ngram=max_ngram, n_speculative=n_speculative)
             passes += 1
             drafts += bool(draft)
-            n_accepted = _matching(draft, text[at:])
+            n_accepted = common(draft, text[at:])
             for position in range(len(draft)):
                 drafted_at[position] += 1
                 accepted_at[position] += position < n_accepted
@@ -86,8 +86,6 @@ def count_acceptance(
     )
 
 
-def _matching(draft: Sequence[int], text: Sequence[int]) -> int:
-    for position, token in enumerate(draft):
-        if position >= len(text) or text[position] != token:
-            return position
-    return len(draft)
+def common(a: Sequence[int], b: Sequence[int]) -> int:
+    """Length of the longest common prefix of two texts."""
+    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))

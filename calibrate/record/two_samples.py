@@ -65,15 +65,12 @@ def log_ratio(first: ArrayLike, second: ArrayLike, confidence: float = 0.95) -> 
     Second over first.
     """
     x, y = np.log(np.asarray(first, dtype=np.float64)), np.log(np.asarray(second, dtype=np.float64))
-    a, b = float(x.var(ddof=1)) / x.size, float(y.var(ddof=1)) / y.size
     gap = float(y.mean() - x.mean())
-    if a + b <= 1e-24 * max(gap * gap, 1.0):  # zero variance: any difference is significant
+    if x.var(ddof=1) / x.size + y.var(ddof=1) / y.size <= 1e-24 * max(gap * gap, 1.0):  # any difference is significant
         return Change(math.exp(gap), math.exp(gap), math.exp(gap), float(abs(gap) < 1e-12))
-    degrees = (a + b) ** 2 / (a * a / (x.size - 1) + b * b / (y.size - 1))
-    stderr = math.sqrt(a + b)
-    half = float(stats.t.ppf(0.5 + confidence / 2.0, degrees)) * stderr
-    p = 2.0 * float(stats.t.sf(abs(gap) / stderr, degrees))
-    return Change(math.exp(gap), math.exp(gap - half), math.exp(gap + half), p)
+    welch = stats.ttest_ind(y, x, equal_var=False)
+    low, high = welch.confidence_interval(confidence)
+    return Change(math.exp(gap), math.exp(low), math.exp(high), float(welch.pvalue))
 
 
 def newcombe(first: Share, second: Share, *, confidence: float = 0.95, correlation: float = 0.0) -> Change:

@@ -15,63 +15,31 @@ from sim.estimate import Estimate, proportion
 from sim.operations import EMBEDDING, EXACT, GATE, JUDGE, OWN_THRESHOLDS
 from sim.timeline import Counts
 
-__all__ = ["Rates", "Spoiling", "accepts", "all_rates", "expected_accuracy", "rates", "rates_text", "spoiling"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rates:
-    """Error rates of a verifier or scorer at a threshold."""
-
-    role: str
-    threshold: float | None
-    """Least score at which a draft is accepted; None: the judge's recorded verdicts."""
-
-    true_accept: Estimate | None
-    """Share of the right drafts that it accepts; None without right drafts."""
-
-    false_accept: Estimate | None
-    """Share of the wrong drafts that it accepts; None without wrong drafts."""
-
-
-def rates(answers: Sequence[RecordedAnswer], role: str = JUDGE, threshold: float | None = None) -> Rates:
-    """Error rates of a role on recorded first drafts known to be right or wrong, with Wilson's intervals.
-
-    Parameters
-    ----------
-    answers : recorded answers.
-    role : a verifier or scorer that saw the drafts; others have no rates.
-    threshold : least score at which a draft is accepted; default the role's own, and for the judge its verdicts.
-    """
-    right: list[bool] = []
-    wrong: list[bool] = []
-    for step in (step for answer in answers for step in answer.steps):
-        accepted = accepts(step, role, threshold)
-        if step.draft.correct is not None and accepted is not None:
-            (right if step.draft.correct else wrong).append(accepted)
-    return Rates(role=role, threshold=threshold, true_accept=_share(right), false_accept=_share(wrong))
-
-
-def all_rates(answers: Sequence[RecordedAnswer]) -> list[Rates]:
-    """Error rates of every verifier with recorded scores and a threshold of its own, the judge first.
-
-    Scorers (grades, rewards) have no threshold of their own: use `rates` with a threshold.
-    """
-    scored = {role for answer in answers for step in answer.steps for role in step.draft.scores}
-    roles = [role for role in (GATE, EMBEDDING, EXACT) if role in scored]
-    every = [rates(answers), *(replace(rates(answers, role), threshold=OWN_THRESHOLDS[role]) for role in roles)]
-    return [one for one in every if one.true_accept is not None or one.false_accept is not None]
+__all__ = ["Spoiling", "accepts", "expected_accuracy", "rates_text", "said", "share", "spoiling"]
 
 
 def rates_text(answers: Sequence[RecordedAnswer]) -> list[str]:
-    """Return a line per verifier with the shares of right and wrong drafts it accepts; none without ground truth."""
+    """Return a line per verifier with the shares of right and wrong drafts it accepts; none without ground truth.
+
+    The judge is first; then every verifier with recorded scores and a threshold of its own, in the order of the
+    catalogue. Shares are of first drafts known to be right or wrong, with Wilson's intervals.
+    """
+    steps = [step for answer in answers for step in answer.steps]
+    scored = {role for step in steps for role in step.draft.scores}
     lines = []
-    for one in all_rates(answers):
-        who = one.role if one.threshold is None else f"{one.role} at {one.threshold:g}"
-        lines.append(f"{who:<16} right drafts {_said(one.true_accept)}; wrong drafts {_said(one.false_accept)}")
+    for role in (JUDGE, *(role for role in (GATE, EMBEDDING, EXACT) if role in scored)):
+        verdicts = [(step.draft.correct, accepts(step, role)) for step in steps]
+        right, wrong = (
+            [taken for truth, taken in verdicts if truth is kind and taken is not None] for kind in (True, False)
+        )
+        if right or wrong:
+            who = role if role == JUDGE else f"{role} at {OWN_THRESHOLDS[role]:g}"
+            lines.append(f"{who:<16} right drafts {said(share(right))}; wrong drafts {said(share(wrong))}")
     return lines
 
 
-def _said(estimate: Estimate | None) -> str:
+def said(estimate: Estimate | None) -> str:
+    """Return an estimate with its interval."""
     if estimate is None:
         return "not seen"
     return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
@@ -83,7 +51,8 @@ def accepts(step: StepRecord, role: str = JUDGE, threshold: float | None = None)
     Parameters
     ----------
     step : a recorded position.
-    role, threshold : as in `rates`.
+    role : a verifier or scorer.
+    threshold : least score at which a draft is accepted; default the role's own, and for the judge its verdicts.
     """
     if role == JUDGE and threshold is None:
         return step.verdict.accepted
@@ -92,7 +61,8 @@ def accepts(step: StepRecord, role: str = JUDGE, threshold: float | None = None)
     return None if score is None or limit is None else score >= limit
 
 
-def _share(events: Sequence[bool]) -> Estimate | None:
+def share(events: Sequence[bool]) -> Estimate | None:
+    """Return the share of events, with Wilson's interval; None without any."""
     return proportion(sum(events), len(events)) if events else None
 
 

@@ -12,7 +12,7 @@ from calibrate.costs.fit import fit_cost
 from calibrate.record.answer_records import Generated, RecordedAnswer, StepRecord
 from calibrate.record.profile import Profile
 from calibrate.record.token_records import NGramRecord, TokenRecord
-from calibrate.replay.accuracy import rates_text
+from calibrate.replay.accuracy import rates_text, said, share
 from calibrate.replay.corruption import corruption
 from calibrate.replay.recorded import reread_tokens
 from sim.estimate import Estimate, mean, proportion, ratio_of_totals
@@ -55,21 +55,17 @@ def acceptance(answers: Sequence[RecordedAnswer]) -> Acceptance:
     chance = float(np.mean(alpha.value * (1.0 - alpha.value) / judged))
     return Acceptance(
         alpha1=alpha,
-        after_accepted=_share([b for a, b in pairs if a]),
-        after_rejected=_share([b for a, b in pairs if not a]),
+        after_accepted=share([b for a, b in pairs if a]),
+        after_rejected=share([b for a, b in pairs if not a]),
         between_problems=float(np.sqrt(max(own.var(ddof=1) - chance, 0.0))) if len(own) > 1 else 0.0,
         false_accepts=_disagreement(steps, accepted=True),
         false_rejects=_disagreement(steps, accepted=False),
     )
 
 
-def _share(events: Sequence[bool]) -> Estimate | None:
-    return proportion(sum(events), len(events)) if events else None
-
-
 def _disagreement(steps: Sequence[StepRecord], *, accepted: bool) -> Estimate | None:
     known = [s.verdict for s in steps if s.verdict.accepted is accepted and s.verdict.same_meaning is not None]
-    return _share([verdict.same_meaning is not accepted for verdict in known])
+    return share([verdict.same_meaning is not accepted for verdict in known])
 
 
 def cost_ratio(answers: Sequence[RecordedAnswer]) -> Estimate:
@@ -153,7 +149,7 @@ def summarise(profile: Profile) -> list[str]:
     lines += [_ngram_line(record) for record in profile.ngram]
     lines += [_token_line(record) for record in profile.token if not steps]
     if steps:
-        checks = ", ".join(f"{name} {_show(value)}" for name, value in replay_error(profile).items())
+        checks = ", ".join(f"{name} {said(value)}" for name, value in replay_error(profile).items())
         lines.append(f"  check   modelled / measured time  {checks}")
     return lines
 
@@ -177,10 +173,10 @@ def _of_steps(
     """Return the lines on both models' steps and their verdicts: times of timed answers, verdicts of all."""
     judged = acceptance(all_answers)
     lines = [
-        f"  alpha1  step acceptance           {_show(judged.alpha1)}",
-        f"          after accepted, rejected  {_show(judged.after_accepted)}; {_show(judged.after_rejected)}",
+        f"  alpha1  step acceptance           {said(judged.alpha1)}",
+        f"          after accepted, rejected  {said(judged.after_accepted)}; {said(judged.after_rejected)}",
         f"          between problems          sd {judged.between_problems:.3f} beyond chance",
-        f"  c1      draft / target step time  {_show(cost_ratio(answers))}",
+        f"  c1      draft / target step time  {said(cost_ratio(answers))}",
         f"  T       target step               {_milliseconds([s.target.seconds for s in steps])}, "
         f"{_tokens([s.target.tokens for s in steps])}",
         f"          draft step                {_milliseconds([s.draft.seconds for s in steps])}, "
@@ -188,19 +184,13 @@ def _of_steps(
         f"          verification              {_milliseconds([s.verdict.seconds for s in steps])}",
     ]
     if judged.false_accepts is not None:
-        errors = f"{_show(judged.false_accepts)}; {_show(judged.false_rejects)}"
+        errors = f"{said(judged.false_accepts)}; {said(judged.false_rejects)}"
         lines.append(f"  judge   false accepts, rejects    {errors}")
     lines += [f"  accepts {line}" for line in rates_text(all_answers)]
     lost = corruption(all_answers)
     if lost is not None:
-        lines.append(f"          corruption                {_show(lost)} of acceptance lost after a wrong step")
+        lines.append(f"          corruption                {said(lost)} of acceptance lost after a wrong step")
     return lines
-
-
-def _show(estimate: Estimate | None) -> str:
-    if estimate is None:
-        return "not seen"
-    return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
 
 
 def _milliseconds(seconds: Sequence[float]) -> str:

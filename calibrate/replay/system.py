@@ -142,7 +142,6 @@ def system_of(
     profile: Profile,
     *,
     resample: int | None = None,
-    assumptions: Assumptions = ASSUMED,
     corruption: float | None = None,
     recorded: Recorded | None = None,
 ) -> System:
@@ -154,7 +153,6 @@ def system_of(
     resample : seed of a resampled variant, for error bars: a measured profile's timings are bootstrapped (its answers
         are not: the simulator estimates their variance), the figures and assumptions of a published profile are drawn
         within their half-widths. None for the best estimate.
-    assumptions : values of quantities that a published profile lacks.
     corruption : share of acceptance lost after a wrong step, in [0, 1]; default the estimate from recorded answers.
     recorded : the profile's answers, to reuse their cached estimates.
 
@@ -168,7 +166,7 @@ def system_of(
         raise ParameterError("profile", profile.name, rule)
     rng = _generator(resample)
     if profile.published is not None and not profile.answers:
-        modelled = _published(profile.published, rng, _perhaps(assumptions, rng))
+        modelled = _published(profile.published, rng, _assumed(rng))
         return replace(modelled, **_timed(profile, rng)) if profile.engines else modelled
     recorded = recorded or Recorded(profile.all_answers)
     return System(
@@ -307,16 +305,16 @@ def _published(figures: Published, rng: np.random.Generator | None, assumptions:
     )
 
 
-def _perhaps(assumptions: Assumptions, rng: np.random.Generator | None) -> Assumptions:
-    """Assumptions drawn from their ranges, with counts rounded; unchanged without ``rng``."""
+def _assumed(rng: np.random.Generator | None) -> Assumptions:
+    """What is assumed, with ``rng`` drawn from its ranges, with counts rounded."""
     if rng is None:
-        return assumptions
+        return ASSUMED
     drawn = {}
     for name, half_width in HALF_WIDTHS.items():
-        assumed = getattr(assumptions, name)
+        assumed = getattr(ASSUMED, name)
         shift = float(rng.uniform(0.0 if name == "persistence" else -1.0, 1.0)) * half_width
         drawn[name] = type(assumed)(round(assumed + shift) if isinstance(assumed, int) else assumed + shift)
-    return replace(assumptions, **drawn)
+    return replace(ASSUMED, **drawn)
 
 
 def _published_costs(

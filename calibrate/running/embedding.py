@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Protocol
 
 from calibrate.engines.protocol import Backend
-from calibrate.running.verifiers import Judgement, step_text
+from calibrate.running.session import Reply
+from calibrate.running.verifiers import Judged, step_text
 from sim.operations import EMBEDDING, OWN_THRESHOLDS, Step, Verdict
-from theory.errors import ParameterError
 
 __all__ = ["EmbeddingSimilarity", "Encodes"]
 
@@ -26,16 +26,12 @@ class EmbeddingSimilarity:
     Parameters
     ----------
     encoder : the model.
-    threshold : least cosine at which a draft is accepted, in [-1, 1].
     """
 
-    def __init__(self, encoder: Encodes, *, threshold: float = OWN_THRESHOLDS[EMBEDDING]) -> None:
-        if not -1.0 <= threshold <= 1.0:
-            raise ParameterError("threshold", threshold, "must be in [-1, 1]")
+    def __init__(self, encoder: Encodes) -> None:
         self._encoder = encoder
-        self._threshold = threshold
 
-    async def verify(self, candidate: Step, reference: Step, *, judge: Backend | None, seed: int) -> Judgement:
+    async def verify(self, candidate: Step, reference: Step, *, judge: Backend | None, seed: int) -> Judged:
         """Embed both texts and compare; ``judge`` is not used."""
         cosine = await self._encoder.cosine(step_text(candidate), step_text(reference))
-        return Judgement(verdict=Verdict(cosine >= self._threshold, cosine))
+        return Reply(Verdict(cosine >= OWN_THRESHOLDS[EMBEDDING], cosine), None)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from statistics import fmean
-from typing import Any, Final
+from typing import Final
 
 from pydantic import TypeAdapter
 
 from calibrate.engines.speculation import Speculation
-from calibrate.record.engine_records import InUse, as_json
+from calibrate.record.engine_records import InUse
 from calibrate.record.journal import Journal
 from calibrate.running.met import trace_of_session
 from calibrate.running.problem import Problem, Truth
@@ -58,6 +59,9 @@ class RealRun:
     met: AnswerTrace | None = None
     """Lengths and verdicts along the answer; None where the run does not have all of them."""
 
+    work: Mapping[str, InUse] = field(default_factory=dict)
+    """Work of each engine; empty where it was not recorded."""
+
 
 _RUN: Final = TypeAdapter(RealRun)
 
@@ -69,9 +73,6 @@ class Runs:
     by_name: dict[str, list[RealRun]] = field(default_factory=dict)
     sessions: dict[str, WallSession] = field(default_factory=dict)
     """The first session of each configuration, for its timeline; none where all its runs are from a journal."""
-
-    work: dict[str, list[Mapping[str, InUse]]] = field(default_factory=dict)
-    """Work of each engine in each run, by configuration; empty where it was not recorded."""
 
     again: list[list[RealRun]] = field(default_factory=list)
     """Further answers of plain decoding, by problem: they reduce its variance, which is part of every speedup."""
@@ -92,14 +93,13 @@ class Runs:
         """Mean seconds of plain decoding, by problem."""
         return [fmean(run.seconds for run in answers) for answers in self.plain]
 
-    def add(self, name: str, turn: int, run: RealRun, did: Mapping[str, InUse] | None) -> None:
-        """Add a run; ``turn`` counts the answers of one configuration to one problem, from 0."""
-        if turn == 0:
-            self.by_name[name].append(run)
-        else:
-            self.again[-1].append(run)
-        if did is not None:
-            self.work.setdefault(name, []).append(did)
+    @property
+    def work(self) -> dict[str, list[Mapping[str, InUse]]]:
+        """Work of each engine in each run, by configuration."""
+        work = {name: [run.work for run in own] for name, own in self.by_name.items()}
+        for run in chain.from_iterable(self.again):
+            work[BASELINE].append(run.work)
+        return work
 
 
 async def run_interleaved(
@@ -159,30 +159,20 @@ async def run_interleaved(
         for name, turn in order:
             key = _key(name, number, turn)
             if journal is not None and key in journal:
-                run, did = _kept(journal[key])
+                run = _RUN.validate_python(journal[key])
             else:
                 session = await _answer(clock, problem, configurations[name], turn)
                 runs.sessions.setdefault(name, session)
-                run, did = _run(problem, session, truth), dict(await work()) if work is not None else {}
+                run = _run(problem, session, truth, dict(await work()) if work is not None else {})
                 if journal is not None:
-                    journal.add(key, _entry(run, did))
-            runs.add(name, turn, run, did if work is not None else None)
+                    journal.add(key, _RUN.dump_python(run, mode="json", exclude_defaults=True))
+            (runs.again[-1] if turn else runs.by_name[name]).append(run)
             progress(f"{problem.name}: {name}")
     return runs
 
 
 def _key(name: str, number: int, turn: int) -> str:
     return f"{number} {name}" + (f" again {turn}" if turn else "")
-
-
-def _entry(run: RealRun, did: Mapping[str, InUse]) -> dict[str, Any]:
-    """The journal entry of a finished run."""
-    return {"run": _RUN.dump_python(run, mode="json", exclude_defaults=True), "work": as_json(did)}
-
-
-def _kept(entry: Mapping[str, Any]) -> tuple[RealRun, dict[str, InUse]]:
-    work = {engine: InUse.model_validate(in_use) for engine, in_use in entry["work"].items()}
-    return _RUN.validate_python(entry["run"]), work
 
 
 async def _answer(clock: WallClock, problem: Problem, configuration: RealConfiguration, turn: int = 0) -> WallSession:
@@ -195,7 +185,7 @@ async def _answer(clock: WallClock, problem: Problem, configuration: RealConfigu
     return session
 
 
-def _run(problem: Problem, session: WallSession, truth: Truth | None) -> RealRun:
+def _run(problem: Problem, session: WallSession, truth: Truth | None, work: Mapping[str, InUse]) -> RealRun:
     assert session.finished is not None
     return RealRun(
         problem=problem.name,
@@ -205,6 +195,7 @@ def _run(problem: Problem, session: WallSession, truth: Truth | None) -> RealRun
         false_accepts=None if truth is None else _false_accepts(problem, session, truth),
         steps=tuple(step.n_tokens for step in session.committed),
         met=trace_of_session(session),
+        work=work,
     )
 
 

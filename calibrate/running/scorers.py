@@ -11,7 +11,7 @@ from calibrate.engines.protocol import Backend, Choice
 from calibrate.engines.torch.likelihood import Likelihood, TellsLikelihood
 from calibrate.running.session import Reply
 from calibrate.running.verifiers import StepText, step_text
-from sim.operations import Selection, Step
+from sim.operations import Selection, Step, steps_after
 from theory.errors import CalibrationError, ParameterError
 
 __all__ = [
@@ -48,13 +48,8 @@ class Chooser(Protocol):
 
 def texts_before(step: Step) -> tuple[str, list[str]]:
     """The question, and the texts of the steps between it and ``step``."""
-    texts: list[str] = []
-    before = step.parent
-    assert before is not None
-    while before.parent is not None:
-        texts.append(step_text(before))
-        before = before.parent
-    return step_text(before), texts[::-1]
+    question, *before = map(step_text, steps_after(None, step)[:-1])
+    return question, before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,16 +111,12 @@ class LikelihoodScorer:
 
 def _ids(step: Step, engine: Backend) -> tuple[tuple[int, ...], int]:
     """The text up to the end of a step as token ids, and the number of ids of the step."""
-    payloads: list[StepText] = []
-    behind: Step | None = step
-    while behind is not None:
-        payloads.append(behind.payload)
-        behind = behind.parent
-    own = [payload for payload in reversed(payloads) if payload.tokenizer_id == engine.tokenizer_id]
+    payloads: list[StepText] = [one.payload for one in steps_after(None, step)]
+    own = [payload for payload in payloads if payload.tokenizer_id == engine.tokenizer_id]
     parts = [payload.token_ids for payload in own if payload.token_ids is not None]
     if len(parts) == len(payloads):
         return tuple(token for part in parts for token in part), len(parts[-1])
-    texts = [payload.text for payload in reversed(payloads)]
+    texts = [payload.text for payload in payloads]
     whole, before = engine.encode("".join(texts)), engine.encode("".join(texts[:-1]))
     if whole is None or before is None:
         raise CalibrationError(f"{engine.name} has no tokenizer for a text whose likelihood is needed")

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from calibrate.engines.protocol import Backend, Choice
 from calibrate.engines.sampling import uniform
+from calibrate.running.session import Reply
 from sim.operations import Step, Verdict
 from theory.errors import CalibrationError, ParameterError
 
-__all__ = ["ExactMatch", "Judgement", "LlmJudge", "RandomAcceptance", "StepText", "Verifier", "step_text"]
+__all__ = ["ExactMatch", "Judged", "LlmJudge", "RandomAcceptance", "StepText", "Verifier", "step_text"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,18 +32,13 @@ class StepText:
     """When its last token had arrived, s on the machine's monotonic clock; None: when its request ended."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
-    """A verdict and, if a model gave it, that model's reply."""
-
-    verdict: Verdict
-    choice: Choice | None = None
+Judged: TypeAlias = Reply[Verdict, Choice | None]
 
 
 class Verifier(Protocol):
     """Decides whether a draft step may replace a reference step."""
 
-    async def verify(self, candidate: Step, reference: Step, *, judge: Backend | None, seed: int) -> Judgement:
+    async def verify(self, candidate: Step, reference: Step, *, judge: Backend | None, seed: int) -> Judged:
         """Return the verdict. ``judge`` is the backend of the operation's role; ``seed`` is the request's seed."""
         ...
 
@@ -71,13 +67,13 @@ class LlmJudge:
         if not 0.0 <= self.threshold <= 1.0:
             raise ParameterError("threshold", self.threshold, "must be in [0, 1]")
 
-    async def verify(self, candidate: Step, reference: Step, *, judge: Backend | None, seed: int) -> Judgement:
+    async def verify(self, candidate: Step, reference: Step, *, judge: Backend | None, seed: int) -> Judged:
         """Judge by a forward pass; the score is the probability of yes."""
         if judge is None:
             raise CalibrationError("the LLM judge has no engine: give the clock a backend for the role 'judge'")
         choice = await judge.choose(self.prompt(step_text(candidate), step_text(reference)), (self.yes, self.no))
         score = choice.probability(self.yes)
-        return Judgement(verdict=Verdict(score >= self.threshold, score), choice=choice)
+        return Reply(Verdict(score >= self.threshold, score), choice)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,10 +83,10 @@ class ExactMatch:
     Whether the steps end the answer is compared too.
     """
 
-    async def verify(self, candidate: Step, reference: Step, *, judge: Backend | None, seed: int) -> Judgement:
+    async def verify(self, candidate: Step, reference: Step, *, judge: Backend | None, seed: int) -> Judged:
         """Compare the texts, and whether they end the answer."""
         same = candidate.payload.text == reference.payload.text and candidate.final == reference.final
-        return Judgement(verdict=Verdict(same, float(same)))
+        return Reply(Verdict(same, float(same)), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,10 +99,10 @@ class RandomAcceptance:
         if not 0.0 <= self.probability <= 1.0:
             raise ParameterError("probability", self.probability, "must be in [0, 1]")
 
-    async def verify(self, candidate: Step, reference: Step, *, judge: Backend | None, seed: int) -> Judgement:
+    async def verify(self, candidate: Step, reference: Step, *, judge: Backend | None, seed: int) -> Judged:
         """Draw the verdict from the seed only: the same pair of steps has the same verdict in every schedule.
 
         The score is uniform too, so that a threshold t on it accepts a share of 1 - t.
         """
         drawn = uniform(seed, 0)
-        return Judgement(verdict=Verdict(drawn < self.probability, 1.0 - drawn))
+        return Reply(Verdict(drawn < self.probability, 1.0 - drawn), None)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Any, Final, TypeVar
 
@@ -49,8 +50,9 @@ from sim.operations import (
     Verdict,
     Verify,
     prompt,
+    steps_after,
 )
-from theory.errors import CalibrationError, ParameterError
+from theory.errors import CalibrationError, ParameterError, check_integers
 
 __all__ = ["StepLimits", "WallClock"]
 
@@ -77,9 +79,7 @@ class StepLimits:
     def __post_init__(self) -> None:
         if not self.separator:
             raise ParameterError("separator", self.separator, "must not be empty")
-        for name in ("max_step_tokens", "max_steps", "max_answer_tokens"):
-            if getattr(self, name) < 1:
-                raise ParameterError(name, getattr(self, name), "must be an integer >= 1")
+        check_integers(self, max_step_tokens=1, max_steps=1, max_answer_tokens=1)
 
 
 class WallClock:
@@ -94,7 +94,7 @@ class WallClock:
     verifiers : verifiers of further roles; exact match and chance are built in.
     scorers : role -> scorer, for methods that score steps.
     chooser : chooser, for methods in which a model chooses among steps.
-    sampling : sampling of tokens, for all roles or for each.
+    sampling : sampling of tokens.
     limits : limits of steps and answers.
     seed : seed of the run. A request's seed is a hash of it, the stream, the role, the depth and the branch, so that
         two schedules draw the same step after the same prefix.
@@ -112,7 +112,7 @@ class WallClock:
         verifiers: Mapping[str, Verifier] | None = None,
         scorers: Mapping[str, Scorer] | None = None,
         chooser: Chooser | None = None,
-        sampling: Sampling | Mapping[str, Sampling] = GREEDY,
+        sampling: Sampling = GREEDY,
         limits: StepLimits | None = None,
         seed: int = 0,
     ) -> None:
@@ -128,10 +128,7 @@ class WallClock:
         self.chooser = chooser
         self.limits = limits if limits is not None else StepLimits()
         self.seed = seed
-        if isinstance(sampling, Sampling):
-            self.sampling = dict.fromkeys(self.roles, sampling)
-        else:
-            self.sampling = {role: sampling.get(role, GREEDY) for role in self.roles}
+        self.sampling = sampling
         self.template: Callable[[str], Awaitable[str]] | None = None
         self._left_running: set[ReplyTask] = set()
 
@@ -213,10 +210,7 @@ class WallClock:
         ------
         CalibrationError : the role has no backend.
         """
-        try:
-            return self.roles[role]
-        except KeyError:
-            raise CalibrationError(f"no backend for the role {role!r}; there are: {', '.join(self.roles)}") from None
+        return _known(self.roles, role, "backend")
 
     async def perform(self, operation: Operation, session: WallSession, progress: Progress) -> Reply[Any, Any]:
         """Run an operation of a session by the model of its role; ``progress`` counts the tokens of a step."""
@@ -236,30 +230,20 @@ class WallClock:
         role, prefix, limits = operation.role, operation.prefix, self.limits
         backend = self.backend(role)
         seed = derive_seed(self.seed, stream, role, prefix.depth + 1, operation.branch)
+        written = partial(self.rest, operation, progress, seed=seed, speculation=speculation)
         if operation.whole:
             marks = StepMarks(prefix, role, limits.separator)
             progress.on_text = marks.take
             most = backend.describe().get("max_context")
             most = None if most is None else max(int(most) - prefix.context_tokens - _UNSEEN, 1)
-            generation = await self.rest(operation, progress, seed=seed, speculation=speculation, most=most)
+            generation = await written(most=most)
             if marks.n_seen:
                 marks.end(generation)
             else:
                 marks.whole(generation, backend)
             return Reply(marks.last, generation)
-        text, room = _prompt_after(prefix, backend.tokenizer_id, limits.max_answer_tokens)
-        generation = await backend.generate(
-            Request(
-                prompt=text,
-                max_tokens=min(limits.max_step_tokens, room),
-                stop=(limits.separator,),
-                sampling=self.sampling[role],
-                seed=seed,
-                speculation=speculation,
-            ),
-            progress,
-        )
-        return Reply(self._step(prefix, role, generation, room, backend.tokenizer_id), generation)
+        generation = await written(most=limits.max_step_tokens, stop=(limits.separator,))
+        return Reply(self._step(prefix, role, generation, backend.tokenizer_id), generation)
 
     async def rest(
         self,
@@ -271,7 +255,7 @@ class WallClock:
         most: int | None = None,
         stop: tuple[str, ...] = (),
     ) -> Generation:
-        """Return the rest of an answer after the operation's prefix, generated in one request.
+        """Return the text of an answer after the operation's prefix, generated in one request.
 
         Parameters
         ----------
@@ -282,12 +266,12 @@ class WallClock:
         stop : strings at which it ends.
         """
         backend, prefix = self.backend(operation.role), operation.prefix
-        text, room = _prompt_after(prefix, backend.tokenizer_id, self.limits.max_answer_tokens)
+        room = self._room(prefix)
         request = Request(
-            prompt=text,
+            prompt=_prompt_after(prefix, backend.tokenizer_id),
             max_tokens=room if most is None else min(room, most),
             stop=stop,
-            sampling=self.sampling[operation.role],
+            sampling=self.sampling,
             seed=seed,
             speculation=speculation,
         )
@@ -301,16 +285,15 @@ class WallClock:
         CalibrationError : the operation's role has no verifier.
         """
         role, depth, branch = operation.role, operation.candidate.depth, operation.branch
-        judgement = await _known(self.verifiers, role, "verifier").verify(
+        verdict, choice = await _known(self.verifiers, role, "verifier").verify(
             operation.candidate,
             operation.reference,
             judge=self.roles.get(role) if role == JUDGE else self.engine(role),
             seed=derive_seed(self.seed, stream, role, depth, branch),
         )
-        verdict, threshold = judgement.verdict, operation.threshold
-        if threshold is not None and verdict.score is not None:
-            verdict = Verdict(verdict.score >= threshold, verdict.score)
-        return Reply(verdict, judgement.choice)
+        if operation.threshold is not None and verdict.score is not None:
+            verdict = Verdict(verdict.score >= operation.threshold, verdict.score)
+        return Reply(verdict, choice)
 
     async def score(self, operation: Score, stream: str = "") -> Reply[float, Choice | Likelihood | None]:
         """The score of a step, and the model's reply; for the role `RANDOM` a uniform number from the seed.
@@ -343,8 +326,12 @@ class WallClock:
     def _engine_for(self, role: str) -> Backend:
         return self.engine(role) or self.backend(role)
 
-    def _step(self, prefix: Step, role: str, generation: Generation, room: int, tokenizer_id: str | None) -> Step:
-        limits = self.limits
+    def _room(self, prefix: Step) -> int:
+        """Tokens that the limit of an answer leaves after ``prefix``."""
+        return self.limits.max_answer_tokens - (prefix.context_tokens - steps_after(None, prefix)[0].n_tokens)
+
+    def _step(self, prefix: Step, role: str, generation: Generation, tokenizer_id: str | None) -> Step:
+        limits, room = self.limits, self._room(prefix)
         length = generation.finish == "length"
         out_of_context = length and generation.n_generated < min(limits.max_step_tokens, room)
         last = out_of_context or prefix.depth + 2 >= limits.max_steps or generation.n_generated >= room
@@ -369,17 +356,9 @@ def _known(table: Mapping[str, T], role: str, what: str) -> T:
         raise CalibrationError(f"no {what} for the role {role!r}; there are: {there}") from None
 
 
-def _prompt_after(prefix: Step, tokenizer_id: str | None, max_tokens: int) -> tuple[Prompt, int]:
-    """The text up to the end of ``prefix``, as token ids if the engine has the same tokenizer, and the tokens left."""
-    parts: list[StepText] = []
-    step: Step | None = prefix
-    n_prompt = 0
-    while step is not None:
-        parts.append(step.payload)
-        n_prompt = step.n_tokens
-        step = step.parent
-    parts.reverse()
-    room = max_tokens - (prefix.context_tokens - n_prompt)
+def _prompt_after(prefix: Step, tokenizer_id: str | None) -> Prompt:
+    """The text up to the end of ``prefix``, as token ids if the engine has the same tokenizer."""
+    parts: list[StepText] = [step.payload for step in steps_after(None, prefix)]
     if tokenizer_id is not None and all(part.tokenizer_id == tokenizer_id for part in parts):
-        return tuple(chain.from_iterable(part.token_ids or () for part in parts)), room
-    return "".join(part.text for part in parts), room
+        return tuple(chain.from_iterable(part.token_ids or () for part in parts))
+    return "".join(part.text for part in parts)

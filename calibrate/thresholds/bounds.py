@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -49,7 +51,7 @@ def binomial_p_value(failures: ArrayLike, trials: ArrayLike, level: ArrayLike) -
     return np.asarray(np.where(k >= n, 1.0, tail), dtype=np.float64)
 
 
-def clopper_pearson(failures: ArrayLike, trials: ArrayLike, confidence: float) -> tuple[FloatArray, FloatArray]:
+def clopper_pearson(failures: int, trials: int, confidence: float) -> tuple[float, float]:
     """Lower and upper limit of a rate, each one-sided at ``confidence``; (0, 1) without trials.
 
     The upper limit is the dual of `binomial_p_value`: it is at most the level exactly if the p-value is at most
@@ -57,10 +59,9 @@ def clopper_pearson(failures: ArrayLike, trials: ArrayLike, confidence: float) -
     """
     from scipy.special import betaincinv
 
-    k, n = np.broadcast_arrays(np.asarray(failures, dtype=np.float64), np.asarray(trials, dtype=np.float64))
-    low = np.where(k > 0, betaincinv(np.maximum(k, 1.0), n - k + 1.0, 1.0 - confidence), 0.0)
-    high = np.where(k < n, betaincinv(k + 1.0, np.maximum(n - k, 1.0), confidence), 1.0)
-    return low, high
+    low = betaincinv(failures, trials - failures + 1.0, 1.0 - confidence) if failures else 0.0
+    high = betaincinv(failures + 1.0, trials - failures, confidence) if failures < trials else 1.0
+    return float(low), float(high)
 
 
 def _distinct(losses: ArrayLike) -> tuple[FloatArray, FloatArray]:
@@ -125,18 +126,17 @@ def units_needed(failures: float, trials: float, level: float, delta: float) -> 
     if trials <= 0 or failures / trials >= level:
         return None
     rate = failures / trials
+    return _least(lambda n: float(binomial_p_value(rate * n, n, level)) <= delta)
+
+
+def _least(enough: Callable[[int], bool]) -> int | None:
+    """The least number that is enough, as all larger ones then are; None if it is beyond 10^12."""
     low, high = 0, 1
-    while float(binomial_p_value(rate * high, high, level)) > delta:
+    while not enough(high):
         low, high = high, 2 * high
         if high > 10**12:
             return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        if float(binomial_p_value(rate * middle, middle, level)) <= delta:
-            high = middle
-        else:
-            low = middle
-    return high
+    return low + 1 + bisect_left(range(low + 1, high), True, key=enough)
 
 
 def betting_units_needed(losses: ArrayLike, level: float, delta: float) -> int | None:
@@ -145,12 +145,4 @@ def betting_units_needed(losses: ArrayLike, level: float, delta: float) -> int |
     if x.size == 0 or float(x.mean()) >= level:
         return None
     wealth, goal = _log_wealth(*_distinct(x), level), -math.log(delta)
-    low, high = 0.0, 1.0
-    while _log_mean_exp(high * wealth) < goal:
-        low, high = high, 2.0 * high
-        if high > 1e9:
-            return None
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if _log_mean_exp(middle * wealth) < goal else (low, middle)
-    return math.ceil(high * x.size)
+    return _least(lambda n: _log_mean_exp(n / x.size * wealth) >= goal)

@@ -283,8 +283,7 @@ class _Evidence:
         if self.losses is not None:
             low = 1.0 - betting_upper(1.0 - self.losses, confidence)
             return float(self.losses.mean()), low, betting_upper(self.losses, confidence)
-        low_limit, high_limit = clopper_pearson(self.failures, self.trials, confidence)
-        return self.failures / self.trials, float(low_limit), float(high_limit)
+        return self.failures / self.trials, *clopper_pearson(self.failures, self.trials, confidence)
 
     def units_needed(self, level: float, delta: float) -> int | None:
         if self.losses is None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from calibrate.token_acceptance.curves import AcceptanceCurve
-from calibrate.token_acceptance.text import count, integer_keys, load_json, number
+from calibrate.token_acceptance.text import count, load_json, number
 from theory.errors import ParameterError, SchemaError
 
 __all__ = ["RequestAcceptance", "merged", "read_responses"]
@@ -72,39 +72,21 @@ class RequestAcceptance:
         return request
 
     def _check(self, entry: dict[str, Any], where: str) -> None:
-        means = {"mean_acceptance_length": self.length, "draft_acceptance_rate": self.accepted_over_drafted}
-        counts = {
+        """Compare the fields that the histogram determines; a mean needs a draft."""
+        figures: dict[str, float | None] = {
+            "mean_acceptance_length": 1.0 + self.n_accepted / self.n_steps if self.n_steps else None,
+            "draft_acceptance_rate": self.n_accepted / self.n_drafted if self.n_drafted else None,
             "num_spec_steps": self.n_steps,
             "num_accepted_draft_tokens": self.n_accepted,
             "num_spec_tokens": self.k,
         }
-        for name, expected in counts.items():
-            if name in entry and count(entry[name], f"{where}: {name}") != expected:
-                raise SchemaError(f"{where}: {name}: {entry[name]}, but the histogram says {expected}")
-        for name, mean in means.items():
-            if entry.get(name) is not None and mean is not None:
-                told = number(entry[name], f"{where}: {name}")
-                if not math.isclose(told, mean, rel_tol=1e-6, abs_tol=1e-9):
-                    raise SchemaError(f"{where}: {name}: {told:g}, but the counts say {mean:g}")
+        for name, counted in figures.items():
+            told = None if entry.get(name) is None else number(entry[name], f"{where}: {name}")
+            if told is not None and counted is not None and not math.isclose(told, counted, rel_tol=1e-6, abs_tol=1e-9):
+                raise SchemaError(f"{where}: {name}: {entry[name]}, but the histogram says {counted:g}")
         if self.n_drafted > self.k * self.n_steps or self.n_accepted > self.n_drafted:
             limits = f"between {self.n_accepted} accepted and {self.k} for each of {self.n_steps} steps"
             raise SchemaError(f"{where}: num_draft_tokens: {self.n_drafted} must be {limits}")
-        steps = entry.get("per_step_accepted")
-        if isinstance(steps, list) and [steps.count(j) for j in range(self.k + 1)] != list(self.histogram):
-            raise SchemaError(f"{where}: per_step_accepted: does not add up to acceptance_histogram")
-        by_length = entry.get("acceptance_histogram_by_draft_length")
-        if by_length:
-            _check_rows(integer_keys(by_length, f"{where}: acceptance_histogram_by_draft_length"), self, where)
-
-    @property
-    def length(self) -> float | None:
-        """Mean acceptance length with the bonus token, per step that had a draft; None without one."""
-        return 1.0 + self.n_accepted / self.n_steps if self.n_steps else None
-
-    @property
-    def accepted_over_drafted(self) -> float | None:
-        """Accepted over drafted tokens; None without a draft."""
-        return self.n_accepted / self.n_drafted if self.n_drafted else None
 
     def curve(self) -> AcceptanceCurve:
         """Acceptance per position, unconditional over the steps that had a draft; with the hit rate if it is known.
@@ -121,18 +103,6 @@ class RequestAcceptance:
             return plain
         return AcceptanceCurve(unconditional=plain.unconditional, hit_rate=self.n_steps / passes)
 
-    def plain(self) -> dict[str, Any]:
-        """The entry as vLLM writes it, with the fields that the counts determine."""
-        return {
-            "mean_acceptance_length": self.length,
-            "draft_acceptance_rate": self.accepted_over_drafted,
-            "acceptance_histogram": list(self.histogram),
-            "num_spec_steps": self.n_steps,
-            "num_accepted_draft_tokens": self.n_accepted,
-            "num_draft_tokens": self.n_drafted,
-            "num_spec_tokens": self.k,
-        }
-
 
 def _entry(data: dict[str, Any], where: str) -> dict[str, Any]:
     entry: Any = data
@@ -143,21 +113,6 @@ def _entry(data: dict[str, Any], where: str) -> dict[str, Any]:
         text = "start the server with --per-request-spec-decode-metrics summary, and ask for one sequence (n = 1)"
         raise SchemaError(f"{where}: metrics.speculative_decoding: missing or null; {text}")
     return entry
-
-
-def _check_rows(rows: dict[int, Any], total: RequestAcceptance, where: str) -> None:
-    """The histograms by draft length must add up to the whole."""
-    place = f"{where}: acceptance_histogram_by_draft_length"
-    histogram = [0] * len(total.histogram)
-    drafted = 0
-    for k, row in rows.items():
-        if not isinstance(row, list) or len(row) != k + 1 or k > total.k:
-            raise SchemaError(f"{place}.{k}: must be a list of {k + 1} counts, for drafts of {k} <= {total.k} tokens")
-        for j, n in enumerate(row):
-            histogram[j] += count(n, f"{place}.{k}[{j}]")
-        drafted += k * sum(row)
-    if tuple(histogram) != total.histogram or drafted != total.n_drafted:
-        raise SchemaError(f"{place}: does not add up to acceptance_histogram and num_draft_tokens")
 
 
 def merged(parts: Iterable[RequestAcceptance]) -> RequestAcceptance:

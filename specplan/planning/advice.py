@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from calibrate.engines.token_vocabulary import OF_CATALOGUE, OF_VLLM, Terms, parsed_settings
 from calibrate.token_acceptance.measured import best_ngram, dynamic_stats_of
-from calibrate.token_acceptance.speculative_config import speculative_config
 from sim.operations import DRAFT, JUDGE, TARGET
 from specplan.worlds.known_models import base_name
 
@@ -165,13 +164,15 @@ def _token_level(profile: Profile, configuration: Configuration) -> tuple[dict[s
     notes = [f"k2 = {k2} tokens per target pass, so num_speculative_tokens = k2 - 1 = {k2 - 1}"]
     if terms.needs:
         method, weights = _drafter(profile, terms)
-        return speculative_config(method, k2, model=weights), notes
+        return OF_VLLM[method].vllm_configuration(k2, model=weights), notes
     schedule, note = batch_schedule(profile, k2)
     record = best_ngram(profile, k2 - 1)
     longest = int(configuration.token_knobs.get("max_ngram") or (record.max_ngram if record else 0))
     longest = longest or int(profile.settings.get("max_ngram", 2))
     notes.append(note)
-    return speculative_config("ngram", k2, max_ngram=longest, schedule=schedule), notes
+    config = terms.vllm_configuration(k2, max_ngram=longest)
+    by_batch = {} if schedule is None else {"num_speculative_tokens_per_batch_size": schedule.plain()}
+    return config | by_batch, notes
 
 
 def _installation() -> Path:

@@ -10,8 +10,9 @@ if TYPE_CHECKING:
 
     from calibrate.engines.torch.batch import ContinuousBatch
     from calibrate.engines.torch.job import Job
+    from calibrate.engines.torch.kv_cache import KvCache
 
-__all__ = ["answered", "random_model", "told"]
+__all__ = ["answered", "random_model", "tokens_in", "told"]
 
 
 def answered(batch: ContinuousBatch, *jobs: Job) -> list[Job]:
@@ -26,6 +27,12 @@ def answered(batch: ContinuousBatch, *jobs: Job) -> list[Job]:
 def told(jobs: Sequence[Job]) -> list[tuple[list[int], str, str, int]]:
     """What jobs say, and how they ended."""
     return [(job.tokens, job.text, job.finish, job.n_generated) for job in jobs]
+
+
+def tokens_in(cache: KvCache, row: int) -> list[int]:
+    """The tokens whose keys and values a row holds."""
+    tokens: list[int] = cache._ids[row, : cache.length[row]].tolist()
+    return tokens
 
 
 def random_model(seed: int, architecture: str = "Qwen3", **sizes: Any) -> PreTrainedModel:

@@ -114,7 +114,6 @@ def activity(streams: Iterable[Streamed], *, trip_s: float, k2: int = 1) -> Engi
         passes=() if k2 == 1 else tuple(passes),
         prefills=tuple(sorted(prefills, key=lambda prefill: prefill.ended_s)),
         joined=tuple(_joined_pass(group, k2) for group in groups),
-        n_aborted_tokens=sum(streamed.n_tokens for streamed in begun if not streamed.complete),
     )
 
 

@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from calibrate.engines.choosing import shares
 from calibrate.engines.http.activity import activity
 from calibrate.engines.http.replies import Replies
 from calibrate.engines.http.server import KEPT_TEXTS, Server
@@ -134,11 +133,9 @@ class OpenAIEngine(Server):
         """
         streamed, logs = await self._replies.logprobs(_text_only(prompt), choices)
         self._count(streamed)
-        probabilities, mass = shares([logs.get(choice, -math.inf) for choice in choices])
-        return Choice(
-            choices=tuple(choices),
-            probabilities=probabilities,
-            mass=mass,
+        return Choice.of_logs(
+            choices,
+            [logs.get(choice, -math.inf) for choice in choices],
             n_prompt_tokens=streamed.n_prompt,
             n_cached_tokens=streamed.n_cached,
             times=self._times(streamed),

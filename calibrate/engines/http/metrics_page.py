@@ -34,9 +34,7 @@ def metrics_url(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}{path}/metrics"
 
 
-def pages(
-    url: str, n: int, seconds: float, *, on_page: Callable[[], None], sleep: Callable[[float], None] = time.sleep
-) -> Iterator[tuple[str, float]]:
+def pages(url: str, n: int, seconds: float, *, on_page: Callable[[], None]) -> Iterator[tuple[str, float]]:
     """Read a page ``n`` times, spread evenly over ``seconds``; yield each text with its moment, s.
 
     Parameters
@@ -45,7 +43,6 @@ def pages(
     n : readings, >= 2.
     seconds : time between the first and the last reading, > 0.
     on_page : called after each reading, to show progress.
-    sleep : function that waits.
 
     Raises
     ------
@@ -60,7 +57,7 @@ def pages(
         for i in range(n):
             wait = first + i * seconds / (n - 1) - time.monotonic()
             if wait > 0.0:
-                sleep(wait)
+                time.sleep(wait)
             try:
                 with client.stream("GET", where) as answer:
                     text = _text(answer, where)

@@ -51,11 +51,6 @@ class StallWatch:
         self._task.cancel()
         await asyncio.wait({self._task})  # raises only a cancellation of the caller
 
-    def note(self, begin: float, end: float) -> None:
-        """Record a stall between two moments (s, monotonic clock)."""
-        self._stalls.append((begin, end))
-        self._ticked = max(self._ticked, end)
-
     def longest(self, begin: float, end: float) -> float:
         """Return the longest stall that overlaps a period (s, monotonic clock), in seconds beyond a tick; 0: none.
 

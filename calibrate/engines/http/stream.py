@@ -126,11 +126,6 @@ class Streamed:
         return max(seen if counted is None else int(counted), 1)
 
     @property
-    def complete(self) -> bool:
-        """Whether the answer is complete."""
-        return bool(self.reason) or self.closed
-
-    @property
     def tokens_per_unit(self) -> float:
         """Tokens by the server's count / tokens counted at the client, [-]; 1 where chunks have token ids."""
         return 1.0 if self.ids else self.n_tokens / max(sum(n for _, n in self.arrivals), 1)

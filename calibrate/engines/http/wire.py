@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from calibrate.engines.http.addresses import is_local, split_endpoint
 from calibrate.engines.http.refusals import retry_after, said
-from theory.errors import CalibrationError, ParameterError, SchemaError, shown
+from theory.errors import CalibrationError, ParameterError, SchemaError, check_integers, shown
 
 if TYPE_CHECKING:
     import httpx
@@ -82,15 +82,6 @@ class RefusedError(CalibrationError):
         """Whether the same request may succeed later."""
 
 
-class _Again(Exception):  # noqa: N818  (a signal, not an error)
-    """A failure after which the request may be repeated, after ``wait_s`` if the server requested that."""
-
-    def __init__(self, error: CalibrationError, wait_s: float | None = None) -> None:
-        super().__init__(str(error))
-        self.error = error
-        self.wait_s = wait_s
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpConfig:
     """A model on a server, with time limits and retries of requests."""
@@ -120,8 +111,7 @@ class HttpConfig:
         split_endpoint(self.url)
         if not self.timeout_s > 0.0 or self.timeout_s == float("inf"):
             raise ParameterError("timeout", self.timeout_s, "must be a finite number of seconds > 0")
-        if self.retries < 0:
-            raise ParameterError("retries", self.retries, "must be an integer >= 0")
+        check_integers(self, retries=0)
         if self.api_key_env and not os.environ.get(self.api_key_env):
             named = self.api_key_env if self.api_key_env.isidentifier() else "(hidden)"  # a key by mistake?
             raise ParameterError("api_key_env", named, "must name an environment variable that is set")
@@ -306,29 +296,22 @@ class Wire:
     async def _patiently(self, once: Callable[[], Awaitable[T]]) -> T:
         """Repeat a request until it succeeds, fails permanently, or retries are used up."""
         for attempt in range(self.config.retries + 1):
+            failure: RefusedError | BrokenOffError
+            wait = self.config.backoff_s * 2.0**attempt
             try:
-                return await self._attempt(once)
-            except _Again as failure:
-                wait = self.config.backoff_s * 2.0**attempt if failure.wait_s is None else failure.wait_s
-                if attempt == self.config.retries or wait > _LONGEST_WAIT_S:
-                    raise failure.error from None
+                return await once()
+            except RefusedError as error:
+                failure, wait = error, wait if error.wait_s is None else error.wait_s
+            except self._httpx.TransportError as error:
+                failure = self._failure(error, "before it answered")
+            final = isinstance(failure, EngineTimeoutError) or not failure.transient
+            if final or attempt == self.config.retries or wait > _LONGEST_WAIT_S:
+                raise failure from None
             self.n_retries += 1
             await asyncio.sleep(wait)
         raise AssertionError("the last attempt returns or raises")
 
-    async def _attempt(self, once: Callable[[], Awaitable[T]]) -> T:
-        try:
-            return await once()
-        except RefusedError as error:
-            if error.status in _RETRIED:
-                raise _Again(error, error.wait_s) from None
-            raise
-        except self._httpx.TimeoutException as error:
-            raise self._failure(error, "before it answered") from None
-        except self._httpx.TransportError as error:
-            raise _Again(self._failure(error, "before it answered")) from None
-
-    def _failure(self, error: Exception, when: str) -> CalibrationError:
+    def _failure(self, error: Exception, when: str) -> BrokenOffError:
         httpx, limit = self._httpx, self.config.timeout_s
         reason = self._clean(str(error) or type(error).__name__)
         if isinstance(error, httpx.ConnectTimeout):

@@ -113,7 +113,6 @@ class ContinuousBatch:
                 return job
         for row, job in enumerate(self._running):
             if job.id == job_id:
-                self.work.n_aborted_tokens += len(job.tokens)
                 self._leave(row)
                 return job
         return None

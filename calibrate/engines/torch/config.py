@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
+from calibrate.engines.local import LocalConfig
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.token_vocabulary import OF_REQUEST, VOCABULARY
 from calibrate.engines.torch.cuda.devices import check_device
-from calibrate.engines.torch.model import SHAPES
-from theory.errors import ParameterError
+from theory.errors import ParameterError, check_integers
 
 __all__ = ["TorchConfig", "check_torch_has"]
 
@@ -19,36 +17,11 @@ _DTYPES: Final = ("float32", "bfloat16", "float16")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TorchConfig:
+class TorchConfig(LocalConfig):
     """Configuration of a torch engine."""
-
-    name: str
-    """Short name for messages, e.g. ``"target"``."""
-
-    model: Path | None = None
-    """Local folder with ``config.json``, safetensors weights and ``tokenizer.json``; nothing is ever downloaded."""
-
-    shape: str | None = None
-    """In place of a model: random weights of this shape (`SHAPES`), for latency only; prompts are token ids."""
-
-    seed: int = 0
-    """Seed of the random weights."""
-
-    device: str = "cpu"
-    """``"cpu"``, ``"cuda"`` or ``"cuda:N"``."""
-
-    dtype: str = "float32"
-    cores: tuple[int, ...] | None = None
-    """CPU cores that the process is pinned to, one torch thread each; None leaves both to the system."""
-
-    max_batch: int = 16
-    """Most sequences decoded at once; more requests wait."""
 
     n_idle: int = 16
     """Finished sequences whose keys and values are kept for prompts that extend them."""
-
-    max_context: int | None = None
-    """Most tokens of a sequence; None: the model's limit, up to 4096."""
 
     speculations: tuple[Speculation, ...] = ()
     """Methods of token-level speculation to load; methods without weights are always available. Only the fields
@@ -57,21 +30,11 @@ class TorchConfig:
     start_timeout_s: float = 300.0
 
     def __post_init__(self) -> None:
-        if (self.model is None) == (self.shape is None):
-            raise ParameterError("model", self.model, "must be given, or shape, but not both")
-        if self.shape is not None and self.shape not in SHAPES:
-            raise ParameterError("shape", self.shape, f"must be one of {', '.join(SHAPES)}")
         if self.dtype not in _DTYPES:
             raise ParameterError("dtype", self.dtype, f"must be one of {', '.join(_DTYPES)}")
         check_device(self.device)
-        if self.cores is not None:
-            allowed = os.sched_getaffinity(0)
-            if not self.cores or not allowed.issuperset(self.cores):
-                raise ParameterError("cores", self.cores, f"must be some of this process's cores {sorted(allowed)}")
-        for name, least in (("max_batch", 1), ("n_idle", 1), ("max_context", 2)):
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise ParameterError(name, value, f"must be an integer >= {least}")
+        LocalConfig.__post_init__(self)
+        check_integers(self, n_idle=1)
         for speculation in self.speculations:
             check_torch_has(speculation)
 

@@ -5,26 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from calibrate.engines.choosing import choice_ids, shares
+from calibrate.engines.local import LocalEngine
 from calibrate.engines.protocol import Choice, Generation, Progress, Prompt, Request, Times
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.torch.config import TorchConfig, check_torch_has
 from calibrate.engines.torch.likelihood import Likelihood
-from calibrate.engines.torch.model import check_model_folder, load_tokenizer, tokenizer_fingerprint
+from calibrate.engines.torch.model import check_model_folder, tokenizer_fingerprint
 from calibrate.engines.torch.process import WorkerProcess
 from calibrate.engines.torch.token_methods.eagle_head import check_head_folder
 from calibrate.engines.work import EngineStatistics
 from theory.errors import CalibrationError, ParameterError
 
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
-
 __all__ = ["TorchConfig", "TorchEngine"]
 
 
-class TorchEngine:
+class TorchEngine(LocalEngine):
     """A model in its own process (a `Backend`). Create it with `start`; it belongs to the event loop it started in.
 
     Raises
@@ -33,9 +30,7 @@ class TorchEngine:
     """
 
     def __init__(self, config: TorchConfig) -> None:
-        self.config = config
-        self._tokenizer: Tokenizer | None = None
-        self._tokenizer_id: str | None = None
+        self.config: TorchConfig = config
         self.process = WorkerProcess(config)
         self._description: dict[str, Any] = {}
 
@@ -48,28 +43,16 @@ class TorchEngine:
         CalibrationError : the model folder is missing, incomplete or corrupt, or the process did not start.
         """
         engine = cls(config)
-        if config.model is not None:
-            check_model_folder(config.model)
-            engine._tokenizer = load_tokenizer(config.model)
-            engine._tokenizer_id = tokenizer_fingerprint(config.model)
+        check_model_folder(config.model)
+        engine.encode("")  # a tokenizer that does not load is refused before the process starts
         for speculation in config.speculations:
-            _check_drafts(speculation, engine._tokenizer_id)
+            _check_drafts(speculation, engine.tokenizer_id)
         try:
             engine._description = await engine.process.launch()
         except BaseException:
             await engine.close()
             raise
         return engine
-
-    @property
-    def name(self) -> str:
-        """The configured name."""
-        return self.config.name
-
-    @property
-    def tokenizer_id(self) -> str | None:
-        """Hash of ``tokenizer.json``; None for random weights, whose prompts are token ids."""
-        return self._tokenizer_id
 
     @property
     def pid(self) -> int:
@@ -111,13 +94,7 @@ class TorchEngine:
     async def choose(self, prompt: Prompt, choices: Sequence[str]) -> Choice:
         """Probabilities of single-token replies; see `Backend.choose`."""
         header, _ = await self.process.submit({"choices": self._choice_ids(choices)}, self._ids(prompt))
-        probabilities, mass = shares(header["choice_logprobs"])
-        return Choice(
-            choices=tuple(choices),
-            probabilities=probabilities,
-            mass=mass,
-            **_prompt_and_times(header),
-        )
+        return Choice.of_logs(choices, header["choice_logprobs"], **_prompt_and_times(header))
 
     async def likelihood(self, prompt: Sequence[int], n_scored: int, *, temperature: float = 1.0) -> Likelihood:
         """Log probabilities of a prompt's last tokens; see `calibrate.engines.torch.likelihood.TellsLikelihood`."""
@@ -130,14 +107,6 @@ class TorchEngine:
             logprobs=tuple(header["token_logprobs"]),
             **_prompt_and_times(header),
         )
-
-    def encode(self, text: str) -> tuple[int, ...] | None:
-        """Token ids of a text as the beginning of a prompt; None with random weights."""
-        return None if self._tokenizer is None else tuple(self._tokenizer.encode(text).ids)
-
-    async def count_tokens(self, text: str) -> int:
-        """Tokens of a text as a prompt."""
-        return len(self._ids(text))
 
     async def stats(self, *, clear: bool = False) -> EngineStatistics:
         """Durations of the latest iterations and prefills; ``clear`` empties the records."""
@@ -153,8 +122,8 @@ class TorchEngine:
         return {
             "engine": "torch",
             "name": config.name,
-            "model": str(config.model) if config.model is not None else f"random weights of shape {config.shape}",
-            "tokenizer_id": self._tokenizer_id,
+            "model": str(config.model),
+            "tokenizer_id": self.tokenizer_id,
             "speculates_per_request": True,
             **self._description,
         }
@@ -163,18 +132,6 @@ class TorchEngine:
         """End the process; requests in flight fail. A second call has no effect."""
         await self.process.close()
 
-    def _ids(self, prompt: Prompt) -> Sequence[int]:
-        if not isinstance(prompt, str):
-            return prompt
-        if self._tokenizer is None:
-            raise CalibrationError(f"torch engine {self.name!r} has random weights and no tokenizer: pass token ids")
-        return self._tokenizer.encode(prompt).ids
-
-    def _choice_ids(self, choices: Sequence[str]) -> tuple[int, ...]:
-        if self._tokenizer is None:
-            raise CalibrationError(f"torch engine {self.name!r} has random weights and no tokenizer: it cannot choose")
-        return choice_ids(self._tokenizer, choices, self.name)
-
 
 def _check_drafts(speculation: Speculation, tokenizer_id: str | None) -> None:
     """Check that a draft model has the target's tokenizer, and that the folder of a head contains one."""
@@ -182,7 +139,7 @@ def _check_drafts(speculation: Speculation, tokenizer_id: str | None) -> None:
         check_head_folder(speculation.model)
     if speculation.method == "draft" and speculation.model is not None:
         check_model_folder(speculation.model)
-        if tokenizer_id is not None and tokenizer_fingerprint(speculation.model) != tokenizer_id:
+        if tokenizer_fingerprint(speculation.model) != tokenizer_id:
             raise CalibrationError(f"{speculation.model} cannot draft for this target: its tokenizer is another one")
 
 

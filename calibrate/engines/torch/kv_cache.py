@@ -123,11 +123,6 @@ class KvCache:
         """Cut ``row`` to its first ``n`` tokens; no effect if it has at most that many."""
         self.length[row] = min(int(self.length[row]), n)
 
-    def holds(self, row: int) -> list[int]:
-        """The tokens whose keys and values ``row`` holds."""
-        held: list[int] = self._ids[row, : self.length[row]].tolist()
-        return held
-
     def release(self, row: int) -> None:
         """End a running sequence; the last running row takes its place, and its tokens stay cached."""
         assert 0 <= row < self.n_active

@@ -1,10 +1,8 @@
-"""Load a causal language model from a local folder, or create one of a named shape with random weights."""
+"""Load a causal language model from a local folder."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ARCHITECTURES",
-    "SHAPES",
     "check_model_folder",
     "load_model",
     "load_tokenizer",
@@ -31,36 +28,6 @@ __all__ = [
 
 ARCHITECTURES: Final = ("qwen3", "qwen2", "llama")
 """Values of ``model_type`` that the decoder supports."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
-    """Sizes of a Qwen3 model."""
-
-    hidden: int
-    intermediate: int
-    n_layers: int
-    n_heads: int
-    n_kv_heads: int
-    head_dim: int = 128
-    vocab_size: int = 151936
-    tied: bool = True
-    """Whether the output matrix is the embedding."""
-
-
-SHAPES: Final[Mapping[str, Shape]] = {
-    "qwen3-0.6b": Shape(hidden=1024, intermediate=3072, n_layers=28, n_heads=16, n_kv_heads=8),
-    "qwen3-1.7b": Shape(hidden=2048, intermediate=6144, n_layers=28, n_heads=16, n_kv_heads=8),
-    "qwen3-4b": Shape(hidden=2560, intermediate=9728, n_layers=36, n_heads=32, n_kv_heads=8),
-    "qwen3-8b": Shape(hidden=4096, intermediate=12288, n_layers=36, n_heads=32, n_kv_heads=8, tied=False),
-    "qwen3-14b": Shape(hidden=5120, intermediate=17408, n_layers=40, n_heads=40, n_kv_heads=8, tied=False),
-    "qwen3-32b": Shape(hidden=5120, intermediate=25600, n_layers=64, n_heads=64, n_kv_heads=8, tied=False),
-    "tiny-target": Shape(
-        hidden=128, intermediate=384, n_layers=12, n_heads=2, n_kv_heads=1, head_dim=64, vocab_size=1024
-    ),
-    "tiny-draft": Shape(hidden=64, intermediate=192, n_layers=2, n_heads=1, n_kv_heads=1, head_dim=64, vocab_size=1024),
-}
-"""Shapes that latencies are measured on with random weights: sizes of the published Qwen3 models, and two tiny ones."""
 
 
 def check_model_folder(folder: Path) -> dict[str, Any]:
@@ -137,38 +104,6 @@ def load_model(folder: Path, *, dtype: torch.dtype, device: torch.device) -> Pre
             first = sorted(map(str, info[what]))[0]
             raise CalibrationError(f"model folder {folder}: {what.replace('_', ' ')}, {len(info[what])}, first {first}")
     return model.to(device).eval()
-
-
-def random_model(
-    shape: str, *, seed: int, max_context: int, dtype: torch.dtype, device: torch.device
-) -> PreTrainedModel:
-    """A Qwen3 model of a shape in `SHAPES` with random weights, made on its device."""
-    import torch
-    from transformers import Qwen3Config, Qwen3ForCausalLM
-
-    s = SHAPES[shape]
-    config = Qwen3Config(
-        vocab_size=s.vocab_size,
-        hidden_size=s.hidden,
-        intermediate_size=s.intermediate,
-        num_hidden_layers=s.n_layers,
-        num_attention_heads=s.n_heads,
-        num_key_value_heads=s.n_kv_heads,
-        head_dim=s.head_dim,
-        tie_word_embeddings=s.tied,
-        max_position_embeddings=max(max_context, 1024),
-        bos_token_id=None,
-        eos_token_id=0,
-        pad_token_id=None,
-    )
-    torch.manual_seed(seed)
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
-    try:
-        with device:
-            return Qwen3ForCausalLM(config).eval()
-    finally:
-        torch.set_default_dtype(before)
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:

@@ -217,8 +217,8 @@ class WorkerProcess(asyncio.Protocol):
 
 
 def _start_message(config: TorchConfig) -> dict[str, Any]:
-    model = str(config.model.resolve()) if config.model is not None else None
-    return {**asdict(config), "model": model, "speculations": [one.to_message() for one in config.speculations]}
+    speculations = [one.to_message() for one in config.speculations]
+    return {**asdict(config), "model": str(config.model.resolve()), "speculations": speculations}
 
 
 def _environment(config: TorchConfig) -> dict[str, str]:

@@ -22,6 +22,7 @@ from calibrate.engines.speculation import Speculation
 from calibrate.engines.torch.cuda.devices import check_room, opened_device
 from calibrate.engines.torch.framing import Frames, Message, encode
 from calibrate.engines.torch.job import SPARE, Job, Limits
+from calibrate.engines.torch.model import check_model_folder, load_model, load_tokenizer, memory_of
 from theory.errors import CalibrationError, SpecplanError
 
 if TYPE_CHECKING:
@@ -145,29 +146,20 @@ def _load(config: dict[str, Any]) -> tuple[ContinuousBatch, dict[str, Any]]:
     cores = config["cores"]
     if cores:
         os.sched_setaffinity(0, cores)
-    folder = Path(config["model"]) if config["model"] else None
-    if folder is not None:
-        from calibrate.engines.torch.model import check_model_folder
-
-        check_model_folder(folder)  # before the import of torch, which takes seconds
+    folder = Path(config["model"])
+    check_model_folder(folder)  # before the import of torch, which takes seconds
     import torch
     import transformers
 
     from calibrate.engines.torch.batch import ContinuousBatch
     from calibrate.engines.torch.decoder import Decoder
-    from calibrate.engines.torch.model import load_model, load_tokenizer, random_model
 
     torch.set_num_threads(len(cores) if cores else len(os.sched_getaffinity(0)))
     torch.set_num_interop_threads(1)
     device = opened_device(config["device"])
     dtype = getattr(torch, config["dtype"])
-    if folder is not None:
-        _check_memory(config, folder, device, dtype.itemsize)
-        model = load_model(folder, dtype=dtype, device=device)
-    else:
-        model = random_model(
-            config["shape"], seed=config["seed"], max_context=config["max_context"] or 4096, dtype=dtype, device=device
-        )
+    _check_memory(config, folder, device, dtype.itemsize)
+    model = load_model(folder, dtype=dtype, device=device)
     positions = int(model.config.max_position_embeddings)
     limits = Limits(
         max_batch=config["max_batch"],
@@ -181,8 +173,7 @@ def _load(config: dict[str, Any]) -> tuple[ContinuousBatch, dict[str, Any]]:
         speculation = Speculation.from_message(message)
         if speculation.source:  # a batch always has methods without weights
             methods[speculation.method, speculation.source] = _load_method(speculation, decoder, limits)
-    tokenizer = load_tokenizer(folder) if folder is not None else None
-    batch = ContinuousBatch(decoder, tokenizer, eos, limits, methods)
+    batch = ContinuousBatch(decoder, load_tokenizer(folder), eos, limits, methods)
     return batch, {
         "architecture": model.config.architectures[0] if model.config.architectures else type(model).__name__,
         "n_parameters": decoder.n_parameters,
@@ -207,8 +198,6 @@ def _load(config: dict[str, Any]) -> tuple[ContinuousBatch, dict[str, Any]]:
 
 def _check_memory(config: dict[str, Any], folder: Path, device: Any, number_bytes: int) -> None:
     """Refuse models that do not fit into a GPU together, before their weights are read, which may take minutes."""
-    from calibrate.engines.torch.model import check_model_folder, memory_of
-
     sources = [Speculation.from_message(message).source for message in config["speculations"]]
     folders = [folder, *map(Path, filter(None, sources))]
     weights, per_token = (sum(sizes) for sizes in zip(*(memory_of(one, number_bytes) for one in folders), strict=True))
@@ -227,7 +216,6 @@ def _load_method(speculation: Speculation, target: Decoder, limits: Limits) -> T
 
 def _load_draft(speculation: Speculation, target: Decoder, limits: Limits) -> TokenMethod:
     from calibrate.engines.torch.decoder import Decoder
-    from calibrate.engines.torch.model import load_model
     from calibrate.engines.torch.token_methods.draft_model import DraftModel
 
     folder = Path(speculation.source)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
+from calibrate.engines.local import LocalConfig
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.token_vocabulary import OF_REQUEST, OF_VLLM, imposed_chances
 from theory.errors import ParameterError
@@ -25,36 +24,14 @@ prefixes are cached in whole blocks only, so that the short prompts of steps wou
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VllmConfig:
-    """Configuration of a vLLM engine: model, device and limits."""
-
-    name: str
-    """Short name for messages, e.g. ``"target"``."""
-
-    model: Path
-    """Local folder with ``config.json``, safetensors weights and ``tokenizer.json``; nothing is ever downloaded."""
+class VllmConfig(LocalConfig):
+    """Configuration of a vLLM engine; the installed vLLM must be built for its device."""
 
     speculative: Mapping[str, Any] | None = None
     """vLLM's speculative configuration (`checked_speculative`); it applies to all requests of the engine."""
 
-    device: str = "cpu"
-    """``"cpu"`` or ``"cuda"``; the installed vLLM must be built for it."""
-
-    dtype: str = "float32"
-    cores: tuple[int, ...] | None = None
-    """CPU cores that the model's threads are bound to; None: vLLM's choice."""
-
     gpus: tuple[int, ...] | None = None
     """Numbers of the GPUs that the model is split over; None: the first that this process sees."""
-
-    max_batch: int = 16
-    """Most sequences decoded at once (``max_num_seqs``)."""
-
-    max_context: int | None = None
-    """Most tokens of a sequence (``max_model_len``); None: the model's limit, up to 4096."""
-
-    kv_cache_gib: int = 1
-    """Memory for keys and values on CPUs, GiB."""
 
     gpu_memory_utilization: float = 0.4
     """Share of a GPU's memory for the engine, in (0, 1]; several engines may share a GPU."""
@@ -67,16 +44,9 @@ class VllmConfig:
             checked_speculative(self.speculative)
         if self.device not in ("cpu", "cuda"):
             raise ParameterError("device", self.device, "must be 'cpu' or 'cuda'")
-        if self.cores is not None:
-            allowed = os.sched_getaffinity(0)
-            if not self.cores or not allowed.issuperset(self.cores):
-                raise ParameterError("cores", self.cores, f"must be some of this process's cores {sorted(allowed)}")
+        LocalConfig.__post_init__(self)
         if self.gpus is not None and (self.device == "cpu" or not self.gpus or len(set(self.gpus)) < len(self.gpus)):
             raise ParameterError("gpus", self.gpus, "must be different GPUs, with device='cuda'")
-        for name, least in (("max_batch", 1), ("max_context", 2), ("kv_cache_gib", 1)):
-            value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
-                raise ParameterError(name, value, f"must be an integer >= {least}")
         if not 0.0 < self.gpu_memory_utilization <= 1.0:
             raise ParameterError("gpu_memory_utilization", self.gpu_memory_utilization, "must be in (0, 1]")
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import platform
 from collections.abc import Mapping
 from importlib import metadata
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from calibrate.engines.torch.model import memory_of
 from calibrate.engines.vllm.config import VllmConfig
-from calibrate.engines.weight_files import weight_header
 
 if TYPE_CHECKING:
     from vllm.v1.engine.async_llm import AsyncLLM
@@ -28,7 +26,7 @@ def described(
     return {
         "architecture": (model.get("architectures") or ["unknown"])[0],
         "n_layers": model.get("num_hidden_layers"),
-        "n_parameters": _n_parameters(config.model),
+        "n_parameters": memory_of(config.model, 1)[0],
         "vocab_size": model["vocab_size"],
         "device": effective.device_config.device_type,
         "cores": list(config.cores) if config.cores is not None else None,
@@ -51,9 +49,3 @@ def _version(package: str) -> str:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return ""
-
-
-def _n_parameters(folder: Path) -> int:
-    """Number of parameters in the weight files, by their headers."""
-    headers = (weight_header(path) for path in folder.glob("*.safetensors"))
-    return sum(math.prod(entry["shape"]) for header in headers for entry in header.values())

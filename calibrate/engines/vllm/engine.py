@@ -12,13 +12,12 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from calibrate.engines.choosing import choice_ids, shares
-from calibrate.engines.prometheus import SpecDecode, parse_metrics
+from calibrate.engines.local import LocalEngine
 from calibrate.engines.protocol import Choice, Finish, Generation, Progress, Prompt, Request, Times
 from calibrate.engines.stop_strings import StopFinder
-from calibrate.engines.torch.model import check_model_folder, load_tokenizer, tokenizer_fingerprint
+from calibrate.engines.torch.model import check_model_folder
 from calibrate.engines.vllm.config import VllmConfig
 from calibrate.engines.vllm.description import described
 from calibrate.engines.vllm.recorder import Active, Recorder
@@ -27,7 +26,6 @@ from calibrate.engines.work import EngineStatistics
 from theory.errors import CalibrationError, ParameterError
 
 if TYPE_CHECKING:
-    from tokenizers import Tokenizer
     from vllm.outputs import CompletionOutput, RequestOutput
     from vllm.sampling_params import SamplingParams
     from vllm.v1.engine.async_llm import AsyncLLM
@@ -64,7 +62,7 @@ class Read:
         return None if record is None else dict(record.to_dict())
 
 
-class VllmEngine:
+class VllmEngine(LocalEngine):
     """A model in vLLM (a `Backend`). Create it with `start`; it belongs to the event loop it started in.
 
     Raises
@@ -72,14 +70,10 @@ class VllmEngine:
     CalibrationError : from every method, as soon as the engine has died, failed or been closed.
     """
 
-    _counted: ClassVar[VllmEngine | None] = None
-    """The engine that the process's counters belong to: vLLM resets them for every engine."""
-
     def __init__(self, config: VllmConfig) -> None:
-        self.config = config
+        self.config: VllmConfig = config
         self.recorder = Recorder()
         self._model = check_model_folder(config.model)
-        self._tokenizer: Tokenizer = load_tokenizer(config.model)
         self._stops = StopFinder(self._tokenizer)
         self._stop_ids: dict[tuple[str, ...], list[int]] = {}
         self._settings = engine_settings(config, int(self._model.get("max_position_embeddings", 4096)))
@@ -97,7 +91,6 @@ class VllmEngine:
         """
         engine = cls(config)
         engine._llm = start(config, engine._settings, engine.recorder)
-        VllmEngine._counted = engine
         try:
             engine._description = described(config, engine._model, engine._settings, engine._llm)
             await engine.generate(Request(prompt=(1,), max_tokens=1, stop=(), ignore_eos=True))
@@ -106,16 +99,6 @@ class VllmEngine:
             raise
         engine.recorder.work.statistics(clear=True)
         return engine
-
-    @property
-    def name(self) -> str:
-        """The configured name."""
-        return self.config.name
-
-    @property
-    def tokenizer_id(self) -> str | None:
-        """Hash of ``tokenizer.json``."""
-        return tokenizer_fingerprint(self.config.model)
 
     @property
     def pids(self) -> list[int]:
@@ -143,11 +126,9 @@ class VllmEngine:
             token_ids=tuple(ids),
             n_generated=len(read.token_ids),
             finish=finish,
-            n_prompt_tokens=len(_last(read).prompt_token_ids or ()),
-            n_cached_tokens=_last(read).num_cached_tokens or 0,
             n_iterations=len(passes) if self.config.speculative is not None else max(len(read.token_ids) - 1, 0),
-            times=_times(_last(read)),
             passes=passes,
+            **_prompt_and_times(read),
         )
 
     async def read(self, request: Request, progress: Progress | None = None) -> Read:
@@ -157,29 +138,19 @@ class VllmEngine:
         ------
         CalibrationError : the prompt does not fit, or the engine failed.
         """
-        ids, parameters = self.vllm_request(request)
-        read = Read()
-        await self._stream(ids, parameters, read, progress)
-        return read
-
-    def vllm_request(self, request: Request) -> tuple[Sequence[int], SamplingParams]:
-        """Return a request's prompt and parameters for vLLM; the engine need not run.
-
-        Raises
-        ------
-        CalibrationError : the prompt does not fit.
-        """
         ids = self._ids(request.prompt)
         limit = int(self._settings["max_model_len"])
         if len(ids) >= limit:
             raise CalibrationError(f"vLLM engine {self.name!r}: a prompt of {len(ids)} tokens; the context is {limit}")
-        return ids, self._sampling(request, min(request.max_tokens, limit - len(ids)))
+        read = Read()
+        await self._stream(ids, self._sampling(request, min(request.max_tokens, limit - len(ids))), read, progress)
+        return read
 
     async def choose(self, prompt: Prompt, choices: Sequence[str]) -> Choice:
         """Probabilities of single-token replies, as shares of the whole vocabulary's; see `Backend.choose`."""
         from vllm import SamplingParams
 
-        ids = choice_ids(self._tokenizer, choices, self.name)
+        ids = self._choice_ids(choices)
         # An engine that speculates does not report log-probabilities of single tokens: request all of them.
         options: dict[str, Any] = (
             {"logprob_token_ids": list(ids)} if self.config.speculative is None else {"logprobs": -1}
@@ -191,23 +162,7 @@ class VllmEngine:
         missing = [choice for choice, i in zip(choices, ids, strict=True) if i not in listed]
         if missing:
             raise CalibrationError(f"vLLM engine {self.name!r} gave no log-probability of {missing[0]!r}")
-        probabilities, mass = shares([listed[i].logprob for i in ids])
-        return Choice(
-            choices=tuple(choices),
-            probabilities=probabilities,
-            mass=mass,
-            n_prompt_tokens=len(_last(read).prompt_token_ids or ()),
-            n_cached_tokens=_last(read).num_cached_tokens or 0,
-            times=_times(_last(read)),
-        )
-
-    def encode(self, text: str) -> tuple[int, ...] | None:
-        """Token ids of a text as the beginning of a prompt."""
-        return tuple(self._tokenizer.encode(text).ids)
-
-    async def count_tokens(self, text: str) -> int:
-        """Tokens of a text as a prompt."""
-        return len(self._tokenizer.encode(text).ids)
+        return Choice.of_logs(choices, [listed[i].logprob for i in ids], **_prompt_and_times(read))
 
     async def forget(self) -> None:
         """Empty the prefix cache, after waiting for the blocks of requests that are ending."""
@@ -224,19 +179,6 @@ class VllmEngine:
         """Durations of the latest iterations and prefills; ``clear`` empties the records."""
         return self.recorder.work.statistics(clear=clear)
 
-    def counters(self) -> SpecDecode | None:
-        """Read vLLM's own counters of speculative decoding, since the engine's start; None if it does not speculate.
-
-        Raises
-        ------
-        CalibrationError : a later engine was started in this process, which has reset the counters.
-        """
-        if VllmEngine._counted is not self:
-            raise CalibrationError(f"vLLM engine {self.name!r}: the counters of this process are another engine's")
-        from prometheus_client import REGISTRY, generate_latest  # type: ignore[import-not-found,unused-ignore]
-
-        return SpecDecode.read(parse_metrics(generate_latest(REGISTRY).decode()))
-
     def describe(self) -> Mapping[str, Any]:
         """Model, engine, versions, device, and every setting in effect."""
         return {"engine": "vllm", "name": self.name, "model": str(self.config.model), **self._description}
@@ -246,8 +188,6 @@ class VllmEngine:
         llm, self._llm = self._llm, None
         if llm is None:
             return
-        if VllmEngine._counted is self:
-            VllmEngine._counted = None
         handler = llm.output_handler
         if handler is not None:  # it would report the end of the engine as an error
             handler.cancel()
@@ -268,7 +208,7 @@ class VllmEngine:
             async for output in llm.generate({"prompt_token_ids": list(ids)}, parameters, request_id=number):
                 self._take(output, read)
         except asyncio.CancelledError:
-            await self._left(read)
+            await self._left()
             raise
         except Exception as error:
             raise self._failure(error) from None
@@ -290,12 +230,11 @@ class VllmEngine:
             read.token_ids += completion.token_ids
             read.active.n_generated = max(read.active.n_generated, len(read.token_ids))
 
-    async def _left(self, read: Read) -> None:
+    async def _left(self) -> None:
         """Wait until the core has released an aborted request: it answers messages in the order of their arrival.
 
         At the end of an event loop all its tasks are cancelled, including vLLM's readers: the wait is bounded.
         """
-        self.recorder.work.n_aborted_tokens += len(read.token_ids)
         if self._llm is not None and not self._llm.errored:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._llm.is_paused(), _ANSWER_S)
@@ -347,25 +286,22 @@ class VllmEngine:
         text, ids = self._stops.settle(ids, request.stop)
         return text, list(ids), "stop" if any(stop in text for stop in request.stop) else "length"
 
-    def _ids(self, prompt: Prompt) -> Sequence[int]:
-        return self._tokenizer.encode(prompt).ids if isinstance(prompt, str) else prompt
 
-
-def _last(read: Read) -> RequestOutput:
-    assert read.last is not None
-    return read.last
-
-
-def _times(output: RequestOutput) -> Times:
+def _prompt_and_times(read: Read) -> dict[str, Any]:
+    """Fields of all results of requests: tokens of the prompt, and times."""
+    output = read.last
+    assert output is not None
     stats = output.metrics
     assert stats is not None  # statistics are on: the recorder needs them
-    return Times(
+    times = Times(
         queued=stats.queued_ts,
         prefill_start=stats.scheduled_ts,
         prefill_end=stats.first_token_ts,
         first_token=stats.first_token_ts,
         end=stats.last_token_ts,
     )
+    n_cached = output.num_cached_tokens or 0
+    return {"n_prompt_tokens": len(output.prompt_token_ids or ()), "n_cached_tokens": n_cached, "times": times}
 
 
 def passes_of(read: Read) -> tuple[tuple[int, int], ...]:

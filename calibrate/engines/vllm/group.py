@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from calibrate.engines.local import LocalEngine
 from calibrate.engines.protocol import Choice, Generation, Progress, Prompt, Request, Sampling
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.vllm.config import VllmConfig, speculative_of
@@ -36,7 +37,7 @@ _WARM_UP: Final = tuple(
 """Warm-up requests of an engine that speculates: its first drafts take seconds."""
 
 
-class VllmGroup:
+class VllmGroup(LocalEngine):
     """A model in vLLM whose requests may speculate (a `Backend`). Create it with `start`.
 
     Parameters
@@ -47,15 +48,13 @@ class VllmGroup:
     Raises
     ------
     CalibrationError : from every method, as soon as an engine has died, failed or been closed.
-    ParameterError : ``most`` below 1, or a configuration with ``speculative``.
+    ParameterError : a configuration with ``speculative``.
     """
 
     def __init__(self, config: VllmConfig, *, most: int = 3) -> None:
-        if most < 1:
-            raise ParameterError("most", most, "must be an integer >= 1")
         if config.speculative is not None:
             raise ParameterError("speculative", config.speculative, "must be left to the requests of a group")
-        self.config = config
+        self.config: VllmConfig = config
         self.most = most
         self.plain: VllmEngine
         self._others: dict[Speculation, VllmEngine] = {}
@@ -73,16 +72,6 @@ class VllmGroup:
         group = cls(config, most=most)
         group.plain = await VllmEngine.start(config)
         return group
-
-    @property
-    def name(self) -> str:
-        """The configured name."""
-        return self.config.name
-
-    @property
-    def tokenizer_id(self) -> str | None:
-        """Hash of ``tokenizer.json``."""
-        return self.plain.tokenizer_id
 
     @property
     def engines(self) -> tuple[VllmEngine, ...]:
@@ -122,14 +111,6 @@ class VllmGroup:
     async def choose(self, prompt: Prompt, choices: Sequence[str]) -> Choice:
         """Probabilities of single-token replies by the plain engine; see `Backend.choose`."""
         return await self.plain.choose(prompt, choices)
-
-    def encode(self, text: str) -> tuple[int, ...] | None:
-        """Token ids of a text as the beginning of a prompt."""
-        return self.plain.encode(text)
-
-    async def count_tokens(self, text: str) -> int:
-        """Tokens of a text as a prompt."""
-        return await self.plain.count_tokens(text)
 
     async def stats(self, *, clear: bool = False) -> EngineStatistics:
         """Work of all engines; iterations of an engine that speculates count as passes, with or without a draft."""

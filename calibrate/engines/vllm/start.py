@@ -42,6 +42,7 @@ _ENVIRONMENT: Final = {
 _ON_CPUS: Final = {
     # Else the first request with log-probabilities compiles a kernel, for about 15 s.
     "TORCHDYNAMO_DISABLE": "1",
+    "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
 }
 
 _ERROR: Final = re.compile(r"\b(\w+(?:Error|Exception)): (.+)")
@@ -141,8 +142,7 @@ def environment_of(config: VllmConfig) -> dict[str, str]:
     variables = dict(_ENVIRONMENT)
     if config.device == "cpu":
         threads = "auto" if config.cores is None else ",".join(map(str, config.cores))
-        variables |= {**_ON_CPUS, "VLLM_CPU_KVCACHE_SPACE": str(config.kv_cache_gib)}
-        variables["VLLM_CPU_OMP_THREADS_BIND"] = threads
+        variables |= {**_ON_CPUS, "VLLM_CPU_OMP_THREADS_BIND": threads}
     elif config.gpus is not None:
         variables["CUDA_VISIBLE_DEVICES"] = _visible(config)
     return variables

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from calibrate.engines.token_vocabulary import OF_VLLM
 from calibrate.token_acceptance.schedule import Schedule
-from calibrate.token_acceptance.speculative_config import speculative_config
 from specplan.worlds.arrangements import Split, parallel_of
 from specplan.worlds.drafters.naming import block_kind, drafter_name, drafting_model, head_kind
 from specplan.worlds.memory import ENGINE_SHARE
@@ -163,13 +163,8 @@ def _method(deployment: Deployment, token: str, k: int) -> dict[str, Any]:
     further = {"draft_sample_method": "probabilistic"} if name == "dspark" else {}  # as vLLM's documents run it
     if model is not None and model.facts.in_target:
         return {"method": name, "num_speculative_tokens": k, **further}
-    made = speculative_config(
-        name,
-        k + 1,
-        model=None if model is None else _served_name(model),
-        max_ngram=None if model is not None else _NGRAM,
-    )
-    return {**made, **further}
+    served = None if model is None else _served_name(model)
+    return {**OF_VLLM[name].vllm_configuration(k + 1, model=served, max_ngram=_NGRAM), **further}
 
 
 def _models(deployment: Deployment, *, steps: bool) -> Iterator[ServedModel]:

@@ -13,7 +13,6 @@ from calibrate.engines.speculation import Speculation
 from calibrate.engines.token_vocabulary import VOCABULARY, TokenMethodName
 from calibrate.engines.torch.config import TorchConfig
 from calibrate.engines.torch.engine import TorchEngine
-from calibrate.engines.torch.model import SHAPES
 from calibrate.engines.vllm.config import speculative_of
 from theory.errors import ParameterError
 
@@ -69,10 +68,9 @@ test_bad_settings_are_named = refuses(
 )
 def test_torch_refuses_at_once_what_only_vllm_has(speculation, said):
     """When it is configured, and when a request comes, before the engine is asked: this one was never started."""
-    shape = next(iter(SHAPES))
     with pytest.raises(ParameterError, match=said):
-        TorchConfig(name="t", shape=shape, speculations=(speculation,))
-    engine = TorchEngine(TorchConfig(name="t", shape=shape))
+        TorchConfig(name="t", model=Path("m"), speculations=(speculation,))
+    engine = TorchEngine(TorchConfig(name="t", model=Path("m")))
     with pytest.raises(ParameterError, match=said):
         asyncio.run(engine.generate(Request(prompt=(1, 2), max_tokens=3, speculation=speculation)))
     assert speculative_of(speculation)["num_speculative_tokens"] == 2
@@ -85,6 +83,6 @@ def test_every_method_has_an_engine():
         method = terms.requested
         one = Speculation(method=method, k2=3, model=Path("m") if terms.needs else None, **own.get(method, {}))
         if terms.torch:
-            assert TorchConfig(name="t", shape=next(iter(SHAPES)), speculations=(one,)).speculations == (one,)
+            assert TorchConfig(name="t", model=Path("m"), speculations=(one,)).speculations == (one,)
         else:
             assert speculative_of(one)["method"] == method

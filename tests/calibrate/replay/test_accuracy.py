@@ -7,7 +7,7 @@ from measured_profiles import answer_of
 from measured_profiles import position as judged
 
 from calibrate.record.answer_records import Generated, RecordedAnswer, StepRecord
-from calibrate.replay.accuracy import all_rates, expected_accuracy, rates, rates_text, spoiling
+from calibrate.replay.accuracy import accepts, expected_accuracy, rates_text, spoiling
 from sim.operations import GATE
 from sim.timeline import Counts
 
@@ -28,30 +28,20 @@ ANSWERS = [
 ]
 
 
-def test_rates_count_right_and_wrong_drafts_apart() -> None:
-    found = rates(ANSWERS)
-    assert found.true_accept.value == pytest.approx(4 / 6)  # right drafts: + + | - + | + -
-    assert found.false_accept.value == pytest.approx(1 / 3)  # wrong drafts: - | + | -
-    assert (found.true_accept.n, found.false_accept.n) == (6, 3)
+def test_verifiers_accept_shares_of_right_and_of_wrong_drafts() -> None:
+    """Right drafts: + + | - + | + -; wrong ones: - | + | -; the gate takes all, as all scores are at its threshold."""
+    judge, gate = rates_text(ANSWERS)
+    assert judge.startswith("judge            right drafts 0.667 [")
+    assert "; wrong drafts 0.333 [" in judge
+    assert gate.startswith("gate at 0.5      right drafts 1.000 [")
 
 
-def test_rates_of_another_verifier_use_its_scores_and_threshold() -> None:
-    scored = [answer(position(True, True, gate=0.7), position(True, False, gate=0.7), position(True, True, gate=0.4))]
-    at_half, strict = rates(scored, GATE), rates(scored, GATE, 0.8)
-    assert at_half.true_accept.value == 0.5
-    assert at_half.false_accept.value == 1.0
-    assert strict.false_accept.value == 0.0
-    nobody = rates(scored, "reward", 0.5)
-    assert (nobody.true_accept, nobody.false_accept) == (None, None)
-
-
-def test_every_verifier_that_was_asked_has_rates() -> None:
-    scored = [answer(position(True, True, gate=0.7), position(True, False, gate=0.7), position(False, True, gate=0.4))]
-    found = {one.role: one for one in all_rates(scored)}
-    assert list(found) == ["judge", GATE]
-    assert found[GATE].threshold == 0.5
-    assert (found["judge"].threshold, found["judge"].false_accept) == (None, rates(scored).false_accept)
+def test_another_verifier_is_told_by_its_scores_and_its_threshold() -> None:
+    scored = [answer(position(True, True, gate=0.7), position(True, True, gate=0.4))]
     assert rates_text(scored)[1].startswith("gate at 0.5      right drafts 0.500 [")
+    assert rates_text(scored)[1].endswith("; wrong drafts not seen")
+    assert [accepts(step, GATE, 0.8) for step in scored[0].steps] == [False, False]
+    assert accepts(scored[0].steps[0], "reward", 0.5) is None
     blind = [answer(position(True, True).model_copy(update={"draft": Generated(tokens=1, seconds=0.1)}))]
     assert rates_text(blind) == []
 

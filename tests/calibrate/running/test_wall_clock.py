@@ -378,8 +378,8 @@ def test_random_acceptance_has_its_rate_repeats_itself_and_scores_what_it_draws(
 
     async def verdicts(probability):
         verifier = RandomAcceptance(probability=probability)
-        judgements = [await verifier.verify(step, step, judge=None, seed=seed) for seed in range(0, 40000, 10)]
-        return [(one.verdict.accepted, one.verdict.score) for one in judgements]
+        judged = [await verifier.verify(step, step, judge=None, seed=seed) for seed in range(0, 40000, 10)]
+        return [(one.result.accepted, one.result.score) for one in judged]
 
     first = asyncio.run(verdicts(0.3))
     assert first == asyncio.run(verdicts(0.3))

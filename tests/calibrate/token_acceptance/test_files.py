@@ -132,7 +132,6 @@ def test_a_documented_entry_agrees_with_itself() -> None:
     assert curve.figure("length-with-bonus") == pytest.approx(ENTRY["mean_acceptance_length"])
     assert curve.figure("accepted-over-drafted") == pytest.approx(ENTRY["draft_acceptance_rate"])
     assert curve.hit_rate == pytest.approx(43 / 53)  # 64 tokens, one by the prefill, ten accepted: 53 passes
-    assert found.plain().items() <= ENTRY.items()
     assert RequestAcceptance.parse(ENTRY).curve().hit_rate is None
 
 
@@ -141,14 +140,11 @@ test_entries_that_contradict_themselves_are_refused = refused(
     ("num_spec_steps", 42, "num_spec_steps: 42, but the histogram says 43"),
     ("num_accepted_draft_tokens", 11, "the histogram says 10"),
     ("num_spec_tokens", 4, "the histogram says 3"),
-    ("mean_acceptance_length", 0.2325, "the counts say 1.23256"),  # without the bonus token: another convention
-    ("draft_acceptance_rate", 0.2, "the counts say 0.0775"),
+    ("mean_acceptance_length", 0.2325, "the histogram says 1.23256"),  # without the bonus token: another convention
+    ("draft_acceptance_rate", 0.2, "the histogram says 0.0775"),
     ("num_draft_tokens", None, "must be an integer"),
     ("acceptance_histogram", [39, 1, 0, -3], "must be an integer >= 0"),
     ("acceptance_histogram", [3], "must be a list of counts"),
-    ("acceptance_histogram_by_draft_length", {"3": [39, 1, 0, 2]}, "does not add up"),
-    ("acceptance_histogram_by_draft_length", {"3": [39, 1]}, "must be a list of 4 counts"),
-    ("per_step_accepted", [0, 1], "does not add up"),
     error=SchemaError,
 )
 

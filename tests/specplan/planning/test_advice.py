@@ -16,11 +16,8 @@ from calibrate.engines.token_vocabulary import OF_VLLM
 from calibrate.record.engine_records import DecodeSample
 from calibrate.record.library import bundled
 from calibrate.record.profile import Profile
-from calibrate.token_acceptance.schedule import BatchRange, Schedule
-from calibrate.token_acceptance.speculative_config import speculative_config
 from sim.configuration import Configuration
 from specplan.planning.advice import advise, batch_schedule
-from theory.errors import ParameterError
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -54,28 +51,7 @@ def test_the_speculative_config_of_each_drafter(
     drafter: str, options: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     """k2 = 5 tokens per pass are 4 drafted ones."""
-    assert speculative_config(drafter, 5, **options) == expected
-    table = Schedule((BatchRange(1, 8, 4), BatchRange(9, 64, 0)))
-    found = speculative_config(drafter, 5, **options, schedule=table)
-    assert found == {**expected, "num_speculative_tokens_per_batch_size": [[1, 8, 4], [9, 64, 0]]}
-
-
-@pytest.mark.parametrize(
-    ("drafter", "k2", "options"),
-    [
-        ("ngram", 1, {"max_ngram": 3}),
-        ("ngram", 5, {}),
-        ("ngram", 5, {"max_ngram": 0}),
-        ("ngram", 5, {"max_ngram": 3, "model": "d"}),
-        ("eagle", 5, {}),
-        ("eagle", 5, {"model": "e", "max_ngram": 3}),
-        ("medusa", 5, {"model": "m"}),
-        ("eagle", 3, {"model": "e", "schedule": Schedule((BatchRange(1, 8, 3),))}),
-    ],
-)
-def test_what_does_not_go_together_is_refused(drafter: Any, k2: int, options: dict[str, Any]) -> None:
-    with pytest.raises(ParameterError):
-        speculative_config(drafter, k2, **options)
+    assert OF_VLLM[drafter].vllm_configuration(5, **options) == expected
 
 
 def test_lookahead_reasoning_with_lookup_as_published() -> None:
@@ -206,7 +182,8 @@ def test_vllm_reads_the_flags(drafter: str) -> None:
     from vllm.utils.argparse_utils import FlexibleArgumentParser
 
     options: dict[str, Any] = {"max_ngram": 3} if drafter == "ngram" else {"model": "some/model"}
-    config = speculative_config(drafter, 5, **options, schedule=Schedule((BatchRange(1, 8, 4), BatchRange(9, 64, 0))))
+    table = {"num_speculative_tokens_per_batch_size": [[1, 8, 4], [9, 64, 0]]}
+    config = OF_VLLM[drafter].vllm_configuration(5, **options) | table
     known = {field.name for field in dataclasses.fields(SpeculativeConfig)}
     assert set(config) <= known
     parser = arg_utils.EngineArgs.add_cli_args(FlexibleArgumentParser())

@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrate.engines.torch.token_methods.protocol import OneHot, Rows, Verdict
-from theory.errors import ParameterError
 
 if TYPE_CHECKING:
     from calibrate.engines.torch.job import Job
@@ -35,15 +34,9 @@ class JacobiBlock:
     window : guesses in the block, >= 1; a pass computes and commits at most ``window + 1`` tokens.
     prompt : prompt of the sequence; first guesses are drawn from its tokens.
     seed : seed of the first guesses; it affects the number of passes of a text, never the text.
-
-    Raises
-    ------
-    ParameterError : the window is below 1.
     """
 
     def __init__(self, window: int, prompt: Sequence[int], *, seed: int = 0) -> None:
-        if window < 1:
-            raise ParameterError("window", window, "must be an integer >= 1")
         self.window = window
         self._source: NDArray[np.int64] = np.unique(np.asarray(prompt, np.int64))
         self._random = np.random.default_rng(seed & (2**63 - 1))

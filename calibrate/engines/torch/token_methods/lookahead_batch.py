@@ -9,18 +9,15 @@ never uses n-grams of an earlier reply to its own prompt.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
-import numpy as np
-from numpy.typing import NDArray
-
-from calibrate.engines.sampling import distribution, draw, uniform
-from calibrate.engines.torch.token_methods.gram_verification import Accepted, by_draw, by_rejection
-from calibrate.engines.torch.token_methods.lookahead_decoding import LookaheadSequence, LookaheadSettings, Verification
-from calibrate.engines.torch.token_methods.ngram_pool import Gram
+from calibrate.engines.sampling import draw, uniform
+from calibrate.engines.torch.token_methods.lookahead_decoding import LookaheadSequence
 from calibrate.engines.torch.token_methods.protocol import Rows, TokenMethod, Verdict
+from calibrate.record.prompt_lookup import common
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -28,33 +25,9 @@ if TYPE_CHECKING:
     from calibrate.engines.speculation import Speculation
     from calibrate.engines.torch.job import Job
 
-__all__ = ["DrawnChance", "LookaheadDecoding", "Shelf"]
-
-_DECISIONS: Final = 0x3C6EF372FE94F82B
-"""XORed with a request's seed: the series of Algorithm 4's decisions."""
+__all__ = ["LookaheadDecoding", "Shelf"]
 
 _SHELF: Final = 64
-
-
-class DrawnChance:
-    """Decisions from a separate series of uniform numbers, for `by_rejection`."""
-
-    def __init__(self, seed: int) -> None:
-        self._seed = seed ^ _DECISIONS
-        self._used = 0
-
-    def accept(self, probability: Any) -> bool:
-        """Return True with probability ``p``; never at 0, always at 1."""
-        return bool(self._next() < probability)
-
-    def pick(self, weights: NDArray[Any]) -> int:
-        """Return an index with probability in proportion to its weight."""
-        cumulative = np.cumsum(weights)
-        return int(np.searchsorted(cumulative, self._next() * cumulative[-1], side="right"))
-
-    def _next(self) -> float:
-        self._used += 1
-        return uniform(self._seed, self._used - 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +54,7 @@ class Shelf:
         if len(self._kept) > self._size:
             self._kept.popitem(last=False)
 
-    def find(self, prompt: Sequence[int], settings: LookaheadSettings) -> LookaheadSequence | None:
+    def find(self, prompt: Sequence[int], settings: Speculation) -> LookaheadSequence | None:
         """The state with the same settings whose text has the longest common prefix with the prompt.
 
         On a tie, the latest. Its own prompt must be a proper prefix of this prompt: then it has no text after this
@@ -91,44 +64,27 @@ class Shelf:
         for kept in self._kept.values():
             n = len(kept.prompt)
             if n < len(whole) and kept.state.settings == settings and whole[:n] == kept.prompt:
-                common = _common(kept.text, whole)
-                if common >= most:
-                    best, most = kept.state, common
+                shared = common(kept.text, whole)
+                if shared >= most:
+                    best, most = kept.state, shared
         return best
 
 
-def _common(a: Sequence[int], b: Sequence[int]) -> int:
-    """Length of the longest common prefix of two texts."""
-    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
-
-
 class LookaheadDecoding(TokenMethod):
-    """Lookahead Decoding for the sequences of an engine.
+    """Lookahead Decoding for the sequences of an engine; tokens are those that plain decoding draws with the same seed.
 
     Parameters
     ----------
     max_rows : most rows of a sequence in a pass; n-grams, then the window, are left out beyond that.
-    settings : makes the settings from a request's speculation; by default W, N and G are taken from it.
-    coupled : whether tokens are those that plain decoding draws with the same seed. If not, they come from Algorithm 4
-        as printed: the distribution of tokens and accepted lengths is the same, but the text depends on the guesses,
-        and so on kept states, which are therefore not used.
     """
 
-    def __init__(
-        self,
-        max_rows: int,
-        *,
-        settings: Callable[[Speculation], LookaheadSettings] | None = None,
-        coupled: bool = True,
-    ) -> None:
+    def __init__(self, max_rows: int) -> None:
         self._max_rows = max_rows
-        self._settings = settings or _settings
-        self._coupled = coupled
         self._shelf = Shelf()
 
     def propose(self, jobs: Sequence[Job], room: Sequence[int]) -> list[Rows]:
         """The window of each job, and the n-grams of its pool that begin with its last token."""
-        return [self._state(job)[0].propose(job.tokens[-1], self._max_rows) for job in jobs]
+        return [self._state(job).propose(job.tokens[-1], self._max_rows) for job in jobs]
 
     def verify(self, jobs: Sequence[Job], rows: Sequence[Rows], logits: Tensor, hidden: Tensor) -> list[Verdict]:
         """The longest right n-gram of each job, and one more token."""
@@ -137,49 +93,30 @@ class LookaheadDecoding(TokenMethod):
         for job, seq in zip(jobs, rows, strict=True):
             end = first + len(seq.ids)
             own, best = logits[first:end], likeliest[first:end]
-            state, chance = self._state(job)
-            verdicts.append(state.verify(seq, best, self._verification(job, own, best, chance)))
+            verdicts.append(self._state(job).verify(seq, best, partial(_drawn, job, own, best)))
             first = end
         return verdicts
 
     def leave(self, job: Job) -> None:
         """Keep the state of a job that ended normally."""
-        if job.memo is not None and job.finish and self._coupled:
-            self._shelf.put(job.prompt, [*job.prompt, *job.tokens], job.memo[0])
+        if job.memo is not None and job.finish:
+            self._shelf.put(job.prompt, [*job.prompt, *job.tokens], job.memo)
         job.memo = None
 
-    def _state(self, job: Job) -> tuple[LookaheadSequence, DrawnChance]:
+    def _state(self, job: Job) -> LookaheadSequence:
         if job.memo is None:
             assert job.speculation is not None
-            settings = self._settings(job.speculation)
-            shelved = self._shelf.find(job.prompt, settings) if self._coupled else None
+            shelved = self._shelf.find(job.prompt, job.speculation)
             if shelved is None:
-                state = LookaheadSequence(settings, job.prompt, seed=job.seed)
+                job.memo = LookaheadSequence(job.speculation, job.prompt, seed=job.seed)
             else:
-                state = shelved.resumed(job.prompt, seed=job.seed)
-            job.memo = state, DrawnChance(job.seed)
-        known: tuple[LookaheadSequence, DrawnChance] = job.memo
+                job.memo = shelved.resumed(job.prompt, seed=job.seed)
+        known: LookaheadSequence = job.memo
         return known
 
-    def _verification(self, job: Job, logits: Tensor, likeliest: list[int], chance: DrawnChance) -> Verification:
-        sampling, at = job.sampling, len(job.tokens)
 
-        def drawn(row: int, depth: int) -> int:
-            if sampling.temperature == 0.0:
-                return likeliest[row]
-            return draw(logits[row : row + 1], [sampling], [uniform(job.seed, at + depth)])[0]
-
-        def weights(row: int) -> NDArray[np.float64]:
-            shares: NDArray[np.float64] = distribution(logits[row : row + 1], [sampling])[0].cpu().numpy()
-            return shares
-
-        def verification(guesses: Sequence[Gram], row_of: Callable[[int, int], int]) -> Accepted:
-            if self._coupled or sampling.temperature == 0.0:
-                return by_draw(guesses, lambda guess, depth: drawn(row_of(guess, depth), depth))
-            return by_rejection(guesses, lambda guess, depth: weights(row_of(guess, depth)), chance)
-
-        return verification
-
-
-def _settings(speculation: Speculation) -> LookaheadSettings:
-    return LookaheadSettings(window=speculation.window, ngram=speculation.ngram, guesses=speculation.guesses)
+def _drawn(job: Job, logits: Tensor, likeliest: Sequence[int], row: int, depth: int) -> int:
+    """The token after a row of a pass that plain decoding draws ``depth`` tokens after the committed ones."""
+    if job.sampling.temperature == 0.0:
+        return likeliest[row]
+    return draw(logits[row : row + 1], [job.sampling], [uniform(job.seed, len(job.tokens) + depth)])[0]

@@ -15,61 +15,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from calibrate.engines.torch.token_methods.gram_verification import Accepted
-from calibrate.engines.torch.token_methods.ngram_pool import Gram, NGramPool
+from calibrate.engines.torch.token_methods.gram_verification import by_draw
+from calibrate.engines.torch.token_methods.ngram_pool import NGramPool
 from calibrate.engines.torch.token_methods.protocol import Rows, Verdict
-from theory.errors import ParameterError
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Jump", "LookaheadSequence", "LookaheadSettings", "Verification", "pass_layout"]
+    from calibrate.engines.speculation import Speculation
 
-Jump: TypeAlias = Literal["random", "keep", "shift"]
-
-Verification: TypeAlias = Callable[[Sequence[Gram], Callable[[int, int], int]], Accepted]
-"""Takes the guesses, and a function (guess, depth) -> row of the pass; returns the accepted tokens and guess."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LookaheadSettings:
-    """The parameters of Lookahead Decoding."""
-
-    window: int
-    """W: columns of the window, >= 1."""
-
-    ngram: int
-    """N: tokens of an n-gram, and the most tokens that a pass commits, >= 2."""
-
-    guesses: int
-    """G: most n-grams verified in a pass, >= 0; the paper sets G = W."""
-
-    prompt_as_reference: bool = False
-    """Whether n-grams of the prompt and of the text so far are added to the pool too (the paper's section 5.4)."""
-
-    jump: Jump = "keep"
-    """The window after a pass that committed k > 1 tokens, whose rows of k - 1 passes are missing: ``random`` replaces
-    them by random rows (Algorithm 1, line 8); ``keep`` moves on by one row, so that trajectories stay complete but
-    their positions shift (the released code, and so the paper's figures); ``shift`` moves on by one row and k - 1
-    columns, so that positions stay right. On the bundled target ``random`` compresses least: n-grams end randomly."""
-
-    def __post_init__(self) -> None:
-        for name, least in (("window", 1), ("ngram", 2), ("guesses", 0)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise ParameterError(name, value, f"must be an integer >= {least}")
-        if self.jump not in get_args(Jump):
-            raise ParameterError("jump", self.jump, f"must be one of {', '.join(get_args(Jump))}")
-
-    @property
-    def window_rows(self) -> int:
-        """Tokens that the lookahead branch computes, including the current one: W (N - 1)."""
-        return self.window * (self.ngram - 1)
+__all__ = ["LookaheadSequence", "pass_layout"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,22 +65,28 @@ def pass_layout(window: int, ngram: int, guesses: int) -> _Layout:
 class LookaheadSequence:
     """The window and the pool of one sequence.
 
+    After a pass that committed k > 1 tokens the rows of k - 1 passes are missing in the window. It moves on by one row,
+    so that trajectories stay complete but their positions shift, as in the released code, and so in the paper's figures
+    (Algorithm 1, line 8, replaces the missing rows by random ones; then n-grams end randomly).
+
     Parameters
     ----------
-    settings : W, N, G and variants.
+    settings : W, N and G (``window``, ``ngram``, ``guesses``); the paper sets G = W.
     prompt : prompt of the sequence; the window's first guesses are drawn from its tokens.
     seed : seed of those guesses; it affects the number of passes of a text, never the text.
     """
 
-    def __init__(self, settings: LookaheadSettings, prompt: Sequence[int], *, seed: int = 0) -> None:
+    def __init__(self, settings: Speculation, prompt: Sequence[int], *, seed: int = 0) -> None:
         self.settings = settings
         self.pool = NGramPool(per_token=settings.guesses)
-        self._random = np.random.default_rng(seed & (2**63 - 1))
-        self._source: NDArray[np.int64] = np.unique(np.asarray(prompt, np.int64))
-        self._window = [self._random_row(settings.window) for _ in range(settings.ngram - 1)]
-        self._recent: list[int] = []
-        if settings.prompt_as_reference:
-            self._note(list(prompt))
+        random = np.random.default_rng(seed & (2**63 - 1))
+        source = np.unique(np.asarray(prompt, np.int64))
+        self._window = [random.choice(source, settings.window).tolist() for _ in range(settings.ngram - 1)]
+
+    @property
+    def window_rows(self) -> int:
+        """Tokens that the lookahead branch computes, including the current one: W (N - 1)."""
+        return self.settings.window * (self.settings.ngram - 1)
 
     def propose(self, current: int, space: int) -> Rows:
         """The window and the n-grams that begin with the current token, in at most ``space`` rows (>= 1).
@@ -129,9 +94,9 @@ class LookaheadSequence:
         Without space for the window, only the current token: a plain pass.
         """
         s, size = self.settings, self.settings.ngram - 1
-        if space < s.window_rows:
+        if space < self.window_rows:
             return Rows(ids=[current])
-        grams = self.pool.after(current)[: min(s.guesses, (space - s.window_rows) // size)]
+        grams = self.pool.after(current)[: min(s.guesses, (space - self.window_rows) // size)]
         ids = [token for row in self._window for token in row]
         ids[0] = current
         for gram in grams:
@@ -140,64 +105,37 @@ class LookaheadSequence:
         n_drafted = size if grams else 0
         return Rows(ids=ids, n_drafted=n_drafted, offsets=layout.offsets, visible=layout.visible, memo=grams)
 
-    def verify(self, rows: Rows, likeliest: Sequence[int], verification: Verification) -> Verdict:
+    def verify(self, rows: Rows, likeliest: Sequence[int], token: Callable[[int, int], int]) -> Verdict:
         """Keep the longest accepted n-gram, pool the columns, move the window on.
 
         Parameters
         ----------
         rows : result of `propose`.
         likeliest : the likeliest next token after each row.
-        verification : `calibrate.engines.torch.token_methods.gram_verification.by_draw` or ``by_rejection`` on the
-        pass' distributions.
+        token : (row, depth) -> the token drawn after a row, ``depth`` tokens after the current one.
         """
         s, size = self.settings, self.settings.ngram - 1
-        whole = len(rows.ids) >= s.window_rows
-        first = s.window_rows
+        first = self.window_rows
 
         def row_of(guess: int, depth: int) -> int:
             return first + guess * size + depth - 1 if depth else 0
 
-        tokens, leader = verification(rows.memo or (), row_of)
-        if whole:
-            self._extend(rows.ids[0], list(likeliest[first - s.window : first]), len(tokens))
-        if s.prompt_as_reference:
-            self._note([rows.ids[0], *tokens[:-1]])  # the text up to the beginning of the next pass
+        tokens, leader = by_draw(rows.memo or (), lambda guess, depth: token(row_of(guess, depth), depth))
+        if len(rows.ids) >= first:
+            self._extend(rows.ids[0], list(likeliest[first - s.window : first]))
         kept = [row_of(leader, depth) for depth in range(len(tokens))]
         return Verdict(tokens=list(tokens), n_accepted=len(tokens) - 1, kept=kept)
 
     def resumed(self, prompt: Sequence[int], *, seed: int) -> LookaheadSequence:
         """A state with the same window and pool, for a prompt that begins with this state's text."""
         twin = LookaheadSequence(self.settings, prompt, seed=seed)
-        pool = self.pool.copy()
-        if self.settings.prompt_as_reference:
-            pool.add_text(prompt, self.settings.ngram)
-        twin.pool = pool
+        twin.pool = self.pool.copy()
         twin._window = [list(row) for row in self._window]
         return twin
 
-    def _extend(self, current: int, newest: list[int], committed: int) -> None:
-        """Add the window's new row: pool the columns, remove the oldest row, and apply the jump."""
-        s, window = self.settings, self._window
-        window[0][0] = current
-        for gram in zip(*window, newest, strict=True):
+    def _extend(self, current: int, newest: list[int]) -> None:
+        """Add the window's new row: pool the columns, and remove the oldest row."""
+        self._window[0][0] = current
+        for gram in zip(*self._window, newest, strict=True):
             self.pool.add(gram)
-        window.append(newest)
-        del window[0]
-        extra = min(committed - 1, s.window)
-        if s.jump == "random":
-            window.extend(self._random_row(s.window) for _ in range(extra))
-            del window[: len(window) - (s.ngram - 1)]
-        elif s.jump == "shift" and extra:
-            for row in window:
-                row[:] = row[extra:] + self._random_row(extra)
-
-    def _random_row(self, n: int) -> list[int]:
-        row: list[int] = self._random.choice(self._source, n).tolist()
-        return row
-
-    def _note(self, tokens: list[int]) -> None:
-        """Pool the n-grams of the text that end in these tokens."""
-        size = self.settings.ngram
-        text = self._recent + tokens
-        self.pool.add_text(text, size)
-        self._recent = text[-(size - 1) :]
+        self._window = [*self._window[1:], newest]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from theory.errors import ParameterError
-
 __all__ = ["Gram", "NGramPool"]
 
 Gram: TypeAlias = tuple[int, ...]
@@ -18,12 +16,8 @@ class NGramPool:
 
     Parameters
     ----------
-    per_token : n-grams kept per first token, >= 0. Dropping the others changes no lookup of at most ``per_token``
+    per_token : n-grams kept per first token, >= 1. Dropping the others changes no lookup of at most ``per_token``
         n-grams: a lookup returns the latest, and an old n-gram becomes the latest only by being added again.
-
-    Raises
-    ------
-    ParameterError : ``per_token`` is negative.
 
     >>> pool = NGramPool(per_token=2)
     >>> for gram in ((1, 2, 3), (1, 4, 5), (1, 2, 3), (1, 6, 7)):
@@ -33,30 +27,17 @@ class NGramPool:
     """
 
     def __init__(self, per_token: int) -> None:
-        if per_token < 0:
-            raise ParameterError("per_token", per_token, "must be an integer >= 0")
         self._per_token = per_token
         self._grams: dict[int, dict[Gram, None]] = {}
 
-    def __len__(self) -> int:
-        """N-grams in the pool."""
-        return sum(map(len, self._grams.values()))
-
     def add(self, gram: Sequence[int]) -> None:
         """Add an n-gram, given with its first token."""
-        if not self._per_token:
-            return
         known = self._grams.setdefault(gram[0], {})
         rest = tuple(gram[1:])
         known.pop(rest, None)
         known[rest] = None
         if len(known) > self._per_token:
             del known[next(iter(known))]
-
-    def add_text(self, tokens: Sequence[int], size: int) -> None:
-        """Add every n-gram of a text."""
-        for start in range(len(tokens) - size + 1):
-            self.add(tokens[start : start + size])
 
     def after(self, token: int) -> list[Gram]:
         """The n-grams that begin with ``token``, without it, the latest first."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from calibrate.engines.sampling import TEST_DRAWS, draw, uniform
-from calibrate.record.prompt_lookup import lookup
+from calibrate.record.prompt_lookup import common, lookup
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -161,7 +161,4 @@ def _draw_lines(jobs: Sequence[Job], rows: Sequence[Rows], logits: Tensor) -> li
 
 def prefix_match(draft: Sequence[int], drawn: Sequence[int]) -> list[int]:
     """Return the tokens drawn after each of ``[last, *draft]`` that follow, up to the first that was not drafted."""
-    n = 0
-    while n < len(draft) and draft[n] == drawn[n]:
-        n += 1
-    return list(drawn[: n + 1])
+    return list(drawn[: common(draft, drawn) + 1])

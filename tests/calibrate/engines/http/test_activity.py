@@ -68,7 +68,6 @@ def test_iterations_and_prefills_are_those_of_the_server(requests: list[tuple[fl
         # Of a batch that was never seen without a prefill another one tells; nothing, where there is none.
         known = not prefill.beside or server.plain[prefill.beside]
         assert prefill.seconds == pytest.approx(PREFILL, abs=0.0 if known else tau(len(requests)))
-    assert found.n_aborted_tokens == 0
 
 
 def test_alone_a_round_trip_is_not_part_of_the_prefill() -> None:
@@ -152,7 +151,6 @@ def test_what_was_broken_off_counts_as_far_as_it_came() -> None:
     server.streams[0].usage = {}
     found = activity([*server.streams, Streamed(sent=3.0)], trip_s=0.0)
     assert len(found.iterations) == 11
-    assert found.n_aborted_tokens == 12
 
 
 def test_where_a_server_does_not_tell_what_was_cached_it_is_what_it_was_sent_before() -> None:

@@ -17,8 +17,7 @@ from calibrate.engines.torch import kv_cache, token_pass
 from calibrate.engines.torch.batch import ContinuousBatch
 from calibrate.engines.torch.decoder import Decoder
 from calibrate.engines.torch.job import Job, Limits
-from calibrate.engines.torch.model import SHAPES, load_tokenizer
-from calibrate.engines.torch.model import random_model as model_of_shape
+from calibrate.engines.torch.model import load_tokenizer
 from calibrate.engines.torch.token_methods import protocol as token_method
 from calibrate.engines.torch.token_pass import read_tokens
 from theory.errors import CalibrationError
@@ -221,7 +220,7 @@ def test_an_aborted_request_leaves_at_once_and_the_rest_goes_on(engine, decoder)
     assert engine.abort(12345678) is None
     drawn = len(jobs[1].tokens)
     finish(engine)
-    assert engine.work.n_aborted_tokens == drawn == len(jobs[1].tokens)
+    assert len(jobs[1].tokens) == drawn
     assert waiting.tokens == []
     expected = finish(ContinuousBatch(decoder, None, frozenset(), LIMITS), *(job(prompt, 25) for prompt in given))
     assert [jobs[0].tokens, jobs[2].tokens] == [expected[0], expected[2]]
@@ -283,15 +282,6 @@ test_models_that_it_cannot_run_are_refused = refused(
     ({"use_sliding_window": True, "sliding_window": 64, "max_window_layers": 1}, "sliding_window"),
     error=CalibrationError,
 )
-
-
-def test_named_shapes_have_the_sizes_that_they_claim():
-    model = model_of_shape("tiny-target", seed=0, max_context=64, dtype=torch.float32, device=torch.device("cpu"))
-    shape = SHAPES["tiny-target"]
-    assert len(model.model.layers) == shape.n_layers
-    assert model.lm_head.weight.shape == (shape.vocab_size, shape.hidden)
-    again = model_of_shape("tiny-target", seed=0, max_context=64, dtype=torch.float32, device=torch.device("cpu"))
-    assert torch.equal(model.model.layers[3].mlp.up_proj.weight, again.model.layers[3].mlp.up_proj.weight)
 
 
 class Scripted:

@@ -130,7 +130,7 @@ def told(tokens: int, *gaps: float) -> Any:
     return SimpleNamespace(num_generation_tokens=tokens, inter_token_latencies_iter=list(gaps))
 
 
-SPEC = SimpleNamespace(num_drafts=1, num_draft_tokens=3, num_accepted_tokens=2)
+SPEC = SimpleNamespace(num_accepted_tokens=2)
 
 
 def record(recorder: Recorder, requests: Any, iteration: Any, speculation: Any = None) -> None:
@@ -166,8 +166,7 @@ def test_the_recorder_tells_plain_iterations_passes_and_prefills_apart() -> None
     assert first.passes == [(0, 0), (3, 2), (0, 0)]
     assert first.shared
     assert second.shared
-    assert (recorder.drafts, recorder.drafted, recorder.accepted, recorder.generated) == (1, 3, 2, 9)
-    assert (recorder.n_iterations, recorder.n_idle_iterations) == (6, 1)
+    assert recorder.n_iterations == 6
     assert recorder.work.statistics(clear=False).iterations == ()
 
 
@@ -187,12 +186,10 @@ def test_iterations_of_the_only_request_do_not_wait_for_its_reader() -> None:
 async def test_a_core_whose_answer_nobody_reads_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """As at the end of an event loop, where vLLM's own tasks are cancelled: an interrupted command hung."""
     monkeypatch.setattr("calibrate.engines.vllm.engine._ANSWER_S", 0.05)
-    engine, read = VllmEngine(VllmConfig(name="t", model=pair.draft_path())), Read()
-    read.token_ids = [1, 2]
+    engine = VllmEngine(VllmConfig(name="t", model=pair.draft_path()))
     engine._llm = SimpleNamespace(errored=False, is_paused=asyncio.Event().wait)  # type: ignore[assignment]
     async with asyncio.timeout(30):
-        await engine._left(read)
-    assert engine.recorder.work.n_aborted_tokens == 2
+        await engine._left()
 
 
 @pytest.mark.parametrize("chunks", [(1, 3, 1, 4, 3), (1, 4, 4, 3), (11, 1)])

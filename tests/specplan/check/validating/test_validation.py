@@ -34,7 +34,8 @@ def test_predictions_for_engines_as_fast_as_they_were() -> None:
         name: [{"big": _did(0.015), "small": _did(0.002)}],
         "prompt-lookup k2=4": [{"big": _did(9.0)}],  # what it did is no plain iteration
     }
-    pace, at_pace = _at_pace(profile, predictions, Runs(work=work))
+    runs = Runs(by_name={name: [_run(work=one) for one in did] for name, did in work.items()})
+    pace, at_pace = _at_pace(profile, predictions, runs)
     assert pace == {"big": pytest.approx(1.5), "small": pytest.approx(2.0)}
     expected = Predictor(slower, uncertainty=False).predict(configuration).speedup.value
     assert abs(expected - predictions[name].speedup.value) > 0.01

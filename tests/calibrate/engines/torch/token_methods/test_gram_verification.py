@@ -1,4 +1,4 @@
-"""The verification kernels, every random decision enumerated with exact probabilities."""
+"""The verification of guesses, every random decision enumerated with exact probabilities."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from calibrate.engines.torch.token_methods.gram_verification import by_draw, by_rejection
+from calibrate.engines.torch.token_methods.gram_verification import by_draw
 from ledger.lookahead_decoding import exact
 from theory.lookahead_decoding.speedup import lookahead_pmf
 
@@ -34,9 +32,6 @@ class Script:
         self.mass *= dict(options)[choice]
         return choice
 
-    def accept(self, probability):
-        return self._decide([(True, probability), (False, 1 - probability)])
-
     def pick(self, weights):
         return self._decide([(i, w / weights.sum()) for i, w in enumerate(weights)])
 
@@ -56,13 +51,6 @@ def law_of(kernel):
     return law
 
 
-def rejection_law(model, grams):
-    def weights(guess, depth):
-        return np.array(model(grams[guess][:depth] if grams else ()), dtype=object)
-
-    return law_of(lambda chance: by_rejection(grams, weights, chance)[0])
-
-
 def draw_law(model, grams):
     def token(chance):
         return lambda guess, depth: chance.pick(np.array(model(grams[guess][:depth] if grams else ()), dtype=object))
@@ -74,20 +62,17 @@ CASES = [(2, 3, 3, 5), (3, 2, 3, 5), (3, 3, 2, 4)]  # vocabulary, N, most guesse
 
 
 @pytest.mark.parametrize(("vocabulary", "size", "most", "members"), CASES)
-def test_kernels_have_the_law_of_algorithm_4(vocabulary, size, most, members):
+def test_draws_have_the_law_of_algorithm_4(vocabulary, size, most, members):
     """Against the ledger's run of the printed lines, for every list of guesses, duplicates included."""
     for model in exact.model_family(vocabulary, members):
         for grams in exact.gram_lists(vocabulary, size - 1, most):
-            printed = exact.sample_verification(model, grams, size)
-            assert rejection_law(model, grams) == printed
-            assert draw_law(model, grams) == printed
+            assert draw_law(model, grams) == exact.sample_verification(model, grams, size)
 
 
-@pytest.mark.parametrize("law", [rejection_law, draw_law])
-def test_output_is_the_target_s(law):
+def test_output_is_the_target_s():
     for model in exact.model_family(3, 6):
         for grams in [(), ((0, 1),), ((2, 2), (2, 1)), ((1, 0), (1, 2), (0, 0))]:
-            assert exact.completed(law(model, grams), model, 3) == exact.target_law(model, 3)
+            assert exact.completed(draw_law(model, grams), model, 3) == exact.target_law(model, 3)
 
 
 def test_a_kernel_that_keeps_rejected_mass_is_not_the_target_s():
@@ -95,7 +80,7 @@ def test_a_kernel_that_keeps_rejected_mass_is_not_the_target_s():
     model, grams = list(exact.model_family(3, 4))[-1], ((0, 1), (1, 1))
     wrong = exact.sample_verification(model, grams, 3, exact.Rules(zero=False))
     assert exact.completed(wrong, model, 3) != exact.target_law(model, 3)
-    assert wrong != rejection_law(model, grams)
+    assert wrong != draw_law(model, grams)
 
 
 def test_greedy_draws_are_algorithm_3():
@@ -121,24 +106,3 @@ def test_accepted_lengths_are_those_of_equation_5(alpha, window, size):
     assert [float(p) for p in law] == pytest.approx(
         lookahead_pmf(float(alpha), 1.0, window=window, ngram=size).tolist(), abs=1e-15
     )
-
-
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=6), st.integers(0, 10**6))
-def test_the_leader_holds_what_was_accepted(grams, seed):
-    rng = np.random.default_rng(seed)
-    table = {}
-
-    def weights(guess, depth):
-        return table.setdefault(grams[guess][:depth] if grams else (), rng.random(4))
-
-    class Chance:
-        def accept(self, p):
-            return rng.random() < p
-
-        def pick(self, w):
-            return int(rng.choice(len(w), p=w / w.sum()))
-
-    tokens, leader = by_rejection(grams, weights, Chance())
-    assert 1 <= len(tokens) <= 3
-    if len(tokens) > 1:
-        assert grams[leader][: len(tokens) - 1] == tokens[:-1]

@@ -14,7 +14,6 @@ from calibrate.engines.torch.batch import ContinuousBatch
 from calibrate.engines.torch.job import Job, Limits
 from calibrate.engines.torch.token_methods.jacobi import JacobiBlock
 from ledger.lookahead_decoding import exact
-from theory.errors import ParameterError
 
 LIMITS = Limits(max_batch=4, n_idle=4, max_context=512)
 IDS = count(1)
@@ -75,8 +74,3 @@ def decoded(choose, guess):
         block.update(drawn, agree + 1)
         text, passes = (*text, *drawn[: agree + 1]), passes + 1
     return passes, text
-
-
-def test_refuses_an_empty_block():
-    with pytest.raises(ParameterError, match="window"):
-        JacobiBlock(0, [1])
