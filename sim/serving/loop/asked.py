@@ -113,7 +113,7 @@ class Asked:
 
     def _asked_for(self, answer: Answer, before: Step, *, is_kept: bool) -> list[tuple[int, int, int, int]]:
         """Requests of any answer, as `sim.algorithms.autoregressive` makes them."""
-        requests = []
+        requests: list[tuple[int, int, int, int]] = []
         while not before.final:
             operation = Generate(TARGET, before, whole=True)
             last = answer.generate(operation)
@@ -145,7 +145,7 @@ class Asked:
     def passes(self, walk: Walk | None) -> Ints:
         """Return the iterations of each request after its first token, by a compiled walk if there is one."""
         *_, tokens, _, numbers, depths = self.columns
-        found = tokens - 1
+        found: Ints = tokens - 1
         if self._drawn is not None and walk is None:
             found = self._drawn.numbers(numbers, TARGET, depths, found)
         elif self._drawn is not None and walk is not None:

@@ -37,7 +37,8 @@ def _walk(places: Any, edges: Any, tokens: Any, passes: Any) -> tuple[Any, Any]:
     drawn, committed = np.zeros_like(tokens), np.zeros_like(tokens)
     for i in range(len(tokens)):
         while committed[i] < tokens[i] and drawn[i] < passes[i]:
-            bits = bits_at(places[i], np.uint64(drawn[i]))
+            count: Any = np.uint64(drawn[i])
+            bits = bits_at(places[i], count)
             committed[i] += 1
             for edge in edges:
                 committed[i] += bits >= edge

@@ -277,6 +277,15 @@ BENCH = Setting(
 )  # fmt: skip
 
 
+@pytest.mark.parametrize("met", [False, True])
+@pytest.mark.parametrize("steps", [0, 1, 4])
+def test_a_window_has_the_tokens_that_were_asked_for(steps: int, met: bool) -> None:
+    """Answers of a token per iteration: the last iteration writes one for each of the seven at most."""
+    one = replace(BENCH, steps=steps, spread=0.7)
+    load = run.closed_loop(one.trial(), concurrency=7, tokens=900, met_under_way=met)
+    assert 900 <= load.tokens <= 900 + 7
+
+
 def test_a_request_that_no_cache_holds_is_refused() -> None:
     one = replace(BENCH, limits=ServingLimits(cache_tokens=25))
     with pytest.raises(ParameterError, match="must hold a request of 30 tokens"):
