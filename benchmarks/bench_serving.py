@@ -13,19 +13,20 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from sim.algorithms.autoregressive import autoregressive
 from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import SyntheticBehaviour
 from sim.answers.lengths import Fixed, Lengths, Lognormal
-from sim.answers.token_passes import DrawnPasses, SpeculatedAnswer
+from sim.answers.token_passes import DrawnPasses
 from sim.configuration import Configuration
 from sim.engines.batching import BatchEngine
 from sim.engines.costs import LinearCost
 from sim.engines.protocol import Engine
+from sim.fast.draws import shared_by
 from sim.operations import DRAFT, TARGET
 from sim.serving.answers import ServedLoad
 from sim.serving.engine import ServingEngine
@@ -60,26 +61,22 @@ def trial_of(method: str, kind: str, *, seed: int = 0, pmf: tuple[float, ...] | 
         seed=seed,
     )
     trial = Trial.of(configuration.algorithm(), behaviour, engines(kind), meets=configuration.spec.meets)
-    if pmf is None:
-        return trial
-    inner, passes = trial.answer, DrawnPasses(pmf=pmf, seed=seed)
-    return trial.with_answers(lambda index: SpeculatedAnswer(inner(index), {TARGET: passes}, index))
+    return trial.speculating({TARGET: DrawnPasses(pmf=pmf, seed=seed)} if pmf else {})
 
 
 def whole_trial(*, seed: int, pmf: tuple[float, ...] | None = None) -> Trial:
     """Plain decoding of answers that are one request of about 255 tokens, as users of a server ask for them."""
-    trial, length = trial_of("autoregressive", "free", seed=seed), Lognormal(mean=255.0, cv=0.8)
+    length = Lognormal(mean=255.0, cv=0.8)
     drawn = SyntheticBehaviour(
         lengths=Lengths(target=length, draft=length),
         acceptance=Acceptance(alpha=0.6),
         steps=Fixed(1),
         prompt_tokens=300,
         seed=seed,
+        block=shared_by(1),
     )
-    whole, passes = replace(trial, answer=drawn.answer, behaviour=None), DrawnPasses(pmf=pmf or (1.0,), seed=seed)
-    if pmf is None:
-        return whole
-    return whole.with_answers(lambda index: SpeculatedAnswer(drawn.answer(index), {TARGET: passes}, index))
+    trial = Trial.of(autoregressive, drawn, engines("free"), meets="plain")
+    return trial.speculating({TARGET: DrawnPasses(pmf=pmf, seed=seed)} if pmf else {})
 
 
 def closed(trial: Trial) -> ServedLoad:

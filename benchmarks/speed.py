@@ -1,11 +1,11 @@
 """Speed of everything that simulates, in one run on one core: medians of ratios that hold on any machine.
 
 Run: ``python -m benchmarks.speed [-o FILE] [--against FILE]``. The table goes to stdout, the rows to a JSON file.
-Each run of a row follows a run of the idiomatic SimPy program, and what is compared with an earlier file is the median
-of their ratios, so that neither a slower machine nor other load is a slower program (`benchmarks.interleaved`). A row
-whose median became 1.3 times worse *and* whose interval lies beyond the earlier one is warned of, with exit status 1;
-memory is compared as it is. The last column says what is asked of a row: met, missed, or open where the interval holds
-the goal.
+Each run of a row follows a run of the idiomatic SimPy program, or of the program that its name says, and what is
+compared with an earlier file is the median of their ratios, so that neither a slower machine nor other load is a slower
+program (`benchmarks.interleaved`). A row whose median became 1.3 times worse *and* whose interval lies beyond the
+earlier one is warned of, with exit status 1; memory is compared as it is. The last column says what is asked of a row:
+met, missed, or open where the interval holds the goal.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ import numpy as np
 from benchmarks.bench_serving import closed, trial_of, whole_trial
 from benchmarks.bench_simulator import answer_of, our_commit_times, yardstick
 from benchmarks.interleaved import Median, Row, Yardstick
+from benchmarks.peers import DYNAMO, SWEEPS, TRACES, peer_rows, sweep_rows
 from calibrate.record.files import write_atomically
 from calibrate.record.library import load
 from sim.algorithms import lookahead_async
@@ -63,8 +64,17 @@ DRAWING: Final = "random generator, one number a step"
 RECORDING: Final = "SimPy path, recording, steps"
 MEMORY: Final = "peak memory, MB"
 MOST_MB: Final = 300.0
-RECORDED: Final = 3.0
-"""How many times as fast as the yardstick the SimPy path is to be, recording."""
+RATIOS: Final = {
+    RECORDING: 3.0,
+    TRACES: 100.0,
+    **{
+        DYNAMO.format(kind, way): least
+        for kind in ("plain", "speculation")
+        for way, least in (("", 1.0), (", numba", 5.0))
+    },
+    **{SWEEPS.format(backend): 1.5 for backend in ("joblib", "dask", "ray")},
+}
+"""Ratios that are asked of rows: to the yardstick, or to what their names say."""
 
 _SEEDS = count(1)
 """Seeds of all rows together: a seed that comes again brings numbers that are kept (`sim.fast.draws`)."""
@@ -211,6 +221,8 @@ def measured() -> tuple[Rows, float]:
     with tempfile.TemporaryDirectory() as folder:
         found["sweep at 0.1 %, points"] = yard.beside(sweep(Path(folder)), 160, repeats=7)
     found |= serving_rows(yard)
+    found |= peer_rows(yard)
+    found |= sweep_rows()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # KiB, but of macOS
     return found, peak / (2**20 if sys.platform == "darwin" else 2**10)
 
@@ -245,14 +257,14 @@ def worse(rows: Rows, before: Rows) -> list[str]:
 
 
 def print_table(rows: Rows, memory: float) -> None:
-    """Print rates, the ratios to the yardstick's beside them, and what is asked."""
+    """Print rates, the ratios to what ran beside them (the yardstick, unless a name says what), and what is asked."""
     goals = asked(rows)
-    print(f"{'':70}{'per CPU second':>16}{'x idiomatic, 95 %':>26}{'asked':>11}")
+    print(f"{'':70}{'per CPU second':>16}{'ratio, 95 %':>26}{'asked':>11}")
     for name, row in rows.items():
         ratio = f"{row.ratio.value:.4g} [{row.ratio.low:.4g}, {row.ratio.high:.4g}]"
         met = f"{goals[name]:11,.4g} {reached(row.rate, goals[name])}" if name in goals else ""
-        if name == RECORDING:
-            met = f"{RECORDED:9g} x {reached(row.ratio, RECORDED)}"
+        if name in RATIOS:
+            met = f"{RATIOS[name]:9g} x {reached(row.ratio, RATIOS[name])}"
         print(f"{name:70}{row.rate.value:16,.4g}{ratio:>26}{met}")
     print(f"{MEMORY:70}{memory:16,.4g}{'':26}{MOST_MB:11,.4g} {'met' if memory <= MOST_MB else 'missed'}")
 

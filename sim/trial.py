@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
@@ -18,10 +18,12 @@ from numpy.typing import NDArray
 
 from sim.algorithms.autoregressive import autoregressive
 from sim.answers.drawn import Behaviour
+from sim.answers.token_passes import PassSource, SpeculatedAnswer
 from sim.catalogue import Meets
 from sim.engines.protocol import Engine
 from sim.estimate import Estimate, mean, ratio_of_totals
 from sim.fast.choosing import fast_seconds
+from sim.fast.draws import Sizes, sizes_of
 from sim.fast.one_by_one import runs_one_by_one
 from sim.operations import MakeAlgorithm
 from sim.timeline import Counts, acceptance
@@ -66,6 +68,12 @@ class Trial:
     behaviour: Behaviour | None = None
     """Behaviour that returns exactly these answers; None where they are modified."""
 
+    sizes: Sizes | None = None
+    """Tells the sizes of many answers at once, where each is a single request of plain decoding; None: ask each."""
+
+    passes: Mapping[str, PassSource] = field(default_factory=dict)
+    """Passes of the roles that decode with token-level speculation."""
+
     @classmethod
     def of(
         cls,
@@ -88,11 +96,17 @@ class Trial:
             n_answers=behaviour.n_answers,
             seed=behaviour.seed,
             behaviour=behaviour,
+            sizes=sizes_of(behaviour),
         )
 
-    def with_answers(self, answer: Callable[[int], Answer]) -> Trial:
-        """Return the trial on other answers, with ``behaviour`` set to None."""
-        return replace(self, answer=answer, behaviour=None)
+    def speculating(self, passes: Mapping[str, PassSource]) -> Trial:
+        """Return the trial of the same answers, in which some roles decode with token-level speculation."""
+        if not passes:
+            return self
+        answer = self.answer
+        return replace(
+            self, answer=lambda index: SpeculatedAnswer(answer(index), passes, index), behaviour=None, passes=passes
+        )
 
 
 def with_plain(

@@ -24,7 +24,7 @@ from calibrate.replay.recorded import Recorded, reread_tokens
 from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import Behaviour, SyntheticBehaviour, TraceBehaviour
 from sim.answers.lengths import Fixed, Lengths, Lognormal
-from sim.answers.token_passes import PassSource, SpeculatedAnswer
+from sim.answers.token_passes import PassSource
 from sim.catalogue import Meets, Method
 from sim.engines.batching import BatchEngine
 from sim.engines.costs import LinearCost, PacedCost
@@ -85,10 +85,7 @@ class System:
 
     def trial(self, algorithm: MakeAlgorithm, meets: Meets) -> Trial:
         """Return the trial of an algorithm on these answers and engines."""
-        trial = Trial.of(algorithm, self.behaviour, self.engines(), meets=meets)
-        if not self.passes:
-            return trial
-        return trial.with_answers(lambda index: SpeculatedAnswer(trial.answer(index), self.passes, index))
+        return Trial.of(algorithm, self.behaviour, self.engines(), meets=meets).speculating(self.passes)
 
     def suited(self, method: Method, knobs: Mapping[str, Any] | None = None) -> System:
         """Return the system in the use of a method; ``knobs``: its knobs that differ from their defaults."""

@@ -109,7 +109,9 @@ class DrawnPasses:
 
     seed: int = 0
 
-    _edges: NDArray[np.uint64] = field(init=False, repr=False, compare=False)
+    edges: NDArray[np.uint64] = field(init=False, repr=False, compare=False)
+    """A pass commits more than i tokens where its 64 random bits are not below the i-th of these."""
+
     _mean: float = field(init=False, repr=False, compare=False)
     _known: dict[_Step, int] = field(init=False, repr=False, compare=False, default_factory=dict)
 
@@ -117,9 +119,8 @@ class DrawnPasses:
         p = np.asarray(self.pmf, dtype=np.float64)
         if p.ndim != 1 or not p.size or not (p >= 0.0).all() or abs(float(p.sum()) - 1.0) > 1e-9:
             raise ParameterError("pmf", self.pmf, "must be one row of probabilities that sum to 1")
-        # A pass commits more than i tokens where its 64 bits are not below the i-th edge.
         edges = [int(edge * 2.0**64) for edge in np.cumsum(p)[:-1].tolist()]
-        object.__setattr__(self, "_edges", np.array([edge for edge in edges if edge < 2**64], dtype=np.uint64))
+        object.__setattr__(self, "edges", np.array([edge for edge in edges if edge < 2**64], dtype=np.uint64))
         object.__setattr__(self, "_mean", float(p @ np.arange(1, p.size + 1)))
 
     def passes(self, index: int, operation: Generate, n_tokens: int) -> Passes:
@@ -149,8 +150,7 @@ class DrawnPasses:
         depths : of what the steps follow, -1 for the prompt, shape (steps,).
         n_tokens : that the passes commit, >= 0, shape (steps,).
         """
-        first = np.uint64(place_of(self.seed, f"passes/{role}/0"))
-        places = bits_at(bits_at(first, indices.astype(np.uint64)), (depths + 1).astype(np.uint64))
+        places = self.places(indices, role, depths)
         numbers = np.zeros(n_tokens.size, dtype=np.int64)
         ample = np.minimum((_AMPLE * n_tokens / self._mean).astype(np.int64) + _MORE, n_tokens)
         for part in np.split(np.arange(n_tokens.size), np.flatnonzero(np.diff(np.cumsum(ample) // _AT_ONCE)) + 1):
@@ -159,6 +159,14 @@ class DrawnPasses:
         for step in missed.tolist():
             numbers[step] = self._counted(places[[step]], n_tokens[[step]], n_tokens[[step]])[0]
         return numbers
+
+    def places(self, indices: NDArray[np.int64], role: str, depths: NDArray[np.int64]) -> _Words:
+        """Return where the numbers of steps begin from which their passes are drawn; parameters are those of `numbers`.
+
+        The bits of their passes are those of `sim.random_streams.bits_at` at the counts 0, 1, ... from there on.
+        """
+        first = np.uint64(place_of(self.seed, f"passes/{role}/0"))
+        return bits_at(bits_at(first, indices.astype(np.uint64)), (depths + 1).astype(np.uint64))
 
     def _counted(self, places: _Words, n_tokens: NDArray[np.int64], n_drawn: NDArray[np.int64]) -> NDArray[np.int64]:
         """How many of the passes drawn for each step commit its tokens; -1 where they do not suffice."""
@@ -188,7 +196,7 @@ class DrawnPasses:
         """Tokens of passes; comparing all with each of the few edges takes less time than to search for each."""
         bits = bits_at(places, counts)
         tokens = np.ones(bits.shape, dtype=np.uint16)
-        for edge in self._edges:
+        for edge in self.edges:
             tokens += bits >= edge
         return tokens
 

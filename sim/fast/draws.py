@@ -10,21 +10,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.answers.drawn import SyntheticBehaviour
+from sim.answers.drawn import Behaviour, SyntheticBehaviour
 from sim.answers.lengths import Fixed, Lengths, Marginal, ar1_by_position, block_of_scores
 from sim.engines.fixed import PerToken
 from sim.random_streams import block_of_bits, streams
 
-__all__ = ["Answers", "blocks_of", "shared_by", "step_seconds"]
+__all__ = ["Answers", "Sizes", "blocks_of", "shared_by", "sizes_of", "step_seconds"]
 
 Array: TypeAlias = NDArray[Any]
 Flags = NDArray[np.bool_]
+
+Sizes: TypeAlias = Callable[[Sequence[int]], NDArray[np.int64]]
+"""Takes indices of answers; returns the tokens of their prompts and of what is written, shape (2, indices)."""
 
 _BLOCK = 1 << 16
 """Numbers of one source in a block of answers, 0.5 MB; memory use does not grow with the number of answers."""
@@ -80,6 +83,13 @@ def shared_by(n_steps: int) -> int:
     return 1 << max(min(_BLOCK // max(n_steps, 1), 512).bit_length() - 1, 0)
 
 
+def sizes_of(behaviour: Behaviour) -> Sizes | None:
+    """Return what tells the sizes of a behaviour's answers, many at once; None where they have more than one step."""
+    if not isinstance(behaviour, SyntheticBehaviour) or behaviour.steps != Fixed(1):
+        return None
+    return partial(_sizes, behaviour)
+
+
 def step_seconds(engine: PerToken, tokens: Array) -> Array:
     """Return the seconds of steps on an engine, shape of ``tokens``; stored once where all are the same."""
     if not any(tokens.strides):
@@ -108,6 +118,16 @@ def _drawn(behaviour: SyntheticBehaviour, indices: tuple[int, ...]) -> Answers:
         draft_cut=draft_cut,
         accepted=_accepted(behaviour, indices, n),
     )
+
+
+def _sizes(behaviour: SyntheticBehaviour, indices: Sequence[int]) -> NDArray[np.int64]:
+    lengths, scores = behaviour.lengths, None
+    if not isinstance(lengths.target, Fixed):
+        scores = _scores(behaviour.seed, "lengths/target", tuple(indices), 1, behaviour.block, lengths.lag1)
+    tokens, _ = _tokens(lengths.target, scores, math.inf if lengths.limit is None else lengths.limit)
+    sizes = np.full((2, len(indices)), behaviour.prompt_tokens, dtype=np.int64)
+    sizes[1] = tokens.ravel()
+    return sizes
 
 
 @lru_cache(maxsize=_KEPT // 2)

@@ -80,11 +80,12 @@ def closed_loop(
         if value < 1:
             raise ParameterError(name, value, "must be an integer >= 1")
     if (engine := engine_of(trial)) is not None:
-        met, following = under_way(trial, concurrency, first, engine.limits) if met_under_way else ([], first)
-        asked = Asked(met)
-        asked.until(trial.answer, following, concurrency, tokens)
-        moments = [0.0] * len(met) + [place * apart_s for place in range(concurrency - len(met))]
-        return LoopRun(trial, asked, moments, marks=(warmup_tokens, tokens), warmup=len(met)).load(float(concurrency))
+        asked = Asked(trial)
+        following = asked.meet(concurrency, first, engine.limits) if met_under_way else first
+        met = len(asked)
+        asked.until(following, concurrency, tokens)
+        moments = [0.0] * met + [place * apart_s for place in range(concurrency - met)]
+        return LoopRun(trial, asked, moments, marks=(warmup_tokens, tokens), warmup=met).load(float(concurrency))
     run = _Run(trial, counts, first=first)
     if met_under_way:
         run.meet(concurrency, first)
@@ -127,8 +128,8 @@ def arriving(
     if len(moments_s) <= warmup:
         raise ParameterError("moments_s", len(moments_s), f"must be more than the warm-up of {warmup}")
     if engine_of(trial) is not None:
-        answers = map(trial.answer, range(first, first + len(moments_s)))
-        asked = Asked((answer, answer.root) for answer in answers)
+        asked = Asked(trial)
+        asked.begin(range(first, first + len(moments_s)))
         looped = LoopRun(trial, asked, moments_s, warmup=warmup, in_flight=max_in_flight)
         if looped.is_overloaded:
             raise OverloadError(_OVERLOAD.format(max_in_flight))

@@ -14,6 +14,9 @@ from functools import partial
 from itertools import accumulate
 from typing import Any, Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sim.algorithms.autoregressive import autoregressive
 from sim.answers.token_passes import SpeculatedAnswer
 from sim.operations import TARGET, Generate, Step
@@ -22,7 +25,7 @@ from sim.serving.limits import ServingLimits
 from sim.trial import Trial
 from sim.virtual_clock import Answer
 
-__all__ = ["under_way"]
+__all__ = ["sizes_under_way", "under_way"]
 
 _POOL: Final = 2
 """Answers laid end to end per answer that is met, and how many at least."""
@@ -44,25 +47,50 @@ def under_way(
     first : index of the first answer that is laid out.
     limits : of the target's engine; None: it has place for all.
     """
-    indices = range(first, first + max(_POOL * n, _LEAST_POOL))
+    indices = _pool(n, first)
     answers = [trial.answer(index) for index in indices]
     if not hasattr(answers[0], "written_lengths"):
         return [], first
     lengths: list[list[int]] = [answer.written_lengths() for answer in answers]  # type: ignore[attr-defined]
-    ends = list(accumulate(map(sum, lengths)))
-    shift = float(stream(trial.seed or 0, "under way", first).random())
     places, room = (limits.most_sequences, limits.cache_tokens) if limits else _ENDLESS
     met: list[tuple[Answer, Step]] = []
-    for number in range(n):
-        at = (number + shift) * ends[-1] / n
-        place = min(bisect_right(ends, at), len(ends) - 1)
-        age = int(at - ends[place] + sum(lengths[place]))
+    for number, (place, age) in enumerate(_lives(np.array([sum(one) for one in lengths]), n, trial, first).T.tolist()):
         answer, text = _rest(answers[place], lengths[place], age, whole=trial.algorithm is autoregressive)
         room -= text.context_tokens + 1
         if number >= places or room < 0.0:
             break
         met.append((answer, text))
-    return met, indices[-1] + 1
+    return met, indices.stop
+
+
+def sizes_under_way(
+    trial: Trial, n: int, first: int, limits: ServingLimits
+) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+    """Return the same of answers whose sizes the trial tells: indices; tokens of prompts, written, to be written.
+
+    The first has the shape (met,), the second (3, met). Parameters are those of `under_way`.
+    """
+    assert trial.sizes is not None
+    indices = _pool(n, first)
+    prompts, tokens = trial.sizes(indices)
+    places, ages = _lives(tokens, n, trial, first)
+    fits = int(np.searchsorted(np.cumsum(prompts[places] + ages + 1), limits.cache_tokens, side="right"))
+    met = places[: min(fits, limits.most_sequences)]
+    ages = ages[: met.size]
+    return first + met, np.array([prompts[met], ages, tokens[met] - ages]), indices.stop
+
+
+def _pool(n: int, first: int) -> range:
+    """Indices of the answers that are laid end to end."""
+    return range(first, first + max(_POOL * n, _LEAST_POOL))
+
+
+def _lives(tokens: NDArray[np.int64], n: int, trial: Trial, first: int) -> NDArray[np.int64]:
+    """Which answers are met at evenly spaced places of so many tokens, and how many they have written, shape (2, n)."""
+    ends = np.cumsum(tokens)
+    at = (np.arange(n) + float(stream(trial.seed or 0, "under way", first).random())) * ends[-1] / n
+    places = np.minimum(np.searchsorted(ends, at, side="right"), ends.size - 1)
+    return np.array([places, (at - ends[places] + tokens[places]).astype(np.int64)])
 
 
 def _rest(answer: Answer, lengths: Sequence[int], age: int, *, whole: bool) -> tuple[Answer, Step]:

@@ -20,7 +20,7 @@ from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import DrawnAnswer, SyntheticBehaviour
 from sim.answers.lengths import Fixed, Lengths, Lognormal
 from sim.answers.replayed import BaselineAnswer
-from sim.answers.token_passes import DrawnPasses, SpeculatedAnswer
+from sim.answers.token_passes import DrawnPasses
 from sim.answers.traces import AnswerTrace
 from sim.engines.device import Device
 from sim.operations import DRAFT, JUDGE, TARGET
@@ -103,11 +103,16 @@ class World:
         if spec.drafts_steps:
             trial = Trial.of(algorithm, _Sized(self._steps, sized, self._mean_step), engines, meets=spec.meets)
         else:
-            trial = Trial(algorithm=algorithm, answer=lambda i: _whole(*sized.of(i)), engines=engines, seed=_SEED)
+            trial = Trial(
+                algorithm=algorithm,
+                answer=lambda i: _whole(*sized.of(i)),
+                engines=engines,
+                seed=_SEED,
+                sizes=lambda indices: np.array([sized.of(i) for i in indices], dtype=np.int64).T,
+            )
         if configuration.token is None:
             return trial
-        source = DrawnPasses(pmf=self.passes(configuration).pmf, seed=_SEED)
-        return trial.with_answers(lambda index: SpeculatedAnswer(trial.answer(index), {TARGET: source}, index))
+        return trial.speculating({TARGET: DrawnPasses(pmf=self.passes(configuration).pmf, seed=_SEED)})
 
     def round_cost(self, configuration: Configuration, split: Split) -> ModelCost | RoundCost:
         """What an iteration of the target costs, drafting of tokens included."""

@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import SyntheticBehaviour
 from sim.answers.lengths import Fixed, Lengths, Lognormal
-from sim.answers.token_passes import DrawnPasses, SpeculatedAnswer
+from sim.answers.token_passes import DrawnPasses
 from sim.configuration import Configuration
 from sim.operations import TARGET
 from sim.serving.answers import ServedLoad
@@ -258,9 +258,7 @@ def _run(planted: Planted, tokens: int, seed: int) -> tuple[str, ServedLoad]:
     if planted.k:
         rates = (1.0, *planted.accepted, 0.0)
         pmf = tuple(high - low for high, low in itertools.pairwise(rates))
-        source = DrawnPasses(pmf=pmf, seed=seed)
-        plain = trial.answer
-        trial = trial.with_answers(lambda index: SpeculatedAnswer(plain(index), {TARGET: source}, index))
+        trial = trial.speculating({TARGET: DrawnPasses(pmf=pmf, seed=seed)})
     life = planted.answer * planted.work_s / (1.0 + sum(planted.accepted))
     told = closed_loop(
         trial,

@@ -11,7 +11,7 @@ from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import SyntheticBehaviour
 from sim.answers.facts import Quality
 from sim.answers.lengths import Fixed, Lengths, Lognormal
-from sim.answers.token_passes import DrawnPasses, SpeculatedAnswer
+from sim.answers.token_passes import DrawnPasses
 from sim.catalogue import methods
 from sim.configuration import Configuration
 from sim.engines.costs import LinearCost
@@ -65,8 +65,7 @@ class RandomLoad:
             return trial
         a, k = self.accepted, configuration.k2
         pmf = (*((1.0 - a) * a**i for i in range(k - 1)), a ** (k - 1))
-        source = DrawnPasses(pmf=pmf, seed=self.seed)
-        return trial.with_answers(lambda index: SpeculatedAnswer(trial.answer(index), {TARGET: source}, index))
+        return trial.speculating({TARGET: DrawnPasses(pmf=pmf, seed=self.seed)})
 
     def _behaviour(self) -> SyntheticBehaviour:
         drawn = Lognormal(mean=float(self.answer), cv=self.spread) if self.spread else Fixed(self.answer)

@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Sequence
 from functools import cached_property
-from heapq import heappushpop
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sim.answers.drawn import DrawnAnswer
-from sim.answers.token_passes import DrawnPasses, PassSource, SpeculatedAnswer
+from sim.answers.token_passes import DrawnPasses, SpeculatedAnswer
 from sim.operations import TARGET, Generate, Step
 from sim.passes import Passes
+from sim.serving.limits import ServingLimits
+from sim.serving.loop.walks import Walk
+from sim.serving.under_way import sizes_under_way, under_way
+from sim.trial import Trial
 from sim.virtual_clock import Answer
 
-__all__ = ["Asked"]
+__all__ = ["LIVED", "NEW", "TEXT", "TOKENS", "Asked"]
 
 Ints = NDArray[np.int64]
 
-
-class _Row(NamedTuple):
-    """The requests of an answer."""
-
-    number: int
-    """Index of the answer."""
-    depth: int
-    """Of the text before its first request; -1: the prompt."""
-    source: PassSource | None
-    kept: list[Passes] | None
-    """Passes of each request, of sources that cannot say how many there are without them."""
+TEXT, NEW, TOKENS, LIVED, _NUMBER, _DEPTH = range(6)
+"""Of a request: the tokens before what it writes, those of them that the engine has not read, those that it writes, and
+those that were written of its answer when it was met; its answer's index, and the depth of the text before it (-1: the
+prompt), by which its passes are drawn."""
 
 
 class Asked:
@@ -38,127 +35,155 @@ class Asked:
 
     Parameters
     ----------
-    met : answers that are under way, each with its text so far (`sim.serving.under_way`).
+    trial : whose answers they are, on an engine that `sim.serving.loop` runs.
     """
 
-    def __init__(self, met: Iterable[tuple[Answer, Step]] = ()) -> None:
-        self._rows: list[_Row] = []
-        self._first = [0]
-        self._text: list[int] = []
-        self._new: list[int] = []
-        self._tokens: list[int] = []
-        self._lived: list[int] = []
-        for answer, text in met:
-            self.add(answer, text)
+    def __init__(self, trial: Trial) -> None:
+        self._trial = trial
+        self._parts: list[Ints] = []
+        self._each: list[Ints] = []  # requests of answers
+        self._totals: list[Ints] = []  # tokens of answers
+        self._n = 0  # requests
+        source = trial.passes.get(TARGET)
+        self._drawn = source if isinstance(source, DrawnPasses) else None
+        self._sizes = trial.sizes if source is self._drawn else None
+        self._kept: dict[int, Passes] = {}  # of requests, by sources that cannot say how many there are without them
 
-    def add(self, answer: Answer, before: Step) -> int:
-        """Add what is asked for to continue a text to the answer's end; return its tokens."""
-        source, inner, index = None, answer, 0
-        if isinstance(answer, SpeculatedAnswer):
-            source, inner, index = answer.source(TARGET), answer.inner, answer.index
-        is_counted = source is None or isinstance(source, DrawnPasses)
-        kept: list[Passes] | None = None if is_counted else []
-        self._rows.append(_Row(index, before.depth, source, kept))
-        begin = len(self._tokens)
-        if isinstance(inner, DrawnAnswer) and is_counted:
-            self._add_steps(inner, before)
-        else:
-            self._add_requests(inner if is_counted else answer, before, kept)
-        self._first.append(len(self._tokens))
-        return sum(self._tokens[begin:])
+    def meet(self, n: int, first: int, limits: ServingLimits) -> int:
+        """Add answers that are under way (`sim.serving.under_way`); return the index of the first one after them."""
+        if self._sizes is None:
+            met, following = under_way(self._trial, n, first, limits)
+            for answer, text in met:
+                self.add(answer, text)
+            return following
+        indices, (prompts, written, left), following = sizes_under_way(self._trial, n, first, limits)
+        self._add_whole(indices, prompts + written, np.where(written > 0, 0, prompts), left, written)
+        return following
 
-    def _add_steps(self, answer: DrawnAnswer, before: Step) -> None:
-        """Requests of an answer that is drawn step by step, by its lengths."""
-        lengths, context = answer.written_lengths()[before.depth + 1 :], before.context_tokens
-        self._tokens += lengths
-        self._new += [0 if before.role == TARGET else before.n_tokens] + [0] * (len(lengths) - 1)
-        self._lived += [0] * len(lengths)
-        for length in lengths:
-            self._text.append(context)
-            context += length
+    def begin(self, indices: Sequence[int]) -> None:
+        """Add answers from their prompts on."""
+        if self._sizes is None:
+            for answer in map(self._trial.answer, indices):
+                self.add(answer, answer.root)
+            return
+        prompts, tokens = self._sizes(indices)
+        self._add_whole(np.array(indices), prompts, prompts, tokens, np.zeros_like(tokens))
 
-    def _add_requests(self, answer: Answer, before: Step, kept: list[Passes] | None) -> None:
-        """Requests of any answer, as `sim.algorithms.autoregressive` makes them."""
-        while not before.final:
-            operation = Generate(TARGET, before, whole=True)
-            last = answer.generate(operation)
-            self._text.append(before.context_tokens)
-            self._new.append(0 if before.role == TARGET else before.n_tokens)
-            self._tokens.append(operation.tokens_of(last))
-            self._lived.append(getattr(before, "lived", 0))
-            if kept is not None:
-                kept.append(last.passes or Passes.of((1,) * (self._tokens[-1] - 1)))
-            before = last
-
-    def until(self, answer_of: Callable[[int], Answer], index: int, places: int, tokens: int) -> None:
+    def until(self, index: int, places: int, tokens: int) -> None:
         """Add answers from an index on, as many as can begin before so many tokens are written.
 
         All but ``places`` answers have ended by then: if not the longest ones have, those that have are long enough.
         """
-        sums = np.add.reduceat(np.array([*self._tokens, 0]), self._first[:-1]).tolist() if self._tokens else []
-        ended, longest = 0, [0] * places  # a heap
-        for total in sums:
-            ended += heappushpop(longest, total)
-        while ended < tokens or len(self._rows) < places:
-            answer = answer_of(index)
-            ended += heappushpop(longest, self.add(answer, answer.root))
-            index += 1
+        while True:
+            totals = np.concatenate([np.zeros(0, dtype=np.int64), *self._totals])
+            more = places - totals.size
+            if more <= 0:
+                ended = int(np.partition(totals, totals.size - places)[: totals.size - places].sum())
+                if ended >= tokens:
+                    return
+                more = max(math.ceil((tokens - ended) / float(totals.mean())), 1)
+            self.begin(range(index, index + more))
+            index += more
+
+    def add(self, answer: Answer, before: Step) -> None:
+        """Add what is asked for to continue a text to the answer's end."""
+        source, inner, number = None, answer, 0
+        if isinstance(answer, SpeculatedAnswer):
+            source, inner, number = answer.source(TARGET), answer.inner, answer.index
+        if source is not self._drawn:
+            requests = self._asked_for(answer, before, is_kept=True)
+        elif isinstance(inner, DrawnAnswer):
+            requests = _steps(inner, before)
+        else:
+            requests = self._asked_for(inner, before, is_kept=False)
+        n = len(requests)
+        rows = [*zip(*requests, strict=True), [number] * n, range(before.depth, before.depth + n)]
+        self._add(np.array(rows, dtype=np.int64), np.array([n]))
+        self._totals.append(self._parts[-1][TOKENS].sum(keepdims=True))
+
+    def _add_whole(self, indices: Ints, text: Ints, new: Ints, tokens: Ints, lived: Ints) -> None:
+        """Add answers that are a request each."""
+        self._add(np.array([text, new, tokens, lived, indices, np.full_like(indices, -1)]), np.ones_like(indices))
+        self._totals.append(tokens)
+
+    def _add(self, part: Ints, each: Ints) -> None:
+        self._parts.append(part)
+        self._each.append(each)
+        self._n += part.shape[1]
+
+    def _asked_for(self, answer: Answer, before: Step, *, is_kept: bool) -> list[tuple[int, int, int, int]]:
+        """Requests of any answer, as `sim.algorithms.autoregressive` makes them."""
+        requests: list[tuple[int, int, int, int]] = []
+        while not before.final:
+            operation = Generate(TARGET, before, whole=True)
+            last = answer.generate(operation)
+            tokens = operation.tokens_of(last)
+            if is_kept:
+                self._kept[self._n + len(requests)] = last.passes or Passes.of((1,) * (tokens - 1))
+            requests.append((before.context_tokens, _unread(before), tokens, getattr(before, "lived", 0)))
+            before = last
+        return requests
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return sum(each.size for each in self._each)
+
+    @cached_property
+    def columns(self) -> Ints:
+        """Rows by request, shape (6, requests)."""
+        return np.concatenate(self._parts, axis=1)
 
     @cached_property
     def first(self) -> Ints:
         """Number of each answer's first request, and of all, shape (answers + 1,)."""
-        return np.array(self._first)
-
-    @cached_property
-    def text(self) -> Ints:
-        """Tokens before what each request writes, shape (requests,)."""
-        return np.array(self._text)
-
-    @cached_property
-    def new(self) -> Ints:
-        """Of these, tokens that the engine has not read."""
-        return np.array(self._new)
-
-    @cached_property
-    def tokens(self) -> Ints:
-        """Tokens that each request writes."""
-        return np.array(self._tokens)
-
-    @cached_property
-    def context(self) -> NDArray[np.float64]:
-        """Mean context of each request over its life, tokens."""
-        return np.asarray(self.text + (self.tokens - np.array(self._lived)) / 2.0)
+        return np.concatenate(([0], np.cumsum(np.concatenate(self._each))))
 
     @cached_property
     def answer_tokens(self) -> Ints:
         """Tokens of each answer, shape (answers,)."""
-        return np.add.reduceat(self.tokens, self.first[:-1])
+        return np.concatenate(self._totals)
 
-    @cached_property
-    def passes(self) -> Ints:
-        """Iterations of each request after its first token."""
-        found = self.tokens - 1
-        answers = np.repeat(np.arange(len(self)), np.diff(self.first))
-        depths = np.array([row.depth for row in self._rows])[answers] + np.arange(found.size) - self.first[answers]
-        indices = np.array([row.number for row in self._rows])[answers]
-        for source in {id(row.source): row.source for row in self._rows}.values():
-            own = np.flatnonzero(np.array([row.source is source for row in self._rows])[answers])
-            if isinstance(source, DrawnPasses):
-                found[own] = source.numbers(indices[own], TARGET, depths[own], found[own])
-            elif source is not None:
-                found[own] = [len(passes) for row in self._rows for passes in row.kept or () if row.source is source]
+    def passes(self, walk: Walk | None) -> Ints:
+        """Return the iterations of each request after its first token, by a compiled walk if there is one."""
+        *_, tokens, _, numbers, depths = self.columns
+        found: Ints = tokens - 1
+        if self._drawn is not None and walk is None:
+            found = self._drawn.numbers(numbers, TARGET, depths, found)
+        elif self._drawn is not None and walk is not None:
+            found = walk(self._drawn.places(numbers, TARGET, depths), self._drawn.edges, found, found)[0]
+        found[list(self._kept)] = [len(passes) for passes in self._kept.values()]
         return found
 
-    def committed(self, answer: int, request: int, n: int) -> int:
-        """Return the tokens that the first ``n`` iterations of an answer's request give after its first token."""
-        row, number = self._rows[answer], request - self._first[answer]
-        if row.source is None:
-            return n
-        if row.kept is not None:
-            return row.kept[number].committed(n)
-        assert isinstance(row.source, DrawnPasses)
-        wanted = self._tokens[request] - 1
-        return row.source.committed(row.number, TARGET, row.depth + number, wanted, n)
+    def committed(self, requests: Ints, done: Ints, walk: Walk | None) -> Ints:
+        """Return the tokens that the first iterations of requests give after their first tokens.
+
+        Parameters
+        ----------
+        requests : which ones, shape (requests,).
+        done : iterations of each, >= 0.
+        walk : as of `passes`.
+        """
+        columns: Any = self.columns[:, requests]
+        *_, tokens, _, numbers, depths = columns
+        found = done.copy()
+        if self._drawn is not None and walk is None:
+            rows = zip(*(row.tolist() for row in (numbers, depths, tokens - 1, done)), strict=True)
+            found[:] = [self._drawn.committed(number, TARGET, *rest) for number, *rest in rows]
+        elif self._drawn is not None and walk is not None:
+            found = walk(self._drawn.places(numbers, TARGET, depths), self._drawn.edges, tokens - 1, done)[1]
+        for at, request in enumerate(requests.tolist() if self._kept else []):
+            found[at] = self._kept[request].committed(int(done[at])) if request in self._kept else found[at]
+        return found
+
+
+def _steps(answer: DrawnAnswer, before: Step) -> list[tuple[int, int, int, int]]:
+    """Requests of an answer that is drawn step by step, by its lengths."""
+    requests, text, new = [], before.context_tokens, _unread(before)
+    for length in answer.written_lengths()[before.depth + 1 :]:
+        requests.append((text, new, length, 0))
+        text, new = text + length, 0
+    return requests
+
+
+def _unread(before: Step) -> int:
+    """Tokens of a text that the target has not written, nor read."""
+    return 0 if before.role == TARGET else before.n_tokens

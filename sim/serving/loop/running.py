@@ -20,8 +20,9 @@ from sim.serving.engine import ServingEngine
 from sim.serving.limits import JoiningCost
 from sim.serving.loop import changes, iterations, places, texts, windows
 from sim.serving.loop import records as r
-from sim.serving.loop.asked import Asked
+from sim.serving.loop.asked import LIVED, NEW, TEXT, TOKENS, Asked
 from sim.serving.loop.records import Prices, Requests, Rules, State
+from sim.serving.loop.walks import compiled_walk
 from sim.trial import Trial
 from theory.errors import ParameterError
 
@@ -76,10 +77,11 @@ class LoopRun:
         self.asked = asked
         self.warmup = warmup
         self.is_closed = marks is not None
-        _requests[0] += asked.tokens.size
+        _requests[0] += asked.columns.shape[1]
         is_compiled = _requests[0] >= WORTH_COMPILING and find_spec("numba") is not None
         column = _as_array if is_compiled else _as_lists
-        self._requests = _requests_of(asked, column)
+        self._walk = compiled_walk() if is_compiled else None
+        self._requests = _requests_of(asked, asked.passes(self._walk), column)
         self._prices = _prices(min(engine.limits.most_sequences, len(asked)), column)
         self._state = _state(len(asked), marks or (math.inf, math.inf), len(moments_s), column)
         self._rules = self._rules_of(moments_s, in_flight, column)
@@ -131,7 +133,8 @@ class LoopRun:
 
     def _check(self) -> None:
         """Refuse requests that do not fit into the cache, even alone."""
-        sizes = np.maximum.reduceat(self.asked.text + self.asked.tokens, self.asked.first[:-1])
+        columns, first = self.asked.columns, self.asked.first
+        sizes = np.maximum.reduceat(columns[TEXT] + columns[TOKENS], first[:-1])
         most = max(sizes[~np.isnan(self._floats[r.STARTED])].tolist(), default=0)
         if most > self.engine.cache.capacity:
             rule = f"must hold a request of {most} tokens: give it more, or ask for less"
@@ -199,12 +202,13 @@ class LoopRun:
         """Tokens that were written by an end of the window."""
         asked, going = self.asked, self._in_flight(mark)
         ended = self._ints[r.ORDER, : self._state.whole[r.ENDED_AT + mark]]
-        total = int(asked.answer_tokens[ended].sum())
-        rows = self._ints[[r.STEP_AT + mark, r.DONE_AT + mark]][:, going].T.tolist()
-        for answer, (request, done) in zip(going.tolist(), rows, strict=True):
-            total += int(asked.tokens[asked.first[answer] : request].sum())
-            total += 1 + asked.committed(answer, request, done) if done >= 0 else 0
-        return total
+        requests, done = self._ints[[r.STEP_AT + mark, r.DONE_AT + mark]][:, going]
+        before = np.cumsum(asked.columns[TOKENS]) - asked.columns[TOKENS]
+        requests = np.maximum(requests, asked.first[going])  # of an answer that begins at that moment none is noted
+        total = asked.answer_tokens[ended].sum() + (before[requests] - before[asked.first[going]]).sum()
+        begun = done >= 0
+        committed = asked.committed(requests[begun], done[begun], self._walk)
+        return int(total + begun.sum() + committed.sum())
 
     def _area(self) -> float:
         """Answers in flight x seconds over the window."""
@@ -238,11 +242,12 @@ def _as_array(rows: NDArray[Any]) -> Any:
     return rows
 
 
-def _requests_of(asked: Asked, column: Callable[[NDArray[Any]], Any]) -> Requests:
-    passes = np.maximum(asked.passes, 0)
-    per_pass = np.where(passes > 0, (asked.tokens - 1) / np.maximum(passes, 1), 0.0)
-    ints = column(np.array([asked.text, asked.new, passes]))
-    return Requests(column(asked.first), ints, column(np.array([per_pass, asked.context])))
+def _requests_of(asked: Asked, passes: NDArray[np.int64], column: Callable[[NDArray[Any]], Any]) -> Requests:
+    text, new, tokens, lived = asked.columns[[TEXT, NEW, TOKENS, LIVED]]
+    passes = np.maximum(passes, 0)
+    per_pass = np.where(passes > 0, (tokens - 1) / np.maximum(passes, 1), 0.0)
+    means = text + (tokens - lived) / 2.0
+    return Requests(column(asked.first), column(np.array([text, new, passes])), column(np.array([per_pass, means])))
 
 
 def _prices(batches: int, column: Callable[[NDArray[Any]], Any]) -> Prices:

@@ -10,13 +10,13 @@ from sim_worlds import drawn_answers
 
 from sim.algorithms.autoregressive import autoregressive
 from sim.answers.lengths import Fixed, Lognormal, Marginal
-from sim.answers.token_passes import DrawnPasses, SpeculatedAnswer
+from sim.answers.token_passes import DrawnPasses
 from sim.engines.costs import LinearCost
 from sim.operations import TARGET, Generate
 from sim.serving.engine import ServingEngine
 from sim.serving.limits import ADDED, Joined, ServingLimits
 from sim.serving.run import closed_loop
-from sim.serving.under_way import under_way
+from sim.serving.under_way import sizes_under_way, under_way
 from sim.trial import Trial
 
 COST = LinearCost(base_s=0.02, sequence_s=0.001, context_s=1e-6, prefill_s=0.01, prefill_token_s=1e-5)
@@ -26,10 +26,7 @@ MEAN = 300
 def trial(length: Marginal, steps: int = 1, prompt: int = 100, k: int = 0) -> Trial:
     behaviour = drawn_answers(length, alpha=0.0, steps=steps, prompt_tokens=prompt, seed=3)
     made = Trial.of(autoregressive, behaviour, {TARGET: ServingEngine(Joined(COST, ADDED))}, meets="plain")
-    if not k:
-        return made
-    source = DrawnPasses(pmf=(0.5, *(0.5 / k for _ in range(k))), seed=3)
-    return made.with_answers(lambda index: SpeculatedAnswer(made.answer(index), {TARGET: source}, index))
+    return made.speculating({TARGET: DrawnPasses(pmf=(0.5, *(0.5 / k for _ in range(k))), seed=3)} if k else {})
 
 
 def test_equal_answers_are_met_at_evenly_spaced_tokens() -> None:
@@ -59,6 +56,19 @@ def test_the_rest_has_the_tokens_that_are_left(k: int) -> None:
         assert rest.final
         if rest.passes is not None:
             assert sum(rest.passes.tokens) == rest.n_tokens - 1
+
+
+@pytest.mark.parametrize(
+    "limits", [ServingLimits(), ServingLimits(cache_tokens=4_000.0), ServingLimits(max_sequences=7)]
+)
+def test_sizes_tell_the_same_as_the_answers(limits: ServingLimits) -> None:
+    one = trial(Lognormal(mean=float(MEAN), cv=0.8))
+    met, following = under_way(one, 20, 1 << 30, limits)
+    indices, (prompts, written, left), after = sizes_under_way(one, 20, 1 << 30, limits)
+    assert after == following
+    assert [text.context_tokens for _, text in met] == (prompts + written).tolist()
+    assert [answer.index for answer, _ in met] == indices.tolist()  # type: ignore[attr-defined]
+    assert [answer.generate(Generate(TARGET, text)).n_tokens for answer, text in met] == left.tolist()
 
 
 def test_answers_of_steps_go_on_after_a_whole_step() -> None:

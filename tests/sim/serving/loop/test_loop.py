@@ -12,15 +12,17 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from itertools import accumulate
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sim_worlds import drawn_answers
 
 from sim.algorithms.autoregressive import autoregressive, step_by_step
+from sim.answers.drawn import SyntheticBehaviour
 from sim.answers.lengths import Fixed, Lognormal
 from sim.answers.replayed import BaselineAnswer
-from sim.answers.token_passes import DrawnPasses, PassSource, RecordedPasses, SpeculatedAnswer
+from sim.answers.token_passes import DrawnPasses, PassSource, RecordedPasses
 from sim.answers.traces import AnswerTrace
 from sim.engines.batching import BatchEngine
 from sim.engines.costs import LinearCost, TableCost
@@ -31,6 +33,7 @@ from sim.serving.answers import ServedAnswer, ServedLoad
 from sim.serving.engine import ServingEngine
 from sim.serving.limits import Joined, JoinLaw, ServingLimits
 from sim.serving.loop import running
+from sim.serving.loop.walks import compiled_walk
 from sim.trial import Trial
 from sim.virtual_clock import Answer
 from theory.errors import ParameterError
@@ -60,7 +63,12 @@ class Setting:
         device, cost = Device(), Joined(self._cost(), self.law)
         target = ServingEngine(cost, device, limits=self.limits, waking_s=self.waking_s)
         engines = {TARGET: target, DRAFT: ServingEngine(cost, device)}
-        return Trial(algorithm=autoregressive, answer=self._answers(), engines=engines, seed=self.seed)
+        drawn, source = self._drawn(), self._source()
+        if self.steps:
+            trial = Trial.of(autoregressive, drawn, engines, meets="plain")
+        else:
+            trial = Trial(algorithm=autoregressive, answer=self._whole(drawn), engines=engines, seed=self.seed)
+        return trial.speculating({TARGET: source} if source else {})
 
     def _cost(self) -> TableCost | LinearCost:
         if self.seed % 2:
@@ -73,19 +81,17 @@ class Setting:
             request_s=self.request_s,
         )  # fmt: skip
 
-    def _answers(self) -> Callable[[int], Answer]:
+    def _drawn(self) -> SyntheticBehaviour:
         lengths = Lognormal(mean=float(self.mean), cv=self.spread) if self.spread else Fixed(self.mean)
-        drawn = drawn_answers(
-            lengths, alpha=0.5, steps=self.steps or 3, limit=2 * self.mean, prompt_tokens=self.prompt, seed=self.seed
-        )
-        source = self._source()
+        return drawn_answers(
+            lengths, alpha=0.5, steps=self.steps or 3, limit=2 * self.mean, prompt_tokens=self.prompt, seed=self.seed,
+            block=1 + self.seed % 3,
+        )  # fmt: skip
 
+    def _whole(self, drawn: SyntheticBehaviour) -> Callable[[int], Answer]:
         def answer(index: int) -> Answer:
-            found: Answer = drawn.answer(index)
-            if not self.steps:
-                steps = tuple(drawn.answer(index).written_lengths())
-                found = BaselineAnswer(AnswerTrace(prompt_tokens=self.prompt, steps=(), baseline=steps))
-            return SpeculatedAnswer(found, {TARGET: source}, index) if source else found
+            steps = tuple(drawn.answer(index).written_lengths())
+            return BaselineAnswer(AnswerTrace(prompt_tokens=self.prompt, steps=(), baseline=steps))
 
         return answer
 
@@ -225,6 +231,22 @@ def test_the_compiled_loop_gives_the_same_numbers(monkeypatch: pytest.MonkeyPatc
     assert loads() == in_python
 
 
+@pytest.mark.skipif(find_spec("numba") is None, reason="needs numba: it is in the extra 'fast'")
+@pytest.mark.parametrize("pmf", [(1.0,), (0.3, 0.2, 0.15, 0.35), (0.0, 1.0)])
+def test_passes_are_the_same_ones_where_they_are_drawn_by_compiled_code(pmf: tuple[float, ...]) -> None:
+    source, rng = DrawnPasses(pmf=pmf, seed=4), np.random.default_rng(7)
+    tokens = np.array([0, 1, 2, 4_000, *rng.integers(0, 900, 60)])
+    indices, depths = rng.integers(0, 2**40, tokens.size), rng.integers(-1, 50, tokens.size)
+    walk, places = compiled_walk(), source.places(indices, TARGET, depths)
+    numbers, committed = walk(places, source.edges, tokens, tokens)
+    assert numbers.tolist() == source.numbers(indices, TARGET, depths, tokens).tolist()
+    assert committed.tolist() == tokens.tolist()
+    part = numbers // 2
+    committed = walk(places, source.edges, tokens, part)[1]
+    rows = zip(indices.tolist(), depths.tolist(), tokens.tolist(), part.tolist(), strict=True)
+    assert committed.tolist() == [source.committed(index, TARGET, *rest) for index, *rest in rows]
+
+
 def test_what_needs_events_gets_them() -> None:
     """An algorithm that speculates on steps, an engine of another kind, a cost that says nothing of its parts."""
     one = BENCH.trial()
@@ -253,6 +275,15 @@ BENCH = Setting(
     steps=1, mean=20, spread=0.0, prompt=10, passes="", law=JoinLaw(share=1.0), request_s=0.0, waking_s=0.0,
     limits=ServingLimits(), seed=0,
 )  # fmt: skip
+
+
+@pytest.mark.parametrize("met", [False, True])
+@pytest.mark.parametrize("steps", [0, 1, 4])
+def test_a_window_has_the_tokens_that_were_asked_for(steps: int, met: bool) -> None:
+    """Answers of a token per iteration: the last iteration writes one for each of the seven at most."""
+    one = replace(BENCH, steps=steps, spread=0.7)
+    load = run.closed_loop(one.trial(), concurrency=7, tokens=900, met_under_way=met)
+    assert 900 <= load.tokens <= 900 + 7
 
 
 def test_a_request_that_no_cache_holds_is_refused() -> None:
