@@ -387,12 +387,11 @@ class _Sitting:
         answers, rounds = self._seconds["answer"], self._seconds["round"]
         if not answers or not rounds:
             return None
-        parts = max(self._n_parts - self._done, 0)
         per_round = self.plan.parts_per_round
         n_total = self.n_answers + self.n_rounds * per_round
         share = self.n_answers / max(n_total, 1)
         mean_s = share * self._mean_seconds("answer") + (1.0 - share) * self._mean_seconds("round") / per_round
-        seconds = parts * mean_s
+        seconds = max(self._n_parts - self._done, 0) * mean_s
         return max(seconds, self._last_look.seconds_left if self._last_look is not None else 0.0)
 
     def _mean_seconds(self, what: str) -> float:
