@@ -8,7 +8,7 @@ from sim.configuration import Configuration
 from specplan.live.comparing.comparison import Verdict
 from specplan.live.comparing.measured import Measured
 from specplan.live.gateway.control import Control
-from specplan.live.gateway.plans import PLAIN, ServingPlan
+from specplan.live.gateway.plans import PLAIN, SPECULATIVE, ServingPlan
 from specplan.live.gateway.refusals import Refusal
 
 DEEP, SHALLOW = Configuration.parse("lr-async k1=4"), Configuration.parse("lr-async k1=2")
@@ -71,6 +71,18 @@ def test_a_failure_switches_off_for_longer_each_time_and_methods_without_helpers
     alone = Control(ServingPlan(name="x", by_load=((1, Configuration.parse("prompt-lookup k2=4")),)), 4, clock)
     alone.failed("draft")
     assert alone.wanted().method == "prompt-lookup"
+    alone.failed(SPECULATIVE)  # in the same pause
+    assert alone.wanted() == PLAIN
+
+
+def test_a_server_that_speculates_is_needed_by_token_level_methods_alone() -> None:
+    clock = Clock()
+    plan = ServingPlan(name="x", by_load=((1, DEEP), (4, Configuration.parse("eagle k2=4"))))
+    control = Control(plan, 64, clock)
+    control.failed(SPECULATIVE)
+    assert control.wanted() == DEEP
+    control.in_flight = 4
+    assert control.wanted() == PLAIN
 
 
 def test_no_more_than_the_most_are_admitted() -> None:

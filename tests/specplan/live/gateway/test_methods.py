@@ -52,9 +52,10 @@ async def test_the_text_is_that_of_the_generator_run_directly(name: str) -> None
 async def test_the_text_is_the_servers_answer_to_one_request(name: str) -> None:
     async with planted_gateway(Configuration(method=name), planted=Planted(steps=3)) as served:
         target = served.servers["target"]
-        before = len(target.bodies)
+        before = len(target.headers)
         answer = await served.answer("one", seed=5)
-        assert len(target.bodies) == before + 1
+        assert len(target.headers) == before + 1  # its prompt's tokens are told with it
+        assert answer.usage.prompt_tokens == 1
         async with AsyncOpenAI(base_url=f"{target.url}/v1", api_key="none") as client:
             stream = await client.completions.create(model="tiny", prompt="one", seed=5, max_tokens=200, stream=True)
             texts = [chunk.choices[0].text async for chunk in stream if chunk.choices]
