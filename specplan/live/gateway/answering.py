@@ -262,7 +262,7 @@ class Answering:
     ) -> None:
         """Have the target write the rest in one request, until it ends or another method is wanted.
 
-        Another method begins after a step; but a server that speculates is left at once when it has lost too much.
+        It is left where `Control.leaves` says; a server that speculates at once when it has lost too much.
         """
         session = WallSession(answer.request.name, self.servers.speculation(configuration))
         in_flight, operation = self.control.in_flight, Generate(TARGET, answer.last, whole=True)
@@ -275,8 +275,8 @@ class Answering:
             answer.n_seen += n_tokens
             send(text)
             self.control.wrote(answer, n_tokens)
-            ends = marks.take(text, n_tokens)
-            if ends and marks.n_seen < answer.request.max_tokens and self.control.wanted() != configuration:
+            leaves = self.control.leaves(configuration, text, step_ends=marks.take(text, n_tokens))
+            if leaves and marks.n_seen < answer.request.max_tokens and not answer.refused:
                 writing.cancel()
 
         if depth >= 0:  # a rest, whose draws must not repeat those of the beginning

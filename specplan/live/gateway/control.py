@@ -53,6 +53,7 @@ class Control:
         self._clock = clock
         self.in_flight = 0
         self.n_switches = 0
+        self._latest = PLAIN
         self._wanted: Configuration | None = None
         self._at = 1
         self._less_since: float | None = None
@@ -88,7 +89,19 @@ class Control:
         if wanted != self._wanted:
             self.n_switches += self._wanted is not None
             self._wanted = wanted
-        return PLAIN if self.measured is None and self._lacks(wanted) else wanted
+        self._latest = PLAIN if self.measured is None and self._lacks(wanted) else wanted
+        return self._latest
+
+    def leaves(self, configuration: Configuration, text: str, *, step_ends: bool) -> bool:
+        """Return whether a text that the target writes in one request goes on by another configuration.
+
+        One that works on steps begins where a step ends, others also where ``text``, which has just arrived, ends a
+        word for certain: waiting for all steps to end would take longer than a block.
+        """
+        wanted = self.wanted() if step_ends else self._latest
+        if wanted == configuration:
+            return False
+        return step_ends or not (wanted.spec.drafts_steps or text[-1:].isalnum())
 
     def over(self, configuration: Configuration) -> bool:
         """Return whether an answer must leave a configuration at once, within a step: it has lost too much."""
