@@ -68,6 +68,17 @@ async def test_the_text_is_the_servers_answer_to_one_request(name: str) -> None:
     assert answer.choices[0].finish_reason == "stop"
 
 
+async def test_servers_may_tell_no_token_ids() -> None:
+    planted = Planted(steps=3, tells_ids=False)
+    async with planted_gateway(Configuration.parse("autoregressive"), planted=planted) as served:
+        answer = await served.answer("one", seed=5)
+        texts, finish = await served.streamed("one", seed=5)
+    assert answer.choices[0].text == "".join(texts)
+    assert answer.choices[0].finish_reason == finish == "stop"
+    assert answer.choices[0].text.count("\n\n") == planted.steps - 1
+    assert answer.usage.completion_tokens >= 1
+
+
 async def test_a_stop_string_ends_the_servers_answer_and_its_count_of_tokens() -> None:
     async with planted_gateway(Configuration.parse("autoregressive"), planted=Planted(steps=9)) as served:
         whole = await served.answer("one", seed=5)
