@@ -84,7 +84,7 @@ class Answer:
     methods: tuple[str, ...] = ()
     """Names of the configurations that generated it, in order."""
     n_prompt: int = 0
-    """Tokens of the prompt; 0 if the server has not told them yet."""
+    """Tokens of the prompt; 0 if the server has not stated them yet."""
     n_seen: int = 0
     """Tokens that have been sent, those of a step under way included."""
     refused: bool = False
@@ -218,7 +218,7 @@ class Answering:
             answer.seconds = time.monotonic() - answer.began
 
     def _may_return(self, answer: Answer, cause: BaseException | None, failures: int, gone_s: float) -> bool:
-        """Whether the target is asked again; an answer that has begun waits for a server that is started anew."""
+        """Whether the target gets another request; an answer that has begun waits for a server that is started anew."""
         if answer.n_tokens:
             return bool(getattr(cause, "transient", False)) and gone_s < self._timeout_s
         return isinstance(cause, BrokenOffError) and failures < _ATTEMPTS and gone_s < _NEW_S
@@ -318,10 +318,10 @@ class Answering:
 
 
 def _prompt_tokens(session: WallSession, root: Step) -> int:
-    """Tokens of the prompt by a request of the target that continued it; 0 where none has told them."""
+    """Tokens of the prompt by a request of the target that continued it; 0 where none has stated them."""
     of_prompt = (one for one in session.operations if isinstance(one, Generate) and one.prefix is root)
-    told = (one.job.n_prompt_tokens for one in of_prompt if one.role == TARGET and isinstance(one.job, Generation))
-    return next(told, 0)
+    stated = (one.job.n_prompt_tokens for one in of_prompt if one.role == TARGET and isinstance(one.job, Generation))
+    return next(stated, 0)
 
 
 def _observed(algorithm: Algorithm, commit: Callable[[Step], None], wanted: Callable[[], bool]) -> Algorithm:
