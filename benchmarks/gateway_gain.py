@@ -24,6 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Thread
 from typing import Any, Final
 
 import httpx
@@ -47,31 +48,54 @@ ROUNDS_OF_TIMING: Final = 6
 
 @contextmanager
 def gateway(
-    configuration: Configuration, folder: Path, profile: Path | None, roles: Mapping[str, str]
+    configuration: Configuration,
+    folder: Path,
+    profile: Path | None,
+    roles: Mapping[str, str],
+    *,
+    measures: bool = False,
+    said: list[tuple[float, str]] | None = None,
 ) -> Iterator[str]:
-    """Serve one configuration until the end of the block; yield the URL of the API."""
+    """Serve one configuration until the end of the block; yield the URL of the API.
+
+    Unless it ``measures``, it runs the configuration whatever it takes. ``said`` receives its log, with moments on the
+    monotonic clock.
+    """
     row = {
-        "configuration": {"method": configuration.method, "knobs": dict(configuration.knobs)},
+        "configuration": {
+            "method": configuration.method,
+            "knobs": dict(configuration.knobs),
+            "token": configuration.token,
+            "token_knobs": dict(configuration.token_knobs),
+        },
         "speedup": {"value": 1.0},
         "acceptance": 0.5,
         "baseline_seconds": 1.0,
     }
     plan = folder / f"{configuration.method}.plan.json"
     plan.write_text(json.dumps({"schema": "specplan.plan", "schema_version": 1, "profile": "-", "rows": [row]}))
-    words = ["serve", "--plan", str(plan), "--port", "0", "--patience", "60", "--trust-plan"]
+    words = ["serve", "--plan", str(plan), "--port", "0", "--patience", "60"]
+    words += [] if measures else ["--trust-plan"]
     words += [] if profile is None else ["--profile", str(profile)]
     words += [word for role, url in roles.items() for word in (f"--{role}", url)]
     process = subprocess.Popen([sys.executable, "-m", "specplan", *words], stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    lines = process.stderr
+    log = [] if said is None else said
+    reading = Thread(target=lambda: log.extend((time.monotonic(), line.strip()) for line in lines), daemon=True)
     try:
-        assert process.stderr is not None
-        said = process.stderr.readline()
-        found = re.search(r"http://\S+/v1", said)
+        first = lines.readline()
+        found = re.search(r"http://\S+/v1", first)
         if found is None:
-            raise SystemExit(said.strip() + process.stderr.read())
+            raise SystemExit(first.strip() + lines.read())
+        reading.start()
         yield found[0].rstrip(":")
     finally:
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=120)
+        process.wait(timeout=120)
+        if reading.ident is not None:
+            reading.join(timeout=60)
+        lines.close()
 
 
 async def answered(client: httpx.AsyncClient, model: str, prompt: str, seed: int) -> float:

@@ -82,7 +82,9 @@ class StepMarks:
 
     def _share(self, ids: tuple[int, ...]) -> None:
         """Give each step its tokens, where the engine reports them."""
-        steps = steps_after(self._prefix, self.last) if ids else []
+        if not ids:
+            return
+        steps = steps_after(self._prefix, self.last)
         ends = list(accumulate((step.n_tokens for step in steps[:-1]), initial=0))
         for step, (begin, end) in zip(steps, pairwise([*ends, None]), strict=True):
             step.payload = replace(step.payload, token_ids=ids[begin:end])

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TypeVar
 
-__all__ = ["ConnectionServer", "in_thread", "stopped"]
+__all__ = ["ConnectionServer", "in_thread", "started", "stopped"]
 
 
 class ConnectionServer(ABC):
@@ -99,6 +99,11 @@ def in_thread(server: S) -> Iterator[S]:
         loop.call_soon_threadsafe(loop.stop)
         thread.join(60)
         loop.close()
+
+
+async def started(server: ConnectionServer) -> None:
+    """Start a server of another loop again, where it was."""
+    await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(server.start(), server.loop))
 
 
 async def stopped(server: ConnectionServer) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from connections import stopped
+from connections import started, stopped
 from fault_proxy import FaultProxy
 from openai import AsyncOpenAI
 from openai_server import OpenAIServer, Planted, serving
@@ -20,7 +21,7 @@ from calibrate.pair import draft_path, target_path
 from calibrate.running.embedding import EmbeddingSimilarity
 from sim.configuration import Configuration
 from sim.operations import DRAFT, EMBEDDING, JUDGE, TARGET
-from specplan.live.gateway.plans import Expected, RequestDefaults, ServingPlan
+from specplan.live.gateway.plans import SPECULATIVE, Expected, RequestDefaults, ServingPlan
 from specplan.live.gateway.servers import Endpoints, models_of, opened
 from specplan.live.gateway.serving import Limits, Serving
 
@@ -174,6 +175,10 @@ class PlantedGateway:
         """Have a server die, with its connections."""
         await stopped(self.servers[role])
 
+    async def revive(self, role: str) -> None:
+        """Have a server that died come back at its address."""
+        await started(self.servers[role])
+
 
 @asynccontextmanager
 async def planted_gateway(
@@ -184,19 +189,27 @@ async def planted_gateway(
     env: str = "",
     roles: tuple[str, ...] = (TARGET, DRAFT, JUDGE),
     expected: dict[Configuration, Expected] | None = None,
+    speculative: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> AsyncIterator[PlantedGateway]:
     """Serve planted models, alike or by role, each on a server in a thread of its own; a gateway before them here.
 
-    It runs the plan's method whatever it takes, unless ``trust_plan`` is False.
+    It runs the plan's method whatever it takes, unless ``trust_plan`` is False. With ``speculative``, a configuration
+    of vLLM, there is a server of the target with it too, of the role `SPECULATIVE`.
     """
+    roles = (*roles, SPECULATIVE) if speculative else roles
     rows = tuple(one if isinstance(one, tuple) else (1, one) for one in by_load)
     async with AsyncExitStack() as stack:
         by_role = planted if isinstance(planted, Mapping) else dict.fromkeys(roles, planted or Planted())
         servers = {role: stack.enter_context(serving(by_role[role])) for role in roles}
         urls = {role: server.url for role, server in servers.items()}
         endpoints = Endpoints(
-            target=urls[TARGET], draft=urls.get(DRAFT, ""), judge=urls.get(JUDGE, ""), api_key_env=env, timeout_s=60.0
+            target=urls[TARGET],
+            draft=urls.get(DRAFT, ""),
+            judge=urls.get(JUDGE, ""),
+            speculative=json.dumps([{**speculative, "server": urls[SPECULATIVE]}]) if speculative else "",
+            api_key_env=env,
+            timeout_s=60.0,
         )
         plan = ServingPlan(name="planted", by_load=rows, expected=expected or {})
         models = models_of(endpoints, plan, {})

@@ -183,7 +183,8 @@ class OpenAIServer(ConnectionServer):
         self._decoding: asyncio.Task[None]
 
     def fail(self, fault: str, *, after: int = 0, times: int = 1) -> None:
-        """Plant a fault in requests that come later: a status, reset, die:N, truncate:N, error:N, quiet:N or stall."""
+        """Plant a fault in requests that come later: a status, reset, die:N, truncate:N, error:N, quiet:N, abort:N
+        or stall."""
         start = len(self.bodies) + after
         self.faults.update(dict.fromkeys(range(start, start + times), fault))
 
@@ -370,11 +371,12 @@ class OpenAIServer(ConnectionServer):
         began: float,
     ) -> None:
         kind, _, at = fault.partition(":")
+        usage = b"data: " + json.dumps({"choices": [], "usage": answer.usage()}).encode() + b"\n\n"
         position = n = 0
         while position + n < len(answer.tokens):
             position += n
             n = await sequence.tokens.get() if position else 1
-            if kind in ("die", "truncate", "error", "quiet") and position == int(at):
+            if kind in ("die", "truncate", "error", "quiet", "abort") and position == int(at):
                 self._drop(sequence)
                 if kind == "die":
                     await writer.drain()
@@ -383,6 +385,9 @@ class OpenAIServer(ConnectionServer):
                     self._chunk(writer, b'data: {"choices": [{"text": "al')
                 elif kind == "error":
                     self._chunk(writer, b'data: {"error": {"message": "planted", "code": 500}}\n\n')
+                elif kind == "abort":  # as vLLM does when it is stopped
+                    self._chunk(writer, b'data: {"choices": [{"text": "", "finish_reason": "abort"}]}\n\n')
+                    self._chunk(writer, usage)
                 self._chunk(writer, b"")
                 return
             if reader.at_eof():
@@ -394,7 +399,7 @@ class OpenAIServer(ConnectionServer):
                 self.prefills.append(time.monotonic() - began)
             await writer.drain()
         if answer.body.get("stream_options", {}).get("include_usage"):
-            self._chunk(writer, b"data: " + json.dumps({"choices": [], "usage": answer.usage()}).encode() + b"\n\n")
+            self._chunk(writer, usage)
         self._chunk(writer, b"data: [DONE]\n\n")
         self._chunk(writer, b"")
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from calibrate import pair
 from calibrate.engines.vllm.plugin import VARIABLE
 from calibrate.engines.vllm.repair import EXTENSION
 
-__all__ = ["CORES", "NGRAM", "pair_servers", "vllm_server"]
+__all__ = ["CORES", "NGRAM", "VllmServer", "pair_servers", "vllm_server"]
 
 NGRAM = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3, "prompt_lookup_min": 1}
 """The speculative configuration of the server ``fast`` of `pair_servers`."""
@@ -52,8 +52,8 @@ def vllm_server(
     core: int,
     speculative: Mapping[str, Any] | None = None,
     more: Sequence[str] = (),
-) -> Iterator[Callable[[], str]]:
-    """Start a server; yield what waits until it answers and returns its URL. Its output goes to ``folder``.
+) -> Iterator[VllmServer]:
+    """Start a server, and end it at the end of the block. Its output goes to ``folder``.
 
     ``more`` are further words of its command line.
     """
@@ -78,39 +78,56 @@ def vllm_server(
         "VLLM_NO_USAGE_STATS": "1",
         "VLLM_WORKER_SHUTDOWN_TIMEOUT_SECONDS": "1",
     }
-    log = folder / f"{name}.log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(words, stdout=output, stderr=output, env=environment, start_new_session=True)
+    server = VllmServer(words, environment, port, folder / f"{name}.log")
     try:
-        yield lambda: _answering(process, port, log)
+        yield server
     finally:
-        _end(process)
+        server.end()
 
 
-def _answering(process: subprocess.Popen[bytes], port: int, log: Path, seconds: float = 600.0) -> str:
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        if process.poll() is not None:
-            break
-        with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5) as answer:
-            if answer.status == 200:
-                return f"http://127.0.0.1:{port}/v1"
-        time.sleep(0.5)
-    raise RuntimeError(f"the server did not come up:\n{log.read_text(errors='replace')[-3000:]}")
+class VllmServer:
+    """A server; called, it waits until it answers, and returns its URL."""
 
+    def __init__(self, words: Sequence[str], environment: Mapping[str, str], port: int, log: Path) -> None:
+        self._words = words
+        self._environment = environment
+        self._port = port
+        self._log = log
+        self.start()
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the server's process group, gently first."""
-    for sign, seconds in ((signal.SIGTERM, 15.0), (signal.SIGKILL, 15.0)):
+    def start(self) -> None:
+        """Start it, also again after its end."""
+        with self._log.open("ab") as output:
+            self._process = subprocess.Popen(
+                self._words, stdout=output, stderr=output, env=self._environment, start_new_session=True
+            )
+
+    def __call__(self, seconds: float = 600.0) -> str:
+        until = time.monotonic() + seconds
+        url = f"http://127.0.0.1:{self._port}"
+        while time.monotonic() < until and self._process.poll() is None:
+            with suppress(OSError), urllib.request.urlopen(f"{url}/health", timeout=5) as answer:
+                if answer.status == 200:
+                    return f"{url}/v1"
+            time.sleep(0.5)
+        raise RuntimeError(f"the server did not come up:\n{self._log.read_text(errors='replace')[-3000:]}")
+
+    def signal(self, sign: int) -> None:
+        """Send a signal to all its processes: they have a session of their own."""
         with suppress(ProcessLookupError):
-            os.killpg(process.pid, sign)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(seconds)
-    # The group is the session's: its last process has ended when there is nobody left to signal.
-    until = time.monotonic() + 15.0
-    while time.monotonic() < until:
-        try:
-            os.killpg(process.pid, 0)
-        except ProcessLookupError:
-            return
-        time.sleep(0.1)
+            os.killpg(self._process.pid, sign)
+
+    def end(self, *, gently: bool = True) -> None:
+        """End all its processes, by SIGTERM first if ``gently``."""
+        for sign in (signal.SIGTERM, signal.SIGKILL)[not gently :]:
+            self.signal(sign)
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(15.0)
+        # The last process of the group has ended when there is nobody left to signal.
+        until = time.monotonic() + 15.0
+        while time.monotonic() < until:
+            try:
+                os.killpg(self._process.pid, 0)
+            except ProcessLookupError:
+                return
+            time.sleep(0.1)

@@ -265,7 +265,8 @@ class OpenAIEngine(Server):
         if reason == "length":
             return "length"
         if reason not in ("stop", "eos_token", "stop_sequence"):
-            raise self.wire.error(f"ended an answer for the reason {reason!r}")
+            what = f"ended an answer for the reason {reason!r}"  # vLLM aborts what is in flight when it is stopped
+            raise self.wire.broken_off(what) if reason == "abort" else self.wire.error(what)
         if isinstance(by, str) and by in stops:
             self._stop_mode = "appended"
             streamed.text += by

@@ -11,29 +11,36 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
-from calibrate.engines.http.wire import BrokenOffError, RefusedError
+from calibrate.engines.http.wire import BrokenOffError
 from calibrate.engines.protocol import Generation, Progress
 from calibrate.engines.speculation import Speculation
 from calibrate.running.seeds import derive_seed
-from calibrate.running.session import Drive, Reply, WallSession
+from calibrate.running.session import Drive, WallSession
 from calibrate.running.step_marks import StepMarks
+from calibrate.running.verifiers import StepText
 from calibrate.running.wall_clock import WallClock
 from sim.configuration import Configuration
 from sim.operations import TARGET, Algorithm, Commit, Generate, Operation, Step, singly, steps_after
+from sim.operations import prompt as root_of
 from specplan.live.gateway.control import Control
-from specplan.live.gateway.plans import PLAIN
+from specplan.live.gateway.plans import PLAIN, SPECULATIVE
 from specplan.live.gateway.requests import AnswerRequest
-from specplan.live.gateway.servers import Servers
+from specplan.live.gateway.servers import Bounded, HelperError, Servers, helper_error
 from theory.errors import CalibrationError
 
-__all__ = ["Answer", "Answering", "HelperError", "Observer", "Piece"]
+__all__ = ["Answer", "Answering", "Observer", "Piece"]
 
 _ATTEMPTS: Final = 3
-"""Attempts at a step of the target when its server breaks the connection."""
+_NEW_S: Final = 3.0
+"""Attempts at the beginning of an answer when the target's server breaks the connection, within so many seconds."""
+
+_AGAIN_S: Final = 0.25
+_LONGEST_S: Final = 4.0
+"""Seconds before the second further attempt; doubled with each one, up to the latter."""
 
 Finish = Literal["stop", "length"]
 
@@ -42,21 +49,6 @@ Piece: TypeAlias = tuple[str, int]
 
 Pieces: TypeAlias = AsyncIterator[list[Piece]]
 """At each moment as many pieces as there are."""
-
-
-class HelperError(CalibrationError):
-    """A draft, judge or scorer failed or took too long.
-
-    Parameters
-    ----------
-    role : the helper's role.
-    reason : ``failed``; ``late``; or ``refused``: its server rejects this answer's requests, e.g. for their key.
-    """
-
-    def __init__(self, message: str, *, role: str, reason: Literal["failed", "late", "refused"]) -> None:
-        super().__init__(message)
-        self.role = role
-        self.reason = reason
 
 
 class Observer(Protocol):
@@ -91,6 +83,8 @@ class Answer:
     seconds: float = 0.0
     methods: tuple[str, ...] = ()
     """Names of the configurations that generated it, in order."""
+    n_prompt: int = 0
+    """Tokens of the prompt; 0 if the server has not stated them yet."""
     n_seen: int = 0
     """Tokens that have been sent, those of a step under way included."""
     refused: bool = False
@@ -110,18 +104,30 @@ class Answering:
     servers : the engines.
     control : decides which configuration runs.
     patience_s : longest time of one operation of a draft, judge or scorer, s; a longer one counts as failed.
+    timeout_s : longest time in which an answer that has begun waits for the target's server to come back, s.
     most_seconds : longest time of an answer, s; it ends there as if it had reached its token limit.
     observer : receives the events of answers.
+    counts_prompts : whether the observer needs the tokens of each prompt from the beginning.
     """
 
     def __init__(
-        self, servers: Servers, control: Control, *, patience_s: float, most_seconds: float, observer: Observer
+        self,
+        servers: Servers,
+        control: Control,
+        *,
+        patience_s: float,
+        timeout_s: float,
+        most_seconds: float,
+        observer: Observer,
+        counts_prompts: bool = False,
     ) -> None:
         self.servers = servers
         self.control = control
         self._patience_s = patience_s
+        self._timeout_s = timeout_s
         self._most_seconds = most_seconds
         self._observer = observer
+        self._counts_prompts = counts_prompts
         self._running: Counter[str] = Counter()
 
     @asynccontextmanager
@@ -133,12 +139,15 @@ class Answering:
         CalibrationError : the target failed.
         """
         clock = self.servers.clock(request)
-        root = await clock.root(prompt)
+        if self._counts_prompts or request.continuous_usage or not request.has_limit:
+            root = await clock.root(prompt)
+        else:  # the answer's own request tells, which saves one
+            root = root_of(0, StepText(text=prompt, token_ids=None, tokenizer_id=None))
         room = self.servers.context - root.n_tokens
         if not request.has_limit and 0 < room < request.max_tokens:
             request = replace(request, max_tokens=int(room))
             clock.limits = self.servers.limits(request)
-        answer = Answer(request, root, root, time.monotonic(), self.control.in_flight)
+        answer = Answer(request, root, root, time.monotonic(), self.control.in_flight, n_prompt=root.n_tokens)
         by_itself = False
         try:
             async with aclosing(self._pieces(answer, clock)) as pieces:
@@ -147,6 +156,12 @@ class Answering:
         finally:
             self.control.ends(answer, by_itself=by_itself)
         self._observer.ended(answer)
+
+    async def prompt_tokens(self, answer: Answer) -> int:
+        """Return the tokens of an answer's prompt, by its requests, else by one of its own; 0 if that fails."""
+        with suppress(CalibrationError):
+            answer.n_prompt = answer.n_prompt or await self.servers.target.count_tokens(answer.root.payload.text)
+        return answer.n_prompt
 
     async def _pieces(self, answer: Answer, clock: WallClock) -> AsyncGenerator[list[Piece]]:
         pieces, there = list[Piece](), asyncio.Event()
@@ -172,11 +187,10 @@ class Answering:
 
     async def _write(self, answer: Answer, clock: WallClock, send: Callable[[str], None]) -> None:
         """Generate the answer to its end, switching configurations when `Control` does."""
-        failures = 0
+        failures, since, reached = 0, answer.began, answer.last
         try:
             async with asyncio.timeout(self._most_seconds):
                 while not answer.last.final:
-                    before = answer.last
                     configuration = PLAIN if answer.refused else self.control.wanted()
                     if not answer.methods or answer.methods[-1] != configuration.name:
                         answer.methods += (configuration.name,)
@@ -185,19 +199,29 @@ class Answering:
                         await run(answer, clock, configuration, send)
                     except CalibrationError as error:
                         cause = error.__cause__
-                        failures = failures + 1 if answer.last is before else 1
+                        if answer.last is not reached:
+                            failures, since, reached = 0, time.monotonic(), answer.last
+                        failures += 1
                         if isinstance(cause, HelperError):
                             answer.refused = answer.refused or cause.reason == "refused"
                             if cause.reason != "refused":
                                 self.control.failed(cause.role)
                             self._observer.fell_back(cause)
-                        elif failures >= _ATTEMPTS or not isinstance(cause, BrokenOffError):
+                        elif not self._may_return(answer, cause, failures, time.monotonic() - since):
                             raise
+                        elif failures > 1:
+                            await asyncio.sleep(min(_AGAIN_S * 2.0 ** (failures - 2), _LONGEST_S))
             answer.finish = "length" if answer.last.truncated else "stop"
         except TimeoutError:
             answer.finish = "length"
         finally:
             answer.seconds = time.monotonic() - answer.began
+
+    def _may_return(self, answer: Answer, cause: BaseException | None, failures: int, gone_s: float) -> bool:
+        """Whether the target gets another request; an answer that has begun waits for a server that is started anew."""
+        if answer.n_tokens:
+            return bool(getattr(cause, "transient", False)) and gone_s < self._timeout_s
+        return isinstance(cause, BrokenOffError) and failures < _ATTEMPTS and gone_s < _NEW_S
 
     async def _run(
         self, answer: Answer, clock: WallClock, configuration: Configuration, send: Callable[[str], None]
@@ -215,7 +239,7 @@ class Answering:
         algorithm = _observed(
             configuration.algorithm()(answer.last), commit, lambda: self.control.wanted() == configuration
         )
-        drive = Drive(_Bounded(clock, self._patience_s, self._running, self._observer).perform, session)
+        drive = Drive(Bounded(clock, self._patience_s, self._running, self._observer.timed).perform, session)
         self.control.starts(answer, configuration)
         following = asyncio.ensure_future(drive.follow(algorithm))
         try:
@@ -228,6 +252,7 @@ class Answering:
             algorithm.close()
             await drive.abort()  # also operations that a schedule leaves running at the end of an answer
             self.control.stops(answer)
+            answer.n_prompt = answer.n_prompt or _prompt_tokens(session, answer.root)
             self._observer.ran(configuration, session, in_flight)
         if error is not None:
             raise error
@@ -235,7 +260,10 @@ class Answering:
     async def _stream(
         self, answer: Answer, clock: WallClock, configuration: Configuration, send: Callable[[str], None]
     ) -> None:
-        """Have the target write the rest in one request, until it ends or, after a step, another method is wanted."""
+        """Have the target write the rest in one request, until it ends or another method is wanted.
+
+        It is left where `Control.leaves` says; a server that speculates at once when it has lost too much.
+        """
         session = WallSession(answer.request.name, self.servers.speculation(configuration))
         in_flight, operation = self.control.in_flight, Generate(TARGET, answer.last, whole=True)
         session.operations.append(operation)
@@ -247,8 +275,8 @@ class Answering:
             answer.n_seen += n_tokens
             send(text)
             self.control.wrote(answer, n_tokens)
-            ends = marks.take(text, n_tokens)
-            if ends and marks.n_seen < answer.request.max_tokens and self.control.wanted() != configuration:
+            leaves = self.control.leaves(configuration, text, step_ends=marks.take(text, n_tokens))
+            if leaves and marks.n_seen < answer.request.max_tokens and not answer.refused:
                 writing.cancel()
 
         if depth >= 0:  # a rest, whose draws must not repeat those of the beginning
@@ -260,8 +288,10 @@ class Answering:
         speculation = session.speculation.get(TARGET)
         rest = clock.rest(operation, Progress(on_text), seed=seed, speculation=speculation, stop=answer.request.stop)
         writing = asyncio.ensure_future(rest)
+        look_s = None if speculation is None else self.control.look_s
         try:
-            await asyncio.wait((writing,))
+            while not writing.done() and not self.control.over(configuration):
+                await asyncio.wait((writing,), timeout=look_s)
         finally:
             writing.cancel()
             await asyncio.wait((writing,))
@@ -276,56 +306,22 @@ class Answering:
             for step in steps_after(answer.last, marks.last):
                 session.commit(step)
             answer.last = marks.last
-            operation.n_generated = marks.n_tokens
+            operation.n_generated, operation.job = marks.n_tokens, written
+            answer.n_prompt = answer.n_prompt or _prompt_tokens(session, answer.root)
             operation.finished = session.finished = session.now()
             self._observer.ran(configuration, session, in_flight)
         if error is not None:
-            raise CalibrationError(str(error)) from error
+            of_helper = speculation is not None and isinstance(error, CalibrationError)
+            raise CalibrationError(str(error)) from (helper_error(error, SPECULATIVE) if of_helper else error)
         if written is not None:
             self._observer.timed(TARGET, busy, written)
 
 
-@dataclass(frozen=True, slots=True)
-class _Bounded:
-    """Performs operations on a wall clock, those of helpers with a time limit."""
-
-    clock: WallClock
-    patience_s: float
-    running: Counter[str]
-    """Requests in flight by role, over all answers."""
-    observer: Observer
-
-    async def perform(self, operation: Operation, session: WallSession, progress: Progress) -> Reply[Any, Any]:
-        """Perform an operation, as `WallClock.perform` does.
-
-        Raises
-        ------
-        HelperError : a helper failed or took too long.
-        """
-        role = operation.role
-        self.running[role] += 1
-        in_flight = self.running[role]
-        try:
-            if role == TARGET and isinstance(operation, Generate):
-                reply = await self.clock.perform(operation, session, progress)
-            else:
-                reply = await self._helped(operation, session, progress)
-        finally:
-            self.running[role] -= 1
-        if isinstance(operation, Generate):
-            self.observer.timed(role, in_flight, reply.record)
-        return reply
-
-    async def _helped(self, operation: Operation, session: WallSession, progress: Progress) -> Reply[Any, Any]:
-        try:
-            async with asyncio.timeout(self.patience_s):
-                return await self.clock.perform(operation, session, progress)
-        except TimeoutError as error:
-            text = f"no answer within {self.patience_s:g} s (--patience)" if not str(error) else str(error)
-            raise HelperError(text, role=operation.role, reason="late") from error
-        except CalibrationError as error:
-            own = isinstance(error, RefusedError) and not error.transient
-            raise HelperError(str(error), role=operation.role, reason="refused" if own else "failed") from error
+def _prompt_tokens(session: WallSession, root: Step) -> int:
+    """Tokens of the prompt by a request of the target that continued it; 0 where none has stated them."""
+    of_prompt = (one for one in session.operations if isinstance(one, Generate) and one.prefix is root)
+    stated = (one.job.n_prompt_tokens for one in of_prompt if one.role == TARGET and isinstance(one.job, Generation))
+    return next(stated, 0)
 
 
 def _observed(algorithm: Algorithm, commit: Callable[[Step], None], wanted: Callable[[], bool]) -> Algorithm:

@@ -165,10 +165,7 @@ class _Gateway:
             return
         cutter, texts, n_sent = StopCutter(request.stop), list[str](), 0
         async with self.answering.answer(request, prompt) as (answer, pieces):
-            reply = Reply(request, self.model, answer.root.n_tokens)
-            if request.stream:
-                await sender.begin()
-                await sender.part(reply.begin())
+            reply = Reply(request, self.model, answer.n_prompt)
             async for written in pieces:
                 safe = list[Piece]()
                 for piece, n_sent in written:
@@ -177,17 +174,19 @@ class _Gateway:
                         break
                 texts += [text for text, _ in safe]
                 if request.stream:
-                    await sender.part(b"".join(reply.part(text, n) for text, n in safe if text))
+                    await sender.stream(reply, b"".join(reply.part(text, n) for text, n in safe if text))
                 if cutter.stopped:
                     break
         finish, n_tokens = ("stop", n_sent) if cutter.stopped else (answer.finish, answer.n_tokens)
         texts.append(cutter.rest())
+        if request.include_usage or not request.stream:
+            reply.n_prompt = await self.answering.prompt_tokens(answer)
         if not request.stream:
             await sender.whole(reply.whole("".join(texts), finish, cutter.stopped_by, n_tokens), answer.methods)
             return
         if texts[-1]:
-            await sender.part(reply.part(texts[-1], n_tokens))
-        await sender.part(reply.end(finish, cutter.stopped_by, n_tokens))
+            await sender.stream(reply, reply.part(texts[-1], n_tokens))
+        await sender.stream(reply, reply.end(finish, cutter.stopped_by, n_tokens))
         await sender.end()
 
     async def _forwarded(self, path: str, body: bytes | dict[str, Any], sender: _Sender) -> None:
@@ -212,10 +211,13 @@ class _Sender:
         self._streams = self._streams or any(b"event-stream" in v for _, v in message.get("headers", ()))
         await self._send(message)
 
-    async def begin(self) -> None:
-        """Begin a stream."""
-        head = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
-        await self.raw({"type": "http.response.start", "status": 200, "headers": head})
+    async def stream(self, reply: Reply, data: bytes) -> None:
+        """Send a piece of a stream, which begins with the first of them: what fails before has a status of its own."""
+        if not self._begun:
+            head = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
+            await self.raw({"type": "http.response.start", "status": 200, "headers": head})
+            data = reply.begin() + data
+        await self.part(data)
 
     async def part(self, data: bytes) -> None:
         """Send a piece of a stream."""

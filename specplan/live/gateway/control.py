@@ -10,7 +10,7 @@ from typing import Final
 
 from sim.configuration import Configuration
 from specplan.live.comparing.measured import Measured, load_class
-from specplan.live.gateway.plans import PLAIN, ServingPlan, helpers_of
+from specplan.live.gateway.plans import PLAIN, SPECULATIVE, ServingPlan, helpers_of
 from specplan.live.gateway.refusals import too_busy
 
 __all__ = ["Control"]
@@ -53,10 +53,13 @@ class Control:
         self._clock = clock
         self.in_flight = 0
         self.n_switches = 0
+        self._latest = PLAIN
         self._wanted: Configuration | None = None
         self._at = 1
         self._less_since: float | None = None
         self._off_until = -math.inf
+        self._failed: set[str] = set()
+        """Roles that failed at the latest pause."""
         self._pause_s = _PAUSE_S
 
     @contextmanager
@@ -80,14 +83,25 @@ class Control:
         now = self._clock()
         load = self._held(now)
         if self.measured is not None:
-            needs = bool(helpers_of(self._plan.candidate(load_class(load))))
-            wanted = self.measured.wanted(load, now, without=self.paused and needs)
+            wanted = self.measured.wanted(load, now, without=self._lacks(self._plan.candidate(load_class(load))))
         else:
             wanted = self._plan.at(load)
         if wanted != self._wanted:
             self.n_switches += self._wanted is not None
             self._wanted = wanted
-        return PLAIN if self.measured is None and self.paused and helpers_of(wanted) else wanted
+        self._latest = PLAIN if self.measured is None and self._lacks(wanted) else wanted
+        return self._latest
+
+    def leaves(self, configuration: Configuration, text: str, *, step_ends: bool) -> bool:
+        """Return whether a text that the target writes in one request goes on by another configuration.
+
+        One that works on steps begins where a step ends, others also where ``text``, which has just arrived, ends a
+        word for certain: waiting for all steps to end would take longer than a block.
+        """
+        wanted = self.wanted() if step_ends else self._latest
+        if wanted == configuration:
+            return False
+        return step_ends or not (wanted.spec.drafts_steps or text[-1:].isalnum())
 
     def over(self, configuration: Configuration) -> bool:
         """Return whether an answer must leave a configuration at once, within a step: it has lost too much."""
@@ -123,7 +137,9 @@ class Control:
         """Switch speculation off for a while: a helper failed."""
         now = self._clock()
         if now < self._off_until:
+            self._failed.add(role)
             return  # other answers in flight met the same failure
+        self._failed = {role}
         recent = now < self._off_until + self._pause_s
         self._pause_s = min(2.0 * self._pause_s, _LONGEST_PAUSE_S) if recent else _PAUSE_S
         self._off_until = now + self._pause_s
@@ -132,6 +148,13 @@ class Control:
     def paused(self) -> bool:
         """Whether speculation is off because a helper failed."""
         return self._clock() < self._off_until
+
+    def _lacks(self, configuration: Configuration) -> bool:
+        """Whether a helper of a configuration gets no requests now."""
+        if not self.paused:
+            return False
+        without_token_level = SPECULATIVE in self._failed and configuration.token is not None
+        return without_token_level or bool(self._failed - {SPECULATIVE} and helpers_of(configuration))
 
     def _held(self, now: float) -> int:
         """The load that counts: a smaller one of another kind only after `_HOLD_S`."""

@@ -15,10 +15,13 @@ from sim.configuration import Configuration
 from sim.operations import CHOOSER, DRAFT, EMBEDDING, JUDGE, LIKELIHOOD, REWARD, SCORER
 from theory.errors import ParameterError, SchemaError, shown
 
-__all__ = ["PLAIN", "Expected", "RequestDefaults", "ServingPlan", "helpers_of", "read_plan"]
+__all__ = ["PLAIN", "SPECULATIVE", "Expected", "RequestDefaults", "ServingPlan", "helpers_of", "read_plan"]
 
 PLAIN: Final = Configuration(method="autoregressive")
 """Configuration that runs when speculation is off."""
+
+SPECULATIVE: Final = "speculative"
+"""Role of the target's servers with token-level methods, where they are servers of their own."""
 
 _MOST_BYTES: Final = 64 * 2**20
 _SCHEMAS: Final = ("specplan.plan", "specplan.load-plan")

@@ -32,12 +32,12 @@ class Reply:
     ----------
     request : the request that is answered.
     model : name of the model that the answer states.
-    n_prompt : tokens of the prompt.
+    n_prompt : tokens of the prompt; may be set later, before they are said.
     """
 
     def __init__(self, request: AnswerRequest, model: str, n_prompt: int) -> None:
         self._request = request
-        self._n_prompt = n_prompt
+        self.n_prompt = n_prompt
         self._chat = request.kind == "chat"
         self._head = {
             "id": f"{'chatcmpl' if self._chat else 'cmpl'}-{secrets.token_hex(12)}",
@@ -81,8 +81,8 @@ class Reply:
         return "chat.completion.chunk" if streamed else "chat.completion"
 
     def _usage(self, n_tokens: int) -> dict[str, int]:
-        total = self._n_prompt + n_tokens
-        return {"prompt_tokens": self._n_prompt, "completion_tokens": n_tokens, "total_tokens": total}
+        total = self.n_prompt + n_tokens
+        return {"prompt_tokens": self.n_prompt, "completion_tokens": n_tokens, "total_tokens": total}
 
 
 class StopCutter:

@@ -4,30 +4,45 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 from calibrate.engines.http.addresses import is_local, split_endpoint
 from calibrate.engines.http.embeddings import EmbeddingServer
 from calibrate.engines.http.engine import OpenAIEngine
-from calibrate.engines.http.wire import HttpConfig
+from calibrate.engines.http.wire import HttpConfig, RefusedError
+from calibrate.engines.protocol import Generation, Progress
 from calibrate.engines.speculation import Speculation
+from calibrate.engines.token_vocabulary import parsed_settings
 from calibrate.models.servers import RemoteModels
 from calibrate.models.vllm_settings import setting_of, speculation_of
+from calibrate.running.session import Reply, WallSession
 from calibrate.running.wall_clock import StepLimits, WallClock
 from sim.configuration import Configuration
-from sim.operations import CHOOSER, DRAFT, EMBEDDING, GATE, JUDGE, REWARD, SCORER, TARGET
-from specplan.live.gateway.plans import RequestDefaults, ServingPlan, helpers_of
+from sim.operations import (
+    CHOOSER,
+    DRAFT,
+    EMBEDDING,
+    GATE,
+    JUDGE,
+    REWARD,
+    SCORER,
+    TARGET,
+    Generate,
+    Operation,
+)
+from specplan.live.gateway.plans import SPECULATIVE, RequestDefaults, ServingPlan, helpers_of
 from specplan.live.gateway.requests import AnswerRequest
-from theory.errors import ParameterError
+from theory.errors import CalibrationError, ParameterError
 
-__all__ = ["Endpoints", "Servers", "models_of", "opened"]
+__all__ = ["Bounded", "Endpoints", "HelperError", "Servers", "helper_error", "models_of", "opened"]
 
 _HELPER_RETRIES: Final = 1
-"""Retries of a request to a draft, judge or scorer; few, since plain decoding can replace it."""
+"""Retries of a request to a helper; few, since plain decoding can replace it."""
 
 _SCORING: Final = (SCORER, REWARD, CHOOSER)
 
@@ -53,7 +68,8 @@ class Endpoints:
     @property
     def in_clear(self) -> tuple[str, ...]:
         """Other machines, as host and port, to which clients' keys are sent over plain http."""
-        named = (self.target, self.draft, self.judge, self.scorer, self.embedding)
+        speculating = (str(one["server"]) for one in parsed_settings(self.speculative))
+        named = (self.target, self.draft, self.judge, self.scorer, self.embedding, *speculating)
         addresses = [urlsplit(split_endpoint(url)[0]) for url in named if url]
         return tuple(dict.fromkeys(one.netloc for one in addresses if one.scheme == "http" and not is_local(one)))
 
@@ -75,6 +91,78 @@ class Endpoints:
                     hint = f"; the target can judge: --judge {self.target}" if role == JUDGE else ""
                     rule = f"must be given as URL[#model]: {configuration.method} of the plan needs a {role}{hint}"
                     raise ParameterError(role, "", rule)
+
+
+class HelperError(CalibrationError):
+    """A helper failed or took too long: a draft, judge or scorer, or a server of the target that speculates.
+
+    Parameters
+    ----------
+    role : the helper's role; `SPECULATIVE` for such a server.
+    reason : ``failed``; ``late``; or ``refused``: its server rejects this answer's requests, e.g. for their key.
+    """
+
+    def __init__(self, message: str, *, role: str, reason: Literal["failed", "late", "refused"]) -> None:
+        super().__init__(message)
+        self.role = role
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Bounded:
+    """Performs operations on a wall clock, those of helpers with a time limit."""
+
+    clock: WallClock
+    patience_s: float
+    running: Counter[str]
+    """Requests in flight by role, over all answers."""
+    timed: Callable[[str, int, Generation], None]
+    """Called with the role of each generated step, the requests of this role in flight at its start, and the step."""
+
+    async def perform(self, operation: Operation, session: WallSession, progress: Progress) -> Reply[Any, Any]:
+        """Perform an operation, as `WallClock.perform` does.
+
+        Raises
+        ------
+        HelperError : a helper failed or took too long.
+        """
+        role = operation.role
+        self.running[role] += 1
+        in_flight = self.running[role]
+        try:
+            if role == TARGET and isinstance(operation, Generate):
+                reply = await self._written(operation, session, progress)
+            else:
+                reply = await self._helped(operation, session, progress)
+        finally:
+            self.running[role] -= 1
+        if isinstance(operation, Generate):
+            self.timed(role, in_flight, reply.record)
+        return reply
+
+    async def _written(self, operation: Generate, session: WallSession, progress: Progress) -> Reply[Any, Any]:
+        try:
+            return await self.clock.perform(operation, session, progress)
+        except CalibrationError as error:
+            if TARGET in session.speculation:
+                raise helper_error(error, SPECULATIVE) from error
+            raise
+
+    async def _helped(self, operation: Operation, session: WallSession, progress: Progress) -> Reply[Any, Any]:
+        try:
+            async with asyncio.timeout(self.patience_s):
+                return await self.clock.perform(operation, session, progress)
+        except TimeoutError as error:
+            text = f"no answer within {self.patience_s:g} s (--patience)" if not str(error) else str(error)
+            raise HelperError(text, role=operation.role, reason="late") from error
+        except CalibrationError as error:
+            raise helper_error(error, operation.role) from error
+
+
+def helper_error(error: BaseException, role: str) -> HelperError:
+    """Return an error of a helper's server as one of its role."""
+    own = isinstance(error, RefusedError) and not error.transient
+    return HelperError(str(error), role=role, reason="refused" if own else "failed")
 
 
 class Servers:
@@ -184,7 +272,7 @@ async def opened(endpoints: Endpoints, models: RemoteModels, plan: ServingPlan) 
                 roles |= dict.fromkeys(_SCORING if role == SCORER else (role,), engine)
         for server, config in models.speculating_servers():
             name = f"{TARGET} with {setting_of(config).key}"
-            other = await start(name, server, retries=4)
+            other = await start(name, server, _HELPER_RETRIES)
             other.speculates = speculation_of(config)
             target.speculating[other.speculates] = other
         if EMBEDDING in needed:

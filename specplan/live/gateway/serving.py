@@ -15,12 +15,12 @@ from specplan.live.comparing.measured import Measured
 from specplan.live.drift.expected import Band, acceptance, lengths, token_times
 from specplan.live.drift.replan import Recorder
 from specplan.live.drift.watch import FALSE_ALARM, DriftWatch, Finding
-from specplan.live.gateway.answering import Answer, Answering, HelperError
+from specplan.live.gateway.answering import Answer, Answering
 from specplan.live.gateway.app import Bounds, application
 from specplan.live.gateway.control import Control
 from specplan.live.gateway.metrics import GatewayMetrics
 from specplan.live.gateway.plans import PLAIN, ServingPlan
-from specplan.live.gateway.servers import Servers
+from specplan.live.gateway.servers import HelperError, Servers
 
 __all__ = ["Limits", "Serving", "drift_watch"]
 
@@ -92,8 +92,10 @@ class Serving:
             servers,
             self.control,
             patience_s=limits.patience_s,
+            timeout_s=limits.timeout_s,
             most_seconds=limits.answer_seconds,
             observer=self,
+            counts_prompts=self.recorder is not None,
         )
         bounds = Bounds(
             body_bytes=limits.body_bytes,

@@ -45,6 +45,12 @@ def pieces(texts: list[str], n_end: int = 1) -> tuple[StepMarks, list[Step], Ste
     return marks, steps_after(root, marks.last), root
 
 
+def test_a_rest_may_be_the_end_alone_which_has_no_token_id() -> None:
+    marks, (step,), _ = pieces([])
+    assert (step.payload.text, step.n_tokens, step.final) == ("", 1, True)
+    assert marks.n_tokens == 1
+
+
 @given(texts=TEXTS, n_end=st.integers(0, 1))
 def test_a_text_in_pieces_is_cut_after_each_separator(texts: list[str], n_end: int) -> None:
     marks, steps, root = pieces(texts, n_end)

@@ -8,7 +8,7 @@ from sim.configuration import Configuration
 from specplan.live.comparing.comparison import Verdict
 from specplan.live.comparing.measured import Measured
 from specplan.live.gateway.control import Control
-from specplan.live.gateway.plans import PLAIN, ServingPlan
+from specplan.live.gateway.plans import PLAIN, SPECULATIVE, ServingPlan
 from specplan.live.gateway.refusals import Refusal
 
 DEEP, SHALLOW = Configuration.parse("lr-async k1=4"), Configuration.parse("lr-async k1=2")
@@ -71,6 +71,35 @@ def test_a_failure_switches_off_for_longer_each_time_and_methods_without_helpers
     alone = Control(ServingPlan(name="x", by_load=((1, Configuration.parse("prompt-lookup k2=4")),)), 4, clock)
     alone.failed("draft")
     assert alone.wanted().method == "prompt-lookup"
+    alone.failed(SPECULATIVE)  # in the same pause
+    assert alone.wanted() == PLAIN
+
+
+def test_a_server_that_speculates_is_needed_by_token_level_methods_alone() -> None:
+    clock = Clock()
+    plan = ServingPlan(name="x", by_load=((1, DEEP), (4, Configuration.parse("eagle k2=4"))))
+    control = Control(plan, 64, clock)
+    control.failed(SPECULATIVE)
+    assert control.wanted() == DEEP
+    control.in_flight = 4
+    assert control.wanted() == PLAIN
+
+
+def test_a_text_is_left_at_a_steps_end_and_for_what_works_on_tokens_after_a_word_too() -> None:
+    eagle = Configuration.parse("eagle k2=4")
+    control = Control(ServingPlan(name="x", by_load=((1, eagle), (4, PLAIN), (16, DEEP))), 64, Clock())
+    assert control.wanted() == eagle
+    assert not control.leaves(eagle, " one.", step_ends=True)
+    control.in_flight = 4
+    assert not control.leaves(eagle, " one.", step_ends=False)  # nobody has asked what is wanted now
+    assert control.wanted() == PLAIN
+    assert not control.leaves(eagle, " one", step_ends=False)  # it may go on
+    assert control.leaves(eagle, " one.", step_ends=False)
+    assert control.leaves(eagle, " one", step_ends=True)
+    control.in_flight = 16
+    assert control.wanted() == DEEP
+    assert not control.leaves(PLAIN, " one.", step_ends=False)
+    assert control.leaves(PLAIN, "\n\n", step_ends=True)
 
 
 def test_no_more_than_the_most_are_admitted() -> None:

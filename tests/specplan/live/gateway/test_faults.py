@@ -16,6 +16,7 @@ from openai_server import Planted
 
 from sim.configuration import Configuration
 from sim.operations import DRAFT, JUDGE, TARGET
+from specplan.live.gateway.plans import SPECULATIVE
 from specplan.live.gateway.serving import Limits
 
 pytest.importorskip("uvicorn", reason="needs the extra serve")
@@ -107,6 +108,51 @@ async def test_an_answer_that_breaks_off_goes_on_after_its_last_token() -> None:
     rest = sent[1]["prompt"].removeprefix(sent[0]["prompt"])
     assert rest
     assert "".join(texts).startswith(rest)
+
+
+@pytest.mark.parametrize("configuration", [Configuration.parse("autoregressive"), ASYNC])
+@pytest.mark.parametrize("stream", [False, True])
+async def test_an_answer_that_has_begun_waits_for_a_target_that_is_started_anew(
+    configuration: Configuration, stream: bool
+) -> None:
+    planted = Planted(iteration_s=0.01, steps=4, step_tokens=(8, 12))
+    async with planted_gateway(configuration, planted=planted) as served:
+        asked = asyncio.ensure_future(served.streamed("one") if stream else served.answer("one"))
+        while not served.serving.metrics.registry.get_sample_value("specplan_in_flight"):
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.15)  # some tokens, and of steps at least one
+        await served.kill(TARGET)
+        with pytest.raises(APIStatusError) as caught:  # what has not begun is told, and may be asked again
+            await served.answer("two")
+        assert caught.value.status_code == 502
+        assert not asked.done()
+        await served.revive(TARGET)
+        answer = await asyncio.wait_for(asked, 60)
+    text, finish = ("".join(answer[0]), answer[1]) if stream else (answer.choices[0].text, "stop")
+    assert (finish, text.count("\n\n")) == ("stop", planted.steps - 1)
+
+
+async def test_an_answer_that_the_target_aborts_as_it_stops_is_no_whole_one() -> None:
+    async with planted_gateway(Configuration.parse("autoregressive"), planted=SLOW) as served:
+        served.servers[TARGET].fail("abort:9")
+        texts, finish = await served.streamed("one")
+    assert (finish, "".join(texts).count("\n\n")) == ("stop", SLOW.steps - 1)
+
+
+@pytest.mark.parametrize("name", ["prompt-lookup k2=4", "lr-sync k1=2 + prompt-lookup k2=4"])
+async def test_a_server_that_speculates_is_done_without_when_it_dies(name: str) -> None:
+    ngrams = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3, "prompt_lookup_min": 1}
+    async with planted_gateway(Configuration.parse(name), planted=SLOW, speculative=ngrams) as served:
+        before = len(served.servers[SPECULATIVE].bodies)
+        assert whole(await served.answer("one"))
+        assert len(served.servers[SPECULATIVE].bodies) > before
+        served.servers[SPECULATIVE].fail("die:3", times=1000)
+        assert whole(await served.answer("two"))
+        await served.kill(SPECULATIVE)
+        texts, finish = await served.streamed("three")
+        assert (finish, "".join(texts).count("\n\n")) == ("stop", SLOW.steps - 1)
+        assert served.serving.control.paused
+        assert metric(served, "specplan_fallbacks_total", role=SPECULATIVE, reason="failed") >= 1
 
 
 async def test_a_plain_answer_returns_to_speculation_at_the_end_of_a_step(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,9 +52,10 @@ async def test_the_text_is_that_of_the_generator_run_directly(name: str) -> None
 async def test_the_text_is_the_servers_answer_to_one_request(name: str) -> None:
     async with planted_gateway(Configuration(method=name), planted=Planted(steps=3)) as served:
         target = served.servers["target"]
-        before = len(target.bodies)
+        before = len(target.headers)
         answer = await served.answer("one", seed=5)
-        assert len(target.bodies) == before + 1
+        assert len(target.headers) == before + 1  # its prompt's tokens are told with it
+        assert answer.usage.prompt_tokens == 1
         async with AsyncOpenAI(base_url=f"{target.url}/v1", api_key="none") as client:
             stream = await client.completions.create(model="tiny", prompt="one", seed=5, max_tokens=200, stream=True)
             texts = [chunk.choices[0].text async for chunk in stream if chunk.choices]
@@ -65,6 +66,17 @@ async def test_the_text_is_the_servers_answer_to_one_request(name: str) -> None:
         assert counted("specplan_generated_tokens_total", {"role": "target"}) == tokens
     assert answer.choices[0].text == "".join(texts)
     assert answer.choices[0].finish_reason == "stop"
+
+
+async def test_servers_may_tell_no_token_ids() -> None:
+    planted = Planted(steps=3, tells_ids=False)
+    async with planted_gateway(Configuration.parse("autoregressive"), planted=planted) as served:
+        answer = await served.answer("one", seed=5)
+        texts, finish = await served.streamed("one", seed=5)
+    assert answer.choices[0].text == "".join(texts)
+    assert answer.choices[0].finish_reason == finish == "stop"
+    assert answer.choices[0].text.count("\n\n") == planted.steps - 1
+    assert answer.usage.completion_tokens >= 1
 
 
 async def test_a_stop_string_ends_the_servers_answer_and_its_count_of_tokens() -> None:

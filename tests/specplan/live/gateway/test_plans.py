@@ -126,3 +126,5 @@ def test_servers_to_which_keys_would_go_in_clear_are_told() -> None:
     )
     assert named.in_clear == ("models.example:8000",)
     assert Endpoints(target="http://localhost:8000", scorer="http://[::1]:9/v1").in_clear == ()
+    eagle = '[{"method": "eagle", "num_speculative_tokens": 3, "server": "http://fast.example/v1"}]'
+    assert Endpoints(target="http://localhost:8000", speculative=eagle).in_clear == ("fast.example",)
