@@ -26,7 +26,7 @@ def reproduce() -> None:
 
     A paper's tables come with specplan: lr (or lookahead-reasoning), confspec, specs, lookahead-decoding, or all.
 
-    For hardware, speculation and operators FOLDER holds the tables as CSV files (docs/scoreboard.md names their
+    For hardware and speculation FOLDER holds the tables as CSV files (docs/scoreboard.md names their
     sources), which are known by their columns; it may also be one such file. Nothing is fitted to them: the constants
     are those that plans use.
     """
@@ -60,19 +60,6 @@ def speculation(folder: Path, **asked: Any) -> None:
     With -o NAME.csv the rows are written as CSV.
     """
     _board("speculation", folder, **asked)
-
-
-@reproduce.command()
-@click.argument("folder", metavar="FOLDER", type=click.Path(path_type=Path))
-@json_option
-@output_options
-def operators(folder: Path, as_json: bool, output: Path | None, force: bool) -> None:
-    """Operators timed alone, which most constants of GPUs are fitted to: errors by operator, GPU and format."""
-    check_output(output, force=force)
-    from specplan.api.reproducing import reproduce as reproduced
-
-    found = reproduced("operators", folder)
-    deliver(to_json(found.plain()) if as_json else found.text(), output)
 
 
 def _paper_options(function: F) -> F:
