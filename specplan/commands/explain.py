@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import click
 
@@ -19,12 +19,8 @@ from specplan.output import (
 )
 from specplan.ranges import GPUS, SEED, SHARE, TOKENS, Number, WholeNumber
 from specplan.show.saving import report_option, save
-from theory.errors import ParameterError
 
 __all__ = ["command"]
-
-_OF_SERVERS: Final = ("baseline", "k", "chunk", "drafter", "target", "draft", "eagle", "gpu", "tp", "method", "seed")
-"""Options for a server with a token-level method."""
 
 
 @click.command(name="explain")
@@ -63,7 +59,6 @@ _OF_SERVERS: Final = ("baseline", "k", "chunk", "drafter", "target", "draft", "e
 @click.option("--tp", type=GPUS, default=1, show_default=True, help="GPUs that share the target.")
 @click.option("-p", "--profile", type=InputName(), help="Also report what moved from this profile's predictions.")
 @click.option("--method", help="Token-level method of the server, where the profile has several with its k.")
-@click.option("--plan", type=InputName(), help="The plan that a gateway was started with.")
 @click.option(
     "--false-alarm",
     type=SHARE,
@@ -88,8 +83,7 @@ def command(
     """Explain why a speculating server is slow, which k is best, and what moved from a profile's predictions.
 
     SOURCES: files with the result of GET /metrics of a vLLM (V1) or SGLang server in order of time, a single one
-    counted since its start, or the server's URL, which is then read for --for seconds. For a gateway (specplan
-    serve), with --profile, it reports what moved.
+    counted since its start, or the server's URL, which is then read for --for seconds.
     """
     check_output(output, force=force)
     if not any("://" in source for source in sources):
@@ -101,11 +95,6 @@ def command(
     from specplan.api.explaining import explain
 
     explained = explain(sources, **options)
-    if explained.explanation is None:
-        refuse_unused(_OF_SERVERS, "with the metrics of a gateway")
     if report is not None:
-        page = explained.report()
-        if page is None:
-            raise ParameterError("--report", str(report), "is not available for the metrics of a gateway: leave it out")
-        save(report, page)
+        save(report, explained.report())
     deliver(to_json(explained.plain()) if as_json else explained.text(verbose=verbose), output)
