@@ -172,15 +172,6 @@ def _under_load(profile: Profile, ranking: Plan, loads: Sequence[Load], limits: 
     return LoadPlan.of(simulator, loads, limits, progress=progress)
 
 
-def draw(plan: LoadPlan, picture: Path) -> None:
-    """Draw the gains of a plan by answers at once."""
-    from calibrate.record.files import replacing
-    from specplan.show.loads.picture import draw_loads
-
-    with replacing(picture) as temporary:
-        draw_loads(plan, temporary)
-
-
 def plan_models(
     target: str,
     *,
@@ -223,10 +214,7 @@ def plan_names(asked: Mapping[str, Any], methods: Sequence[str], max_accuracy_lo
     """As `plan_models`, with options as the command line hands them on."""
     from specplan.planning.loads.asked import deployment_plan
 
-    found = LoadsPlan(asked=deployment_plan(asked, methods, max_accuracy_loss))
-    if asked["picture"] is not None:
-        draw(found.asked.plan, asked["picture"])
-    return found
+    return LoadsPlan(asked=deployment_plan(asked, methods, max_accuracy_loss))
 
 
 def plan_gpus(

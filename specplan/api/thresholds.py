@@ -41,8 +41,6 @@ class Thresholds(Result):
     labelled: LabelledDecisions
     speedup_from: str
     """What the speedups rest on, in words; empty for the gate of a cascade, which has costs instead."""
-    title: str
-    """What was looked at, in words."""
 
     @property
     def threshold(self) -> float | None:
@@ -98,23 +96,6 @@ class Thresholds(Result):
         from specplan.show.thresholds import thresholds_report
 
         return thresholds_report(self.found, self.labelled, self.speedup_from)
-
-    def draw(self, path: Path) -> None:
-        """Draw risk against speedup, as PNG, SVG or PDF.
-
-        Raises
-        ------
-        ParameterError : another ending, or a gate, which has a table only.
-        """
-        from calibrate.record.files import replacing
-        from calibrate.thresholds.frontier import Cascade
-        from specplan.planning.threshold_speedup import check_plot, draw_frontier
-
-        check_plot(path)
-        if isinstance(self.found, Cascade):
-            raise ParameterError("plot", str(path), "is for thresholds; a gate has a table only")
-        with replacing(path) as temporary:
-            draw_frontier(self.found, temporary, title=self.title)
 
 
 def thresholds(
@@ -189,7 +170,7 @@ def thresholds(
         cheapest = cascade(
             labelled.decisions, guarantee(labelled), gate_cost=gate_cost, judge_cost=judge_cost, grid=grid
         )
-        return Thresholds(found=cheapest, labelled=labelled, speedup_from="", title=labelled.source)
+        return Thresholds(found=cheapest, labelled=labelled, speedup_from="")
     from calibrate.thresholds.labelled_decisions import SCORES
 
     kind = choice("score", score, SCORES)
@@ -201,8 +182,7 @@ def thresholds(
     if grid is None:
         check_scores(labelled, kind)
     fastest = frontier(labelled.decisions, default_grid(kind) if grid is None else grid, guarantee(labelled), speedup)
-    title = f"{labelled.source}: {method}, k1 = {k1}"
-    return Thresholds(found=fastest, labelled=labelled, speedup_from=rests_on, title=title)
+    return Thresholds(found=fastest, labelled=labelled, speedup_from=rests_on)
 
 
 _Known: TypeAlias = "tuple[LabelledDecisions, Callable[[float], Estimate], str]"

@@ -61,14 +61,6 @@ class Validated(Result):
         first = first_screen(self.validation)
         return f"{first}\n\n{as_text(self.report())}" if verbose else first
 
-    def plot(self, path: Path) -> None:
-        """Draw predicted against measured speedups into a PNG, SVG or PDF, as ``specplan validate --plot`` does."""
-        from calibrate.record.files import replacing
-        from specplan.check.validating.picture import draw_rows
-
-        with replacing(path) as temporary:
-            draw_rows(self.validation, temporary)
-
     def draw(self, path: Path) -> bool:
         """Draw an answer of the fastest configuration, simulated above measured; return False if none was run now."""
         from calibrate.record.files import replacing

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_OF_BOTH: Final = ("concurrency", "rate", "burstiness", "slo-ttft", "slo-tpot", "picture")
+_OF_BOTH: Final = ("concurrency", "rate", "burstiness", "slo-ttft", "slo-tpot")
 """Options about loads that plans from names and from profiles take."""
 _OF_FILES: Final = (
     "acceptance",
@@ -162,10 +162,7 @@ def command(
         found_by_name = _from_names({**asked, **budget, "gpu": gpu}, names, max_accuracy_loss)
         _show(found_by_name, verbose, as_json, output, report)
         return
-    picture: Path | None = asked["picture"]
-    if picture is not None and asked["concurrency"] is None:
-        raise click.UsageError("--picture draws gains by load: say loads, such as --concurrency 1,2,4,8")
-    from specplan.api.planning import draw, plan
+    from specplan.api.planning import plan
 
     found = plan(
         profile,
@@ -183,8 +180,6 @@ def command(
         gpu=gpu,
         latency_folder=folder,
     )
-    if picture is not None and found.loads is not None:
-        draw(found.loads, picture)
     _show(found, verbose, as_json, output, report)
 
 

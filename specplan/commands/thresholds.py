@@ -9,7 +9,6 @@ import click
 
 from specplan.output import (
     InputName,
-    OutputFile,
     check_output,
     deliver,
     json_option,
@@ -56,7 +55,6 @@ __all__ = ["command"]
 @click.option("--gate-cost", type=COST, help="Cost of a verification by the gate, with --gate.")
 @click.option("--judge-cost", type=COST, help="Cost of a verification by the judge, in the same unit.")
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Of drawing one decision per answer.")
-@click.option("--plot", type=OutputFile(".png", ".svg", ".pdf"), help="PNG, SVG or PDF of risk against speedup.")
 @verbose_option
 @report_option
 @json_option
@@ -79,8 +77,6 @@ def command(ctx: click.Context, /, **options: Any) -> None:
 
     asked = {name: value for name, value in options.items() if name not in _OF_THE_COMMAND}
     found = thresholds(options["profile"], **{**asked, "grid": _grid(options["grid"])})
-    if options["plot"] is not None:
-        found.draw(options["plot"])
     if options["report"] is not None:
         save(options["report"], found.report())
     text = to_json(found.plain()) if options["as_json"] else found.text(verbose=options["verbose"])
@@ -89,13 +85,13 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         ctx.exit(1 if found.found.labels_needed is None else 3)
 
 
-_OF_THE_COMMAND: Final = ("profile", "plot", "report", "as_json", "verbose", "output", "force")
+_OF_THE_COMMAND: Final = ("profile", "report", "as_json", "verbose", "output", "force")
 """Options that say what becomes of the result."""
 
 _NO_USE: Final = {
     "pairs": ("label", "method"),
     "profile": ("c1", "gate_cost", "judge_cost"),
-    "gate": ("score", "k1", "c1", "plot"),
+    "gate": ("score", "k1", "c1"),
 }
 """Options without a use beside another one."""
 

@@ -16,6 +16,7 @@ from specplan.output import (
     journal_of,
     json_option,
     output_options,
+    refuse_unused,
     to_json,
     verbose_option,
 )
@@ -97,9 +98,6 @@ _MOVED: Final = "must be OLD=NEW, two addresses, e.g. http://a:8000/v1=http://b:
     help="PNG, SVG or PDF: a simulated answer above a measured one.",
 )
 @click.option(
-    "--plot", type=OutputFile(".png", ".svg", ".pdf"), help="PNG, SVG or PDF: predicted against measured speedups."
-)
-@click.option(
     "--concurrency",
     type=ListOf(WholeNumber(1, 4096)),
     metavar="N,N,...",
@@ -130,7 +128,6 @@ def command(
     servers: tuple[str, ...],
     seed: int,
     timeline: Path | None,
-    plot: Path | None,
     concurrency: str | None,
     rounds: int,
     verbose: bool,
@@ -149,13 +146,8 @@ def command(
     questions; the same rounds are simulated first.
     """
     check_output(output, force=force)
-    if plain_answers is not None and concurrency is not None:
-        raise ParameterError(
-            "plain_answers", plain_answers, "is for concurrency 1: leave it out, or leave out --concurrency"
-        )
-    for name, picture in (("timeline", timeline), ("plot", plot)):
-        if picture is not None and concurrency is not None:
-            raise ParameterError(name, str(picture), "is for concurrency 1: leave it out, or leave out --concurrency")
+    if concurrency is not None:
+        refuse_unused(("plain_answers", "timeline"), "with --concurrency")
     if runs and any(context.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in _INSTEAD):
         raise ParameterError("run", runs[0], "contains method and knobs: leave out --method and its knobs")
     from calibrate.record.library import load
@@ -184,8 +176,6 @@ def command(
             )
     if timeline is not None and isinstance(validated, Validated) and not validated.draw(timeline):
         click.echo(f"specplan: {timeline} is not drawn: all runs were done before the interruption", err=True)
-    if plot is not None and isinstance(validated, Validated):
-        validated.plot(plot)
     text = to_json(validated.plain()) if as_json else validated.text(verbose=verbose or output is not None)
     deliver(text, output)
     if report is not None:

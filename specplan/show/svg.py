@@ -194,10 +194,9 @@ def scatter(
     *,
     x_name: str,
     y_name: str,
-    equal: bool = True,
     intervals: Mapping[str, tuple[Interval, Interval]] | None = None,
 ) -> str:
-    """Return a plot of points (x, y, tooltip) by group, with a diagonal if ``equal``; wide ranges are logarithmic.
+    """Return a plot of points (x, y, tooltip) by group, with a diagonal; wide ranges are logarithmic.
 
     ``intervals`` gives the intervals of x and y of a group, drawn as whiskers.
     """
@@ -221,9 +220,8 @@ def scatter(
         drawn.append(element("line", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=y, y2=y, class_="grid"))
         drawn.append(text(_LEFT - 7, y + 4, f"{value:g}", anchor="end"))
         drawn.append(text(x, _HEIGHT - _BOTTOM + 18, f"{value:g}"))
-    if equal:
-        bottom = _HEIGHT - _BOTTOM
-        drawn.append(element("line", x1=_LEFT, y1=bottom, x2=_LEFT + across, y2=bottom - side, class_="reference"))
+    bottom = _HEIGHT - _BOTTOM
+    drawn.append(element("line", x1=_LEFT, y1=bottom, x2=_LEFT + across, y2=bottom - side, class_="reference"))
     drawn += [text(_LEFT + across / 2, _HEIGHT - 6, x_name), text(_LEFT - 40, _TOP - 2, y_name, anchor="start")]
     for i, (name, points) in enumerate(groups.items()):
         if name in bars:

@@ -125,7 +125,7 @@ def test_the_table_says_what_to_choose_and_what_its_figures_are(run: Main) -> No
             "answers=12 must be at least 32: 4 rounds, each with a question for every",
         ),
         (("--concurrency", "1", "--rounds", "1"), "--rounds=1 must be an integer in [2, 1000]"),
-        (("--concurrency", "1", "--timeline", "a.png"), "timeline='a.png' is for concurrency 1"),
+        (("--concurrency", "1", "--timeline", "a.png"), "timeline='a.png' has no use with --concurrency"),
     ],
 )
 def test_bad_input_is_one_line(run: Main, words: tuple[str, ...], said: str) -> None:
