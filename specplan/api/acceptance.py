@@ -117,6 +117,11 @@ class Acceptance(Result):
             lines.append(f"best K by batch size: {ranges}")
         return lines
 
+    def conclude(self) -> None:
+        """Complain of readings that do not agree."""
+        if self.readings is not None:
+            self.readings.check()
+
     def written(self, form: str, *, model: str = "model", mode: str = "default", max_batch: int | None = None) -> str:
         """Return it in another format: csv, vllm-dynamic, vllm-schedule or lengths.
 

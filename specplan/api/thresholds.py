@@ -91,6 +91,13 @@ class Thresholds(Result):
 
         return as_text(self.report()) if verbose else first_screen(self.found, self.labelled, self.speedup_from)
 
+    def conclude(self) -> None:
+        """End the command with 3 where more labels would certify a threshold, with 1 where they would not."""
+        from click.exceptions import Exit
+
+        if self.threshold is None:
+            raise Exit(1 if self.found.labels_needed is None else 3)
+
     def report(self) -> Report:
         """Return the page that ``--report`` writes."""
         from specplan.show.thresholds import thresholds_report

@@ -5,16 +5,19 @@ Or measured on vLLM there and then, and read in four ways (`specplan.api.accepta
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from specplan.commands.calibration.acceptance_live import LIVE, live_options
 from specplan.commands.calibration.options import json_object
-from specplan.output import InputName, check_output, deliver, json_option, output_options, to_json, verbose_option
+from specplan.output import InputName
 from specplan.ranges import PARALLEL, WholeNumber
+from specplan.show.saving import result_options
 from theory.errors import ParameterError
+
+if TYPE_CHECKING:
+    from specplan.api.acceptance import Acceptance
 
 __all__ = ["command"]
 
@@ -32,9 +35,7 @@ WRITABLE = ("csv", "vllm-dynamic", "vllm-schedule", "lengths")
 @click.option("--mode", help="Of a file of lengths: which mode; of one to be written: its name.")
 @click.option("--max-batch", type=PARALLEL, help="Where vllm-schedule ends. Default the largest measured batch size.")
 @live_options
-@verbose_option
-@json_option
-@output_options
+@result_options()
 def command(
     sources: tuple[str, ...],
     source_format: str,
@@ -44,12 +45,8 @@ def command(
     model: str | None,
     mode: str | None,
     max_batch: int | None,
-    verbose: bool,
-    as_json: bool,
-    output: Path | None,
-    force: bool,
     **live: Any,
-) -> None:
+) -> Acceptance | str:
     """Read token acceptance from SOURCE, show it in every convention, or write it in another format.
 
     auto: a profile with counts per position, what --json or --to csv wrote, or what GET /metrics of vLLM, llama.cpp or
@@ -62,7 +59,6 @@ def command(
     vLLM runs with --speculative-config; the acceptance of the same requests is then read from the engine's counters,
     the records of the requests, llm.get_metrics() of an offline engine, and the tokens of streamed chunks.
     """
-    check_output(output, force=force)
     from sim.catalogue import choice
     from specplan.api.acceptance import Acceptance, acceptance
     from specplan.api.acceptance_live import live_readings
@@ -70,7 +66,6 @@ def command(
     known = choice("from", source_format, READABLE)
     if max_batch is not None and target_format != "vllm-schedule":
         raise ParameterError("max-batch", max_batch, "needs --to vllm-schedule")
-    readings = None
     if known == LIVE:
         text = live.pop("speculative")
         speculative = None if text is None else json_object("speculative-config", text)
@@ -81,9 +76,5 @@ def command(
     else:
         found = acceptance(sources, form=known, model=model, mode=mode, method=method, k=k)
     if target_format is not None:
-        told = found.written(target_format, model=model or sources[0], mode=mode or "default", max_batch=max_batch)
-        deliver(told, output)
-        return
-    deliver(to_json(found.plain()) if as_json else found.text(verbose=verbose), output)
-    if readings is not None:
-        readings.check()
+        return found.written(target_format, model=model or sources[0], mode=mode or "default", max_batch=max_batch)
+    return found

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from specplan.output import (
-    InputName,
-    check_output,
-    deliver,
-    json_option,
-    output_options,
-    refuse_unused,
-    to_json,
-    verbose_option,
-)
+from specplan.output import InputName, refuse_unused
 from specplan.ranges import GPUS, SEED, SHARE, TOKENS, Number, WholeNumber
-from specplan.show.saving import report_option, save
+from specplan.show.saving import result_options
+
+if TYPE_CHECKING:
+    from specplan.api.explaining import Explained
 
 __all__ = ["command"]
 
@@ -67,25 +60,13 @@ __all__ = ["command"]
     help="Probability of reporting a move while everything is as predicted.",
 )
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Of the draws behind intervals.")
-@verbose_option
-@report_option
-@json_option
-@output_options
-def command(
-    sources: tuple[str, ...],
-    verbose: bool,
-    report: Path | None,
-    as_json: bool,
-    output: Path | None,
-    force: bool,
-    **options: Any,
-) -> None:
+@result_options(report=True)
+def command(sources: tuple[str, ...], **options: Any) -> Explained:
     """Explain why a speculating server is slow, which k is best, and what moved from a profile's predictions.
 
     SOURCES: files with the result of GET /metrics of a vLLM (V1) or SGLang server in order of time, a single one
     counted since its start, or the server's URL, which is then read for --for seconds.
     """
-    check_output(output, force=force)
     if not any("://" in source for source in sources):
         refuse_unused(("seconds",), "with files: it is for a live server")
     if options["profile"] is None:
@@ -94,7 +75,4 @@ def command(
         refuse_unused(("tp",), "without --target and --gpu")
     from specplan.api.explaining import explain
 
-    explained = explain(sources, **options)
-    if report is not None:
-        save(report, explained.report())
-    deliver(to_json(explained.plain()) if as_json else explained.text(verbose=verbose), output)
+    return explain(sources, **options)

@@ -1,4 +1,4 @@
-"""The option ``--report``: the file of a report, and the command and versions that it states."""
+"""What commands do with a result: its options, and its report's file, which states the command and the versions."""
 
 from __future__ import annotations
 
@@ -6,16 +6,28 @@ import platform
 import re
 import shlex
 from collections.abc import Callable, Iterator
+from functools import wraps
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 from click.core import ParameterSource
 
-from specplan.output import OutputFile
-from specplan.show.page import Report
+from specplan.output import (
+    OutputFile,
+    check_output,
+    deliver,
+    json_option,
+    output_options,
+    to_json,
+    verbose_option,
+)
 
-__all__ = ["command_line", "report_option", "save", "versions"]
+if TYPE_CHECKING:
+    from specplan.show.page import Report
+    from specplan.show.result import Result
+
+__all__ = ["command_line", "report_option", "result_options", "save", "versions"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -29,6 +41,38 @@ report_option: Callable[[F], F] = click.option(
     type=OutputFile(".html", ".md"),
     help="Also write a report: a self-contained HTML file, or Markdown, by the file's ending.",
 )
+
+
+def result_options(
+    *, verbose: bool = True, json: bool = True, report: bool = False
+) -> Callable[[Callable[..., Result | str]], Callable[..., None]]:
+    """Return what gives a command the options of a result: -v, --report and --json where wanted, -o and --force.
+
+    The command returns the result, or a text that is told as it is. Its outputs are checked before it runs; then the
+    result is told, its report saved, and the command ends as the result says (`specplan.show.result.Result.conclude`).
+    """
+
+    def with_options(command: Callable[..., Result | str]) -> Callable[..., None]:
+        @wraps(command)
+        def told(*arguments: Any, output: Path | None, force: bool, **options: Any) -> None:
+            own = {name: options.pop(name) for name in ("verbose", "as_json", "report") if name in options}
+            check_output(output, force=force)
+            found = command(*arguments, **options)
+            if isinstance(found, str):
+                deliver(found, output)
+                return
+            parts = found.parts(verbose=own.get("verbose", False))
+            deliver(to_json(found.plain()) if own.get("as_json") else parts, output)
+            if own.get("report") is not None:
+                save(own["report"], found.report())
+            found.conclude()
+
+        given: Callable[..., None] = output_options(told)
+        for wanted, option in ((json, json_option), (report, report_option), (verbose, verbose_option)):
+            given = option(given) if wanted else given
+        return given
+
+    return with_options
 
 
 def save(path: Path, report: Report) -> None:
