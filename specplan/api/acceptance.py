@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from calibrate.record.profile import Profile
     from calibrate.token_acceptance.curves import AcceptanceCurve
     from calibrate.token_acceptance.schedule import DynamicStats
-    from specplan.api.acceptance_live import LiveReadings
 
 __all__ = ["FORMS", "WRITABLE", "Acceptance", "acceptance"]
 
@@ -37,8 +36,6 @@ class Acceptance(Result):
     """Seconds of passes by batch size and K; None where the source has none."""
     convention: str = ""
     """What the figures of its source are, in words; empty: a profile, or figures by position."""
-    readings: LiveReadings | None = None
-    """How it was measured on vLLM, if it was."""
 
     def headline(self) -> str:
         """Return how many tokens a draft brings, and with timings the best K."""
@@ -70,7 +67,7 @@ class Acceptance(Result):
         from calibrate.token_acceptance.curves import FIGURES
 
         curve, every = self.curve, range(1, self.curve.k + 1)
-        told: dict[str, Any] = {
+        return {
             "schema": "specplan.acceptance",
             "schema_version": 1,
             "method": self.method or None,
@@ -82,7 +79,6 @@ class Acceptance(Result):
             "tokens_per_pass": None if curve.hit_rate is None else [curve.tokens_per_pass(k) for k in every],
             "schedule": None if self.stats is None else self.stats.schedule().plain(),
         }
-        return told if self.readings is None else {**told, "readings": self.readings.plain()}
 
     def text(self, *, verbose: bool = False) -> str:
         """Return what ``specplan acceptance`` prints, with ``verbose`` what it prints with ``-v``."""
@@ -101,8 +97,7 @@ class Acceptance(Result):
             )
         else:
             below = [textwrap.fill(line, SCREEN, subsequent_indent="  ") for line in [*below, "What they mean: -v."]]
-        measured = [] if self.readings is None else [self.readings.as_text()]
-        return "\n\n".join([*measured, textwrap.fill(self.headline(), SCREEN), table(heads, rows), "\n".join(below)])
+        return "\n\n".join([textwrap.fill(self.headline(), SCREEN), table(heads, rows), "\n".join(below)])
 
     def _below(self) -> list[str]:
         curve = self.curve
@@ -116,11 +111,6 @@ class Acceptance(Result):
             ranges = ", ".join(f"{first}-{last}: {k}" for first, last, k in self.stats.schedule().ranges)
             lines.append(f"best K by batch size: {ranges}")
         return lines
-
-    def conclude(self) -> None:
-        """Complain of readings that do not agree."""
-        if self.readings is not None:
-            self.readings.check()
 
     def written(self, form: str, *, model: str = "model", mode: str = "default", max_batch: int | None = None) -> str:
         """Return it in another format: csv, vllm-dynamic, vllm-schedule or lengths.

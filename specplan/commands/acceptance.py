@@ -1,16 +1,11 @@
-"""``specplan acceptance``: token acceptance read in one format, shown in every convention, written in another.
-
-Or measured on vLLM there and then, and read in four ways (`specplan.api.acceptance_live`).
-"""
+"""``specplan acceptance``: token acceptance read in one format, shown in every convention, written in another."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from specplan.commands.calibration.acceptance_live import LIVE, live_options
-from specplan.commands.calibration.options import json_object
 from specplan.output import InputName
 from specplan.ranges import PARALLEL, WholeNumber
 from specplan.show.saving import result_options
@@ -21,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-READABLE = ("auto", "profile", "curve", "metrics", "benchmark", "vllm-dynamic", "vllm-requests", "lengths", LIVE)
+READABLE = ("auto", "profile", "curve", "metrics", "benchmark", "vllm-dynamic", "vllm-requests", "lengths")
 WRITABLE = ("csv", "vllm-dynamic", "vllm-schedule", "lengths")
 
 
@@ -34,7 +29,6 @@ WRITABLE = ("csv", "vllm-dynamic", "vllm-schedule", "lengths")
 @click.option("--model", help="Of a file of lengths: which model; of one to be written: its name.")
 @click.option("--mode", help="Of a file of lengths: which mode; of one to be written: its name.")
 @click.option("--max-batch", type=PARALLEL, help="Where vllm-schedule ends. Default the largest measured batch size.")
-@live_options
 @result_options()
 def command(
     sources: tuple[str, ...],
@@ -45,7 +39,6 @@ def command(
     model: str | None,
     mode: str | None,
     max_batch: int | None,
-    **live: Any,
 ) -> Acceptance | str:
     """Read token acceptance from SOURCE, show it in every convention, or write it in another format.
 
@@ -55,26 +48,15 @@ def command(
     'specplan plan --acceptance'. vllm-dynamic: JSON with acceptance_rate_per_pos (unconditional) and
     batch_stats. vllm-requests: responses of a server started with --per-request-spec-decode-metrics, one or one to a
     line. lengths: YAML of mean acceptance lengths with the bonus token, {model: {mode: {K: length}}}.
-    vllm-schedule: num_speculative_tokens_per_batch_size. vllm-live: SOURCE is the folder of a model (or 'bundled') that
-    vLLM runs with --speculative-config; the acceptance of the same requests is then read from the engine's counters,
-    the records of the requests, llm.get_metrics() of an offline engine, and the tokens of streamed chunks.
+    vllm-schedule: num_speculative_tokens_per_batch_size.
     """
     from sim.catalogue import choice
-    from specplan.api.acceptance import Acceptance, acceptance
-    from specplan.api.acceptance_live import live_readings
+    from specplan.api.acceptance import acceptance
 
     known = choice("from", source_format, READABLE)
     if max_batch is not None and target_format != "vllm-schedule":
         raise ParameterError("max-batch", max_batch, "needs --to vllm-schedule")
-    if known == LIVE:
-        text = live.pop("speculative")
-        speculative = None if text is None else json_object("speculative-config", text)
-        if len(sources) > 1:
-            raise ParameterError("source", ", ".join(sources), "must be one folder with --from vllm-live")
-        readings = live_readings(sources[0], speculative=speculative, **live)
-        found = Acceptance(curve=readings.curve(), readings=readings)
-    else:
-        found = acceptance(sources, form=known, model=model, mode=mode, method=method, k=k)
+    found = acceptance(sources, form=known, model=model, mode=mode, method=method, k=k)
     if target_format is not None:
         return found.written(target_format, model=model or sources[0], mode=mode or "default", max_batch=max_batch)
     return found

@@ -12,10 +12,9 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from calibrate.engines.choosing import choice_ids, shares
-from calibrate.engines.prometheus import SpecDecode, parse_metrics
 from calibrate.engines.protocol import Choice, Finish, Generation, Progress, Prompt, Request, Times
 from calibrate.engines.stop_strings import StopFinder
 from calibrate.engines.torch.model import check_model_folder, load_tokenizer, tokenizer_fingerprint
@@ -72,9 +71,6 @@ class VllmEngine:
     CalibrationError : from every method, as soon as the engine has died, failed or been closed.
     """
 
-    _counted: ClassVar[VllmEngine | None] = None
-    """The engine that the process's counters belong to: vLLM resets them for every engine."""
-
     def __init__(self, config: VllmConfig) -> None:
         self.config = config
         self.recorder = Recorder()
@@ -97,7 +93,6 @@ class VllmEngine:
         """
         engine = cls(config)
         engine._llm = start(config, engine._settings, engine.recorder)
-        VllmEngine._counted = engine
         try:
             engine._description = described(config, engine._model, engine._settings, engine._llm)
             await engine.generate(Request(prompt=(1,), max_tokens=1, stop=(), ignore_eos=True))
@@ -157,23 +152,13 @@ class VllmEngine:
         ------
         CalibrationError : the prompt does not fit, or the engine failed.
         """
-        ids, parameters = self.vllm_request(request)
-        read = Read()
-        await self._stream(ids, parameters, read, progress)
-        return read
-
-    def vllm_request(self, request: Request) -> tuple[Sequence[int], SamplingParams]:
-        """Return a request's prompt and parameters for vLLM; the engine need not run.
-
-        Raises
-        ------
-        CalibrationError : the prompt does not fit.
-        """
         ids = self._ids(request.prompt)
         limit = int(self._settings["max_model_len"])
         if len(ids) >= limit:
             raise CalibrationError(f"vLLM engine {self.name!r}: a prompt of {len(ids)} tokens; the context is {limit}")
-        return ids, self._sampling(request, min(request.max_tokens, limit - len(ids)))
+        read = Read()
+        await self._stream(ids, self._sampling(request, min(request.max_tokens, limit - len(ids))), read, progress)
+        return read
 
     async def choose(self, prompt: Prompt, choices: Sequence[str]) -> Choice:
         """Probabilities of single-token replies, as shares of the whole vocabulary's; see `Backend.choose`."""
@@ -224,19 +209,6 @@ class VllmEngine:
         """Durations of the latest iterations and prefills; ``clear`` empties the records."""
         return self.recorder.work.statistics(clear=clear)
 
-    def counters(self) -> SpecDecode | None:
-        """Read vLLM's own counters of speculative decoding, since the engine's start; None if it does not speculate.
-
-        Raises
-        ------
-        CalibrationError : a later engine was started in this process, which has reset the counters.
-        """
-        if VllmEngine._counted is not self:
-            raise CalibrationError(f"vLLM engine {self.name!r}: the counters of this process are another engine's")
-        from prometheus_client import REGISTRY, generate_latest  # type: ignore[import-not-found,unused-ignore]
-
-        return SpecDecode.read(parse_metrics(generate_latest(REGISTRY).decode()))
-
     def describe(self) -> Mapping[str, Any]:
         """Model, engine, versions, device, and every setting in effect."""
         return {"engine": "vllm", "name": self.name, "model": str(self.config.model), **self._description}
@@ -246,8 +218,6 @@ class VllmEngine:
         llm, self._llm = self._llm, None
         if llm is None:
             return
-        if VllmEngine._counted is self:
-            VllmEngine._counted = None
         handler = llm.output_handler
         if handler is not None:  # it would report the end of the engine as an error
             handler.cancel()

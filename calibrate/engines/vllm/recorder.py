@@ -43,10 +43,6 @@ class Recorder:
     def __init__(self) -> None:
         self.active: dict[str, Active] = {}
         self.n_iterations = 0
-        self.n_idle_iterations = 0
-        """Iterations for sequences that had ended: the core receives the abort at a stop string an iteration late."""
-        self.drafts = self.drafted = self.accepted = self.generated = 0
-        """Counts as in vLLM's counters: passes with a draft, drafted and accepted tokens, tokens of all requests."""
         self.work = WorkLog()
         self._recent: dict[tuple[int, bool], list[float]] = {}
         """Batch, and whether a sequence speculated -> seconds of the latest iterations without a prompt."""
@@ -62,10 +58,8 @@ class Recorder:
     ) -> None:
         """Record an iteration; called by vLLM."""
         self._iteration(scheduler_stats, iteration_stats)
-        tokens = iteration_stats.num_generation_tokens if iteration_stats is not None else 0
-        self.generated += tokens
-        if len(self.active) == 1:  # else each reader counts its own tokens, possibly some iterations late
-            next(iter(self.active.values())).n_generated += tokens
+        if len(self.active) == 1 and iteration_stats is not None:  # else each reader counts its own tokens, maybe late
+            next(iter(self.active.values())).n_generated += iteration_stats.num_generation_tokens
 
     def _iteration(self, scheduler_stats: SchedulerStats | None, iteration_stats: IterationStats | None) -> None:
         details = scheduler_stats.iteration_details if scheduler_stats is not None else None
@@ -73,22 +67,14 @@ class Recorder:
             return
         self.n_iterations += 1
         spec = scheduler_stats.spec_decoding_stats
-        accepted = 0
-        if spec is not None:
-            self.drafts += spec.num_drafts
-            self.drafted += spec.num_draft_tokens
-            self.accepted += spec.num_accepted_tokens
-            accepted = spec.num_accepted_tokens
         batch, prefilled = details.num_generation_requests, details.num_ctx_requests
         gaps = iteration_stats.inter_token_latencies_iter if iteration_stats is not None else []
         if prefilled:
             self._latest = (prefilled, batch)
-        if not batch:
-            return
-        if not gaps:
-            self.n_idle_iterations += 1
-            return
-        self._decoded(batch, details.num_generation_tokens, accepted, min(gaps), (prefilled, details.num_ctx_tokens))
+        if batch and gaps:  # without gaps its sequences had ended: the core learns of an abort an iteration late
+            accepted = 0 if spec is None else spec.num_accepted_tokens
+            read = prefilled, details.num_ctx_tokens
+            self._decoded(batch, details.num_generation_tokens, accepted, min(gaps), read)
 
     def _decoded(self, batch: int, rows: int, accepted: int, seconds: float, read: tuple[int, int]) -> None:
         """Record a pass with sequences that decode, and the prompts and prompt tokens that it ``read``."""

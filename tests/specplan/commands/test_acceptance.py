@@ -5,16 +5,12 @@ from __future__ import annotations
 import json
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from measured_profiles import measured
-from screens import Main, refusal, refused_words
+from screens import Main, refusal
 
-from calibrate.token_acceptance.counts import DEFINITION, TokenCounts
 from calibrate.token_acceptance.lengths import LengthTable
-from calibrate.token_acceptance.live_readings import Readings
-from calibrate.token_acceptance.requests import RequestAcceptance
 
 DYNAMIC = {
     "acceptance_rate_per_pos": [0.7, 0.4],
@@ -75,55 +71,3 @@ def test_what_is_missing_is_one_line(tmp_path: Path, run: Main) -> None:
         (("lr-deepseek-gsm8k",), "holds no token acceptance per position"),
     ):
         assert message in refusal(run, *arguments)
-
-
-def readings(*accepted: int) -> Readings:
-    """Four sources that saw 100 tokens, and so many of them accepted."""
-    names = ("engine counters", "per-request records", "offline metrics", "streamed chunks")
-    counts = [TokenCounts(source=name, tokens=100, accepted=n) for name, n in zip(names, accepted, strict=True)]
-    return Readings(counts=tuple(counts), records=RequestAcceptance(histogram=(10, 20, 10), n_drafted=80, n_tokens=100))
-
-
-def test_live_acceptance_is_read_in_four_ways(monkeypatch: pytest.MonkeyPatch, run: Main) -> None:
-    asked: list[Any] = []
-
-    async def four(config: Any, requests: Any) -> Readings:
-        asked.append((config, requests))
-        return readings(40, 40, 40, 39)
-
-    monkeypatch.setattr("calibrate.token_acceptance.live_readings.four_readings", four)
-    code, out, err = run("bundled", "--from", "vllm-live", "-n", "3", "--seed", "5", "--max-tokens", "50")
-    assert (code, err) == (0, "")
-    assert out.startswith(DEFINITION)
-    for line in ("engine counters: 1.6667", "offline metrics: 1.6667", "streamed chunks: 1.6393", "smallest: +1.67 %"):
-        assert line in out
-    assert "temperature=0.6 top_p=0.95 seeds=[5, 7]" in out
-    assert "unconditional" in out  # and every convention, by the records
-    (config, requests), *_ = asked
-    assert config.speculative["method"] == "ngram"
-    assert [(one.seed, one.max_tokens, one.stop) for one in requests] == [(5 + i, 50, ()) for i in range(3)]
-    told = json.loads(run("bundled", "--from", "vllm-live", "--json")[1])
-    assert told["readings"]["disagreement"] == pytest.approx(61 / 60 - 1)
-    assert [one["accepted"] for one in told["readings"]["sources"]] == [40, 40, 40, 39]
-    assert told["unconditional"] == [0.75, 0.25]
-
-
-def test_live_readings_that_are_apart_fail(monkeypatch: pytest.MonkeyPatch, run: Main) -> None:
-    async def four(config: Any, requests: Any) -> Readings:
-        return readings(40, 40, 35, 40)
-
-    monkeypatch.setattr("calibrate.token_acceptance.live_readings.four_readings", four)
-    code, out, err = run("bundled", "--from", "vllm-live")
-    assert (code, err) == (1, "specplan: error: the readings are 8.3 % apart, more than 2 %\n")
-    assert DEFINITION in out
-
-
-test_live_options_are_checked = refused_words(
-    "acceptance --from vllm-live",
-    (("bundled", "-n", "1"), "requests"),
-    (("some/folder",), "prompts"),
-    (("bundled", "--speculative-config", "{"), "must be JSON"),
-    (("bundled", "--speculative-config", "[]"), "must be a JSON object"),
-    (("bundled", "--speculative-config", '{"method": "ngrams"}'), "method"),
-    (("bundled", "--temperature", "-1"), "temperature"),
-)
