@@ -193,11 +193,7 @@ def _of_server(
     from specplan.live.explaining.window import windows, work_of
 
     parts = windows(readings) or [work_of(readings)]
-    return token_drift(parts, _known(profile), method=method, false_alarm=false_alarm)
-
-
-def _known(profile: Profile | str | Path) -> Profile:
-    return profile_of(profile) if isinstance(profile, (str, Path)) else profile
+    return token_drift(parts, profile_of(profile), method=method, false_alarm=false_alarm)
 
 
 def _baselines(given: Metrics | Sequence[Metrics], chunk: int) -> tuple[list[Point], float]:

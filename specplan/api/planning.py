@@ -34,8 +34,8 @@ def profiles() -> list[str]:
     return names()
 
 
-def profile(name_or_path: str | Path) -> Profile:
-    """Read a profile by its name, or from a file.
+def profile(of: Profile | str | Path) -> Profile:
+    """Read a profile by its name, or from a file; a profile is returned as it is.
 
     >>> import specplan as sp
     >>> sp.profile("lr-deepseek-gsm8k").name
@@ -48,7 +48,7 @@ def profile(name_or_path: str | Path) -> Profile:
     """
     from calibrate.record.library import load
 
-    return load(str(name_or_path))
+    return load(str(of)) if isinstance(of, (str, Path)) else of
 
 
 def plan(
@@ -114,7 +114,7 @@ def plan(
     if of is None or target is not None:
         rule = "is for plan_models(target, gpu=...): plan takes a profile, such as plan('lr-deepseek-gsm8k')"
         raise ParameterError("target", target, rule)
-    given = profile(of) if isinstance(of, (str, Path)) else of
+    given = profile(of)
     timings = timed(given, latency=latency, gpu=gpu, folder=latency_folder)
     request = planner.Request(
         max_parallel=max_parallel,

@@ -112,7 +112,7 @@ def simulate(
     from sim.configuration import Configuration
     from specplan.planning.planner import Request
 
-    given = profile(of) if isinstance(of, (str, Path)) else of
+    given = profile(of)
     chosen = Configuration.parse(configuration, rules=Request().rules_for(given))
     return simulate_configuration(
         given, chosen, n_answers=n_answers, concurrency=concurrency, corruption=corruption, places=places

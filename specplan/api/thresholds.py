@@ -201,7 +201,7 @@ def _of_profile(of: Profile | str | Path, label: str, configuration: Configurati
     from sim.catalogue import choice
     from specplan.planning.threshold_speedup import replayed_speedup
 
-    given = profile(of) if isinstance(of, (str, Path)) else of
+    given = profile(of)
     labelled = decisions_of_profile(given, choice("label", label, LABELS))
     rests_on = (
         f"recorded answers replayed with changed verdicts ({configuration.method}, k1 = {configuration.k1}); "

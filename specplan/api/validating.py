@@ -158,7 +158,7 @@ def validate(
     """
     from specplan.check.validating.questions import to_ask
 
-    given = profile_of(of) if isinstance(of, (str, Path)) else of
+    given = profile_of(of)
     chosen = _chosen(configurations)
     models, questions = to_ask(given, n_answers, None if prompts is None else Path(prompts), seed, servers or {})
     return run_validation(given, chosen, models, questions, n_plain=n_plain, seed=seed, journal=journal)
@@ -195,7 +195,7 @@ def validate_under_load(
     """
     from specplan.check.validating.questions import to_ask
 
-    given = profile_of(of) if isinstance(of, (str, Path)) else of
+    given = profile_of(of)
     chosen = _chosen(configurations)
     loads = [concurrency] if isinstance(concurrency, int) else sorted(set(concurrency))
     models, questions = to_ask(given, n_answers, None if prompts is None else Path(prompts), seed, servers or {})

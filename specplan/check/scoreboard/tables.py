@@ -13,14 +13,13 @@ from pydantic import ValidationError
 
 from calibrate.record.files import opened, read_text
 from specplan.check.scoreboard.outcomes import Refused
-from specplan.check.scoreboard.rows import TABLES, Measured
+from specplan.check.scoreboard.rows import MODEL_COLUMNS, TABLES, Measured
 from theory.errors import ParameterError, SchemaError
 
 __all__ = ["Folder", "read_folder"]
 
 _ENDINGS: Final = (".csv", ".csv.gz")
 _NOT_COLUMNS: Final = ("where", "kind")
-_MODEL_COLUMNS: Final = ("model_path", "model_id", "target", "model")
 _LONGEST_HEADER: Final = 100_000  # bytes
 
 
@@ -149,5 +148,5 @@ def _row(form: type[Any], cells: Mapping[Any, Any], where: str, n_columns: int) 
 
 
 def _defect(where: str, cells: Mapping[Any, Any], what: str) -> Refused:
-    model = next((str(cells[name]) for name in _MODEL_COLUMNS if cells.get(name)), "?")
+    model = next((str(cells[name]) for name in MODEL_COLUMNS if cells.get(name)), "?")
     return Refused(where=where, model=model, reason=f"{where}: {what}; the row is skipped")
