@@ -243,8 +243,8 @@ def journal_of(output: Path) -> Path:
     return output.with_name(output.name + ".part")
 
 
-def deliver(text: str | Iterable[str], path: Path | None, *, coloured: bool = False) -> None:
-    """Print a result, or write it to a file all at once; what would steer a terminal is escaped, unless ``coloured``.
+def deliver(text: str | Iterable[str], path: Path | None) -> None:
+    """Print a result, or write it to a file all at once; what would steer a terminal is escaped.
 
     Parts of a text are printed as they come, with a line between them.
 
@@ -257,7 +257,7 @@ def deliver(text: str | Iterable[str], path: Path | None, *, coloured: bool = Fa
         if sys.stdout is None:
             raise BrokenPipeError
         for i, part in enumerate(parts):
-            click.echo(("\n" if i else "") + (part if coloured else _STEERING.sub(_escaped, part)))
+            click.echo(("\n" if i else "") + _STEERING.sub(_escaped, part))
         return
     from calibrate.record.files import write_atomically
 

@@ -78,7 +78,7 @@ def theorems(
     if coverage:
         from specplan.show.texts.theorems import coverage_screen
 
-        deliver(coverage_screen(), output, coloured=False)
+        deliver(coverage_screen(), output)
         return
     if thorough and not (verify or claim_id):
         raise _without_verify()
@@ -88,12 +88,8 @@ def theorems(
         claim_id, paper=paper, verdict=verdict, severity=severity, verify=verify, thorough=thorough, jobs=jobs
     )
     if report is not None:
-        from specplan.show.theorems import theorems_report
-
-        save(report, theorems_report(found.claims, found.derived))
-    coloured = output is None and not as_json and sys.stdout.isatty()
-    text = to_json(found.plain()) if as_json else found.rendered(verbose=verbose, coloured=coloured)
-    deliver(text, output, coloured=coloured)
+        save(report, found.report())
+    deliver(to_json(found.plain()) if as_json else found.text(verbose=verbose), output)
     if found.differing:
         click.echo(f"specplan: derived verdicts differ from the record: {', '.join(found.differing)}", err=True)
         sys.exit(1)
