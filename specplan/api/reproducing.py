@@ -46,7 +46,7 @@ class Reproduced(Result):
 
     def records(self) -> list[dict[str, Any]]:
         """Return a row for each cell."""
-        return list(self.paper.as_json(self.cells))
+        return [cell.plain() for cell in self.cells]
 
     def plain(self) -> dict[str, Any]:
         """Return what ``specplan reproduce`` prints with ``--json``."""
