@@ -175,8 +175,8 @@ def summary(cells: Sequence[Cell]) -> str:
         f"SPECS: mean absolute errors with nothing fitted are {mean_error([c.error for c in steps])} for {len(steps)} "
         f"seconds per step ({mean_error([c.left_out_error for c in steps])} with one constant from a pair's other data "
         f"sets), {mean_error([c.error for c in problems])} for {len(problems)} seconds per problem "
-        f"({mean_error([c.left_out_error for c in problems])}), {mean_error([c.error for c in noisy])} for {len(noisy)} "
-        f"with noisy rewards. RSD is not explained: {len(rsd_steps) + len(rsd_problems)} latencies, "
+        f"({mean_error([c.left_out_error for c in problems])}), {mean_error([c.error for c in noisy])} for "
+        f"{len(noisy)} with noisy rewards. RSD is not explained: {len(rsd_steps) + len(rsd_problems)} latencies, "
         f"{mean_error([c.error for c in rsd_steps])} (per step) and {mean_error([c.error for c in rsd_problems])} (per "
         f"problem) off, worst {100 * worst:+.0f} %."
     )
