@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from theory.checks import positive
 from theory.errors import ParameterError
 from theory.hardware.formats import Precision
 from theory.hardware.shapes import Experts, Shape
@@ -154,8 +155,7 @@ class MemoryPlan:
         ----------
         context : tokens, > 0; where lengths differ, the mean over answers in flight.
         """
-        if not (math.isfinite(context) and context > 0.0):
-            raise ParameterError("context", context, "must be finite and > 0")
+        positive("context", context)
         return math.floor(min(room.answers(context) for room in self.rooms))
 
 
@@ -183,9 +183,9 @@ def memory_plan(
     """
     if not models:
         raise ParameterError("models", list(models), "must hold the target at least")
-    for name, value, most in (("gpu_bytes", gpu_bytes, math.inf), ("engine_share", engine_share, 1.0)):
-        if not (0.0 < value <= most and math.isfinite(value)):
-            raise ParameterError(name, value, "must be finite and > 0" if most > 1.0 else "must be in (0, 1]")
+    positive("gpu_bytes", gpu_bytes)
+    if not 0.0 < engine_share <= 1.0:
+        raise ParameterError("engine_share", engine_share, "must be in (0, 1]")
     plan = _planned(models, gpu_bytes, engine_share)
     if gpus is not None and plan.gpus > gpus:
         asked = ", ".join(f"{room.gpus} for {_names(room)}" for room in plan.rooms)

@@ -26,6 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from sim.estimate import Estimate, student_quantile
+from theory.checks import positive
 from theory.errors import ParameterError
 
 __all__ = [
@@ -73,12 +74,10 @@ class Resampled:
     """
 
     def __init__(self, seconds: ArrayLike, baseline: ArrayLike, *, seed: int = 0) -> None:
-        own, plain = np.asarray(seconds, dtype=np.float64), np.asarray(baseline, dtype=np.float64)
+        own, plain = positive("seconds", seconds), positive("baseline", baseline)
         if own.ndim != 2 or plain.shape != own.shape[1:] or own.shape[0] < 1 or plain.size < 2:
             rule = "must be (m, n) and (n,) with m >= 1 and n >= 2"
             raise ParameterError("seconds", f"shapes {own.shape} and {plain.shape}", rule)
-        if not (np.isfinite(own).all() and np.isfinite(plain).all() and (own > 0.0).all() and (plain > 0.0).all()):
-            raise ParameterError("seconds", float(min(own.min(), plain.min())), "must be positive and finite")
         rng = np.random.default_rng([0x7465_6C6C, seed])
         self.n = plain.size
         self.seed = seed
@@ -138,11 +137,9 @@ def skill(predicted: ArrayLike, measured: Resampled) -> Skill:
     ------
     ParameterError : too few rows, another number than measured, or a speedup that is not positive.
     """
-    x = np.asarray(predicted, dtype=np.float64)
+    x = positive("predicted", predicted)
     if x.shape != measured.speedups.shape or x.size < LEAST_ROWS:
         raise ParameterError("predicted", f"{x.size} rows", f"must be as many as measured, and >= {LEAST_ROWS}")
-    if not (np.isfinite(x).all() and (x > 0.0).all()):
-        raise ParameterError("predicted", float(x.min()), "must be positive and finite")
     errors = x / measured.speedups - 1.0
     all_logs = _with_plain(np.log(measured.speedups))
     chosen = np.flatnonzero(_with_plain(np.log(x)) == max(0.0, float(np.log(x).max())))
