@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from specplan.show.page import Report
     from specplan.show.result import Result
 
-__all__ = ["command_line", "report_option", "result_options", "save", "versions"]
+__all__ = ["command_line", "report_option", "result_options", "save", "versions", "words_given"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -102,25 +102,27 @@ def versions() -> list[tuple[str, str]]:
 
 def command_line(context: click.Context | None) -> str:
     """Return the command as it was given, without users, passwords and queries in addresses."""
-    return "" if context is None else shlex.join(_words(context))
+    return "" if context is None else shlex.join([*context.command_path.split(), *words_given(context)])
 
 
-def _words(context: click.Context) -> Iterator[str]:
-    yield from context.command_path.split()
+def words_given(context: click.Context, without: Container[str] = ()) -> list[str]:
+    """Return the options of a command as they were given, then its arguments, but for some parameters."""
+    options: list[str] = []
     arguments: list[str] = []
     for parameter in context.command.params:
         name = parameter.name or ""
-        if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+        if name in without or context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
             continue
         value = context.params.get(name)
         if isinstance(parameter, click.Argument):
             arguments += _several(value)
-        elif isinstance(parameter, click.Option) and parameter.is_flag:
-            yield max(parameter.opts, key=len)
-        else:
-            for one in _several(value):
-                yield from (max(parameter.opts, key=len), one)
-    yield from arguments
+        elif not (isinstance(parameter, click.Option) and parameter.is_flag):
+            options += [word for one in _several(value) for word in (max(parameter.opts, key=len), one)]
+        elif value == parameter.flag_value:
+            options.append(max(parameter.opts, key=len))
+        elif value is False:
+            options += parameter.secondary_opts[:1]
+    return options + arguments
 
 
 def _several(value: Any) -> list[str]:
