@@ -154,7 +154,6 @@ def calibrate(
     ------
     SpecplanError : as `measure` and `conclude`, or no questions for models that are not the bundled pair.
     """
-    warn_of_clear_key(models)
     command = " ".join(["specplan", *sys.argv[1:]])
     plan = plan_of(models, effort, prompts, name=name or output.stem, command=command, **options)
     conclude(measure(plan, output), output, allow_noise=allow_noise)
@@ -163,7 +162,7 @@ def calibrate(
 def plan_of(
     models: MeasurableModels, effort: Effort, prompts: Path | None, *, name: str, command: str, **options: Any
 ) -> CalibrationPlan:
-    """Return what to measure; see `calibrate`.
+    """Return what to measure, see `calibrate`; warn of an API key sent in clear.
 
     Raises
     ------
@@ -173,6 +172,7 @@ def plan_of(
     from calibrate.models.asking import bundled_problems, bundled_truth
     from specplan.prompts import read_prompts
 
+    warn_of_clear_key(models)
     n = effort.most_answers
     if prompts is None and not models.is_bundled:
         raise ParameterError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 from click.core import ParameterSource
@@ -70,6 +70,7 @@ _MOVED: Final = "must be OLD=NEW, two addresses, e.g. http://a:8000/v1=http://b:
 @click.option(
     "-n",
     "--answers",
+    "n_answers",
     type=ANSWERS,
     default=40,
     show_default=True,
@@ -122,11 +123,8 @@ def command(
     token_settings: tuple[str, ...],
     k2_list: str | None,
     rules: str,
-    answers: int,
     plain_answers: int | None,
-    prompts: Path | None,
     servers: tuple[str, ...],
-    seed: int,
     timeline: Path | None,
     concurrency: str | None,
     rounds: int,
@@ -135,6 +133,7 @@ def command(
     as_json: bool,
     output: Path | None,
     force: bool,
+    **options: Any,
 ) -> None:
     """Predict configurations, run them on real engines, and compare.
 
@@ -150,29 +149,22 @@ def command(
         refuse_unused(("plain_answers", "timeline"), "with --concurrency")
     if runs and any(context.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in _INSTEAD):
         raise ParameterError("run", runs[0], "contains method and knobs: leave out --method and its knobs")
-    from calibrate.record.library import load
-    from specplan.calibrating import resumable, warn_of_clear_key
-    from specplan.check.validating.questions import Below, configurations_of, named, to_ask
+    from specplan.api.validating import Validated, ValidatedUnderLoad, validate, validate_under_load
+    from specplan.calibrating import resumable
+    from specplan.check.validating.questions import Below, configurations_of
 
-    profile = load(profile_path)
     windows = k1_list if k1_list is not None else "1,2,4" if method in ("lr-async", "lr-sync") else ""
     below = Below(token, token_settings, _counts(k2_list))
-    configurations = named(runs) or configurations_of(method, settings, _counts(windows), rules, below)
-    models, questions = to_ask(profile, answers, prompts, seed, pairs("server", servers, _MOVED))
-    warn_of_clear_key(models)
+    configurations = runs or configurations_of(method, settings, _counts(windows), rules, below)
     journal = None if output is None else journal_of(output)
-    from specplan.api.validating import Validated, ValidatedUnderLoad, run_under_load, run_validation
-
+    options |= {"servers": pairs("server", servers, _MOVED), "journal": journal}
     validated: Validated | ValidatedUnderLoad
     with resumable(journal):
         if concurrency is None:
-            validated = run_validation(
-                *(profile, configurations, models, questions), n_plain=plain_answers, seed=seed, journal=journal
-            )
+            validated = validate(profile_path, configurations, n_plain=plain_answers, **options)
         else:
-            loads = sorted(set(_counts(concurrency)))
-            validated = run_under_load(
-                *(profile, configurations, models, questions, loads, rounds), seed=seed, journal=journal
+            validated = validate_under_load(
+                profile_path, configurations, _counts(concurrency), n_rounds=rounds, **options
             )
     if timeline is not None and isinstance(validated, Validated) and not validated.draw(timeline):
         click.echo(f"specplan: {timeline} is not drawn: all runs were done before the interruption", err=True)
