@@ -11,8 +11,7 @@ Efron's BCa to 83 % with 12 rows.
 Regret is how much faster the best row is than the chosen one. The best row is selected on the same questions, so the
 measured regret is too large on average, the more so the closer the rows are. Its interval is therefore that of a
 maximum: simultaneous (max-t) limits on the logarithm of every row's speedup over the chosen one's hold together with
-95 % probability, and so do the largest lower and the largest upper limit. The held-out regret is against the row that
-is best on one half of the questions, measured on the other half.
+95 % probability, and so do the largest lower and the largest upper limit.
 """
 
 from __future__ import annotations
@@ -47,7 +46,6 @@ PLAIN = -1
 """Index of plain decoding among the choices."""
 
 _RESAMPLES = 2000
-_HALVES = 400
 
 Floats = NDArray[np.float64]
 
@@ -70,7 +68,6 @@ class Resampled:
     n : number of questions.
     speedups : ratios of totals, shape (m,).
     resamples : speedups on questions drawn with replacement, shape (2000, m).
-    halves : speedups on either half of the questions, for 400 random splits, shape (2, 400, m).
     """
 
     def __init__(self, seconds: ArrayLike, baseline: ArrayLike, *, seed: int = 0) -> None:
@@ -84,14 +81,12 @@ class Resampled:
         self.speedups: Floats = plain.sum() / own.sum(axis=1)
         drawn = rng.multinomial(self.n, np.full(self.n, 1.0 / self.n), size=_RESAMPLES).astype(np.float64)
         self.resamples: Floats = (drawn @ plain)[:, None] / (drawn @ own.T)
-        first = (np.argsort(rng.random((_HALVES, self.n)), axis=1) < self.n // 2).astype(np.float64)
-        self.halves: Floats = np.stack([(part @ plain)[:, None] / (part @ own.T) for part in (first, 1.0 - first)])
 
     def only(self, rows: Sequence[int]) -> Resampled:
         """Return the given rows, on the same resamples."""
         selection = object.__new__(Resampled)
         selection.n, selection.seed = self.n, self.seed
-        for name in ("speedups", "resamples", "halves"):
+        for name in ("speedups", "resamples"):
             setattr(selection, name, getattr(self, name)[..., list(rows)])
         return selection
 
@@ -115,9 +110,6 @@ class Skill:
     """Index of the row that was measured fastest, or `PLAIN`."""
     regret: Estimate
     """Measured speedup of the best row / of the chosen one (geometric mean of several) - 1, [-], >= 0."""
-    regret_held_out: float
-    """Regret against the best row on half of the questions, measured on the other half; negative where that row is
-    slower than the chosen one."""
     mean_error: float
     """Mean of abs(predicted / measured - 1), [-]."""
     median_error: float
@@ -153,7 +145,6 @@ def skill(predicted: ArrayLike, measured: Resampled) -> Skill:
         chosen=tuple(int(one) - 1 for one in chosen),
         best=int(all_logs.argmax()) - 1,
         regret=_regret(chosen, measured),
-        regret_held_out=_regret_held_out(chosen, measured),
         mean_error=float(np.abs(errors).mean()),
         median_error=float(np.median(np.abs(errors))),
         largest_error=float(errors[np.abs(errors).argmax()]),
@@ -244,13 +235,6 @@ def _regret(chosen: NDArray[np.int64], measured: Resampled) -> Estimate:
         estimator="best / chosen - 1, simultaneous max-t limits over questions",
         seed=measured.seed,
     )
-
-
-def _regret_held_out(chosen: NDArray[np.int64], measured: Resampled) -> float:
-    ahead = [_over_chosen(half, chosen) for half in measured.halves]
-    best = [half.argmax(axis=1) for half in ahead]
-    there = [np.take_along_axis(ahead[1 - i], best[i][:, None], axis=1) for i in (0, 1)]
-    return math.expm1(float(np.mean(there)))
 
 
 def _pairs(x: Floats, measured: Resampled) -> tuple[int, int]:

@@ -83,7 +83,6 @@ def plain(result: Validation) -> dict[str, Any]:
                 "at_pace": row.at_pace,
                 "replayed": row.replayed,
                 "good": row.good,
-                "good_by_measured_interval": row.good_by_measured_interval,
                 "next_measurement": dataclasses.asdict(row.expected),
                 "closed_form": row.closed_form,
                 "seconds": [run.seconds for run in result.runs.by_name[row.name]],
