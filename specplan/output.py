@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import chain, count, zip_longest
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -22,11 +22,15 @@ from specplan.log_lines import lines_on_log
 from specplan.ranges import typed
 from theory.errors import ParameterError
 
+if TYPE_CHECKING:
+    from sim.estimate import Estimate
+
 __all__ = [
     "SCREEN",
     "InputName",
     "OutputFile",
     "Progress",
+    "between",
     "by_need",
     "check_folder",
     "check_output",
@@ -337,6 +341,12 @@ def screen(*blocks: str | Sequence[str]) -> str:
         else textwrap.fill(block, SCREEN)
         for block in blocks
     )
+
+
+def between(estimate: Estimate, digits: int = 2) -> str:
+    """Return an estimate with its interval."""
+    value, low, high = (f"{one:.{digits}f}" for one in (estimate.value, estimate.low, estimate.high))
+    return f"{value} [{low}, {high}]"
 
 
 def by_need(unknown: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:

@@ -13,6 +13,7 @@ from calibrate.running.interleaved import BASELINE
 from sim.estimate import Estimate
 from specplan.check.validating.telling_apart import LEAST_ROWS, PLAIN, Resampled, Skill, inside, skill
 from specplan.check.validating.validation import Validation
+from specplan.output import between
 from specplan.planning.planner import Request, accuracy_loss
 from specplan.planning.predict import Prediction
 
@@ -184,8 +185,8 @@ def _inside(intervals: Sequence[Estimate], measured: Resampled) -> Estimate:
 
 
 def _correlation(estimate: Estimate | None) -> str:
-    return "undefined" if estimate is None else f"{estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"
+    return "undefined" if estimate is None else between(estimate)
 
 
 def _counted(share: Estimate) -> str:
-    return f"{round(share.value * share.n)} of {share.n}, {share.value:.2f} [{share.low:.2f}, {share.high:.2f}]"
+    return f"{round(share.value * share.n)} of {share.n}, {between(share)}"

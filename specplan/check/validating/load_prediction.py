@@ -227,10 +227,6 @@ class LoadPredictor:
         plain = slower.rounds(PLAIN, load)
         return [METRICS["gain"](slower.rounds(one, load), plain) for one in configurations]
 
-    def beyond(self, configuration: Configuration, load: int, swept: Mapping[str, int]) -> dict[str, float]:
-        """Return by role the share of a round's time in which batches exceed the largest timed one."""
-        return {role: share_beyond(self.rounds(configuration, load), role, most) for role, most in swept.items()}
-
 
 def share_beyond(rounds: Sequence[Round], role: str, most: int) -> float:
     """Return the share of the time in which more than ``most`` steps of a role are in flight, in [0, 1]."""

@@ -203,8 +203,8 @@ def test_batches_that_were_not_timed_are_told() -> None:
     swept = swept_batches(profile)
     assert swept == {"target": 8, "draft": 8}
     expected = LoadPredictor(Trials(profile), [12, 12], {})
-    assert set(expected.beyond(LR, 2, swept).values()) == {0.0}
-    assert expected.beyond(LR, 12, swept)["target"] > 0.5
+    assert {share_beyond(expected.rounds(LR, 2), role, most) for role, most in swept.items()} == {0.0}
+    assert share_beyond(expected.rounds(LR, 12), "target", swept["target"]) > 0.5
     in_flight = {"target": ((3, 1.0), (9, 3.0))}
     rounds = [Round(seconds=(1.0,), tokens=(1,), first=(1.0,), makespan=4.0, in_flight=in_flight)]
     assert [share_beyond(rounds, "target", most) for most in (2, 3, 8, 9)] == [1.0, 0.75, 0.75, 0.0]
