@@ -147,36 +147,38 @@ def check_output(path: Path | None, *, force: bool) -> None:
         outputs["output"] = path
     claimed: dict[str, str] = {}
     for name, output in outputs.items():
-        try:
+        with _told(name, output):
             _check_place(name, output, force=force)
             _check_not_read(name, output, inputs)
-        except (OSError, ValueError) as error:
-            if isinstance(error, ParameterError):
-                raise
-            reason = getattr(error, "strerror", None) or "a name cannot hold a zero byte"
-            raise ParameterError(name, str(output), f"cannot be written: {reason}") from None
         for one in (output, journal_of(output)):
             other = claimed.setdefault(os.path.realpath(one), name)
             if other != name:
                 raise ParameterError(name, str(output), f"is written by {other} too: give them different names")
 
 
-def check_folder(name: str, folder: Path, files: Sequence[Path], *, force: bool) -> None:
+def check_folder(folder: Path, files: Sequence[Path], *, force: bool) -> None:
     """Make a folder for several outputs, and refuse what `check_output` refuses of each.
 
     Raises
     ------
     ParameterError : it is a file, or cannot be made; a file exists and ``force`` is not set; or it is not writable.
     """
-    try:
+    with _told("-o", folder):
         folder.mkdir(exist_ok=True)
         for path in files:
-            _check_place(name, path, force=force)
+            _check_place("-o", path, force=force)
+
+
+@contextmanager
+def _told(name: str, path: Path) -> Iterator[None]:
+    """Name the output that a failure of the system is about."""
+    try:
+        yield
+    except ParameterError:
+        raise
     except (OSError, ValueError) as error:
-        if isinstance(error, ParameterError):
-            raise
         reason = getattr(error, "strerror", None) or "a name cannot hold a zero byte"
-        raise ParameterError(name, str(folder), f"cannot be written: {reason}") from None
+        raise ParameterError(name, str(path), f"cannot be written: {reason}") from None
 
 
 def _files_of(context: click.Context | None) -> tuple[dict[str, Path], dict[str, list[Path]]]:

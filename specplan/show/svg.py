@@ -144,15 +144,13 @@ def lines(
     y_name: str,
     log: bool = False,
     reference: float | None = None,
-    from_zero: bool = True,
 ) -> str:
     """Return lines over a common axis, with intervals as whiskers and a legend below."""
     every = [_finite(line) for line in every]
     xs = sorted({x for line in every for x, _ in line.points})
     ends = [end for line in every for one in line.intervals if one is not None for end in (one.low, one.high)]
     ys = [y for line in every for _, y in line.points] + ends + ([] if reference is None else [reference])
-    low, high = (0.0 if from_zero else min(ys)), max(ys)
-    frame = _Frame((xs[0], xs[-1]), (low, high + 0.06 * (high - low)), log)
+    frame = _Frame((xs[0], xs[-1]), (0.0, 1.06 * max(ys)), log)
     marked = xs if len(xs) <= 12 else ticks(xs[0], xs[-1])
     drawn = frame.axes(x_name, y_name, marked, ticks(*frame.y_range))
     if reference is not None:

@@ -139,18 +139,17 @@ class Comparison:
         ]
 
 
-def compare(validation: Validation, *, seed: int = 0) -> Comparison | None:
+def compare(validation: Validation) -> Comparison | None:
     """Compare the predictions of a validation with simpler ones; None with fewer than three rows.
 
     Parameters
     ----------
     validation : its rows were run on the same questions.
-    seed : seed of the resamples of questions.
     """
     if len(validation.rows) < LEAST_ROWS:
         return None
     seconds = [[run.seconds for run in validation.runs.by_name[row.name]] for row in validation.rows]
-    measured = Resampled(seconds, validation.runs.plain_seconds, seed=seed)
+    measured = Resampled(seconds, validation.runs.plain_seconds)
     predicted = [row.prediction.speedup.value for row in validation.rows]
     forms = {i: row.closed_form for i, row in enumerate(validation.rows) if row.closed_form is not None}
     known, constant = tuple(forms), float(np.exp(np.mean(np.log(predicted))))
