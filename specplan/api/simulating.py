@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from specplan.planning.loads.load_plan import LoadRow
     from specplan.planning.predict import Prediction, Predictor
 
-__all__ = ["Simulated", "save_timeline", "simulate", "simulate_configuration"]
+__all__ = ["Simulated", "save_timeline", "simulate"]
 
 _SHOWN_STEPS: Final = 20
 
@@ -81,7 +81,7 @@ class Simulated(Result):
 
 def simulate(
     of: Profile | str | Path,
-    configuration: str,
+    configuration: str | Configuration,
     *,
     n_answers: int | None = None,
     concurrency: int | None = None,
@@ -98,8 +98,8 @@ def simulate(
     Parameters
     ----------
     of : the profile, its name or its file.
-    configuration : name as in tables, e.g. ``lr-async k1=4 rules=eager + prompt-lookup k2=4``; LR's schedule defaults
-        to released-code for published profiles, else paper.
+    configuration : as an object; or its name as in tables, e.g. ``lr-async k1=4 rules=eager + prompt-lookup k2=4``,
+        where LR's schedule defaults to released-code for published profiles, else paper.
     n_answers : answers to simulate; default all recorded ones, or 40.
     concurrency : also simulate this number of answers at once on the same engines, in [1, 256].
     corruption : share of acceptance lost after a wrong step, in [0, 1]; default as measured.
@@ -111,26 +111,11 @@ def simulate(
     """
     from sim.configuration import Configuration
     from specplan.planning.planner import Request
-
-    given = profile(of)
-    chosen = Configuration.parse(configuration, rules=Request().rules_for(given))
-    return simulate_configuration(
-        given, chosen, n_answers=n_answers, concurrency=concurrency, corruption=corruption, places=places
-    )
-
-
-def simulate_configuration(
-    given: Profile,
-    configuration: Configuration,
-    *,
-    n_answers: int | None = None,
-    concurrency: int | None = None,
-    corruption: float | None = None,
-    places: Mapping[str, str] = MappingProxyType({}),
-) -> Simulated:
-    """As `simulate`, with a given profile and configuration."""
     from specplan.planning.predict import Predictor
 
+    given = profile(of)
+    if isinstance(configuration, str):
+        configuration = Configuration.parse(configuration, rules=Request().rules_for(given))
     if places and not given.engines:
         raise ParameterError("place", given.name, "needs a profile with timings: engines of published ones are drawn")
     predictor = Predictor(given, n_answers=n_answers, corruption=corruption, places=places)

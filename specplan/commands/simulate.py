@@ -74,7 +74,7 @@ def command(
     from calibrate.record.library import load
     from sim.catalogue import choice
     from sim.configuration import METHOD_NAMES, RULE_NAMES, TOKEN_METHOD_NAMES, Configuration, parse_knobs
-    from specplan.api.simulating import save_timeline, simulate_configuration
+    from specplan.api.simulating import save_timeline, simulate
     from specplan.planning.planner import Request
 
     chosen = choice("method", method, METHOD_NAMES)
@@ -97,7 +97,7 @@ def command(
     )
     if corruption is not None and not configuration.spec.drafts_steps:
         raise ParameterError("corruption", corruption, f"does not apply to {chosen}, which has no draft steps")
-    simulated = simulate_configuration(
+    simulated = simulate(
         known,
         configuration,
         n_answers=answers,
