@@ -118,7 +118,7 @@ def words_given(context: click.Context, without: Container[str] = ()) -> list[st
             arguments += _several(value)
         elif not (isinstance(parameter, click.Option) and parameter.is_flag):
             options += [word for one in _several(value) for word in (max(parameter.opts, key=len), one)]
-        elif value == parameter.flag_value:
+        elif value is True or value == parameter.flag_value:
             options.append(max(parameter.opts, key=len))
         elif value is False:
             options += parameter.secondary_opts[:1]
