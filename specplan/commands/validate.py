@@ -111,9 +111,7 @@ _MOVED: Final = "must be OLD=NEW, two addresses, e.g. http://a:8000/v1=http://b:
 @report_option
 @json_option
 @output_options
-@click.pass_context
 def command(
-    context: click.Context,
     profile_path: str,
     method: str,
     runs: tuple[str, ...],
@@ -147,6 +145,7 @@ def command(
     check_output(output, force=force)
     if concurrency is not None:
         refuse_unused(("plain_answers", "timeline"), "with --concurrency")
+    context = click.get_current_context()
     if runs and any(context.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in _INSTEAD):
         raise ParameterError("run", runs[0], "contains method and knobs: leave out --method and its knobs")
     from specplan.api.validating import Validated, ValidatedUnderLoad, validate, validate_under_load

@@ -174,7 +174,7 @@ class Deployment:
             ("k", self.k, _MOST_K),
             ("max_num_seqs", self.max_num_seqs, _MOST_SEQUENCES),
         ):
-            if value is not None or name not in ("k", "max_num_seqs"):
+            if value is not None:
                 scalar_count(name, value, maximum=most)
         if not 0.0 <= self.answer_spread <= _MOST_SPREAD:
             rule = f"must be in [0, {_MOST_SPREAD:g}]: standard deviation / mean of the tokens of answers"
