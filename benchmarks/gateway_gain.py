@@ -35,7 +35,7 @@ from calibrate.record.profile import Profile
 from sim.configuration import Configuration
 from sim.estimate import Estimate, ratio_of_totals
 from specplan.api.calibrating import calibrate
-from specplan.api.simulating import simulate_configuration
+from specplan.api.simulating import simulate
 
 PLAIN: Final = Configuration.parse("autoregressive")
 TOKENS: Final = 600
@@ -133,7 +133,7 @@ def measured(plain: str, method: str, prompts: Sequence[str], at_once: int) -> E
 
 def predicted(profile: Profile, configuration: Configuration, at_once: int) -> Estimate:
     """The gain over plain decoding with as many answers at once."""
-    found = simulate_configuration(profile, configuration, concurrency=at_once if at_once > 1 else None)
+    found = simulate(profile, configuration, concurrency=at_once if at_once > 1 else None)
     return found.prediction.speedup if found.loaded is None else found.loaded.gain
 
 

@@ -40,34 +40,6 @@ if TYPE_CHECKING:
     from theory.speedup import g as g
     from theory.speedup import h as h
 
-__all__ = [
-    "__version__",
-    "acceptance",
-    "best_hybrid",
-    "calibrate",
-    "explain",
-    "f_async",
-    "f_sync",
-    "f_sync_argmax",
-    "g",
-    "g_argmax",
-    "gaps",
-    "h",
-    "methods",
-    "plan",
-    "plan_gpus",
-    "plan_models",
-    "profile",
-    "profiles",
-    "reproduce",
-    "simulate",
-    "sweep",
-    "theorems",
-    "thresholds",
-    "validate",
-    "validate_under_load",
-]
-
 _HOMES = {
     "acceptance": "specplan.api.acceptance",
     "calibrate": "specplan.api.calibrating",
@@ -91,6 +63,8 @@ _HOMES = {
     "best_hybrid": "theory.budget",
 }
 """Public function to the module that has it."""
+
+__all__ = ["__version__", *_HOMES]  # noqa: PLE0604 (names of functions)
 
 
 def __getattr__(name: str) -> Any:

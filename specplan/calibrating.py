@@ -29,7 +29,6 @@ __all__ = [
     "calibrate",
     "conclude",
     "effort_options",
-    "measure",
     "measured",
     "plan_of",
     "resumable",
@@ -152,20 +151,22 @@ def calibrate(
 
     Raises
     ------
-    SpecplanError : as `measure` and `conclude`, or no questions for models that are not the bundled pair.
+    SpecplanError : as `measured` and `conclude`, or no questions for models that are not the bundled pair.
+    click.exceptions.Exit : with code 130, after Ctrl-C and a line that says how to go on.
     """
     from specplan.show.saving import command_line
 
-    warn_of_clear_key(models)
     given = command_line(click.get_current_context(silent=True))
     plan = plan_of(models, effort, prompts, name=name or output.stem, command=given, **options)
-    conclude(measure(plan, output), output, allow_noise=allow_noise)
+    with resumable(journal_of(output)):
+        profile = measured(plan, output)
+    conclude(profile, output, allow_noise=allow_noise)
 
 
 def plan_of(
     models: MeasurableModels, effort: Effort, prompts: Path | None, *, name: str, command: str, **options: Any
 ) -> CalibrationPlan:
-    """Return what to measure; see `calibrate`.
+    """Return what to measure, see `calibrate`; warn of an API key sent in clear.
 
     Raises
     ------
@@ -175,6 +176,7 @@ def plan_of(
     from calibrate.models.asking import bundled_problems, bundled_truth
     from specplan.prompts import read_prompts
 
+    warn_of_clear_key(models)
     n = effort.most_answers
     if prompts is None and not models.is_bundled:
         raise ParameterError(
@@ -204,20 +206,13 @@ def warn_of_clear_key(models: object) -> None:
         click.echo(text, err=True)
 
 
-def measure(plan: CalibrationPlan, output: Path) -> Profile:
+def measured(plan: CalibrationPlan, output: Path) -> Profile:
     """Carry out a calibration, write the profile to ``output``, and remove its journal.
 
     Raises
     ------
     SpecplanError : as `calibrate.measuring.calibration.calibrate_models`; what was finished stays in the journal.
-    click.exceptions.Exit : with code 130, after Ctrl-C and a line that says how to go on.
     """
-    with resumable(journal_of(output)):
-        return measured(plan, output)
-
-
-def measured(plan: CalibrationPlan, output: Path) -> Profile:
-    """As `measure`, but Ctrl-C is left to the caller."""
     from calibrate.measuring.calibration import calibrate_models
     from calibrate.models.servers import timeouts_as_such
     from specplan.finishing import finished
@@ -247,14 +242,9 @@ def resumable(journal: Path | None) -> Iterator[None]:
     except KeyboardInterrupt:
         if journal is None:
             raise
-        click.echo(_how_to_go_on(journal), err=True)
+        kept = f"; what is finished is kept in {journal}: the same command goes on from there"
+        click.echo(f"specplan: interrupted{kept if journal.exists() else ' before anything was measured'}", err=True)
         raise click.exceptions.Exit(130) from None
-
-
-def _how_to_go_on(journal: Path) -> str:
-    if not journal.exists():
-        return "specplan: interrupted before anything was measured"
-    return f"specplan: interrupted; what is finished is kept in {journal}: the same command goes on from there"
 
 
 @contextmanager

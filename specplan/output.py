@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import chain, count, zip_longest
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -22,11 +22,15 @@ from specplan.log_lines import lines_on_log
 from specplan.ranges import typed
 from theory.errors import ParameterError
 
+if TYPE_CHECKING:
+    from sim.estimate import Estimate
+
 __all__ = [
     "SCREEN",
     "InputName",
     "OutputFile",
     "Progress",
+    "between",
     "by_need",
     "check_folder",
     "check_output",
@@ -143,36 +147,38 @@ def check_output(path: Path | None, *, force: bool) -> None:
         outputs["output"] = path
     claimed: dict[str, str] = {}
     for name, output in outputs.items():
-        try:
+        with _told(name, output):
             _check_place(name, output, force=force)
             _check_not_read(name, output, inputs)
-        except (OSError, ValueError) as error:
-            if isinstance(error, ParameterError):
-                raise
-            reason = getattr(error, "strerror", None) or "a name cannot hold a zero byte"
-            raise ParameterError(name, str(output), f"cannot be written: {reason}") from None
         for one in (output, journal_of(output)):
             other = claimed.setdefault(os.path.realpath(one), name)
             if other != name:
                 raise ParameterError(name, str(output), f"is written by {other} too: give them different names")
 
 
-def check_folder(name: str, folder: Path, files: Sequence[Path], *, force: bool) -> None:
+def check_folder(folder: Path, files: Sequence[Path], *, force: bool) -> None:
     """Make a folder for several outputs, and refuse what `check_output` refuses of each.
 
     Raises
     ------
     ParameterError : it is a file, or cannot be made; a file exists and ``force`` is not set; or it is not writable.
     """
-    try:
+    with _told("-o", folder):
         folder.mkdir(exist_ok=True)
         for path in files:
-            _check_place(name, path, force=force)
+            _check_place("-o", path, force=force)
+
+
+@contextmanager
+def _told(name: str, path: Path) -> Iterator[None]:
+    """Name the output that a failure of the system is about."""
+    try:
+        yield
+    except ParameterError:
+        raise
     except (OSError, ValueError) as error:
-        if isinstance(error, ParameterError):
-            raise
         reason = getattr(error, "strerror", None) or "a name cannot hold a zero byte"
-        raise ParameterError(name, str(folder), f"cannot be written: {reason}") from None
+        raise ParameterError(name, str(path), f"cannot be written: {reason}") from None
 
 
 def _files_of(context: click.Context | None) -> tuple[dict[str, Path], dict[str, list[Path]]]:
@@ -243,8 +249,8 @@ def journal_of(output: Path) -> Path:
     return output.with_name(output.name + ".part")
 
 
-def deliver(text: str | Iterable[str], path: Path | None, *, coloured: bool = False) -> None:
-    """Print a result, or write it to a file all at once; what would steer a terminal is escaped, unless ``coloured``.
+def deliver(text: str | Iterable[str], path: Path | None) -> None:
+    """Print a result, or write it to a file all at once; what would steer a terminal is escaped.
 
     Parts of a text are printed as they come, with a line between them.
 
@@ -257,7 +263,7 @@ def deliver(text: str | Iterable[str], path: Path | None, *, coloured: bool = Fa
         if sys.stdout is None:
             raise BrokenPipeError
         for i, part in enumerate(parts):
-            click.echo(("\n" if i else "") + (part if coloured else _STEERING.sub(_escaped, part)))
+            click.echo(("\n" if i else "") + _STEERING.sub(_escaped, part))
         return
     from calibrate.record.files import write_atomically
 
@@ -337,6 +343,12 @@ def screen(*blocks: str | Sequence[str]) -> str:
         else textwrap.fill(block, SCREEN)
         for block in blocks
     )
+
+
+def between(estimate: Estimate, digits: int = 2) -> str:
+    """Return an estimate with its interval."""
+    value, low, high = (f"{one:.{digits}f}" for one in (estimate.value, estimate.low, estimate.high))
+    return f"{value} [{low}, {high}]"
 
 
 def by_need(unknown: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:

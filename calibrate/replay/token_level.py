@@ -199,16 +199,13 @@ class TokenLevel:
         return self.profile.engines[self.profile.placement[TARGET]].timed_methods
 
 
-def with_token_speculation(
-    system: System, model: TokenModel | None, *, played: bool = True, steps: bool = False
-) -> System:
+def with_token_speculation(system: System, model: TokenModel | None, *, steps: bool = False) -> System:
     """Return the system with its target (and the draft, for a published profile) decoding with speculation.
 
     Parameters
     ----------
     system : system with plain decoding.
     model : model of the token level; None returns the system unchanged.
-    played : whether known passes are simulated one by one; if not, they are averaged, and none is cut at a step's end.
     steps : whether each step is a request, at whose end averaged passes of a published profile are cut.
     """
     if model is None or model.k2 == 1:
@@ -216,17 +213,11 @@ def with_token_speculation(
     target = system.placement[TARGET]
     if model.decoding is not None:
         cost = model.decoding.cost
-        if not played:
-            averaged = replace(cost, per=model.tokens_per_pass)
-            return replace(system, costs={**system.costs, target: averaged})
         passes = {**system.passes, TARGET: model.decoding.source}
         joins = system.joins if model.join is None else {**system.joins, target: model.join}
         return replace(system, costs={**system.costs, target: cost}, passes=passes, joins=joins)
     sped_up = {target, system.placement[DRAFT]}
-    costs = {
-        name: model.averaged(cost, cut=steps and played) if name in sped_up else cost
-        for name, cost in system.costs.items()
-    }
+    costs = {name: model.averaged(cost, cut=steps) if name in sped_up else cost for name, cost in system.costs.items()}
     return replace(system, costs=costs)
 
 

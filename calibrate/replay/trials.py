@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from calibrate.costs.fit import CostFit
 from calibrate.record.profile import Profile
-from calibrate.replay.idealised import Effect, idealised, placed
 from calibrate.replay.missing import Known
+from calibrate.replay.placing import placed
 from calibrate.replay.recorded import Recorded
 from calibrate.replay.recursion import unshared_seconds
 from calibrate.replay.system import System, as_seen_by, system_of
@@ -40,7 +40,7 @@ class Trials:
     profile : measured or published.
     corruption : share of acceptance lost after a wrong step, in [0, 1]; default the estimate from its answers.
     slower : engine name -> time of its work / time by the profile, [-]; default 1.
-    places : role -> role to whose processor its engine is moved (`calibrate.replay.idealised.placed`).
+    places : role -> role to whose processor its engine is moved (`calibrate.replay.placing.placed`).
     behaviour : answers in place of the profile's.
 
     Raises
@@ -84,7 +84,6 @@ class Trials:
         variant: int | None = None,
         tokens_per_pass: float | None = None,
         same_passes: bool = False,
-        without: frozenset[Effect] = frozenset(),
         in_flight: float = 1.0,
     ) -> Trial:
         """Return the trial of a configuration.
@@ -96,14 +95,13 @@ class Trials:
         tokens_per_pass : in place of the value of the token-level method's model, >= 1.
         same_passes : whether a variant uses the passes of the best estimates, with times scaled to its own mean tokens
             per pass, so that few answers suffice to estimate its effect; else it draws its own passes.
-        without : costs to remove.
         in_flight : answers in flight, whose engine times it has where they were measured, >= 1.
 
         Raises
         ------
         ParameterError : the profile lacks data that the configuration needs (`calibrate.replay.missing`).
         """
-        system = self._made(configuration, variant, tokens_per_pass, without)
+        system = self._made(configuration, variant, tokens_per_pass)
         if same_passes and system.passes:
             system = self._with_own_passes(system, configuration, variant)
         return system.with_clients(in_flight).trial(configuration.algorithm(), configuration.spec.meets)
@@ -122,13 +120,7 @@ class Trials:
         """
         return unshared_seconds(self._made(configuration, variant, tokens_per_pass), configuration, indices)
 
-    def _made(
-        self,
-        configuration: Configuration,
-        variant: int | None,
-        tokens_per_pass: float | None,
-        without: frozenset[Effect] = frozenset(),
-    ) -> System:
+    def _made(self, configuration: Configuration, variant: int | None, tokens_per_pass: float | None) -> System:
         """The system for a configuration."""
         self._refuse_unknown(configuration)
         system = self._decided(self._suited(configuration, variant), configuration, variant)
@@ -138,9 +130,7 @@ class Trials:
         model = self.token_level.model(configuration, system, variant)
         if model is not None and tokens_per_pass is not None:
             model = replace(model, tokens_per_pass=tokens_per_pass)
-        steps = configuration.spec.drafts_steps
-        fast = with_token_speculation(system, model, played="cut" not in without, steps=steps)
-        return idealised(fast, system, model, without) if without else fast
+        return with_token_speculation(system, model, steps=configuration.spec.drafts_steps)
 
     def _with_own_passes(self, system: System, configuration: Configuration, variant: int | None) -> System:
         """A variant's system with the passes of the best estimates."""
@@ -154,9 +144,9 @@ class Trials:
         passes = {**system.passes, TARGET: own.decoding.source}
         return replace(system, costs={**system.costs, target: slower}, passes=passes)
 
-    def plain(self, *, variant: int | None = None, without: frozenset[Effect] = frozenset()) -> Trial:
+    def plain(self, *, variant: int | None = None) -> Trial:
         """Return the trial of plain decoding."""
-        return self.trial(PLAIN, variant=variant, without=without)
+        return self.trial(PLAIN, variant=variant)
 
     @property
     def baseline(self) -> str:

@@ -103,9 +103,6 @@ class PassCost:
     padded: bool = True
     """Whether each sequence of a batch computes as many rows as the one with the most; if not, its own number."""
 
-    per: float = 1.0
-    """Tokens per simulated iteration: 1 where passes are simulated one by one, else the mean tokens of a pass."""
-
     _known: dict[int, tuple[float, float]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -132,7 +129,7 @@ class PassCost:
             weight = here**batch - below**batch if self.padded else share
             wide += weight * self.wide.seconds(rows, batch, context)
             below = here
-        return (self.factor * wide + self.draft_s * self._growth(batch)) / self.per
+        return self.factor * wide + self.draft_s * self._growth(batch)
 
     def _growth(self, batch: int) -> float:
         """Drafting for a batch / for one sequence."""

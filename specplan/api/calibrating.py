@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
@@ -76,8 +75,6 @@ def calibrate(
     from specplan.calibrating import EFFORTS, Effort, measured, plan_of
 
     asked = _models(models, fields)
-    for host in getattr(asked, "key_in_clear", ()):
-        warnings.warn(f"the API key goes to {host} over plain http, where others can read it", stacklevel=2)
     how_much = Effort(
         named=None if effort is None else choice("effort", effort, tuple(EFFORTS)),
         answers=answers,

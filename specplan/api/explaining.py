@@ -30,16 +30,12 @@ Metrics: TypeAlias = "str | Path"
 _PARTS: Final = 12
 """Windows of a live server; it is read once more than that."""
 
-_Page = tuple[str, str, float]
-"""Metrics of a server: the text, its source, and when it was read (s; NaN for files)."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Explained(Result):
-    """Why a server is slow, or what moved behind a gateway."""
+    """Why a server is slow, and what moved."""
 
-    explanation: Explanation | None
-    """None for a gateway."""
+    explanation: Explanation
     drift: Drift | None
     """What moved from the predictions of a profile; None where none was given."""
 
@@ -47,24 +43,10 @@ class Explained(Result):
         """Return why the server is slow, and the best k with its interval."""
         from specplan.live.explaining.first_screen import summary
 
-        return "" if self.explanation is None else summary(self.explanation)
+        return summary(self.explanation)
 
     def records(self) -> list[dict[str, Any]]:
-        """Return the causes, the weightiest first; for a gateway, the compared quantities."""
-        if self.explanation is None:
-            assert self.drift is not None
-            return [
-                flat(
-                    {
-                        "what": one.what,
-                        "seen": one.seen,
-                        "predicted": one.predicted,
-                        "n": one.n,
-                        "moved": one.at is not None,
-                    }
-                )
-                for one in self.drift.compared
-            ]
+        """Return the causes, the weightiest first."""
         return [
             flat({"cause": one.name, "saves": one.saves, "sure": one.sure, "why": one.why, "set": list(one.flags)})
             for one in self.explanation.causes
@@ -76,8 +58,6 @@ class Explained(Result):
         from specplan.live.explaining.text import explanation_as_json
 
         drift = None if self.drift is None else drift_as_json(self.drift)
-        if self.explanation is None:
-            return {"schema": "specplan.live.drift", "schema_version": 1, **(drift or {})}
         return {**explanation_as_json(self.explanation), "drift": drift}
 
     def text(self, *, verbose: bool = False) -> str:
@@ -86,17 +66,14 @@ class Explained(Result):
         from specplan.live.explaining.first_screen import first_screen
         from specplan.show.rendering import as_text
 
-        report = self.report() if verbose else None
-        blocks = (
-            [] if self.explanation is None else [first_screen(self.explanation) if report is None else as_text(report)]
-        )
-        return "\n\n".join(blocks + ([] if self.drift is None else [drift_as_text(self.drift)]))
+        told = as_text(self.report()) if verbose else first_screen(self.explanation)
+        return told if self.drift is None else f"{told}\n\n{drift_as_text(self.drift)}"
 
-    def report(self) -> Report | None:
-        """Return the page that ``--report`` writes; None for a gateway."""
+    def report(self) -> Report:
+        """Return the page that ``--report`` writes."""
         from specplan.show.explanations import explanation_report
 
-        return None if self.explanation is None else explanation_report(self.explanation)
+        return explanation_report(self.explanation)
 
 
 def explain(
@@ -114,7 +91,6 @@ def explain(
     tp: int = 1,
     profile: Profile | str | Path | None = None,
     method: str | None = None,
-    plan: str | Path | None = None,
     false_alarm: float = 0.05,
     seed: int = 0,
 ) -> Explained:
@@ -146,7 +122,6 @@ def explain(
         ``block`` (DFlash, DSpark), whose acceptance depends on the size of the block.
     target, draft, eagle, gpu, tp : names of models and their GPUs, from which the times of a round are modelled.
     profile, method : report what moved from the predictions of this profile for this token-level method.
-    plan : the plan that a gateway was started with.
     false_alarm : probability of reporting a move while everything is as predicted.
     seed : seed of the draws behind intervals.
 
@@ -157,10 +132,7 @@ def explain(
     """
     from specplan.live.explaining.explanation import explained
 
-    pages = _pages([sources] if isinstance(sources, str) else list(sources), seconds)
-    if (behind := _of_gateway(pages, profile, plan, false_alarm)) is not None:
-        return Explained(explanation=None, drift=behind)
-    readings = [_reading(page) for page in pages]
+    readings = _readings([sources] if isinstance(sources, str) else list(sources), seconds)
     points, plain_cache = _baselines(baseline, chunk)
     explanation = explained(
         readings,
@@ -175,71 +147,38 @@ def explain(
     return Explained(explanation=explanation, drift=_of_server(readings, profile, method, false_alarm))
 
 
-def _pages(sources: Sequence[Metrics], seconds: float) -> list[_Page]:
+def _readings(sources: Sequence[Metrics], seconds: float) -> list[Reading]:
     live = [source for source in sources if "://" in str(source) and not _is_text(source)]
     if live and len(sources) > 1:
         raise ParameterError("sources", str(live[0]), "must be a single URL, or files: not both")
     if not sources:
         raise ParameterError("sources", 0, "must be files in order of time, or the server's URL")
-    return _watched(str(live[0]), seconds) if live else [_page(source) for source in sources]
+    return _watched(str(live[0]), seconds) if live else [_reading(source) for source in sources]
 
 
 def _is_text(source: Metrics) -> bool:
     return "\n" in str(source)
 
 
-def _page(source: Metrics) -> _Page:
+def _reading(source: Metrics) -> Reading:
     from calibrate.record.files import read_text
-
-    if _is_text(source):
-        return str(source), "metrics", math.nan
-    return read_text(source, "Prometheus metrics"), str(source), math.nan
-
-
-def _reading(page: _Page) -> Reading:
     from specplan.live.explaining.reading import read_metrics
 
-    return read_metrics(*page)
+    if _is_text(source):
+        return read_metrics(str(source), "metrics")
+    return read_metrics(read_text(source, "Prometheus metrics"), str(source))
 
 
-def _watched(url: str, seconds: float) -> list[_Page]:
+def _watched(url: str, seconds: float) -> list[Reading]:
     """Read the metrics of a live server several times."""
     from calibrate.engines.http.metrics_page import metrics_url, pages
+    from specplan.live.explaining.reading import read_metrics
 
     where = metrics_url(url)
     n = min(_PARTS, max(int(seconds), 1)) + 1
     with progress(f"watching {where} for {seconds:g} s", n) as report:
-        return [(text, where, moment) for text, moment in pages(url, n, seconds, on_page=report)]
-
-
-def _of_gateway(
-    pages: Sequence[_Page], profile: Profile | str | Path | None, plan: str | Path | None, false_alarm: float
-) -> Drift | None:
-    """Drift of a gateway; None where the metrics are not of a gateway."""
-    from specplan.live.drift.gateway_reading import read_gateway
-
-    readings = [read_gateway(text, source) for text, source, _ in pages]
-    known = [one for one in readings if one is not None]
-    if not known:
-        if plan is not None:
-            raise ParameterError("plan", str(plan), "is for the metrics of a gateway: these are of a server")
-        return None
-    if len(known) < len(readings):
-        raise ParameterError(
-            "sources", len(readings), "must be of the same server: some are of a gateway, some are not"
-        )
-    if profile is None:
-        rule = "is missing: give the profile that the gateway's plan was made from"
-        raise ParameterError("profile", "", rule)
-    from sim.configuration import Configuration
-    from specplan.live.drift.offline import gateway_drift
-    from specplan.live.gateway.plans import read_plan
-
-    runs = Configuration.parse("lr-async")
-    if plan is not None:
-        planned = read_plan(str(plan)).configurations
-        runs = next((one for one in planned if one.spec.drafts_steps), runs)
-    return gateway_drift(known, _known(profile), runs, false_alarm=false_alarm)
+        every = list(pages(url, n, seconds, on_page=report))
+    return [read_metrics(text, where, moment) for text, moment in every]
 
 
 def _of_server(
@@ -254,11 +193,7 @@ def _of_server(
     from specplan.live.explaining.window import windows, work_of
 
     parts = windows(readings) or [work_of(readings)]
-    return token_drift(parts, _known(profile), method=method, false_alarm=false_alarm)
-
-
-def _known(profile: Profile | str | Path) -> Profile:
-    return profile_of(profile) if isinstance(profile, (str, Path)) else profile
+    return token_drift(parts, profile_of(profile), method=method, false_alarm=false_alarm)
 
 
 def _baselines(given: Metrics | Sequence[Metrics], chunk: int) -> tuple[list[Point], float]:
@@ -278,7 +213,7 @@ def _baselines(given: Metrics | Sequence[Metrics], chunk: int) -> tuple[list[Poi
         if len(paths) == 1 and (point := _benchmark(one)) is not None:
             points.append(point)
             continue
-        whole = work_of([_reading(_page(path)) for path in paths])
+        whole = work_of([_reading(path) for path in paths])
         points.append(point_of(whole, chunk))
         if whole.k == 0:
             plain_cache = whole.cache_tokens

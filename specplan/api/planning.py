@@ -34,8 +34,8 @@ def profiles() -> list[str]:
     return names()
 
 
-def profile(name_or_path: str | Path) -> Profile:
-    """Read a profile by its name, or from a file.
+def profile(of: Profile | str | Path) -> Profile:
+    """Read a profile by its name, or from a file; a profile is returned as it is.
 
     >>> import specplan as sp
     >>> sp.profile("lr-deepseek-gsm8k").name
@@ -48,7 +48,7 @@ def profile(name_or_path: str | Path) -> Profile:
     """
     from calibrate.record.library import load
 
-    return load(str(name_or_path))
+    return load(str(of)) if isinstance(of, (str, Path)) else of
 
 
 def plan(
@@ -114,7 +114,7 @@ def plan(
     if of is None or target is not None:
         rule = "is for plan_models(target, gpu=...): plan takes a profile, such as plan('lr-deepseek-gsm8k')"
         raise ParameterError("target", target, rule)
-    given = profile(of) if isinstance(of, (str, Path)) else of
+    given = profile(of)
     timings = timed(given, latency=latency, gpu=gpu, folder=latency_folder)
     request = planner.Request(
         max_parallel=max_parallel,
@@ -172,15 +172,6 @@ def _under_load(profile: Profile, ranking: Plan, loads: Sequence[Load], limits: 
     return LoadPlan.of(simulator, loads, limits, progress=progress)
 
 
-def draw(plan: LoadPlan, picture: Path) -> None:
-    """Draw the gains of a plan by answers at once."""
-    from calibrate.record.files import replacing
-    from specplan.show.loads.picture import draw_loads
-
-    with replacing(picture) as temporary:
-        draw_loads(plan, temporary)
-
-
 def plan_models(
     target: str,
     *,
@@ -223,10 +214,7 @@ def plan_names(asked: Mapping[str, Any], methods: Sequence[str], max_accuracy_lo
     """As `plan_models`, with options as the command line hands them on."""
     from specplan.planning.loads.asked import deployment_plan
 
-    found = LoadsPlan(asked=deployment_plan(asked, methods, max_accuracy_loss))
-    if asked["picture"] is not None:
-        draw(found.asked.plan, asked["picture"])
-    return found
+    return LoadsPlan(asked=deployment_plan(asked, methods, max_accuracy_loss))
 
 
 def plan_gpus(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -19,14 +19,11 @@ if TYPE_CHECKING:
     from sim.configuration import Configuration
     from sim.timeline import Timeline
     from specplan.planning.loads.load_plan import LoadRow
-    from specplan.planning.overshoot import Overshoot
     from specplan.planning.predict import Prediction, Predictor
 
-__all__ = ["Simulated", "save_timeline", "simulate", "simulate_configuration"]
+__all__ = ["Simulated", "save_timeline", "simulate"]
 
 _SHOWN_STEPS: Final = 20
-_EXPLAINED: Final = 12
-"""Most drawn answers of 100 steps that are simulated to explain why two speedups do not multiply, 32 times each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -35,8 +32,6 @@ class Simulated(Result):
 
     predictor: Predictor
     prediction: Prediction
-    loss: Overshoot | None
-    """Why the step-level and token-level speedups do not multiply; None where only one level speculates."""
     concurrency: int | None
     """Answers at once that were requested too."""
     loaded: LoadRow | None
@@ -77,7 +72,7 @@ class Simulated(Result):
             from specplan.show.loads.plain import row_at_once
 
             data["at_once"] = row_at_once(self.concurrency, self.loaded)
-        return {**data, "overshoot": None if self.loss is None else {**asdict(self.loss), "total": self.loss.total}}
+        return data
 
     def text(self, *, verbose: bool = False) -> str:
         """Return the text of ``specplan simulate``, with ``verbose`` that of ``specplan simulate -v``."""
@@ -86,7 +81,7 @@ class Simulated(Result):
 
 def simulate(
     of: Profile | str | Path,
-    configuration: str,
+    configuration: str | Configuration,
     *,
     n_answers: int | None = None,
     concurrency: int | None = None,
@@ -103,8 +98,8 @@ def simulate(
     Parameters
     ----------
     of : the profile, its name or its file.
-    configuration : name as in tables, e.g. ``lr-async k1=4 rules=eager + prompt-lookup k2=4``; LR's schedule defaults
-        to released-code for published profiles, else paper.
+    configuration : as an object; or its name as in tables, e.g. ``lr-async k1=4 rules=eager + prompt-lookup k2=4``,
+        where LR's schedule defaults to released-code for published profiles, else paper.
     n_answers : answers to simulate; default all recorded ones, or 40.
     concurrency : also simulate this number of answers at once on the same engines, in [1, 256].
     corruption : share of acceptance lost after a wrong step, in [0, 1]; default as measured.
@@ -116,26 +111,11 @@ def simulate(
     """
     from sim.configuration import Configuration
     from specplan.planning.planner import Request
-
-    given = profile(of) if isinstance(of, (str, Path)) else of
-    chosen = Configuration.parse(configuration, rules=Request().rules_for(given))
-    return simulate_configuration(
-        given, chosen, n_answers=n_answers, concurrency=concurrency, corruption=corruption, places=places
-    )
-
-
-def simulate_configuration(
-    given: Profile,
-    configuration: Configuration,
-    *,
-    n_answers: int | None = None,
-    concurrency: int | None = None,
-    corruption: float | None = None,
-    places: Mapping[str, str] = MappingProxyType({}),
-) -> Simulated:
-    """As `simulate`, with a given profile and configuration."""
     from specplan.planning.predict import Predictor
 
+    given = profile(of)
+    if isinstance(configuration, str):
+        configuration = Configuration.parse(configuration, rules=Request().rules_for(given))
     if places and not given.engines:
         raise ParameterError("place", given.name, "needs a profile with timings: engines of published ones are drawn")
     predictor = Predictor(given, n_answers=n_answers, corruption=corruption, places=places)
@@ -145,19 +125,7 @@ def simulate_configuration(
         prediction=prediction,
         concurrency=concurrency,
         loaded=None if concurrency is None else _loaded(predictor, prediction, concurrency),
-        loss=_overshoot(predictor, configuration),
     )
-
-
-def _overshoot(predictor: Predictor, configuration: Configuration) -> Overshoot | None:
-    """Why the step-level and token-level speedups do not multiply; None where only one level speculates."""
-    from specplan.planning.overshoot import overshoot
-
-    if not configuration.is_hybrid:
-        return None
-    n = predictor.n_answers
-    n_explained = n if predictor.profile.published is None else min(_EXPLAINED, n)
-    return overshoot(predictor.trials, configuration, n_answers=n, n_explained=n_explained)
 
 
 def _loaded(predictor: Predictor, prediction: Prediction, concurrency: int) -> LoadRow:
@@ -194,7 +162,7 @@ def _as_text(result: Simulated, *, verbose: bool) -> str:
 
     from specplan.planning.planner import label
 
-    p, loss = result.prediction, result.loss
+    p = result.prediction
     c, s = p.configuration, p.speedup
     rows = [
         ["speedup over plain decoding", f"{s.value:.3f}", f"95 % interval {s.low:.3f} – {s.high:.3f}"],
@@ -213,10 +181,9 @@ def _as_text(result: Simulated, *, verbose: bool) -> str:
     knobs = ", ".join(f"{name} = {value}" for name, value in every.items() if value is not None)
     title = textwrap.fill(f"{label(c)} on {result.profile}: {knobs}; {p.speedup.n} answers", SCREEN)
     lines = [title, "", table(["quantity", "value", ""], rows), "", f"The interval covers: {parts}."]
-    notes = [*p.notes, *([] if loss is None else [loss.text])]
     if verbose:
-        lines += [f"- {note}" for note in notes]
-    elif notes:
+        lines += [f"- {note}" for note in p.notes]
+    elif p.notes:
         lines.append("Assumptions: -v.")
     return "\n".join(lines)
 

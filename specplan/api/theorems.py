@@ -13,6 +13,7 @@ from theory.errors import ParameterError
 if TYPE_CHECKING:
     from ledger.ledger import Claim, Testable
     from ledger.runner import Verification
+    from specplan.show.page import Report
 
 __all__ = ["Theorems", "theorems"]
 
@@ -56,16 +57,18 @@ class Theorems(Result):
 
     def text(self, *, verbose: bool = False) -> str:
         """Return what ``specplan theorems`` prints, with ``verbose`` what it prints with ``-v``."""
-        return self.rendered(verbose=verbose, coloured=False)
-
-    def rendered(self, *, verbose: bool = False, coloured: bool) -> str:
-        """Return the text, for a terminal: as wide as it is, and in colours."""
+        from specplan.show.rendering import as_text
         from specplan.show.texts import theorems as texts
 
         if self.in_full:
-            return texts.one_claim(self.claims[0], self.derived[self.claims[0].id], coloured=coloured)
-        show = texts.all_columns if verbose else texts.first_screen
-        return show(self.claims, self.derived, coloured=coloured)
+            return texts.one_claim(self.claims[0], self.derived[self.claims[0].id])
+        return as_text(self.report()) if verbose else texts.first_screen(self.claims, self.derived)
+
+    def report(self) -> Report:
+        """Return the page that ``--report`` writes."""
+        from specplan.show.theorems import theorems_report
+
+        return theorems_report(self.claims, self.derived)
 
 
 def theorems(

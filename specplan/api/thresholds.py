@@ -41,8 +41,6 @@ class Thresholds(Result):
     labelled: LabelledDecisions
     speedup_from: str
     """What the speedups rest on, in words; empty for the gate of a cascade, which has costs instead."""
-    title: str
-    """What was looked at, in words."""
 
     @property
     def threshold(self) -> float | None:
@@ -93,28 +91,18 @@ class Thresholds(Result):
 
         return as_text(self.report()) if verbose else first_screen(self.found, self.labelled, self.speedup_from)
 
+    def conclude(self) -> None:
+        """End the command with 3 where more labels would certify a threshold, with 1 where they would not."""
+        from click.exceptions import Exit
+
+        if self.threshold is None:
+            raise Exit(1 if self.found.labels_needed is None else 3)
+
     def report(self) -> Report:
         """Return the page that ``--report`` writes."""
         from specplan.show.thresholds import thresholds_report
 
         return thresholds_report(self.found, self.labelled, self.speedup_from)
-
-    def draw(self, path: Path) -> None:
-        """Draw risk against speedup, as PNG, SVG or PDF.
-
-        Raises
-        ------
-        ParameterError : another ending, or a gate, which has a table only.
-        """
-        from calibrate.record.files import replacing
-        from calibrate.thresholds.frontier import Cascade
-        from specplan.planning.threshold_speedup import check_plot, draw_frontier
-
-        check_plot(path)
-        if isinstance(self.found, Cascade):
-            raise ParameterError("plot", str(path), "is for thresholds; a gate has a table only")
-        with replacing(path) as temporary:
-            draw_frontier(self.found, temporary, title=self.title)
 
 
 def thresholds(
@@ -189,7 +177,7 @@ def thresholds(
         cheapest = cascade(
             labelled.decisions, guarantee(labelled), gate_cost=gate_cost, judge_cost=judge_cost, grid=grid
         )
-        return Thresholds(found=cheapest, labelled=labelled, speedup_from="", title=labelled.source)
+        return Thresholds(found=cheapest, labelled=labelled, speedup_from="")
     from calibrate.thresholds.labelled_decisions import SCORES
 
     kind = choice("score", score, SCORES)
@@ -201,8 +189,7 @@ def thresholds(
     if grid is None:
         check_scores(labelled, kind)
     fastest = frontier(labelled.decisions, default_grid(kind) if grid is None else grid, guarantee(labelled), speedup)
-    title = f"{labelled.source}: {method}, k1 = {k1}"
-    return Thresholds(found=fastest, labelled=labelled, speedup_from=rests_on, title=title)
+    return Thresholds(found=fastest, labelled=labelled, speedup_from=rests_on)
 
 
 _Known: TypeAlias = "tuple[LabelledDecisions, Callable[[float], Estimate], str]"
@@ -214,7 +201,7 @@ def _of_profile(of: Profile | str | Path, label: str, configuration: Configurati
     from sim.catalogue import choice
     from specplan.planning.threshold_speedup import replayed_speedup
 
-    given = profile(of) if isinstance(of, (str, Path)) else of
+    given = profile(of)
     labelled = decisions_of_profile(given, choice("label", label, LABELS))
     rests_on = (
         f"recorded answers replayed with changed verdicts ({configuration.method}, k1 = {configuration.k1}); "

@@ -13,10 +13,8 @@ from specplan.output import progress
 from specplan.show.result import Result, flat
 
 if TYPE_CHECKING:
-    from calibrate.measuring.plan import MeasurableModels
     from calibrate.record.profile import Profile
     from sim.configuration import Configuration
-    from specplan.check.validating.questions import Questions
     from specplan.check.validating.under_load import LoadValidation
     from specplan.check.validating.validation import Validation
     from specplan.planning.advice import Advice
@@ -60,14 +58,6 @@ class Validated(Result):
 
         first = first_screen(self.validation)
         return f"{first}\n\n{as_text(self.report())}" if verbose else first
-
-    def plot(self, path: Path) -> None:
-        """Draw predicted against measured speedups into a PNG, SVG or PDF, as ``specplan validate --plot`` does."""
-        from calibrate.record.files import replacing
-        from specplan.check.validating.picture import draw_rows
-
-        with replacing(path) as temporary:
-            draw_rows(self.validation, temporary)
 
     def draw(self, path: Path) -> bool:
         """Draw an answer of the fastest configuration, simulated above measured; return False if none was run now."""
@@ -164,12 +154,34 @@ def validate(
     ParameterError : a profile without models, an unknown configuration, or no questions for these models.
     CalibrationError : an engine failed.
     """
-    from specplan.check.validating.questions import to_ask
+    from calibrate.models.servers import timeouts_as_such
+    from specplan.check.validating import validation
+    from specplan.check.validating.questions import named, to_ask
+    from specplan.planning.advice import advise
 
-    given = profile_of(of) if isinstance(of, (str, Path)) else of
-    chosen = _chosen(configurations)
+    given = profile_of(of)
+    chosen = named(configurations)
     models, questions = to_ask(given, n_answers, None if prompts is None else Path(prompts), seed, servers or {})
-    return run_validation(given, chosen, models, questions, n_plain=n_plain, seed=seed, journal=journal)
+    predictions = validation.predict_all(given, chosen)
+    n_plain = validation.plain_answers(len(predictions)) if n_plain is None else n_plain
+    parts = len(questions.problems) * (len(predictions) + n_plain)
+    with progress(f"validating {given.name}", parts) as step_done, timeouts_as_such():
+        result = finished(
+            validation.validate(
+                given,
+                predictions,
+                models,
+                questions.problems,
+                n_plain=n_plain,
+                truth=questions.truth,
+                source=questions.source,
+                seed=seed,
+                journal=journal,
+                progress=lambda part: step_done(),
+            )
+        )
+    best = max(result.rows, key=lambda row: row.measured.speedup.value)
+    return Validated(validation=result, profile=given, advice=advise(given, best.prediction.configuration))
 
 
 def validate_under_load(
@@ -201,83 +213,21 @@ def validate_under_load(
     ------
     ParameterError, CalibrationError : as `validate`; or too few questions for the rounds.
     """
-    from specplan.check.validating.questions import to_ask
-
-    given = profile_of(of) if isinstance(of, (str, Path)) else of
-    chosen = _chosen(configurations)
-    loads = [concurrency] if isinstance(concurrency, int) else sorted(set(concurrency))
-    models, questions = to_ask(given, n_answers, None if prompts is None else Path(prompts), seed, servers or {})
-    return run_under_load(given, chosen, models, questions, loads, n_rounds, seed=seed, journal=journal)
-
-
-def _chosen(configurations: Configurations) -> list[Configuration]:
-    """Each configuration once."""
-    from sim.configuration import Configuration
-
-    several = [configurations] if isinstance(configurations, (str, Configuration)) else configurations
-    parsed = [Configuration.parse(one) if isinstance(one, str) else one for one in several]
-    return list({one.name: one for one in parsed}.values())
-
-
-def run_validation(
-    profile: Profile,
-    configurations: Sequence[Configuration],
-    models: MeasurableModels,
-    questions: Questions,
-    *,
-    n_plain: int | None,
-    seed: int,
-    journal: Path | None,
-) -> Validated:
-    """As `validate`, with given models and questions."""
-    from calibrate.models.servers import timeouts_as_such
-    from specplan.check.validating import validation
-    from specplan.planning.advice import advise
-
-    predictions = validation.predict_all(profile, configurations)
-    n_plain = validation.plain_answers(len(predictions)) if n_plain is None else n_plain
-    parts = len(questions.problems) * (len(predictions) + n_plain)
-    with progress(f"validating {profile.name}", parts) as step_done, timeouts_as_such():
-        result = finished(
-            validation.validate(
-                profile,
-                predictions,
-                models,
-                questions.problems,
-                n_plain=n_plain,
-                truth=questions.truth,
-                source=questions.source,
-                seed=seed,
-                journal=journal,
-                progress=lambda part: step_done(),
-            )
-        )
-    best = max(result.rows, key=lambda row: row.measured.speedup.value)
-    return Validated(validation=result, profile=profile, advice=advise(profile, best.prediction.configuration))
-
-
-def run_under_load(
-    profile: Profile,
-    configurations: Sequence[Configuration],
-    models: MeasurableModels,
-    questions: Questions,
-    loads: Sequence[int],
-    n_rounds: int,
-    *,
-    seed: int,
-    journal: Path | None,
-) -> ValidatedUnderLoad:
-    """As `validate_under_load`, with given models and questions."""
     from calibrate.models.servers import timeouts_as_such
     from specplan.check.validating import under_load
+    from specplan.check.validating.questions import named, to_ask
 
+    given = profile_of(of)
+    chosen = named(configurations)
+    loads = [concurrency] if isinstance(concurrency, int) else sorted(set(concurrency))
+    models, questions = to_ask(given, n_answers, None if prompts is None else Path(prompts), seed, servers or {})
     under_load.check_rounds(len(questions.problems), n_rounds, loads)
-    parts = (len(configurations) + 1) * len(loads) * (n_rounds + 1)
-    with progress(f"validating {profile.name}", parts) as step_done, timeouts_as_such():
+    parts = (len(chosen) + 1) * len(loads) * (n_rounds + 1)
+    with progress(f"validating {given.name}", parts) as step_done, timeouts_as_such():
         result = finished(
             under_load.validate_under_load(
-                profile,
-                configurations,
+                given,
+                chosen,
                 models,
                 questions.problems,
                 loads,

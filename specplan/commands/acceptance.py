@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from specplan.output import InputName, check_output, deliver, json_option, output_options, to_json, verbose_option
+from specplan.output import InputName
 from specplan.ranges import PARALLEL, WholeNumber
+from specplan.show.saving import result_options
 from theory.errors import ParameterError
+
+if TYPE_CHECKING:
+    from specplan.api.acceptance import Acceptance
 
 __all__ = ["command"]
 
@@ -25,9 +29,7 @@ WRITABLE = ("csv", "vllm-dynamic", "vllm-schedule", "lengths")
 @click.option("--model", help="Of a file of lengths: which model; of one to be written: its name.")
 @click.option("--mode", help="Of a file of lengths: which mode; of one to be written: its name.")
 @click.option("--max-batch", type=PARALLEL, help="Where vllm-schedule ends. Default the largest measured batch size.")
-@verbose_option
-@json_option
-@output_options
+@result_options()
 def command(
     sources: tuple[str, ...],
     source_format: str,
@@ -37,11 +39,7 @@ def command(
     model: str | None,
     mode: str | None,
     max_batch: int | None,
-    verbose: bool,
-    as_json: bool,
-    output: Path | None,
-    force: bool,
-) -> None:
+) -> Acceptance | str:
     """Read token acceptance from SOURCE, show it in every convention, or write it in another format.
 
     auto: a profile with counts per position, what --json or --to csv wrote, or what GET /metrics of vLLM, llama.cpp or
@@ -52,7 +50,6 @@ def command(
     line. lengths: YAML of mean acceptance lengths with the bonus token, {model: {mode: {K: length}}}.
     vllm-schedule: num_speculative_tokens_per_batch_size.
     """
-    check_output(output, force=force)
     from sim.catalogue import choice
     from specplan.api.acceptance import acceptance
 
@@ -61,7 +58,5 @@ def command(
         raise ParameterError("max-batch", max_batch, "needs --to vllm-schedule")
     found = acceptance(sources, form=known, model=model, mode=mode, method=method, k=k)
     if target_format is not None:
-        told = found.written(target_format, model=model or sources[0], mode=mode or "default", max_batch=max_batch)
-        deliver(told, output)
-        return
-    deliver(to_json(found.plain()) if as_json else found.text(verbose=verbose), output)
+        return found.written(target_format, model=model or sources[0], mode=mode or "default", max_batch=max_batch)
+    return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
 
 import click
@@ -12,7 +11,7 @@ from specplan.log_lines import lines_on_log
 from specplan.ranges import WINDOW
 from theory.errors import ParameterError
 
-__all__ = ["command", "command_of", "sequence"]
+__all__ = ["command", "sequence"]
 
 
 @click.command()
@@ -64,20 +63,12 @@ def sequence(folder: Path, k1: Sequence[int]) -> list[list[str]]:
     ]
 
 
-def command_of(name: str) -> click.Command:
-    """The command that the command line has under this name."""
-    from specplan.cli import COMMANDS
-
-    found: click.Command = import_module(COMMANDS[name][0]).command
-    return found
-
-
 def _run(folder: Path, k1: Sequence[int]) -> None:
+    from specplan.cli import cli
+
     for arguments in sequence(folder, k1):
-        name, *rest = arguments
         click.echo(f"\n$ specplan {' '.join(arguments)}\n")
-        chosen = command_of(name)
-        with lines_on_log(name):
-            status = chosen.main(args=rest, prog_name=f"specplan {name}", standalone_mode=False)
+        with lines_on_log(arguments[0]):
+            status = cli.main(args=arguments, prog_name="specplan", standalone_mode=False)
         if isinstance(status, int) and status:
             raise click.exceptions.Exit(status)

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from specplan.output import (
-    InputName,
-    check_output,
-    deliver,
-    json_option,
-    output_options,
-    refuse_unused,
-    to_json,
-    verbose_option,
-)
+from specplan.output import InputName, refuse_unused
 from specplan.ranges import GPUS, SEED, SHARE, TOKENS, Number, WholeNumber
-from specplan.show.saving import report_option, save
-from theory.errors import ParameterError
+from specplan.show.saving import result_options
+
+if TYPE_CHECKING:
+    from specplan.api.explaining import Explained
 
 __all__ = ["command"]
-
-_OF_SERVERS: Final = ("baseline", "k", "chunk", "drafter", "target", "draft", "eagle", "gpu", "tp", "method", "seed")
-"""Options for a server with a token-level method."""
 
 
 @click.command(name="explain")
@@ -63,7 +52,6 @@ _OF_SERVERS: Final = ("baseline", "k", "chunk", "drafter", "target", "draft", "e
 @click.option("--tp", type=GPUS, default=1, show_default=True, help="GPUs that share the target.")
 @click.option("-p", "--profile", type=InputName(), help="Also report what moved from this profile's predictions.")
 @click.option("--method", help="Token-level method of the server, where the profile has several with its k.")
-@click.option("--plan", type=InputName(), help="The plan that a gateway was started with.")
 @click.option(
     "--false-alarm",
     type=SHARE,
@@ -72,26 +60,13 @@ _OF_SERVERS: Final = ("baseline", "k", "chunk", "drafter", "target", "draft", "e
     help="Probability of reporting a move while everything is as predicted.",
 )
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Of the draws behind intervals.")
-@verbose_option
-@report_option
-@json_option
-@output_options
-def command(
-    sources: tuple[str, ...],
-    verbose: bool,
-    report: Path | None,
-    as_json: bool,
-    output: Path | None,
-    force: bool,
-    **options: Any,
-) -> None:
+@result_options(report=True)
+def command(sources: tuple[str, ...], **options: Any) -> Explained:
     """Explain why a speculating server is slow, which k is best, and what moved from a profile's predictions.
 
     SOURCES: files with the result of GET /metrics of a vLLM (V1) or SGLang server in order of time, a single one
-    counted since its start, or the server's URL, which is then read for --for seconds. For a gateway (specplan
-    serve), with --profile, it reports what moved.
+    counted since its start, or the server's URL, which is then read for --for seconds.
     """
-    check_output(output, force=force)
     if not any("://" in source for source in sources):
         refuse_unused(("seconds",), "with files: it is for a live server")
     if options["profile"] is None:
@@ -100,12 +75,4 @@ def command(
         refuse_unused(("tp",), "without --target and --gpu")
     from specplan.api.explaining import explain
 
-    explained = explain(sources, **options)
-    if explained.explanation is None:
-        refuse_unused(_OF_SERVERS, "with the metrics of a gateway")
-    if report is not None:
-        page = explained.report()
-        if page is None:
-            raise ParameterError("--report", str(report), "is not available for the metrics of a gateway: leave it out")
-        save(report, page)
-    deliver(to_json(explained.plain()) if as_json else explained.text(verbose=verbose), output)
+    return explain(sources, **options)

@@ -8,28 +8,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from specplan.output import (
-    InputName,
-    check_output,
-    deliver,
-    json_option,
-    output_options,
-    refuse_unused,
-    to_json,
-    verbose_option,
-)
+from specplan.output import InputName, refuse_unused
 from specplan.planning.loads.asking import deployment_options
 from specplan.ranges import ANSWERS, PROBABILITY, WholeNumber
-from specplan.show.saving import report_option, save
+from specplan.show.saving import result_options
 
 if TYPE_CHECKING:
     from specplan.show.loads.results import GpusPlan, LoadsPlan
     from specplan.show.loads.traced import TracesPlan, TreePlan
-    from specplan.show.plans import ProfilePlan
+    from specplan.show.result import Result
 
 __all__ = ["command"]
 
-_OF_BOTH: Final = ("concurrency", "rate", "burstiness", "slo-ttft", "slo-tpot", "picture")
+_OF_BOTH: Final = ("concurrency", "rate", "burstiness", "slo-ttft", "slo-tpot")
 """Options about loads that plans from names and from profiles take."""
 _OF_FILES: Final = (
     "acceptance",
@@ -115,10 +106,7 @@ _OF_FILES: Final = (
     help="Copies of the profile's engines, to which the answers of --concurrency or --rate are dealt out.",
 )
 @deployment_options
-@verbose_option
-@report_option
-@json_option
-@output_options
+@result_options(report=True)
 def command(
     profile: str | None,
     latency: str,
@@ -132,13 +120,8 @@ def command(
     answers: int | None,
     max_accuracy_loss: float,
     copies: int,
-    verbose: bool,
-    report: Path | None,
-    as_json: bool,
-    output: Path | None,
-    force: bool,
     **asked: Any,
-) -> None:
+) -> Result:
     """Rank methods and their knobs, for the models of a profile or for models by name.
 
     With --profile: one row per method, best first: the knobs that the budget allows and that are predicted to be
@@ -150,24 +133,16 @@ def command(
     With --acceptance TRACES --latency FILE and neither of these: the speedup by tokens drafted and requests at once, on
     requests whose acceptance was recorded (JSONL of SpecDecode-Bench); of acceptance by rank the fastest draft tree.
     """
-    check_output(output, force=force)
     names = [name.strip() for name in methods.split(",")] if methods.strip() else []
     if profile is None and asked["target"] is None and asked["acceptance"] is not None:
-        found_in_files = _from_files(asked, latency, names, answers)
-        deliver(to_json(found_in_files.plain()) if as_json else found_in_files.text(verbose=verbose), output)
-        return
+        return _from_files(asked, latency, names, answers)
     _check_kind(profile, asked)
     if profile is None:
         budget = {"max_parallel": max_parallel if _is_typed("max_parallel") else None, "k1_max": k1_max, "rules": rules}
-        found_by_name = _from_names({**asked, **budget, "gpu": gpu}, names, max_accuracy_loss)
-        _show(found_by_name, verbose, as_json, output, report)
-        return
-    picture: Path | None = asked["picture"]
-    if picture is not None and asked["concurrency"] is None:
-        raise click.UsageError("--picture draws gains by load: say loads, such as --concurrency 1,2,4,8")
-    from specplan.api.planning import draw, plan
+        return _from_names({**asked, **budget, "gpu": gpu}, names, max_accuracy_loss)
+    from specplan.api.planning import plan
 
-    found = plan(
+    return plan(
         profile,
         **{name: asked[name].split(",") for name in ("concurrency", "rate") if asked[name] is not None},
         **{name: asked[name] for name in ("burstiness", "slo_ttft", "slo_tpot")},
@@ -183,20 +158,6 @@ def command(
         gpu=gpu,
         latency_folder=folder,
     )
-    if picture is not None and found.loads is not None:
-        draw(found.loads, picture)
-    _show(found, verbose, as_json, output, report)
-
-
-def _show(
-    found: ProfilePlan | LoadsPlan | GpusPlan, verbose: bool, as_json: bool, output: Path | None, report: Path | None
-) -> None:
-    """Print a plan, and write its report; what was interrupted ends as an interruption."""
-    deliver(to_json(found.plain()) if as_json else found.parts(verbose=verbose), output)
-    if report is not None:
-        save(report, found.report())
-    if found.interrupted:
-        raise KeyboardInterrupt
 
 
 def _from_names(asked: Mapping[str, Any], names: Sequence[str], max_accuracy_loss: float) -> LoadsPlan | GpusPlan:

@@ -21,6 +21,7 @@ from specplan.output import (
     to_json,
 )
 from specplan.ranges import CONFIDENCE, pairs
+from specplan.show.saving import result_options
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -91,13 +92,12 @@ def check(files: tuple[str, ...], as_json: bool) -> None:
 
 
 @command.command()
-@output_options
-def schema(output: Path | None, force: bool) -> None:
+@result_options(verbose=False, json=False)
+def schema() -> str:
     """Print the JSON schema of profile files."""
     from calibrate.record.profile import Profile
 
-    check_output(output, force=force)
-    deliver(to_json(Profile.model_json_schema()), output)
+    return to_json(Profile.model_json_schema())
 
 
 @command.command()
@@ -150,8 +150,8 @@ _SAME_MODELS: Final = 0.01
 @command.command()
 @click.argument("profile", type=InputName())
 @click.argument("others", type=InputName(), nargs=-1, required=True)
-@output_options
-def pool(profile: str, others: tuple[str, ...], output: Path | None, force: bool) -> None:
+@result_options(verbose=False, json=False)
+def pool(profile: str, others: tuple[str, ...]) -> str:
     """Add to PROFILE the answers of the same models from the profiles OTHERS; print the profile, or write it.
 
     Answers do not depend on the engine, and more answers narrow the intervals of step lengths and acceptance. Timings
@@ -160,7 +160,6 @@ def pool(profile: str, others: tuple[str, ...], output: Path | None, force: bool
     from calibrate.record.compare import compare_acceptance
     from calibrate.record.library import load
 
-    check_output(output, force=force)
     one, more = load(profile), [load(other) for other in others]
     pooled = one.with_answers_of(more)
     for other in more:
@@ -170,7 +169,7 @@ def pool(profile: str, others: tuple[str, ...], output: Path | None, force: bool
                 f"accepts {comparison.second:.1%} of drafts, {one.name} {comparison.first:.1%} (p = {comparison.p:.1g})"
             )
             raise ParameterError("others", other.name, rule)
-    deliver(pooled.to_json().rstrip(), output)
+    return pooled.to_json().rstrip()
 
 
 @command.command()
@@ -182,17 +181,16 @@ def pool(profile: str, others: tuple[str, ...], output: Path | None, force: bool
     metavar="ROLE=NAME",
     help="The model whose timings those of a role are to count as, e.g. target=Qwen3-32B; repeatable.",
 )
-@output_options
-def latency(profile: str, models: tuple[str, ...], output: Path | None, force: bool) -> None:
+@result_options(verbose=False, json=False)
+def latency(profile: str, models: tuple[str, ...]) -> str:
     """Keep only the timings of PROFILE, for plans with the acceptance of other profiles (plan --latency).
 
     A widened pair (specplan pair widen) takes as long as the models whose shapes it has: --model gives their names.
     """
     from calibrate.record.library import load
 
-    check_output(output, force=force)
     names = pairs("model", models, "must be ROLE=NAME, e.g. target=Qwen3-32B")
-    deliver(load(profile).timings(names).to_json().rstrip(), output)
+    return load(profile).timings(names).to_json().rstrip()
 
 
 def _planned_speedups(one: Profile, two: Profile) -> dict[str, tuple[Estimate, Estimate]]:

@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from copy import copy
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from specplan.output import check_output, deliver, json_option, output_options, to_json, verbose_option
-from specplan.show.saving import report_option, save
+from specplan.show.saving import result_options, save
 
 if TYPE_CHECKING:
-    from specplan.api.reproducing import Measured, Paper
+    from specplan.show.result import Result
 
 __all__ = ["command", "reproduce"]
 
-F = TypeVar("F", bound=Callable[..., Any])
+_BOARDS: Final = {
+    "hardware": "Times of served iterations, and per output token and to first token under load.",
+    "speculation": "Speedups of speculative decoding, given how many tokens a round commits.",
+}
+"""Kind of measurements to what is predicted of them."""
+
+_PAPERS: Final = {
+    "lr": "Lookahead Reasoning, Tables 1 and 3: speedups predicted with nothing fitted, and with their data set left "
+    "out.",
+    "confspec": "ConfSpec, Tables 2 and 3: speedups from acceptances, latencies and confidences published elsewhere.",
+    "specs": "SPECS, Tables 1 and 4: seconds per step and problem, from those of beam search and the large model's "
+    "share.",
+    "all": "The tables of all papers: how good the predictions are, in a paragraph each.",
+    "lookahead-decoding": "Lookahead Decoding, Table 3: compression by the paper's equations and constants.",
+}
+"""Paper to what is predicted of it."""
 
 
 @click.group()
@@ -26,7 +39,7 @@ def reproduce() -> None:
 
     A paper's tables come with specplan: lr (or lookahead-reasoning), confspec, specs, lookahead-decoding, or all.
 
-    For hardware, speculation and operators FOLDER holds the tables as CSV files (docs/scoreboard.md names their
+    For hardware and speculation FOLDER holds the tables as CSV files (docs/scoreboard.md names their
     sources), which are known by their columns; it may also be one such file. Nothing is fitted to them: the constants
     are those that plans use.
     """
@@ -35,120 +48,45 @@ def reproduce() -> None:
 command = reproduce
 
 
-def _options(function: F) -> F:
-    function = output_options(function)
-    function = report_option(json_option(function))
-    function = click.option("--rows", is_flag=True, help="Print every row: predicted beside measured.")(function)
-    return click.argument("folder", metavar="FOLDER", type=click.Path(path_type=Path))(function)
+def _board(which: Any, about: str) -> click.Command:
+    """The command that predicts a folder's tables."""
+
+    @click.command(which, help=f"{about}\n\nWith -o NAME.csv the rows are written as CSV.")
+    @click.argument("folder", metavar="FOLDER", type=click.Path(path_type=Path))
+    @click.option("--rows", "verbose", is_flag=True, help="Print every row: predicted beside measured.")
+    @result_options(verbose=False, report=True)
+    def predict(folder: Path) -> Result | str:
+        from specplan.api.reproducing import reproduce as reproduced
+
+        found, given = reproduced(which, folder), click.get_current_context().params
+        if given["as_json"] or given["output"] is None or given["output"].suffix != ".csv":
+            return found
+        if given["report"] is not None:
+            save(given["report"], found.report())
+        return found.csv()
+
+    return predict
 
 
-@reproduce.command()
-@_options
-def hardware(folder: Path, **asked: Any) -> None:
-    """Times of served iterations, and per output token and to first token under load.
+def _paper(which: Any, about: str) -> click.Command:
+    """The command that predicts a paper's tables."""
 
-    With -o NAME.csv the rows are written as CSV.
-    """
-    _board("hardware", folder, **asked)
+    @click.command(which, help=about)
+    @result_options(report=True)
+    def predict() -> Result:
+        from specplan.api.reproducing import reproduce as reproduced
 
+        found: Result = reproduced(which)
+        return found
 
-@reproduce.command()
-@_options
-def speculation(folder: Path, **asked: Any) -> None:
-    """Speedups of speculative decoding, given how many tokens a round commits.
-
-    With -o NAME.csv the rows are written as CSV.
-    """
-    _board("speculation", folder, **asked)
+    return predict
 
 
-@reproduce.command()
-@click.argument("folder", metavar="FOLDER", type=click.Path(path_type=Path))
-@json_option
-@output_options
-def operators(folder: Path, as_json: bool, output: Path | None, force: bool) -> None:
-    """Operators timed alone, which most constants of GPUs are fitted to: errors by operator, GPU and format."""
-    check_output(output, force=force)
-    from specplan.api.reproducing import reproduce as reproduced
+for _name, _about in _BOARDS.items():
+    reproduce.add_command(_board(_name, _about))
+for _name, _about in _PAPERS.items():
+    reproduce.add_command(_paper(_name, _about))
 
-    found = reproduced("operators", folder)
-    deliver(to_json(found.plain()) if as_json else found.text(), output)
-
-
-def _paper_options(function: F) -> F:
-    return verbose_option(report_option(json_option(output_options(function))))
-
-
-@reproduce.command()
-@_paper_options
-def lr(**asked: Any) -> None:
-    """Lookahead Reasoning, Tables 1 and 3: speedups predicted with nothing fitted, and with their data set left out."""
-    _paper("lr", **asked)
-
-
-_by_its_title = copy(lr)
+_by_its_title = copy(reproduce.commands["lr"])
 _by_its_title.hidden = True
 reproduce.add_command(_by_its_title, "lookahead-reasoning")
-
-
-@reproduce.command()
-@_paper_options
-def confspec(**asked: Any) -> None:
-    """ConfSpec, Tables 2 and 3: speedups from acceptances, latencies and confidences published elsewhere."""
-    _paper("confspec", **asked)
-
-
-@reproduce.command()
-@_paper_options
-def specs(**asked: Any) -> None:
-    """SPECS, Tables 1 and 4: seconds per step and problem, from those of beam search and the large model's share."""
-    _paper("specs", **asked)
-
-
-@reproduce.command("all")
-@_paper_options
-def every_paper(**asked: Any) -> None:
-    """The tables of all papers: how good the predictions are, in a paragraph each."""
-    _paper("all", **asked)
-
-
-@reproduce.command("lookahead-decoding")
-@_paper_options
-def lookahead_decoding(**asked: Any) -> None:
-    """Lookahead Decoding, Table 3: compression by the paper's equations and constants."""
-    _paper("lookahead-decoding", **asked)
-
-
-def _board(
-    which: Measured, folder: Path, *, rows: bool, report: Path | None, as_json: bool, output: Path | None, force: bool
-) -> None:
-    """Predict a folder's tables, and deliver what became of them."""
-    check_output(output, force=force)
-    from specplan.api.reproducing import reproduce as reproduced
-
-    found = reproduced(which, folder)
-    if report is not None:
-        save(report, found.report())
-    if output is not None and output.suffix == ".csv" and not as_json:
-        deliver(found.csv(), output)
-    else:
-        deliver(to_json(found.plain()) if as_json else found.text(verbose=rows), output)
-
-
-def _paper(
-    which: Paper | Literal["all"],
-    *,
-    verbose: bool,
-    report: Path | None,
-    as_json: bool,
-    output: Path | None,
-    force: bool,
-) -> None:
-    """Predict a paper's tables, and deliver the cells."""
-    check_output(output, force=force)
-    from specplan.api.reproducing import reproduce as reproduced
-
-    found = reproduced(which)
-    if report is not None:
-        save(report, found.report())
-    deliver(to_json(found.plain()) if as_json else found.text(verbose=verbose), output)

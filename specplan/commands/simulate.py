@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from specplan.output import (
-    InputName,
-    OutputFile,
-    check_output,
-    deliver,
-    json_option,
-    output_options,
-    refuse_unused,
-    to_json,
-    verbose_option,
-)
+from specplan.output import InputName, OutputFile, refuse_unused
 from specplan.ranges import ANSWERS, MICROSECONDS, PROBABILITY, WINDOW, WholeNumber, pairs
+from specplan.show.saving import result_options
 from theory.errors import ParameterError
+
+if TYPE_CHECKING:
+    from specplan.api.simulating import Simulated
 
 __all__ = ["command"]
 
@@ -54,9 +49,7 @@ __all__ = ["command"]
     "--answer", type=WholeNumber(0, ANSWERS.high - 1), default=0, show_default=True, help="Which answer to draw."
 )
 @click.option("--until", type=MICROSECONDS, help="Draw up to this many seconds. Default the first 20 steps.")
-@verbose_option
-@json_option
-@output_options
+@result_options()
 def command(
     profile: str,
     method: str,
@@ -74,19 +67,14 @@ def command(
     timeline: Path | None,
     answer: int,
     until: float | None,
-    verbose: bool,
-    as_json: bool,
-    output: Path | None,
-    force: bool,
-) -> None:
+) -> Simulated:
     """Predict a configuration by simulation, and draw a timeline of an answer."""
-    check_output(output, force=force)
     if timeline is None:
         refuse_unused(("answer", "until"), "without --timeline")
     from calibrate.record.library import load
     from sim.catalogue import choice
     from sim.configuration import METHOD_NAMES, RULE_NAMES, TOKEN_METHOD_NAMES, Configuration, parse_knobs
-    from specplan.api.simulating import save_timeline, simulate_configuration
+    from specplan.api.simulating import save_timeline, simulate
     from specplan.planning.planner import Request
 
     chosen = choice("method", method, METHOD_NAMES)
@@ -109,7 +97,7 @@ def command(
     )
     if corruption is not None and not configuration.spec.drafts_steps:
         raise ParameterError("corruption", corruption, f"does not apply to {chosen}, which has no draft steps")
-    simulated = simulate_configuration(
+    simulated = simulate(
         known,
         configuration,
         n_answers=answers,
@@ -120,4 +108,4 @@ def command(
     drawn = simulated.timeline(answer) if timeline is not None or answer else None  # refuses a number without an answer
     if timeline is not None and drawn is not None:
         save_timeline(drawn, timeline, until=until)
-    deliver(to_json(simulated.plain()) if as_json else simulated.text(verbose=verbose), output)
+    return simulated

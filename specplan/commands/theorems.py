@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from specplan.output import check_folder, check_output, deliver, json_option, output_options, to_json, verbose_option
+from specplan.output import (
+    check_folder,
+    check_output,
+    deliver,
+    json_option,
+    output_options,
+    refuse_unused,
+    to_json,
+    verbose_option,
+)
 from specplan.ranges import WholeNumber
 from specplan.show.saving import report_option, save
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from theory.errors import ParameterError
 
 __all__ = ["command", "theorems"]
 
@@ -68,9 +74,8 @@ def theorems(
     first, and what holds more sharply. PAPER is lookahead-reasoning, lookahead-decoding, specs or confspec.
     """
     if errata is not None or coverage:
-        others = {"ID": claim_id, "--paper": paper, "--verdict": verdict, "--severity": severity}
-        others |= {"--report": None if report is None else str(report), "--errata": errata if coverage else None}
-        _refuse_others("--coverage" if coverage else "--errata", others)
+        whole = ("claim_id", "paper", "verdict", "severity", "report", *(["errata"] if coverage else []))
+        refuse_unused(whole, "beside --coverage" if coverage else "beside --errata")
     if errata is not None:
         _write_errata(errata, output, force=force)
         return
@@ -78,22 +83,18 @@ def theorems(
     if coverage:
         from specplan.show.texts.theorems import coverage_screen
 
-        deliver(coverage_screen(), output, coloured=False)
+        deliver(coverage_screen(), output)
         return
     if thorough and not (verify or claim_id):
-        raise _without_verify()
+        raise ParameterError("--thorough", "", "searches while verdicts are derived; add --verify, or give an ID")
     from specplan.api.theorems import theorems as found_of
 
     found = found_of(
         claim_id, paper=paper, verdict=verdict, severity=severity, verify=verify, thorough=thorough, jobs=jobs
     )
     if report is not None:
-        from specplan.show.theorems import theorems_report
-
-        save(report, theorems_report(found.claims, found.derived))
-    coloured = output is None and not as_json and sys.stdout.isatty()
-    text = to_json(found.plain()) if as_json else found.rendered(verbose=verbose, coloured=coloured)
-    deliver(text, output, coloured=coloured)
+        save(report, found.report())
+    deliver(to_json(found.plain()) if as_json else found.text(verbose=verbose), output)
     if found.differing:
         click.echo(f"specplan: derived verdicts differ from the record: {', '.join(found.differing)}", err=True)
         sys.exit(1)
@@ -102,34 +103,18 @@ def theorems(
 command = theorems
 
 
-def _without_verify() -> Exception:
-    from theory.errors import ParameterError
-
-    return ParameterError("--thorough", "", "searches while verdicts are derived; add --verify, or give an ID")
-
-
-def _refuse_others(used: str, others: Mapping[str, str | None]) -> None:
-    """A letter is about one paper, the coverage about all; both are whole."""
-    from theory.errors import ParameterError
-
-    for name, value in others.items():
-        if value is not None:
-            raise ParameterError(name, value, f"has no use beside {used}; leave it out")
-
-
 def _write_errata(paper: str, folder: Path | None, *, force: bool) -> None:
     """Write the letter in both forms."""
     from calibrate.record.files import write_atomically
     from ledger.errata.latex import latex
     from ledger.errata.letter import letter_of, paper_key
     from ledger.errata.markdown import markdown
-    from theory.errors import ParameterError
 
     key = paper_key(paper)
     if folder is None:
         raise ParameterError("-o", "", "must name the folder for the errata")
     files = [folder / f"{key}.{ending}" for ending in ("md", "tex")]
-    check_folder("-o", folder, files, force=force)
+    check_folder(folder, files, force=force)
     found = letter_of(key)
     for path, text in zip(files, (markdown(found), latex(found)), strict=True):
         write_atomically(path, text + "\n")

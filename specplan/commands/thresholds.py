@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from specplan.output import (
-    InputName,
-    OutputFile,
-    check_output,
-    deliver,
-    json_option,
-    output_options,
-    refuse_unused,
-    to_json,
-    verbose_option,
-)
+from specplan.output import InputName, refuse_unused
 from specplan.ranges import CONFIDENCE, COST, PARALLEL, PROBABILITY, SEED, WINDOW, ListOf, Number
-from specplan.show.saving import report_option, save
+from specplan.show.saving import result_options
 from theory.errors import ParameterError
+
+if TYPE_CHECKING:
+    from specplan.api.thresholds import Thresholds
 
 __all__ = ["command"]
 
@@ -56,13 +49,8 @@ __all__ = ["command"]
 @click.option("--gate-cost", type=COST, help="Cost of a verification by the gate, with --gate.")
 @click.option("--judge-cost", type=COST, help="Cost of a verification by the judge, in the same unit.")
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Of drawing one decision per answer.")
-@click.option("--plot", type=OutputFile(".png", ".svg", ".pdf"), help="PNG, SVG or PDF of risk against speedup.")
-@verbose_option
-@report_option
-@json_option
-@output_options
-@click.pass_context
-def command(ctx: click.Context, /, **options: Any) -> None:
+@result_options(report=True)
+def command(profile: str | None, grid: str | None, **options: Any) -> Thresholds:
     """Choose a verifier's threshold for the most speedup within a bound that holds with stated confidence.
 
     Every threshold of a grid fixed beforehand is tested from the safest on (learn then test, fixed sequence, exact
@@ -71,31 +59,18 @@ def command(ctx: click.Context, /, **options: Any) -> None:
 
     Exits 3 if no threshold is certified but more labels would do at the observed risk, 1 if they would not.
     """
-    check_output(options["output"], force=options["force"])
-    if (options["profile"] is None) == (options["pairs"] is None):
-        raise ParameterError("profile", options["profile"], "must be given, or --pairs, and not both")
-    _refuse_unused(ctx)
+    if (profile is None) == (options["pairs"] is None):
+        raise ParameterError("profile", profile, "must be given, or --pairs, and not both")
+    _refuse_unused(click.get_current_context())
     from specplan.api.thresholds import thresholds
 
-    asked = {name: value for name, value in options.items() if name not in _OF_THE_COMMAND}
-    found = thresholds(options["profile"], **{**asked, "grid": _grid(options["grid"])})
-    if options["plot"] is not None:
-        found.draw(options["plot"])
-    if options["report"] is not None:
-        save(options["report"], found.report())
-    text = to_json(found.plain()) if options["as_json"] else found.text(verbose=options["verbose"])
-    deliver(text, options["output"])
-    if found.threshold is None:
-        ctx.exit(1 if found.found.labels_needed is None else 3)
+    return thresholds(profile, grid=None if grid is None else [float(part) for part in grid.split(",")], **options)
 
-
-_OF_THE_COMMAND: Final = ("profile", "plot", "report", "as_json", "verbose", "output", "force")
-"""Options that say what becomes of the result."""
 
 _NO_USE: Final = {
     "pairs": ("label", "method"),
     "profile": ("c1", "gate_cost", "judge_cost"),
-    "gate": ("score", "k1", "c1", "plot"),
+    "gate": ("score", "k1", "c1"),
 }
 """Options without a use beside another one."""
 
@@ -105,12 +80,3 @@ def _refuse_unused(context: click.Context) -> None:
     for beside, names in _NO_USE.items():
         if context.params[beside]:
             refuse_unused(names, f"with {by_name[beside]}")
-
-
-def _grid(text: str | None) -> list[float] | None:
-    if text is None:
-        return None
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise ParameterError("grid", text, "must be comma-separated numbers, e.g. 0.5,0.8,0.9") from None

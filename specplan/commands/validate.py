@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 from click.core import ParameterSource
@@ -16,6 +16,7 @@ from specplan.output import (
     journal_of,
     json_option,
     output_options,
+    refuse_unused,
     to_json,
     verbose_option,
 )
@@ -69,6 +70,7 @@ _MOVED: Final = "must be OLD=NEW, two addresses, e.g. http://a:8000/v1=http://b:
 @click.option(
     "-n",
     "--answers",
+    "n_answers",
     type=ANSWERS,
     default=40,
     show_default=True,
@@ -97,9 +99,6 @@ _MOVED: Final = "must be OLD=NEW, two addresses, e.g. http://a:8000/v1=http://b:
     help="PNG, SVG or PDF: a simulated answer above a measured one.",
 )
 @click.option(
-    "--plot", type=OutputFile(".png", ".svg", ".pdf"), help="PNG, SVG or PDF: predicted against measured speedups."
-)
-@click.option(
     "--concurrency",
     type=ListOf(WholeNumber(1, 4096)),
     metavar="N,N,...",
@@ -112,9 +111,7 @@ _MOVED: Final = "must be OLD=NEW, two addresses, e.g. http://a:8000/v1=http://b:
 @report_option
 @json_option
 @output_options
-@click.pass_context
 def command(
-    context: click.Context,
     profile_path: str,
     method: str,
     runs: tuple[str, ...],
@@ -124,13 +121,9 @@ def command(
     token_settings: tuple[str, ...],
     k2_list: str | None,
     rules: str,
-    answers: int,
     plain_answers: int | None,
-    prompts: Path | None,
     servers: tuple[str, ...],
-    seed: int,
     timeline: Path | None,
-    plot: Path | None,
     concurrency: str | None,
     rounds: int,
     verbose: bool,
@@ -138,6 +131,7 @@ def command(
     as_json: bool,
     output: Path | None,
     force: bool,
+    **options: Any,
 ) -> None:
     """Predict configurations, run them on real engines, and compare.
 
@@ -149,43 +143,30 @@ def command(
     questions; the same rounds are simulated first.
     """
     check_output(output, force=force)
-    if plain_answers is not None and concurrency is not None:
-        raise ParameterError(
-            "plain_answers", plain_answers, "is for concurrency 1: leave it out, or leave out --concurrency"
-        )
-    for name, picture in (("timeline", timeline), ("plot", plot)):
-        if picture is not None and concurrency is not None:
-            raise ParameterError(name, str(picture), "is for concurrency 1: leave it out, or leave out --concurrency")
+    if concurrency is not None:
+        refuse_unused(("plain_answers", "timeline"), "with --concurrency")
+    context = click.get_current_context()
     if runs and any(context.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in _INSTEAD):
         raise ParameterError("run", runs[0], "contains method and knobs: leave out --method and its knobs")
-    from calibrate.record.library import load
-    from specplan.calibrating import resumable, warn_of_clear_key
-    from specplan.check.validating.questions import Below, configurations_of, named, to_ask
+    from specplan.api.validating import Validated, ValidatedUnderLoad, validate, validate_under_load
+    from specplan.calibrating import resumable
+    from specplan.check.validating.questions import Below, configurations_of
 
-    profile = load(profile_path)
     windows = k1_list if k1_list is not None else "1,2,4" if method in ("lr-async", "lr-sync") else ""
-    below = Below(token, token_settings, _counts("k2", k2_list or ""))
-    configurations = named(runs) or configurations_of(method, settings, _counts("k1", windows), rules, below)
-    models, questions = to_ask(profile, answers, prompts, seed, pairs("server", servers, _MOVED))
-    warn_of_clear_key(models)
+    below = Below(token, token_settings, _counts(k2_list))
+    configurations = runs or configurations_of(method, settings, _counts(windows), rules, below)
     journal = None if output is None else journal_of(output)
-    from specplan.api.validating import Validated, ValidatedUnderLoad, run_under_load, run_validation
-
+    options |= {"servers": pairs("server", servers, _MOVED), "journal": journal}
     validated: Validated | ValidatedUnderLoad
     with resumable(journal):
         if concurrency is None:
-            validated = run_validation(
-                *(profile, configurations, models, questions), n_plain=plain_answers, seed=seed, journal=journal
-            )
+            validated = validate(profile_path, configurations, n_plain=plain_answers, **options)
         else:
-            loads = sorted(set(_counts("concurrency", concurrency)))
-            validated = run_under_load(
-                *(profile, configurations, models, questions, loads, rounds), seed=seed, journal=journal
+            validated = validate_under_load(
+                profile_path, configurations, _counts(concurrency), n_rounds=rounds, **options
             )
     if timeline is not None and isinstance(validated, Validated) and not validated.draw(timeline):
         click.echo(f"specplan: {timeline} is not drawn: all runs were done before the interruption", err=True)
-    if plot is not None and isinstance(validated, Validated):
-        validated.plot(plot)
     text = to_json(validated.plain()) if as_json else validated.text(verbose=verbose or output is not None)
     deliver(text, output)
     if report is not None:
@@ -194,8 +175,5 @@ def command(
         journal.unlink(missing_ok=True)
 
 
-def _counts(name: str, text: str) -> list[int]:
-    try:
-        return [int(part) for part in text.split(",")] if text else []
-    except ValueError:
-        raise ParameterError(name, text, "must be comma-separated integers >= 1, e.g. 1,2,4") from None
+def _counts(text: str | None) -> list[int]:
+    return [int(part) for part in text.split(",")] if text else []

@@ -22,7 +22,7 @@ from typing import Any, Final, Self
 
 from sim.configuration import Configuration
 from specplan.planning.model_error import ModelError
-from theory.errors import ParameterError
+from theory.checks import nonnegative, positive
 
 __all__ = ["KINDS", "LEAST_ROWS", "Validated", "fit_kinds", "kind_of", "left_over", "measured_error", "validated"]
 
@@ -55,11 +55,10 @@ class Validated:
 
     def __post_init__(self) -> None:
         for name in ("predicted", "measured"):
-            if not 0.0 < getattr(self, name) < math.inf:
-                raise ParameterError(name, getattr(self, name), "must be a positive speedup")
+            positive(name, getattr(self, name))
         for name in ("predicted_half", "measured_half", "expected_half"):
-            if getattr(self, name) is not None and not 0.0 <= getattr(self, name) < math.inf:
-                raise ParameterError(name, getattr(self, name), "must be >= 0 and finite")
+            if getattr(self, name) is not None:
+                nonnegative(name, getattr(self, name))
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Self:

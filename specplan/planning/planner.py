@@ -16,6 +16,7 @@ from specplan.planning.candidates import Candidates, candidates, knobs_in_words
 from specplan.planning.predict import METHODS, Configuration, Prediction, Predictor
 from specplan.planning.race import fastest
 from specplan.worlds.drafters.naming import PROPOSED, kind
+from theory.checks import scalar_count, scalar_probability
 from theory.errors import ParameterError
 
 __all__ = ["Plan", "Request", "Row", "plan"]
@@ -46,12 +47,10 @@ class Request:
     """Share of right answers that a method may cost, in [0, 1]; where accuracy is not known, nothing is ruled out."""
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.max_accuracy_loss <= 1.0:
-            raise ParameterError("max_accuracy_loss", self.max_accuracy_loss, "must be in [0, 1]")
+        scalar_probability("max_accuracy_loss", self.max_accuracy_loss)
         for name in ("max_parallel", "k1_max", "k2_max"):
-            value = getattr(self, name)
-            if value is not None and not 1 <= value <= 4096:
-                raise ParameterError(name, value, "must be an integer in [1, 4096]")
+            if getattr(self, name) is not None:
+                scalar_count(name, getattr(self, name), maximum=4096)
         for name in self.methods:
             if name not in METHODS:
                 raise ParameterError("methods", name, f"must be among {', '.join(METHODS)}")

@@ -87,26 +87,26 @@ def figures_of(profile: Profile, trials: Trials) -> Figures | None:
     )
 
 
-def explorer_data(figures: Figures, *, k1_most: int = 12, at_once: int = 1) -> dict[str, Any]:
+def explorer_data(figures: Figures) -> dict[str, Any]:
     """Return the data of the page: sliders that start at the figures, and the simulated grid."""
     axes: list[list[float]] = [
         _around(_ALPHAS, figures.alpha1),
         _around(_C1S, max(figures.c1, 0.01)),
         _around(_VERIFY, figures.verify),
-        [float(count) for count in sorted({*_AT_ONCE, at_once})],
+        [float(count) for count in _AT_ONCE],
     ]
     loops = len(_METHODS) * len(_K1S) * len(_coarse(axes)) * len(axes[3])
     with progress("simulating for the sliders", loops) as step_done:
         values = [_grid(figures, name, axes, step_done) for _, name, _ in _METHODS]
     sliders = [
-        _slider("alpha1", "acceptance of a draft step, alpha1", axes[0], figures.alpha1, 0.005),
-        _slider("c1", "draft step / target step, c1", axes[1], max(figures.c1, 0.01), 0.005),
-        _slider("verify", "verification, in target steps", axes[2], figures.verify, 0.005),
-        {"name": "at_once", "title": "answers at once", "start": at_once, "values": _powers(axes[3])},
+        _slider("alpha1", "acceptance of a draft step, alpha1", axes[0], figures.alpha1),
+        _slider("c1", "draft step / target step, c1", axes[1], max(figures.c1, 0.01)),
+        _slider("verify", "verification, in target steps", axes[2], figures.verify),
+        {"name": "at_once", "title": "answers at once", "start": 1, "values": _powers(axes[3])},
     ]
     return {
         "title": "speedup by k1: closed forms and simulations",
-        "k1_most": k1_most,
+        "k1_most": 12,
         "sliders": sliders,
         "series": [
             {"title": title, "form": form, "values": array.tolist()}
@@ -121,8 +121,8 @@ def _around(axis: Sequence[float], value: float) -> list[float]:
     return sorted({*axis, value}) if not axis[0] <= value <= axis[-1] else list(axis)
 
 
-def _slider(name: str, title: str, axis: Sequence[float], start: float, step: float) -> dict[str, Any]:
-    return {"name": name, "title": title, "start": round(start, 4), "low": axis[0], "high": axis[-1], "step": step}
+def _slider(name: str, title: str, axis: Sequence[float], start: float) -> dict[str, Any]:
+    return {"name": name, "title": title, "start": round(start, 4), "low": axis[0], "high": axis[-1], "step": 0.005}
 
 
 def _powers(axis: Sequence[float]) -> list[int]:

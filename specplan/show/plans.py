@@ -97,10 +97,10 @@ class ProfilePlan(Result):
         """Return the plan as a report; simulates an answer for its timeline, and a grid for its sliders."""
         return _report(self, drawn=True)
 
-    @property
-    def interrupted(self) -> bool:
-        """Whether an interruption left loads out."""
-        return self.loads is not None and self.loads.interrupted
+    def conclude(self) -> None:
+        """End as interrupted where an interruption left loads out."""
+        if self.loads is not None and self.loads.interrupted:
+            raise KeyboardInterrupt
 
     def text(self, *, verbose: bool = False) -> str:
         """Return the text of ``specplan plan``, with ``verbose`` that of ``specplan plan -v``."""

@@ -13,6 +13,8 @@ from theory.errors import ParameterError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from specplan.show.page import Report
+
 __all__ = ["Result", "flat"]
 
 
@@ -38,6 +40,13 @@ class Result(ABC):
     def headline(self) -> str:
         """Return the recommendation in a sentence or two; empty where there is none."""
         return ""
+
+    def report(self) -> Report:
+        """Return the page that ``--report`` writes, of results that have one."""
+        raise NotImplementedError
+
+    def conclude(self) -> None:  # noqa: B027 (most commands end with 0)
+        """End the command that has told the result: raise where its exit code is not 0."""
 
     def to_frame(self) -> pd.DataFrame:
         """Return the rows as a data frame.

@@ -1,21 +1,33 @@
-"""The option ``--report``: the file of a report, and the command and versions that it states."""
+"""What commands do with a result: its options, and its report's file, which states the command and the versions."""
 
 from __future__ import annotations
 
 import platform
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container
+from functools import wraps
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 from click.core import ParameterSource
 
-from specplan.output import OutputFile
-from specplan.show.page import Report
+from specplan.output import (
+    OutputFile,
+    check_output,
+    deliver,
+    json_option,
+    output_options,
+    to_json,
+    verbose_option,
+)
 
-__all__ = ["command_line", "report_option", "save", "versions"]
+if TYPE_CHECKING:
+    from specplan.show.page import Report
+    from specplan.show.result import Result
+
+__all__ = ["command_line", "report_option", "result_options", "save", "versions", "words_given"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -29,6 +41,38 @@ report_option: Callable[[F], F] = click.option(
     type=OutputFile(".html", ".md"),
     help="Also write a report: a self-contained HTML file, or Markdown, by the file's ending.",
 )
+
+
+def result_options(
+    *, verbose: bool = True, json: bool = True, report: bool = False
+) -> Callable[[Callable[..., Result | str]], Callable[..., None]]:
+    """Return what gives a command the options of a result: -v, --report and --json where wanted, -o and --force.
+
+    The command returns the result, or a text that is told as it is. Its outputs are checked before it runs; then the
+    result is told, its report saved, and the command ends as the result says (`specplan.show.result.Result.conclude`).
+    """
+
+    def with_options(command: Callable[..., Result | str]) -> Callable[..., None]:
+        @wraps(command)
+        def told(*arguments: Any, output: Path | None, force: bool, **options: Any) -> None:
+            own = {name: options.pop(name) for name in ("verbose", "as_json", "report") if name in options}
+            check_output(output, force=force)
+            found = command(*arguments, **options)
+            if isinstance(found, str):
+                deliver(found, output)
+                return
+            parts = found.parts(verbose=own.get("verbose", False))
+            deliver(to_json(found.plain()) if own.get("as_json") else parts, output)
+            if own.get("report") is not None:
+                save(own["report"], found.report())
+            found.conclude()
+
+        given: Callable[..., None] = output_options(told)
+        for wanted, option in ((json, json_option), (report, report_option), (verbose, verbose_option)):
+            given = option(given) if wanted else given
+        return given
+
+    return with_options
 
 
 def save(path: Path, report: Report) -> None:
@@ -58,25 +102,27 @@ def versions() -> list[tuple[str, str]]:
 
 def command_line(context: click.Context | None) -> str:
     """Return the command as it was given, without users, passwords and queries in addresses."""
-    return "" if context is None else shlex.join(_words(context))
+    return "" if context is None else shlex.join([*context.command_path.split(), *words_given(context)])
 
 
-def _words(context: click.Context) -> Iterator[str]:
-    yield from context.command_path.split()
+def words_given(context: click.Context, without: Container[str] = ()) -> list[str]:
+    """Return the options of a command as they were given, then its arguments, but for some parameters."""
+    options: list[str] = []
     arguments: list[str] = []
     for parameter in context.command.params:
         name = parameter.name or ""
-        if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+        if name in without or context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
             continue
         value = context.params.get(name)
         if isinstance(parameter, click.Argument):
             arguments += _several(value)
-        elif isinstance(parameter, click.Option) and parameter.is_flag:
-            yield max(parameter.opts, key=len)
-        else:
-            for one in _several(value):
-                yield from (max(parameter.opts, key=len), one)
-    yield from arguments
+        elif not (isinstance(parameter, click.Option) and parameter.is_flag):
+            options += [word for one in _several(value) for word in (max(parameter.opts, key=len), one)]
+        elif value is True or value == parameter.flag_value:
+            options.append(max(parameter.opts, key=len))
+        elif value is False:
+            options += parameter.secondary_opts[:1]
+    return options + arguments
 
 
 def _several(value: Any) -> list[str]:

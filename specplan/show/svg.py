@@ -7,7 +7,7 @@ of an element is its attribute ``data-tip``.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from specplan.show.page import Interval, cleaned
@@ -108,19 +108,18 @@ class Line:
 class _Frame:
     x_range: tuple[float, float]
     y_range: tuple[float, float]
-    log: bool
+    log_x: bool = False
+    log_y: bool = False
 
     def x(self, value: float) -> float:
-        low, high, value = (math.log(one) if self.log else one for one in (*self.x_range, value))
-        return _LEFT + (_WIDTH - _LEFT - _RIGHT) * ((value - low) / (high - low) if high > low else 0.5)
+        return _LEFT + (_WIDTH - _LEFT - _RIGHT) * _place(value, self.x_range, self.log_x)
 
     def y(self, value: float) -> float:
-        low, high = self.y_range
-        return _HEIGHT - _BOTTOM - (_HEIGHT - _TOP - _BOTTOM) * ((value - low) / (high - low) if high > low else 0.5)
+        return _HEIGHT - _BOTTOM - (_HEIGHT - _TOP - _BOTTOM) * _place(value, self.y_range, self.log_y)
 
-    def axes(self, x_name: str, y_name: str, x_ticks: Sequence[float]) -> list[str]:
+    def axes(self, x_name: str, y_name: str, x_ticks: Sequence[float], y_ticks: Sequence[float]) -> list[str]:
         drawn = []
-        for value in ticks(*self.y_range):
+        for value in y_ticks:
             drawn.append(
                 element("line", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=self.y(value), y2=self.y(value), class_="grid")
             )
@@ -132,6 +131,12 @@ class _Frame:
         return drawn
 
 
+def _place(value: float, ends: tuple[float, float], log: bool) -> float:
+    """Where a value lies on an axis, 0 at its low end and 1 at its high one."""
+    low, high, value = (math.log(one) if log else one for one in (*ends, value))
+    return (value - low) / (high - low) if high > low else 0.5
+
+
 def lines(
     every: Sequence[Line],
     *,
@@ -139,17 +144,15 @@ def lines(
     y_name: str,
     log: bool = False,
     reference: float | None = None,
-    from_zero: bool = True,
 ) -> str:
     """Return lines over a common axis, with intervals as whiskers and a legend below."""
     every = [_finite(line) for line in every]
     xs = sorted({x for line in every for x, _ in line.points})
     ends = [end for line in every for one in line.intervals if one is not None for end in (one.low, one.high)]
     ys = [y for line in every for _, y in line.points] + ends + ([] if reference is None else [reference])
-    low, high = (0.0 if from_zero else min(ys)), max(ys)
-    frame = _Frame((xs[0], xs[-1]), (low, high + 0.06 * (high - low)), log)
+    frame = _Frame((xs[0], xs[-1]), (0.0, 1.06 * max(ys)), log)
     marked = xs if len(xs) <= 12 else ticks(xs[0], xs[-1])
-    drawn = frame.axes(x_name, y_name, marked)
+    drawn = frame.axes(x_name, y_name, marked, ticks(*frame.y_range))
     if reference is not None:
         y = frame.y(reference)
         drawn.append(element("line", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=y, y2=y, class_="reference"))
@@ -194,10 +197,9 @@ def scatter(
     *,
     x_name: str,
     y_name: str,
-    equal: bool = True,
     intervals: Mapping[str, tuple[Interval, Interval]] | None = None,
 ) -> str:
-    """Return a plot of points (x, y, tooltip) by group, with a diagonal if ``equal``; wide ranges are logarithmic.
+    """Return a plot of points (x, y, tooltip) by group, with a diagonal; wide ranges are logarithmic.
 
     ``intervals`` gives the intervals of x and y of a group, drawn as whiskers.
     """
@@ -208,45 +210,29 @@ def scatter(
     low, high = min(both), max(both)
     wide = high > 20.0 * low > 0.0
     low, high = (low / 1.2, high * 1.2) if wide else (low - 0.05 * (high - low), high + 0.05 * (high - low))
-
-    def at(value: float) -> float:
-        return (math.log(value / low) / math.log(high / low)) if wide else (value - low) / ((high - low) or 1.0)
-
-    side = _HEIGHT - _TOP - _BOTTOM
-    across = _WIDTH - _LEFT - _RIGHT
-    marks = [10.0**i for i in range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)] if wide else None
-    drawn = []
-    for value in marks or ticks(low, high):
-        x, y = _LEFT + across * at(value), _HEIGHT - _BOTTOM - side * at(value)
-        drawn.append(element("line", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=y, y2=y, class_="grid"))
-        drawn.append(text(_LEFT - 7, y + 4, f"{value:g}", anchor="end"))
-        drawn.append(text(x, _HEIGHT - _BOTTOM + 18, f"{value:g}"))
-    if equal:
-        bottom = _HEIGHT - _BOTTOM
-        drawn.append(element("line", x1=_LEFT, y1=bottom, x2=_LEFT + across, y2=bottom - side, class_="reference"))
-    drawn += [text(_LEFT + across / 2, _HEIGHT - 6, x_name), text(_LEFT - 40, _TOP - 2, y_name, anchor="start")]
+    frame = _Frame((low, high), (low, high), wide, wide)
+    powers = range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1) if wide else ()
+    marks = [10.0**power for power in powers] or ticks(low, high)
+    drawn = frame.axes(x_name, y_name, marks, marks)
+    ends = {"x1": frame.x(low), "y1": frame.y(low), "x2": frame.x(high), "y2": frame.y(high)}
+    drawn.append(element("line", class_="reference", **ends))
     for i, (name, points) in enumerate(groups.items()):
-        if name in bars:
-            drawn += _cross(
-                *bars[name], i, lambda v: _LEFT + across * at(v), lambda v: _HEIGHT - _BOTTOM - side * at(v)
-            )
+        drawn += _cross(*bars[name], i, frame) if name in bars else ()
         for x, y, says in points:
-            centre = {"cx": _LEFT + across * at(x), "cy": _HEIGHT - _BOTTOM - side * at(y)}
-            drawn.append(element("circle", r=3.5, class_=f"mark s{i % 8}", data_tip=says, **centre))
+            shape = {"cx": frame.x(x), "cy": frame.y(y), "r": 3.5, "class_": f"mark s{i % 8}"}
+            drawn.append(element("circle", data_tip=says, **shape))
     return _picture(drawn, list(groups), f"{y_name} against {x_name}")
 
 
-def _cross(
-    first: Interval, second: Interval, place: int, x: Callable[[float], float], y: Callable[[float], float]
-) -> Iterator[str]:
+def _cross(first: Interval, second: Interval, place: int, frame: _Frame) -> Iterator[str]:
     """Whiskers of a point in x and y; an infinite interval is left out."""
     style = f"whisker s{place % 8}"
     if math.isfinite(first.high - first.low):
-        level = y(second.value)
-        yield element("line", x1=x(first.low), x2=x(first.high), y1=level, y2=level, class_=style)
+        level = frame.y(second.value)
+        yield element("line", x1=frame.x(first.low), x2=frame.x(first.high), y1=level, y2=level, class_=style)
     if math.isfinite(second.high - second.low):
-        level = x(first.value)
-        yield element("line", x1=level, x2=level, y1=y(second.low), y2=y(second.high), class_=style)
+        level = frame.x(first.value)
+        yield element("line", x1=level, x2=level, y1=frame.y(second.low), y2=frame.y(second.high), class_=style)
 
 
 def _picture(drawn: Sequence[str], names: Sequence[str], says: str) -> str:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from specplan.show.page import Answer, Report, Section, Table, Text
+from specplan.show.page import Answer, Report, Section, Table, filled
 
 if TYPE_CHECKING:
     from ledger.ledger import Claim
@@ -69,22 +69,27 @@ def _corrections(wrong: Sequence[Claim]) -> Table:
     return Table(headings=["id", "severity", "source", "as printed", "what holds"], rows=rows)
 
 
-def _claims(chosen: Sequence[Claim], paper: str, results: Mapping[str, Verification]) -> Table | Text:
+def _claims(chosen: Sequence[Claim], paper: str, results: Mapping[str, Verification]) -> Table:
     items = [item for item in chosen if item.paper == paper]
-    rows = [
-        [item.id, item.source, item.verdict_text, _method(item, results), item.statement, item.assumptions]
-        for item in items
-    ]
-    return Table(
-        headings=["id", "source", "verdict", "shown by", "statement", "assumptions"],
-        rows=rows,
-        folded=len(chosen) > 12,
-        summary=f"all {len(items)} claims",
+    derived = [results.get(item.id) for item in items]
+    return filled(
+        ("id", [item.id for item in items]),
+        ("source", [item.source for item in items]),
+        ("verdict", [item.verdict_text for item in items]),
+        ("shown by", ["–" if one is None else _method(one) for one in derived]),
+        ("fails at", ["–" if one is None else _slack(one) for one in derived]),
+        ("seconds", ["–" if one is None else f"{one.seconds:.2f}" for one in derived]),
+        ("statement", [item.statement for item in items]),
+        ("assumptions", [item.assumptions for item in items]),
+        folded=f"all {len(items)} claims" if len(chosen) > 12 else "",
     )
 
 
-def _method(item: Claim, results: Mapping[str, Verification]) -> str:
-    if item.id not in results:
-        return "–"
-    result = results[item.id]
+def _slack(result: Verification) -> str:
+    """How much more than the statement that holds fails, and so how far the search came."""
+    finding = result.correction_finding or result.finding
+    return "–" if finding is None or not finding.slack else finding.slack
+
+
+def _method(result: Verification) -> str:
     return result.evidence.method + ("" if result.agrees else f"; DIFFERS: {result.evidence.verdict.value}")

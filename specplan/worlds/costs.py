@@ -6,6 +6,7 @@ by batch size, straight between two contexts and between powers of two of prompt
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import Final
@@ -38,8 +39,32 @@ class Contexts:
             raise ParameterError("last", self.last, f"must be greater than first={self.first:g}, which must be >= 0")
 
 
+class _Joining(ABC):
+    """Iterations to which what reading prompts takes is added as a whole."""
+
+    __slots__ = ()
+    joins = 0.0, 1.0
+    request_s = REQUEST_S
+
+    @abstractmethod
+    def iteration(self, batch: int, context: float) -> float:
+        """Return the seconds of an iteration of ``batch`` sequences with ``context`` cached tokens in all."""
+
+    @abstractmethod
+    def reading(self, batch: int, prefill_tokens: float) -> float:
+        """Return the seconds that prompts add to an iteration."""
+
+    def mixed(self, batch: int, context: float, prefill_tokens: float, prefill_context: float) -> float:
+        """Return the seconds of an iteration that also reads ``prefill_tokens`` of prompts."""
+        return (self.iteration(batch, context) if batch else 0.0) + self.reading(batch, prefill_tokens)
+
+    def prefill(self, n_tokens: int) -> float:
+        """Return the seconds of an iteration that reads a prompt alone."""
+        return self.reading(0, n_tokens)
+
+
 @dataclass(slots=True)
-class ModelCost:
+class ModelCost(_Joining):
     """Seconds of a model's iterations, with so many new tokens of each decoding sequence.
 
     Parameters
@@ -47,15 +72,11 @@ class ModelCost:
     model : the pass model.
     contexts : in which sequences live.
     rows : new tokens of a decoding sequence in an iteration, >= 1: more than one verifies drafts.
-    request_s : latency of a request outside the engine, s.
-    factor : measured time / what the model says, [-]; for worlds in which the model is off.
     """
 
     model: PassModel
     contexts: Contexts
     rows: float = 1.0
-    request_s: float = REQUEST_S
-    factor: float = 1.0
     _plain: dict[int, tuple[float, float]] = field(init=False, repr=False, default_factory=dict)
     _reading: dict[tuple[int, int], float] = field(init=False, repr=False, default_factory=dict)
 
@@ -68,25 +89,13 @@ class ModelCost:
             known = self._plain[batch] = low - slope * self.contexts.first, slope / batch
         return known[0] + known[1] * context
 
-    def mixed(self, batch: int, context: float, prefill_tokens: float, prefill_context: float) -> float:
-        """Seconds of an iteration that also reads ``prefill_tokens`` of prompts, each after ``prefill_context``."""
-        alone = self.iteration(batch, context) if batch else 0.0
-        return alone + self.reading(batch, prefill_tokens)
-
-    def prefill(self, n_tokens: int) -> float:
-        """Seconds of an iteration that reads a prompt alone."""
-        return self.reading(0, n_tokens)
-
-    joins = 0.0, 1.0
-    """What reading takes is added to the whole iteration."""
-
     def reading(self, batch: int, prefill_tokens: float) -> float:
         """Seconds that prompts add to an iteration; where nothing decodes, at least one token is computed."""
         tokens = prefill_tokens if batch else max(prefill_tokens, 1.0)
         return self._more(batch, tokens) if tokens > 0.0 else 0.0
 
     def _decoding(self, batch: int, context: float) -> float:
-        return self.factor * self.model.seconds(Work(sequences=batch, tokens=self.rows, context=context))
+        return self.model.seconds(Work(sequences=batch, tokens=self.rows, context=context))
 
     def _more(self, batch: int, tokens: float) -> float:
         """What reading so many tokens adds to an iteration, straight between powers of two."""
@@ -109,12 +118,12 @@ class ModelCost:
                 sequences=batch, tokens=self.rows, context=context, prefill_tokens=tokens, prefill_context=context
             )
             alone = self._decoding(batch, context) if batch else 0.0
-            known = self._reading[batch, tokens] = self.factor * self.model.seconds(work) - alone
+            known = self._reading[batch, tokens] = self.model.seconds(work) - alone
         return known
 
 
 @dataclass(slots=True)
-class RoundCost:
+class RoundCost(_Joining):
     """Iterations of a target that verifies drafts: its wide pass, the drafting before it, and the engine between.
 
     Parameters
@@ -131,28 +140,13 @@ class RoundCost:
     factor: float = 1.0
     _drafting: dict[int, tuple[float, float]] = field(init=False, repr=False, default_factory=dict)
 
-    @property
-    def request_s(self) -> float:
-        """Latency of a request outside the engine, s."""
-        return self.target.request_s
-
     def iteration(self, batch: int, context: float) -> float:
         """Seconds of a round."""
         return self.factor * (self.target.iteration(batch, context) + self._drafted(batch, context))
 
-    def mixed(self, batch: int, context: float, prefill_tokens: float, prefill_context: float) -> float:
-        """Seconds of a round in whose pass prompts are read too."""
-        return (self.iteration(batch, context) if batch else 0.0) + self.reading(batch, prefill_tokens)
-
-    joins = ModelCost.joins
-
     def reading(self, batch: int, prefill_tokens: float) -> float:
         """Seconds that prompts add to a round."""
         return self.target.reading(batch, prefill_tokens)
-
-    def prefill(self, n_tokens: int) -> float:
-        """Seconds of an iteration that reads a prompt alone."""
-        return self.target.prefill(n_tokens)
 
     def _drafted(self, batch: int, context: float) -> float:
         """Seconds of a round besides the target's pass, straight between two contexts."""
@@ -169,7 +163,7 @@ class RoundCost:
 
 
 @dataclass(frozen=True, slots=True)
-class MixedCost:
+class MixedCost(_Joining):
     """Iterations of an engine that drafts now so many tokens and now so many: their mean.
 
     Parameters
@@ -179,25 +173,10 @@ class MixedCost:
 
     parts: tuple[tuple[float, ModelCost | RoundCost], ...]
 
-    joins = ModelCost.joins
-
-    @property
-    def request_s(self) -> float:
-        """Latency of a request outside the engine, s."""
-        return self.parts[0][1].request_s
-
     def iteration(self, batch: int, context: float) -> float:
         """Mean seconds of an iteration."""
         return sum(share * cost.iteration(batch, context) for share, cost in self.parts)
 
-    def mixed(self, batch: int, context: float, prefill_tokens: float, prefill_context: float) -> float:
-        """Mean seconds of an iteration that reads prompts too."""
-        return sum(share * cost.mixed(batch, context, prefill_tokens, prefill_context) for share, cost in self.parts)
-
     def reading(self, batch: int, prefill_tokens: float) -> float:
         """Mean seconds that prompts add to an iteration."""
         return sum(share * cost.reading(batch, prefill_tokens) for share, cost in self.parts)
-
-    def prefill(self, n_tokens: int) -> float:
-        """Seconds of an iteration that reads a prompt alone."""
-        return self.parts[0][1].prefill(n_tokens)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from theory.checks import positive
 from theory.errors import ParameterError
 from theory.hardware.formats import Precision
 from theory.hardware.shapes import Experts, Shape
@@ -46,9 +47,6 @@ default on most GPUs; 1024 on the largest, which takes 1 GB more."""
 _MOST_GPUS: Final = 64
 """Up to which a remedy is looked for."""
 
-_MOST_ANSWERS: Final = 1_000_000
-"""Where nothing is cached."""
-
 _GB: Final = 1e9
 
 
@@ -64,16 +62,12 @@ class Served:
     parallel: Parallel = field(default_factory=Parallel)
     own: bool = False
     """On GPUs of its own; otherwise on the target's, over as many of them as ``parallel`` says."""
-    sequences: float = 1.0
-    """Sequences of the context that each answer keeps in this model's cache, [-]."""
     states: float = 1.0
     """Copies of its layers' states that each sequence keeps, [-]: one for each token of a round of speculation."""
     same_engine: bool = False
     """Part of the target's engine (a token draft, an EAGLE head): it needs no context and little work of its own."""
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.sequences) and self.sequences >= 0.0):
-            raise ParameterError("sequences", self.sequences, "must be finite and >= 0")
         check_split(self.shape, self.parallel)
 
     @property
@@ -83,8 +77,7 @@ class Served:
 
     def cache_bytes(self, context: float) -> float:
         """Return the bytes that an answer of ``context`` tokens takes on each of its GPUs, on average, B."""
-        each = cache_bytes_per_gpu(self.shape, self.precision, self.parallel, context, self.states)
-        return self.sequences * each / self.parallel.dp
+        return cache_bytes_per_gpu(self.shape, self.precision, self.parallel, context, self.states) / self.parallel.dp
 
     @property
     def work_bytes(self) -> float:
@@ -130,11 +123,6 @@ class Room:
         return sum(model.work_bytes for model in self.models)
 
     @property
-    def reserve_bytes(self) -> float:
-        """What engines leave alone, B."""
-        return (1.0 - self.engine_share) * self.gpu_bytes
-
-    @property
     def free_bytes(self) -> float:
         """What remains for keys and values, B; negative where the weights do not fit."""
         return self.engine_share * self.gpu_bytes - self.weight_bytes - self.work_bytes
@@ -144,9 +132,8 @@ class Room:
         return sum(model.cache_bytes(context) for model in self.models)
 
     def answers(self, context: float) -> float:
-        """Return how many answers of ``context`` tokens fit, not rounded; infinite where nothing is cached."""
-        each = self.cache_bytes(context)
-        return math.inf if each == 0.0 else max(self.free_bytes, 0.0) / each
+        """Return how many answers of ``context`` tokens fit, not rounded."""
+        return max(self.free_bytes, 0.0) / self.cache_bytes(context)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,27 +155,8 @@ class MemoryPlan:
         ----------
         context : tokens, > 0; where lengths differ, the mean over answers in flight.
         """
-        if not (math.isfinite(context) and context > 0.0):
-            raise ParameterError("context", context, "must be finite and > 0")
-        fewest = min(room.answers(context) for room in self.rooms)
-        return _MOST_ANSWERS if math.isinf(fewest) else math.floor(fewest)
-
-    def cache_tokens(self, context: float) -> float:
-        """Return the tokens of answers of that length that the caches hold together."""
-        return self.answers(context) * context
-
-    def bytes_per_token(self, role: str, context: float) -> float:
-        """Return the bytes that a token of context takes in a model's caches, over all GPUs, B; a mean with windows.
-
-        Raises
-        ------
-        ParameterError : no model has that role.
-        """
-        for room in self.rooms:
-            for model in room.models:
-                if model.role == role:
-                    return model.cache_bytes(context) * model.parallel.gpus / context
-        raise ParameterError("role", role, "must be a role of the plan")
+        positive("context", context)
+        return math.floor(min(room.answers(context) for room in self.rooms))
 
 
 def memory_plan(
@@ -215,9 +183,9 @@ def memory_plan(
     """
     if not models:
         raise ParameterError("models", list(models), "must hold the target at least")
-    for name, value, most in (("gpu_bytes", gpu_bytes, math.inf), ("engine_share", engine_share, 1.0)):
-        if not (0.0 < value <= most and math.isfinite(value)):
-            raise ParameterError(name, value, "must be finite and > 0" if most > 1.0 else "must be in (0, 1]")
+    positive("gpu_bytes", gpu_bytes)
+    if not 0.0 < engine_share <= 1.0:
+        raise ParameterError("engine_share", engine_share, "must be in (0, 1]")
     plan = _planned(models, gpu_bytes, engine_share)
     if gpus is not None and plan.gpus > gpus:
         asked = ", ".join(f"{room.gpus} for {_names(room)}" for room in plan.rooms)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal
 
 from specplan.worlds.memory import ENGINE_SHARE
+from theory.checks import nonnegative, positive, scalar_count, scalar_probability
 from theory.errors import ParameterError
 from theory.hardware.formats import Precision
 
@@ -65,13 +65,11 @@ class Load:
     def __post_init__(self) -> None:
         if sum(value is not None for value in (self.concurrency, self.rate, self.trace)) != 1:
             raise ParameterError("load", self.text, "must be a concurrency, a rate or a trace: one of them")
-        if self.concurrency is not None and not 1 <= self.concurrency <= 4096:
-            raise ParameterError("concurrency", self.concurrency, "must be an integer in [1, 4096]")
-        if self.rate is not None and not (math.isfinite(self.rate) and self.rate > 0.0):
-            raise ParameterError("rate", self.rate, "must be finite and > 0 answers per second")
-
-        if not (math.isfinite(self.burstiness) and self.burstiness > 0.0):
-            raise ParameterError("burstiness", self.burstiness, "must be finite and > 0")
+        if self.concurrency is not None:
+            scalar_count("concurrency", self.concurrency, maximum=4096)
+        if self.rate is not None:
+            positive("rate", self.rate)
+        positive("burstiness", self.burstiness)
 
     @property
     def per_second(self) -> float | None:
@@ -107,11 +105,9 @@ class Limits:
 
     def __post_init__(self) -> None:
         for name in ("ttft_s", "tpot_s"):
-            value = getattr(self, name)
-            if value is not None and not (math.isfinite(value) and value > 0.0):
-                raise ParameterError(name, value, "must be finite and > 0 seconds")
-        if not 0.0 <= self.max_accuracy_loss <= 1.0:
-            raise ParameterError("max_accuracy_loss", self.max_accuracy_loss, "must be in [0, 1]")
+            if getattr(self, name) is not None:
+                positive(name, getattr(self, name))
+        scalar_probability("max_accuracy_loss", self.max_accuracy_loss)
 
     @property
     def binding(self) -> bool:
@@ -178,20 +174,18 @@ class Deployment:
             ("k", self.k, _MOST_K),
             ("max_num_seqs", self.max_num_seqs, _MOST_SEQUENCES),
         ):
-            if value is None and name in ("k", "max_num_seqs"):
-                continue
-            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-                raise ParameterError(name, value, f"must be an integer in [1, {most}]")
+            if value is not None:
+                scalar_count(name, value, maximum=most)
         if not 0.0 <= self.answer_spread <= _MOST_SPREAD:
             rule = f"must be in [0, {_MOST_SPREAD:g}]: standard deviation / mean of the tokens of answers"
             raise ParameterError("answer_spread", self.answer_spread, rule)
         if self.context <= self.answer_tokens:
             rule = f"must be greater than answer_tokens={self.answer_tokens}: it holds prompt and answer"
             raise ParameterError("context", self.context, rule)
-        if self.alpha1 is not None and not 0.0 <= self.alpha1 <= 1.0:
-            raise ParameterError("alpha1", self.alpha1, "must be in [0, 1]")
-        if self.gpu_price is not None and not (math.isfinite(self.gpu_price) and self.gpu_price >= 0.0):
-            raise ParameterError("gpu_price", self.gpu_price, "must be finite and >= 0 dollars per hour")
+        if self.alpha1 is not None:
+            scalar_probability("alpha1", self.alpha1)
+        if self.gpu_price is not None:
+            nonnegative("gpu_price", self.gpu_price)
         if not 0.0 < self.memory_share <= 1.0:
             raise ParameterError("gpu_memory_utilization", self.memory_share, "must be in (0, 1]")
         self._check_contexts()

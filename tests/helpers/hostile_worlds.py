@@ -54,9 +54,6 @@ def hostile_world(folder: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     (folder / "pairs.jsonl").write_text('{"score": 0.9, "label": true}\n' * 9, encoding="utf-8")
     dynamic = {"acceptance_rate_per_pos": [0.8, 0.6], "batch_stats": {"1": {"0": 5.0, "1": 6.0, "2": 7.0}}}
     (folder / "dynamic.json").write_text(json.dumps(dynamic), encoding="utf-8")
-    for name, n in (("gateway", 3), ("later", 9)):
-        page = f'specplan_draft_steps_total{{outcome="accepted"}} {n}\n'
-        (folder / f"{name}.prom").write_text(page, encoding="utf-8")
     (folder / "grid.toml").write_text("[vary]\nalpha1 = [0.5]\nc1 = [0.2]\n", encoding="utf-8")
     (folder / "tables").mkdir()
     (folder / "tables" / "one.csv").write_text("a,b\n1,2\n", encoding="utf-8")

@@ -86,7 +86,7 @@ def test_the_model_that_drafts_tokens_is_an_option(
 ) -> None:
     """It reaches the target's engine and the methods that are measured; the measurement itself is left out."""
     seen: list[CalibrationPlan] = []
-    monkeypatch.setattr(calibrating, "measure", lambda plan, _: seen.append(plan))
+    monkeypatch.setattr(calibrating, "measured", lambda plan, _: seen.append(plan))
     monkeypatch.setattr(calibrating, "conclude", lambda *_, **__: None)
     path = str(tmp_path / "x.json")
     commands.command.main(["torch", "-n", "4", *words, "-o", path], standalone_mode=False)

@@ -227,7 +227,6 @@ BAD = {
     "unknown task": (("plan", *NAMED, "--task", "gsm9k"), "did you mean 'gsm8k'?"),
     "unknown format": (("plan", *NAMED, "--precision", "fp3"), "--precision='fp3' must be one of bf16, fp8"),
     "no trace": (("plan", *NAMED, "--trace", "missing.jsonl"), "missing.jsonl"),
-    "picture kind": (("plan", *NAMED, "--picture", "x.bmp"), "--picture='x.bmp' must end in .png, .svg or .pdf"),
     "nothing to check": (("profile", "check"), "Missing argument"),
 }
 

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from statistics import fmean
+from typing import Any
 
-__all__ = ["Compared", "LeftOut"]
+__all__ = ["Compared", "LeftOut", "mean_error"]
+
+
+def mean_error(errors: Iterable[float]) -> str:
+    """Return the mean absolute value of errors, in per cent."""
+    return f"{100 * fmean(map(abs, errors)):.1f} %"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +28,10 @@ class Compared:
     def error(self) -> float:
         """Predicted / published - 1 with nothing fitted, [-]."""
         return self.predicted / self.published - 1.0
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {**asdict(self), "error": self.error}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,3 +53,7 @@ class LeftOut(Compared):
     def covered(self) -> bool:
         """Whether the interval contains the published value."""
         return self.low <= self.published <= self.high
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {**asdict(self), "error": self.error, "left_out_error": self.left_out_error, "covered": self.covered}

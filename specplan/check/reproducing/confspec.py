@@ -13,7 +13,7 @@ latency is published for Qwen3's pair, see `workshop.make_published`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from statistics import fmean
 from typing import Final
@@ -30,7 +30,7 @@ from sim.answers.facts import Quality
 from sim.configuration import Configuration
 from sim.operations import EMBEDDING, GATE, JUDGE
 from sim.trial import trial_seconds
-from specplan.check.reproducing.cells import Compared
+from specplan.check.reproducing.cells import Compared, mean_error
 from specplan.output import table
 from theory.published.confspec import BENCHMARKS, CONFIDENT, LATENCY_MS, speedups
 
@@ -42,7 +42,6 @@ __all__ = [
     "REASONS",
     "TITLE",
     "Cell",
-    "as_json",
     "cells",
     "implied_c1",
     "short_table",
@@ -245,7 +244,7 @@ def summary(cells: Sequence[Cell]) -> str:
 
 
 def _mean(cells: Sequence[Cell]) -> str:
-    return f"{100 * fmean(abs(cell.error) for cell in cells):.1f} %"
+    return mean_error(cell.error for cell in cells)
 
 
 def _largest(cells: Sequence[Cell]) -> str:
@@ -260,8 +259,3 @@ def short_table(results: Sequence[Cell]) -> str:
         shown = [f"{own[b].predicted:.2f}/{own[b].published:.2f}" if b in own else "–" for b in _DATASETS]
         lines.append([pair, row, *shown, f"{100 * fmean(abs(cell.error) for cell in own.values()):.0f} %"])
     return table(["pair", "row", *_DATASETS, "off"], lines)
-
-
-def as_json(results: Sequence[Cell]) -> list[dict[str, object]]:
-    """Return the cells as plain data."""
-    return [{**asdict(cell), "error": cell.error} for cell in results]

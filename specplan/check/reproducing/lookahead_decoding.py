@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Final
+from typing import Any, Final
 
 from specplan.output import table
 from theory.lookahead_decoding.speedup import lookahead_compression
@@ -19,7 +19,6 @@ __all__ = [
     "TABLE_3",
     "TITLE",
     "Cell",
-    "as_json",
     "cells",
     "short_table",
     "summary",
@@ -70,6 +69,10 @@ class Cell:
         """Predicted / published - 1, [-]."""
         return None if self.predicted is None else self.predicted / self.published - 1.0
 
+    def plain(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {**asdict(self), "predicted": self.predicted, "error": self.error}
+
 
 TABLE_3: Final = tuple(
     Cell(
@@ -115,8 +118,3 @@ def short_table(results: Sequence[Cell]) -> str:
         for cell in results
     ]
     return table(["tag", "(N, W, G)", "prompt", "predicted S", "published S", "error"], lines)
-
-
-def as_json(results: Sequence[Cell]) -> list[dict[str, object]]:
-    """Return the rows as plain data."""
-    return [{**asdict(cell), "predicted": cell.predicted, "error": cell.error} for cell in results]

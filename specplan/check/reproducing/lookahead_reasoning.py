@@ -9,13 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 from typing import Final
 
 from calibrate.record.library import bundled
 from calibrate.record.profile import Profile
 from sim.configuration import Configuration
-from specplan.check.reproducing.cells import LeftOut
+from specplan.check.reproducing.cells import LeftOut, mean_error
 from specplan.check.reproducing.lookahead_trees import N_TREES, Tree, trees
 from specplan.output import table
 from specplan.planning.model_error import PUBLISHED_RULES, Row, compared, fit_error
@@ -31,7 +30,6 @@ __all__ = [
     "REASONS",
     "TITLE",
     "Cell",
-    "as_json",
     "cells",
     "short_table",
     "simulated_row",
@@ -163,8 +161,8 @@ def summary(cells: Sequence[Cell]) -> str:
     """State the errors of each pair with nothing fitted, and those with one constant of the other data sets."""
     table_1 = [cell for cell in cells if cell.level in _LEVELS]
     trees = [cell.error for cell in cells if cell.level not in _LEVELS]
-    last = f" The {len(trees)} trees of Table 3: {_mean(trees)}, with nothing fitted." if trees else ""
-    fitted = [_mean([c.left_out_error for c in table_1 if c.level == level]) for level in _LEVELS]
+    last = f" The {len(trees)} trees of Table 3: {mean_error(trees)}, with nothing fitted." if trees else ""
+    fitted = [mean_error([c.left_out_error for c in table_1 if c.level == level]) for level in _LEVELS]
     return (
         f"The {len(table_1)} speedups of Table 1 are predicted with a mean absolute error of "
         f"{_errors(table_1, 'deepseek')} for DeepSeek's pair, with nothing fitted, and of "
@@ -177,7 +175,7 @@ def summary(cells: Sequence[Cell]) -> str:
 def _errors(cells: Sequence[Cell], pair: str) -> str:
     """Mean absolute errors of a pair with nothing fitted, level by level."""
     return " and ".join(
-        f"{_mean([c.error for c in cells if (c.pair, c.level) == (pair, level)])} ({level})" for level in _LEVELS
+        f"{mean_error([c.error for c in cells if (c.pair, c.level) == (pair, level)])} ({level})" for level in _LEVELS
     )
 
 
@@ -195,19 +193,3 @@ def short_table(results: Sequence[Cell]) -> str:
 def _both(cell: Cell) -> str:
     predicted = f"{cell.left_out:.2f} [{cell.low:.2f}, {cell.high:.2f}]"
     return f"{predicted} / {cell.published:.2f}" + ("" if cell.covered else " off")
-
-
-def as_json(results: Sequence[Cell]) -> list[dict[str, object]]:
-    """Return the cells as plain data."""
-    return [
-        {
-            **{"pair": cell.pair, "dataset": cell.dataset, "level": cell.level, "published": cell.published},
-            **{"predicted": cell.predicted, "left_out": cell.left_out, "low": cell.low, "high": cell.high},
-            **{"error": cell.error, "left_out_error": cell.left_out_error, "covered": cell.covered},
-        }
-        for cell in results
-    ]
-
-
-def _mean(errors: Sequence[float]) -> str:
-    return f"{100 * fmean(map(abs, errors)):.1f} %"

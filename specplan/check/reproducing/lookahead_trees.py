@@ -20,6 +20,7 @@ from sim.answers.drawn import SyntheticBehaviour
 from sim.configuration import PLAIN, Configuration
 from sim.operations import JUDGE
 from sim.trial import trial_seconds
+from specplan.check.reproducing.cells import Compared
 from specplan.planning.model_error import PUBLISHED_RULES
 from theory.branches import accepted_among
 from theory.published.confspec import LATENCY_MS
@@ -35,17 +36,14 @@ _LARGE_JUDGE_S: Final = float(LATENCY_MS["target verification"]) / 1e3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tree:
-    """A cell of the table."""
+class Tree(Compared):
+    """A cell of the table: a speedup, [-]."""
 
     dataset: str
     judge: str
     """Size of the judge: ``7B`` or ``32B``."""
     width: int
     """W, drafts per position."""
-    predicted: float
-    """Speedup, [-]."""
-    published: float
 
 
 def trees(n_answers: int = 60, step_done: Callable[[], None] = lambda: None) -> Iterator[Tree]:

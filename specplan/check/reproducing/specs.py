@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from statistics import fmean, median
 from typing import Final
 
 from sim.estimate import student_quantile
-from specplan.check.reproducing.cells import LeftOut
+from specplan.check.reproducing.cells import LeftOut, mean_error
 from specplan.output import table
 from theory.published.specs import BENCHMARKS, FAMILIES, TABLE_1, TABLE_4, WIDTHS
 
@@ -30,7 +30,6 @@ __all__ = [
     "REASONS",
     "TITLE",
     "Cell",
-    "as_json",
     "cells",
     "contradicted",
     "rsd_step",
@@ -173,13 +172,13 @@ def summary(cells: Sequence[Cell]) -> str:
     noisy = errors[_NOISY, _PROBLEM]
     worst = max((c.error for c in (*rsd_steps, *rsd_problems)), key=abs)
     return (
-        f"SPECS: mean absolute errors with nothing fitted are {_mean([c.error for c in steps])} for {len(steps)} "
-        f"seconds per step ({_mean([c.left_out_error for c in steps])} with one constant from a pair's other data "
-        f"sets), {_mean([c.error for c in problems])} for {len(problems)} seconds per problem "
-        f"({_mean([c.left_out_error for c in problems])}), {_mean([c.error for c in noisy])} for {len(noisy)} with "
-        f"noisy rewards. RSD is not explained: {len(rsd_steps) + len(rsd_problems)} latencies, "
-        f"{_mean([c.error for c in rsd_steps])} (per step) and {_mean([c.error for c in rsd_problems])} (per problem) "
-        f"off, worst {100 * worst:+.0f} %."
+        f"SPECS: mean absolute errors with nothing fitted are {mean_error([c.error for c in steps])} for {len(steps)} "
+        f"seconds per step ({mean_error([c.left_out_error for c in steps])} with one constant from a pair's other data "
+        f"sets), {mean_error([c.error for c in problems])} for {len(problems)} seconds per problem "
+        f"({mean_error([c.left_out_error for c in problems])}), {mean_error([c.error for c in noisy])} for "
+        f"{len(noisy)} with noisy rewards. RSD is not explained: {len(rsd_steps) + len(rsd_problems)} latencies, "
+        f"{mean_error([c.error for c in rsd_steps])} (per step) and {mean_error([c.error for c in rsd_problems])} (per "
+        f"problem) off, worst {100 * worst:+.0f} %."
     )
 
 
@@ -200,15 +199,3 @@ def short_table(cells: Sequence[Cell]) -> str:
 
 def _mean_of(cells: Sequence[Cell]) -> str:
     return f"{100 * fmean(abs(c.left_out_error) for c in cells):.0f} %"
-
-
-def as_json(results: Sequence[Cell]) -> list[dict[str, object]]:
-    """Return the cells as plain data."""
-    return [
-        {**asdict(cell), "error": cell.error, "left_out_error": cell.left_out_error, "covered": cell.covered}
-        for cell in results
-    ]
-
-
-def _mean(errors: Sequence[float]) -> str:
-    return f"{100 * fmean(map(abs, errors)):.1f} %"

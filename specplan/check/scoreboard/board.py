@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from specplan.check.scoreboard.outcomes import Outcome, Refused
 from specplan.check.scoreboard.tables import Folder, read_folder
+from theory.errors import SpecplanError
 
 __all__ = ["Board", "hardware_board", "speculation_board"]
 
 Step = Callable[[], None]
+
+Predict = Callable[[Any], Iterable[Outcome | Refused]]
+"""Takes a row; raises a `SpecplanError` where it cannot be predicted."""
 
 _HARDWARE: Final = ("served", "steady", "loaded", "positioned")
 _SPECULATION: Final = ("speculated", "driven", "acceptance")
@@ -50,17 +55,8 @@ def hardware_board(path: Path, progress: Callable[[int], Step]) -> Board:
 
     folder = read_folder(path, _HARDWARE)
     loaded = LoadedRows([row for row in folder.rows if isinstance(row, Loaded)])
-    step = progress(len(folder.rows))
-    found: list[Outcome | Refused] = []
-    for row in folder.rows:
-        if isinstance(row, Served):
-            found.append(served_outcome(row))
-        elif isinstance(row, Steady):
-            found.append(steady_outcome(row))
-        elif isinstance(row, Loaded):
-            found += loaded.outcomes(row)
-        step()
-    return _board(folder, found, loaded.notes)
+    by_kind: dict[type, Predict] = {Served: served_outcome, Steady: steady_outcome, Loaded: loaded.outcomes}
+    return _board(folder, progress, loaded.notes, [(tuple(by_kind), lambda row: by_kind[type(row)](row))])
 
 
 def speculation_board(path: Path, progress: Callable[[int], Step]) -> Board:
@@ -72,33 +68,36 @@ def speculation_board(path: Path, progress: Callable[[int], Step]) -> Board:
     folder = read_folder(path, _SPECULATION)
     speculated = SpeculatedRows(row for row in folder.rows if isinstance(row, Speculated))
     driven = DrivenRows(row for row in folder.rows if isinstance(row, Driven))
+    by_kind: list[tuple[tuple[type, ...], Predict]] = [
+        ((Speculated,), speculated.outcomes),
+        ((Driven,), driven.outcomes),
+        ((Speculated, Acceptance), accepted_outcome),
+    ]
+    return _board(folder, progress, speculated.notes, by_kind)
+
+
+def _board(
+    folder: Folder,
+    progress: Callable[[int], Step],
+    notes: Iterable[str],
+    by_kind: Sequence[tuple[tuple[type, ...], Predict]],
+) -> Board:
+    """Predict each row by what there is for rows of its kind; what cannot be predicted is refused with the reason."""
+    found: list[list[Outcome | Refused]] = [[] for _ in by_kind]
     step = progress(len(folder.rows))
-    speedups: list[Outcome | Refused] = []
-    loads: list[Outcome | Refused] = []
-    lengths: list[Outcome | Refused] = []
     for row in folder.rows:
-        if isinstance(row, Driven):
-            loads += driven.outcomes(row)
-        elif isinstance(row, Speculated):
-            speedups.append(speculated.outcome(row))
-        length = accepted_outcome(row) if isinstance(row, Speculated | Acceptance) else None
-        if length is not None:
-            lengths.append(length)
+        for outcomes, (kinds, predict) in zip(found, by_kind, strict=True):
+            if isinstance(row, kinds):
+                try:
+                    outcomes.extend(predict(row))
+                except SpecplanError as error:
+                    outcomes.append(Refused(where=row.where, model=row.about, reason=str(error)))
         step()
-    return _board(folder, [*speedups, *loads, *lengths], speculated.notes)
-
-
-def _board(folder: Folder, found: Iterable[Outcome | Refused], notes: Iterable[str]) -> Board:
-    found = list(found)
+    every, names = list(chain(*found)), folder.passed_over
+    unread = [f"{len(names)} tables of operators or others are not read here ({names[0]} and so on)"] if names else []
     return Board(
-        outcomes=tuple(one for one in found if isinstance(one, Outcome)),
-        refused=(*folder.defects, *(one for one in found if isinstance(one, Refused))),
+        outcomes=tuple(one for one in every if isinstance(one, Outcome)),
+        refused=(*folder.defects, *(one for one in every if isinstance(one, Refused))),
         files=folder.files,
-        notes=(*notes, *_passed_over(folder)),
+        notes=(*notes, *unread),
     )
-
-
-def _passed_over(folder: Folder) -> list[str]:
-    """A line about tables that are not read."""
-    names = folder.passed_over
-    return [f"{len(names)} tables of operators or others are not read here ({names[0]} and so on)"] if names else []

@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import Final
 
 from specplan.check.scoreboard.deployments import facts_of, precision_of
-from specplan.check.scoreboard.outcomes import Choice, Outcome, Refused, around
+from specplan.check.scoreboard.outcomes import Choice, Outcome, around
 from specplan.check.scoreboard.rows import Driven
 from specplan.worlds.model_files import ModelFacts, draft_head
-from theory.errors import ParameterError, SpecplanError
+from theory.errors import ParameterError
 from theory.hardware.engines import nearest_engine
 from theory.hardware.gpus import gpu_named
 from theory.hardware.half_widths import GAIN, ROUND, THROUGHPUT, half_width
@@ -92,15 +92,13 @@ class DrivenRows:
     def __init__(self, rows: Iterable[Driven]) -> None:
         self._plain = plain_rows(rows)
 
-    def outcomes(self, row: Driven) -> list[Outcome | Refused]:
-        """Predict a row: throughput, median time between outputs, and the gain where a plain row is like it."""
-        try:
-            outcomes = self._predicted(row)
-        except SpecplanError as error:
-            return [Refused(where=row.where, model=row.target, reason=str(error))]
-        return list(outcomes)
+    def outcomes(self, row: Driven) -> list[Outcome]:
+        """Predict a row: throughput, median time between outputs, and the gain where a plain row is like it.
 
-    def _predicted(self, row: Driven) -> list[Outcome]:
+        Raises
+        ------
+        SpecplanError : as `deployed` and `loop_times`.
+        """
         facts, model = deployed(row)
         times = loop_times(row, facts, model)
         speed = throughput(row, times)

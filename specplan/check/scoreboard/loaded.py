@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Final
 
 from specplan.check.scoreboard.deployments import facts_of, loaded_parallel, precision_of, with_engines_cache
@@ -15,7 +16,7 @@ from theory.errors import SpecplanError
 from theory.hardware.engines import is_priced, nearest_engine
 from theory.hardware.gpus import gpu_named
 from theory.hardware.half_widths import FIRST_TOKEN, TIME_PER_TOKEN, half_width
-from theory.hardware.loads import ClosedLoop, LoopTimes, closed_loop
+from theory.hardware.loads import ClosedLoop, closed_loop
 from theory.hardware.passes import PassModel
 
 __all__ = ["LoadedRows", "loop_of", "model_of"]
@@ -78,44 +79,36 @@ class LoadedRows:
         self.notes: tuple[str, ...] = tuple(_nearest(rows))
 
     def outcomes(self, row: Loaded) -> list[Outcome | Refused]:
-        """Predict a row: time per output token and to first token."""
+        """Predict a row: time per output token and to first token.
+
+        Raises
+        ------
+        SpecplanError : as `model_of`.
+        """
         if row.where in self._twins:
             return [Refused(where=row.where, model=row.model_path, reason="repeats the measurement of another row")]
-        try:
-            model, loop = model_of(row), loop_of(row)
-            times = closed_loop(model, loop)
-        except SpecplanError as error:
-            return [Refused(where=row.where, model=row.model_path, reason=str(error))]
-        return [self._per_token(row, model, times), self._first(row, model, times)]
-
-    def _per_token(self, row: Loaded, model: PassModel, times: LoopTimes) -> Outcome:
-        predicted = 1e3 * times.per_token
-        return Outcome(
-            where=row.where,
-            quantity="time per output token",
-            unit="ms",
-            model=row.model_path,
-            labels=_labels(row, model),
-            measured=row.tpot_ms,
-            predicted=predicted,
-            interval=around(predicted, half_width(TIME_PER_TOKEN, model)),
-            doubt=self._doubts.get(row.where),
-            choices=_choices(row, model, predicted),
-        )
-
-    def _first(self, row: Loaded, model: PassModel, times: LoopTimes) -> Outcome:
-        predicted = 1e3 * times.to_first_token
-        return Outcome(
+        model = model_of(row)
+        times = closed_loop(model, loop_of(row))
+        first = Outcome(
             where=row.where,
             quantity="time to first token",
             unit="ms",
             model=row.model_path,
             labels=_labels(row, model),
             measured=row.ttft_ms,
-            predicted=predicted,
-            interval=around(predicted, half_width(FIRST_TOKEN, model)),
+            predicted=1e3 * times.to_first_token,
+            interval=around(1e3 * times.to_first_token, half_width(FIRST_TOKEN, model)),
             doubt=self._doubts.get(row.where),
         )
+        per_token = replace(
+            first,
+            quantity="time per output token",
+            measured=row.tpot_ms,
+            predicted=1e3 * times.per_token,
+            interval=around(1e3 * times.per_token, half_width(TIME_PER_TOKEN, model)),
+            choices=_choices(row, model, 1e3 * times.per_token),
+        )
+        return [per_token, first]
 
 
 def _nearest(rows: Iterable[Loaded]) -> Iterator[str]:

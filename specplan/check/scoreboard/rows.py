@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-__all__ = ["TABLES", "Acceptance", "Driven", "Loaded", "Measured", "Positioned", "Served", "Speculated", "Steady"]
+__all__ = ["MODEL_COLUMNS", "TABLES", "Acceptance", "Driven", "Loaded", "Measured", "Served", "Speculated", "Steady"]
 
 
 def _blank(value: Any) -> Any:
@@ -26,6 +26,8 @@ Count: TypeAlias = Annotated[int, BeforeValidator(lambda v: float(v) if isinstan
 One: TypeAlias = Annotated[int, BeforeValidator(lambda v: float(_blank(v) or 1)), Field(ge=1)]
 """A count of GPUs that is 1 where the cell is empty."""
 Name: TypeAlias = Annotated[str, Field(min_length=1)]
+MODEL_COLUMNS: Final = ("model_path", "model_id", "target", "model")
+"""Columns that name the model that was measured."""
 
 
 class _Row(BaseModel):
@@ -35,6 +37,11 @@ class _Row(BaseModel):
 
     where: str
     """File and line, as ``serving_load.csv:12``."""
+
+    @property
+    def about(self) -> str:
+        """Name of the model that was measured."""
+        return next(str(getattr(self, name)) for name in MODEL_COLUMNS if hasattr(self, name))
 
     def read(self) -> Measured:
         """Return the row as the kind that is predicted."""

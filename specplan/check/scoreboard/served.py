@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Final
 
 from specplan.check.scoreboard.deployments import facts_of, precision_of, served_parallel
 from specplan.check.scoreboard.doubts import served_doubt
-from specplan.check.scoreboard.outcomes import Outcome, Refused, around
+from specplan.check.scoreboard.outcomes import Outcome, around
 from specplan.check.scoreboard.rows import Served, Steady
 from specplan.worlds.model_files import ModelFacts
-from theory.errors import SpecplanError
 from theory.hardware.engines import engine_named, nearest_engine
 from theory.hardware.gpus import gpu_named
 from theory.hardware.half_widths import ITERATION, half_width
@@ -47,30 +47,19 @@ def served_iteration(row: Served) -> tuple[ModelFacts, PassModel, Work]:
     return facts, model, Work(sequences=row.avg_batch, context=context)
 
 
-def served_outcome(row: Served) -> Outcome | Refused:
-    """Predict a row of the ML.ENERGY table."""
-    try:
-        facts, model, work = served_iteration(row)
-    except SpecplanError as error:
-        return Refused(where=row.where, model=row.model_id, reason=str(error))
-    seconds, known, wide = model.seconds(work), half_width(ITERATION, model, work), unexplained(facts, model)
-    return Outcome(
-        where=row.where,
-        quantity="time per iteration",
-        unit="ms",
-        model=facts.name,
-        labels={
-            "GPU": f"{row.gpu.upper()}, {'experts' if facts.shape.has_experts else 'dense'}",
-            "GPUs": str(row.num_gpus),
-            "precision": row.weight_precision,
-            "concurrency": bucket(row.avg_batch),
-        },
-        measured=row.median_itl_ms,
-        predicted=1e3 * seconds,
-        interval=around(1e3 * seconds, known if wide is None else max(known, _WIDE)),
-        doubt=served_doubt(row),
-        wide=wide,
-    )
+def served_outcome(row: Served) -> list[Outcome]:
+    """Predict a row of the ML.ENERGY table.
+
+    Raises
+    ------
+    SpecplanError : as `served_iteration`.
+    """
+    facts, model, work = served_iteration(row)
+    found = _iteration(row.where, facts.name, row.gpu, row.weight_precision, row.median_itl_ms, model, work)
+    wide, known = unexplained(facts, model), half_width(ITERATION, model, work)
+    if wide is not None:
+        found = replace(found, wide=wide, interval=around(found.predicted, max(known, _WIDE)))
+    return [replace(found, doubt=served_doubt(row))]
 
 
 def iteration_of(row: Steady) -> tuple[PassModel, Work]:
@@ -88,25 +77,34 @@ def iteration_of(row: Steady) -> tuple[PassModel, Work]:
     return model, Work(sequences=row.sequences, context=row.context_tokens)
 
 
-def steady_outcome(row: Steady) -> Outcome | Refused:
-    """Predict a row of single iterations."""
-    try:
-        model, work = iteration_of(row)
-    except SpecplanError as error:
-        return Refused(where=row.where, model=row.model, reason=str(error))
+def steady_outcome(row: Steady) -> list[Outcome]:
+    """Predict a row of single iterations.
+
+    Raises
+    ------
+    SpecplanError : as `iteration_of`.
+    """
+    model, work = iteration_of(row)
+    return [_iteration(row.where, row.model, row.gpu, model.precision.weights, row.iteration_ms, model, work)]
+
+
+def _iteration(
+    where: str, name: str, gpu: str, precision: str, measured: float, model: PassModel, work: Work
+) -> Outcome:
+    """The time of an iteration beside its measurement, ms."""
     predicted = 1e3 * model.seconds(work)
     return Outcome(
-        where=row.where,
+        where=where,
         quantity="time per iteration",
         unit="ms",
-        model=row.model,
+        model=name,
         labels={
-            "GPU": f"{row.gpu.upper()}, {'experts' if model.shape.has_experts else 'dense'}",
-            "GPUs": "1",
-            "precision": model.precision.weights,
-            "concurrency": bucket(row.sequences),
+            "GPU": f"{gpu.upper()}, {'experts' if model.shape.has_experts else 'dense'}",
+            "GPUs": str(model.parallel.gpus),
+            "precision": precision,
+            "concurrency": bucket(work.sequences),
         },
-        measured=row.iteration_ms,
+        measured=measured,
         predicted=predicted,
         interval=around(predicted, half_width(ITERATION, model, work)),
     )

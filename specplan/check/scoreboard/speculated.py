@@ -12,7 +12,7 @@ from typing import Final
 
 from specplan.check.scoreboard.deployments import facts_of
 from specplan.check.scoreboard.doubts import doubts_of_speculated
-from specplan.check.scoreboard.outcomes import Choice, Outcome, Refused, around
+from specplan.check.scoreboard.outcomes import Choice, Outcome, around
 from specplan.check.scoreboard.rows import Acceptance, Speculated
 from specplan.worlds.model_files import ModelFacts, draft_head
 from specplan.worlds.priors import Prior, token_prior
@@ -68,16 +68,18 @@ class SpeculatedRows:
             " served by one, others by four or eight (H200 where they do not fit)",
         )
 
-    def outcome(self, row: Speculated) -> Outcome | Refused:
-        """Predict a row."""
-        try:
-            target, round_ = deployed(row.target, row.draft)
-            predicted = speedup(round_, row)
-        except SpecplanError as error:
-            return Refused(where=row.where, model=row.target, reason=str(error))
+    def outcomes(self, row: Speculated) -> list[Outcome]:
+        """Predict a row.
+
+        Raises
+        ------
+        SpecplanError : a target that is not known, or that eight GPUs do not hold.
+        """
+        target, round_ = deployed(row.target, row.draft)
+        predicted = speedup(round_, row)
         shape = "tree" if row.topk > 1 else "chain"
         layers = "experts" if target.shape.has_experts else "dense"
-        return Outcome(
+        found = Outcome(
             where=row.where,
             quantity="speedup",
             unit="",
@@ -94,6 +96,7 @@ class SpeculatedRows:
             doubt=self._doubts.get(row.where),
             choices=_choices(row, round_, predicted),
         )
+        return [found]
 
 
 def _choices(row: Speculated, round_: Round, predicted: float) -> tuple[Choice, ...]:
@@ -156,21 +159,23 @@ def deployed(target: str, draft: str) -> tuple[ModelFacts, Round]:
     return facts, head_round(target_of(facts), head.shape)
 
 
-def accepted_outcome(row: Acceptance | Speculated) -> Outcome | Refused | None:
-    """Predict the acceptance length of a chain; None of a tree, for which there is no prior."""
+def accepted_outcome(row: Acceptance | Speculated) -> list[Outcome]:
+    """Predict the acceptance length of a chain; nothing of a tree, for which there is no prior.
+
+    Raises
+    ------
+    SpecplanError : a method without a prior.
+    """
     if isinstance(row, Speculated):
         if row.topk > 1:
-            return None
+            return []
         model, drafted, measured, said = row.target, row.steps, row.accept_length, "eagle3"
     else:
         model, drafted, measured = row.model, row.num_speculative_tokens, row.acceptance_length
         said = f"{row.method} {row.measured_on} {row.file}".lower().replace("eagle-3", "eagle3")
     method = next((one for one in _METHODS if one in said), said)
-    try:
-        prior = length_prior(method, drafted + 1, row.dataset)
-    except SpecplanError as error:
-        return Refused(where=row.where, model=model, reason=str(error))
-    return Outcome(
+    prior = length_prior(method, drafted + 1, row.dataset)
+    found = Outcome(
         where=row.where,
         quantity="tokens per round",
         unit="tokens",
@@ -180,6 +185,7 @@ def accepted_outcome(row: Acceptance | Speculated) -> Outcome | Refused | None:
         predicted=prior.value,
         interval=(prior.low, prior.high),
     )
+    return [found]
 
 
 def length_prior(method: str, k2: int, dataset: str) -> Prior:

@@ -13,6 +13,7 @@ from calibrate.running.interleaved import BASELINE
 from sim.estimate import Estimate
 from specplan.check.validating.telling_apart import LEAST_ROWS, PLAIN, Resampled, Skill, inside, skill
 from specplan.check.validating.validation import Validation
+from specplan.output import between
 from specplan.planning.planner import Request, accuracy_loss
 from specplan.planning.predict import Prediction
 
@@ -25,7 +26,7 @@ _FORMS: Final = "closed forms"
 _CONSTANT: Final = "a constant"
 
 COLUMNS: Final = (
-    *("predictions by", "rows", "tau-b", "rho", "pairs in order", "choice", "regret", "held out"),
+    *("predictions by", "rows", "tau-b", "rho", "pairs in order", "choice", "regret"),
     *("error: mean", "median", "largest"),
 )
 """Headings of the table of predictions and simpler ones."""
@@ -33,9 +34,9 @@ _EXPLAINED: Final = (
     "tau-b, rho: rank correlation of predicted and measured speedups; [...] 95 % bootstrap over questions. pairs "
     "in order: correctly ranked pairs, of the pairs (with plain decoding) that differ measurably. regret: how much "
     "faster the measured best is than the predicted best (plain decoding counts, with 1); the measured best is chosen "
-    "on the same questions, so [...] are simultaneous (max-t) limits. held out: regret against the best on half of the "
-    "questions, measured on the other half. error: predicted / measured - 1, absolute; the largest with its sign. Rows "
-    "that plan allows: those that are predicted to lose no more right answers than its default."
+    "on the same questions, so [...] are simultaneous (max-t) limits. error: predicted / measured - 1, absolute; the "
+    "largest with its sign. Rows that plan allows: those that are predicted to lose no more right answers than its "
+    "default."
 )
 
 
@@ -53,8 +54,8 @@ class Comparison:
     """Share of measured speedups inside the predictions' intervals."""
     in_next: Estimate
     """Share of measured speedups inside the intervals for the next measurement."""
-    n_good: tuple[int, int]
-    """Good rows by the interval for the next measurement, and by the measured interval (the earlier rule)."""
+    n_good: int
+    """Number of good rows."""
 
     def choice(self, who: str) -> str:
         """Return the name of the configuration that is predicted to be fastest."""
@@ -96,7 +97,7 @@ class Comparison:
             _EXPLAINED,
             f"Measured speedups inside the predicted 95 % intervals: {_counted(self.in_predicted)}; inside those for "
             f"the next measurement: {_counted(self.in_next)} (Clopper-Pearson, as if rows were independent). Good: "
-            f"{self.n_good[0]}; {self.n_good[1]} if predictions must be inside the measured interval, or within 10 %.",
+            f"{self.n_good}.",
         ]
         if _FORMS not in self.skills:
             notes.append(f"Closed forms: fewer than {LEAST_ROWS} rows have one.")
@@ -119,8 +120,7 @@ class Comparison:
             "constant": self.constant,
             "inside_predicted": dataclasses.asdict(self.in_predicted),
             "inside_next_measurement": dataclasses.asdict(self.in_next),
-            "good": self.n_good[0],
-            "good_by_measured_interval": self.n_good[1],
+            "good": self.n_good,
             "without_closed_form": list(self.without_form),
         }
 
@@ -134,24 +134,22 @@ class Comparison:
             f"{result.n_ordered} of {result.n_pairs}",
             self.choice(who),
             f"{100 * regret.value:.1f} % [{100 * regret.low:.1f}, {100 * regret.high:.1f}]",
-            f"{100 * result.regret_held_out:+.1f} %",
             *(f"{100 * error:.1f} %" for error in (result.mean_error, result.median_error)),
             f"{100 * result.largest_error:+.1f} %",
         ]
 
 
-def compare(validation: Validation, *, seed: int = 0) -> Comparison | None:
+def compare(validation: Validation) -> Comparison | None:
     """Compare the predictions of a validation with simpler ones; None with fewer than three rows.
 
     Parameters
     ----------
     validation : its rows were run on the same questions.
-    seed : seed of the resamples of questions.
     """
     if len(validation.rows) < LEAST_ROWS:
         return None
     seconds = [[run.seconds for run in validation.runs.by_name[row.name]] for row in validation.rows]
-    measured = Resampled(seconds, validation.runs.plain_seconds, seed=seed)
+    measured = Resampled(seconds, validation.runs.plain_seconds)
     predicted = [row.prediction.speedup.value for row in validation.rows]
     forms = {i: row.closed_form for i, row in enumerate(validation.rows) if row.closed_form is not None}
     known, constant = tuple(forms), float(np.exp(np.mean(np.log(predicted))))
@@ -172,10 +170,7 @@ def compare(validation: Validation, *, seed: int = 0) -> Comparison | None:
         constant=constant,
         in_predicted=_inside([row.prediction.speedup for row in validation.rows], measured),
         in_next=_inside([row.expected for row in validation.rows], measured),
-        n_good=(
-            sum(row.good for row in validation.rows),
-            sum(row.good_by_measured_interval for row in validation.rows),
-        ),
+        n_good=sum(row.good for row in validation.rows),
     )
 
 
@@ -189,8 +184,8 @@ def _inside(intervals: Sequence[Estimate], measured: Resampled) -> Estimate:
 
 
 def _correlation(estimate: Estimate | None) -> str:
-    return "undefined" if estimate is None else f"{estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"
+    return "undefined" if estimate is None else between(estimate)
 
 
 def _counted(share: Estimate) -> str:
-    return f"{round(share.value * share.n)} of {share.n}, {share.value:.2f} [{share.low:.2f}, {share.high:.2f}]"
+    return f"{round(share.value * share.n)} of {share.n}, {between(share)}"

@@ -27,12 +27,12 @@ from specplan.check.validating.next_measurement import Measurements
 __all__ = [
     "METRICS",
     "PERCENTILES",
+    "TOTALS",
+    "UNITS",
     "LoadPredictor",
     "Metric",
     "share_beyond",
     "swept_batches",
-    "written_s",
-    "written_tokens",
 ]
 
 _ROUNDS: Final = 16
@@ -49,7 +49,8 @@ _VARIANT_ROUNDS: Final = 4
 
 _RESAMPLES: Final = 400
 
-_UNITS: Final = {"gain": "", "answers_per_s": "1/s", "tokens_per_s": "1/s"}
+UNITS: Final = {"gain": "", "answers_per_s": "1/s", "tokens_per_s": "1/s"}
+"""Units of metrics; of the others s."""
 _LEAST_S: Final = 1e-9
 """Least time that has a logarithm, s."""
 
@@ -57,34 +58,32 @@ Metric = Callable[[Sequence[Round], Sequence[Round]], float]
 """A function of the rounds of a configuration and those of plain decoding with the same questions and clients."""
 
 
-def _answers_per_s(own: Sequence[Round], plain: Sequence[Round]) -> float:
-    return sum(len(one.seconds) for one in own) / sum(one.makespan for one in own)
+Totals = tuple[Sequence[float], Sequence[float]]
+"""Amounts by round, and what they are per."""
+
+TOTALS: Final[Mapping[str, Callable[[Sequence[Round], Sequence[Round]], Totals]]] = {
+    "gain": lambda own, plain: (_spans(plain), _spans(own)),
+    "answers_per_s": lambda own, plain: ([len(one.seconds) for one in own], _spans(own)),
+    "tokens_per_s": lambda own, plain: ([sum(one.tokens) for one in own], _spans(own)),
+    "token_s": lambda own, plain: (
+        [sum(one.seconds) - sum(one.first) for one in own],
+        [max(sum(one.tokens) - len(one.tokens), 1) for one in own],
+    ),
+    "first_s": lambda own, plain: ([sum(one.first) for one in own], [len(one.first) for one in own]),
+}
+"""Metrics that are ratios of totals over rounds; times per token and to the first token are those of answers."""
 
 
-def _tokens_per_s(own: Sequence[Round], plain: Sequence[Round]) -> float:
-    return sum(sum(one.tokens) for one in own) / sum(one.makespan for one in own)
+def _spans(rounds: Sequence[Round]) -> list[float]:
+    return [one.makespan for one in rounds]
 
 
-def _gain(own: Sequence[Round], plain: Sequence[Round]) -> float:
-    return sum(one.makespan for one in plain) / sum(one.makespan for one in own)
+def _of_totals(name: str) -> Metric:
+    def metric(own: Sequence[Round], plain: Sequence[Round]) -> float:
+        amounts, per = TOTALS[name](own, plain)
+        return max(sum(amounts) / sum(per), _LEAST_S)
 
-
-def _token_s(own: Sequence[Round], plain: Sequence[Round]) -> float:
-    return max(sum(map(written_s, own)) / sum(map(written_tokens, own)), _LEAST_S)
-
-
-def _first_s(own: Sequence[Round], plain: Sequence[Round]) -> float:
-    return max(sum(sum(one.first) for one in own) / sum(len(one.first) for one in own), _LEAST_S)
-
-
-def written_s(one: Round) -> float:
-    """Return the seconds of all answers of a round after their first tokens."""
-    return sum(one.seconds) - sum(one.first)
-
-
-def written_tokens(one: Round) -> int:
-    """Return the tokens of all answers of a round after their first ones, at least 1."""
-    return max(sum(one.tokens) - len(one.tokens), 1)
+    return metric
 
 
 def _percentile(q: float) -> Metric:
@@ -95,11 +94,7 @@ PERCENTILES: Final[Mapping[str, float]] = {"p50_s": 50.0, "p90_s": 90.0}
 """Percentiles of the times of answers by metric name (numpy's, linear between neighbours)."""
 
 METRICS: Final[Mapping[str, Metric]] = {
-    "gain": _gain,
-    "answers_per_s": _answers_per_s,
-    "tokens_per_s": _tokens_per_s,
-    "token_s": _token_s,
-    "first_s": _first_s,
+    **{name: _of_totals(name) for name in TOTALS},
     **{name: _percentile(q) for name, q in PERCENTILES.items()},
 }
 """Metrics of a configuration under load, with the same estimators for simulated and measured rounds."""
@@ -193,7 +188,7 @@ class LoadPredictor:
                 high=value * math.exp(half),
                 n=sum(len(one.seconds) for one in own),
                 estimator=f"{len(own)} simulated rounds; interval of the next {len(self.sizes)} rounds",
-                unit=_UNITS.get(name, "s"),
+                unit=UNITS.get(name, "s"),
             )
         return estimates
 
@@ -233,11 +228,7 @@ class LoadPredictor:
         trials = Trials(self.trials.profile, slower=slowdown)
         slower = LoadPredictor(trials, self.sizes, self.most, at_pace=True)
         plain = slower.rounds(PLAIN, load)
-        return [_gain(slower.rounds(one, load), plain) for one in configurations]
-
-    def beyond(self, configuration: Configuration, load: int, swept: Mapping[str, int]) -> dict[str, float]:
-        """Return by role the share of a round's time in which batches exceed the largest timed one."""
-        return {role: share_beyond(self.rounds(configuration, load), role, most) for role, most in swept.items()}
+        return [METRICS["gain"](slower.rounds(one, load), plain) for one in configurations]
 
 
 def share_beyond(rounds: Sequence[Round], role: str, most: int) -> float:

@@ -16,13 +16,7 @@ from sim.operations import TARGET
 from sim.random_streams import stream
 from sim.serving.rounds import Round
 from sim.timeline import acceptance
-from specplan.check.validating.load_prediction import (
-    PERCENTILES,
-    LoadPredictor,
-    share_beyond,
-    written_s,
-    written_tokens,
-)
+from specplan.check.validating.load_prediction import PERCENTILES, TOTALS, UNITS, LoadPredictor, share_beyond
 from specplan.check.validating.validation import TOLERANCE
 
 __all__ = ["LoadRow", "Verdict", "off_from", "row_of", "verdict_on"]
@@ -126,17 +120,9 @@ def _most_steps(rounds: Sequence[Round]) -> int:
 
 def _measured(own: Sequence[Round], plain: Sequence[Round]) -> dict[str, Estimate]:
     """Metrics of the real rounds: gains and rates with Student's interval over rounds, others by resampled answers."""
-    spans = [one.makespan for one in own]
-    totals: dict[str, tuple[Sequence[float], Sequence[float], str]] = {
-        "gain": ([one.makespan for one in plain], spans, ""),
-        "answers_per_s": ([len(one.seconds) for one in own], spans, "1/s"),
-        "tokens_per_s": ([sum(one.tokens) for one in own], spans, "1/s"),
-        "token_s": ([written_s(one) for one in own], [written_tokens(one) for one in own], "s"),
-        "first_s": ([sum(one.first) for one in own], [len(one.first) for one in own], "s"),
-    }
     estimates = {
-        name: ratio_of_totals(amounts, per, estimator="ratio of totals over rounds", unit=unit)
-        for name, (amounts, per, unit) in totals.items()
+        name: ratio_of_totals(*of(own, plain), estimator="ratio of totals over rounds", unit=UNITS.get(name, "s"))
+        for name, of in TOTALS.items()
     }
     seconds = np.array([value for one in own for value in one.seconds])
     picks = stream(0, "resampled answers", 0).integers(0, seconds.size, (_RESAMPLES, seconds.size))

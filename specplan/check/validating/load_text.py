@@ -7,10 +7,9 @@ from statistics import median
 from typing import Any
 
 from calibrate.running.interleaved import BASELINE
-from sim.estimate import Estimate
 from specplan.check.validating.load_rows import Verdict
 from specplan.check.validating.under_load import LoadValidation
-from specplan.output import narrow, screen
+from specplan.output import between, narrow, screen
 
 __all__ = ["first_screen", "plain"]
 
@@ -48,8 +47,8 @@ def first_screen(result: LoadValidation) -> str:
     columns = [
         ("clients", [str(row.clients) for row in rows]),
         ("method", [row.name for row in rows]),
-        ("predicted", [_interval(row.predicted["gain"]) for row in rows]),
-        ("measured", [_interval(row.measured["gain"]) for row in rows]),
+        ("predicted", [between(row.predicted["gain"]) for row in rows]),
+        ("measured", [between(row.measured["gain"]) for row in rows]),
         ("error", [f"{100 * row.error:+.1f} %" + ("" if row.good else " off") for row in rows]),
     ]
     below = (
@@ -81,7 +80,3 @@ def _off(result: LoadValidation) -> list[str]:
         return []
     predicted, measured = ("never" if load is None else f"from {_clients(load)} on" for load in result.off_from)
     return [f"Speculation should be switched off: {predicted} (predicted), {measured} (measured)."]
-
-
-def _interval(estimate: Estimate) -> str:
-    return f"{estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"

@@ -15,6 +15,7 @@ from calibrate.record.profile import Profile
 from calibrate.running.problem import Problem, Truth
 from sim.catalogue import choice
 from sim.configuration import METHOD_NAMES, TOKEN_METHOD_NAMES, Configuration, parse_knobs
+from specplan.calibrating import warn_of_clear_key
 from specplan.prompts import read_prompts
 from theory.errors import ParameterError
 
@@ -34,7 +35,7 @@ class Questions:
 def to_ask(
     profile: Profile, answers: int, prompts: Path | None, seed: int, servers: Mapping[str, str]
 ) -> tuple[MeasurableModels, Questions]:
-    """Return the models of a profile, and ``answers`` fresh questions for them.
+    """Return the models of a profile, and ``answers`` fresh questions for them; warn of an API key sent in clear.
 
     Parameters
     ----------
@@ -53,6 +54,7 @@ def to_ask(
         if not isinstance(models, RemoteModels):
             raise ParameterError("server", next(iter(servers)), "is for models on servers: this profile has none")
         models = models.at(servers)
+    warn_of_clear_key(models)
     if prompts is not None:
         return models, Questions(problems=read_prompts(prompts, answers), source=str(prompts), truth=None)
     if not models.is_bundled:
@@ -82,10 +84,11 @@ class Below:
         return {"token": token, "token_knobs": parse_knobs(token, self.settings)}
 
 
-def named(runs: tuple[str, ...]) -> list[Configuration]:
-    """Return the configurations of these names, each once."""
-    configurations = [Configuration.parse(text) for text in runs]
-    return list({one.name: one for one in configurations}.values())
+def named(configurations: str | Configuration | Sequence[str | Configuration]) -> list[Configuration]:
+    """Return configurations, some of them by their names, each once."""
+    several = [configurations] if isinstance(configurations, (str, Configuration)) else configurations
+    parsed = [Configuration.parse(one) if isinstance(one, str) else one for one in several]
+    return list({one.name: one for one in parsed}.values())
 
 
 def configurations_of(

@@ -11,8 +11,7 @@ Efron's BCa to 83 % with 12 rows.
 Regret is how much faster the best row is than the chosen one. The best row is selected on the same questions, so the
 measured regret is too large on average, the more so the closer the rows are. Its interval is therefore that of a
 maximum: simultaneous (max-t) limits on the logarithm of every row's speedup over the chosen one's hold together with
-95 % probability, and so do the largest lower and the largest upper limit. The held-out regret is against the row that
-is best on one half of the questions, measured on the other half.
+95 % probability, and so do the largest lower and the largest upper limit.
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from sim.estimate import Estimate, student_quantile
+from theory.checks import positive
 from theory.errors import ParameterError
 
 __all__ = [
@@ -46,7 +46,6 @@ PLAIN = -1
 """Index of plain decoding among the choices."""
 
 _RESAMPLES = 2000
-_HALVES = 400
 
 Floats = NDArray[np.float64]
 
@@ -69,30 +68,25 @@ class Resampled:
     n : number of questions.
     speedups : ratios of totals, shape (m,).
     resamples : speedups on questions drawn with replacement, shape (2000, m).
-    halves : speedups on either half of the questions, for 400 random splits, shape (2, 400, m).
     """
 
     def __init__(self, seconds: ArrayLike, baseline: ArrayLike, *, seed: int = 0) -> None:
-        own, plain = np.asarray(seconds, dtype=np.float64), np.asarray(baseline, dtype=np.float64)
+        own, plain = positive("seconds", seconds), positive("baseline", baseline)
         if own.ndim != 2 or plain.shape != own.shape[1:] or own.shape[0] < 1 or plain.size < 2:
             rule = "must be (m, n) and (n,) with m >= 1 and n >= 2"
             raise ParameterError("seconds", f"shapes {own.shape} and {plain.shape}", rule)
-        if not (np.isfinite(own).all() and np.isfinite(plain).all() and (own > 0.0).all() and (plain > 0.0).all()):
-            raise ParameterError("seconds", float(min(own.min(), plain.min())), "must be positive and finite")
         rng = np.random.default_rng([0x7465_6C6C, seed])
         self.n = plain.size
         self.seed = seed
         self.speedups: Floats = plain.sum() / own.sum(axis=1)
         drawn = rng.multinomial(self.n, np.full(self.n, 1.0 / self.n), size=_RESAMPLES).astype(np.float64)
         self.resamples: Floats = (drawn @ plain)[:, None] / (drawn @ own.T)
-        first = (np.argsort(rng.random((_HALVES, self.n)), axis=1) < self.n // 2).astype(np.float64)
-        self.halves: Floats = np.stack([(part @ plain)[:, None] / (part @ own.T) for part in (first, 1.0 - first)])
 
     def only(self, rows: Sequence[int]) -> Resampled:
         """Return the given rows, on the same resamples."""
         selection = object.__new__(Resampled)
         selection.n, selection.seed = self.n, self.seed
-        for name in ("speedups", "resamples", "halves"):
+        for name in ("speedups", "resamples"):
             setattr(selection, name, getattr(self, name)[..., list(rows)])
         return selection
 
@@ -116,9 +110,6 @@ class Skill:
     """Index of the row that was measured fastest, or `PLAIN`."""
     regret: Estimate
     """Measured speedup of the best row / of the chosen one (geometric mean of several) - 1, [-], >= 0."""
-    regret_held_out: float
-    """Regret against the best row on half of the questions, measured on the other half; negative where that row is
-    slower than the chosen one."""
     mean_error: float
     """Mean of abs(predicted / measured - 1), [-]."""
     median_error: float
@@ -138,11 +129,9 @@ def skill(predicted: ArrayLike, measured: Resampled) -> Skill:
     ------
     ParameterError : too few rows, another number than measured, or a speedup that is not positive.
     """
-    x = np.asarray(predicted, dtype=np.float64)
+    x = positive("predicted", predicted)
     if x.shape != measured.speedups.shape or x.size < LEAST_ROWS:
         raise ParameterError("predicted", f"{x.size} rows", f"must be as many as measured, and >= {LEAST_ROWS}")
-    if not (np.isfinite(x).all() and (x > 0.0).all()):
-        raise ParameterError("predicted", float(x.min()), "must be positive and finite")
     errors = x / measured.speedups - 1.0
     all_logs = _with_plain(np.log(measured.speedups))
     chosen = np.flatnonzero(_with_plain(np.log(x)) == max(0.0, float(np.log(x).max())))
@@ -156,7 +145,6 @@ def skill(predicted: ArrayLike, measured: Resampled) -> Skill:
         chosen=tuple(int(one) - 1 for one in chosen),
         best=int(all_logs.argmax()) - 1,
         regret=_regret(chosen, measured),
-        regret_held_out=_regret_held_out(chosen, measured),
         mean_error=float(np.abs(errors).mean()),
         median_error=float(np.median(np.abs(errors))),
         largest_error=float(errors[np.abs(errors).argmax()]),
@@ -247,13 +235,6 @@ def _regret(chosen: NDArray[np.int64], measured: Resampled) -> Estimate:
         estimator="best / chosen - 1, simultaneous max-t limits over questions",
         seed=measured.seed,
     )
-
-
-def _regret_held_out(chosen: NDArray[np.int64], measured: Resampled) -> float:
-    ahead = [_over_chosen(half, chosen) for half in measured.halves]
-    best = [half.argmax(axis=1) for half in ahead]
-    there = [np.take_along_axis(ahead[1 - i], best[i][:, None], axis=1) for i in (0, 1)]
-    return math.expm1(float(np.mean(there)))
 
 
 def _pairs(x: Floats, measured: Resampled) -> tuple[int, int]:

@@ -6,12 +6,11 @@ import dataclasses
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from specplan.output import narrow, screen
+from specplan.output import between, narrow, screen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sim.estimate import Estimate
     from specplan.check.validating.validation import Row, Validation
 
 __all__ = ["first_screen", "plain"]
@@ -40,8 +39,8 @@ def first_screen(result: Validation) -> str:
     rows, plain_s = result.rows, f"{1e3 * result.baseline.seconds_per_answer:.0f} ms/answer"
     columns = [
         ("method", ["plain decoding", *(row.name for row in rows)]),
-        ("predicted", ["1", *(_short(row.prediction.speedup) for row in rows)]),
-        ("measured", [plain_s, *(_short(row.measured.speedup) for row in rows)]),
+        ("predicted", ["1", *(between(row.prediction.speedup) for row in rows)]),
+        ("measured", [plain_s, *(between(row.measured.speedup) for row in rows)]),
         ("error", ["–", *map(_verdict, rows)]),
     ]
     return screen(" ".join(sentences), narrow(columns), below)
@@ -49,10 +48,6 @@ def first_screen(result: Validation) -> str:
 
 def _verdict(row: Row) -> str:
     return f"{100 * row.error:+.1f} %" + ("" if row.good else " off")
-
-
-def _short(estimate: Estimate) -> str:
-    return f"{estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"
 
 
 def _slow_machine(result: Validation) -> Iterator[str]:
@@ -83,7 +78,6 @@ def plain(result: Validation) -> dict[str, Any]:
                 "at_pace": row.at_pace,
                 "replayed": row.replayed,
                 "good": row.good,
-                "good_by_measured_interval": row.good_by_measured_interval,
                 "next_measurement": dataclasses.asdict(row.expected),
                 "closed_form": row.closed_form,
                 "seconds": [run.seconds for run in result.runs.by_name[row.name]],

@@ -87,11 +87,6 @@ class Row:
         """Whether the error is within the tolerance, or the measurement inside the predicted interval."""
         return abs(self.error) <= TOLERANCE or self.expected.contains(self.measured.speedup.value)
 
-    @property
-    def good_by_measured_interval(self) -> bool:
-        """Whether the error is within the tolerance, or the prediction inside the measured interval (earlier rule)."""
-        return abs(self.error) <= TOLERANCE or self.measured.speedup.contains(self.prediction.speedup.value)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validation:

@@ -21,9 +21,8 @@ from specplan.commands.calibration.options import (
 )
 from specplan.commands.calibration.servers import placements, servers_script
 from specplan.commands.calibration.vllm import vllm_command
-from specplan.output import InputName, check_output
+from specplan.output import InputName, check_output, refuse_unused
 from specplan.ranges import ANSWERS, CORES, SECONDS, Number, WholeNumber
-from theory.errors import ParameterError
 
 __all__ = ["command"]
 
@@ -187,9 +186,7 @@ def openai_command(
         script = servers_script(models, gpus, speculative, cache_gb=cache_gb, synthetic=synthetic)
         click.echo(script, nl=False)
         return
-    printing = {**{f"{role}-gpus": given for role, given in gpus.items()}, "cache-gb": cache_gb, "synthetic": synthetic}
-    if named := [name for name, given in printing.items() if given is not None]:
-        raise ParameterError(named[0], printing[named[0]], "has no use without --print-servers")
+    refuse_unused([*(f"{role}_gpus" for role in gpus), "cache_gb", "synthetic"], "without --print-servers")
     check_output(output, force=force)
     from calibrate.models.asking import BUNDLED
     from calibrate.models.servers import RemoteModels

@@ -12,10 +12,10 @@ from itertools import count
 from typing import Any, Final, TypeVar
 
 import click
-from click.core import ParameterSource
 
 from specplan.commands.calibration.options import ROLES, json_object, on_gpus
 from specplan.ranges import ListOf, Number
+from specplan.show.saving import words_given
 from theory.errors import ParameterError, SpecplanError
 
 __all__ = ["placements", "servers_script"]
@@ -129,7 +129,8 @@ def servers_script(
         words += [f"--{role}", server.url]
     for server in fast:
         words += ["--speculative", server.url, json.dumps(server.config)]
-    words += _as_given()
+    own = {*ROLES, *(f"{role}_gpus" for role in ROLES), "print_servers", "cache_gb", "synthetic", "speculative"}
+    words += words_given(click.get_current_context(), own)
     lines = [
         "#!/usr/bin/env bash",
         "# Ctrl-C ends all servers.",
@@ -226,21 +227,3 @@ def _needed(servers: Sequence[_Server]) -> list[float]:
     except SpecplanError:
         return [1.0] * len(servers)
     return [w / len(server.gpus) + HELPER_CACHE for w, server in zip(weights, servers, strict=True)]
-
-
-def _as_given() -> list[str]:
-    """The other options of the running command, as they were given."""
-    context = click.get_current_context()
-    own = {*ROLES, *(f"{role}_gpus" for role in ROLES), "print_servers", "cache_gb", "synthetic", "speculative"}
-    words: list[str] = []
-    for option in context.command.params:
-        name, value = str(option.name), context.params.get(str(option.name))
-        if name in own or context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
-            continue
-        if not (isinstance(option, click.Option) and option.is_flag):
-            words += [option.opts[0], str(value)]
-        elif value == option.flag_value:
-            words.append(option.opts[0])
-        elif value is False and option.secondary_opts:
-            words.append(option.secondary_opts[0])
-    return words

@@ -90,13 +90,8 @@ class Band:
         return cls(value=p, low=max(p - half, 0.0), high=min(p + half, 1.0), n=n)
 
 
-def acceptance(profile: Profile, configuration: Configuration, *, by_length: bool = True) -> Band | None:
-    """Return the acceptance rate of judged drafts; None where the profile has no verdicts of that verifier.
-
-    Parameters
-    ----------
-    by_length : whether drafts are distinguished by their length.
-    """
+def acceptance(profile: Profile, configuration: Configuration) -> Band | None:
+    """Return the acceptance rate of judged drafts, by length; None where the profile has no such verdicts."""
     role, threshold = configuration.decider
     least = OWN_THRESHOLDS.get(role) if threshold is None else threshold
     answers = [
@@ -107,8 +102,7 @@ def acceptance(profile: Profile, configuration: Configuration, *, by_length: boo
     if sum(judged) < _LEAST:
         return None
     accepted = [float(sum(said for _, said in answer)) for answer in answers]
-    band = Band.of_share(ratio_of_totals(accepted, judged), sum(judged))
-    return _by_length(band, answers) if by_length else band
+    return _by_length(Band.of_share(ratio_of_totals(accepted, judged), sum(judged)), answers)
 
 
 def _by_length(band: Band, answers: Sequence[Sequence[tuple[int, bool]]]) -> Band:

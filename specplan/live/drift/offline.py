@@ -4,9 +4,8 @@ Counters give sums, not single observations. `specplan.live.drift.betting.Bet.ta
 where observations are 0 or 1, and else as a lower bound, so the false-alarm rate holds as it does live. Each window
 between two readings is a batch: more readings detect later drifts sooner, and date them better.
 
-For a server with a token-level method: the share of drafts that are right up to each position, and the number of rounds
-that certainly took longer, or less long, than predicted by a margin, by the buckets of the histogram. For a gateway
-(`specplan serve`): the acceptance rate of judged draft steps, and the lengths of committed steps.
+Compared are the share of drafts that are right up to each position, and the number of rounds that certainly took
+longer, or less long, than predicted by a margin, by the buckets of the histogram.
 """
 
 from __future__ import annotations
@@ -14,29 +13,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import Final
 
-from calibrate.record.answer_records import Generated
 from calibrate.record.profile import Profile
 from calibrate.record.token_records import TokenRecord
-from sim.configuration import Configuration
 from sim.estimate import proportion, ratio_of_totals
-from sim.operations import DRAFT, TARGET
 from specplan.live.drift.betting import MeanBets, TwoWays
-from specplan.live.drift.expected import TIME_MARGIN, Band, acceptance
-from specplan.live.drift.gateway_reading import GatewayReading
+from specplan.live.drift.expected import TIME_MARGIN, Band
 from specplan.live.drift.shares import ShareBets
 from specplan.live.drift.watch import FALSE_ALARM, LEAST_DRIFT
 from specplan.live.explaining.window import Window
 from theory.errors import ParameterError, SchemaError
 
-__all__ = ["Compared", "Drift", "gateway_drift", "token_drift"]
-
-_LEAST: Final = 30
-"""Least number of recorded steps from which a length is predicted."""
-_LONGER: Final = 0.2
-"""Least relative drift of a mean length worth reporting."""
+__all__ = ["Compared", "Drift", "token_drift"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,8 +71,6 @@ class _Batches:
     is_share: bool = False
     """Whether each observation is 0 or 1, and the band is that of their share."""
     drift: float = LEAST_DRIFT
-    scale: float = 1.0
-    """Factor from a mean of observations to the shown unit."""
     unit: str = ""
     shown: Band | None = None
     """Shown prediction, where it is not the band."""
@@ -107,11 +93,10 @@ class _Batches:
             at = number if at is None and evidence >= 1.0 else at
         n = sum(n for _, n in self.sums)
         mean = math.fsum(total for total, _ in self.sums) / n if n else math.nan
-        band, scale = self.band, self.scale
         return Compared(
             what=self.what,
-            predicted=self.shown or Band(value=scale * band.value, low=scale * band.low, high=scale * band.high),
-            seen=scale * mean if self.seen is None else self.seen,
+            predicted=self.shown or self.band,
+            seen=mean if self.seen is None else self.seen,
             n=n,
             evidence=evidence,
             at=at,
@@ -212,81 +197,3 @@ def _timed(windows: Sequence[Window], record: TokenRecord) -> tuple[list[_Batche
         )
         for what, counted in counts.items()
     ], ()
-
-
-def gateway_drift(
-    readings: Sequence[GatewayReading],
-    profile: Profile,
-    configuration: Configuration,
-    *,
-    false_alarm: float = FALSE_ALARM,
-) -> Drift:
-    """Compare a gateway with a profile.
-
-    Parameters
-    ----------
-    readings : readings in order of time; a single one counts since the gateway's start.
-    profile : profile that the plan was made from.
-    configuration : configuration of the gateway, which gives the verifier and its threshold.
-    false_alarm : probability of any alarm while everything is as predicted, in (0, 1).
-
-    Raises
-    ------
-    SchemaError : a counter decreased, or no draft was judged between the readings.
-    ParameterError : the profile predicts neither acceptance nor lengths.
-    """
-    windows = [after.since(before) for before, after in pairwise(readings)] or list(readings)
-    judged = sum(w.steps.get("accepted", 0.0) + w.steps.get("rejected", 0.0) for w in windows)
-    if not judged:
-        sources = ", ".join(dict.fromkeys((readings[0].source, readings[-1].source)))
-        raise SchemaError(f"{sources}: no draft step was judged")
-    batches = [*_accepted(windows, profile, configuration), *_lengths(windows, profile)]
-    if not batches:
-        rule = f"predicts none of the counted quantities: it has fewer than {_LEAST} recorded steps"
-        raise ParameterError("profile", profile.name, rule)
-    return Drift(
-        profile=profile.name,
-        false_alarm=false_alarm,
-        n_windows=len(windows),
-        compared=tuple(batch.compared(false_alarm / len(batches)) for batch in batches),
-        notes=("a gateway's counters do not contain the times of engines: the gateway itself watches them",),
-    )
-
-
-def _accepted(windows: Sequence[GatewayReading], profile: Profile, configuration: Configuration) -> list[_Batches]:
-    band = acceptance(profile, configuration, by_length=False)  # counters do not distinguish lengths
-    if band is None:
-        return []
-    sums = []
-    for window in windows:
-        accepted = window.steps.get("accepted", 0.0)
-        sums.append((accepted, round(accepted + window.steps.get("rejected", 0.0))))
-    return [_Batches("acceptance of drafts", band, sums, is_share=True)]
-
-
-def _lengths(windows: Sequence[GatewayReading], profile: Profile) -> list[_Batches]:
-    """Mean lengths of committed steps: of accepted drafts, and of the target's steps where drafts were rejected."""
-    limit = float(profile.settings.get("max_step_tokens", 0.0))
-    recorded: dict[str, list[list[Generated]]] = {DRAFT: [], TARGET: []}
-    for answer in profile.all_answers:
-        recorded[DRAFT].append([step.draft for step in answer.steps if step.verdict.accepted])
-        recorded[TARGET].append([step.target for step in answer.steps if not step.verdict.accepted])
-    batches = []
-    for role, answers in recorded.items():
-        n = sum(map(len, answers))
-        if n < _LEAST or not limit:
-            continue
-        mean = ratio_of_totals(
-            [float(sum(s.tokens for s in steps)) for steps in answers], [float(len(a)) for a in answers]
-        )
-        band = Band(value=mean.value / limit, low=max(mean.low, 1.0) / limit, high=min(mean.high / limit, 1.0))
-        sums = []
-        for window in windows:
-            steps = round(window.committed.get(role, 0.0))
-            # A step may be longer than the limit where a server cut it late: no observation is above 1.
-            sums.append((min(window.tokens.get(role, 0.0) / limit, float(steps)), steps))
-        drift = _LONGER * band.value
-        batches.append(
-            _Batches(f"tokens of committed {role} steps", band, sums, drift=drift, scale=limit, unit="tokens")
-        )
-    return batches

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from specplan.output import InputName, OutputFile
+from specplan.output import InputName
 from specplan.ranges import GPUS, MILLISECONDS, PROBABILITY, RATE, SPREAD, TOKENS, ListOf, Number, WholeNumber
 
 __all__ = ["DEPLOYMENT", "LOADS", "checked", "deployment_options"]
@@ -118,9 +118,6 @@ DEPLOYMENT: Final = {
         flag_value=True,
         default=None,
         help="Plan the given loads only, without the gains at 1, 2, 4, ... answers at once, which take longer.",
-    ),
-    "picture": click.option(
-        "--picture", type=OutputFile(".png", ".svg", ".pdf"), help="Draw the gains by load: .png, .svg."
     ),
 }
 """Options that only go with ``--target``."""

@@ -128,8 +128,6 @@ def gpu_plans(asked: Mapping[str, Any], names: Sequence[str], max_accuracy_loss:
     """
     gpus = gpus_named(asked["gpu"])
     prices = prices_of(asked["gpu_price"], gpus)
-    if asked["picture"] is not None:
-        raise ParameterError("picture", str(asked["picture"]), "draws the plan of one GPU: name one with --gpu")
     if all(asked[name] is None for name in ("concurrency", "rate", "trace")):
         asked = {**asked, "concurrency": _LOADS}
     by_load: dict[str, list[Priced]] = {}

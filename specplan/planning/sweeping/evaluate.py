@@ -23,6 +23,7 @@ from sim.gaps.worlds import World, behaviour_of, engines_of
 from sim.operations import JUDGE
 from sim.trial import trial_seconds, with_plain
 from specplan.planning.sweeping.grid import Grid, Point
+from theory.checks import positive
 from theory.errors import ParameterError, SpecplanError
 
 __all__ = ["evaluated"]
@@ -80,8 +81,7 @@ def _world(parameters: dict[str, Any]) -> World:
         if not (math.isfinite(value) and 0 <= value <= 1e6):
             raise ParameterError(name, value, "must be finite and >= 0")
     world = replace(defaults, ends=True, steps=parameters.get("steps", 100), **_without(parameters, "steps"))
-    if not world.c1 > 0.0:
-        raise ParameterError("c1", world.c1, "must be > 0")
+    positive("c1", world.c1)
     return world
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from sim.configuration import PLAIN
-from specplan.output import SCREEN, narrow, screen
+from specplan.output import SCREEN, between, narrow, screen
 from specplan.show.loads.assumed import assumed_by_plan
 from specplan.show.loads.words import (
     by_prompts,
@@ -62,9 +62,7 @@ def by_load(plan: LoadPlan) -> str:
 
 
 def _gain(row: LoadRow) -> str:
-    if row.option.configuration == PLAIN:
-        return f"{row.gain.value:.2f}"
-    return f"{row.gain.value:.2f} [{row.gain.low:.2f}, {row.gain.high:.2f}]"
+    return f"{row.gain.value:.2f}" if row.option.configuration == PLAIN else between(row.gain)
 
 
 def _below(plan: NamesPlan) -> Iterator[str]:

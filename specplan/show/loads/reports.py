@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from specplan.worlds.request import Load
     from specplan.worlds.running.settings import Settings
 
-__all__ = ["curves", "gpus_report", "load_parts", "load_plan_report"]
+__all__ = ["gpus_report", "load_parts", "load_plan_report"]
 
 _NONE: Final = "–"
 
@@ -173,8 +173,8 @@ def load_parts(plan: LoadPlan) -> Iterator[Part]:
         yield Bullets(items=notes)
 
 
-def curves(plan: LoadPlan) -> list[Line]:
-    """Return the gain of each kind of options by answers at once, with the intervals of the rows of loads."""
+def _curves(plan: LoadPlan) -> list[Line]:
+    """The gain of each kind of options by answers at once, with the intervals of the rows of loads."""
     drawn = []
     for kind, gains in plan.curve.gains.items():
         known: dict[int, tuple[float, Interval | None]] = {
@@ -190,7 +190,7 @@ def curves(plan: LoadPlan) -> list[Line]:
 
 
 def _picture(plan: LoadPlan) -> Iterator[Part]:
-    drawn = curves(plan)
+    drawn = _curves(plan)
     if drawn and len(plan.curve.answers) > 1:
         yield Picture(
             svg=lines(drawn, x_name="answers at once", y_name="gain", log=True, reference=1.0),

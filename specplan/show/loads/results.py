@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from specplan.show.rendering import as_text
 from specplan.show.result import Result, flat
@@ -23,10 +23,10 @@ class LoadsPlan(Result):
 
     asked: AskedPlan
 
-    @property
-    def interrupted(self) -> bool:
-        """Whether an interruption left loads out."""
-        return self.asked.plan.interrupted
+    def conclude(self) -> None:
+        """End as interrupted where an interruption left loads out."""
+        if self.asked.plan.interrupted:
+            raise KeyboardInterrupt
 
     def report(self) -> Report:
         """Return the plan as a report."""
@@ -74,7 +74,6 @@ class GpusPlan(Result):
     """The best configuration at each load on each of several types of GPUs, and what it costs."""
 
     found: GpuPlans
-    interrupted: ClassVar[bool] = False  # such plans end without a result
 
     def report(self) -> Report:
         """Return the plans as a report."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from specplan.output import SCREEN, narrow, screen
+from specplan.output import SCREEN, between, narrow, screen
 
 if TYPE_CHECKING:
     from sim.estimate import Estimate
@@ -84,8 +84,7 @@ def _costs(best: Prediction) -> str:
     kept = f"The target generates {1.0 + best.wasted_target:.2f} tokens for every token that it keeps"
     text = f"You need {need}: {roles}. {kept}"
     if best.accuracy is not None and best.baseline_accuracy is not None:
-        right = f"{best.accuracy.value:.2f} [{best.accuracy.low:.2f}, {best.accuracy.high:.2f}]"
-        text += f"; {right} of the answers are right, {best.baseline_accuracy.value:.2f} without it"
+        text += f"; {between(best.accuracy)} of the answers are right, {best.baseline_accuracy.value:.2f} without it"
     return text + "."
 
 
@@ -130,9 +129,7 @@ def _below(found: Plan, n_shown: int) -> Iterator[str]:
 
 
 def _speedup(p: Prediction) -> str:
-    if not p.configuration.speculates:
-        return f"{p.speedup.value:.2f}"
-    return f"{p.speedup.value:.2f} [{p.speedup.low:.2f}, {p.speedup.high:.2f}]"
+    return between(p.speedup) if p.configuration.speculates else f"{p.speedup.value:.2f}"
 
 
 def _value(estimate: Estimate | None) -> str:

@@ -1,34 +1,24 @@
-"""Claims and verdicts as text: a first screen of 80 columns, all columns, and a single claim in full."""
+"""Claims and verdicts as text: a first screen of 80 columns, and a single claim in full."""
 
 from __future__ import annotations
 
 import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from specplan.output import SCREEN, table
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from ledger.ledger import Claim, Evidence, Testable
     from ledger.runner import Verification
 
-__all__ = ["all_columns", "coverage_screen", "first_screen", "one_claim", "summary"]
+__all__ = ["coverage_screen", "first_screen", "one_claim", "summary"]
 
 _GRAVEST: Final = 3
 """Findings of a paper on the first screen."""
 _WIDE: Final = 200
-"""Characters of a line with all columns, where the output is not a terminal."""
-_STYLES: Final = {
-    "proved": "green",
-    "proved with fix": "yellow",
-    "false": "red",
-    "verified": "blue",
-    "numeric": "cyan",
-    "open": "magenta",
-}
+"""Characters of a line of a claim in full: formulas are not broken."""
 
 
 def summary(chosen: Sequence[Claim], results: Mapping[str, Verification]) -> str:
@@ -49,7 +39,7 @@ def _agreement(results: Mapping[str, Verification]) -> str:
     return f"{agreeing} of {len(results)} derived verdicts agree with the record ({work:.1f} s of work)"
 
 
-def first_screen(chosen: Sequence[Claim], results: Mapping[str, Verification], *, coloured: bool) -> str:
+def first_screen(chosen: Sequence[Claim], results: Mapping[str, Verification]) -> str:
     """Return the verdicts in 80 columns: totals, and the gravest findings of whole papers or else each claim."""
     blocks = [textwrap.fill(summary(chosen, results), SCREEN)]
     papers = _whole_papers(chosen)
@@ -57,7 +47,7 @@ def first_screen(chosen: Sequence[Claim], results: Mapping[str, Verification], *
         blocks.append(_by_paper(chosen))
     listed = [item for item in chosen if not papers or (item.id in results and not results[item.id].agrees)]
     if listed:
-        blocks.append(_list(listed, results, coloured=coloured))
+        blocks.append(_list(listed, results))
     blocks += ["\n".join(map(_gravest, papers))] if papers else []
     blocks += ["Every claim: -v. One in full: specplan theorems ID."] if chosen else []
     return "\n\n".join(blocks)
@@ -97,18 +87,13 @@ def _by_paper(chosen: Sequence[Claim]) -> str:
     return table(["paper", "claims", *verdicts], rows)
 
 
-def _list(chosen: Sequence[Claim], results: Mapping[str, Verification], *, coloured: bool) -> str:
-    from rich.table import Table
-    from rich.text import Text
-
-    grid = Table(box=None, pad_edge=False)
-    for heading in ("id", "verdict", "statement"):
-        grid.add_column(heading, no_wrap=heading != "statement", overflow="fold")
+def _list(chosen: Sequence[Claim], results: Mapping[str, Verification]) -> str:
+    rows = []
     for item in chosen:
         result = results.get(item.id)
         differs = "" if result is None or result.agrees else f"DIFFERS, derived: {result.evidence.verdict.value}. "
-        grid.add_row(Text(item.id), _verdict(item.verdict.value), Text(differs + item.statement))
-    return _rendered(grid, coloured=coloured, width=SCREEN)
+        rows.append([item.id, item.verdict.value, differs + item.statement])
+    return table(["id", "verdict", "statement"], rows, width=SCREEN)
 
 
 def coverage_screen() -> str:
@@ -131,45 +116,8 @@ def coverage_screen() -> str:
     return "\n\n".join([textwrap.fill(lead, SCREEN), "\n".join(why), table(["document", "all", *answers], rows)])
 
 
-def all_columns(chosen: Sequence[Claim], results: Mapping[str, Verification], *, coloured: bool) -> str:
-    """Return every claim with its source; method, time and agreement where verdicts were derived."""
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
-
-    grid = Table(box=None, pad_edge=False)
-    for heading in ("id", "source", "verdict", *(("method", "fails at", "seconds") if results else ()), "statement"):
-        grid.add_column(heading, no_wrap=heading not in {"source", "fails at", "statement"}, overflow="fold")
-    for item in chosen:
-        cells = [Text(item.id), Text(item.source), _verdict(item.verdict.value)]
-        if item.id in results:
-            result = results[item.id]
-            mark = "" if result.agrees else f" DIFFERS: {result.evidence.verdict.value}"
-            cells += [Text(result.evidence.method + mark), Text(_slack(result))]
-            cells.append(Text(f"{result.seconds:.2f}", justify="right"))
-        grid.add_row(*cells, Text(item.statement))
-    return _rendered(Group(grid, Text(_totals(chosen, results))), coloured=coloured, width=_WIDE)
-
-
-def _slack(result: Verification) -> str:
-    """How much more than the statement that holds fails, and so how far the search came."""
-    finding = result.correction_finding or result.finding
-    return "" if finding is None else finding.slack
-
-
-def _totals(chosen: Sequence[Claim], results: Mapping[str, Verification]) -> str:
-    """Counts of verdicts, and the agreement of derived ones."""
-    counts = Counter(item.verdict.value for item in chosen)
-    text = f"\n{len(chosen)} claims: " + ", ".join(f"{count} {name}" for name, count in counts.items())
-    return f"{text}\n{_agreement(results)}" if results else text
-
-
-def one_claim(item: Claim, result: Verification, *, coloured: bool) -> str:
+def one_claim(item: Claim, result: Verification) -> str:
     """Return everything about one claim."""
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
-
     rows: list[tuple[str, str]] = [("source", item.source), ("statement", item.statement)]
     if item.expression is not None:
         rows.append(("expression", str(item.expression())))
@@ -190,12 +138,15 @@ def one_claim(item: Claim, result: Verification, *, coloured: bool) -> str:
     if item.notes:
         rows.append(("notes", item.notes))
     rows.append(("time", f"{result.seconds:.2f} s"))
-    grid = Table(box=None, pad_edge=False, show_header=False)
-    grid.add_column(no_wrap=True, style="bold")
-    grid.add_column()
-    for name, value in rows:
-        grid.add_row(Text(name), _verdict(value) if name == "verdict" else Text(value))
-    return _rendered(Group(Text(item.id, style="bold"), grid), coloured=coloured, width=_WIDE)
+    width = max(len(name) for name, _ in rows) + 2
+    rest = " " * width
+    told = (
+        textwrap.fill(
+            value or "–", _WIDE, initial_indent=name.ljust(width), subsequent_indent=rest, break_long_words=False
+        )
+        for name, value in rows
+    )
+    return "\n".join([item.id, *told])
 
 
 def _formula_rows(name: str, formula: Testable | None) -> list[tuple[str, str]]:
@@ -213,21 +164,3 @@ def _evidence_rows(name: str, evidence: Evidence) -> list[tuple[str, str]]:
     if evidence.effort:
         rows.append(("effort", ", ".join(f"{key} {value}" for key, value in sorted(evidence.effort.items()))))
     return rows
-
-
-def _verdict(value: str) -> Any:
-    from rich.text import Text
-
-    return Text(value, style=_STYLES[value.split(" for ", 1)[0]])
-
-
-def _rendered(content: RenderableType, *, coloured: bool, width: int) -> str:
-    """Text of a rich renderable: coloured and of the terminal's width on a terminal, else plain."""
-    from rich.console import Console
-
-    console = Console(
-        force_terminal=coloured, width=None if coloured else width, color_system="auto" if coloured else None
-    )
-    with console.capture() as captured:
-        console.print(content)
-    return "\n".join(line.rstrip() for line in captured.get().rstrip("\n").split("\n"))

@@ -6,7 +6,7 @@ import pytest
 from measured_profiles import STEP_TOKENS, measured
 from refusals import refused
 
-from calibrate.replay.idealised import placed
+from calibrate.replay.placing import placed
 from calibrate.replay.system import System, system_of
 from calibrate.replay.trials import Trials
 from sim.configuration import PLAIN, Configuration

@@ -10,7 +10,7 @@ from measured_profiles import measured
 
 import specplan as sp
 from specplan.api.calibrating import ENGINES, _models
-from specplan.api.validating import _chosen
+from specplan.check.validating.questions import named
 from specplan.finishing import finished
 from theory.errors import CalibrationError, ParameterError
 
@@ -37,8 +37,8 @@ def test_the_fields_of_an_engine_are_arguments(engine: str) -> None:
 
 
 def test_configurations_are_names_or_objects_each_once() -> None:
-    (one,) = _chosen("lr-async k1=2")
-    assert _chosen([one, "lr-async k1=2", "lr-async k1=3"]) == [one, *_chosen("lr-async k1=3")]
+    (one,) = named("lr-async k1=2")
+    assert named([one, "lr-async k1=2", "lr-async k1=3"]) == [one, *named("lr-async k1=3")]
 
 
 def test_bad_arguments_are_refused_before_the_work(tmp_path: Path) -> None:

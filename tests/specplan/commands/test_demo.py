@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
 import pytest
 from click.testing import CliRunner
 
 from specplan.cli import cli
-from specplan.commands.demo import command_of, sequence
+from specplan.commands.demo import sequence
 
 SEQUENCE = sequence(Path("folder"), (1, 2, 4, 8))
 
@@ -23,11 +22,6 @@ def test_every_command_takes_its_arguments(arguments: list[str]) -> None:
     """--help is answered only after all other options have been understood."""
     assert CliRunner().invoke(cli, [*arguments, "--help"]).exit_code == 0
     assert CliRunner().invoke(cli, [*arguments, "--no-such-option", "--help"]).exit_code == 2
-
-
-def test_commands_are_those_of_the_command_line() -> None:
-    for name in {arguments[0] for arguments in SEQUENCE}:
-        assert command_of(name) is cli.get_command(click.Context(cli), name)
 
 
 def test_validation_reads_the_profile_that_calibration_writes() -> None:

@@ -1,4 +1,4 @@
-"""``specplan methods``, configurations by the catalogue, and why f x g overshoots."""
+"""``specplan methods``, and configurations by the catalogue."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ import pytest
 from click.testing import CliRunner
 from refusals import refuses
 
-from calibrate.record.library import load
-from calibrate.replay.trials import Trials
 from sim.catalogue import methods
 from sim.configuration import Configuration, parse_knobs
 from specplan.cli import cli
 from specplan.output import SCREEN
-from specplan.planning.overshoot import EFFECTS, overshoot
 from theory.errors import ParameterError
 
 PROFILE = "lr-deepseek-gsm8k"
@@ -98,20 +95,6 @@ def test_settings_are_read_as_typed() -> None:
         parse_knobs("spec-cot", ("wide=2",))
     with pytest.raises(ParameterError, match="k1='3' must not be given twice"):
         run("simulate", "-p", PROFILE, "--set", "k1=2", "--set", "k1=3")
-
-
-def test_the_parts_of_the_overshoot_add_up_and_nothing_is_left() -> None:
-    """Once every cost that is not sped up is gone, all times scale alike and f g = h to rounding."""
-    found = overshoot(Trials(load(PROFILE)), Configuration(method="lr-async", k1=3, k2=6), n_answers=2, n_explained=2)
-    assert set(found.parts) == {*EFFECTS, "rest"}
-    assert math.fsum(found.parts.values()) == pytest.approx(math.log1p(found.total), abs=1e-12)
-    assert abs(found.parts["rest"]) < 1e-12
-    assert found.parts["verdict"] > 0.0  # verdicts take as long as before
-
-
-def test_the_overshoot_needs_two_levels() -> None:
-    with pytest.raises(ParameterError, match="k2 > 1"):
-        overshoot(Trials(load(PROFILE)), Configuration(method="lr-async", k1=3), n_answers=2, n_explained=2)
 
 
 def test_an_unknown_method_gets_a_suggestion() -> None:

@@ -107,15 +107,15 @@ def test_acceptance_is_imposed_on_all_servers_that_speculate(
 
 
 def test_the_printed_command_has_the_other_options_as_they_were_given() -> None:
-    given = ["--quick", "--no-gate", "--contexts", "64,8192", "--temperature", "0.3", "--concurrency", "1,4", *REST]
-    script = printed(*MODELS, "--speculative", "fast", NGRAM, *given)
+    given = ["--quick", "--no-gate", "--chat", "--contexts", "64,8192", "--temperature", "0.3", "--concurrency", "1,4"]
+    script = printed(*MODELS, "--speculative", "fast", NGRAM, *given, *REST)
     command = shlex.split(next(line for line in script.splitlines() if line.startswith("specplan calibrate")))
     with openai_command.make_context("openai", command[3:]) as context:
         asked = context.params
     assert asked["target"] == "http://127.0.0.1:8000/v1"
     assert asked["draft"] == "http://127.0.0.1:8001/v1"
     assert asked["speculative"] == (("http://127.0.0.1:8002/v1", NGRAM),)
-    assert (asked["effort"], asked["gate"], asked["temperature"]) == ("quick", False, 0.3)
+    assert (asked["effort"], asked["gate"], asked["chat"], asked["temperature"]) == ("quick", False, True, 0.3)
     assert (asked["contexts"], asked["concurrency"], asked["prompts"]) == ("64,8192", "1,4", "my questions.jsonl")
 
 

@@ -10,13 +10,11 @@ from measured_profiles import measured
 from screens import Main, refusal
 
 from calibrate.record.profile import Profile
-from calibrate.thresholds.frontier import frontier
-from calibrate.thresholds.labelled_decisions import LabelledDecisions, default_grid
-from calibrate.thresholds.risk import Bound, Decisions
+from calibrate.thresholds.labelled_decisions import LabelledDecisions
+from calibrate.thresholds.risk import Decisions
 from sim.configuration import Configuration
-from specplan.planning.threshold_speedup import closed_form_speedup, draw_frontier, replayed_speedup
+from specplan.planning.threshold_speedup import closed_form_speedup, replayed_speedup
 from theory import f_async
-from theory.errors import ParameterError
 
 
 def pairs_file(path: Path, right: int = 400, wrong: int = 100) -> str:
@@ -40,10 +38,7 @@ def scored(profile: Profile) -> Profile:
 
 
 def test_the_chosen_threshold_separates_right_from_wrong(tmp_path: Path, run_main: Main) -> None:
-    plot = tmp_path / "out.png"
-    code, out, err = run_main(
-        "thresholds", "--pairs", pairs_file(tmp_path / "p.jsonl"), "--c1", "0.2", "--json", "--plot", str(plot)
-    )
+    code, out, err = run_main("thresholds", "--pairs", pairs_file(tmp_path / "p.jsonl"), "--c1", "0.2", "--json")
     found = json.loads(out)
     assert (code, err, found["schema"]) == (0, "", "specplan.thresholds")
     best = found["points"][found["chosen"]]
@@ -51,7 +46,6 @@ def test_the_chosen_threshold_separates_right_from_wrong(tmp_path: Path, run_mai
     assert best["row"]["accepted"] == 0.8
     assert best["speedup"]["value"] == pytest.approx(float(f_async(0.8, 0.2, 4)))
     assert found["bound"]["sampling"] == "per-answer-mean"  # the pairs name their answers
-    assert plot.read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize(
@@ -77,7 +71,6 @@ def test_exit_codes_tell_too_few_from_hopeless(
         (("--pairs", "P", "--c1", "0.2", "--bound", "accuracy"), "did you mean"),
         (("--pairs", "P", "--c1", "0.2", "--grid", "a,b"), "--grid='a,b' must be numbers in"),
         (("--pairs", "P", "--c1", "0.2", "--score", "cosin"), "did you mean 'cosine'?"),
-        (("--pairs", "P", "--c1", "0.2", "--plot", "x.bmp"), "--plot='x.bmp' must end in .png"),
         (("--profile", "lr-deepseek-gsm8k"), "holds no judged steps"),
     ],
 )
@@ -115,16 +108,3 @@ def test_the_closed_form_has_the_interval_of_the_acceptance() -> None:
     assert found.value == float(f_async(0.5, 0.1, 3))
     assert found.low < found.value < found.high
     assert closed_form_speedup(labelled, c1=0.1, k1=3)(0.95).value == 1.0
-
-
-def test_the_same_frontier_draws_the_same_bytes(tmp_path: Path) -> None:
-    decisions = Decisions([0.9] * 100 + [0.1] * 50, [False] * 100 + [True] * 50)
-    labelled = LabelledDecisions(decisions=decisions, clustered=False, n_unscored=0, n_unlabelled=0, source="")
-    speedup = closed_form_speedup(labelled, c1=0.1, k1=3)
-    found = frontier(decisions, default_grid("probability"), Bound(level=0.05), speedup)
-    first, second = tmp_path / "a.png", tmp_path / "b.png"
-    draw_frontier(found, first)
-    draw_frontier(found, second)
-    assert first.read_bytes() == second.read_bytes()
-    with pytest.raises(ParameterError, match="must end in one of"):
-        draw_frontier(found, tmp_path / "a.bmp")

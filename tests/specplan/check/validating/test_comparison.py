@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +17,6 @@ from sim.timeline import Counts
 from specplan.check.validating.closed_forms import closed_form
 from specplan.check.validating.comparison import Comparison, compare
 from specplan.check.validating.next_measurement import Measurements
-from specplan.check.validating.picture import draw_rows
 from specplan.check.validating.text import first_screen, plain
 from specplan.check.validating.validation import Row, Validation
 from specplan.output import SCREEN, to_json
@@ -143,13 +141,3 @@ def test_the_first_screen_says_how_good_predictions_were_in_80_columns(found: Va
     assert len(shown) == 4
     assert sum(line.endswith(" off") for line in shown) == 4 - good
     assert "closed forms" not in first_screen(validation(list(TRUE)[:2]))
-
-
-def test_the_picture_names_every_row_and_has_both_intervals(found: Validation, tmp_path: Path) -> None:
-    draw_rows(found, tmp_path / "rows.svg")
-    text = (tmp_path / "rows.svg").read_text()
-    fastest_first = sorted(found.rows, key=lambda row: row.measured.speedup.value, reverse=True)
-    # Text is drawn as outlines, each after a comment that holds it.
-    assert all(f"<!-- {number}  {row.name}" in text for number, row in enumerate(fastest_first, 1))
-    # Two bars of each row, in the axes and in the legend.
-    assert text.count('id="LineCollection_') == 4 * len(found.rows)

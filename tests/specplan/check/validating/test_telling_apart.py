@@ -94,7 +94,7 @@ def test_the_right_order_has_no_regret_and_the_wrong_one_has_the_most() -> None:
     right, wrong = skill(true, measured), skill(true[::-1], measured)
     assert right.kendall is not None
     assert (right.kendall.value, right.kendall.low, right.n_ordered, right.n_pairs) == (1.0, 1.0, 10, 10)
-    assert (right.regret.value, right.regret.high, right.regret_held_out) == pytest.approx((0.0, 0.0, 0.0))
+    assert (right.regret.value, right.regret.high) == pytest.approx((0.0, 0.0))
     assert wrong.regret.value == pytest.approx(2.0)
     assert wrong.regret.low == pytest.approx(2.0)
 
@@ -123,16 +123,13 @@ def test_the_regrets_interval_holds_for_the_maximum() -> None:
 
 
 def test_the_regrets_interval_holds_where_there_is_regret() -> None:
-    """As above, for a regret of 10 %; and held out it is no larger than that, on average."""
-    missed, held_out = 0, []
+    """As above, for a regret of 10 %."""
+    missed = 0
     for seed in range(100):
         own, plain = timed([1.0, 1.05, 1.1, 0.9], seed=seed)
         found = skill([1.3, 1.2, 1.1, 1.0], Resampled(own, plain, seed=seed))
         missed += not found.regret.low <= 0.1 <= found.regret.high
-        held_out.append(found.regret_held_out)
     assert missed <= 13
-    margin = 4.0 * np.std(held_out) / math.sqrt(len(held_out))  # false alarms: 1 in 16,000
-    assert np.mean(held_out) <= 0.1 + margin
 
 
 def test_the_correlations_interval_holds_for_the_true_speedups() -> None:
@@ -151,7 +148,7 @@ def test_the_correlations_interval_holds_for_the_true_speedups() -> None:
 def test_some_rows_keep_the_resamples() -> None:
     own, plain = timed([0.5, 1.0, 1.5, 2.0])
     some = Resampled(own, plain).only([3, 0, 1])
-    for name in ("speedups", "resamples", "halves"):
+    for name in ("speedups", "resamples"):
         assert getattr(some, name).shape[-1] == 3
     assert np.array_equal(some.resamples[:, 0], Resampled(own, plain).resamples[:, 3])
     assert skill([2.0, 0.5, 1.0], some).n_rows == 3

@@ -125,7 +125,7 @@ def test_the_table_says_what_to_choose_and_what_its_figures_are(run: Main) -> No
             "answers=12 must be at least 32: 4 rounds, each with a question for every",
         ),
         (("--concurrency", "1", "--rounds", "1"), "--rounds=1 must be an integer in [2, 1000]"),
-        (("--concurrency", "1", "--timeline", "a.png"), "timeline='a.png' is for concurrency 1"),
+        (("--concurrency", "1", "--timeline", "a.png"), "timeline='a.png' has no use with --concurrency"),
     ],
 )
 def test_bad_input_is_one_line(run: Main, words: tuple[str, ...], said: str) -> None:
@@ -203,8 +203,8 @@ def test_batches_that_were_not_timed_are_told() -> None:
     swept = swept_batches(profile)
     assert swept == {"target": 8, "draft": 8}
     expected = LoadPredictor(Trials(profile), [12, 12], {})
-    assert set(expected.beyond(LR, 2, swept).values()) == {0.0}
-    assert expected.beyond(LR, 12, swept)["target"] > 0.5
+    assert {share_beyond(expected.rounds(LR, 2), role, most) for role, most in swept.items()} == {0.0}
+    assert share_beyond(expected.rounds(LR, 12), "target", swept["target"]) > 0.5
     in_flight = {"target": ((3, 1.0), (9, 3.0))}
     rounds = [Round(seconds=(1.0,), tokens=(1,), first=(1.0,), makespan=4.0, in_flight=in_flight)]
     assert [share_beyond(rounds, "target", most) for most in (2, 3, 8, 9)] == [1.0, 0.75, 0.75, 0.0]

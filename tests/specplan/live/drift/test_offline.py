@@ -1,4 +1,4 @@
-"""Drift from saved metrics: of servers that speculate on tokens, and of gateways."""
+"""Drift from saved metrics of servers that speculate on tokens."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from measured_profiles import STEP_TOKENS, measured
+from measured_profiles import measured
 from planted_metrics import Planted, exposition
 from scipy import stats
 from screens import Main
@@ -16,13 +16,11 @@ from screens import Main
 from calibrate.record.engine_records import PrefillSums, RequestSums
 from calibrate.record.profile import Profile
 from calibrate.record.token_records import PassSample, PassSums, TokenAnswer, TokenRecord, TokenRequest
-from sim.configuration import Configuration
 from specplan.live.drift.betting import Bet, MeanBets
-from specplan.live.drift.gateway_reading import read_gateway
-from specplan.live.drift.offline import Drift, gateway_drift, token_drift
+from specplan.live.drift.offline import Drift, token_drift
 from specplan.live.explaining.reading import read_metrics
 from specplan.live.explaining.window import windows
-from theory.errors import ParameterError, SchemaError
+from theory.errors import ParameterError
 
 SERVER = Planted(k=3, concurrency=4)
 MOMENTS = (20, 40, 60, 80)
@@ -93,8 +91,6 @@ def test_the_command_says_what_moved(run_main: Main, tmp_path: Path) -> None:
     code, _, err = run_main("explain", *sources, "--profile", str(known), "--method", "eagle")
     assert code == 2
     assert "it has: draft-model k2=4" in err
-    code, _, err = run_main("explain", *sources, "--plan", str(known))
-    assert (code, err.count("\n")) == (2, 1)
 
 
 def test_records_that_do_not_fit_are_refused() -> None:
@@ -104,42 +100,6 @@ def test_records_that_do_not_fit_are_refused() -> None:
     both = known.model_copy(update={"token": [*known.token, *profile(SERVER, "eagle").token]})
     with pytest.raises(ParameterError, match="--method"):
         found(SERVER, both)
-
-
-def page(accepted: int, rejected: int, *, draft: int = STEP_TOKENS, target: int = STEP_TOKENS) -> str:
-    """A gateway's metrics, as `specplan.live.gateway.metrics` names them."""
-    lines = [
-        f'specplan_draft_steps_total{{outcome="accepted"}} {accepted}',
-        f'specplan_draft_steps_total{{outcome="rejected"}} {rejected}',
-        f'specplan_committed_steps_total{{role="draft"}} {accepted}',
-        f'specplan_committed_steps_total{{role="target"}} {rejected}',
-        f'specplan_committed_tokens_total{{role="draft"}} {draft * accepted}',
-        f'specplan_committed_tokens_total{{role="target"}} {target * rejected}',
-        'specplan_answers_total{finish="stop"} 5',
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def behind(*pages: str) -> Drift:
-    """The steps of the profile: two of three drafts are accepted, and all are equally long."""
-    known = measured([True, True, False] * 40).model_copy(update={"settings": {"max_step_tokens": 50}})
-    readings = [read_gateway(text, f"{i}.prom") for i, text in enumerate(pages)]
-    return gateway_drift([one for one in readings if one is not None], known, Configuration.parse("lr-async"))
-
-
-def test_steps_behind_a_gateway_are_compared() -> None:
-    names = ["acceptance of drafts", "tokens of committed draft steps", "tokens of committed target steps"]
-    alike = behind(page(0, 0), page(200, 100), page(400, 200))
-    assert [one.what for one in alike.compared] == names
-    assert alike.moved == ()
-    fewer = behind(page(0, 0), page(150, 150), page(300, 300))
-    assert [one.what for one in fewer.moved] == names[:1]
-    longer = behind(page(0, 0), page(400, 200, target=40))
-    assert [one.what for one in longer.moved] == names[2:]
-    with pytest.raises(SchemaError, match="decreased"):
-        behind(page(300, 300), page(150, 150))
-    with pytest.raises(SchemaError, match="judged"):
-        behind(page(3, 3), page(3, 3))
 
 
 def test_a_sum_is_worth_what_its_observations_are() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -122,23 +121,18 @@ def test_bounds_on_times_rank_and_count(found: ProfilePlan) -> None:
         sp.plan(NAME, slo_tpot=10.0)
 
 
-def test_the_command_prints_the_rows_and_draws_them(run_main: Main, tmp_path: Path) -> None:
+def test_the_command_prints_the_rows(run_main: Main) -> None:
     words = ("plan", "-p", NAME, "--methods", "prompt-lookup", "-n", "4")
-    picture = tmp_path / "gains.svg"
-    code, out, _ = run_main(*words, "--concurrency", "1,2", "--json", "--picture", str(picture))
+    code, out, _ = run_main(*words, "--concurrency", "1,2", "--json")
     assert code == 0
     data = json.loads(out)
     assert {row["answers"] for row in data["at_once"]} == {1, 2}
     best = max(row["gain"]["value"] for row in data["at_once"] if row["answers"] == 1)
     assert best == data["rows"][0]["speedup"]["value"]
-    drawn = picture.read_text(encoding="utf-8")
-    assert "prompt lookup" in drawn
-    assert "answers at once" in drawn
 
 
 test_options_that_do_not_fit_are_refused = refused_words(
     "plan",
-    (f"-p {NAME} --picture other.svg", "say loads"),
     (f"-p {NAME} --copies 2", "copies=2 has no use without a load"),
     ("--target Qwen/Qwen3-8B --copies 2", "--copies needs --profile: --gpus says how many GPUs there are"),
 )

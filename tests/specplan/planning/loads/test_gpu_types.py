@@ -109,7 +109,6 @@ test_types_and_prices_that_do_not_fit_are_one_line = refused_words(
         "has a price of NVIDIA B200 SXM, and --gpu names NVIDIA H100 SXM",
     ),
     ("H100,H200 --gpu-price H100=-1,H200=2", "dollars, such as H100=2.5"),
-    ("H100,H200 --picture x.png", "draws the plan of one GPU"),
     ("MI300X --engine trtllm", "does not run on AMD MI300X"),
     ("L4,A10 --gpus 1 --precision bf16 --target Qwen/Qwen3-32B", "hold too little for Qwen/Qwen3-32B"),
 )

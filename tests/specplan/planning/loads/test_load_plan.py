@@ -26,7 +26,6 @@ from specplan.planning.loads.load_plan import LoadRow, NamesPlan, plan_loads
 from specplan.planning.loads.options import Budget, Place, considered, pays, rank
 from specplan.planning.loads.schedule import Depths
 from specplan.planning.loads.statements import schedule_of
-from specplan.show.loads.picture import draw_loads
 from specplan.show.loads.plain import row_as_json
 from specplan.show.loads.results import LoadsPlan
 from specplan.worlds.drafters.known_acceptance import known_acceptances
@@ -226,13 +225,6 @@ def test_a_plan_its_table_and_its_schedule_draft_the_same_number_of_tokens(found
             assert k or not pays(all_rows[0].gain.value) or all_rows[0].option.configuration == PLAIN
             compared += 1
     assert compared >= 4
-
-
-def test_the_picture_is_drawn(found: NamesPlan, tmp_path: Path) -> None:
-    draw_loads(found, tmp_path / "gains.png")
-    assert (tmp_path / "gains.png").read_bytes().startswith(b"\x89PNG")
-    with pytest.raises(ParameterError, match="must end in"):
-        sp.plan_models("Qwen/Qwen3-8B", picture=tmp_path / "gains.bmp")
 
 
 def test_the_command_prints_the_plan_and_commands_that_parse(run_main: Main) -> None:
