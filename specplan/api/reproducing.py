@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args, overload
@@ -16,9 +16,10 @@ from theory.errors import ParameterError
 
 if TYPE_CHECKING:
     from specplan.check.scoreboard.board import Board
+    from specplan.check.scoreboard.operators import OperatorErrors
     from specplan.show.page import Report
 
-__all__ = ["Measured", "Paper", "Reproduced", "ReproducedPapers", "Scored", "reproduce"]
+__all__ = ["Measured", "OperatorsScored", "Paper", "Reproduced", "ReproducedPapers", "Scored", "reproduce"]
 
 Paper: TypeAlias = Literal["lr", "confspec", "specs", "lookahead-decoding"]
 Measured: TypeAlias = Literal["hardware", "speculation"]
@@ -150,13 +151,36 @@ class Scored(Result):
         return board_report(self.board)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class OperatorsScored(Result):
+    """Operators that were timed alone, beside their predictions."""
+
+    errors: tuple[OperatorErrors, ...]
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return the errors of each operator on each GPU."""
+        return [asdict(one) for one in self.errors]
+
+    def plain(self) -> dict[str, Any]:
+        """Return what ``specplan reproduce operators --json`` prints."""
+        return {"schema": "specplan.operators", "schema_version": 1, "operators": self.records()}
+
+    def text(self, *, verbose: bool = False) -> str:
+        """Return what ``specplan reproduce operators`` prints."""
+        from specplan.check.scoreboard.text import operators_text
+
+        return operators_text(self.errors)
+
+
 @overload
 def reproduce(which: Paper) -> Reproduced: ...
 @overload
 def reproduce(which: Literal["all"]) -> ReproducedPapers: ...
 @overload
 def reproduce(which: Measured, folder: str | Path) -> Scored: ...
-def reproduce(which: str, folder: str | Path | None = None) -> Reproduced | ReproducedPapers | Scored:
+@overload
+def reproduce(which: Literal["operators"], folder: str | Path) -> OperatorsScored: ...
+def reproduce(which: str, folder: str | Path | None = None) -> Reproduced | ReproducedPapers | Scored | OperatorsScored:
     """Predict a paper's tables or public measurements, beside what was published, as ``specplan reproduce`` does.
 
     >>> import specplan as sp
@@ -166,8 +190,8 @@ def reproduce(which: str, folder: str | Path | None = None) -> Reproduced | Repr
 
     Parameters
     ----------
-    which : a paper: lr, confspec, specs or lookahead-decoding; all of them; or tables of a folder: hardware
-        or speculation.
+    which : a paper: lr, confspec, specs or lookahead-decoding; all of them; or tables of a folder: hardware,
+        speculation or operators.
     folder : of CSV tables, or one of them; known by their columns.
 
     Raises
@@ -177,7 +201,7 @@ def reproduce(which: str, folder: str | Path | None = None) -> Reproduced | Repr
     """
     from sim.catalogue import choice
 
-    chosen = choice("which", which, (*get_args(Paper), "all", *get_args(Measured)))
+    chosen = choice("which", which, (*get_args(Paper), "all", *get_args(Measured), "operators"))
     if chosen == "all" or chosen in _MODULES:
         if folder is not None:
             raise ParameterError("folder", str(folder), f"has no use with {chosen}: leave it out")
@@ -186,7 +210,7 @@ def reproduce(which: str, folder: str | Path | None = None) -> Reproduced | Repr
         return _reproduced(chosen)
     if folder is None:
         raise ParameterError("folder", None, "must be given: the folder of the tables, or one of them")
-    return _scored(chosen, Path(folder))
+    return _operators(Path(folder)) if chosen == "operators" else _scored(chosen, Path(folder))
 
 
 def _reproduced(name: str) -> Reproduced:
@@ -206,3 +230,11 @@ def _scored(which: str, folder: Path) -> Scored:
             return stack.enter_context(progress("predicting rows", total))
 
         return Scored(board=board_of(folder, start))
+
+
+def _operators(folder: Path) -> OperatorsScored:
+    from specplan.check.scoreboard.operators import operator_errors
+    from specplan.check.scoreboard.tables import table_files
+
+    with progress("predicting operators", len(table_files(folder))) as step_done:
+        return OperatorsScored(errors=tuple(operator_errors(folder, step_done)))

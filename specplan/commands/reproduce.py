@@ -39,7 +39,7 @@ def reproduce() -> None:
 
     A paper's tables come with specplan: lr (or lookahead-reasoning), confspec, specs, lookahead-decoding, or all.
 
-    For hardware and speculation FOLDER holds the tables as CSV files (docs/scoreboard.md names their
+    For hardware, speculation and operators FOLDER holds the tables as CSV files (docs/scoreboard.md names their
     sources), which are known by their columns; it may also be one such file. Nothing is fitted to them: the constants
     are those that plans use.
     """
@@ -80,6 +80,16 @@ def _paper(which: Any, about: str) -> click.Command:
         return found
 
     return predict
+
+
+@reproduce.command()
+@click.argument("folder", metavar="FOLDER", type=click.Path(path_type=Path))
+@result_options(verbose=False)
+def operators(folder: Path) -> Result:
+    """Operators timed alone, which most constants of GPUs are fitted to: errors by operator, GPU and format."""
+    from specplan.api.reproducing import reproduce as reproduced
+
+    return reproduced("operators", folder)
 
 
 for _name, _about in _BOARDS.items():

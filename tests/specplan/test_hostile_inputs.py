@@ -77,6 +77,7 @@ LATE: dict[str, list[str]] = {
     "profile diff": ["profile.json", "profile.json", "--no-plan"],
     "reproduce hardware": ["tables"],
     "reproduce speculation": ["tables"],
+    "reproduce operators": ["tables"],
     "sweep run": ["grid.toml", "-o", "out.csv"],
     "sweep plot": ["missing.csv", "-x", "alpha1", "-y", "c1", "-o", "out.png"],
     "theorems": ["--paper", "none such"],
@@ -108,6 +109,7 @@ READERS: tuple[tuple[str, ...], ...] = (
     ("profile", "check", "{}"),
     ("profile", "diff", "{}", "profile.json", "--no-plan"),
     ("reproduce", "hardware", "{}"),
+    ("reproduce", "operators", "{}"),
     (
         *("calibrate", "openai", "--target", "http://127.0.0.1:1", "--draft", "http://127.0.0.1:1"),
         *("--prompts", "{}", "-o", "out.json"),

@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 from pydantic import ValidationError
 
@@ -16,7 +16,7 @@ from specplan.check.scoreboard.outcomes import Refused
 from specplan.check.scoreboard.rows import MODEL_COLUMNS, TABLES, Measured
 from theory.errors import ParameterError, SchemaError
 
-__all__ = ["Folder", "read_folder"]
+__all__ = ["Folder", "read_folder", "rows_of", "table_files"]
 
 _ENDINGS: Final = (".csv", ".csv.gz")
 _NOT_COLUMNS: Final = ("where", "kind")
@@ -44,7 +44,7 @@ def read_folder(path: Path, kinds: Sequence[str]) -> Folder:
     ParameterError : there is no such folder, or no such table in it.
     SchemaError : no row of any table can be read; the text says what is wrong with the first.
     """
-    files = _table_files(path)
+    files = table_files(path)
     rows: list[Measured] = []
     defects: list[Refused] = []
     read, passed_over = [], []
@@ -65,7 +65,7 @@ def read_folder(path: Path, kinds: Sequence[str]) -> Folder:
     return Folder(rows=tuple(rows), defects=tuple(defects), files=tuple(read), passed_over=tuple(passed_over))
 
 
-def _table_files(path: Path) -> list[Path]:
+def table_files(path: Path) -> list[Path]:
     """Return the tables in a folder and the folders directly in it, in order; or the one file.
 
     Raises
@@ -76,8 +76,45 @@ def _table_files(path: Path) -> list[Path]:
         raise ParameterError("FOLDER", str(path), "does not exist; give the folder that holds the tables")
     if path.is_file():
         return [path]
-    every = (file for pattern in ("*", "*/*") for file in path.glob(pattern))
-    return sorted(file for file in every if file.is_file() and file.name.endswith(_ENDINGS))
+    return sorted(file for pattern in ("*", "*/*") for file in path.glob(pattern) if file.is_file() and _is_table(file))
+
+
+def _is_table(path: Path) -> bool:
+    return path.name.endswith(_ENDINGS)
+
+
+def _text(path: Path) -> str:
+    return read_text(path, "a table", packed=True)
+
+
+def rows_of(file: TextIO, path: Path) -> tuple[set[str], Iterator[tuple[int, dict[Any, Any]]]]:
+    """Columns of a table, and its rows with the numbers of their lines.
+
+    Raises
+    ------
+    SchemaError : a line or a cell is too long to be of a table; also while rows are taken.
+    """
+
+    def lines() -> Iterator[str]:
+        number = 0
+        while line := file.readline(_LONGEST_HEADER + 1):
+            number += 1
+            if len(line) > _LONGEST_HEADER:
+                raise SchemaError(f"{path.name}:{number}: longer than {_LONGEST_HEADER} characters")
+            yield line
+
+    def rows() -> Iterator[tuple[int, dict[Any, Any]]]:
+        try:
+            for row in reader:
+                yield reader.line_num, row
+        except csv.Error as error:  # a quoted cell that goes on and on
+            raise SchemaError(f"{path.name}:{reader.line_num}: {error}") from None
+
+    reader = csv.DictReader(lines())
+    try:
+        return set(reader.fieldnames or ()), rows()
+    except csv.Error as error:
+        raise SchemaError(f"{path.name}:{reader.line_num}: {error}") from None
 
 
 def _header(path: Path) -> list[str]:
@@ -112,39 +149,24 @@ def _read(path: Path, kind: str) -> tuple[list[Measured], list[Refused]]:
 
 
 def _rows(path: Path, kind: str) -> Iterator[Measured | Refused]:
-    """Rows of a table, and what is wrong with its other lines.
-
-    Raises
-    ------
-    SchemaError : it cannot be read, lacks a column, or a cell is too long to be one; also while rows are taken.
-    """
     form = TABLES[kind][0]
-    reader = csv.DictReader(io.StringIO(read_text(path, "a table", packed=True), newline=""))
-    try:
-        columns = [name.strip() for name in reader.fieldnames or ()]
-        needed = (name for name, field in form.model_fields.items() if field.is_required())
-        missing = [name for name in needed if name not in (*columns, *_NOT_COLUMNS)]
-        if missing:
-            raise SchemaError(f"{path.name}: lacks the column {missing[0]!r} of a table of {kind} rows")
-        for cells in reader:
-            yield _row(form, cells, f"{path.name}:{reader.line_num}", len(columns))
-    except csv.Error as error:  # a quoted cell that goes on and on
-        raise SchemaError(f"{path.name}:{reader.line_num}: {error}") from None
-
-
-def _row(form: type[Any], cells: Mapping[Any, Any], where: str, n_columns: int) -> Measured | Refused:
-    """A row as the kind that is predicted, or what is wrong with it."""
-    if None in cells or None in cells.values():
-        return _defect(where, cells, f"has another number of cells than the {n_columns} columns")
-    try:
-        row: Measured = form.model_validate(
-            {**{name.strip(): cell for name, cell in cells.items()}, "where": where}
-        ).read()
-    except ValidationError as error:
-        first = error.errors()[0]
-        column = str(first["loc"][0]) if first["loc"] else "?"
-        return _defect(where, cells, f"{column}={cells.get(column)!r}: {first['msg'].lower()}")
-    return row
+    heads, rows = rows_of(io.StringIO(_text(path), newline=""), path)
+    columns = [name.strip() for name in heads]
+    needed = (name for name, field in form.model_fields.items() if field.is_required())
+    missing = [name for name in needed if name not in (*columns, *_NOT_COLUMNS)]
+    if missing:
+        raise SchemaError(f"{path.name}: lacks the column {missing[0]!r} of a table of {kind} rows")
+    for line, cells in rows:
+        where = f"{path.name}:{line}"
+        if None in cells or None in cells.values():
+            yield _defect(where, cells, f"has another number of cells than the {len(columns)} columns")
+            continue
+        try:
+            yield form.model_validate({**{name.strip(): cell for name, cell in cells.items()}, "where": where}).read()
+        except ValidationError as error:
+            first = error.errors()[0]
+            column = str(first["loc"][0]) if first["loc"] else "?"
+            yield _defect(where, cells, f"{column}={cells.get(column)!r}: {first['msg'].lower()}")
 
 
 def _defect(where: str, cells: Mapping[Any, Any], what: str) -> Refused:

@@ -13,11 +13,12 @@ from typing import Any, Final
 import numpy as np
 
 from specplan.check.scoreboard.board import Board
+from specplan.check.scoreboard.operators import OperatorErrors
 from specplan.check.scoreboard.outcomes import Outcome
 from specplan.check.scoreboard.score import Score, by_label, regrets, score
 from specplan.output import SCREEN, table
 
-__all__ = ["as_csv", "as_json", "rows_text", "summary_text"]
+__all__ = ["as_csv", "as_json", "operators_text", "rows_text", "summary_text"]
 
 _HEADINGS: Final = ("rows", "n", "error", "median", "p90", "bias", "inside")
 _LEGEND: Final = (
@@ -58,6 +59,16 @@ def rows_text(board: Board) -> str:
     ]  # fmt: skip
     heads = ["row", "quantity", "model", "of", "measured", "predicted", "95 % interval", "unit", "error", "doubt"]
     return table(heads, lines)
+
+
+def operators_text(found: Sequence[OperatorErrors]) -> str:
+    """Errors of operators that were timed alone."""
+    lines = [
+        [one.operator, one.gpu, one.weights, str(one.n), *(f"{x:.1%}" for x in (one.mean, one.median, one.p90)),
+         f"{one.signed:+.1%}"]
+        for one in found
+    ]  # fmt: skip
+    return table(["operator", "GPU", "of", "n", "error", "median", "p90", "bias"], lines)
 
 
 def as_json(board: Board) -> dict[str, Any]:

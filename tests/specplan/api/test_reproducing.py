@@ -87,7 +87,7 @@ def test_bad_arguments_are_refused(tmp_path: Path) -> None:
         (("lrr",), "which='lrr'"),
         (("lr", tmp_path), "has no use with lr"),
         (("hardware",), "folder=None must be given"),
-        (("hardware", tmp_path), "holds no"),
+        (("operators", tmp_path), "holds no"),
     ):
         with pytest.raises(ParameterError, match=message):
             sp.reproduce(*arguments)  # type: ignore[call-overload]

@@ -1,0 +1,206 @@
+"""Operators timed alone (NVIDIA aiconfigurator's tables), beside what the constants of their GPU say.
+
+These rows are what most constants of `theory.hardware.gpus` are fitted to. There are hundreds of thousands, so only
+errors by operator, GPU and format are kept.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from calibrate.record.files import opened
+from specplan.check.scoreboard.deployments import facts_of
+from specplan.check.scoreboard.tables import rows_of, table_files
+from theory.errors import ParameterError, SchemaError
+from theory.hardware.formats import FORMATS
+from theory.hardware.gpu_records import Gpu
+from theory.hardware.gpus import gpu_named
+from theory.hardware.operators import attention_seconds, experts_seconds, latent_seconds, product_seconds
+from theory.hardware.shapes import Experts, LatentAttention
+
+__all__ = ["OperatorErrors", "operator_errors"]
+
+Row = Mapping[str, str]
+
+_FORMAT_OF: Final = {
+    "bfloat16": "bf16", "float16": "bf16", "bf16": "bf16", "fp8": "fp8", "fp8_block": "fp8-block",
+    "w4a16_mxfp4": "mxfp4", "nvfp4": "nvfp4", "int4_wo": "int4",
+}  # fmt: skip
+_UNGATED: Final = {(2048, 5120), (1024, 2688), (2688, 1856)}
+"""Hidden and intermediate sizes of experts with two matrices."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorErrors:
+    """Relative errors of an operator on a GPU."""
+
+    operator: str
+    gpu: str
+    weights: str
+    """Format."""
+    n: int
+    mean: float
+    median: float
+    p90: float
+    signed: float
+
+
+def operator_errors(path: Path, step_done: Callable[[], None] = lambda: None) -> list[OperatorErrors]:
+    """Predict every row of every table of operators in a folder; ``step_done`` is called after each file.
+
+    Raises
+    ------
+    ParameterError : there is no such folder, or no such table in it.
+    SchemaError : a cell is not a number, or a file's name says no GPU that is known; the text names the file.
+    """
+    found: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+    for file in table_files(path):
+        for key, error in _errors(file):
+            found[key].append(error)
+        step_done()
+    if not found:
+        raise ParameterError("FOLDER", str(path), "holds no table of operators (columns m, n, k and latency, say)")
+    return [_summary(key, np.array(errors)) for key, errors in sorted(found.items())]
+
+
+def _summary(key: tuple[str, str, str], errors: np.ndarray) -> OperatorErrors:
+    absolute = np.abs(errors)
+    return OperatorErrors(
+        operator=key[0],
+        gpu=key[1],
+        weights=key[2],
+        n=len(errors),
+        mean=float(absolute.mean()),
+        median=float(np.median(absolute)),
+        p90=float(np.quantile(absolute, 0.9)),
+        signed=float(errors.mean()),
+    )
+
+
+def _errors(path: Path) -> Iterator[tuple[tuple[str, str, str], float]]:
+    with opened(path, "a table", packed=True) as raw, io.TextIOWrapper(raw, encoding="utf-8-sig", newline="") as file:
+        columns, rows = rows_of(file, path)
+        operator = next((one for one, (known_by, _) in _OPERATORS.items() if known_by <= columns), None)
+        if operator is None:
+            return
+        fastest: dict[tuple[str, str, float], float] = {}  # of sums, engines take the fastest kernel
+        for line, row in rows:
+            try:
+                gpu = _gpu(row.get("system") or path.name)
+                one = _OPERATORS[operator][1](gpu, row, path.name)
+                measured = 1e-3 * float(row["latency"])
+            except (ValueError, KeyError, TypeError, ArithmeticError) as error:
+                raise SchemaError(f"{path.name}:{line}: {error}") from None
+            if one is None or not 0.0 < measured < math.inf:
+                continue
+            name = gpu.name.removeprefix("NVIDIA ")
+            if operator == "sums":
+                fastest[name, *one] = min(measured, fastest.get((name, *one), measured))
+            else:
+                yield (operator, name, one[0]), one[1] / measured - 1.0
+        yield from (((operator, gpu, of), seconds / best - 1.0) for (gpu, of, seconds), best in fastest.items())
+
+
+@cache
+def _gpu(name: str) -> Gpu:
+    """The GPU of that name, or that a file's name ends with."""
+    words = name.partition(".")[0].split("_")
+    for start in range(len(words)):
+        try:
+            return gpu_named("_".join(words[start:]))
+        except ParameterError:
+            continue
+    raise SchemaError(f"{name}: ends with no GPU that is known")
+
+
+Predicted = tuple[str, float] | None
+"""Format and seconds; None where the row is not predicted."""
+
+
+def _product(gpu: Gpu, row: Row, file: str) -> Predicted:
+    name = next((word for word in ("fp8_block", "fp8", "nvfp4") if word in file), "bf16")
+    weights = FORMATS[_FORMAT_OF[name]]
+    return weights.name, product_seconds(gpu, float(row["m"]), float(row["n"]), float(row["k"]), weights)
+
+
+def _attention(gpu: Gpu, row: Row, _: str) -> Predicted:
+    tokens = float(row["isl"])
+    seconds = attention_seconds(
+        gpu,
+        sequences=float(row["batch_size"]),
+        tokens=tokens,
+        context=float(row["step"]),
+        heads=float(row["num_heads"]),
+        kv_heads=float(row["num_key_value_heads"]),
+        head_dim=int(row["head_dim"]),
+        cache_bytes=2.0,
+    )
+    return "one token" if tokens == 1.0 else "prompts", seconds
+
+
+def _latent(gpu: Gpu, row: Row, _: str) -> Predicted:
+    shape = facts_of(row["model"]).shape
+    attention = shape.layers[0].attention
+    if not isinstance(attention, LatentAttention):
+        return None
+    tokens = float(row["isl"])
+    seconds = latent_seconds(
+        gpu,
+        attention,
+        hidden=shape.hidden,
+        tp=attention.heads // int(row["num_heads"]),
+        sequences=float(row["batch_size"]),
+        tokens=tokens,
+        context=float(row["step"]),
+        weights=FORMATS[_FORMAT_OF[row["gemm_type"]]],
+        cache_bytes=1.0 if "fp8" in row["kv_cache_dtype"] else 2.0,
+    )
+    return "one token" if tokens == 1.0 else "prompts", seconds
+
+
+def _experts(gpu: Gpu, row: Row, _: str) -> Predicted:
+    if row["distribution"] == "balanced":
+        return None  # no model routes so
+    hidden, intermediate, tokens = int(row["hidden_size"]), int(row["inter_size"]), float(row["num_tokens"])
+    experts = Experts(
+        count=int(row["num_experts"]),
+        per_token=int(row["topk"]),
+        intermediate=intermediate,
+        gated=(hidden, intermediate) not in _UNGATED,
+    )
+    weights = FORMATS[_FORMAT_OF[row["moe_dtype"]]]
+    seconds = experts_seconds(
+        gpu,
+        experts,
+        hidden=hidden,
+        tokens=tokens,
+        asking=tokens,
+        ep=1,
+        expert_tp=int(row["moe_tp_size"]),
+        weights=weights,
+    )
+    return weights.name, seconds
+
+
+def _sum(gpu: Gpu, row: Row, _: str) -> Predicted:
+    n = int(row["num_gpus"])
+    return f"{n} GPUs", gpu.sum_seconds(n, float(row["message_size"]))
+
+
+_OPERATORS: Final[Mapping[str, tuple[frozenset[str], Callable[[Gpu, Row, str], Predicted]]]] = {
+    "products": (frozenset({"m", "n", "k", "latency"}), _product),
+    "latent attention": (frozenset({"kv_cache_dtype", "gemm_type", "step", "latency"}), _latent),
+    "attention": (frozenset({"num_key_value_heads", "head_dim", "step", "latency"}), _attention),
+    "experts": (frozenset({"moe_dtype", "num_experts", "latency"}), _experts),
+    "sums": (frozenset({"num_gpus", "message_size", "latency"}), _sum),
+}
+"""Operator -> (columns by which its table is known, seconds of a row)."""
