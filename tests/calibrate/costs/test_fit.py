@@ -166,6 +166,8 @@ def test_clients_slow_an_engine_by_what_was_measured_with_them() -> None:
     fit = fit_cost(known)
     assert [fit.slowdown(n) for n in (1.0, 2.0, 4.0, 8.0, 64.0)] == pytest.approx([1.0, 1.1, 1.4, 1.7, 1.7], rel=1e-9)
     assert fit_cost(known, use="plain").slowdown(8.0) == 1.0
+    together = ClientsInUse(clients=8, in_flight=8.0, **work(0.8))  # prompts read together, which the load run knows
+    assert fit_cost(known.model_copy(update={"clients_in_use": [together]})).slowdown(8.0) == 1.0
 
 
 def test_what_an_engine_never_did_alone_it_takes_as_in_an_answer_of_its_own() -> None:
