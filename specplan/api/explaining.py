@@ -107,6 +107,7 @@ def explain(
     k: int | None = None,
     chunk: int = 8192,
     drafter: str = "chain",
+    adaptive: bool = False,
     target: str | None = None,
     draft: str | None = None,
     eagle: str | None = None,
@@ -143,7 +144,9 @@ def explain(
     k : tokens drafted per round, where the server does not report it.
     chunk : the server's ``--max-num-batched-tokens``.
     drafter : ``chain`` (MTP, EAGLE, a draft model, n-grams), whose acceptance at a position holds for every k, or
-        ``block`` (DFlash, DSpark), whose acceptance depends on the size of the block.
+        ``dflash`` or ``dspark``, whose acceptance depends on the size of the block.
+    adaptive : whether the server runs with vLLM's ``enable_adaptive_verification``: then what it counts by position is
+        what its policy verified, and tells neither of other k nor of a worse drafter.
     target, draft, eagle, gpu, tp : names of models and their GPUs, from which the times of a round are modelled.
     profile, method : report what moved from the predictions of this profile for this token-level method.
     plan : the plan that a gateway was started with.
@@ -156,7 +159,12 @@ def explain(
     SchemaError : readings that do not belong together, or of a server that does not speculate.
     """
     from specplan.live.explaining.explanation import explained
+    from theory.block_drafting import LAWS
 
+    drafts = choice("drafter", drafter, ("chain", *LAWS))
+    if adaptive and profile is not None:
+        rule = "counts what its policy verified, which no profile predicts: leave out the profile"
+        raise ParameterError("adaptive", adaptive, rule)
     pages = _pages([sources] if isinstance(sources, str) else list(sources), seconds)
     if (behind := _of_gateway(pages, profile, plan, false_alarm)) is not None:
         return Explained(explanation=None, drift=behind)
@@ -165,11 +173,12 @@ def explain(
     explanation = explained(
         readings,
         baselines=points,
-        named=_named(readings, target, draft, eagle, gpu, tp),
+        named=_named(readings, target, draft, eagle, gpu, tp, drafts),
         plain_cache=plain_cache,
         k=k,
         chunk=chunk,
-        block=choice("drafter", drafter, ("chain", "block")) == "block",
+        drafter=drafts,
+        adaptive=adaptive,
         seed=seed,
     )
     return Explained(explanation=explanation, drift=_of_server(readings, profile, method, false_alarm))
@@ -298,7 +307,13 @@ def _benchmark(source: Metrics) -> Point | None:
 
 
 def _named(
-    readings: Sequence[Reading], target: str | None, draft: str | None, eagle: str | None, gpu: str | None, tp: int
+    readings: Sequence[Reading],
+    target: str | None,
+    draft: str | None,
+    eagle: str | None,
+    gpu: str | None,
+    tp: int,
+    drafter: str,
 ) -> Named | None:
     """The pass model of the round from names; None where no name is given."""
     if target is None and gpu is None:
@@ -313,4 +328,5 @@ def _named(
     from specplan.live.explaining.window import work_of
 
     whole = work_of(readings)
-    return named_round(target, draft=draft, eagle=eagle, gpu=gpu, tp=tp, window=whole, engine=readings[-1].engine)
+    engine = readings[-1].engine
+    return named_round(target, draft=draft, eagle=eagle, gpu=gpu, tp=tp, window=whole, engine=engine, drafter=drafter)

@@ -23,7 +23,9 @@ from theory.errors import ParameterError
 
 __all__ = ["command"]
 
-_OF_SERVERS: Final = ("baseline", "k", "chunk", "drafter", "target", "draft", "eagle", "gpu", "tp", "method", "seed")
+_OF_SERVERS: Final = (
+    "baseline", "k", "chunk", "drafter", "adaptive", "target", "draft", "eagle", "gpu", "tp", "method", "seed",
+)  # fmt: skip
 """Options for a server with a token-level method."""
 
 
@@ -51,10 +53,15 @@ _OF_SERVERS: Final = ("baseline", "k", "chunk", "drafter", "target", "draft", "e
 @click.option("--chunk", type=TOKENS, default=8192, show_default=True, help="The server's --max-num-batched-tokens.")
 @click.option(
     "--drafter",
-    type=click.Choice(("chain", "block")),
+    type=click.Choice(("chain", "dflash", "dspark")),
     default="chain",
     show_default=True,
-    help="block: DFlash and DSpark, whose acceptance depends on the size of the block.",
+    help="Block drafters, whose acceptance depends on the size of the block, or a chain of tokens.",
+)
+@click.option(
+    "--adaptive",
+    is_flag=True,
+    help="The server runs with enable_adaptive_verification: it counts what its policy verified.",
 )
 @click.option("--target", help="Name of the target model: with --gpu, the times of a round are modelled.")
 @click.option("--draft", help="Name of the model that drafts.")
