@@ -1,6 +1,6 @@
 """Fit the priors of acceptance: ``python -m workshop.fit_priors FOLDER [--write]``.
 
-FOLDER holds ``specbundle.csv`` and ``acceptance_lengths.csv`` (columns as in their README). Prints how models that were
+FOLDER holds ``specbundle.csv`` and ``acceptance_lengths.csv`` (columns as in their README). Prints how families of models that were
 left out are covered by the intervals; ``--write`` renews ``specplan/worlds/priors.json``.
 
 Every measured curve (a draft on a target and a data set) gets a level and a slope. A method's mean and the effects of
@@ -73,7 +73,7 @@ _BLOCK_SOURCES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """A length of a target that was left out, and the prior fitted without it."""
+    """A length of a target whose family was left out, and the prior fitted without it."""
 
     curve: Curve
     drafted: int
@@ -155,13 +155,13 @@ def _blocks_of(
 
 
 def held_out(curves: Sequence[Curve], *, domain_known: bool = True) -> list[Held]:
-    """Leave out target by target, and compare its lengths with the prior of the others; methods need two targets."""
+    """Leave out family by family of targets, and compare its lengths with the prior of the others, where it has one."""
     found = []
-    for target in sorted({one.target for one in curves}):
-        rest = [one for one in curves if one.target != target]
+    for family in sorted({one.family for one in curves}):
+        rest = [one for one in curves if one.family != family]
         fitted = fit(rest)
         for one in curves:
-            if one.target == target and one.method in {other.method for other in rest}:
+            if one.family == family and one.method in {other.method for other in rest}:
                 worlds = curves_from(fitted, one.method, one.domain if domain_known else None)
                 for drafted in sorted(one.lengths):
                     prior = worlds.tokens(drafted + 1)
@@ -379,8 +379,8 @@ def _report_modes(modes: Sequence[Modes]) -> None:
 def main(arguments: Sequence[str]) -> None:
     """Fit, report, and write if asked."""
     curves = curves_in(Path(arguments[0]))
-    _report(held_out(curves), "tokens per round, leaving out targets, domain known")
-    _report(held_out(curves, domain_known=False), "tokens per round, leaving out targets, domain unknown")
+    _report(held_out(curves), "tokens per round, leaving out families of targets, domain known")
+    _report(held_out(curves, domain_known=False), "tokens per round, leaving out families of targets, domain unknown")
     _report_steps()
     _report_modes(thinking_modes(curves))
     if "--write" in arguments:
