@@ -1,7 +1,7 @@
 """Fit the priors of acceptance: ``python -m workshop.fit_priors FOLDER [--write]``.
 
-FOLDER holds ``specbundle.csv`` and ``acceptance_lengths.csv`` (columns as in their README). Prints how families of models that were
-left out are covered by the intervals; ``--write`` renews ``specplan/worlds/priors.json``.
+FOLDER holds ``specbundle.csv`` and ``acceptance_lengths.csv`` (columns as in their README). Prints how families of
+models that were left out are covered by the intervals; ``--write`` renews ``specplan/worlds/priors.json``.
 
 Every measured curve (a draft on a target and a data set) gets a level and a slope. A method's mean and the effects of
 domains are linear in them; what is left, each target weighing the same, is the spread between models. A method with few
