@@ -150,7 +150,8 @@ def one_k(plan: NamesPlan) -> str:
         return ""
     loses = f"loses at most {100.0 * fixed.loss:.0f} % of what the best k at each load gives"
     if plan.deployment.k is not None:
-        return f"k = {fixed.k} at all loads, as given with --k, {loses} (every k: -v)."
+        given = f"k = {fixed.k} at all loads" if plan.deployment.k == fixed.k else "k by batch"
+        return f"{given}, as given with --k, {loses} (every k: -v)."
     return f"Simpler: one k = {fixed.k} for all these loads {loses}."
 
 
