@@ -54,7 +54,7 @@ def pairs(name: str, texts: Sequence[str], rule: str) -> dict[str, str]:
 
 
 class WholeNumber(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions only
-    """An integer in [low, high]; where there may be ``tables``, the text of a JSON list is left as it is."""
+    """An integer in [low, high]; where there may be ``tables``, a list or its text is left as text."""
 
     name = "integer"
 
@@ -64,8 +64,8 @@ class WholeNumber(click.ParamType):  # type: ignore[type-arg]  # generic in newe
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
         """Return the integer; see `click.ParamType.convert`."""
-        if self.tables and isinstance(value, str) and value.lstrip().startswith("["):
-            return value
+        if self.tables and str(value).lstrip().startswith("["):
+            return str(value)
         try:
             number = int(value)
         except (ValueError, TypeError, OverflowError):

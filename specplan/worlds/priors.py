@@ -27,13 +27,12 @@ from specplan.worlds.prior_constants import (
     domain_shares,
     kind_of,
 )
-from theory.block_drafting import at_length, block_tokens
+from theory.block_drafting import at_length
 from theory.errors import ParameterError
 
 __all__ = [
     "MOST_DRAFTS",
     "Prior",
-    "TokenCurve",
     "TokenCurves",
     "curves_from",
     "long_prompt_prior",
@@ -82,35 +81,6 @@ class Prior:
             raise ParameterError("u", u, "must be in [0, 1]")
         return float(np.interp(u, np.linspace(0.0, 1.0, len(self.marks)), self.marks))
 
-    def draw(self, rng: np.random.Generator) -> float:
-        """Return the value in a world drawn at random."""
-        return self.quantile(float(rng.uniform()))
-
-
-@dataclass(frozen=True, slots=True)
-class TokenCurve:
-    """How acceptance falls along a draft, in one world."""
-
-    per_position: tuple[float, ...]
-    """Probability that the i-th drafted token is accepted given that all before it were, [-]."""
-    drafted: int = 0
-    """Tokens of the block whose positions these are; 0: a chain, whose positions hold for any number of tokens."""
-    slope: float = 0.0
-    """Of a block: beta of `theory.block_drafting`."""
-
-    def tokens(self, k2: int) -> float:
-        """Return the mean tokens that a round of k2 - 1 drafted tokens commits, the bonus token included.
-
-        >>> TokenCurve((0.5, 0.5)).tokens(3)
-        1.75
-        """
-        if not 1 <= k2 <= len(self.per_position) + 1:
-            raise ParameterError("k2", k2, f"must be in [1, {len(self.per_position) + 1}]")
-        accepted = self.per_position[: k2 - 1]
-        if self.drafted and accepted:
-            return float(block_tokens(accepted, self.drafted, k2 - 1, self.slope))
-        return 1.0 + float(np.cumprod(accepted).sum())
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenCurves:
@@ -124,18 +94,6 @@ class TokenCurves:
     """Tokens of the blocks whose positions these are; 0: chains."""
     slopes: Floats | None = None
     """Of blocks: beta of each world, shape (draws, 1)."""
-
-    @property
-    def middle(self) -> TokenCurve:
-        """The median of each position."""
-        slope = 0.0 if self.slopes is None else float(np.median(self.slopes))
-        return TokenCurve(tuple(float(q) for q in np.median(self.worlds, axis=0)), self.drafted, slope)
-
-    def draw(self, rng: np.random.Generator) -> TokenCurve:
-        """Return the curve of a world drawn at random; the same for every k2."""
-        at = rng.integers(len(self.worlds))
-        slope = 0.0 if self.slopes is None else float(self.slopes[at, 0])
-        return TokenCurve(tuple(float(q) for q in self.worlds[at]), self.drafted, slope)
 
     def chosen(self, which: slice | NDArray[np.intp]) -> TokenCurves:
         """Return some of the worlds."""
@@ -184,7 +142,7 @@ def token_prior(method: str, k2: int, domain: str | None = None) -> Prior:
 
 @cache
 def token_curves(method: str, domain: str | None = None) -> TokenCurves:
-    """Return the worlds of a method that drafts tokens, from which one draws one curve for all k2.
+    """Return the worlds of a method that drafts tokens, each of one curve for all k2.
 
     Raises
     ------

@@ -217,23 +217,23 @@ def _chosen(
     return ServedModel(facts=found.facts, precision=found.facts.precision)
 
 
-def _k(typed: int | str | list[list[int]] | None, methods: Sequence[str]) -> int | Schedule | None:
+def _k(typed: int | str | None, methods: Sequence[str]) -> int | Schedule | None:
     """The k that was given, or its table by batch size, which some method has to draft."""
     from sim.catalogue import method
 
-    k = _table(typed) if isinstance(typed, str | list) else typed
+    k = _table(typed) if isinstance(typed, str) else typed
     if k is not None and not any(method(name).level == "token" for name in methods):
         rule = f"is for methods that draft tokens, and --methods names {', '.join(methods)}: add mtp, eagle3 or ngram"
         raise ParameterError("k", typed, rule)
     return k
 
 
-def _table(typed: str | list[list[int]]) -> Schedule:
+def _table(typed: str) -> Schedule:
     """Tokens drafted by batch size, without gaps: what vLLM drafts there is easily overlooked."""
     from calibrate.record.json_text import parse_json
     from calibrate.token_acceptance.schedule import Schedule
 
-    table = Schedule.parse(parse_json(typed, "k") if isinstance(typed, str) else typed, "k")
+    table = Schedule.parse(parse_json(typed, "k"), "k")
     for before, after in pairwise(table.ranges):
         if after.first > before.last + 1:
             whole = [before.first, after.first - 1, before.k]
