@@ -126,7 +126,6 @@ def fit(curves: Sequence[Curve]) -> PriorConstants:
         lookup=_lookup(PAIRS),
         step=_step(PAIRS),
         step_tokens=(40.0, 20.0),
-        step_cv=(1.2, 0.3),
         step_source="Qwen3-32B on reasoning problems, split at blank lines; half-widths assumed",
     )
 

@@ -119,7 +119,7 @@ class Beliefs:
 
     def step_tokens(self, z: float = 0.0) -> float:
         """Mean tokens of a step before it is cut."""
-        return step_length_prior()[0].quantile(NormalDist().cdf(z))
+        return step_length_prior().quantile(NormalDist().cdf(z))
 
     def accepted(self, method: str, k2: int, z: float = 0.0, z_long: float = 0.0) -> tuple[float, ...]:
         """Probability that each of the k2 - 1 drafted tokens is right if those before it were, [-].

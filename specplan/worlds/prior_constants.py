@@ -140,8 +140,6 @@ class PriorConstants(Record):
     step: StepConstants
     step_tokens: Pair
     """Mean length of a step, tokens: value and half-width of 95 %."""
-    step_cv: Pair
-    """Coefficient of variation of a step's length: value and half-width."""
     step_source: str
 
 

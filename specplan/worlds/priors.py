@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from sim.catalogue import choice
 from specplan.worlds.prior_constants import (
     DOMAIN_OF,
-    LongPromptConstants,
     LookupConstants,
     PriorConstants,
     StepConstants,
@@ -36,7 +35,6 @@ __all__ = [
     "TokenCurves",
     "curves_from",
     "long_prompt_prior",
-    "long_prompt_prior_from",
     "step_length_prior",
     "step_prior",
     "step_prior_from",
@@ -67,11 +65,7 @@ class Prior:
     """2.5 % of the worlds lie below."""
     high: float
     """2.5 % lie above."""
-    n: int
-    """Published rows or models behind it; 0: assumed."""
     source: str
-    narrow: str
-    """What to measure instead."""
     marks: tuple[float, ...]
     """Quantiles at equal steps of probability from 0 to 1."""
 
@@ -88,7 +82,6 @@ class TokenCurves:
 
     worlds: Floats
     """Probabilities by position, shape (draws, positions)."""
-    n: int
     source: str
     drafted: int = 0
     """Tokens of the blocks whose positions these are; 0: chains."""
@@ -116,8 +109,7 @@ class TokenCurves:
         if isinstance(k2, bool) or not isinstance(k2, int) or not 1 <= k2 <= MOST_DRAFTS + 1:
             raise ParameterError("k2", k2, f"must be an integer in [1, {MOST_DRAFTS + 1}]")
         lengths = 1.0 + np.cumprod(self.at(k2 - 1), axis=1).sum(axis=1)
-        measure = "acceptance of this draft on this target: 'specplan calibrate', or the engine's acceptance counters"
-        return _prior(lengths, n=self.n, source=self.source, narrow=measure)
+        return _prior(lengths, self.source)
 
 
 def token_prior(method: str, k2: int, domain: str | None = None) -> Prior:
@@ -179,9 +171,9 @@ def curves_from(fitted: PriorConstants, method: str, domain: str | None) -> Toke
     positions = np.log(np.arange(1, MOST_DRAFTS + 1))
     worlds = _share(level[:, None] + slope[:, None] * positions)
     if of.block is None:
-        return TokenCurves(worlds=worlds, n=of.models, source=of.source)
+        return TokenCurves(worlds=worlds, source=of.source)
     slopes = of.block.slope + of.block.error * rng.standard_normal((_DRAWS, 1))
-    return TokenCurves(worlds=worlds, n=of.models, source=of.source, drafted=of.block.drafted, slopes=slopes)
+    return TokenCurves(worlds=worlds, source=of.source, drafted=of.block.drafted, slopes=slopes)
 
 
 @cache
@@ -214,36 +206,25 @@ def step_prior_from(fitted: StepConstants, task: str | None) -> Prior:
         key, spread = kind_of(named), fitted.spread_domain
     rng = np.random.default_rng(20_260_102)
     worlds = _share(fitted.tasks[key] + spread * rng.standard_t(fitted.degrees, 5 * _DRAWS))
-    measure = "acceptance of this pair's steps: 'specplan calibrate' on some tens of problems"
-    return _prior(worlds, n=fitted.rows, source=fitted.source, narrow=measure)
+    return _prior(worlds, fitted.source)
 
 
 @cache
-def step_length_prior() -> tuple[Prior, Prior]:
-    """Return what to expect of the mean length of a step (tokens) and of its coefficient of variation."""
+def step_length_prior() -> Prior:
+    """Return what to expect of the mean length of a step, tokens."""
     fitted = constants()
+    value, half_width = fitted.step_tokens
     rng = np.random.default_rng(20_260_103)
-    measure = "the lengths of this target's steps on a few answers"
-    found = []
-    for value, half_width in (fitted.step_tokens, fitted.step_cv):  # lognormal: lengths and spreads are positive
-        sigma = np.log1p(half_width / value) / 1.96
-        worlds = value * np.exp(sigma * rng.standard_normal(_DRAWS))
-        found.append(_prior(worlds, n=0, source=fitted.step_source, narrow=measure))
-    return found[0], found[1]
+    sigma = np.log1p(half_width / value) / 1.96  # lognormal: lengths are positive
+    return _prior(value * np.exp(sigma * rng.standard_normal(_DRAWS)), fitted.step_source)
 
 
 @cache
 def long_prompt_prior() -> Prior:
     """Return what the logit of the acceptance of drafts loses per doubling of a prompt beyond `SHORT` tokens."""
-    return long_prompt_prior_from(constants().long_prompts)
-
-
-def long_prompt_prior_from(fitted: LongPromptConstants) -> Prior:
-    """Return the same by some constants."""
-    rng = np.random.default_rng(20_260_104)
+    fitted, rng = constants().long_prompts, np.random.default_rng(20_260_104)
     worlds = np.maximum(fitted.loss + fitted.spread * rng.standard_t(fitted.degrees, 5 * _DRAWS), 0.0)
-    measure = "acceptance after prompts as long: the server's /metrics"
-    return _prior(worlds, n=fitted.reports, source=fitted.source, narrow=measure)
+    return _prior(worlds, fitted.source)
 
 
 def _lookup_curves(of: LookupConstants, kind: str | None, rng: np.random.Generator) -> TokenCurves:
@@ -257,21 +238,13 @@ def _lookup_curves(of: LookupConstants, kind: str | None, rng: np.random.Generat
     hit = np.clip(extra / sums, _LEAST, _MOST)
     worlds = np.repeat(going_on[:, None], MOST_DRAFTS, axis=1)
     worlds[:, 0] = hit
-    return TokenCurves(worlds=worlds, n=of.rows, source=of.source)
+    return TokenCurves(worlds=worlds, source=of.source)
 
 
-def _prior(worlds: Floats, *, n: int, source: str, narrow: str) -> Prior:
+def _prior(worlds: Floats, source: str) -> Prior:
     marks = np.quantile(worlds, np.linspace(0.0, 1.0, _MARKS))
-    low, high = np.quantile(worlds, _COVERED)
-    return Prior(
-        value=float(worlds.mean()),
-        low=float(low),
-        high=float(high),
-        n=n,
-        source=source,
-        narrow=narrow,
-        marks=tuple(float(mark) for mark in marks),
-    )
+    low, high = (float(end) for end in np.quantile(worlds, _COVERED))
+    return Prior(value=float(worlds.mean()), low=low, high=high, source=source, marks=tuple(map(float, marks)))
 
 
 def _share(logit: Floats) -> Floats:
