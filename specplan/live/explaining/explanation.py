@@ -212,7 +212,8 @@ def _best(
         return None, None
     farthest = max(_BEYOND * accepted.known, accepted.known + _LEAST_BEYOND)  # largest k that may be run next
     most = max(min(2 * farthest, _MOST), accepted.known)  # a better k beyond it counts as missed
-    cost = costs(now, time.work, whole.batch, baselines, named, most, DRAWS, seed)
+    block = accepted.law is not None
+    cost = costs(now, time.work, whole.batch, baselines, named, most, DRAWS, seed, block=block)
     committed = accepted.draws(DRAWS, most, np.random.default_rng([seed, 1]))
     if measured is not None:  # whole answers were compared: believed before what rounds say of plain decoding
         rng = np.random.default_rng([seed, 3])
