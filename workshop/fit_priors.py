@@ -112,7 +112,7 @@ def fit(curves: Sequence[Curve]) -> PriorConstants:
         degrees = BORROWED + n[method] - 1
         spread = (BORROWED * pooled + (n[method] - 1) * own[method]) / degrees * (1.0 + 1.0 / n[method])
         count = sum(one.method == method for one in curves)
-        token[method] = _token(effects[at], spread, degrees, n[method], _SOURCE.format(n[method], count))
+        token[method] = _token(effects[at], spread, degrees, _SOURCE.format(n[method], count))
     domains = effects[len(methods) :]
     token |= _blocks_of(every, dict(zip(kinds, domains, strict=True)), np.asarray(pooled))
     weights = [share for _, share in sorted(domain_shares(kinds).items())]
@@ -147,7 +147,7 @@ def _blocks_of(
         own = sum(np.mean([np.outer(row - mean, row - mean) for row in rows], axis=0) for rows in by_target.values())
         degrees = BORROWED + n - 1
         spread = (BORROWED * pooled + own) / degrees * (1.0 + 1.0 / n)
-        made = _token(mean, spread, degrees, n, _BLOCK_SOURCES[method].format(n, count))
+        made = _token(mean, spread, degrees, _BLOCK_SOURCES[method].format(n, count))
         block = BlockConstants(drafted=of, slope=law.slope, error=law.error)
         found[method] = made.model_copy(update={"block": block})
     return found
@@ -223,14 +223,11 @@ def _spreads(
     return {method: total / max(n[method] - 1, 1) for method, total in own.items()}, dict(n)
 
 
-def _token(
-    mean: Iterable[float], spread: NDArray[np.float64], degrees: float, models: int, source: str
-) -> TokenConstants:
+def _token(mean: Iterable[float], spread: NDArray[np.float64], degrees: float, source: str) -> TokenConstants:
     return TokenConstants(
         level_slope=_rounded(mean),
         covariance=_upper(spread),
         degrees=degrees,
-        models=models,
         domains=True,
         source=source,
     )
@@ -247,7 +244,6 @@ def _assumed(eagle3: TokenConstants) -> dict[str, TokenConstants]:
             update={
                 "level_slope": _rounded((level + below, slope)),
                 "covariance": (round(eagle3.covariance[0] + unsure**2, 4), *eagle3.covariance[1:]),
-                "models": 0,
                 "source": "assumed: EAGLE-3 rows, lowered by 0.4 +- 0.4 in logits; no rows of first-generation heads",
             }
         ),
@@ -255,7 +251,6 @@ def _assumed(eagle3: TokenConstants) -> dict[str, TokenConstants]:
             level_slope=_rounded(((low + high) / 2, 0.0)),
             covariance=(round(level_variance, 4), 0.0, round((0.5 * math.sqrt(eagle3.covariance[2])) ** 2, 4)),
             degrees=float(BORROWED),
-            models=0,
             domains=False,
             source="assumed: 0.52 to 0.80 per token are common (Lookahead Reasoning, section 3.3), at any position",
         ),
@@ -288,7 +283,6 @@ def _lookup(pairs: Collection[str]) -> LookupConstants:
         spread_all=round(math.hypot(within, math.sqrt(variance(means.values()))) * new, 4),
         degrees=float(len(rows) - len(logs)),
         going_on=GOING_ON,
-        rows=len(rows),
         source=f"Lookahead Reasoning, Table 1: speedup of n-gram speculation at k2 = {k2}, {len(rows)} rows",
     )
 
@@ -324,7 +318,6 @@ def _step(pairs: Collection[str]) -> StepConstants:
         spread_domain=round(math.sqrt(new + between_tasks), 4),
         spread_all=round(math.sqrt(new + between_tasks * (1.0 + 1.0 / len(tasks))), 4),
         degrees=2.0 + n_pairs,
-        rows=len(logit),
         source=f"Lookahead Reasoning, Table 1: {n_pairs} pairs on {len(tasks)} data sets, a judge of 7B",
     )
 
