@@ -31,7 +31,7 @@ _PRECISE: Final = 0.02
 _LEAST_REQUESTS: Final = 20
 _POLICY_NOTE: Final = (
     "adaptive verification: acceptance by position is that of what the engine verified, lower than the drafter's (by 2 "
-    "to 35 % at a published server); it chooses at each round, and keeps num_speculative_tokens at the block's size"
+    "to 35 % at a published server); it chooses at each round: leave num_speculative_tokens at the size of the block"
 )
 _RUN: Final = 0.02
 """Half-width of the relative difference between two runs of one server at one load: an assumption."""
