@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from sim.catalogue import choice
 from specplan.worlds.prior_constants import (
     DOMAIN_OF,
+    LongPromptConstants,
     LookupConstants,
     PriorConstants,
     StepConstants,
@@ -35,6 +36,7 @@ __all__ = [
     "TokenCurves",
     "curves_from",
     "long_prompt_prior",
+    "long_prompt_prior_from",
     "step_length_prior",
     "step_prior",
     "step_prior_from",
@@ -222,7 +224,12 @@ def step_length_prior() -> Prior:
 @cache
 def long_prompt_prior() -> Prior:
     """Return what the logit of the acceptance of drafts loses per doubling of a prompt beyond `SHORT` tokens."""
-    fitted, rng = constants().long_prompts, np.random.default_rng(20_260_104)
+    return long_prompt_prior_from(constants().long_prompts)
+
+
+def long_prompt_prior_from(fitted: LongPromptConstants) -> Prior:
+    """Return the same by some constants."""
+    rng = np.random.default_rng(20_260_104)
     worlds = np.maximum(fitted.loss + fitted.spread * rng.standard_t(fitted.degrees, 5 * _DRAWS), 0.0)
     return _prior(worlds, fitted.source)
 
