@@ -166,7 +166,8 @@ def servers(n: int, seed: int = 0) -> Iterator[Server]:
 
 def _curves(rng: np.random.Generator) -> Iterator[tuple[str, Floats]]:
     for method in ("eagle3", "mtp", "draft-model"):
-        yield method, np.array(token_curves(method).draw(rng).per_position)
+        worlds = token_curves(method).worlds
+        yield method, worlds[rng.integers(len(worlds))]
     yield "pair, model", np.array(MODEL)
     yield "pair, head", np.array(HEAD)
     # Of odds that differ between drafts, those go on that have good ones: a beta distribution of mean m and size s.

@@ -22,7 +22,7 @@ from theory.hardware.engines import EngineConstants
 from theory.hardware.half_widths import GAIN, ITERATION, THROUGHPUT, TIME_PER_TOKEN, half_width
 from theory.hardware.work import Work
 
-__all__ = ["Coverage", "coverages"]
+__all__ = ["Coverage", "by_load", "coverages"]
 
 Array = NDArray[np.float64]
 _TARGET = "Llama-3.1-8B"
@@ -54,9 +54,9 @@ def coverages(rows: Sequence[Measured]) -> Iterator[Coverage]:
             yield from _covered(
                 kind, "family of models", logs[table.kind == kind], table.half_width[table.kind == kind]
             )
-    throughputs, gains = _by_load(table, [row for row in rows if isinstance(row, Driven)])
+    throughputs, gains = by_load(table, [row for row in rows if isinstance(row, Driven)])
     yield from _covered(THROUGHPUT, "family, and workload and cache", *throughputs)
-    batches = gains_left_out([row for row in rows if isinstance(row, Speculated)])
+    _, *batches = gains_left_out([row for row in rows if isinstance(row, Speculated)])
     errors, widths = (np.concatenate(pair) for pair in zip(batches, gains, strict=True))
     yield from _covered(GAIN, "target, or workload and cache", errors, widths)
 
@@ -68,8 +68,11 @@ def _covered(quantity: str, left_out: str, logs: Array, widths: Array) -> Iterat
         yield Coverage(quantity, left_out, len(logs), inside, float(np.median(widths)), error)
 
 
-def _by_load(table: Times, rows: Sequence[Driven]) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
-    """Log errors and half-widths of throughputs, and of the gains between them."""
+def by_load(table: Times, rows: Sequence[Driven]) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    """Return log errors and half-widths of throughputs, and of the gains of the rows that drafts were compared for.
+
+    The family of their model is left out of the engine's constants, their workload and cache out of a drafted token's.
+    """
     speeds: dict[str, tuple[float, float]] = {}
     verified = verified_left_out(rows)
     for row in rows:

@@ -93,17 +93,19 @@ def _by_target(rows: Sequence[Speculated]) -> dict[str, list[Speculated]]:
     return {target: [row for row in rows if row.target == target] for target in targets}
 
 
-def gains_left_out(rows: Sequence[Speculated]) -> tuple[Array, Array]:
-    """Return log errors of gains with constants of rounds from the other targets, and their half-widths."""
+def gains_left_out(rows: Sequence[Speculated]) -> tuple[list[Speculated], Array, Array]:
+    """Return rows, log errors of their gains with constants of rounds from the other targets, and half-widths."""
     doubts = doubts_of_speculated(rows)
     targets = _by_target([row for row in rows if row.where not in doubts])
+    judged: list[Speculated] = []
     errors, widths = [], []
     for target, here in targets.items() if len(targets) > 1 else ():
         others = [row for name, those in targets.items() if name != target for row in those]
         errors += _batches(here).errors(_batches(others).fitted()).tolist()
         passes = speculated.deployed(target, here[0].draft)[1].target
         widths += [half_width(GAIN, passes, Work(sequences=row.batch)) for row in here]
-    return np.array(errors, dtype=float), np.array(widths, dtype=float)
+        judged += here
+    return judged, np.array(errors, dtype=float), np.array(widths, dtype=float)
 
 
 def verified_left_out(rows: Sequence[Driven]) -> dict[str, float]:

@@ -1,133 +1,262 @@
 """What policies of verification gain by load, predicted from names and as published: ``python -m benchmarks.policies``.
 
-DeepSeek-V4 with the DSpark drafter of its checkpoint under vLLM: plain decoding, 7 drafted tokens of which all are
-verified, and adaptive verification. Of the drafter the tokens per round with all verified are given; what it knows of
-its drafts is the constant of `theory.adaptive.verification`, which was fitted to another model.
+Three policies under vLLM and SGLang: plain decoding, so many drafted tokens of which all are verified, and adaptive
+verification. Nothing is fitted to these cells. Where the tokens per round with all verified are published they are
+given, and gains are compared; elsewhere the prior stands for them, and only the order of the policies counts. What a
+drafter knows of its drafts is the constant of `theory.adaptive.verification`, fitted to what GLM-5.2 kept of its
+drafts. What choosing takes was measured on servers of two of the tables: gains of adaptive verification are also
+printed with the other maker's.
+
+With ``FOLDER``, public tables as for `benchmarks.league`, heads by load are added: none and fixed k of targets
+left out of the fits, or of workloads and formats of the cache left out (`benchmarks.fit_coverage`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
-from typing import Final
+from typing import Final, TypeAlias
 
+import numpy as np
+
+from benchmarks.fit_coverage import by_load
+from benchmarks.fit_rounds import gains_left_out
+from benchmarks.fit_serving import times
 from sim.configuration import PLAIN, Configuration
+from specplan.check.scoreboard.driven import plain_rows
+from specplan.check.scoreboard.rows import TABLES, Driven, Speculated
+from specplan.check.scoreboard.tables import read_folder
 from specplan.output import table
 from specplan.planning.loads.from_names import FromNames
 from specplan.planning.loads.options import Option
-from specplan.planning.loads.schedule import Depths
 from specplan.worlds.arrangements import Arrangement
 from specplan.worlds.drafters.finding import find_block
 from specplan.worlds.drafters.known_acceptance import known_acceptances
 from specplan.worlds.model_files import shape_of
 from specplan.worlds.request import Deployment, ServedModel
+from theory.adaptive.verification import CHOOSING
 from theory.hardware.engines import engine_named
 from theory.hardware.gpus import gpu_named
 
-POLICIES: Final = ("none", "fixed", "adaptive")
-_PROMPT: Final = 220
-"""Tokens: ShareGPT's mean in vLLM's benchmark; SPEED-Bench's short questions are taken for as long."""
-_ANSWER: Final = 512
+Speeds: TypeAlias = Mapping[str, float]
+"""Policy to tokens per second."""
+
+NONE, FIXED, ADAPTIVE = POLICIES = ("none", "fixed", "adaptive")
 CLOSE: Final = 0.05
-"""Gains nearer than this share have no order."""
+"""Speeds nearer than this share have no order."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """Gains over plain decoding on one server, with 7 drafted tokens."""
+    """Policies of one server by load."""
 
     target: str
-    per_round: float
-    """Tokens that a round of 7 drafted ones commits, the bonus token included."""
+    drafter: str = ""
+    """On the hub; empty: the one that is planned for the target."""
+    k: int = 7
+    per_round: float | None = None
+    """Tokens that a round commits with all k verified, the bonus token included; None: not published."""
     gpu: str
+    gpus: int = 8
+    engine: str = "vllm"
+    prompt: int = 220
+    """Tokens: ShareGPT's mean in vLLM's benchmark; SPEED-Bench's short questions are taken for as long."""
+    answer: int = 512
     source: str
-    gains: dict[int, tuple[float, float]]
-    """Answers at once to the gains with all verified, and adaptively."""
-    ahead: tuple[int, ...] = ()
-    """Answers at once at which no gain is published, but that adaptive verification is 5 % ahead or more."""
+    cells: Mapping[int, Speeds]
+    """Answers at once to tokens per second, or a multiple of them, of the policies that were measured."""
+    ordered: frozenset[int] = frozenset()
+    """Answers at once at which only the order is published."""
+
+
+def _cells(policies: Sequence[str], *rows: tuple[float, ...]) -> dict[int, Speeds]:
+    """Cells from rows of answers at once and the speed of each policy."""
+    return {int(n): dict(zip(policies, speeds, strict=True)) for n, *speeds in rows}
 
 
 ROWS: Final = (
     Published(
-        "deepseek-ai/DeepSeek-V4-Flash-DSpark",
-        3.2,  # the blog: over 70 % survive at the first position, less than 10 % at the seventh
-        "MI355X",
-        "vllm-project/vllm#52362",
-        {
-            n: (fixed / plain, adaptive / plain)
-            for n, plain, fixed, adaptive in (
-                (4, 381.5, 970.3, 902.4),
-                (8, 729.2, 1762.6, 1616.8),
-                (16, 1342.8, 2909.5, 2773.7),
-                (32, 2393.0, 4756.3, 4501.1),
-                (64, 4094.8, 6712.4, 7144.1),
-                (128, 6340.8, 8778.9, 10356.5),
-                (256, 8878.6, 7852.4, 13324.7),
-            )
-        },
+        target="deepseek-ai/DeepSeek-V4-Flash-DSpark",
+        per_round=3.2,  # the blog: over 70 % survive at the first position, less than 10 % at the seventh
+        gpu="MI355X",
+        source="vllm-project/vllm#52362",
+        cells=_cells(
+            POLICIES,
+            (4, 381.5, 970.3, 902.4),
+            (8, 729.2, 1762.6, 1616.8),
+            (16, 1342.8, 2909.5, 2773.7),
+            (32, 2393.0, 4756.3, 4501.1),
+            (64, 4094.8, 6712.4, 7144.1),
+            (128, 6340.8, 8778.9, 10356.5),
+            (256, 8878.6, 7852.4, 13324.7),
+        ),
     ),
     Published(
-        "deepseek-ai/DeepSeek-V4-Pro-0813",
-        3.4,
-        "B300",
-        "vLLM blog, 14 August 2026",
-        {256: (0.47, 8855 / 6267)},
-        (16, 32, 64, 128),
+        target="deepseek-ai/DeepSeek-V4-Pro-0813",
+        per_round=3.4,
+        gpu="B300",
+        source="vLLM blog, 14 August 2026: gains at 256, elsewhere that adaptive verification is 5 % ahead or more",
+        cells={
+            256: {NONE: 6267.0, FIXED: 0.47 * 6267.0, ADAPTIVE: 8855.0},
+            **_cells((FIXED, ADAPTIVE), *((n, 1.0, 1.06) for n in (16, 32, 64, 128))),
+        },
+        ordered=frozenset((16, 32, 64, 128)),
+    ),
+    Published(
+        target="nvidia/GLM-5.2-NVFP4",
+        drafter="Inferact/GLM-5.2-DSpark",
+        k=16,
+        per_round=4.35,
+        gpu="GB200",
+        gpus=4,
+        prompt=1024,
+        answer=2048,
+        source="vllm-project/vllm#52992, SPEED-Bench of 1k prompts",
+        cells=_cells((FIXED, ADAPTIVE), (64, 1588.8, 4508.9)),
+    ),
+    Published(
+        target="deepseek-ai/DeepSeek-V4-Flash-DSpark",
+        k=5,
+        gpu="B200",
+        engine="sglang",
+        source="sgl-project/sglang#29538, ShareGPT; loads of the middle three as its other tables have them",
+        cells=_cells((NONE, FIXED), (1, 1.0, 1.84), (4, 1.0, 1.29), (8, 1.0, 1.29), (16, 1.0, 1.28), (32, 1.0, 1.35)),
+    ),
+    Published(
+        target="deepseek-ai/DeepSeek-V4-Flash-DSpark",
+        k=5,
+        gpu="H20",
+        engine="sglang",
+        prompt=1024,
+        answer=1024,
+        source="GPUStack, 1 July 2026, 1k prompts and answers",
+        cells=_cells((NONE, FIXED), (1, 96.0, 195.0)),
+    ),
+    Published(
+        target="deepseek-ai/DeepSeek-V4-Flash-DSpark",
+        k=5,
+        gpu="H20",
+        engine="sglang",
+        prompt=65536,
+        answer=3072,
+        source="GPUStack, 1 July 2026, 64k prompts",
+        cells=_cells((NONE, FIXED), (10, 198.0, 338.0)),
+    ),
+    Published(
+        target="deepseek-ai/DeepSeek-V4-Flash-DSpark",
+        k=5,
+        gpu="B300",
+        gpus=1,
+        answer=310,
+        source="vllm-project/vllm#49369: speculation about halves the throughput of 200 short questions at once",
+        cells=_cells((NONE, FIXED), (200, 1.0, 0.5)),
     ),
 )
 
 
 def main() -> None:
-    """Print the table."""
-    rows, errors, right = [], [], []
+    """Print the table, and what is off."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.policies", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("folder", nargs="?", type=Path, metavar="FOLDER", help="public tables of heads by load")
+    folder = parser.parse_args().folder
+    rows, right = [], []
+    errors: dict[str, list[float]] = {FIXED: [], ADAPTIVE: [], f"{ADAPTIVE}, choosing as the other maker's": []}
     for published in ROWS:
         for n, predicted in _predicted(published):
-            if n in published.ahead:
-                right.append(predicted[1] > predicted[0])
-                continue
-            measured = published.gains[n]
-            gains = [f"{ours:.2f} ({theirs:.2f})" for ours, theirs in zip(predicted, measured, strict=True)]
-            errors.append([ours / theirs - 1.0 for ours, theirs in zip(predicted, measured, strict=True)])
+            measured = published.cells[n]
             right += _order(predicted, measured)
-            rows.append([published.target.rpartition("/")[2], published.gpu, str(n), *gains])
-    print(table(["target", "GPU", "at once", "all 7 verified", "adaptive"], rows))
-    for name, column in zip(POLICIES[1:], zip(*errors, strict=True), strict=True):
-        print(f"{name}: mean error {fmean(map(abs, column)):.1%}, bias {fmean(column):+.1%}, n = {len(column)}")
+            ours, theirs = _gains(predicted, measured), _gains(measured, measured)
+            name, gpu = published.target.rpartition("/")[2], f"{published.gpus} {published.gpu}, {published.engine}"
+            shown = ["" if one not in ours else f"{ours[one]:.2f} ({theirs[one]:.2f})" for one in (FIXED, ADAPTIVE)]
+            rows.append([name, gpu, str(n), *shown])
+            if published.per_round is not None and n not in published.ordered:
+                for policy, gain in ours.items():
+                    errors[policy].append(gain / theirs[policy] - 1.0)
+                if ADAPTIVE in ours:
+                    other = ours[ADAPTIVE] * _choosing(published.gpu)
+                    errors[f"{ADAPTIVE}, choosing as the other maker's"].append(other / theirs[ADAPTIVE] - 1.0)
+    print(table(["target", "GPUs, engine", "at once", "all k verified", "adaptive"], rows))
+    print("gains over none, over all k verified where none was not measured; published in brackets")
+    for policy, found in errors.items():
+        print(f"{policy}: {_error(found)}")
     print(f"order of two policies right: {sum(right)} of {len(right)} pairs that differ by more than {CLOSE:.0%}")
+    for what, cells in () if folder is None else _heads(folder):
+        order = [one for ours, theirs in cells for one in _order({NONE: 1.0, FIXED: ours}, {NONE: 1.0, FIXED: theirs})]
+        print(f"{what}: {_error([ours / theirs - 1.0 for ours, theirs in cells])}; order {sum(order)} of {len(order)}")
 
 
-def _predicted(published: Published) -> Iterator[tuple[int, tuple[float, float]]]:
-    """Gains of both policies by answers at once."""
+def _error(found: Sequence[float]) -> str:
+    return f"mean error {fmean(map(abs, found)):.1%}, bias {fmean(found):+.1%}, n = {len(found)}"
+
+
+def _predicted(published: Published) -> Iterator[tuple[int, Speeds]]:
+    """Speeds of the policies by answers at once."""
     target = shape_of(published.target)
-    block = find_block(target).facts
+    block = find_block(target, named=published.drafter).facts
     assert block is not None
+    given = [] if published.per_round is None else [f"dspark={published.per_round}/round@{published.k}"]
     deployment = Deployment(
         target=ServedModel(facts=target, precision=target.precision),
         block=ServedModel(facts=block, precision=block.precision),
         gpu=gpu_named(published.gpu),
-        gpus=8,
-        engine=engine_named("vllm"),
-        context=_PROMPT + _ANSWER,
-        answer_tokens=_ANSWER,
-        acceptance=known_acceptances([f"dspark={published.per_round}/round@7"]),
-        k=7,
+        gpus=published.gpus,
+        engine=engine_named(published.engine),
+        context=published.prompt + published.answer,
+        answer_tokens=published.answer,
+        acceptance=known_acceptances(given),
+        k=published.k,
     )
-    simulator, place = FromNames(deployment), Arrangement(tp=8, replicas=1)
-    depths = Depths(simulator.world)
-    fixed, every = (Configuration(method="block-drafter", k2=8, knobs={"least": least}) for least in (0.0, 1e-6))
-    for n in sorted({*published.gains, *published.ahead}):
-        adaptive = depths.adaptive("block-drafter", place.split, n) or every
-        plain, *both = (simulator.speed(Option(one, place), n) for one in (PLAIN, fixed, adaptive))
-        yield n, (both[0] / plain, both[1] / plain)
+    simulator, place = FromNames(deployment), Arrangement(tp=published.gpus, replicas=1)
+    fixed, every = (
+        Configuration(method="block-drafter", k2=published.k + 1, knobs={"least": least}) for least in (0.0, 1e-6)
+    )
+    for n in sorted(published.cells):
+        adaptive = simulator.depths.adaptive("block-drafter", place.split, n) or every
+        policies = {NONE: PLAIN, FIXED: fixed, ADAPTIVE: adaptive}
+        yield n, {name: simulator.speed(Option(policies[name], place), n) for name in published.cells[n]}
 
 
-def _order(predicted: tuple[float, float], measured: tuple[float, float]) -> Iterator[bool]:
+def _gains(speeds: Speeds, measured: Speeds) -> dict[str, float]:
+    """The policies' gains over plain decoding, or over all verified where that was not measured."""
+    base = NONE if NONE in measured else FIXED
+    return {name: speed / speeds[base] for name, speed in speeds.items() if name != base}
+
+
+def _order(ours: Speeds, theirs: Speeds) -> Iterator[bool]:
     """For each two policies that differ as measured, whether the prediction has them in the same order."""
-    ours, theirs = (1.0, *predicted), (1.0, *measured)
-    for i, j in ((0, 1), (0, 2), (1, 2)):
-        if abs(theirs[i] / theirs[j] - 1.0) > CLOSE:
-            yield (ours[i] - ours[j]) * (theirs[i] - theirs[j]) > 0.0
+    names = list(theirs)
+    for i, one in enumerate(names):
+        for other in names[i + 1 :]:
+            if abs(theirs[one] / theirs[other] - 1.0) > CLOSE:
+                yield (ours[one] - ours[other]) * (theirs[one] - theirs[other]) > 0.0
+
+
+def _choosing(gpu: str) -> float:
+    """What a round that chooses takes on GPUs of this maker, over what it takes on those of the other."""
+    maker = gpu_named(gpu).name.partition(" ")[0]
+    (other,) = set(CHOOSING) - {maker}
+    return CHOOSING[maker] / CHOOSING[other]
+
+
+def _heads(folder: Path) -> Iterator[tuple[str, list[tuple[float, float]]]]:
+    """Gains of heads over plain decoding, predicted with constants of others and measured."""
+    rows = read_folder(folder, tuple(TABLES)).rows
+    batches, errors, _ = gains_left_out([row for row in rows if isinstance(row, Speculated)])
+    yield (
+        "heads in batches of 1 and 8, targets left out",
+        [(float(np.exp(log)) * row.speedup, row.speedup) for row, log in zip(batches, errors, strict=True)],
+    )
+    servers = [row for row in rows if isinstance(row, Driven)]
+    plain = plain_rows(servers)
+    gains = [row.throughput_tok_s / plain[row.where].throughput_tok_s for row in servers if row.where in plain]
+    logs, _ = by_load(times(rows), servers)[1]
+    yield (
+        "heads by load, family, workload and cache left out",
+        [(float(np.exp(log)) * gain, gain) for gain, log in zip(gains, logs, strict=True)],
+    )
 
 
 if __name__ == "__main__":

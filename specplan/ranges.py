@@ -54,16 +54,18 @@ def pairs(name: str, texts: Sequence[str], rule: str) -> dict[str, str]:
 
 
 class WholeNumber(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions only
-    """An integer in [low, high]."""
+    """An integer in [low, high]; where there may be ``tables``, a list or its text is left as text."""
 
     name = "integer"
 
-    def __init__(self, low: int, high: int) -> None:
-        self.low, self.high = low, high
+    def __init__(self, low: int, high: int, *, tables: bool = False) -> None:
+        self.low, self.high, self.tables = low, high, tables
         self.rule = f"must be an integer in [{low}, {high}]"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
         """Return the integer; see `click.ParamType.convert`."""
+        if self.tables and str(value).lstrip().startswith("["):
+            return str(value)
         try:
             number = int(value)
         except (ValueError, TypeError, OverflowError):

@@ -15,7 +15,9 @@ off by 2.4 % at most). One drafter and one task stand behind the first, two behi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -25,7 +27,7 @@ from theory.checks import FloatArray
 from theory.errors import ParameterError
 from theory.token_methods import vector_tokens
 
-__all__ = ["DFLASH", "DSPARK", "BlockLaw", "at_length", "block_tokens"]
+__all__ = ["DFLASH", "DSPARK", "LAWS", "BlockLaw", "at_length", "block_tokens"]
 
 _LEAST: Final = 1e-6
 
@@ -42,6 +44,8 @@ class BlockLaw:
 
 DFLASH: Final = BlockLaw(2.95, 1.0)
 DSPARK: Final = BlockLaw(0.39, 0.4)
+LAWS: Final[Mapping[str, BlockLaw]] = MappingProxyType({"dflash": DFLASH, "dspark": DSPARK})
+"""By the engines' name of the method."""
 
 
 def at_length(conditional: ArrayLike, measured: int, wanted: int, slope: ArrayLike = DFLASH.slope) -> FloatArray:

@@ -7,6 +7,7 @@ Chains and some block drafters are read from ``specbundle.csv`` and ``acceptance
 from __future__ import annotations
 
 import csv
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -33,6 +34,11 @@ class Curve:
     method: str
     domain: str
     lengths: dict[int, float]
+
+    @property
+    def family(self) -> str:
+        """The family of the target: the word that its name begins with, such as qwen or llama."""
+        return re.split("[^a-z]", self.target.lower())[0]
 
     @property
     def level_slope(self) -> tuple[float, float]:

@@ -1,7 +1,7 @@
 """Fit the priors of acceptance: ``python -m workshop.fit_priors FOLDER [--write]``.
 
-FOLDER holds ``specbundle.csv`` and ``acceptance_lengths.csv`` (columns as in their README). Prints how models that were
-left out are covered by the intervals; ``--write`` renews ``specplan/worlds/priors.json``.
+FOLDER holds ``specbundle.csv`` and ``acceptance_lengths.csv`` (columns as in their README). Prints how families of
+models that were left out are covered by the intervals; ``--write`` renews ``specplan/worlds/priors.json``.
 
 Every measured curve (a draft on a target and a data set) gets a level and a slope. A method's mean and the effects of
 domains are linear in them; what is left, each target weighing the same, is the spread between models. A method with few
@@ -73,7 +73,7 @@ _BLOCK_SOURCES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """A length of a target that was left out, and the prior fitted without it."""
+    """A length of a target whose family was left out, and the prior fitted without it."""
 
     curve: Curve
     drafted: int
@@ -112,7 +112,7 @@ def fit(curves: Sequence[Curve]) -> PriorConstants:
         degrees = BORROWED + n[method] - 1
         spread = (BORROWED * pooled + (n[method] - 1) * own[method]) / degrees * (1.0 + 1.0 / n[method])
         count = sum(one.method == method for one in curves)
-        token[method] = _token(effects[at], spread, degrees, n[method], _SOURCE.format(n[method], count))
+        token[method] = _token(effects[at], spread, degrees, _SOURCE.format(n[method], count))
     domains = effects[len(methods) :]
     token |= _blocks_of(every, dict(zip(kinds, domains, strict=True)), np.asarray(pooled))
     weights = [share for _, share in sorted(domain_shares(kinds).items())]
@@ -126,7 +126,6 @@ def fit(curves: Sequence[Curve]) -> PriorConstants:
         lookup=_lookup(PAIRS),
         step=_step(PAIRS),
         step_tokens=(40.0, 20.0),
-        step_cv=(1.2, 0.3),
         step_source="Qwen3-32B on reasoning problems, split at blank lines; half-widths assumed",
     )
 
@@ -148,20 +147,20 @@ def _blocks_of(
         own = sum(np.mean([np.outer(row - mean, row - mean) for row in rows], axis=0) for rows in by_target.values())
         degrees = BORROWED + n - 1
         spread = (BORROWED * pooled + own) / degrees * (1.0 + 1.0 / n)
-        made = _token(mean, spread, degrees, n, _BLOCK_SOURCES[method].format(n, count))
+        made = _token(mean, spread, degrees, _BLOCK_SOURCES[method].format(n, count))
         block = BlockConstants(drafted=of, slope=law.slope, error=law.error)
         found[method] = made.model_copy(update={"block": block})
     return found
 
 
 def held_out(curves: Sequence[Curve], *, domain_known: bool = True) -> list[Held]:
-    """Leave out target by target, and compare its lengths with the prior of the others; methods need two targets."""
+    """Leave out family by family of targets, and compare its lengths with the prior of the others, where it has one."""
     found = []
-    for target in sorted({one.target for one in curves}):
-        rest = [one for one in curves if one.target != target]
+    for family in sorted({one.family for one in curves}):
+        rest = [one for one in curves if one.family != family]
         fitted = fit(rest)
         for one in curves:
-            if one.target == target and one.method in {other.method for other in rest}:
+            if one.family == family and one.method in {other.method for other in rest}:
                 worlds = curves_from(fitted, one.method, one.domain if domain_known else None)
                 for drafted in sorted(one.lengths):
                     prior = worlds.tokens(drafted + 1)
@@ -224,14 +223,11 @@ def _spreads(
     return {method: total / max(n[method] - 1, 1) for method, total in own.items()}, dict(n)
 
 
-def _token(
-    mean: Iterable[float], spread: NDArray[np.float64], degrees: float, models: int, source: str
-) -> TokenConstants:
+def _token(mean: Iterable[float], spread: NDArray[np.float64], degrees: float, source: str) -> TokenConstants:
     return TokenConstants(
         level_slope=_rounded(mean),
         covariance=_upper(spread),
         degrees=degrees,
-        models=models,
         domains=True,
         source=source,
     )
@@ -248,7 +244,6 @@ def _assumed(eagle3: TokenConstants) -> dict[str, TokenConstants]:
             update={
                 "level_slope": _rounded((level + below, slope)),
                 "covariance": (round(eagle3.covariance[0] + unsure**2, 4), *eagle3.covariance[1:]),
-                "models": 0,
                 "source": "assumed: EAGLE-3 rows, lowered by 0.4 +- 0.4 in logits; no rows of first-generation heads",
             }
         ),
@@ -256,7 +251,6 @@ def _assumed(eagle3: TokenConstants) -> dict[str, TokenConstants]:
             level_slope=_rounded(((low + high) / 2, 0.0)),
             covariance=(round(level_variance, 4), 0.0, round((0.5 * math.sqrt(eagle3.covariance[2])) ** 2, 4)),
             degrees=float(BORROWED),
-            models=0,
             domains=False,
             source="assumed: 0.52 to 0.80 per token are common (Lookahead Reasoning, section 3.3), at any position",
         ),
@@ -289,7 +283,6 @@ def _lookup(pairs: Collection[str]) -> LookupConstants:
         spread_all=round(math.hypot(within, math.sqrt(variance(means.values()))) * new, 4),
         degrees=float(len(rows) - len(logs)),
         going_on=GOING_ON,
-        rows=len(rows),
         source=f"Lookahead Reasoning, Table 1: speedup of n-gram speculation at k2 = {k2}, {len(rows)} rows",
     )
 
@@ -325,7 +318,6 @@ def _step(pairs: Collection[str]) -> StepConstants:
         spread_domain=round(math.sqrt(new + between_tasks), 4),
         spread_all=round(math.sqrt(new + between_tasks * (1.0 + 1.0 / len(tasks))), 4),
         degrees=2.0 + n_pairs,
-        rows=len(logit),
         source=f"Lookahead Reasoning, Table 1: {n_pairs} pairs on {len(tasks)} data sets, a judge of 7B",
     )
 
@@ -379,8 +371,8 @@ def _report_modes(modes: Sequence[Modes]) -> None:
 def main(arguments: Sequence[str]) -> None:
     """Fit, report, and write if asked."""
     curves = curves_in(Path(arguments[0]))
-    _report(held_out(curves), "tokens per round, leaving out targets, domain known")
-    _report(held_out(curves, domain_known=False), "tokens per round, leaving out targets, domain unknown")
+    _report(held_out(curves), "tokens per round, leaving out families of targets, domain known")
+    _report(held_out(curves, domain_known=False), "tokens per round, leaving out families of targets, domain unknown")
     _report_steps()
     _report_modes(thinking_modes(curves))
     if "--write" in arguments:

@@ -60,6 +60,5 @@ def fit_long_prompts(reports: Sequence[Report] = REPORTS) -> LongPromptConstants
         loss=round(fmean(losses), 3),
         spread=round(stdev(losses) * math.sqrt(1.0 + 1.0 / n), 3),
         degrees=n - 1.0,
-        reports=n,
         source=f"{n} public reports of a short and a long prompt",
     )

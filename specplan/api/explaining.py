@@ -66,8 +66,8 @@ class Explained(Result):
         from specplan.live.explaining.first_screen import first_screen
         from specplan.show.rendering import as_text
 
-        told = as_text(self.report()) if verbose else first_screen(self.explanation)
-        return told if self.drift is None else f"{told}\n\n{drift_as_text(self.drift)}"
+        text = as_text(self.report()) if verbose else first_screen(self.explanation)
+        return text if self.drift is None else f"{text}\n\n{drift_as_text(self.drift)}"
 
     def report(self) -> Report:
         """Return the page that ``--report`` writes."""
@@ -84,6 +84,7 @@ def explain(
     k: int | None = None,
     chunk: int = 8192,
     drafter: str = "chain",
+    adaptive: bool = False,
     target: str | None = None,
     draft: str | None = None,
     eagle: str | None = None,
@@ -119,7 +120,9 @@ def explain(
     k : tokens drafted per round, where the server does not report it.
     chunk : the server's ``--max-num-batched-tokens``.
     drafter : ``chain`` (MTP, EAGLE, a draft model, n-grams), whose acceptance at a position holds for every k, or
-        ``block`` (DFlash, DSpark), whose acceptance depends on the size of the block.
+        ``dflash`` or ``dspark``, whose acceptance depends on the size of the block.
+    adaptive : whether the server runs with vLLM's ``enable_adaptive_verification``: then what it counts by position is
+        what its policy verified, and tells neither of other k nor of a worse drafter.
     target, draft, eagle, gpu, tp : names of models and their GPUs, from which the times of a round are modelled.
     profile, method : report what moved from the predictions of this profile for this token-level method.
     false_alarm : probability of reporting a move while everything is as predicted.
@@ -131,17 +134,23 @@ def explain(
     SchemaError : readings that do not belong together, or of a server that does not speculate.
     """
     from specplan.live.explaining.explanation import explained
+    from theory.block_drafting import LAWS
 
+    drafts = choice("drafter", drafter, ("chain", *LAWS))
+    if adaptive and profile is not None:
+        rule = "counts what its policy verified, which no profile predicts: leave out the profile"
+        raise ParameterError("adaptive", adaptive, rule)
     readings = _readings([sources] if isinstance(sources, str) else list(sources), seconds)
     points, plain_cache = _baselines(baseline, chunk)
     explanation = explained(
         readings,
         baselines=points,
-        named=_named(readings, target, draft, eagle, gpu, tp),
+        named=_named(readings, target, draft, eagle, gpu, tp, drafts),
         plain_cache=plain_cache,
         k=k,
         chunk=chunk,
-        block=choice("drafter", drafter, ("chain", "block")) == "block",
+        drafter=drafts,
+        adaptive=adaptive,
         seed=seed,
     )
     return Explained(explanation=explanation, drift=_of_server(readings, profile, method, false_alarm))
@@ -233,7 +242,13 @@ def _benchmark(source: Metrics) -> Point | None:
 
 
 def _named(
-    readings: Sequence[Reading], target: str | None, draft: str | None, eagle: str | None, gpu: str | None, tp: int
+    readings: Sequence[Reading],
+    target: str | None,
+    draft: str | None,
+    eagle: str | None,
+    gpu: str | None,
+    tp: int,
+    drafter: str,
 ) -> Named | None:
     """The pass model of the round from names; None where no name is given."""
     if target is None and gpu is None:
@@ -248,4 +263,5 @@ def _named(
     from specplan.live.explaining.window import work_of
 
     whole = work_of(readings)
-    return named_round(target, draft=draft, eagle=eagle, gpu=gpu, tp=tp, window=whole, engine=readings[-1].engine)
+    engine = readings[-1].engine
+    return named_round(target, draft=draft, eagle=eagle, gpu=gpu, tp=tp, window=whole, engine=engine, drafter=drafter)

@@ -40,10 +40,15 @@ __all__ = ["command"]
 @click.option("--chunk", type=TOKENS, default=8192, show_default=True, help="The server's --max-num-batched-tokens.")
 @click.option(
     "--drafter",
-    type=click.Choice(("chain", "block")),
+    type=click.Choice(("chain", "dflash", "dspark")),
     default="chain",
     show_default=True,
-    help="block: DFlash and DSpark, whose acceptance depends on the size of the block.",
+    help="Block drafters, whose acceptance depends on the size of the block, or a chain of tokens.",
+)
+@click.option(
+    "--adaptive",
+    is_flag=True,
+    help="The server runs with enable_adaptive_verification: it counts what its policy verified.",
 )
 @click.option("--target", help="Name of the target model: with --gpu, the times of a round are modelled.")
 @click.option("--draft", help="Name of the model that drafts.")

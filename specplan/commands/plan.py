@@ -180,6 +180,8 @@ def _from_files(
         raise click.UsageError("give --target, or one --acceptance FILE with --latency FILE (fitted times of passes)")
     params = [one.name or "" for one in click.get_current_context().command.params]
     refuse_unused([name for name in params if name not in _OF_FILES], "without --target or --profile")
+    if isinstance(asked["k"], str):
+        raise click.UsageError("--k must be one number with --latency: tables by batch are for --target")
     loads = [int(n) for n in asked["concurrency"].split(",")] if asked["concurrency"] else []
     (acceptance,) = asked["acceptance"]
     return plan_traces(acceptance, latency, methods=names, concurrency=loads, k=asked["k"], n_answers=answers)

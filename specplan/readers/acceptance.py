@@ -50,6 +50,8 @@ class ReadAcceptance:
     """What the source's figures are, in words."""
     method: str = ""
     """Whose curve it is, as engines call the method; empty: the source does not say."""
+    counted: bool = False
+    """Whether a server counted it by position."""
 
 
 def is_address(source: str) -> bool:
@@ -120,7 +122,7 @@ def _metrics(dumps: Sequence[tuple[str, str]], k: int | None) -> ReadAcceptance:
     if by_length:
         length = curve.figure("length-with-bonus")
         return ReadAcceptance(curve=curve, convention=f"mean length {length:.3g} with the bonus token at k = {curve.k}")
-    return ReadAcceptance(curve=curve, convention="counts by position of /metrics")
+    return ReadAcceptance(curve=curve, convention="counts by position of /metrics", counted=True)
 
 
 def _lengths(source: str, k: int | None, model: str | None, mode: str | None) -> ReadAcceptance:

@@ -17,7 +17,7 @@ from specplan.worlds.drafters.naming import drafter_name
 from specplan.worlds.prior_constants import SHORT
 from specplan.worlds.priors import TokenCurves, long_prompt_prior, step_length_prior, step_prior, token_curves
 from theory.adaptive.verification import SPREAD, SPREAD_ERROR
-from theory.block_drafting import DFLASH, DSPARK
+from theory.block_drafting import LAWS
 
 if TYPE_CHECKING:
     from specplan.worlds.drafters.known_acceptance import KnownAcceptance
@@ -53,9 +53,7 @@ _NEAR: Final = 0.02
 _RANKED_AT: Final = 4
 """Drafted tokens by whose acceptance worlds are ranked."""
 
-
-_LAWS: Final = {"dflash": DFLASH, "dspark": DSPARK}
-_LOSING: Final = ("eagle", "eagle3", "mtp", *_LAWS)
+_LOSING: Final = ("eagle", "eagle3", "mtp", *LAWS)
 """Drafters that were trained on texts of some length; models of their own and lookups read what the target reads."""
 
 
@@ -121,7 +119,7 @@ class Beliefs:
 
     def step_tokens(self, z: float = 0.0) -> float:
         """Mean tokens of a step before it is cut."""
-        return step_length_prior()[0].quantile(NormalDist().cdf(z))
+        return step_length_prior().quantile(NormalDist().cdf(z))
 
     def accepted(self, method: str, k2: int, z: float = 0.0, z_long: float = 0.0) -> tuple[float, ...]:
         """Probability that each of the k2 - 1 drafted tokens is right if those before it were, [-].
@@ -133,7 +131,7 @@ class Beliefs:
         """
         known, prior = self._known(method), self._prior(method)
         if known is not None:
-            return known.of_block(k2 - 1, _LAWS[prior]) if prior in _LAWS else known.first(k2 - 1)
+            return known.of_block(k2 - 1, LAWS[prior]) if prior in LAWS else known.first(k2 - 1)
         ranked = _ranked(prior, self._task)
         u, n = NormalDist().cdf(z), len(ranked.worlds)
         first, last = max(int((u - _NEAR) * n), 0), min(int((u + _NEAR) * n), n)

@@ -10,7 +10,7 @@ from typing import Annotated, Final, TypeAlias
 
 from pydantic import Field
 
-from calibrate.record.fields import Count, Finite, NotNegative, Record
+from calibrate.record.fields import Finite, NotNegative, Record
 from sim.catalogue import choice
 
 __all__ = [
@@ -73,8 +73,6 @@ class TokenConstants(Record):
     """Between models, for a model not seen: of level, of both, of slope."""
     degrees: Annotated[float, Field(gt=0)]
     """Degrees of freedom of the t distribution."""
-    models: Count
-    """Target models behind it."""
     domains: bool
     """Whether the effects of domains were measured on such drafts."""
     source: str
@@ -95,7 +93,6 @@ class LookupConstants(Record):
     degrees: Annotated[float, Field(gt=0)]
     going_on: Pair
     """Logit of the acceptance after a first one: mean and standard deviation, assumed."""
-    rows: Count
     source: str
 
 
@@ -109,7 +106,6 @@ class StepConstants(Record):
     spread_domain: NotNegative
     spread_all: NotNegative
     degrees: Annotated[float, Field(gt=0)]
-    rows: Count
     source: str
 
 
@@ -121,7 +117,6 @@ class LongPromptConstants(Record):
     spread: NotNegative
     """Standard deviation for a drafter not seen."""
     degrees: Annotated[float, Field(gt=0)]
-    reports: Count
     source: str
 
 
@@ -140,8 +135,6 @@ class PriorConstants(Record):
     step: StepConstants
     step_tokens: Pair
     """Mean length of a step, tokens: value and half-width of 95 %."""
-    step_cv: Pair
-    """Coefficient of variation of a step's length: value and half-width."""
     step_source: str
 
 

@@ -27,13 +27,12 @@ from specplan.worlds.prior_constants import (
     domain_shares,
     kind_of,
 )
-from theory.block_drafting import at_length, block_tokens
+from theory.block_drafting import at_length
 from theory.errors import ParameterError
 
 __all__ = [
     "MOST_DRAFTS",
     "Prior",
-    "TokenCurve",
     "TokenCurves",
     "curves_from",
     "long_prompt_prior",
@@ -68,11 +67,7 @@ class Prior:
     """2.5 % of the worlds lie below."""
     high: float
     """2.5 % lie above."""
-    n: int
-    """Published rows or models behind it; 0: assumed."""
     source: str
-    narrow: str
-    """What to measure instead."""
     marks: tuple[float, ...]
     """Quantiles at equal steps of probability from 0 to 1."""
 
@@ -82,35 +77,6 @@ class Prior:
             raise ParameterError("u", u, "must be in [0, 1]")
         return float(np.interp(u, np.linspace(0.0, 1.0, len(self.marks)), self.marks))
 
-    def draw(self, rng: np.random.Generator) -> float:
-        """Return the value in a world drawn at random."""
-        return self.quantile(float(rng.uniform()))
-
-
-@dataclass(frozen=True, slots=True)
-class TokenCurve:
-    """How acceptance falls along a draft, in one world."""
-
-    per_position: tuple[float, ...]
-    """Probability that the i-th drafted token is accepted given that all before it were, [-]."""
-    drafted: int = 0
-    """Tokens of the block whose positions these are; 0: a chain, whose positions hold for any number of tokens."""
-    slope: float = 0.0
-    """Of a block: beta of `theory.block_drafting`."""
-
-    def tokens(self, k2: int) -> float:
-        """Return the mean tokens that a round of k2 - 1 drafted tokens commits, the bonus token included.
-
-        >>> TokenCurve((0.5, 0.5)).tokens(3)
-        1.75
-        """
-        if not 1 <= k2 <= len(self.per_position) + 1:
-            raise ParameterError("k2", k2, f"must be in [1, {len(self.per_position) + 1}]")
-        accepted = self.per_position[: k2 - 1]
-        if self.drafted and accepted:
-            return float(block_tokens(accepted, self.drafted, k2 - 1, self.slope))
-        return 1.0 + float(np.cumprod(accepted).sum())
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenCurves:
@@ -118,24 +84,11 @@ class TokenCurves:
 
     worlds: Floats
     """Probabilities by position, shape (draws, positions)."""
-    n: int
     source: str
     drafted: int = 0
     """Tokens of the blocks whose positions these are; 0: chains."""
     slopes: Floats | None = None
     """Of blocks: beta of each world, shape (draws, 1)."""
-
-    @property
-    def middle(self) -> TokenCurve:
-        """The median of each position."""
-        slope = 0.0 if self.slopes is None else float(np.median(self.slopes))
-        return TokenCurve(tuple(float(q) for q in np.median(self.worlds, axis=0)), self.drafted, slope)
-
-    def draw(self, rng: np.random.Generator) -> TokenCurve:
-        """Return the curve of a world drawn at random; the same for every k2."""
-        at = rng.integers(len(self.worlds))
-        slope = 0.0 if self.slopes is None else float(self.slopes[at, 0])
-        return TokenCurve(tuple(float(q) for q in self.worlds[at]), self.drafted, slope)
 
     def chosen(self, which: slice | NDArray[np.intp]) -> TokenCurves:
         """Return some of the worlds."""
@@ -158,8 +111,7 @@ class TokenCurves:
         if isinstance(k2, bool) or not isinstance(k2, int) or not 1 <= k2 <= MOST_DRAFTS + 1:
             raise ParameterError("k2", k2, f"must be an integer in [1, {MOST_DRAFTS + 1}]")
         lengths = 1.0 + np.cumprod(self.at(k2 - 1), axis=1).sum(axis=1)
-        measure = "acceptance of this draft on this target: 'specplan calibrate', or the engine's acceptance counters"
-        return _prior(lengths, n=self.n, source=self.source, narrow=measure)
+        return _prior(lengths, self.source)
 
 
 def token_prior(method: str, k2: int, domain: str | None = None) -> Prior:
@@ -184,7 +136,7 @@ def token_prior(method: str, k2: int, domain: str | None = None) -> Prior:
 
 @cache
 def token_curves(method: str, domain: str | None = None) -> TokenCurves:
-    """Return the worlds of a method that drafts tokens, from which one draws one curve for all k2.
+    """Return the worlds of a method that drafts tokens, each of one curve for all k2.
 
     Raises
     ------
@@ -221,9 +173,9 @@ def curves_from(fitted: PriorConstants, method: str, domain: str | None) -> Toke
     positions = np.log(np.arange(1, MOST_DRAFTS + 1))
     worlds = _share(level[:, None] + slope[:, None] * positions)
     if of.block is None:
-        return TokenCurves(worlds=worlds, n=of.models, source=of.source)
+        return TokenCurves(worlds=worlds, source=of.source)
     slopes = of.block.slope + of.block.error * rng.standard_normal((_DRAWS, 1))
-    return TokenCurves(worlds=worlds, n=of.models, source=of.source, drafted=of.block.drafted, slopes=slopes)
+    return TokenCurves(worlds=worlds, source=of.source, drafted=of.block.drafted, slopes=slopes)
 
 
 @cache
@@ -256,22 +208,17 @@ def step_prior_from(fitted: StepConstants, task: str | None) -> Prior:
         key, spread = kind_of(named), fitted.spread_domain
     rng = np.random.default_rng(20_260_102)
     worlds = _share(fitted.tasks[key] + spread * rng.standard_t(fitted.degrees, 5 * _DRAWS))
-    measure = "acceptance of this pair's steps: 'specplan calibrate' on some tens of problems"
-    return _prior(worlds, n=fitted.rows, source=fitted.source, narrow=measure)
+    return _prior(worlds, fitted.source)
 
 
 @cache
-def step_length_prior() -> tuple[Prior, Prior]:
-    """Return what to expect of the mean length of a step (tokens) and of its coefficient of variation."""
+def step_length_prior() -> Prior:
+    """Return what to expect of the mean length of a step, tokens."""
     fitted = constants()
+    value, half_width = fitted.step_tokens
     rng = np.random.default_rng(20_260_103)
-    measure = "the lengths of this target's steps on a few answers"
-    found = []
-    for value, half_width in (fitted.step_tokens, fitted.step_cv):  # lognormal: lengths and spreads are positive
-        sigma = np.log1p(half_width / value) / 1.96
-        worlds = value * np.exp(sigma * rng.standard_normal(_DRAWS))
-        found.append(_prior(worlds, n=0, source=fitted.step_source, narrow=measure))
-    return found[0], found[1]
+    sigma = np.log1p(half_width / value) / 1.96  # lognormal: lengths are positive
+    return _prior(value * np.exp(sigma * rng.standard_normal(_DRAWS)), fitted.step_source)
 
 
 @cache
@@ -284,8 +231,7 @@ def long_prompt_prior_from(fitted: LongPromptConstants) -> Prior:
     """Return the same by some constants."""
     rng = np.random.default_rng(20_260_104)
     worlds = np.maximum(fitted.loss + fitted.spread * rng.standard_t(fitted.degrees, 5 * _DRAWS), 0.0)
-    measure = "acceptance after prompts as long: the server's /metrics"
-    return _prior(worlds, n=fitted.reports, source=fitted.source, narrow=measure)
+    return _prior(worlds, fitted.source)
 
 
 def _lookup_curves(of: LookupConstants, kind: str | None, rng: np.random.Generator) -> TokenCurves:
@@ -299,21 +245,13 @@ def _lookup_curves(of: LookupConstants, kind: str | None, rng: np.random.Generat
     hit = np.clip(extra / sums, _LEAST, _MOST)
     worlds = np.repeat(going_on[:, None], MOST_DRAFTS, axis=1)
     worlds[:, 0] = hit
-    return TokenCurves(worlds=worlds, n=of.rows, source=of.source)
+    return TokenCurves(worlds=worlds, source=of.source)
 
 
-def _prior(worlds: Floats, *, n: int, source: str, narrow: str) -> Prior:
+def _prior(worlds: Floats, source: str) -> Prior:
     marks = np.quantile(worlds, np.linspace(0.0, 1.0, _MARKS))
-    low, high = np.quantile(worlds, _COVERED)
-    return Prior(
-        value=float(worlds.mean()),
-        low=float(low),
-        high=float(high),
-        n=n,
-        source=source,
-        narrow=narrow,
-        marks=tuple(float(mark) for mark in marks),
-    )
+    low, high = (float(end) for end in np.quantile(worlds, _COVERED))
+    return Prior(value=float(worlds.mean()), low=low, high=high, source=source, marks=tuple(map(float, marks)))
 
 
 def _share(logit: Floats) -> Floats:

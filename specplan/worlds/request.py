@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal
 
+from calibrate.token_acceptance.schedule import Schedule
 from specplan.worlds.memory import ENGINE_SHARE
 from theory.checks import nonnegative, positive, scalar_count, scalar_probability
 from theory.errors import ParameterError
@@ -155,8 +156,8 @@ class Deployment:
     """Token acceptance where it is known, by method as engines call it; it holds for that method alone."""
     gpu_price: float | None = None
     """Dollars per GPU and hour."""
-    k: int | None = None
-    """Tokens drafted per round at every load, in [1, 32]; None: the schedule's."""
+    k: int | Schedule | None = None
+    """Tokens drafted per round at every load, in [1, 32], or by batch size; None: the schedule's."""
     max_num_seqs: int | None = None
     """Sequences in flight of one engine at most, in [1, 4096]; None: as many as a load needs, up to vLLM's default."""
     memory_share: float = ENGINE_SHARE
@@ -171,7 +172,7 @@ class Deployment:
             ("gpus", self.gpus, _MOST_GPUS),
             ("context", self.context, _MOST_TOKENS),
             ("answer_tokens", self.answer_tokens, _MOST_TOKENS),
-            ("k", self.k, _MOST_K),
+            ("k", self.most_k, _MOST_K),
             ("max_num_seqs", self.max_num_seqs, _MOST_SEQUENCES),
         ):
             if value is not None:
@@ -197,6 +198,11 @@ class Deployment:
             if most is not None and self.context > most:
                 rule = f"must be at most {most} tokens, which is what the {role} {model.name} reads"
                 raise ParameterError("context", self.context, rule)
+
+    @property
+    def most_k(self) -> int | None:
+        """The given k, of a table the largest; None: none is given."""
+        return self.k.most if isinstance(self.k, Schedule) else self.k
 
     @property
     def prompt_tokens(self) -> int:

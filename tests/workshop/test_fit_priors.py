@@ -83,13 +83,13 @@ def test_the_shipped_constants_are_fitted() -> None:
 
 @needs_data
 @pytest.mark.slow
-@pytest.mark.parametrize(("domain_known", "error"), [(True, 0.188), (False, 0.222)])
-def test_intervals_cover_targets_that_were_left_out(domain_known: bool, error: float) -> None:
-    """The intervals are of 95 %; between 90 and 98 % is asked for, of rows that come in groups of one target."""
+@pytest.mark.parametrize(("domain_known", "error"), [(True, 0.2135), (False, 0.247)])
+def test_intervals_cover_families_that_were_left_out(domain_known: bool, error: float) -> None:
+    """The intervals are of 95 %; between 92 and 98 % is asked for, of rows that come in groups of one family."""
     held = held_out(curves_in(DATA), domain_known=domain_known)
     chains = [one for one in held if one.curve.method not in LAWS]
     assert len(chains) == 268
-    assert 0.90 <= fmean(one.covered for one in chains) <= 0.98
+    assert 0.92 <= fmean(one.covered for one in chains) <= 0.98
     assert fmean(abs(one.value / one.measured - 1.0) for one in chains) == pytest.approx(error, abs=0.005)
     blocks = [one for one in held if one.curve.method in LAWS]
     assert len(blocks) == 37

@@ -15,9 +15,9 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 from theory.checks import probability, scalar_count
 from theory.errors import ParameterError
 
-__all__ = ["DEFAULT_SLOTS", "AdaptiveSteps", "Slot", "SlotRule", "shares_of_steps", "slots_of"]
+__all__ = ["DEFAULT_SLOTS", "AdaptiveSteps", "Slot", "SlotRule", "shares_of_steps"]
 
 _ROUNDS: Final = 4000
 _WARMUP: Final = 200
@@ -193,30 +193,6 @@ class AdaptiveSteps:
         """Count a round: drafted tokens that were accepted, of each sequence of the batch; of no sequence, nothing."""
         if accepted:
             self.slot(len(accepted)).observe(sum(accepted) / len(accepted))
-
-
-def slots_of(config: Mapping[str, Any]) -> dict[int, SlotRule]:
-    """Return the slots of a ``--speculative-adaptive-config``: what it says of all, and of each batch size.
-
-    Raises
-    ------
-    ParameterError : no batch size, a slot that is no object, or as `SlotRule`.
-
-    >>> slots_of({"ema_alpha": 0.5, "16": {"candidate_steps": [1, 3]}})[16].ema_alpha
-    0.5
-    """
-    names = {one.name for one in fields(SlotRule)}
-    found = {}
-    for key, entry in config.items():
-        if not key.isdigit():
-            continue
-        if not isinstance(entry, Mapping) or not isinstance(entry.get("candidate_steps"), list):
-            raise ParameterError(f"config[{key!r}]", entry, 'must be an object with a list of "candidate_steps"')
-        said = {name: value for name, value in {**config, **entry}.items() if name in names}
-        found[int(key)] = SlotRule(**{**said, "candidate_steps": tuple(entry["candidate_steps"])})
-    if not found:
-        raise ParameterError("config", dict(config), 'must have a batch size, as in {"1": {"candidate_steps": [1, 3]}}')
-    return found
 
 
 def shares_of_steps(rule: SlotRule, conditional: ArrayLike, batch: int, *, seed: int = 0) -> dict[int, float]:

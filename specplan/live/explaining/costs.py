@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Costs", "Named", "Point", "costs"]
 
-_FIXED: Final = 0.25
-"""Largest share of the time added by speculation that does not grow with k: an assumption."""
+_FIXED: Final = {False: 0.25, True: 1.0}
+"""Largest share of the time added by speculation that does not grow with k, by whether a block is drafted, which takes
+one pass: an assumption."""
 _WIDE: Final = 128
 """Rows of a pass up to which a GPU is bound by memory, so that verifying them costs little more than one row. Used only
 with a baseline and no names: an assumption that changes the split of a round, not its sum."""
@@ -81,7 +82,16 @@ class Costs:
 
 
 def costs(
-    k: int, work: Estimate, batch: float, points: Sequence[Point], named: Named | None, most: int, n: int, seed: int
+    k: int,
+    work: Estimate,
+    batch: float,
+    points: Sequence[Point],
+    named: Named | None,
+    most: int,
+    n: int,
+    seed: int,
+    *,
+    block: bool = False,
 ) -> Costs:
     """Return the time of rounds at k = 0 ... ``most``.
 
@@ -94,6 +104,7 @@ def costs(
     named : pass model made from names; None without any.
     most : largest k.
     n, seed : number of draws and their seed.
+    block : whether all tokens are drafted in one pass.
 
     Raises
     ------
@@ -112,7 +123,7 @@ def costs(
     if named is not None:
         return _by_names(k, now, measured.get(0), named, ks, rng, notes)
     if measured:
-        return _by_points(k, now, measured, batch, ks, rng, notes)
+        return _by_points(k, now, measured, batch, ks, rng, notes, _FIXED[block])
     share = rng.uniform(0.0, 1.0, n)
     seconds = now[:, None] * ((1.0 - share)[:, None] + share[:, None] * (ks + 1.0) / (k + 1.0))
     notes.append("the share of a round that grows with k is not measured; every share is taken as equally likely")
@@ -141,6 +152,7 @@ def _by_points(
     ks: NDArray[np.float64],
     rng: np.random.Generator,
     notes: list[str],
+    most_fixed: float,
 ) -> Costs:
     """Linear in k between points, with a fixed part, which is drawn where only two points are measured."""
     n = now.size
@@ -155,9 +167,11 @@ def _by_points(
     else:
         plain = measured[0]
         added = np.maximum(now - plain, 0.0)
-        fixed = rng.uniform(0.0, _FIXED, n) * added
+        fixed = rng.uniform(0.0, most_fixed, n) * added
         drafts = (plain + fixed)[:, None] + ((added - fixed) / k)[:, None] * ks
-        notes.append(f"up to {_FIXED:.0%} of the time that speculation adds to a round is taken as fixed: a --baseline")
+        notes.append(
+            f"up to {most_fixed:.0%} of the time that speculation adds to a round is taken as fixed: a --baseline"
+        )
         notes[-1] += " with another k would measure it"
     few = bool(batch * (k + 1.0) <= _WIDE)
     widening = rng.uniform(0.0, _WIDENING[few], n)

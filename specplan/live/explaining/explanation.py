@@ -29,6 +29,10 @@ _MOST: Final = 64
 _PRECISE: Final = 0.02
 """Relative half-width of the tokens of a round that distinguishes neighbouring k: their errors are mostly common."""
 _LEAST_REQUESTS: Final = 20
+_POLICY_NOTE: Final = (
+    "adaptive verification: acceptance by position is that of what the engine verified, lower than the drafter's (by 2 "
+    "to 35 % at a published server); it chooses at each round: leave num_speculative_tokens at the size of the block"
+)
 _RUN: Final = 0.02
 """Half-width of the relative difference between two runs of one server at one load: an assumption."""
 
@@ -48,7 +52,9 @@ class Explanation:
     """Seconds of a round; None if not even a bound is known."""
     drafting: Estimate | None
     depth: Depth | None
-    """None where acceptance by position is unknown."""
+    """None where acceptance by position is unknown, or that of the engine's policy instead of the drafter's."""
+    over_plain: Estimate | None
+    """Tokens per second over those without speculation, [-]; None where nothing tells."""
     way: str
     """Source of the times at other k: ``window``, ``baseline``, ``names``, ``both`` or ``none``."""
     causes: tuple[Cause, ...]
@@ -69,7 +75,8 @@ def explained(
     plain_cache: float = math.nan,
     k: int | None = None,
     chunk: int = CHUNK,
-    block: bool = False,
+    drafter: str = "chain",
+    adaptive: bool = False,
     seed: int = 0,
 ) -> Explanation:
     """Explain what a server did between readings.
@@ -83,7 +90,8 @@ def explained(
     plain_cache : tokens in the cache of a server without speculation; NaN: unknown.
     k : tokens drafted per round, for servers that do not report it.
     chunk : most prompt tokens in a pass.
-    block : whether the server drafts a block in one pass (DFlash, DSpark), not token by token.
+    drafter : ``chain``, token by token, or a block in one pass: ``dflash``, ``dspark``.
+    adaptive : whether the engine verifies the drafted tokens that pay (``enable_adaptive_verification``).
     seed : seed of the draws behind intervals.
 
     Raises
@@ -98,11 +106,14 @@ def explained(
     now = _depth_of(whole, k)
     parts = windows(readings)  # the window of all readings was checked
     deeper = [point.spec for point in baselines if point.spec is not None]
-    accepted = acceptance(whole, parts, now, deeper, block=block)
+    accepted = acceptance(whole, parts, now, deeper, drafter=drafter)
     time = round_time(whole, chunk)
     committed = _committed(whole, parts, accepted, now)
     measured = _over_plain(whole, committed, time, baselines)
     depth, cost = _best(whole, now, accepted, time, baselines, named, measured, seed)
+    over_plain = None if depth is None else depth.over_plain
+    if adaptive:  # tokens that were not verified count as refused: nothing tells what other k would commit
+        depth, accepted = None, replace(accepted, notes=(*accepted.notes, _POLICY_NOTE))
     cache_lost = 1.0 - whole.cache_tokens / plain_cache
     verification, drafting = _split(cost, now, time, seed)
     return Explanation(
@@ -115,6 +126,7 @@ def explained(
         verification=verification,
         drafting=drafting,
         depth=depth,
+        over_plain=over_plain,
         way="none" if cost is None else cost.way,
         causes=causes(
             whole,
@@ -200,7 +212,8 @@ def _best(
         return None, None
     farthest = max(_BEYOND * accepted.known, accepted.known + _LEAST_BEYOND)  # largest k that may be run next
     most = max(min(2 * farthest, _MOST), accepted.known)  # a better k beyond it counts as missed
-    cost = costs(now, time.work, whole.batch, baselines, named, most, DRAWS, seed)
+    block = accepted.law is not None
+    cost = costs(now, time.work, whole.batch, baselines, named, most, DRAWS, seed, block=block)
     committed = accepted.draws(DRAWS, most, np.random.default_rng([seed, 1]))
     if measured is not None:  # whole answers were compared: believed before what rounds say of plain decoding
         rng = np.random.default_rng([seed, 3])

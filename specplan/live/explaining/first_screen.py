@@ -62,9 +62,9 @@ def _which_k(explanation: Explanation) -> str:
 
 def _gains(explanation: Explanation) -> str:
     """Whether speculation is faster than plain decoding, as far as that is known."""
-    if explanation.depth is None:
+    over = explanation.over_plain
+    if over is None:
         return ""
-    over = explanation.depth.over_plain
     times = f"{over.value:.2f} [{over.low:.2f}, {over.high:.2f}] times as fast as plain decoding"
     if over.low <= 1.0 <= over.high:
         way = " (measure a baseline)" if explanation.way in ("window", "names") else ""

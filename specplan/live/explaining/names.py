@@ -6,10 +6,12 @@ import math
 from dataclasses import replace
 from typing import Final
 
+from calibrate.engines.token_vocabulary import BLOCK_DRAFTERS
 from specplan.live.explaining.costs import Named
 from specplan.live.explaining.window import Window
+from specplan.worlds.drafters.finding import find_block
 from specplan.worlds.measured_operators import with_operators
-from specplan.worlds.model_files import ModelFacts, draft_head, shape_of
+from specplan.worlds.model_files import ModelFacts, block_drafter, draft_head, shape_of
 from theory.errors import ParameterError
 from theory.hardware.engines import engine_named
 from theory.hardware.gpus import gpu_named
@@ -25,7 +27,15 @@ _CONTEXT: Final = 2048.0
 
 
 def named_round(
-    target: str, *, draft: str | None, eagle: str | None, gpu: str, tp: int, window: Window, engine: str
+    target: str,
+    *,
+    draft: str | None,
+    eagle: str | None,
+    gpu: str,
+    tp: int,
+    window: Window,
+    engine: str,
+    drafter: str = "chain",
 ) -> Named:
     """Return the pass model of a round at the window's batch and context.
 
@@ -37,6 +47,7 @@ def named_round(
     gpu, tp : name of the GPU, and tensor-parallel GPUs of the target, >= 1.
     window : the window that is explained.
     engine : ``vllm`` or ``sglang``, with a version after a colon if it matters.
+    drafter : ``dflash`` or ``dspark`` where a block is drafted in one pass, by ``draft`` or by what is published.
 
     Raises
     ------
@@ -59,11 +70,20 @@ def named_round(
     prompt, answer = window.prompt_tokens, window.answer_tokens
     context = prompt + answer / 2.0
     return Named(
-        rounds=_round(passes, facts, draft, eagle),
+        rounds=_round(passes, facts, draft, eagle) if drafter == "chain" else _blocks(passes, facts, draft, drafter),
         batch=window.batch,
         context=context if math.isfinite(context) else _CONTEXT,
         half_width=half_width(GAIN, passes, Work(sequences=window.batch)),
     )
+
+
+def _blocks(target: PassModel, known: ModelFacts, draft: str | None, drafter: str) -> Round:
+    """Rounds of a block drafter, of the usual size where none is published or named."""
+    method = next(one for one in BLOCK_DRAFTERS if one == drafter)
+    facts = find_block(known, (method,), draft or "").facts
+    if facts is None:
+        facts = block_drafter(known, method) if draft is None else shape_of(draft)
+    return head_round(target, facts.shape, "block-drafter")
 
 
 def _round(target: PassModel, known: ModelFacts, draft: str | None, eagle: str | None) -> Round:

@@ -49,7 +49,7 @@ def explanation_as_json(explanation: Explanation) -> dict[str, Any]:
         "next": None
         if depth is None
         else {"k": depth.step, "sure": depth.sure, "requests": explanation.requests, "short": asdict(depth.short)},
-        "over_plain": None if depth is None else asdict(depth.over_plain),
+        "over_plain": _plain(explanation.over_plain),
         "costs_from": explanation.way,
         "causes": [
             {

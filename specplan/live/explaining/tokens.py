@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from calibrate.engines.prometheus import SpecDecode
 from sim.estimate import Estimate, proportion, ratio_of_totals
 from specplan.live.explaining.window import Window
-from theory.block_drafting import DFLASH, at_length
+from theory.block_drafting import LAWS, BlockLaw, at_length
 from theory.errors import ParameterError
 
 __all__ = ["ICC", "Acceptance", "acceptance"]
@@ -46,7 +46,7 @@ _LOGIT: Final = 1.0
 _LEVEL, _SLOPE, _WANDERING, _DEPARTURE = 0.5, 0.3, 0.3, 0.03
 """Variances of the logit: sigma_0 to sigma_3 squared."""
 _BLOCK_NOTE: Final = (
-    "a block drafter: acceptance at other block sizes is by a form fitted to one published curve; engines refuse "
+    "a block drafter: acceptance at other block sizes is by a form fitted to few published curves; engines refuse "
     "sizes that the drafter was not trained for"
 )
 _LEAST_RATE: Final = 1e-3
@@ -66,8 +66,8 @@ class Acceptance:
     """Variance over the variance of independent rounds, >= 1."""
     further: tuple[tuple[float, float], ...] = ()
     """Counts at further positions, from baselines: drafts accepted up to the position, and up to the one before."""
-    block: bool = False
-    """Whether k tokens are drafted at once, so that their counts hold for blocks of k tokens only."""
+    law: BlockLaw | None = None
+    """What acceptance at other sizes is where k tokens are drafted at once, whose counts hold for that size only."""
     notes: tuple[str, ...] = ()
 
     @property
@@ -99,16 +99,16 @@ class Acceptance:
         if most > self.known:
             rates = np.hstack([rates, self._beyond(rates, most - self.known, rng)])
         rates = np.clip(rates[:, :most], 0.0, 1.0)
-        if self.block:
-            return self._of_blocks(rates, rng)
+        if self.law is not None:
+            return self._of_blocks(rates, self.law, rng)
         return np.hstack([np.ones((n, 1)), 1.0 + self.hit_rate * np.cumsum(rates, axis=1)])
 
-    def _of_blocks(self, rates: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+    def _of_blocks(self, rates: NDArray[np.float64], law: BlockLaw, rng: np.random.Generator) -> NDArray[np.float64]:
         """Committed tokens per round of blocks of 0 to as many tokens as there are columns, shape (n, columns + 1)."""
         n, most = rates.shape
         before = np.column_stack([np.ones(n), rates[:, :-1]])
         conditional = np.clip(rates / np.maximum(before, 1e-12), 0.0, 1.0)
-        slope = DFLASH.slope + DFLASH.error * rng.standard_normal((n, 1))
+        slope = law.slope + law.error * rng.standard_normal((n, 1))
         committed = [np.ones(n)]
         for k in range(1, most + 1):
             of_block = at_length(conditional[:, :k], self.k, k, slope)
@@ -137,7 +137,7 @@ def acceptance(
     k: int | None,
     deeper: Sequence[SpecDecode] = (),
     *,
-    block: bool = False,
+    drafter: str = "chain",
 ) -> Acceptance:
     """Return the acceptance of a window.
 
@@ -147,19 +147,20 @@ def acceptance(
     parts : the windows between neighbouring readings; from five or more, errors come from their spread.
     k : tokens drafted per round, for servers that do not report it (SGLang).
     deeper : counts of baselines; those with a larger k give further positions of a chain.
-    block : whether the server drafts a block in one pass.
+    drafter : ``chain``, or the block drafter of the server: ``dflash``, ``dspark``.
 
     Raises
     ------
     ParameterError : a block of a server that counts no positions.
     """
-    if window.spec is None and block:
-        raise ParameterError("drafter", "block", "needs acceptance by position, which this server does not count")
+    law = LAWS.get(drafter)
+    if window.spec is None and law is not None:
+        raise ParameterError("drafter", drafter, "needs acceptance by position, which this server does not count")
     if window.spec is None:
         return _from_length(window, k or 0)
     counted = _counted(window, window.spec, parts)
-    if block:
-        return replace(counted, block=True, notes=(*counted.notes, _BLOCK_NOTE))
+    if law is not None:
+        return replace(counted, law=law, notes=(*counted.notes, _BLOCK_NOTE))
     return replace(counted, further=_further(window.k, deeper))
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from calibrate.engines.token_vocabulary import BLOCK_DRAFTERS
@@ -14,6 +15,7 @@ from specplan.planning.loads.prices import prices_of
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
+    from calibrate.token_acceptance.schedule import Schedule
     from specplan.planning.loads.load_plan import NamesPlan
     from specplan.planning.loads.options import Budget, Option
     from specplan.worlds.drafters.finding import HeadFound
@@ -215,14 +217,29 @@ def _chosen(
     return ServedModel(facts=found.facts, precision=found.facts.precision)
 
 
-def _k(k: int | None, methods: Sequence[str]) -> int | None:
-    """The k that was given, which some method has to draft."""
+def _k(typed: int | str | None, methods: Sequence[str]) -> int | Schedule | None:
+    """The k that was given, or its table by batch size, which some method has to draft."""
     from sim.catalogue import method
 
+    k = _table(typed) if isinstance(typed, str) else typed
     if k is not None and not any(method(name).level == "token" for name in methods):
         rule = f"is for methods that draft tokens, and --methods names {', '.join(methods)}: add mtp, eagle3 or ngram"
-        raise ParameterError("k", k, rule)
+        raise ParameterError("k", typed, rule)
     return k
+
+
+def _table(typed: str) -> Schedule:
+    """Tokens drafted by batch size, without gaps: what vLLM drafts there is easily overlooked."""
+    from calibrate.record.json_text import parse_json
+    from calibrate.token_acceptance.schedule import Schedule
+
+    table = Schedule.parse(parse_json(typed, "k"), "k")
+    for before, after in pairwise(table.ranges):
+        if after.first > before.last + 1:
+            whole = [before.first, after.first - 1, before.k]
+            rule = f"leaves a gap before {after.first}; vLLM would draft {before.k} there: say {whole}, or another K"
+            raise ParameterError("k", list(before), rule)
+    return table
 
 
 def _model(name: str, precision: str | None, cache: str | None) -> ServedModel:

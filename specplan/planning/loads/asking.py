@@ -97,7 +97,10 @@ DEPLOYMENT: Final = {
         help="Of a GPU and hour: 2.5, or H100=2.5,H200=3.5 for several types (--gpu H100,H200).",
     ),
     "k": click.option(
-        "--k", type=WholeNumber(1, 32), help="Tokens drafted per round at every load. Default the best at each."
+        "--k",
+        type=WholeNumber(1, 32, tables=True),
+        metavar="K|TABLE",
+        help="Tokens drafted per round, at every load or by batch size: [[1,8,4],[9,64,1]]. Default the best at each.",
     ),
     "max_num_seqs": click.option(
         "--max-num-seqs", type=WholeNumber(1, 4096), help="Sequences of an engine at once. Default what a load needs."

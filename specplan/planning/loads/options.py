@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from calibrate.token_acceptance.schedule import Schedule
 from sim.catalogue import Method, method
 from sim.configuration import PLAIN, Configuration
 from sim.operations import DRAFT, JUDGE, SCORER
@@ -267,7 +268,9 @@ def _unserved_blocks(deployment: Deployment) -> Iterator[str]:
     """Why the engine as it is set does not serve the block drafter."""
     block, engine = deployment.block, deployment.engine.name
     sizes = None if block is None else block.facts.block
-    if sizes is not None and deployment.k is not None and not sizes.least <= deployment.k <= sizes.most:
+    if isinstance(deployment.k, Schedule):
+        yield "one --k for all batches: its blocks are drafted whole"
+    elif sizes is not None and deployment.k is not None and not sizes.least <= deployment.k <= sizes.most:
         yield f"--k of {sizes.text}: that is what its blocks draft"
     kind = block_kind(block)
     if deployment.engine_said and not has(engine, deployment.engine_version, kind):

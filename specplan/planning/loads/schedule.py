@@ -50,13 +50,16 @@ class Depths:
         deployment = world.deployment
         self._given = deployment.k
         self._places = deployment.max_num_seqs or _LAST
-        self.most = max(_MOST_K, deployment.k or 0)  # the largest k that is looked at
+        self.most = max(_MOST_K, deployment.most_k or 0)  # the largest k that is looked at
         self._context = deployment.prompt_tokens + deployment.answer_tokens / 2.0
         self._rates: dict[tuple[str, Split, int], list[float]] = {}
         self._schedules: dict[tuple[str, Split], Schedule] = {}
 
     def k(self, token: str, split: Split, sequences: int) -> int:
-        """Return the tokens to draft per round, >= 1, with so many sequences in the batch of one target."""
+        """Return the tokens to draft per round with so many sequences in the batch of one target.
+
+        At least 1, but for a table that was given.
+        """
         return self._speculating(token, split).at(min(max(sequences, 1), self._places))
 
     def schedule(self, token: str, split: Split, off_from: int | None) -> Schedule:
@@ -72,9 +75,13 @@ class Depths:
         return Schedule.of(each, max(_LAST, off_from or 0))
 
     def fixed(self, token: str, split: Split, most: int) -> FixedK:
-        """Return the one k for all batch sizes up to ``most``, and what it loses."""
-        lost = [self.losses(token, split, size) for size in SIZES if size <= max(most, 1)]
-        worst = {k: max(losses) for k, losses in zip(self.ks(token), zip(*lost, strict=True), strict=True)}
+        """Return the one k for all batch sizes up to ``most``, or the most of a table that was given; and its loss."""
+        lost = {size: self.losses(token, split, size) for size in SIZES if size <= max(most, 1)}
+        if isinstance(self._given, Schedule):
+            drafted = ((size, self._given.at(size)) for size in lost)
+            loss = max(lost[size][self.ks(token).index(k)] if k else 0.0 for size, k in drafted)
+            return FixedK(self._given.most, loss)
+        worst = {k: max(losses) for k, losses in zip(self.ks(token), zip(*lost.values(), strict=True), strict=True)}
         best = self._given or min(worst, key=lambda k: (round(worst[k], 3), k))
         return FixedK(best, worst[best])
 
@@ -90,7 +97,8 @@ class Depths:
         Of each number of drafted tokens, those are verified that pay (`theory.adaptive.verification`).
         """
         size = min(max(sequences, 1), self._places)
-        wanted = [self._given] if self._given is not None else self.ks(token)
+        given = self._world.deployment.most_k
+        wanted = self.ks(token) if given is None else [given]
         drafted = [Configuration(method=token, k2=k + 1) for k in wanted]
         found = [one for one in (self._adapted(plain, split, size) for plain in drafted) if 0.0 < one.least < 1.0]
         return max(found, key=lambda one: self._rate(one, split, size), default=None)
@@ -113,6 +121,8 @@ class Depths:
             if self._given is None:
                 chosen = smoothed(self._table(token, split), NOISE)
                 best = {size: self.ks(token)[place] for size, place in zip(SIZES, chosen, strict=True)}
+            elif isinstance(self._given, Schedule):
+                best = {entry.first: entry.k for entry in self._given.ranges if entry.first <= _LAST}
             else:
                 best = {1: self._given}
             self._schedules[key] = Schedule.of(best, _LAST)

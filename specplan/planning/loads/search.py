@@ -120,10 +120,10 @@ def best_of_each_kind(
         mean = rates[best]
         return best, speed(best, answers) if mean is None or mean.is_bound else mean.tokens_per_s
 
-    def at_depth(name: str, arrangement: Arrangement) -> Option:
-        fullest = -(-answers // arrangement.replicas)
-        k = found.budget.k(depth(name, arrangement.split, fullest))
-        return Option(Configuration(method=name, k2=k + 1), arrangement)
+    def at_depth(name: str, arrangement: Arrangement) -> Iterator[Option]:
+        drafted = depth(name, arrangement.split, -(-answers // arrangement.replicas))
+        if drafted:  # a table that was given may draft nothing in full batches
+            yield Option(Configuration(method=name, k2=found.budget.k(drafted) + 1), arrangement)
 
     def adapted(name: str, arrangement: Arrangement) -> Iterator[Option]:
         chosen = adaptive(name, arrangement.split, -(-answers // arrangement.replicas))
@@ -165,7 +165,7 @@ class _Search:
         self,
         found: Considered,
         fastest: Fastest,
-        at_depth: Callable[[str, Arrangement], Option],
+        at_depth: Callable[[str, Arrangement], Iterable[Option]],
         adapted: Callable[[str, Arrangement], Iterable[Option]],
         for_steps: Callable[[], Sequence[Arrangement]],
         before: Best,
@@ -200,7 +200,7 @@ class _Search:
         """A token-level method with a fixed number of tokens, and with adaptive verification where that is faster."""
         fixed = None
         if not self._is_lost(name):
-            fixed = self.fastest(self.at_depth(name, arrangement) for arrangement in arrangements)
+            fixed = self.fastest(option for where in arrangements for option in self.at_depth(name, where))
         if fixed is not None:
             yield fixed
         if name in self.found.adaptive:

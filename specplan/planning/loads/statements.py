@@ -7,8 +7,11 @@ heads and block drafters accept less after long prompts than after those that th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from sim.configuration import PLAIN
@@ -37,7 +40,9 @@ __all__ = [
 ]
 
 LENGTHS: Final = tuple(2048 * 4**i for i in range(4))
-"""Tokens of prompts that are looked at: 2k to 128k."""
+"""Tokens of prompts that are looked at: 2k to 128k, and those of the plan where they are longer."""
+_NEAR: Final = 1.1
+"""Prompts between which speculation begins or ceases to pay, the longer over the shorter: at most so far apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,45 +201,68 @@ class ByPrompt:
     answers: int
     gains: dict[int, float]
     """Tokens of the prompt, rising, to the gain; none where the model reads no more, or no answer fits."""
+    turns: tuple[int, ...]
+    """Tokens of the prompt up to which it pays, or from which on it does, in turn, to within a tenth."""
 
     @property
-    def off_beyond(self) -> int | None:
-        """The longest prompt up to which it pays; None: it pays at all that were looked at, or at none."""
-        kept: list[int] = []
-        for prompt, gain in self.gains.items():
-            if not pays(gain):
-                return kept[-1] if kept else None
-            kept.append(prompt)
-        return None
+    def advice(self) -> str:
+        """At which prompts to switch it on or off; empty where it pays, or does not, at all that were looked at."""
+        on, words = pays(next(iter(self.gains.values()), 0.0)), []
+        for turn in self.turns:
+            words.append(f"{'off beyond' if on else 'on from'} {turn // 1024}k")
+            on = not on
+        return f"switch it {' and '.join(words)}" if words else ""
 
 
 def by_prompt(plan: NamesPlan) -> list[ByPrompt]:
-    """Return the gains of the best options at the first and at the last load that speculate on tokens alone."""
-    found = [
-        (load.concurrency, rows[0].option)
-        for load, rows in plan.loads
-        if load.concurrency is not None
-        and rows[0].option.configuration.speculates
-        and rows[0].option.configuration.spec.level == "token"
-    ]
-    ends = found[:1] + (found[-1:] if len(found) > 1 else [])
-    return [ByPrompt(option=option, answers=n, gains=_gains(plan.deployment, option, n)) for n, option in ends]
+    """Return the gains at the first and at the last load of the best option that speculates on tokens alone.
+
+    Where plain decoding is best that is the best of the others: at other prompts it may pay.
+    """
+    closed = [(load.concurrency, rows[0].option) for load, rows in plan.loads if load.concurrency is not None]
+    found = [(n, _speculating(plan, n, option)) for n, option in closed]
+    known = [(n, option) for n, option in found if option.configuration.spec.level == "token"]
+    return [_by_prompt(plan.deployment, option, n) for n, option in known[:1] + known[1:][-1:]]
 
 
-def _gains(deployment: Deployment, option: Option, answers: int) -> dict[int, float]:
-    """The gain by prompt."""
-    per_copy, gains = -(-answers // option.arrangement.replicas), {}
-    for prompt in LENGTHS:
-        try:
-            longer = replace(deployment, context=prompt + deployment.answer_tokens)
-            world = World(longer)
-            own, plain = (_rate(world, one, option, per_copy) for one in (option.configuration, PLAIN))
-        except ParameterError:  # the model reads no more, or the models leave no room
+def _speculating(plan: NamesPlan, answers: int, best: Option) -> Option:
+    """The best option, or the best of the others where it is plain decoding."""
+    if best.configuration != PLAIN:
+        return best
+    kinds = sorted(plan.planner.best_at(answers).values(), key=lambda pair: -pair[1])
+    return next((option for option, _ in kinds if option.configuration != PLAIN), best)
+
+
+def _by_prompt(deployment: Deployment, option: Option, answers: int) -> ByPrompt:
+    """The gains of an option, and where they turn."""
+    gain = cache(partial(_gain, deployment, option, -(-answers // option.arrangement.replicas)))
+    gains: dict[int, float] = {}
+    for prompt in sorted({*LENGTHS, max(deployment.prompt_tokens, LENGTHS[-1])}):
+        known = gain(prompt)
+        if known is None:
             break
-        if own is None or plain is None:
-            break
-        gains[prompt] = own / plain
-    return gains
+        gains[prompt] = known
+    turns = [_turn(gain, low, high) for low, high in pairwise(gains) if pays(gains[low]) != pays(gains[high])]
+    return ByPrompt(option=option, answers=answers, gains=gains, turns=tuple(turns))
+
+
+def _turn(gain: Callable[[int], float | None], low: int, high: int) -> int:
+    """A prompt between two, of which one pays and the other does not, at which that changes."""
+    before = pays(gain(low) or 0.0)
+    while high > _NEAR * low:
+        middle = round(math.sqrt(low * high))
+        low, high = (middle, high) if pays(gain(middle) or 0.0) == before else (low, middle)
+    return low if before else high
+
+
+def _gain(deployment: Deployment, option: Option, answers: int, prompt: int) -> float | None:
+    """The gain of one copy after prompts of so many tokens; None where the model reads no more, or no answer fits."""
+    try:
+        world = World(replace(deployment, context=prompt + deployment.answer_tokens))
+        own, plain = (_rate(world, one, option, answers) for one in (option.configuration, PLAIN))
+    except ParameterError:  # the model reads no more, or the models leave no room
+        return None
+    return None if own is None or plain is None else own / plain
 
 
 def _rate(world: World, configuration: Configuration, option: Option, answers: int) -> float | None:

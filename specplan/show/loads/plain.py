@@ -66,7 +66,7 @@ def _by_prompt_as_json(plan: NamesPlan, one: ByPrompt) -> dict[str, Any]:
         "method": method_name(plan.deployment, one.option.configuration),
         "prompt_tokens": list(one.gains),
         "gains": list(one.gains.values()),
-        "off_beyond": one.off_beyond,
+        "turns": list(one.turns),
     }
 
 

@@ -313,6 +313,7 @@ def _running(asked: AskedPlan) -> Iterator[Part]:
         yield Text(text=f"At {', '.join(loads)}:")
         yield Code(text="\n".join(settings.commands), shell=True)
         yield from _file("adaptive.json", settings.adaptive)
+        yield from _file("trtllm.json", settings.trtllm)
         yield from _file("Settings of the step-level client", settings.client)
         if settings.notes:
             yield Bullets(items=settings.notes)

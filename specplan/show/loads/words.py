@@ -150,7 +150,8 @@ def one_k(plan: NamesPlan) -> str:
         return ""
     loses = f"loses at most {100.0 * fixed.loss:.0f} % of what the best k at each load gives"
     if plan.deployment.k is not None:
-        return f"k = {fixed.k} at all loads, as given with --k, {loses} (every k: -v)."
+        given = f"k = {fixed.k} at all loads" if plan.deployment.k == fixed.k else "k by batch"
+        return f"{given}, as given with --k, {loses} (every k: -v)."
     return f"Simpler: one k = {fixed.k} for all these loads {loses}."
 
 
@@ -173,13 +174,13 @@ def policies(plan: NamesPlan) -> str:
 
 
 def by_prompts(plan: NamesPlan, *, ending: bool = False) -> Iterator[str]:
-    """Yield what the best options at the first and last load gain by prompt; ``ending``: only of those that stop."""
+    """Yield what the best options at the first and last load gain by prompt; ``ending``: only of those that turn."""
     for one in by_prompt(plan):
-        if not one.gains or (ending and one.off_beyond is None):
+        if not one.gains or (ending and not one.turns):
             continue
         gains = ", ".join(f"{prompt // 1024}k {gain:.2f}" for prompt, gain in one.gains.items())
-        off = f"; switch it off beyond {one.off_beyond // 1024}k" if one.off_beyond is not None else ""
-        yield f"By prompt, on the same GPUs, {named(plan, one.option)} with {one.answers} at once: {gains}{off}."
+        advice = f"; {one.advice}" if one.turns else ""
+        yield f"By prompt, on the same GPUs, {named(plan, one.option)} with {one.answers} at once: {gains}{advice}."
 
 
 def not_considered(plan: NamesPlan) -> Iterator[str]:

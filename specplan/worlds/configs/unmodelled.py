@@ -16,6 +16,8 @@ _CROSS = "attends across to images"
 _UNEQUAL = "has layers of different sizes or without attention"
 _LOOKUP = "attends to blocks of tokens and looks up n-grams in a way whose time nobody measured"
 _SHARED = "shares caches between layers or reads embeddings per layer"
+_IDLE = "has experts that compute nothing"
+_UNKNOWN = "a kind of layer that is not known"
 
 _TYPES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("mamba", "mamba2", "falcon_mamba", "jamba", "bamba", "zamba", "zamba2", "plamo2"), _STATE),
@@ -28,7 +30,7 @@ _TYPES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("gemma3n", "gemma3n_text"), _SHARED),
     **dict.fromkeys(("nemotron-nas", "nemotron_nas", "deci", "openelm"), _UNEQUAL),
     "step3": _UNEQUAL,
-    "longcat_flash": "has experts that compute nothing",
+    "longcat_flash": _IDLE,
     "qwen4_exp": _LOOKUP,
 }
 
@@ -46,7 +48,7 @@ _HINTS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("block_configs", "hybrid_layer_pattern", "attention_other_setting"), _UNEQUAL),
     **dict.fromkeys(("swa_num_key_value_heads", "swa_num_attention_heads", "swa_head_dim"), _UNEQUAL),
     **dict.fromkeys(("global_head_dim", "num_global_key_value_heads"), _UNEQUAL),
-    **dict.fromkeys(("zero_expert_num", "num_zero_experts"), "has experts that compute nothing"),
+    **dict.fromkeys(("zero_expert_num", "num_zero_experts"), _IDLE),
 }
 """Fields that only models have which are not modelled; a null, false, zero or empty value does not count."""
 
@@ -69,9 +71,16 @@ _NEAREST: Final[Mapping[str, str]] = {
     _LOOKUP: "Qwen/Qwen3.5-122B-A10B, which keeps states too",
     _SHARED: "google/gemma-4-31B",
     _CROSS: "a text model of the same family",
+    _UNEQUAL: "stepfun-ai/Step-3.7-Flash or XiaomiMiMo/MiMo-V2-Flash, whose layers differ too",
+    _IDLE: "a mixture of experts that all compute, such as deepseek-ai/DeepSeek-V3.2",
+    _ENCODER: "a decoder alone, such as Qwen/Qwen3-8B",
+    _UNKNOWN: "a copy of the file in which such layers are of the known kind that is most like them "
+    "(full_attention, sliding_attention, linear_attention)",
 }
 """By reason: models of like layers that can be planned, whichever is nearest in size."""
 
+_LISTS: Final = ("layer_types", "layers_block_type", "hybrid_override_pattern")
+"""Fields that name the kind of every layer."""
 _LAYER_TYPES: Final = frozenset(get_args(LayerKind)) | frozenset(KIND_NAMES)
 
 
@@ -83,9 +92,8 @@ def why_not(config: Mapping[str, Any]) -> str | None:
     reason = _reason(config)
     if reason is None:
         return None
-    nearest = next((models for of, models in _NEAREST.items() if reason.endswith(of)), None)
-    told = f"{reason}, which is not modelled"
-    return told if nearest is None else f"{told}; the nearest question that can be answered: a plan of {nearest}"
+    nearest = next(models for of, models in _NEAREST.items() if reason.endswith(of))
+    return f"{reason}, which is not modelled; the nearest question that can be answered: a plan of {nearest}"
 
 
 def _reason(config: Mapping[str, Any]) -> str | None:
@@ -99,8 +107,9 @@ def _reason(config: Mapping[str, Any]) -> str | None:
     softmax = config.get("attn_type_list")  # of MiniMax: 1 is attention with softmax, 0 is linear
     if isinstance(softmax, list) and any(kind != 1 for kind in softmax):
         return f"attn_type_list says that it {_STATE}"
-    kinds = config.get("layer_types")
-    for kind in kinds if isinstance(kinds, list) else ():
-        if str(kind) not in _LAYER_TYPES:
-            return f"layer_types has {str(kind)[:40]!r}, a kind of layer that is not known"
+    for name in _LISTS:
+        kinds = config.get(name)
+        for kind in kinds if isinstance(kinds, list | str) else ():
+            if str(kind) not in _LAYER_TYPES:
+                return f"{name} has {str(kind)[:40]!r}, {_UNKNOWN}"
     return None

@@ -15,7 +15,7 @@ from typing import Final
 from calibrate.engines.token_vocabulary import OF_ENGINES, engines_name
 from calibrate.token_acceptance.curves import AcceptanceCurve
 from specplan.readers.acceptance import ReadAcceptance, is_address, read_acceptance
-from theory.block_drafting import BlockLaw, at_length
+from theory.block_drafting import LAWS, BlockLaw, at_length
 from theory.errors import ParameterError
 
 __all__ = ["KnownAcceptance", "known_acceptances"]
@@ -143,6 +143,8 @@ def _measured(found: ReadAcceptance, method: str, sources: Sequence[str]) -> Kno
         rates[0] *= found.curve.hit_rate  # passes in which the lookup found nothing are rounds too
     names = ", ".join(one if is_address(one) else Path(one).name for one in sources)
     source = f"measured, {len(rates)} positions of {names}: {found.convention}"
+    if method in LAWS and found.counted:
+        source += " (too low if the server ran with enable_adaptive_verification, which leaves drafted tokens out)"
     return KnownAcceptance(per_position=tuple(rates), source=source, drafted=len(rates))
 
 

@@ -1,7 +1,6 @@
 """A plan under load as something to paste: commands of the servers, and how many tokens to draft by batch size.
 
-vLLM's table counts drafted tokens (k2 - 1) by sequences in the batch; SGLang's file counts draft steps, from a batch
-size on. No steps switch drafting off there (0.5.23 reads it so; releases that could not do without wanted 1 at least).
+vLLM's table counts drafted tokens (k2 - 1) by sequences in the batch. Other engines: `other_engines`.
 """
 
 from __future__ import annotations
@@ -16,16 +15,23 @@ from typing import TYPE_CHECKING, Any, Final
 from calibrate.engines.token_vocabulary import OF_VLLM
 from calibrate.token_acceptance.schedule import Schedule
 from specplan.worlds.arrangements import Split, parallel_of
-from specplan.worlds.drafters.naming import block_kind, drafter_name, drafting_model, head_kind
+from specplan.worlds.drafters.naming import block_kind, drafter_name, drafting_model
 from specplan.worlds.memory import ENGINE_SHARE
 from specplan.worlds.running.flags import first_with, has
+from specplan.worlds.running.other_engines import (
+    SGLANG_SINCE,
+    sglang_adaptive,
+    sglang_algorithm,
+    sglang_command,
+    trtllm_file,
+)
 
 if TYPE_CHECKING:
     from sim.configuration import Configuration
     from specplan.worlds.arrangements import Arrangement
     from specplan.worlds.request import Deployment, ServedModel
 
-__all__ = ["HELPER_CACHE", "Settings", "settings_of", "sglang_adaptive", "vllm_command"]
+__all__ = ["HELPER_CACHE", "Settings", "settings_of", "vllm_command"]
 
 _FIRST_PORT: Final = 8000
 _NGRAM: Final = 3
@@ -48,7 +54,9 @@ class Settings:
     schedule: Schedule | None
     """Tokens drafted per round by batch size; None where no tokens are drafted."""
     adaptive: Mapping[str, Any] | None = field(hash=False)
-    """SGLang's adaptive configuration; None but for EAGLE-3 heads."""
+    """SGLang's adaptive configuration; None but for heads that draft token by token."""
+    trtllm: Mapping[str, Any] | None = field(hash=False)
+    """TensorRT-LLM's file of settings; None where its commands are not printed."""
     client: Mapping[str, Any] | None = field(hash=False)
     """Settings of the step-level client; None where no steps are drafted."""
     notes: tuple[str, ...]
@@ -59,6 +67,7 @@ class Settings:
             "commands": list(self.commands),
             "num_speculative_tokens_per_batch_size": None if self.schedule is None else self.schedule.plain(),
             "sglang_adaptive": None if self.adaptive is None else dict(self.adaptive),
+            "trtllm": None if self.trtllm is None else dict(self.trtllm),
             "client": None if self.client is None else dict(self.client),
             "notes": list(self.notes),
         }
@@ -87,24 +96,47 @@ def settings_of(
         for port, server in enumerate(_servers(deployment, arrangement, steps=steps), _FIRST_PORT)
     ]
     notes += _later_versions(deployment, configuration)
-    notes += [_how_to_get(model) for model in _models(deployment, steps=steps) if _is_elsewhere(model)]
-    if deployment.engine.name != "vllm":
+    elsewhere = [_how_to_get(model) for model in _models(deployment, steps=steps) if _is_elsewhere(model)]
+    models = _served_name(deployment.target), _drafter(deployment, configuration.token)
+    file = None
+    if deployment.engine.name == "trtllm" and not steps:
+        file = trtllm_file(deployment, configuration, models[1], schedule)
+    if file is not None:
+        servers = enumerate(_servers(deployment, arrangement, steps=False), _FIRST_PORT)
+        commands = [_trtllm(deployment, server, port, sequences) for port, server in servers]
+        notes = ["TensorRT-LLM 1.4 or later; trtllm.json holds the settings below the commands"]
+        file |= {"enable_attention_dp": True} if arrangement.dp > 1 else {}
+    elif deployment.engine.name != "vllm":
         notes.append(f"planned with what {deployment.engine.name} takes; the commands start vLLM")
+    notes += elsewhere
     if arrangement.replicas > 1:
         notes.append(f"{arrangement.replicas} copies: deal the answers out evenly to their ports")
     adaptive = None
-    algorithm = _sglang_algorithm(deployment, configuration.token)
+    algorithm = "" if file is not None else sglang_algorithm(deployment, configuration.token)
     if arrangement.dp > 1 and algorithm == "DSPARK":  # sgl-project/sglang#37301
         notes.append("SGLang has no DSpark with copies of attention")
     elif schedule is not None and algorithm:
-        adaptive = sglang_adaptive(schedule) if algorithm == "EAGLE3" else None
-        commands.append(_sglang(deployment, configuration, algorithm, schedule, arrangement))
+        adaptive = sglang_adaptive(schedule) if algorithm.startswith("EAGLE") else None
+        commands.append(sglang_command(deployment, configuration, models, schedule, arrangement))
         table = "; adaptive.json holds the table below it" if adaptive is not None else ""
-        notes.append(f"SGLang ({_SGLANG_SINCE[algorithm]} or later) instead of vLLM: the last command{table}")
+        notes.append(f"SGLang ({SGLANG_SINCE[algorithm]} or later) instead of vLLM: the last command{table}")
     client = _client(deployment, configuration) if steps else None
     if configuration.token == "block-drafter":
         schedule = None
-    return Settings(commands=tuple(commands), schedule=schedule, adaptive=adaptive, client=client, notes=tuple(notes))
+    return Settings(
+        commands=tuple(commands),
+        schedule=schedule,
+        adaptive=adaptive,
+        trtllm=file,
+        client=client,
+        notes=tuple(notes),
+    )
+
+
+def _drafter(deployment: Deployment, token: str | None) -> str:
+    """The name of a drafter's weights; empty where it has none of its own."""
+    model = drafting_model(deployment, token)
+    return "" if model is None or model.facts.in_target else _served_name(model)
 
 
 def _later_versions(deployment: Deployment, configuration: Configuration) -> Iterator[str]:
@@ -118,16 +150,6 @@ def _later_versions(deployment: Deployment, configuration: Configuration) -> Ite
         facts.in_target and facts.block is not None and configuration.k2 - 1 < facts.block.trained
     ):  # #47419, lifted since
         yield f"vLLM 0.26 refuses fewer than {facts.block.trained} tokens from this checkpoint"
-
-
-def sglang_adaptive(schedule: Schedule) -> dict[str, Any]:
-    """Return SGLang's ``--speculative-adaptive-config``: draft steps to choose from, from a batch size on.
-
-    Where tokens are drafted SGLang may go down to one by what it sees accepted; where none are, it drafts none.
-    """
-    return {
-        str(entry.first): {"candidate_steps": sorted({1, entry.k}) if entry.k else [0]} for entry in schedule.ranges
-    }
 
 
 def _speculation(
@@ -267,6 +289,15 @@ def _vllm(
     return vllm_command(words, devices, server.share, config, cached=cached)
 
 
+def _trtllm(deployment: Deployment, server: _Server, port: int, sequences: int) -> str:
+    parallel = parallel_of(server.model, server.split)
+    words = ["trtllm-serve", _served_name(server.model), "--port", str(port), "--tp_size", str(len(server.devices))]
+    words += ["--ep_size", str(parallel.ep)] if parallel.ep > 1 else []
+    words += ["--max_seq_len", str(deployment.context), "--max_batch_size", str(-(-sequences // parallel.dp))]
+    words += ["--extra_llm_api_options", "trtllm.json"]
+    return f"CUDA_VISIBLE_DEVICES={','.join(map(str, server.devices))} {shlex.join(words)}"
+
+
 def vllm_command(
     words: Sequence[str],
     gpus: Iterable[int],
@@ -289,44 +320,6 @@ def vllm_command(
     further += ["--enable-prefix-caching"] if cached else []
     further += [] if config is None else ["--speculative-config", json.dumps(config)]
     return f"CUDA_VISIBLE_DEVICES={','.join(map(str, gpus))} {shlex.join([*words, *further])}"
-
-
-_SGLANG_SINCE: Final[Mapping[str, str]] = {
-    "EAGLE3": "0.5.23",  # reads the adaptive table
-    "DFLASH": "0.5.11",  # its release notes
-    "DSPARK": "of July 2026",  # sgl-project/sglang#30261
-}
-
-
-def _sglang_algorithm(deployment: Deployment, token: str | None) -> str:
-    """SGLang's name of a method whose drafter has weights of its own; empty where no command is printed."""
-    if token == "eagle" and deployment.head is not None and head_kind(deployment.head) != "mtp":
-        return "EAGLE3"
-    return block_kind(deployment.block).upper() if token == "block-drafter" and deployment.block is not None else ""
-
-
-def _sglang(
-    deployment: Deployment, configuration: Configuration, algorithm: str, schedule: Schedule, arrangement: Arrangement
-) -> str:
-    drafter = drafting_model(deployment, configuration.token)
-    assert drafter is not None
-    words = ["python", "-m", "sglang.launch_server", "--model-path", _served_name(deployment.target)]
-    words += ["--tp", str(arrangement.tp), "--context-length", str(deployment.context)]
-    if arrangement.dp > 1:
-        words += ["--dp", str(arrangement.dp), "--enable-dp-attention", "--ep", str(arrangement.tp)]
-    words += ["--speculative-algorithm", algorithm]
-    if not drafter.facts.in_target:
-        words += ["--speculative-draft-model-path", _served_name(drafter)]
-    if algorithm == "EAGLE3":
-        steps = max(schedule.most, 1)
-        words += ["--speculative-num-steps", str(steps), "--speculative-eagle-topk", "1"]
-        words += ["--speculative-num-draft-tokens", str(steps + 1)]
-        words += ["--speculative-adaptive", "--speculative-adaptive-config", "adaptive.json"]
-    elif algorithm == "DFLASH":  # counts the token before the block
-        words += ["--speculative-num-draft-tokens", str(configuration.k2)]
-    else:
-        words += ["--speculative-dspark-block-size", str(configuration.k2 - 1)]
-    return shlex.join(words)
 
 
 def _client(deployment: Deployment, configuration: Configuration) -> dict[str, Any]:

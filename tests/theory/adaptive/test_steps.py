@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from refusals import refused
 
-from theory.adaptive.steps import DEFAULT_SLOTS, AdaptiveSteps, Slot, SlotRule, shares_of_steps, slots_of
+from theory.adaptive.steps import DEFAULT_SLOTS, AdaptiveSteps, Slot, SlotRule, shares_of_steps
 
 LOW, MIDDLE, HIGH, LARGE = (DEFAULT_SLOTS[size] for size in (1, 8, 32, 64))
 CANDIDATES = st.lists(st.integers(0, 9), min_size=1, max_size=5)
@@ -114,22 +114,13 @@ def test_each_batch_size_has_its_slot_and_learns_from_its_own_rounds() -> None:
 
 
 def test_a_batch_is_padded_to_the_next_graph() -> None:
-    control = AdaptiveSteps(slots_of({"4": {"candidate_steps": [2]}, "8": {"candidate_steps": [1]}}), 2, [1, 2, 6, 16])
+    rules = {first: SlotRule(candidate_steps=steps) for first, steps in ((4, (2,)), (8, (1,)))}
+    control = AdaptiveSteps(rules, 2, [1, 2, 6, 16])
     assert [control.steps(batch) for batch in (1, 4, 6, 7, 16, 17)] == [2, 2, 2, 1, 1, 1]
 
 
-def test_a_configuration_is_read_as_the_code_reads_it() -> None:
-    slots = slots_of(
-        {
-            "update_interval": 2,
-            "strategy": "ema",
-            "1": {"candidate_steps": [3, 1, 3]},
-            "16": {"candidate_steps": [0, 1], "update_interval": 9},
-        }
-    )
-    assert list(slots) == [1, 16]
-    assert slots[1] == SlotRule(candidate_steps=(1, 3), update_interval=2)
-    assert slots[16] == SlotRule(candidate_steps=(0, 1), update_interval=9)
+def test_candidates_are_kept_rising_and_distinct() -> None:
+    assert SlotRule(candidate_steps=(3, 1, 3)).candidate_steps == (1, 3)
 
 
 def test_shares_are_those_of_the_controller_on_sequences_drawn_alone() -> None:
@@ -160,15 +151,14 @@ def test_shares_sum_to_one_and_rise_with_acceptance() -> None:
 
 
 def rule_of(**said: Any) -> SlotRule:
-    return slots_of({"1": {"candidate_steps": [1], **said}})[1]
+    return SlotRule(**{"candidate_steps": (1,), **said})
 
 
 test_impossible_slots = refused(
     lambda said: rule_of(**said),
-    ({"candidate_steps": []}, "candidate_steps"),
-    ({"candidate_steps": [1, -1]}, "candidate_steps"),
-    ({"candidate_steps": [1.5]}, "candidate_steps"),
-    ({"candidate_steps": 3}, "candidate_steps"),
+    ({"candidate_steps": ()}, "candidate_steps"),
+    ({"candidate_steps": (1, -1)}, "candidate_steps"),
+    ({"candidate_steps": (1.5,)}, "candidate_steps"),
     ({"ema_alpha": 0.0}, "ema_alpha=0"),
     ({"ema_alpha": "much"}, "ema_alpha='much'"),
     ({"update_interval": 0}, "update_interval=0"),
@@ -177,8 +167,6 @@ test_impossible_slots = refused(
 )
 test_impossible_arguments = refused(
     lambda call: call(),
-    (lambda: slots_of({"strategy": "ema"}), "batch size"),
-    (lambda: slots_of({"1": [1, 3]}), "candidate_steps"),
     (lambda: AdaptiveSteps({}, 3), "rules"),
     (lambda: AdaptiveSteps({0: LOW}, 3), "batch size=0"),
     (lambda: shares_of_steps(LOW, [0.5] * 6, 4), "7 positions"),

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from theory.adaptive.steps import DEFAULT_SLOTS, AdaptiveSteps, slots_of
+from theory.adaptive.steps import DEFAULT_SLOTS, AdaptiveSteps, SlotRule
 
 pytestmark = pytest.mark.slow
 
@@ -52,6 +52,13 @@ for config, graphs in cases:
     found.append(steps)
 print(json.dumps(found))
 """
+
+
+def slots_of(config: dict[str, Any]) -> dict[int, SlotRule]:
+    """Slots of a configuration: what it says of all, and of each batch size."""
+    alike = {name: value for name, value in config.items() if not name.isdigit()}
+    said = {int(size): {**alike, **of} for size, of in config.items() if size.isdigit()}
+    return {size: SlotRule(**{**of, "candidate_steps": tuple(of["candidate_steps"])}) for size, of in said.items()}
 
 
 @cache

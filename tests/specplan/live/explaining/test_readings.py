@@ -14,8 +14,10 @@ import pytest
 from click.testing import CliRunner
 from planted_metrics import Planted, exposition
 
+from specplan.api.explaining import explain
 from specplan.commands.explain import command
 from specplan.live.explaining.explanation import explained
+from specplan.live.explaining.first_screen import summary
 from specplan.live.explaining.histogram import Histogram
 from specplan.live.explaining.reading import read_metrics
 from specplan.live.explaining.window import window
@@ -195,18 +197,33 @@ def test_wrong_sources_are_refused_in_one_line(words: list[str], rule: str) -> N
 
 def test_counts_of_a_block_hold_for_its_size_only() -> None:
     readings = [read_metrics(BEFORE, "a.prom"), read_metrics(AFTER, "b.prom")]
-    chain, block = explained(readings), explained(readings, block=True)
+    chain, block, near = (explained(readings, drafter=one) for one in ("chain", "dflash", "dspark"))
     k = chain.k
     assert chain.committed == block.committed  # what was counted is what it was
-    drawn = [one.acceptance.draws(2000, 2 * k, np.random.default_rng(1)).mean(axis=0) for one in (chain, block)]
+    drawn = [one.acceptance.draws(2000, 2 * k, np.random.default_rng(1)).mean(axis=0) for one in (chain, block, near)]
     assert drawn[0][k] == pytest.approx(drawn[1][k], rel=1e-9)
     assert all(drawn[1][1:k] > drawn[0][1:k])  # shorter blocks are accepted more often
     assert all(drawn[1][k + 1 :] < drawn[0][k + 1 :])
+    assert all(drawn[0][1:k] < drawn[2][1:k]), "DSpark's positions know the token before"
+    assert all(drawn[2][1:k] < drawn[1][1:k])
     assert any("block drafter" in note for note in block.notes)
     assert not any("block drafter" in note for note in chain.notes)
 
 
 def test_a_block_needs_counts_by_position() -> None:
-    with pytest.raises(ParameterError, match="drafter='block' needs acceptance by position") as caught:
-        explained([read_metrics(sglang(n), "s.prom") for n in (100, 500)], k=4, block=True)
+    with pytest.raises(ParameterError, match="drafter='dflash' needs acceptance by position") as caught:
+        explained([read_metrics(sglang(n), "s.prom") for n in (100, 500)], k=4, drafter="dflash")
     assert "\n" not in str(caught.value)
+
+
+def test_what_a_policy_verified_tells_of_no_other_k_and_of_no_worse_drafter() -> None:
+    readings = [read_metrics(BEFORE, "a.prom"), read_metrics(AFTER, "b.prom")]
+    drafter, policy = (explained(readings, drafter="dspark", adaptive=one) for one in (False, True))
+    assert drafter.depth is not None
+    assert policy.depth is None
+    assert policy.over_plain == drafter.over_plain, "what a round commits and takes is known"
+    assert "times as fast as plain decoding" in summary(policy)
+    assert not {cause.name for cause in policy.causes} & {"k too large", "k too small", "slow draft"}
+    assert any("lower than the drafter's" in note for note in policy.notes)
+    with pytest.raises(ParameterError, match="adaptive=True counts what its policy verified"):
+        explain([BEFORE, AFTER], adaptive=True, profile="lr-deepseek-gsm8k")

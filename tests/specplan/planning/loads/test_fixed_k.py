@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import pytest
+from click.testing import CliRunner
 from deployments import deployment, head_of
 from refusals import refused
 
+from calibrate.token_acceptance.schedule import BatchRange, Schedule
 from sim.configuration import PLAIN
+from specplan.commands.plan import command
 from specplan.planning.loads.from_names import sequences_for
 from specplan.planning.loads.load_plan import NamesPlan, plan_loads
 from specplan.planning.loads.options import room_of
 from specplan.planning.loads.schedule import Depths
-from specplan.planning.loads.statements import k_table
+from specplan.planning.loads.statements import k_table, schedule_of
 from specplan.show.loads.plain import plan_as_json
 from specplan.show.loads.words import one_k
 from specplan.worlds.arrangements import Arrangement
 from specplan.worlds.request import Limits, Load
 from specplan.worlds.world import World
+from theory.errors import SpecplanError
 
 HEAD = head_of("Qwen/Qwen3-8B")
 
@@ -75,6 +79,39 @@ def test_without_a_given_k_the_best_one_is_within_the_noise() -> None:
     for n in (1, 8, 64):
         losses = depths.losses("eagle", 1, n)
         assert losses[depths.k("eagle", 1, n) - 1] <= 0.02 + 1e-9
+
+
+def test_a_given_table_is_drafted_by_batch() -> None:
+    table = Schedule((BatchRange(1, 2, 3), BatchRange(3, 8, 1), BatchRange(9, 64, 0)))
+    loads = [Load(concurrency=n) for n in (1, 4, 16)]
+    plan = plan_loads(deployment(head=HEAD, k=table), loads, Limits(), ["eagle"], curve=False)
+    drafted = {
+        load.concurrency: {row.option.configuration.k2 - 1 for row in rows if row.option.configuration.speculates}
+        for load, rows in plan.loads
+    }
+    assert drafted == {1: {3}, 4: {1}, 16: set()}
+    assert one_k(plan).startswith("k by batch, as given with --k, loses at most ")
+    schedule = schedule_of(plan, plan.loads[0][1][0].option)
+    assert schedule is not None
+    assert [schedule.at(n) for n in (1, 4, 16)] == [3, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        ("[[1, 4, 3], [4, 8, 1]]", "schedule=[4, 8, 1] must be [first, last, K] with first <= last, K >= 0, sorted"),
+        ("[[1, 4, 3], [8, 16, 1]]", "k=[1, 4, 3] leaves a gap before 8; vLLM would draft 3 there: say [1, 7, 3]"),
+        ("[[2, 4, 3]]", "must start at batch size 1"),
+        ("[[1, 4]]", "k[0]: must be three integers [first, last, K]"),
+        ("[[1, 4, 3]", "k: not JSON"),
+        ("[[1, 4, 0]]", "k=0 must be an integer in [1, 32]"),
+    ],
+)
+def test_tables_that_overlap_or_leave_gaps_are_one_line(table: str, told: str) -> None:
+    run = CliRunner().invoke(command, ["--target", "Qwen/Qwen3-8B", "--k", table], standalone_mode=False)
+    assert isinstance(run.exception, SpecplanError)
+    assert told in str(run.exception)
+    assert "\n" not in str(run.exception)
 
 
 test_settings_outside_their_range_are_refused = refused(

@@ -6,6 +6,7 @@ import pytest
 from deployments import deployment, head_of
 
 from specplan.planning.loads.load_plan import NamesPlan, plan_loads
+from specplan.planning.loads.options import pays
 from specplan.planning.loads.statements import LENGTHS, ByPrompt, by_prompt
 from specplan.show.loads.words import by_prompts
 from specplan.worlds.drafters.known_acceptance import known_acceptances
@@ -41,16 +42,27 @@ def test_known_acceptance_holds_at_all_prompts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("gains", "off"),
+    ("gains", "turns", "advice"),
     [
-        ({2048: 1.5, 8192: 1.2, 32768: 0.9}, 8192),
-        ({2048: 1.5, 8192: 1.2}, None),
-        ({2048: 0.9, 8192: 1.2}, None),
-        ({}, None),
+        ({2048: 1.5, 8192: 1.2, 32768: 0.9}, (11264,), "switch it off beyond 11k"),
+        ({2048: 1.5, 8192: 1.2}, (), ""),
+        ({2048: 0.9, 8192: 1.2}, (3072,), "switch it on from 3k"),
+        ({2048: 1.2, 8192: 0.9, 32768: 1.2}, (3072, 20480), "switch it off beyond 3k and on from 20k"),
+        ({}, (), ""),
     ],
 )
-def test_it_is_switched_off_beyond_the_last_prompt_at_which_it_pays(
-    plan: NamesPlan, gains: dict[int, float], off: int | None
+def test_it_is_switched_on_and_off_where_that_turns(
+    plan: NamesPlan, gains: dict[int, float], turns: tuple[int, ...], advice: str
 ) -> None:
     option = plan.loads[0][1][0].option
-    assert ByPrompt(option=option, answers=1, gains=gains).off_beyond == off
+    assert ByPrompt(option=option, answers=1, gains=gains, turns=turns).advice == advice
+
+
+@pytest.mark.parametrize(("known", "turns"), [("eagle3=0.3", True), ("", False)])
+def test_plans_in_which_plain_decoding_is_best_tell_at_which_prompts_it_is_not(known: str, turns: bool) -> None:
+    """A head that is seldom right loses while passes are bound by arithmetic, and gains where the cache binds them."""
+    (found,) = by_prompt(planned(256, known=known))
+    assert (found.turns != ()) == turns
+    for turn in found.turns:
+        shorter, longer = max(n for n in found.gains if n <= turn), min(n for n in found.gains if n > turn)
+        assert pays(found.gains[shorter]) != pays(found.gains[longer])

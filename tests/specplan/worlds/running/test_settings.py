@@ -18,8 +18,10 @@ from specplan.worlds.arrangements import Arrangement, Drafting
 from specplan.worlds.known_models import known_config
 from specplan.worlds.model_files import block_drafter
 from specplan.worlds.request import Deployment
-from specplan.worlds.running.settings import Settings, settings_of, sglang_adaptive
+from specplan.worlds.running.other_engines import sglang_adaptive
+from specplan.worlds.running.settings import Settings, settings_of
 from specplan.worlds.world import World
+from theory.hardware.engines import engine_named
 from theory.hardware.formats import Precision
 
 SCHEDULE = Schedule((BatchRange(1, 15, 3), BatchRange(16, 63, 1), BatchRange(64, 1024, 0)))
@@ -111,6 +113,35 @@ def test_heads_are_served_by_either_engine() -> None:
     assert json.loads(options(vllm)[1]["--speculative-config"])["model"] == "<EAGLE-3 head>"
     words = shlex.split(sglang)
     assert words[words.index("--speculative-num-draft-tokens") + 1] == str(SCHEDULE.most + 1)
+    assert found.adaptive == sglang_adaptive(SCHEDULE)
+
+
+@pytest.mark.parametrize(
+    ("configuration", "config"),
+    [
+        ("eagle k2=4", {"decoding_type": "Eagle3", "max_draft_len": 3, "speculative_model": "<EAGLE-3 head>"}),
+        ("prompt-lookup k2=5", {"decoding_type": "NGram", "max_draft_len": 4, "max_matching_ngram_size": 3}),
+    ],
+)
+def test_tensorrt_llm_is_started_with_its_own_file(configuration: str, config: dict[str, object]) -> None:
+    """Fields as in its reference of `MTPDecodingConfig` and its like, 1.4.0rc4."""
+    wanted = deployment(head=head_of("Qwen/Qwen3-8B"), engine=engine_named("trtllm"), gpus=2)
+    found = made(wanted, Configuration.parse(configuration), Arrangement(tp=1, replicas=2))
+    first, second = map(shlex.split, found.commands)
+    assert first[:3] == ["CUDA_VISIBLE_DEVICES=0", "trtllm-serve", "Qwen/Qwen3-8B"]
+    assert second[second.index("--port") + 1] == "8001"
+    assert first[first.index("--extra_llm_api_options") + 1] == "trtllm.json"
+    assert found.trtllm == {"speculative_config": {**config, "max_concurrency": 63}}, "63: the schedule's last batch"
+    assert found.adaptive is None
+
+
+def test_sglang_is_started_with_the_target_s_own_layers_where_it_is_planned_for() -> None:
+    target = "zai-org/GLM-4.5-Air"
+    wanted = deployment(target=target, head=own_layers(target), gpus=4, engine=engine_named("sglang"))
+    found = made(wanted, Configuration.parse("eagle k2=3"), Arrangement(tp=4, replicas=1))
+    words = shlex.split(found.commands[-1])
+    assert words[words.index("--speculative-algorithm") + 1] == "EAGLE"
+    assert "--speculative-draft-model-path" not in words
     assert found.adaptive == sglang_adaptive(SCHEDULE)
 
 

@@ -1,0 +1,109 @@
+"""What a plan recommends as settings of engines besides vLLM: SGLang, TensorRT-LLM.
+
+SGLang's adaptive file counts draft steps, from a batch size on. No steps switch drafting off there (0.5.23 reads it so;
+releases that could not do without wanted 1 at least). TensorRT-LLM (1.4) reads a file, and drafts one number of tokens
+up to a batch size.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from specplan.worlds.drafters.naming import drafter_name
+
+if TYPE_CHECKING:
+    from calibrate.token_acceptance.schedule import Schedule
+    from sim.configuration import Configuration
+    from specplan.worlds.arrangements import Arrangement
+    from specplan.worlds.request import Deployment
+
+__all__ = ["SGLANG_SINCE", "sglang_adaptive", "sglang_algorithm", "sglang_command", "trtllm_file"]
+
+SGLANG_SINCE: Final[Mapping[str, str]] = {
+    "EAGLE3": "0.5.23",  # reads the adaptive table
+    "EAGLE": "0.5.23",
+    "DFLASH": "0.5.11",  # its release notes
+    "DSPARK": "of July 2026",  # sgl-project/sglang#30261
+}
+"""The first version that takes an algorithm as it is printed."""
+_NGRAM: Final = 3
+_TRTLLM: Final[Mapping[str, str]] = {"mtp": "MTP", "eagle3": "Eagle3", "draft_model": "Draft_Target", "ngram": "NGram"}
+"""Engines' name of a method -> TensorRT-LLM's ``decoding_type``."""
+
+
+def sglang_adaptive(schedule: Schedule) -> dict[str, Any]:
+    """Return SGLang's ``--speculative-adaptive-config``: draft steps to choose from, from a batch size on.
+
+    Where tokens are drafted SGLang may go down to one by what it sees accepted; where none are, it drafts none.
+    """
+    return {
+        str(entry.first): {"candidate_steps": sorted({1, entry.k}) if entry.k else [0]} for entry in schedule.ranges
+    }
+
+
+def sglang_algorithm(deployment: Deployment, token: str | None) -> str:
+    """Return SGLang's name of a method whose drafter has weights; empty where no command is printed.
+
+    The target's own layers are printed where SGLang is planned for: elsewhere vLLM's command does.
+    """
+    name = "" if token in (None, "prompt-lookup", "draft-model") else drafter_name(deployment, str(token))
+    if name == "mtp":
+        return "EAGLE" if deployment.engine.name == "sglang" else ""
+    return "EAGLE3" if name in ("eagle", "eagle3") else name.upper()
+
+
+def sglang_command(
+    deployment: Deployment,
+    configuration: Configuration,
+    models: tuple[str, str],
+    schedule: Schedule,
+    arrangement: Arrangement,
+) -> str:
+    """Return the command of a server; ``models``: names of target and drafter, empty if that is in the target."""
+    algorithm, (target, drafter) = sglang_algorithm(deployment, configuration.token), models
+    words = ["python", "-m", "sglang.launch_server", "--model-path", target]
+    words += ["--tp", str(arrangement.tp), "--context-length", str(deployment.context)]
+    if arrangement.dp > 1:
+        words += ["--dp", str(arrangement.dp), "--enable-dp-attention", "--ep", str(arrangement.tp)]
+    words += ["--speculative-algorithm", algorithm]
+    if drafter:
+        words += ["--speculative-draft-model-path", drafter]
+    if algorithm.startswith("EAGLE"):
+        steps = max(schedule.most, 1)
+        words += ["--speculative-num-steps", str(steps), "--speculative-eagle-topk", "1"]
+        words += ["--speculative-num-draft-tokens", str(steps + 1)]
+        words += ["--speculative-adaptive", "--speculative-adaptive-config", "adaptive.json"]
+    elif algorithm == "DFLASH":  # counts the token before the block
+        words += ["--speculative-num-draft-tokens", str(configuration.k2)]
+    else:
+        words += ["--speculative-dspark-block-size", str(configuration.k2 - 1)]
+    return shlex.join(words)
+
+
+def trtllm_file(
+    deployment: Deployment, configuration: Configuration, drafter: str, schedule: Schedule | None
+) -> dict[str, Any] | None:
+    """Return the file of ``trtllm-serve --extra_llm_api_options``; None where it has no setting for what drafts.
+
+    Parameters
+    ----------
+    deployment, configuration : what runs.
+    drafter : name of the drafter's weights; empty: none of its own.
+    schedule : drafted tokens by batch size, of which the largest batch that drafts any is kept.
+    """
+    found: dict[str, Any] = {}
+    if deployment.target.precision.cache != "bf16":
+        found["kv_cache_config"] = {"dtype": deployment.target.precision.cache}
+    if configuration.token is None:
+        return found
+    name = drafter_name(deployment, configuration.token)
+    if name not in _TRTLLM:
+        return None
+    config: dict[str, Any] = {"decoding_type": _TRTLLM[name], "max_draft_len": configuration.k2 - 1}
+    config |= {"speculative_model": drafter} if drafter else {}
+    config |= {"max_matching_ngram_size": _NGRAM} if name == "ngram" else {}
+    off = [] if schedule is None else [entry.first for entry in schedule.ranges if not entry.k]
+    config |= {"max_concurrency": off[0] - 1} if off and off[0] > 1 else {}
+    return {**found, "speculative_config": config}
