@@ -1,4 +1,4 @@
-r"""Closed forms of token-level speculation: tokens per target pass, their distribution, and the cost of ends of texts.
+r"""Closed forms of token-level speculation: tokens per target pass, their distribution, passes of a finite text.
 
 A pass over k2 positions commits the drafted tokens up to the first wrong one, and one token of the target's own:
 between 1 and k2 tokens (tau). Two countings of acceptance per position are in use and never mixed here:
@@ -20,38 +20,17 @@ from numpy.typing import ArrayLike
 from theory.checks import FloatArray, broadcast_shape, count, nonnegative, positive, probability, unwrap
 from theory.errors import ParameterError
 from theory.kernels import geometric_sum
-from theory.lookahead_decoding.speedup import MAX_DRAFT, expected_tokens_multi
+from theory.lookahead_decoding.speedup import MAX_DRAFT
 
 __all__ = [
-    "answer_speedup",
     "conditional_of",
-    "end_loss",
     "expected_passes",
     "lookup_pmf",
     "lookup_tokens",
-    "multi_draft_speedup",
     "token_speedup",
     "tokens_pmf",
-    "unconditional_of",
     "vector_tokens",
 ]
-
-
-def unconditional_of(conditional: ArrayLike) -> FloatArray:
-    """P(positions 1 to i are all right), from the conditional probabilities.
-
-    Parameters
-    ----------
-    conditional : P(position i is right | those before it are), [-], in [0, 1], positions along the last axis.
-
-    Raises
-    ------
-    ParameterError : no probabilities, or none per position.
-
-    >>> unconditional_of([0.5, 0.8]).tolist()
-    [0.5, 0.4]
-    """
-    return np.asarray(np.cumprod(_positions("conditional", conditional), axis=-1))
 
 
 def conditional_of(unconditional: ArrayLike) -> FloatArray:
@@ -100,7 +79,7 @@ def vector_tokens(conditional: ArrayLike) -> FloatArray:
     >>> float(vector_tokens([0.8, 0.5]))
     2.2
     """
-    return unwrap(1.0 + unconditional_of(conditional).sum(axis=-1))
+    return unwrap(1.0 + np.cumprod(_positions("conditional", conditional), axis=-1).sum(axis=-1))
 
 
 def tokens_pmf(conditional: ArrayLike) -> FloatArray:
@@ -216,31 +195,6 @@ def token_speedup(tokens: ArrayLike, pass_cost: ArrayLike = 1.0, draft_cost: Arr
     return unwrap(e / (wide + draft))
 
 
-def multi_draft_speedup(
-    alpha2: ArrayLike, gamma: ArrayLike, n_sequences: ArrayLike, pass_cost: ArrayLike = 1.0, draft_cost: ArrayLike = 0.0
-) -> FloatArray:
-    """Speedup with several drafted sequences per pass, the longest right prefix counting (batched speculation).
-
-    Parameters
-    ----------
-    alpha2, gamma, n_sequences : as `theory.lookahead_decoding.speedup.expected_tokens_multi` (independent sequences).
-    pass_cost : time of a pass over ``n_sequences * gamma + 1`` positions / over one, [-], > 0.
-    draft_cost : time of drafting for a pass / of a plain pass, [-], >= 0.
-
-    Raises
-    ------
-    ParameterError : a value outside its range, or shapes that do not broadcast.
-
-    References
-    ----------
-    Fu et al. 2024, arXiv:2402.02057, Equation 5, divided by what a pass costs.
-
-    >>> float(multi_draft_speedup(0.5, 2, 2, 1.25))
-    1.75
-    """
-    return token_speedup(expected_tokens_multi(alpha2, gamma, n_sequences), pass_cost, draft_cost)
-
-
 def expected_passes(n_tokens: ArrayLike, pmf: ArrayLike) -> FloatArray:
     r"""Passes until ``n_tokens`` tokens are committed; the last pass is cut at the end.
 
@@ -271,77 +225,6 @@ def expected_passes(n_tokens: ArrayLike, pmf: ArrayLike) -> FloatArray:
     p = _row("pmf", pmf)
     table = _renewals(int(n.max()), p)
     return unwrap(table[n])
-
-
-def end_loss(pmf: ArrayLike) -> float:
-    r"""Additional passes of a long text beyond ``n / E[tau]``, because the last pass is cut at its end.
-
-    .. math:: \lim_{n \to \infty} N(n) - \frac{n}{E[\tau]} = \frac{E[\tau (\tau - 1)]}{2 E[\tau]^2}
-
-    Parameters
-    ----------
-    pmf : P(tau = 1), ..., P(tau = k2), [-], one row that sums to 1; P(tau = 1) > 0, else the limit does not exist.
-
-    Returns
-    -------
-    Passes, in [0, 1/2): the price of every step of a step-level method, which ends a text.
-
-    Raises
-    ------
-    ParameterError : a row that does not sum to 1, or P(tau = 1) = 0.
-
-    >>> end_loss([0.5, 0.5])
-    0.2222222222222222
-    """
-    p = _row("pmf", pmf)
-    if p[0] == 0.0:
-        raise ParameterError("pmf", p.tolist(), "must have P(tau = 1) > 0 for a limit")
-    tau = np.arange(1.0, p.size + 1.0)
-    mean = float(p @ tau)
-    return float(p @ (tau * (tau - 1.0))) / (2.0 * mean * mean)
-
-
-def answer_speedup(
-    step_tokens: ArrayLike,
-    pmf: ArrayLike,
-    *,
-    pass_cost: float = 1.0,
-    draft_cost: float = 0.0,
-    first_cost: float = 1.0,
-    first_cost_speculative: float | None = None,
-) -> float:
-    """Speedup on a finite answer that is generated in requests: first tokens are not sped up, last passes are cut.
-
-    Parameters
-    ----------
-    step_tokens : tokens of each request (step) of the answer, >= 1, one row.
-    pmf : P(tau = 1), ..., P(tau = k2), [-], one row.
-    pass_cost, draft_cost : as `token_speedup`.
-    first_cost : time of a request up to its first token (prefill and overhead) / of a plain pass, [-], >= 0.
-    first_cost_speculative : the same with speculation, where it differs (a draft model reads the prompt too).
-
-    Returns
-    -------
-    Time of plain decoding / time of speculative decoding, [-]; the ratio of expectations over independent passes.
-
-    Raises
-    ------
-    ParameterError : a value outside its range.
-
-    References
-    ----------
-    `expected_passes` per request; tends to `token_speedup` for one long request.
-
-    >>> round(answer_speedup([3, 3], [0.5, 0.5], first_cost=1.0), 12)
-    1.2
-    """
-    n = np.atleast_1d(count("step_tokens", step_tokens, maximum=MAX_DRAFT))
-    wide, draft = float(positive("pass_cost", pass_cost)), float(nonnegative("draft_cost", draft_cost))
-    first = float(nonnegative("first_cost", first_cost))
-    other = first if first_cost_speculative is None else float(nonnegative("first_cost", first_cost_speculative))
-    passes = float(np.sum(expected_passes(n - 1, pmf)))
-    plain = first * n.size + float(np.sum(n - 1))
-    return plain / (other * n.size + passes * (wide + draft))
 
 
 def _renewals(most: int, p: FloatArray) -> FloatArray:

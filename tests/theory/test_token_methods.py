@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from refusals import refused
 
 from theory import g, token_methods
-from theory.lookahead_decoding.speedup import expected_tokens_multi
 
 EPS = float(np.finfo(np.float64).eps)
 VECTORS = ([0.5], [0.9, 0.8, 0.7], [1.0, 0.0, 0.3], [0.0, 1.0], [1e-9, 0.5], [1 - 1e-12] * 12, [1.0] * 5)
@@ -88,28 +87,6 @@ def test_expected_passes_against_fractions(pmf: list[float], n: int) -> None:
     assert abs(got - table[n]) <= max(n, 1) * (len(pmf) + 1) * EPS * table[n]
 
 
-@pytest.mark.parametrize("pmf", PMFS[1:3], ids=str)
-def test_end_loss_is_the_limit(pmf: list[float]) -> None:
-    """The renewal sequence settles geometrically; at 400 tokens only rounding is left (400 (k2 + 1) units of ~200)."""
-    mean = float(np.dot(pmf, np.arange(1, len(pmf) + 1)))
-    got = float(token_methods.expected_passes(400, pmf)) - 400 / mean
-    assert got == pytest.approx(token_methods.end_loss(pmf), abs=1e-10)
-
-
-def test_a_finite_answer_by_hand() -> None:
-    """Steps of 1 and 3 tokens at one or two tokens per pass: 0 and 1.5 passes; first tokens cost 2, then 3."""
-    found = token_methods.answer_speedup(
-        [1, 3], [0.5, 0.5], pass_cost=1.5, draft_cost=0.5, first_cost=2.0, first_cost_speculative=3.0
-    )
-    assert found == pytest.approx((2 * 2 + 2) / (2 * 3 + 1.5 * 2))
-
-
-def test_one_long_request_reaches_the_long_run() -> None:
-    pmf = token_methods.tokens_pmf([0.6] * 3)
-    found = token_methods.answer_speedup([20_001], pmf, pass_cost=1.2)
-    assert found == pytest.approx(float(token_methods.token_speedup(token_methods.vector_tokens([0.6] * 3), 1.2)), 1e-4)
-
-
 @given(alpha=probabilities, k2=st.integers(2, 40), c2=st.floats(0.0, 1.0))
 def test_constant_acceptance_is_the_papers_g(alpha: float, k2: int, c2: float) -> None:
     """Both sum the same k2 positive terms: 4 k2 units."""
@@ -123,9 +100,8 @@ def test_constant_acceptance_is_the_papers_g(alpha: float, k2: int, c2: float) -
 
 @given(vector=vectors)
 def test_the_two_countings_are_inverse(vector: list[float]) -> None:
-    once = token_methods.unconditional_of(vector)
-    np.testing.assert_allclose(token_methods.unconditional_of(token_methods.conditional_of(once)), once, rtol=1e-14)
-    assert np.all(np.diff(once) <= 0.0)
+    once = np.cumprod(vector)
+    np.testing.assert_allclose(np.cumprod(token_methods.conditional_of(once)), once, rtol=1e-14)
 
 
 @given(vector=vectors, n=st.integers(1, 60))
@@ -138,11 +114,6 @@ def test_passes_lie_between_their_bounds(vector: list[float], n: int) -> None:
     assert passes <= n * (1 + slack)
 
 
-def test_several_drafts_cost_what_a_pass_costs() -> None:
-    tokens = float(expected_tokens_multi(0.5, 3, 4))
-    assert float(token_methods.multi_draft_speedup(0.5, 3, 4, 1.5, 0.5)) == pytest.approx(tokens / 2.0)
-
-
 test_what_is_outside_its_domain_is_refused = refused(
     lambda call: call(),
     (lambda: token_methods.vector_tokens(0.5), "^conditional"),
@@ -152,8 +123,6 @@ test_what_is_outside_its_domain_is_refused = refused(
     (lambda: token_methods.lookup_pmf(float("nan"), 0.5, 0.5, [1.0]), "^hit"),
     (lambda: token_methods.expected_passes(-1, [1.0]), "^n_tokens"),
     (lambda: token_methods.expected_passes(3, [0.2, 0.2]), "^pmf"),
-    (lambda: token_methods.end_loss([0.0, 1.0]), "^pmf"),
     (lambda: token_methods.token_speedup(0.5), "^tokens"),
     (lambda: token_methods.token_speedup(1.5, 0.0), "^pass_cost"),
-    (lambda: token_methods.answer_speedup([0], [1.0]), "^step_tokens"),
 )

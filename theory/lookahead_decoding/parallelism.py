@@ -15,7 +15,7 @@ from collections.abc import Callable
 from theory.checks import scalar_count
 from theory.errors import ParameterError
 
-__all__ = ["device_rows", "parallel_speedup", "pass_speedup"]
+__all__ = ["device_rows", "parallel_speedup"]
 
 
 def device_rows(window: int, ngram: int, guesses: int, n_devices: int) -> int:
@@ -78,29 +78,6 @@ def _fits(limit: int, window: int, size: int, guesses: int, devices: int) -> boo
     return best.get(0, -1) >= guesses
 
 
-def pass_speedup(compression: float, rows: int, seconds: Callable[[int], float]) -> float:
-    """Speedup over plain decoding when a pass feeds ``rows`` tokens instead of one: ``S tau(1) / tau(rows)``.
-
-    Parameters
-    ----------
-    compression : S, tokens per pass, >= 1.
-    rows : tokens of a pass, >= 1.
-    seconds : tau, the time of a pass over so many tokens, s.
-
-    Returns
-    -------
-    Speedup [-]; below 1 where the pass costs more than it brings.
-
-    Raises
-    ------
-    ParameterError : a value outside its range, or a pass time that is not positive and finite.
-
-    >>> pass_speedup(2.0, 120, lambda rows: 20e-3 + rows * 20e-6)
-    1.7875
-    """
-    return parallel_speedup(compression, rows, seconds)
-
-
 def parallel_speedup(compression: float, rows: int, seconds: Callable[[int], float], *, exchange: float = 0.0) -> float:
     """Speedup over plain decoding on one device, of passes whose busiest device feeds ``rows`` tokens.
 
@@ -122,6 +99,9 @@ def parallel_speedup(compression: float, rows: int, seconds: Callable[[int], flo
     References
     ----------
     Fu et al. 2024, arXiv:2402.02057, sections 3.4 and 5.5.
+
+    >>> parallel_speedup(2.0, 120, lambda rows: 20e-3 + rows * 20e-6)
+    1.7875
     """
     if not (math.isfinite(compression) and compression >= 1.0):
         raise ParameterError("compression", compression, "must be a finite number >= 1")

@@ -15,19 +15,16 @@ from numpy.typing import ArrayLike
 
 from theory.checks import FloatArray, IntArray, broadcast_shape, count, positive, probability, scalar_count, unwrap
 from theory.errors import ParameterError
-from theory.kernels import geometric_sum, neg_log
+from theory.kernels import geometric_sum
 
 __all__ = [
     "MAX_DRAFT",
-    "compression_per_doubling",
     "expected_tokens_multi",
     "expected_tokens_single",
-    "linear_depth",
     "lookahead_compression",
     "lookahead_pmf",
     "step_compression",
     "step_tokens",
-    "unbounded_tokens_bounds",
 ]
 
 MAX_DRAFT: Final = 2**20
@@ -246,113 +243,8 @@ def step_tokens(window: ArrayLike, ngram: ArrayLike, guesses: ArrayLike) -> IntA
     return tokens
 
 
-def unbounded_tokens_bounds(alpha2: ArrayLike, n_sequences: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    r"""Bounds of Equation 5 for unlimited draft length: a band of one token around a line in ``ln b``.
-
-    .. math:: \frac{H_b}{\ln(1/\alpha)} < E < 1 + \frac{H_b}{\ln(1/\alpha)}
-
-    Parameters
-    ----------
-    alpha2 : probability that a drafted token passes, [-], in (0, 1).
-    n_sequences : sequences per step, >= 1.
-
-    Returns
-    -------
-    (lower, upper), tokens per step.
-
-    Raises
-    ------
-    ParameterError : a value outside its range, or shapes that do not broadcast.
-
-    References
-    ----------
-    Claim LD-S1-band of the ledger: sum against integral of a decreasing function; H_b are harmonic numbers.
-
-    >>> lower, upper = unbounded_tokens_bounds(0.5, 1)
-    >>> bool(lower < 2.0 < upper)
-    True
-    """
-    from scipy.special import digamma
-
-    alpha, b = _inner_probability(alpha2), count("n_sequences", n_sequences)
-    broadcast_shape(alpha2=alpha, n_sequences=b)
-    harmonic = digamma(b + 1.0) + np.euler_gamma
-    lower = np.asarray(harmonic / neg_log(alpha))
-    return unwrap(lower), unwrap(lower + 1.0)
-
-
-def compression_per_doubling(alpha2: ArrayLike, steps_per_hit: ArrayLike = 1.0) -> FloatArray:
-    r"""Compression gained by doubling the sequences, for drafts long enough: ``ln 2 / (f ln(1 / alpha))``.
-
-    Parameters
-    ----------
-    alpha2 : probability that a drafted token passes, [-], in (0, 1).
-    steps_per_hit : the paper's f, >= 1.
-
-    Returns
-    -------
-    Tokens per step and doubling. Reached for many sequences as long as `linear_depth` tokens are drafted; with a fixed
-    draft length the gain falls to 0.
-
-    Raises
-    ------
-    ParameterError : a value outside its range, or shapes that do not broadcast.
-
-    References
-    ----------
-    Slope of the band LD-S1-band; the paper's "linear in log(b)", section 4.2.
-
-    >>> round(float(compression_per_doubling(0.425, 3.106)), 3)
-    0.261
-    """
-    alpha, f = _inner_probability(alpha2), _at_least_one("steps_per_hit", steps_per_hit)
-    broadcast_shape(alpha2=alpha, steps_per_hit=f)
-    return unwrap(np.asarray(np.log(2.0) / (f * neg_log(alpha))))
-
-
-def linear_depth(alpha2: ArrayLike, n_sequences: ArrayLike, tolerance: ArrayLike) -> IntArray:
-    r"""Draft length that suffices to lose at most `tolerance` tokens per step against an unlimited draft.
-
-    .. math:: \gamma + 1 \ge \log_{1/\alpha} \frac{b}{d (1 - \alpha)}
-
-    Parameters
-    ----------
-    alpha2 : probability that a drafted token passes, [-], in (0, 1).
-    n_sequences : sequences per step, >= 1.
-    tolerance : d, tokens per step, > 0.
-
-    Returns
-    -------
-    Tokens to draft, >= 0; grows with the logarithm of the number of sequences.
-
-    Raises
-    ------
-    ParameterError : a value outside its range, or shapes that do not broadcast.
-
-    References
-    ----------
-    Claim LD-S2 of the ledger (Bernoulli's inequality and a geometric tail).
-
-    >>> int(linear_depth(0.5, 64, 0.5))
-    7
-    """
-    alpha, b = _inner_probability(alpha2), count("n_sequences", n_sequences)
-    d = positive("tolerance", tolerance)
-    broadcast_shape(alpha2=alpha, n_sequences=b, tolerance=d)
-    exponent = (np.log(b) - np.log(d) - np.log1p(-alpha)) / neg_log(alpha)
-    depth: IntArray = np.maximum(np.ceil(exponent) - 1.0, 0.0).astype(np.int64)[()]
-    return depth
-
-
 def _at_least_one(name: str, value: ArrayLike) -> FloatArray:
     array = positive(name, value)
     if (array < 1.0).any():
         raise ParameterError(name, float(array.min()), "must be >= 1")
-    return array
-
-
-def _inner_probability(value: ArrayLike) -> FloatArray:
-    array = probability("alpha2", value)
-    if ((array == 0.0) | (array == 1.0)).any():
-        raise ParameterError("alpha2", value, "must be in (0, 1), ends excluded")
     return array

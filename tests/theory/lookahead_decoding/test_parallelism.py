@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from theory.errors import ParameterError
-from theory.lookahead_decoding.parallelism import device_rows, parallel_speedup, pass_speedup
+from theory.lookahead_decoding.parallelism import device_rows, parallel_speedup
 from theory.lookahead_decoding.speedup import step_tokens
 
 
@@ -59,8 +59,8 @@ def test_speedups() -> None:
     def seconds(rows: int) -> float:
         return 10e-3 + 1e-4 * rows
 
-    assert pass_speedup(2.0, 1, seconds) == 2.0
-    assert pass_speedup(2.0, 101, seconds) == pytest.approx(2.0 * 10.1 / 20.1, rel=1e-15)
+    assert parallel_speedup(2.0, 1, seconds) == 2.0
+    assert parallel_speedup(2.0, 101, seconds) == pytest.approx(2.0 * 10.1 / 20.1, rel=1e-15)
     assert parallel_speedup(2.0, 101, seconds, exchange=20.1e-3) == pytest.approx(10.1 / 20.1, rel=1e-15)
 
 
@@ -78,4 +78,4 @@ def test_refuses(wrong: dict[str, float]) -> None:
 
 def test_refuses_a_pass_without_time() -> None:
     with pytest.raises(ParameterError, match="seconds"):
-        pass_speedup(2.0, 4, lambda _rows: 0.0)
+        parallel_speedup(2.0, 4, lambda _rows: 0.0)
