@@ -52,11 +52,9 @@ if TYPE_CHECKING:
     from theory.optimum import f_sync_argmax_real as f_sync_argmax_real
     from theory.optimum import g_argmax as g_argmax
     from theory.optimum import g_argmax_real as g_argmax_real
-    from theory.parallelism import draft_steps_per_commit as draft_steps_per_commit
     from theory.parallelism import parallel_dim as parallel_dim
     from theory.parallelism import parallel_dim_f as parallel_dim_f
     from theory.parallelism import saturation_depth as saturation_depth
-    from theory.parallelism import target_steps_per_commit as target_steps_per_commit
     from theory.speedup import expected_accepted_steps as expected_accepted_steps
     from theory.speedup import expected_tokens as expected_tokens
     from theory.speedup import f_async as f_async
@@ -78,11 +76,9 @@ _HOMES = {
     ),
     "theory.optimum": ("IntegerOptimum", "f_sync_argmax", "f_sync_argmax_real", "g_argmax", "g_argmax_real"),
     "theory.parallelism": (
-        "draft_steps_per_commit",
         "parallel_dim",
         "parallel_dim_f",
         "saturation_depth",
-        "target_steps_per_commit",
     ),
     "theory.speedup": (
         "expected_accepted_steps",

@@ -1,4 +1,4 @@
-"""Number of sequences that a schedule keeps in flight, and of steps that it generates without committing them.
+"""Number of sequences that a schedule keeps in flight.
 
 Conventions and assumptions are those of `theory.speedup`: fixed step times, free verification, one draft branch.
 """
@@ -11,13 +11,7 @@ from numpy.typing import ArrayLike
 from theory import checks, kernels
 from theory.checks import FloatArray, IntArray
 
-__all__ = [
-    "draft_steps_per_commit",
-    "parallel_dim",
-    "parallel_dim_f",
-    "saturation_depth",
-    "target_steps_per_commit",
-]
+__all__ = ["parallel_dim", "parallel_dim_f", "saturation_depth"]
 
 
 def saturation_depth(c1: ArrayLike) -> FloatArray:
@@ -109,79 +103,6 @@ def parallel_dim(c1: ArrayLike, k1: ArrayLike, k2: ArrayLike, mode: str) -> IntA
     busy = np.asarray(parallel_dim_f(c1, k1, mode))
     checks.broadcast_shape(k1=busy, k2=k)
     return checks.count("parallel_dim", _exact_product(busy, k))[()]
-
-
-def draft_steps_per_commit(alpha1: ArrayLike, c1: ArrayLike, k1: ArrayLike, mode: str) -> FloatArray:
-    r"""Draft steps started per committed step; what exceeds the accepted share is waste.
-
-    Sync: k1 - 1 drafts serve a stage that commits 1 + alpha1 + ... + alpha1**(k1 - 1) steps. Async: as many drafts as
-    targets are started, because each starts with the target of the same prefix (`target_steps_per_commit`); drafts of
-    a full window are prefetched. At k1 = 1 that is one draft per step, which is never used: an engine that turns
-    drafting off there starts none.
-
-    Parameters
-    ----------
-    alpha1 : acceptance probability of a draft step, [-], in [0, 1].
-    c1 : time of a draft step / time of a target step, [-], in [0, 1].
-    k1 : targets in flight at most, integer >= 1.
-    mode : 'sync' or 'async'.
-
-    Returns
-    -------
-    Draft steps per committed step, [-], cancelled ones included.
-
-    Raises
-    ------
-    ParameterError : an argument outside its domain.
-
-    References
-    ----------
-    Own derivation from the schedules of LR, Algorithm 1 and Appendix B.1.1 (``test_timeline_exact.py`` counts them).
-
-    >>> float(draft_steps_per_commit(0.5, 0.25, 3, "sync"))
-    1.1428571428571428
-    """
-    if checks.mode("mode", mode) == "async":
-        return target_steps_per_commit(alpha1, c1, k1, mode)
-    a, _, k = checks.level("1", alpha1, c1, k1)
-    return checks.unwrap((k - 1.0) / kernels.geometric_sum(a, k))
-
-
-def target_steps_per_commit(alpha1: ArrayLike, c1: ArrayLike, k1: ArrayLike, mode: str) -> FloatArray:
-    r"""Target steps started per committed step: 1 plus the waste.
-
-    Sync: k1 / (1 + alpha1 + ... + alpha1**(k1 - 1)). Async: when step X of a stage is rejected,
-    K - 1 = ParallelDim_f - 1 later targets are in flight and are cancelled, so (E[X] + K) / (E[X] + 1) =
-    1 + (K - 1)(1 - alpha1). At c1 = 0 this is the limit of a cheap draft (there whole windows end at one instant).
-
-    Parameters
-    ----------
-    alpha1 : acceptance probability of a draft step, [-], in [0, 1].
-    c1 : time of a draft step / time of a target step, [-], in [0, 1].
-    k1 : targets in flight at most, integer >= 1.
-    mode : 'sync' or 'async'.
-
-    Returns
-    -------
-    Target steps per committed step, [-], >= 1, cancelled ones included.
-
-    Raises
-    ------
-    ParameterError : an argument outside its domain.
-
-    References
-    ----------
-    Own derivation from the schedules of LR, Algorithm 1 and Appendix B.1.1 (``test_timeline_exact.py`` counts them).
-
-    >>> float(target_steps_per_commit(0.5, 0.25, 8, "async"))
-    2.5
-    """
-    schedule = checks.mode("mode", mode)
-    a, c, k = checks.level("1", alpha1, c1, k1)
-    if schedule == "sync":
-        return checks.unwrap(k / kernels.geometric_sum(a, k))
-    in_flight = np.minimum(k, kernels.reciprocal_ceiling(c))
-    return checks.unwrap(1.0 + (in_flight - 1.0) * (1.0 - a))
 
 
 def _exact_product(a: IntArray, b: IntArray) -> IntArray:

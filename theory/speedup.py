@@ -25,16 +25,8 @@ from numpy.typing import ArrayLike
 
 from theory import checks, kernels
 from theory.checks import FloatArray
-from theory.parallelism import (
-    draft_steps_per_commit,
-    parallel_dim,
-    parallel_dim_f,
-    saturation_depth,
-    target_steps_per_commit,
-)
 
 __all__ = [
-    "draft_steps_per_commit",
     "expected_accepted_steps",
     "expected_tokens",
     "f_async",
@@ -43,10 +35,6 @@ __all__ = [
     "f_sync",
     "g",
     "h",
-    "parallel_dim",
-    "parallel_dim_f",
-    "saturation_depth",
-    "target_steps_per_commit",
     "walltime_leviathan_2023",
 ]
 

@@ -172,7 +172,6 @@ _RIGHT: Final = "(1 - alpha1 * wrong - (1 - alpha1) * wrong_target)"
 """A step that stands is right: neither a wrong draft was accepted nor did the target err."""
 _CLEAN: Final = f"(1 - {_RIGHT}**n_steps) / (1 - {_RIGHT}) / n_steps"
 _ACCEPTANCE: Final = f"alpha1 * (1 - corruption + corruption * {_CLEAN})"
-_IN_FLIGHT: Final = "(alpha1 / (1 - alpha1) + Min(ceiling(1 / c1), k1)) / (alpha1 / (1 - alpha1) + 1)"
 _TEXTS: Final = {
     # one of `width` independent drafts is accepted
     "any_of": "1 - (1 - alpha1)**width",
@@ -185,11 +184,6 @@ _TEXTS: Final = {
     "clean_probability": f"{_RIGHT}**n_steps",
     "mean_acceptance": _ACCEPTANCE,
     "expected_false_accepts": f"n_steps * wrong * {_ACCEPTANCE}",
-    # steps started per committed step: k1 per cycle (k1 - 1 drafts), or (async) X + K per stage, K in flight at most
-    "target_steps_per_commit_sync": "k1 * (1 - alpha1) / (1 - alpha1**k1)",
-    "draft_steps_per_commit_sync": "(k1 - 1) * (1 - alpha1) / (1 - alpha1**k1)",
-    "target_steps_per_commit_async": _IN_FLIGHT,
-    "draft_steps_per_commit_async": _IN_FLIGHT,
     "saturation_depth": "ceiling(1 / c1)",
 }
 STATEMENTS: Mapping[str, Callable[[], sp.Basic]] = {

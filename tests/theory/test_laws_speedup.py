@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from theory import parallelism, speedup
+from theory import speedup
 
 # Each value is right to 6e-16 (test_speedup_accuracy.py), so an order between two can be off by twice that.
 ULPS = 1.5e-15
@@ -53,17 +53,6 @@ def test_g_rises_to_one_peak_and_falls(alpha: float, c: float, k: int) -> None:
     """Once a step down, no step up: no three consecutive values have a dip beyond rounding."""
     left, middle, right = speedup.g(alpha, c, [k, k + 1, k + 2])
     assert middle >= min(left, right) * (1 - ULPS)
-
-
-@given(probabilities, ratios, depths, modes)
-def test_waste_is_counted_consistently(alpha: float, c: float, k: int, mode: str) -> None:
-    targets = float(parallelism.target_steps_per_commit(alpha, c, k, mode))
-    assert 1 - ULPS <= targets <= k * (1 + ULPS)
-    drafts = float(parallelism.draft_steps_per_commit(alpha, c, k, mode))
-    if mode == "sync":
-        assert abs(targets - drafts - 1 / float(speedup.expected_tokens(alpha, k - 1))) <= targets * 4 * ULPS
-    else:
-        assert drafts == targets
 
 
 @given(probabilities, ratios, depths, probabilities, ratios, depths, modes)

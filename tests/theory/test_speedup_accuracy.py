@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from fractions import Fraction
 from itertools import product
-from math import ceil
 
 import mpmath as mp
 import numpy as np
 import pytest
 
-from theory import parallelism, speedup
+from theory import speedup
 
 ALPHAS = (
     [0.0, 5e-324, 1e-310, 1e-300, 1e-100, 1e-16, 1e-10, 1e-5, 1e-3, 0.1, 0.3, 0.5, np.nextafter(0.5, 1), 0.52]
@@ -131,24 +129,6 @@ def test_expected_accepted_steps_against_mpmath(sums: dict) -> None:
     endless = speedup.expected_accepted_steps(ALPHAS[:-1])
     assert worst(np.asarray(endless), lambda a: mp.mpf(a) / (1 - mp.mpf(a)), ALPHAS[:-1]) <= BOUND
     assert speedup.expected_accepted_steps(1.0) == np.inf
-
-
-def test_waste_against_mpmath(sums: dict) -> None:
-    axes = (ALPHAS, COSTS, DEPTHS)
-    targets = parallelism.target_steps_per_commit(*grid(*axes), "sync")
-    drafts = parallelism.draft_steps_per_commit(*grid(*axes), "sync")
-    assert worst(targets, lambda a, c, k: k / sums[a, k][0], *axes) <= BOUND
-    assert worst(drafts, lambda a, c, k: (k - 1) / sums[a, k][0], *axes) <= BOUND
-    started = parallelism.target_steps_per_commit(*grid(*axes), "async")
-
-    def exact(a: float, c: float, k: int) -> mp.mpf:
-        if c == 0:
-            return 1 + (k - 1) * (1 - mp.mpf(a))
-        depth = ceil(1 / Fraction(c))
-        depth -= depth > 1 and 1 / (depth - 1) == c  # the rule of saturation_depth
-        return 1 + (min(depth, k) - 1) * (1 - mp.mpf(a))
-
-    assert worst(started, exact, *axes) <= BOUND
 
 
 def test_h_against_mpmath(sums: dict) -> None:

@@ -8,11 +8,7 @@ from math import ceil, floor
 import numpy as np
 import pytest
 
-from theory.parallelism import (
-    parallel_dim_f,
-    saturation_depth,
-    target_steps_per_commit,
-)
+from theory.parallelism import parallel_dim_f, saturation_depth
 from theory.speedup import f_async, f_async_saturated, f_async_unsaturated, f_sync
 
 RATIOS = sorted({Fraction(p, q) for q in (1, 2, 3, 5, 7, 10, 16, 49) for p in range(q + 1)})
@@ -88,15 +84,6 @@ def test_waste_is_what_the_timeline_starts() -> None:
             width = int(parallel_dim_f(float(c), k, "async"))
             for x in (0, 1, k - 1, k, 2 * k + 1, 50):
                 assert sum(s < begun[x] + 1 for s in begun) == x + width, (c, k, x)
-
-
-def test_waste_of_a_free_draft_is_a_limit() -> None:
-    """At c = 0 a whole window ends at one instant, and a rejection seen first leaves no later target behind it."""
-    begun = starts(Fraction(0), 3, 30)
-    assert [sum(s < begun[x] + 1 for s in begun) for x in range(6)] == [3, 3, 3, 6, 6, 6]
-    begun = starts(Fraction(1, 10**9), 3, 30)
-    assert [sum(s < begun[x] + 1 for s in begun) for x in range(6)] == [3, 4, 5, 6, 7, 8]
-    assert target_steps_per_commit(0.5, 0.0, 3, "async") == target_steps_per_commit(0.5, 1e-9, 3, "async")
 
 
 def test_busiest_moment_of_the_timeline() -> None:

@@ -29,10 +29,6 @@ SHARES = (0.0625, 0.3, 0.75)
 LENGTHS = (1, 2, 3, 5, 8, 64)
 
 NUMERIC: Mapping[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
-    "draft_steps_per_commit_async": (
-        lambda **v: parallelism.draft_steps_per_commit(**v, mode="async"),
-        ("alpha1", "c1", "k1"),
-    ),
     "any_of": (step_methods.any_of, ("alpha1", "width")),
     "best_of_speedup": (step_methods.best_of_speedup, ("alpha1", "c1", "width", "select_cost")),
     **{
@@ -58,10 +54,6 @@ NUMERIC: Mapping[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
         ("alpha1", "n_steps", "wrong", "wrong_target", "corruption"),
     ),
     "graded_speedup": (step_methods.graded_speedup, ("alpha1", "c1", "score_cost")),
-    "draft_steps_per_commit_sync": (
-        lambda **v: parallelism.draft_steps_per_commit(**v, c1=0.5, mode="sync"),
-        ("alpha1", "k1"),
-    ),
     "expected_accepted_steps": (speedup.expected_accepted_steps, ("alpha1",)),
     "expected_accepted_steps_limited": (speedup.expected_accepted_steps, ("alpha1", "limit")),
     "expected_tokens": (speedup.expected_tokens, ("alpha", "gamma")),
@@ -75,14 +67,6 @@ NUMERIC: Mapping[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
     "parallel_dim_f_sync": (lambda **v: parallelism.parallel_dim_f(**v, c1=0.5, mode="sync"), ("k1",)),
     "parallel_dim_sync": (lambda **v: parallelism.parallel_dim(**v, c1=0.5, mode="sync"), ("k1", "k2")),
     "saturation_depth": (parallelism.saturation_depth, ("c1",)),
-    "target_steps_per_commit_async": (
-        lambda **v: parallelism.target_steps_per_commit(**v, mode="async"),
-        ("alpha1", "c1", "k1"),
-    ),
-    "target_steps_per_commit_sync": (
-        lambda **v: parallelism.target_steps_per_commit(**v, c1=0.5, mode="sync"),
-        ("alpha1", "k1"),
-    ),
     "walltime_leviathan_2023": (speedup.walltime_leviathan_2023, ("alpha", "c", "gamma")),
 }
 
