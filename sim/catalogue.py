@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args
 
@@ -27,6 +27,7 @@ __all__ = [
     "KnobValue",
     "Level",
     "Method",
+    "built",
     "choice",
     "drafts_per_position",
     "method",
@@ -160,6 +161,22 @@ class Knob:
         return self.validate(typed)
 
 
+def built(algorithm: Callable[..., Algorithm], **fixed: Any) -> Callable[..., Callable[[Step], Algorithm]]:
+    """What a method's record calls with the knobs: they are keywords of the generator, as ``fixed`` ones are."""
+    return _Bound(algorithm, tuple(fixed.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """A generator with its fixed keywords; equal ones compare equal, as records that were sent to a worker must."""
+
+    algorithm: Callable[..., Algorithm]
+    fixed: tuple[tuple[str, Any], ...]
+
+    def __call__(self, **knobs: Any) -> Callable[[Step], Algorithm]:
+        return partial(self.algorithm, **dict(self.fixed), **knobs)
+
+
 def one_sequence(**knobs: KnobValue | None) -> int:
     """Target sequences in flight of a method that never has more than 1."""
     return 1
@@ -192,8 +209,8 @@ class Method:
     """What is speculated: nothing, tokens, reasoning steps, or beams."""
 
     algorithm: Callable[..., Callable[[Step], Algorithm]]
-    """Takes the knobs as keyword arguments; returns what turns a prompt into the generator. A module-level function,
-    so that it can be sent to worker processes."""
+    """Takes the knobs as keyword arguments; returns what turns a prompt into the generator. `built`, or a module-level
+    function, so that it can be sent to worker processes."""
 
     exact: str
     """The part of its prediction that is exact, with the assumptions."""

@@ -7,13 +7,11 @@ SPECS after Liao et al. 2025 (arXiv:2501.19324): the draft's best candidate, or 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Final
 
 from sim.algorithms.candidates import Candidate, Candidates, best
 from sim.algorithms.rules import check_counts
-from sim.catalogue import Knob, KnobValue, Method
+from sim.catalogue import Knob, KnobValue, Method, built
 from sim.operations import DRAFT, REWARD, TARGET, Algorithm, Outcome, Step
 from theory.errors import ParameterError
 
@@ -128,18 +126,6 @@ EXACT: Final = "the speedup for independent candidates with lengths of any law, 
 MEASURED: Final = "lengths, rewards, likelihoods and truth of candidates along recorded answers; engine timings"
 
 
-def _build_by_target(*, width: int, keep: int, noise: float) -> Callable[[Step], Algorithm]:
-    return partial(beam_search, width=width, keep=keep, noise=noise, role=TARGET)
-
-
-def _build_by_draft(*, width: int, keep: int, noise: float) -> Callable[[Step], Algorithm]:
-    return partial(beam_search, width=width, keep=keep, noise=noise, role=DRAFT)
-
-
-def _build_rsd(*, width: int, threshold: float, first: int, noise: float) -> Callable[[Step], Algorithm]:
-    return partial(rsd_beams, width=width, threshold=threshold, first=first, noise=noise)
-
-
 def _beams_in_flight(*, width: int, keep: int, **knobs: KnobValue | None) -> int:
     return width * keep
 
@@ -166,7 +152,7 @@ METHODS = (
         title="beam search, target",
         paper=_SEARCH,
         level="beam",
-        algorithm=_build_by_target,
+        algorithm=built(beam_search, role=TARGET),
         knobs=(WIDTH, _KEEP, NOISE),
         roles=(REWARD,),
         exact=EXACT,
@@ -180,7 +166,7 @@ METHODS = (
         title="beam search, draft",
         paper=_SEARCH,
         level="beam",
-        algorithm=_build_by_draft,
+        algorithm=built(beam_search, role=DRAFT),
         knobs=(WIDTH, _KEEP, NOISE),
         roles=(DRAFT, REWARD),
         exact=EXACT,
@@ -194,7 +180,7 @@ METHODS = (
         title="RSD, several beams",
         paper="Liao et al. 2025 (RSD), with several beams as in SPECS, section 4.1",
         level="beam",
-        algorithm=_build_rsd,
+        algorithm=built(rsd_beams),
         knobs=(WIDTH, _THRESHOLD, _FIRST, NOISE),
         roles=(DRAFT, REWARD),
         exact=EXACT,

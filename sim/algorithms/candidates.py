@@ -29,7 +29,7 @@ from sim.operations import (
     Step,
 )
 
-__all__ = ["Candidate", "Candidates", "best", "soft_choice"]
+__all__ = ["Candidate", "Candidates", "best", "soft_choice", "together"]
 
 Asking: TypeAlias = Generator[Action, Any, Any]
 
@@ -95,7 +95,7 @@ class Candidates:
         """
         places = [(prefix, i) for prefix in prefixes for i in range(width)]
         tried = [Generate(role, prefix, branch) for branch, (prefix, _) in enumerate(places)]
-        yield from _together(tried)
+        yield from together(tried)
         candidates = [Candidate(generate) for generate in tried]
         self._by_step.update((id(candidate.step), candidate) for candidate in candidates)
         yield from self._rate(candidates, likelihood)
@@ -119,7 +119,7 @@ class Candidates:
             role: [Score(candidate.step, candidate.generate.branch, role) for candidate in candidates]
             for role in (*roles, REWARD, *((RANDOM,) if self._noise > 0.0 else ()))
         }
-        yield from _together([score for scores in requests.values() for score in scores])
+        yield from together([score for scores in requests.values() for score in scores])
         for i, candidate in enumerate(candidates):
             reward = requests[REWARD][i]
             candidate.scores = [reward, *(scores[i] for role, scores in requests.items() if role != REWARD)]
@@ -168,7 +168,7 @@ def switching_lot(candidates: Sequence[Candidate]) -> Generator[Action, Any, flo
 
 def _lot(at: Step, branch: int) -> Generator[Action, Any, float]:
     draw = Score(at, branch, RANDOM)
-    yield from _together([draw])
+    yield from together([draw])
     draw.outcome = Outcome.DISCARDED
     lot: float = draw.result
     return lot
@@ -185,7 +185,8 @@ def _path(first: Step, last: Step) -> list[Step]:
     return steps[::-1]
 
 
-def _together(operations: Sequence[Operation]) -> Generator[Action, Any, None]:
+def together(operations: Sequence[Operation]) -> Generator[Action, Any, None]:
+    """Start operations at once, and wait for all of them."""
     yield from operations
     for _ in operations:
         yield WAIT

@@ -18,6 +18,7 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any, Final, Literal, get_args
 
+from sim.algorithms.candidates import together
 from sim.algorithms.checks import CASCADE, CHECK_KNOBS, Check, confidence
 from sim.algorithms.lookahead_async import lookahead_async
 from sim.algorithms.rules import Fallback, Rules, check_counts
@@ -32,7 +33,6 @@ from sim.operations import (
     Algorithm,
     Commit,
     Generate,
-    Operation,
     Outcome,
     Step,
     Verify,
@@ -84,7 +84,7 @@ def _iterations(last: Step, k1: int, width: int, fallback: Fallback, check: Chec
     attempt = 0  # 1 where the drafts of this position were rejected before: the new drafts must differ
     while not last.final:
         nodes = yield from _draft(last, k1, width, attempt)
-        yield from _together([node.target for node in nodes])
+        yield from together([node.target for node in nodes])
         steps, rejected_at = yield from _accepted(nodes[0], check)
         if rejected_at is not None and fallback == "reuse":
             rejected_at.target.outcome = Outcome.COMMITTED
@@ -106,7 +106,7 @@ def _draft(root: Step, k1: int, width: int, attempt: int) -> Generator[Action, A
         for node in level:
             first = width * attempt if depth == 0 else 0
             node.drafts = [Generate(DRAFT, node.prefix, first + branch) for branch in range(width)]
-        yield from _together([draft for node in level for draft in node.drafts])
+        yield from together([draft for node in level for draft in node.drafts])
         if depth == k1 - 1:
             break
         for node in level:
@@ -175,12 +175,6 @@ def _settle(nodes: list[_Node]) -> None:
         for operation in (node.target, *node.drafts, *node.verifies):
             if operation.outcome is Outcome.PENDING:
                 operation.outcome = Outcome.DISCARDED
-
-
-def _together(operations: list[Generate]) -> Generator[Action, Operation, None]:
-    yield from operations
-    for _ in operations:
-        yield WAIT
 
 
 def _in_flight(*, k1: int, width: int, **knobs: object) -> int:

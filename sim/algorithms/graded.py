@@ -8,12 +8,12 @@ al. 2025 (arXiv:2504.07891), RSD Liao et al. 2025 (arXiv:2501.19324), here on a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from functools import partial
+from collections.abc import Generator
 from typing import Any, Final, Literal
 
+from sim.algorithms.candidates import together
 from sim.algorithms.rules import check_counts
-from sim.catalogue import Knob, Method
+from sim.catalogue import Knob, Method, built
 from sim.operations import (
     DRAFT,
     REWARD,
@@ -25,7 +25,6 @@ from sim.operations import (
     Choose,
     Commit,
     Generate,
-    Operation,
     Outcome,
     Score,
     Step,
@@ -84,7 +83,7 @@ def best_of_drafts(root: Step, *, width: int, threshold: float, select: Selector
 def _best_of_drafts(step: Step, width: int, threshold: float, select: Selector) -> Algorithm:
     while not step.final:
         drafts = [Generate(DRAFT, step, branch) for branch in range(width)]
-        yield from _together(drafts)
+        yield from together(drafts)
         taken = yield from (_graded(drafts, threshold) if select == "grades" else _chosen(drafts))
         for i, draft in enumerate(drafts):
             unlucky = Outcome.REJECTED if taken is None else Outcome.DISCARDED
@@ -96,7 +95,7 @@ def _best_of_drafts(step: Step, width: int, threshold: float, select: Selector) 
 def _graded(drafts: list[Generate], threshold: float) -> Generator[Action, Any, int | None]:
     """Grade every draft; return the index of the best (the first on a tie) if its grade reaches ``threshold``."""
     scores = [Score(draft.result, draft.branch) for draft in drafts]
-    yield from _together(scores)
+    yield from together(scores)
     best = max(scores, key=lambda score: (score.result, -score.branch))
     taken = best.branch if best.result >= threshold else None
     for score in scores:
@@ -123,24 +122,6 @@ def _own_step(prefix: Step) -> Generator[Action, Any, Step]:
     return step
 
 
-def _together(operations: list[Any]) -> Generator[Action, Operation, None]:
-    yield from operations
-    for _ in operations:
-        yield WAIT
-
-
-def _build_spec_reason(*, threshold: float, first: int) -> Callable[[Step], Algorithm]:
-    return partial(graded_drafts, threshold=threshold, first=first, role=SCORER)
-
-
-def _build_rsd(*, threshold: float) -> Callable[[Step], Algorithm]:
-    return partial(graded_drafts, threshold=threshold, role=REWARD)
-
-
-def _build_best(*, width: int, threshold: float, select: Selector) -> Callable[[Step], Algorithm]:
-    return partial(best_of_drafts, width=width, threshold=threshold, select=select)
-
-
 _EXACT: Final = "the speedup for constant step times and independent acceptance"
 _MEASURED: Final = "step lengths, scores and truth of the drafts along recorded answers; engine timings"
 _GRADE: Final = Knob(
@@ -153,7 +134,7 @@ METHODS = (
         title="SpecReason",
         paper="Pan et al. 2025 (SpecReason); ConfSpec, sections 3.2 and 5.1",
         level="step",
-        algorithm=_build_spec_reason,
+        algorithm=built(graded_drafts, role=SCORER),
         knobs=(
             _GRADE,
             Knob(name="first", kind="integer", default=0, low=0, help="steps at the beginning that the target writes"),
@@ -168,7 +149,7 @@ METHODS = (
         title="RSD",
         paper="Liao et al. 2025 (Reward-guided Speculative Decoding), single path; ConfSpec, section 5.1",
         level="step",
-        algorithm=_build_rsd,
+        algorithm=built(graded_drafts, role=REWARD),
         knobs=(
             Knob(
                 name="threshold", kind="number", default=0.7, low=0.0, high=1.0, help="least reward of a draft, 0 to 1"
@@ -184,7 +165,7 @@ METHODS = (
         title="SpecCoT",
         paper="Shi et al. 2025 (SpecCoT); ConfSpec, sections 3.2 and 5.1",
         level="step",
-        algorithm=_build_best,
+        algorithm=built(best_of_drafts),
         knobs=(
             Knob(name="width", kind="integer", default=3, low=1, high=64, help="drafts per position, in parallel"),
             _GRADE,

@@ -7,8 +7,7 @@ variants of its ablations: no target, random switching (Table 2), the draft firs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from functools import partial
+from collections.abc import Generator, Sequence
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from sim.algorithms.beams import EXACT, MEASURED, NOISE, WIDTH, width_in_flight
@@ -21,7 +20,7 @@ from sim.algorithms.candidates import (
     switching_lot,
 )
 from sim.algorithms.rules import check_counts
-from sim.catalogue import Knob, KnobValue, Method
+from sim.catalogue import Knob, KnobValue, Method, built
 from sim.operations import DRAFT, DRAFT_LIKELIHOOD, LIKELIHOOD, REWARD, TARGET, Action, Algorithm, Outcome, Step
 from theory.errors import ParameterError
 
@@ -111,10 +110,6 @@ def _specs(step: Step, role: str, width: int, beta: float, turn: _Turn, likeliho
         role = yield from turn.after(role, candidates)
 
 
-def _build(**knobs: Any) -> Callable[[Step], Algorithm]:
-    return partial(specs, **knobs)
-
-
 _KNOBS: Final = (
     WIDTH,
     Knob(name="beta", kind="number", default=20.0, low=0.0, high=1e6, help="weight of the reward in the score, nats"),
@@ -156,7 +151,7 @@ def _variant(name: str, title: str, where: str, **defaults: KnobValue) -> Method
         title=title,
         paper=f"SPECS, {where}",
         level="beam",
-        algorithm=_build,
+        algorithm=built(specs),
         knobs=knobs,
         roles=(DRAFT, REWARD, LIKELIHOOD, DRAFT_LIKELIHOOD),
         exact=f"{EXACT}; the distribution of the selected step on small alphabets",
