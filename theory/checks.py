@@ -18,6 +18,7 @@ __all__ = [
     "FloatArray",
     "IntArray",
     "Mode",
+    "at_least_one",
     "broadcast_shape",
     "count",
     "level",
@@ -59,6 +60,11 @@ def ratio(name: str, value: ArrayLike) -> FloatArray:
 def positive(name: str, value: ArrayLike) -> FloatArray:
     """Finite values above zero, any shape."""
     return _within(name, value, np.nextafter(0.0, 1.0), np.finfo(np.float64).max, "must be finite and > 0")
+
+
+def at_least_one(name: str, value: ArrayLike) -> FloatArray:
+    """Finite values of one or more, any shape."""
+    return _within(name, value, 1.0, np.finfo(np.float64).max, "must be finite and >= 1")
 
 
 def nonnegative(name: str, value: ArrayLike) -> FloatArray:

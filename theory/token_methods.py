@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from theory.checks import FloatArray, broadcast_shape, count, nonnegative, positive, probability, unwrap
+from theory.checks import FloatArray, at_least_one, broadcast_shape, count, nonnegative, positive, probability, unwrap
 from theory.errors import ParameterError
 from theory.kernels import geometric_sum
 from theory.lookahead_decoding.speedup import MAX_DRAFT
@@ -190,7 +190,8 @@ def token_speedup(tokens: ArrayLike, pass_cost: ArrayLike = 1.0, draft_cost: Arr
     >>> float(token_speedup(1.5, 1.0, 0.25))
     1.2
     """
-    e, wide, draft = _tokens(tokens), positive("pass_cost", pass_cost), nonnegative("draft_cost", draft_cost)
+    e, wide = at_least_one("tokens", tokens), positive("pass_cost", pass_cost)
+    draft = nonnegative("draft_cost", draft_cost)
     broadcast_shape(tokens=e, pass_cost=wide, draft_cost=draft)
     return unwrap(e / (wide + draft))
 
@@ -256,10 +257,3 @@ def _lookup(
     h, q1, q = probability("hit", hit), probability("first", first), probability("continuation", continuation)
     shape = broadcast_shape(hit=h, first=q1, continuation=q)
     return np.broadcast_to(h, shape), np.broadcast_to(q1, shape), np.broadcast_to(q, shape), _row("lengths", lengths)
-
-
-def _tokens(value: ArrayLike) -> FloatArray:
-    array = positive("tokens", value)
-    if (array < 1.0).any():
-        raise ParameterError("tokens", float(array.min()), "must be >= 1")
-    return array

@@ -2,14 +2,14 @@
 
 Step lengths of draft and target are correlated (a step that is long for one model is often long for the other), and so
 are those of consecutive steps. Both correlations are those of a latent Gaussian per position (a Gaussian copula): for
-lognormal lengths exactly the correlation of log lengths, for empirical ones that of their normal scores.
+lognormal lengths exactly the correlation of log lengths.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol, TypeAlias
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sim.random_streams import block_of_normals, rows, stream
 from theory.errors import ParameterError
 
-__all__ = ["Empirical", "Fixed", "Lengths", "Lognormal", "Marginal", "ar1"]
+__all__ = ["Fixed", "Lengths", "Lognormal", "Marginal", "ar1"]
 
 Array: TypeAlias = NDArray[np.floating[Any]]
 """Double precision; single where answers are drawn in blocks."""
@@ -101,39 +101,6 @@ class Lognormal:
         np.rint(length, out=length)
         np.maximum(length, 1.0, out=length)
         return length
-
-
-@dataclass(frozen=True, slots=True)
-class Empirical:
-    """Measured counts, resampled with replacement."""
-
-    samples: tuple[int, ...]
-    """The measured counts, each >= 1."""
-
-    _sorted: NDArray[np.int64] = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "samples", tuple(int(n) for n in self.samples))
-        if not self.samples or min(self.samples) < 1:
-            raise ParameterError("samples", self.samples[:5], "must hold integers >= 1, at least one")
-        object.__setattr__(self, "_sorted", np.sort(np.asarray(self.samples, dtype=np.int64)))
-
-    @property
-    def mean(self) -> float:
-        """Mean of the samples."""
-        return float(self._sorted.mean())
-
-    def at(self, z: Array) -> NDArray[np.int64]:
-        """Return the samples' quantiles at the standard normal scores ``z``."""
-        from scipy.special import ndtr
-
-        index = (ndtr(z) * self._sorted.size).astype(np.int64)
-        quantiles: NDArray[np.int64] = self._sorted[np.minimum(index, self._sorted.size - 1)]
-        return quantiles
-
-    def whole(self, z: Array) -> Array:
-        """Return the same as floating-point numbers."""
-        return self.at(z).astype(np.float64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

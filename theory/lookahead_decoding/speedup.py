@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from theory.checks import FloatArray, IntArray, broadcast_shape, count, positive, probability, scalar_count, unwrap
+from theory.checks import FloatArray, IntArray, at_least_one, broadcast_shape, count, probability, scalar_count, unwrap
 from theory.errors import ParameterError
 from theory.kernels import geometric_sum
 
@@ -136,7 +136,7 @@ def step_compression(tokens: ArrayLike, steps_per_hit: ArrayLike) -> FloatArray:
     >>> float(step_compression(4.0, 2.0))
     2.5
     """
-    e, f = _at_least_one("tokens", tokens), _at_least_one("steps_per_hit", steps_per_hit)
+    e, f = at_least_one("tokens", tokens), at_least_one("steps_per_hit", steps_per_hit)
     broadcast_shape(tokens=e, steps_per_hit=f)
     return unwrap(1.0 + (e - 1.0) / f)
 
@@ -200,7 +200,7 @@ def lookahead_pmf(alpha2: float, steps_per_hit: float, *, window: int, ngram: in
     >>> lookahead_pmf(0.5, 1.0, window=1, ngram=3).round(12).tolist()
     [0.5, 0.25, 0.25]
     """
-    alpha, f = probability("alpha2", alpha2), _at_least_one("steps_per_hit", steps_per_hit)
+    alpha, f = probability("alpha2", alpha2), at_least_one("steps_per_hit", steps_per_hit)
     n, w = scalar_count("ngram", ngram, maximum=MAX_DRAFT), scalar_count("window", window)
     if alpha.ndim or f.ndim:
         raise ParameterError("alpha2", alpha2, "must be a single value, as must steps_per_hit")
@@ -241,10 +241,3 @@ def step_tokens(window: ArrayLike, ngram: ArrayLike, guesses: ArrayLike) -> IntA
     broadcast_shape(window=w, ngram=n, guesses=g)
     tokens: IntArray = ((w + g) * (n - 1))[()]
     return tokens
-
-
-def _at_least_one(name: str, value: ArrayLike) -> FloatArray:
-    array = positive(name, value)
-    if (array < 1.0).any():
-        raise ParameterError(name, float(array.min()), "must be >= 1")
-    return array

@@ -19,7 +19,6 @@ from theory.checks import (
     FloatArray,
     broadcast_shape,
     count,
-    nonnegative,
     positive,
     probability,
     scalar_count,
@@ -27,6 +26,7 @@ from theory.checks import (
     unwrap,
 )
 from theory.errors import ParameterError
+from theory.specs.laws import law_of
 from theory.step_methods import any_of
 
 __all__ = [
@@ -233,7 +233,7 @@ def expected_longest(lengths: ArrayLike, n: ArrayLike) -> FloatArray:
     >>> expected_longest([0.0, 0.5, 0.5], [1, 2]).tolist()
     [1.5, 1.75]
     """
-    below = np.minimum(np.cumsum(_law("lengths", lengths))[:-1], 1.0)
+    below = np.minimum(np.cumsum(law_of("lengths", lengths))[:-1], 1.0)
     widths = count("n", n)
     return unwrap(np.asarray(1.0 - below[:, None] ** widths.ravel()).sum(axis=0).reshape(widths.shape))
 
@@ -264,7 +264,7 @@ def expected_batch_seconds(lengths: ArrayLike, iteration_s: Sequence[float] | ND
     1.0
     """
     tau = np.concatenate(([0.0], np.atleast_1d(positive("iteration_s", iteration_s))))
-    going = np.clip(1.0 - np.cumsum(_law("lengths", lengths)), 0.0, 1.0)[1:]
+    going = np.clip(1.0 - np.cumsum(law_of("lengths", lengths)), 0.0, 1.0)[1:]
     n = tau.size - 1
     alive = np.zeros((going.size, n + 1))
     alive[:, 0] = 1.0
@@ -300,7 +300,7 @@ def best_of_distribution(law: ArrayLike, reward: ArrayLike, n: int) -> FloatArra
     >>> best_of_distribution([0.5, 0.5], [0.0, 1.0], 2).tolist()
     [0.25, 0.75]
     """
-    g, width = _law("law", law), scalar_count("n", n)
+    g, width = law_of("law", law), scalar_count("n", n)
     r = np.asarray(reward, dtype=np.float64)
     if r.shape != g.shape or not np.isfinite(r).all():
         raise ParameterError("reward", reward, f"must be finite, of shape {g.shape}")
@@ -310,11 +310,3 @@ def best_of_distribution(law: ArrayLike, reward: ArrayLike, n: int) -> FloatArra
     kept = upto**width - np.concatenate(([0.0], upto[:-1])) ** width
     share = np.divide(kept, mass, out=np.zeros_like(mass), where=mass > 0.0)
     return unwrap(np.asarray(g * share[group]))
-
-
-def _law(name: str, value: ArrayLike) -> FloatArray:
-    """A probability vector."""
-    array = nonnegative(name, value)
-    if array.ndim != 1 or abs(float(array.sum()) - 1.0) > 1e-9:
-        raise ParameterError(name, value, "must be one row of probabilities that sum to 1")
-    return np.asarray(array / array.sum())

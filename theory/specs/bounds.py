@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 
 from theory import checks
 from theory.checks import FloatArray
-from theory.errors import ParameterError
 
 __all__ = ["kl_bound", "kl_bound_printed"]
 
@@ -95,13 +94,6 @@ def kl_bound_printed(
     return checks.unwrap(blocks * rate + 2 * b * blocks * eps)
 
 
-def _at_least_one(name: str, value: ArrayLike) -> FloatArray:
-    array = checks.positive(name, value)
-    if (array < 1).any():
-        raise ParameterError(name, float(array.min()), "must be >= 1")
-    return array
-
-
 def _bound_arguments(
     n: ArrayLike,
     horizon: ArrayLike,
@@ -115,7 +107,7 @@ def _bound_arguments(
         "horizon": checks.count("horizon", horizon).astype(np.float64),
         "beta": checks.nonnegative("beta", beta),
         "reward_range": checks.nonnegative("reward_range", reward_range),
-        "coverage": _at_least_one("coverage", coverage),
+        "coverage": checks.at_least_one("coverage", coverage),
         "prm_error": checks.nonnegative("prm_error", prm_error),
     }
     checks.broadcast_shape(**arrays)

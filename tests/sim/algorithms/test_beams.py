@@ -15,7 +15,7 @@ from sim.algorithms.beams import beam_search, rsd_beams, surveyed_beams
 from sim.algorithms.candidates import soft_choice
 from sim.algorithms.specs import specs
 from sim.answers.drawn import SyntheticBehaviour, TraceBehaviour
-from sim.answers.lengths import Empirical
+from sim.answers.lengths import Lognormal
 from sim.answers.traces import AnswerTrace, BeamStepTrace, DraftTrace, StepTrace
 from sim.catalogue import method
 from sim.engines.batching import BatchEngine
@@ -300,17 +300,18 @@ def test_times_agree_with_the_closed_forms_within_standard_errors(name: str, kno
 @pytest.mark.parametrize("width", [1, 4])
 def test_a_batch_that_empties_takes_what_its_closed_form_says(width: int) -> None:
     """Lengths of independent candidates; steps are independent too: within 4.5 standard errors, false alarm 2e-5."""
-    samples = (2, 3, 3, 7, 12, 30)
+    lengths = Lognormal(mean=9.5, cv=0.8)
     tau = (0.01, 0.012, 0.013, 0.0135)
     cost = TableCost(
         batches=(1, 2, 3, 4), seconds=tau, context_s=0.0, prefill_s=0.005, prefill_token_s=0.0, request_s=0.0
     )
-    behaviour = drawn_answers(Empirical(samples), alpha=0.5, steps=3000, seed=3)
+    behaviour = drawn_answers(lengths, alpha=0.5, steps=3000, seed=3)
     made = {TARGET: BatchEngine(cost), DRAFT: FixedEngine(0.0), REWARD: FixedEngine(0.0)}
     session = run_answer(lambda root: beam_search(root, width=width), behaviour.beam_answer(0), made)
     seconds = np.diff(session.commit_times, prepend=0.0)
-    law = np.bincount(samples) / len(samples)
-    expected = width * 0.005 + expected_batch_seconds(law, tau[:width])
+    edges = (np.log(np.arange(1.0, 400.0) + 0.5) - math.log(lengths.mean) + lengths.sigma**2 / 2) / lengths.sigma
+    law = np.diff(stats.norm.cdf(edges), prepend=0.0, append=1.0)  # of 1, 2, ... tokens: a length is rounded
+    expected = width * 0.005 + expected_batch_seconds([0.0, *law], tau[:width])
     margin = 4.5 * seconds.std(ddof=1) / math.sqrt(seconds.size)
     assert margin <= 0.1 * expected
     assert abs(seconds.mean() - expected) <= margin

@@ -18,7 +18,7 @@ from sim.algorithms import PAPER, RELEASED_CODE, autoregressive, lookahead_async
 from sim.algorithms.rules import Rules
 from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import SyntheticBehaviour, TraceBehaviour
-from sim.answers.lengths import Empirical, Fixed, Lengths, Lognormal, ar1
+from sim.answers.lengths import Fixed, Lengths, Lognormal, ar1
 from sim.answers.traces import AnswerTrace, StepTrace
 from sim.operations import DRAFT, Generate, Verify
 from sim.random_streams import stream
@@ -102,15 +102,6 @@ def test_lag_one_correlation_of_log_lengths() -> None:
     measured = float(np.corrcoef(x[1:], x[:-1])[0, 1])
     assert abs(measured - r) <= Z * math.sqrt((1 - r * r) / n)
     assert abs(x.std() - 1.0) <= Z * math.sqrt((1 + r * r) / (1 - r * r) / (2 * n))
-
-
-def test_empirical_lengths_resample_the_samples() -> None:
-    samples = (3, 3, 5, 9)
-    drawn = Empirical(samples).at(stream(1, "x", 0).standard_normal(20_000))
-    counts = [int((drawn == value).sum()) for value in (3, 5, 9)]
-    assert sum(counts) == drawn.size
-    assert stats.chisquare(counts, np.array([2, 1, 1]) / 4 * drawn.size).pvalue > FALSE_ALARM
-    assert Empirical(samples).mean == 5.0
 
 
 def test_limit_truncates_both_models() -> None:
@@ -273,7 +264,6 @@ test_bad_behaviours = refused(
     (lambda: Lognormal(mean=0.0, cv=1.0), "mean=0.0"),
     (lambda: Lognormal(mean=1.0, cv=float("inf")), "cv=inf"),
     (lambda: Fixed(0), "n=0"),
-    (lambda: Empirical(()), "samples"),
     (lambda: Lengths(target=Fixed(1), draft=Fixed(1), correlation=1.5), "correlation=1.5"),
     (lambda: Lengths(target=Fixed(1), draft=Fixed(1), lag1=1.0), "lag1=1.0"),
     (lambda: Lengths(target=Fixed(1), draft=Fixed(1), limit=0), "limit=0"),
