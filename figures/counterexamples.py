@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from fractions import Fraction
 
 import numpy as np
@@ -11,12 +12,16 @@ from numpy.typing import NDArray
 
 from ledger.lookahead_reasoning import exact
 from ledger.lookahead_reasoning.hybrid.points import Asynchronous
-from ledger.lookahead_reasoning.hybrid.theorem_4 import box_points
 
 COST, DEPTH = Fraction(2, 5), 2
 ALPHAS = np.linspace(0.05, 0.9, 18)
 HALF, FIFTH, BUDGET = 0.5, 0.2, 16
 BUDGETS = range(8, 25)
+LOW, MIDDLE, HIGH = "521/1000", "13/20", "799/1000"
+CORNERS = list(
+    itertools.product((LOW, MIDDLE, HIGH), ("1/1000", "2/31", "33/100"), (LOW, HIGH), ("1/1000", "199/1000"))
+)
+"""Points next to the corners of Theorem 4's box, and some between: alpha1, c1, alpha2, c2."""
 LONGEST = 600
 """Accepted steps at which the stage's law is cut: 0.9**600 is below 1e-27."""
 
@@ -68,7 +73,7 @@ def draw_budgets(axes: Axes) -> list[int]:
     """Best hybrid over the better single method, smallest at corners of the box; the budgets at which it loses."""
     ratios = []
     for budget in BUDGETS:
-        points = [Asynchronous(**{k: Fraction(v) for k, v in at.items()}) for at in box_points("0.52", (budget,))]
+        points = [Asynchronous(*map(Fraction, (*corner, budget))) for corner in CORNERS]
         ratios.append(min(float(point.hybrid / max(point.singles)) for point in points))
     lost = [budget for budget, ratio in zip(BUDGETS, ratios, strict=True) if ratio < 1]
     axes.axhline(1.0, color=GREY, linewidth=0.9)
