@@ -111,8 +111,8 @@ def fit_cost(
 def _by_clients(fit: CostFit, done: Sequence[ClientsInUse]) -> tuple[tuple[float, float], ...]:
     """`CostFit.by_clients`; levels without work of the engine, or with one answer only, are left out.
 
-    Other answers do not make an engine faster: a ratio below 1 comes of prompts that are read together, which simulations
-    of the load have anyway.
+    Other answers do not make an engine faster: a ratio below 1 comes of prompts that are read together, which
+    simulations of the load have anyway.
     """
     ratios = [(one.in_flight, slowdown_of([(fit, one)])) for one in sorted(done, key=lambda one: one.in_flight)]
     return tuple((n, max(ratio, 1.0)) for n, ratio in ratios if ratio is not None and n > 1.0)
