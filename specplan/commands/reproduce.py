@@ -11,6 +11,7 @@ import click
 from specplan.show.saving import result_options, save
 
 if TYPE_CHECKING:
+    from specplan.api.reproducing import Scored
     from specplan.show.result import Result
 
 __all__ = ["command", "reproduce"]
@@ -58,7 +59,8 @@ def _board(which: Any, about: str) -> click.Command:
     def predict(folder: Path) -> Result | str:
         from specplan.api.reproducing import reproduce as reproduced
 
-        found, given = reproduced(which, folder), click.get_current_context().params
+        given = click.get_current_context().params
+        found: Scored = reproduced(which, folder)
         if given["as_json"] or given["output"] is None or given["output"].suffix != ".csv":
             return found
         if given["report"] is not None:

@@ -46,7 +46,7 @@ class Result(ABC):
         raise NotImplementedError
 
     def conclude(self) -> None:  # noqa: B027 (most commands end with 0)
-        """End the command that has told the result: raise where its exit code is not 0."""
+        """End the command that has printed the result: raise where its exit code is not 0."""
 
     def to_frame(self) -> pd.DataFrame:
         """Return the rows as a data frame.

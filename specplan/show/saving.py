@@ -48,26 +48,26 @@ def result_options(
 ) -> Callable[[Callable[..., Result | str]], Callable[..., None]]:
     """Return what gives a command the options of a result: -v, --report and --json where wanted, -o and --force.
 
-    The command returns the result, or a text that is told as it is. Its outputs are checked before it runs; then the
-    result is told, its report saved, and the command ends as the result says (`specplan.show.result.Result.conclude`).
+    The command returns the result, or a text that is printed as it is. Its outputs are checked before it runs; then the
+    result is printed, its report saved, and the command ends as the result says (`specplan.show.result.Result.conclude`).
     """
 
     def with_options(command: Callable[..., Result | str]) -> Callable[..., None]:
         @wraps(command)
-        def told(*arguments: Any, output: Path | None, force: bool, **options: Any) -> None:
+        def printed(*arguments: Any, output: Path | None, force: bool, **options: Any) -> None:
             own = {name: options.pop(name) for name in ("verbose", "as_json", "report") if name in options}
             check_output(output, force=force)
-            found = command(*arguments, **options)
-            if isinstance(found, str):
-                deliver(found, output)
+            result = command(*arguments, **options)
+            if isinstance(result, str):
+                deliver(result, output)
                 return
-            parts = found.parts(verbose=own.get("verbose", False))
-            deliver(to_json(found.plain()) if own.get("as_json") else parts, output)
+            parts = result.parts(verbose=own.get("verbose", False))
+            deliver(to_json(result.plain()) if own.get("as_json") else parts, output)
             if own.get("report") is not None:
-                save(own["report"], found.report())
-            found.conclude()
+                save(own["report"], result.report())
+            result.conclude()
 
-        given: Callable[..., None] = output_options(told)
+        given: Callable[..., None] = output_options(printed)
         for wanted, option in ((json, json_option), (report, report_option), (verbose, verbose_option)):
             given = option(given) if wanted else given
         return given

@@ -140,13 +140,13 @@ def one_claim(item: Claim, result: Verification) -> str:
     rows.append(("time", f"{result.seconds:.2f} s"))
     width = max(len(name) for name, _ in rows) + 2
     rest = " " * width
-    told = (
+    lines = (
         textwrap.fill(
             value or "–", _WIDE, initial_indent=name.ljust(width), subsequent_indent=rest, break_long_words=False
         )
         for name, value in rows
     )
-    return "\n".join([item.id, *told])
+    return "\n".join([item.id, *lines])
 
 
 def _formula_rows(name: str, formula: Testable | None) -> list[tuple[str, str]]:
