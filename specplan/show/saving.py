@@ -49,7 +49,8 @@ def result_options(
     """Return what gives a command the options of a result: -v, --report and --json where wanted, -o and --force.
 
     The command returns the result, or a text that is printed as it is. Its outputs are checked before it runs; then the
-    result is printed, its report saved, and the command ends as the result says (`specplan.show.result.Result.conclude`).
+    result is printed, its report saved, and the command ends as the result says
+    (`specplan.show.result.Result.conclude`).
     """
 
     def with_options(command: Callable[..., Result | str]) -> Callable[..., None]:
