@@ -23,6 +23,7 @@ from calibrate.replay.system import System, as_seen_by, system_of
 from calibrate.replay.token_level import TokenLevel, TokenModel, with_token_speculation
 from sim.algorithms.rules import PRESETS
 from sim.answers.drawn import Behaviour, SyntheticBehaviour
+from sim.answers.replayed import TraceBehaviour
 from sim.configuration import PLAIN, Configuration
 from sim.engines.costs import PacedCost
 from sim.operations import JUDGE, TARGET
@@ -124,6 +125,7 @@ class Trials:
         """The system for a configuration."""
         self._refuse_unknown(configuration)
         system = self._decided(self._suited(configuration, variant), configuration, variant)
+        system = self._with_drafts(system, configuration)
         if isinstance(system.behaviour, SyntheticBehaviour):
             behaviour = system.behaviour.judged_under(PRESETS[configuration.rules])
             system = replace(system, behaviour=behaviour)
@@ -211,6 +213,14 @@ class Trials:
     def _system_of(self, variant: int | None) -> System:
         made = system_of(self.profile, resample=variant, corruption=self.corruption, recorded=self.recorded)
         return placed(made, self._places)
+
+    def _with_drafts(self, system: System, configuration: Configuration) -> System:
+        """The system with the answers with all drafts that the configuration uses: texts have one of a position."""
+        known, n = system.behaviour, len(self.profile.answers)
+        several = configuration.spec.drafts_seen(**configuration.knobs) > 1
+        if not (several and self._own_answers and isinstance(known, TraceBehaviour) and 0 < n < known.n_answers):
+            return system
+        return replace(system, behaviour=replace(known, traces=known.traces[:n]))
 
     def _decided(self, system: System, configuration: Configuration, variant: int | None) -> System:
         """The system with answers for the configuration's verifier."""

@@ -261,9 +261,9 @@ class Predictor:
         return _Timed(self.simulated(configuration, factor.n), factor.value * alone, factor.relative_half_width)
 
     def _met(self, configuration: Configuration, n: int) -> int:
-        """Answers that it can meet: texts have one draft of a position, and some methods want several."""
-        several = configuration.spec.drafts_seen(**configuration.knobs) > 1
-        return min(n, len(self.profile.answers) or n) if several else n
+        """Answers that it can meet: not all recorded ones have as many drafts as some methods want."""
+        recorded = self.trials.trial(configuration).n_answers
+        return n if recorded is None else min(n, recorded)
 
     def _few(self, n_answers: int) -> int:
         return min(n_answers, self.n_answers) if self._recorded is None else self.n_answers

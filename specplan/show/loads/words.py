@@ -105,9 +105,12 @@ def beyond_timings(plan: LoadPlan) -> Iterator[str]:
         for row in (row for row in rows if row.timed is not None and row.option.configuration != PLAIN):
             assert row.timed is not None
             if (load.concurrency or 0) > row.timed * row.option.arrangement.replicas:
-                beyond.setdefault(row.timed, {})[plan.simulator.name_of(row.option.configuration)] = None
+                steps = row.option.configuration.spec.drafts_steps
+                name = "methods that write steps" if steps else plan.simulator.name_of(row.option.configuration)
+                beyond.setdefault(row.timed, {})[name] = None
     for timed, names in sorted(beyond.items()):
-        yield f"{', '.join(names)}: timed up to {timed} at once; beyond that, times are extrapolated."
+        text = ", ".join(names)
+        yield f"{text[0].upper()}{text[1:]}: timed up to {timed} at once; beyond that, times are extrapolated."
 
 
 def at_load(load: Load) -> str:

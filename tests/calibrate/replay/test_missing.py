@@ -18,6 +18,7 @@ from sim.answers.drawn import SyntheticBehaviour
 from sim.catalogue import methods
 from sim.configuration import Configuration
 from sim.operations import JUDGE, Step, Verify, prompt
+from sim.serving.load_run import LoadRun, Window
 from theory.errors import ParameterError
 
 RECORDED = Profile.read(Path(__file__).parents[2] / "data" / "recorded.json")
@@ -121,3 +122,21 @@ def test_verdicts_of_a_published_judge_overlap() -> None:
         engine.submit(Verify(step, step), 1, 20, 20, lambda operation: ended.append(env.now))
     env.run()
     assert ended == [PUBLISHED.published.verify_s.value] * 2
+
+
+def test_texts_are_left_out_where_several_drafts_are_wanted() -> None:
+    """An answer of which only the text counts has one draft of a position: SpecCoT meets the others, under load too."""
+    texts = [
+        answer.model_copy(
+            update={
+                "problem": f"text {answer.problem}",
+                "steps": [step.model_copy(update={"candidates": []}) for step in answer.steps],
+            }
+        )
+        for answer in RECORDED.answers
+    ]
+    trials = Trials(RECORDED.model_copy(update={"texts": texts}))
+    several, one = (trials.trial(Configuration.parse(name)) for name in ("spec-cot", "lr-async k1=2 rules=paper"))
+    assert (several.n_answers, one.n_answers) == (len(RECORDED.answers), 2 * len(RECORDED.answers))
+    for trial in (several, one):
+        assert LoadRun(trial, 4, Window.of_steps(4)).throughputs(2).min() > 0.0
