@@ -95,12 +95,14 @@ class System:
         return replace(self, use=use, **_in(self.fits[use]))
 
     def with_clients(self, in_flight: float) -> System:
-        """Return the system with the engine times of so many answers in flight: of methods that write steps."""
-        if self.use != "steps" or in_flight <= 1.0:
+        """Return the system with the engine times of so many answers in flight: of methods that write steps.
+
+        Where times of engines were given in place of the fitted ones, they stay.
+        """
+        if self.use != "steps" or in_flight <= 1.0 or self.pace:
             return self
-        slower = {name: fit.slowdown(in_flight) for name, fit in self.fits.get(self.use, {}).items()}
-        slower = {name: factor for name, factor in slower.items() if name not in self.moved}
-        return replace(self, pace={**self.pace, **{name: self.pace.get(name, 1.0) * slower[name] for name in slower}})
+        fits = self.fits.get(self.use, {})
+        return replace(self, pace={name: fits[name].slowdown(in_flight) for name in fits.keys() - self.moved})
 
     def engines(self) -> dict[str, Engine]:
         """Return fresh engines by role; roles that share an engine get the same one, engines of a device share it."""

@@ -173,6 +173,12 @@ class Trials:
         self._refuse_unknown(configuration)
         return self.token_level.model(configuration, self._suited(configuration, None))
 
+    def n_answers(self, configuration: Configuration) -> int | None:
+        """Return how many recorded answers have all drafts that a configuration uses; None: drawn without limit."""
+        known, n = self.system.behaviour.n_answers, len(self.profile.answers)
+        several = configuration.spec.drafts_seen(**configuration.knobs) > 1
+        return n if several and self._own_answers and known is not None and 0 < n < known else known
+
     def fits(self, configuration: Configuration) -> Mapping[str, CostFit]:
         """Return the fits of the engines' costs in a configuration's use, with its token level; none without timings.
 
@@ -215,12 +221,11 @@ class Trials:
         return placed(made, self._places)
 
     def _with_drafts(self, system: System, configuration: Configuration) -> System:
-        """The system with the answers with all drafts that the configuration uses: texts have one of a position."""
-        known, n = system.behaviour, len(self.profile.answers)
-        several = configuration.spec.drafts_seen(**configuration.knobs) > 1
-        if not (several and self._own_answers and isinstance(known, TraceBehaviour) and 0 < n < known.n_answers):
+        """The system with the answers that a configuration can meet: texts have one draft of a position."""
+        known = system.behaviour
+        if not isinstance(known, TraceBehaviour):
             return system
-        return replace(system, behaviour=replace(known, traces=known.traces[:n]))
+        return replace(system, behaviour=replace(known, traces=known.traces[: self.n_answers(configuration)]))
 
     def _decided(self, system: System, configuration: Configuration, variant: int | None) -> System:
         """The system with answers for the configuration's verifier."""

@@ -262,7 +262,7 @@ class Predictor:
 
     def _met(self, configuration: Configuration, n: int) -> int:
         """Answers that it can meet: not all recorded ones have as many drafts as some methods want."""
-        recorded = self.trials.trial(configuration).n_answers
+        recorded = self.trials.n_answers(configuration)
         return n if recorded is None else min(n, recorded)
 
     def _few(self, n_answers: int) -> int:

@@ -115,13 +115,11 @@ class LoadPredictor:
     trials : trials of the profile.
     sizes : number of questions of each real round.
     most : largest batch of the engine of a role; roles left out have no limit.
-    at_pace : whether the trials have the engine times of the load already.
     """
 
     trials: Trials
     sizes: Sequence[int]
     most: Mapping[str, int] = field(default_factory=dict)
-    at_pace: bool = False
     _known: dict[tuple[Configuration, int, int | None], list[Round]] = field(default_factory=dict, init=False)
     _expected: dict[tuple[Configuration, int], dict[str, Estimate]] = field(default_factory=dict, init=False)
     _measurements: Measurements | None = field(default=None, init=False)
@@ -132,8 +130,7 @@ class LoadPredictor:
         """Return the first ``n`` simulated rounds of a configuration with ``load`` clients."""
         known = self._known.setdefault((configuration, load, variant), [])
         if len(known) < n:
-            in_flight = 1.0 if self.at_pace else float(load)
-            trial = limited(self.trials.trial(configuration, variant=variant, in_flight=in_flight), self.most)
+            trial = limited(self.trials.trial(configuration, variant=variant, in_flight=load), self.most)
             known += [simulated_round(trial, self._answers(number), load) for number in range(len(known), n)]
         return known[:n]
 
@@ -226,7 +223,7 @@ class LoadPredictor:
         if not slowdown:
             return [None] * len(configurations)
         trials = Trials(self.trials.profile, slower=slowdown)
-        slower = LoadPredictor(trials, self.sizes, self.most, at_pace=True)
+        slower = LoadPredictor(trials, self.sizes, self.most)
         plain = slower.rounds(PLAIN, load)
         return [METRICS["gain"](slower.rounds(one, load), plain) for one in configurations]
 
