@@ -10,7 +10,7 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise, product
 from typing import Any, Final, TypeVar
 
@@ -73,6 +73,8 @@ async def run_under_load(
 ) -> Loaded:
     """Run every round under every load with plain decoding and with every method, in random order.
 
+    Every load draws its own answers, so that its errors are its own.
+
     Every configuration answers some questions before, with the largest number of clients, as a warm-up.
 
     Parameters
@@ -108,7 +110,8 @@ async def run_under_load(
             if journal is not None and key in journal:
                 one = _ROUND.validate_python(journal[key])
             else:
-                one = await real_round(clock, questions, configurations[name], load, truth=truth, work=work)
+                own = [replace(problem, name=f"{problem.name} {load}") for problem in questions]  # its own draws
+                one = await real_round(clock, own, configurations[name], load, truth=truth, work=work)
                 if journal is not None:
                     journal.add(key, _ROUND.dump_python(one, mode="json"))
             loaded[name, load].append(one)

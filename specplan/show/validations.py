@@ -290,12 +290,14 @@ def _percent(share: Estimate) -> Interval:
 def _remarks(validation: LoadValidation) -> Iterator[str]:
     """What the columns mean, how many figures are inside their intervals, and where predictions extrapolate."""
     yield (
-        "gain: seconds of plain decoding / seconds of the method until the last answer of a round, both with the same "
-        "number of clients, ratio of totals over the same rounds. Predicted > measured: answers and tokens per second "
-        "over rounds, ms per token after an answer's first, ms to the first token that a user sees (of methods that "
-        "write steps, to the first step), percentiles of the seconds of an answer, mean answers in flight. Intervals "
-        f"of 95 %: predicted, of the next {validation.n_rounds} rounds (other questions, timings resampled); measured, "
-        "Student's over rounds. regret: measured gain of the measured best / of the predicted best - 1"
+        "gain: seconds of plain decoding / seconds of the method until the last answer of a round, both with the "
+        "same number of clients, ratio of totals over the same rounds; of methods that verify tokens only, which "
+        "write other texts of the same distribution, seconds for as many tokens. Predicted > measured: answers and "
+        "tokens per second over rounds, ms per token after an answer's first, ms to the first token that a user "
+        "sees (of methods that write steps, to the first step), percentiles of the seconds of an answer, mean "
+        f"answers in flight. Intervals of 95 %: predicted, of the next {validation.n_rounds} rounds (other "
+        "questions, timings resampled); measured, Student's over rounds. regret: measured gain of the measured "
+        "best / of the predicted best - 1"
     )
     counts = []
     for name in METRICS:

@@ -27,17 +27,19 @@ from specplan.check.validating.next_measurement import Measurements
 __all__ = [
     "METRICS",
     "PERCENTILES",
-    "TOTALS",
     "UNITS",
     "LoadPredictor",
-    "Metric",
+    "Totals",
     "share_beyond",
     "swept_batches",
+    "totals_of",
 ]
 
 _ROUNDS: Final = 16
 """Simulated rounds at least and at most, each with as many recorded answers as a real one has questions."""
 _MOST_ROUNDS: Final = 64
+_FIRST_ROUNDS: Final = 8
+"""Rounds that say how many answers are in flight."""
 _PRECISION: Final = 0.02
 """Standard error that their number may leave of gain and throughput, as a share."""
 
@@ -54,15 +56,23 @@ UNITS: Final = {"gain": "", "answers_per_s": "1/s", "tokens_per_s": "1/s"}
 _LEAST_S: Final = 1e-9
 """Least time that has a logarithm, s."""
 
-Metric = Callable[[Sequence[Round], Sequence[Round]], float]
+_Metric = Callable[[Sequence[Round], Sequence[Round]], float]
 """A function of the rounds of a configuration and those of plain decoding with the same questions and clients."""
 
+Totals = Callable[[Sequence[Round], Sequence[Round]], tuple[Sequence[float], Sequence[float]]]
+"""Of the same rounds: amounts by round, and what they are per."""
 
-Totals = tuple[Sequence[float], Sequence[float]]
-"""Amounts by round, and what they are per."""
 
-TOTALS: Final[Mapping[str, Callable[[Sequence[Round], Sequence[Round]], Totals]]] = {
-    "gain": lambda own, plain: (_spans(plain), _spans(own)),
+def _spans(rounds: Sequence[Round]) -> list[float]:
+    return [one.makespan for one in rounds]
+
+
+def _spans_of_as_many_tokens(own: Sequence[Round], plain: Sequence[Round]) -> list[float]:
+    """Durations of rounds, each times the tokens of plain decoding in that round / its own tokens."""
+    return [one.makespan * sum(other.tokens) / max(sum(one.tokens), 1) for one, other in zip(own, plain, strict=True)]
+
+
+_TOTALS: Final[Mapping[str, Totals]] = {
     "answers_per_s": lambda own, plain: ([len(one.seconds) for one in own], _spans(own)),
     "tokens_per_s": lambda own, plain: ([sum(one.tokens) for one in own], _spans(own)),
     "token_s": lambda own, plain: (
@@ -74,30 +84,42 @@ TOTALS: Final[Mapping[str, Callable[[Sequence[Round], Sequence[Round]], Totals]]
 """Metrics that are ratios of totals over rounds; times per token and to the first token are those of answers."""
 
 
-def _spans(rounds: Sequence[Round]) -> list[float]:
-    return [one.makespan for one in rounds]
+def totals_of(configuration: Configuration) -> Mapping[str, Totals]:
+    """Return the metrics that are ratios of totals over rounds, by name.
+
+    The gain is that of equal work. What verifies tokens only writes texts of plain decoding's distribution: there the
+    work is the tokens, since other lengths are chance. Methods that write steps change the texts: there it is answers.
+    """
+    if configuration.spec.drafts_steps:
+        return {"gain": lambda own, plain: (_spans(plain), _spans(own)), **_TOTALS}
+    return {"gain": lambda own, plain: (_spans(plain), _spans_of_as_many_tokens(own, plain)), **_TOTALS}
 
 
-def _of_totals(name: str) -> Metric:
+def _of_totals(totals: Totals) -> _Metric:
     def metric(own: Sequence[Round], plain: Sequence[Round]) -> float:
-        amounts, per = TOTALS[name](own, plain)
+        amounts, per = totals(own, plain)
         return max(sum(amounts) / sum(per), _LEAST_S)
 
     return metric
 
 
-def _percentile(q: float) -> Metric:
+def _percentile(q: float) -> _Metric:
     return lambda own, plain: float(np.percentile([seconds for one in own for seconds in one.seconds], q))
 
 
 PERCENTILES: Final[Mapping[str, float]] = {"p50_s": 50.0, "p90_s": 90.0}
 """Percentiles of the times of answers by metric name (numpy's, linear between neighbours)."""
 
-METRICS: Final[Mapping[str, Metric]] = {
-    **{name: _of_totals(name) for name in TOTALS},
-    **{name: _percentile(q) for name, q in PERCENTILES.items()},
-}
-"""Metrics of a configuration under load, with the same estimators for simulated and measured rounds."""
+METRICS: Final = ("gain", *_TOTALS, *PERCENTILES)
+"""Names of the metrics of a configuration under load, which have the same estimators for simulated and real rounds."""
+
+
+def _metrics_of(configuration: Configuration) -> dict[str, _Metric]:
+    """The metrics by name, in the order of `METRICS`."""
+    return {
+        **{name: _of_totals(totals) for name, totals in totals_of(configuration).items()},
+        **{name: _percentile(q) for name, q in PERCENTILES.items()},
+    }
 
 
 def swept_batches(profile: Profile) -> dict[str, int]:
@@ -122,6 +144,7 @@ class LoadPredictor:
     most: Mapping[str, int] = field(default_factory=dict)
     _known: dict[tuple[Configuration, int, int | None], list[Round]] = field(default_factory=dict, init=False)
     _expected: dict[tuple[Configuration, int], dict[str, Estimate]] = field(default_factory=dict, init=False)
+    _means: dict[tuple[Configuration, int], float] = field(default_factory=dict, init=False)
     _measurements: Measurements | None = field(default=None, init=False)
 
     def rounds(
@@ -130,22 +153,42 @@ class LoadPredictor:
         """Return the first ``n`` simulated rounds of a configuration with ``load`` clients."""
         known = self._known.setdefault((configuration, load, variant), [])
         if len(known) < n:
-            trial = limited(self.trials.trial(configuration, variant=variant, in_flight=load), self.most)
-            known += [simulated_round(trial, self._answers(number), load) for number in range(len(known), n)]
+            known += self._simulated(
+                configuration, load, variant, range(len(known), n), self._in_flight(configuration, load)
+            )
         return known[:n]
+
+    def _simulated(
+        self, configuration: Configuration, load: int, variant: int | None, numbers: range, in_flight: float
+    ) -> list[Round]:
+        """Rounds with the engine times of so many answers in flight."""
+        trial = limited(self.trials.trial(configuration, variant=variant, in_flight=in_flight), self.most)
+        return [simulated_round(trial, self._answers(number), load) for number in numbers]
+
+    def _in_flight(self, configuration: Configuration, load: int) -> float:
+        """Answers in flight, mean over a round, in the first rounds with the engine times of ``load`` answers.
+
+        A round that ends has fewer of them than clients, and calibrations name their engine times by that mean.
+        """
+        if load == 1 or not configuration.spec.drafts_steps:
+            return float(load)  # those times are of methods that write steps
+        if (configuration, load) not in self._means:
+            first = self._simulated(configuration, load, None, range(_FIRST_ROUNDS), float(load))
+            seconds, spans = (sum(of) for of in zip(*((sum(one.seconds), one.makespan) for one in first), strict=True))
+            self._means[configuration, load] = seconds / spans
+        return self._means[configuration, load]
 
     def _enough(self, configuration: Configuration, load: int) -> int:
         """How many simulated rounds tell the gain and the throughput precisely enough."""
+        totals = totals_of(configuration)
 
-        def gain(n: int) -> Estimate:
-            spans = ([one.makespan for one in self.rounds(of, load, n=n)] for of in (PLAIN, configuration))
-            return ratio_of_totals(*spans)
+        def known(name: str) -> Callable[[int], Estimate]:
+            return lambda n: ratio_of_totals(
+                *totals[name](*(self.rounds(one, load, n=n) for one in (configuration, PLAIN)))
+            )
 
-        def throughput(n: int) -> Estimate:
-            own = self.rounds(configuration, load, n=n)
-            return ratio_of_totals([sum(one.tokens) for one in own], [one.makespan for one in own])
-
-        return until_known(gain, throughput, precision=_PRECISION, least=_ROUNDS, most=_MOST_ROUNDS)[0].n
+        wanted = known("gain"), known("tokens_per_s")
+        return until_known(*wanted, precision=_PRECISION, least=_ROUNDS, most=_MOST_ROUNDS)[0].n
 
     def _answers(self, number: int) -> list[int]:
         """The answers of a simulated round, drawn uniformly from the recorded ones with replacement."""
@@ -171,7 +214,7 @@ class LoadPredictor:
         enough = self._enough(configuration, load)
         own, plain = (self.rounds(one, load, n=enough) for one in (configuration, PLAIN))
         estimates = {}
-        for name, metric in METRICS.items():
+        for name, metric in _metrics_of(configuration).items():
             value = metric(own, plain)
             half = math.hypot(
                 self._by_questions(metric, own, plain),
@@ -189,7 +232,7 @@ class LoadPredictor:
             )
         return estimates
 
-    def _by_questions(self, metric: Metric, own: Sequence[Round], plain: Sequence[Round]) -> float:
+    def _by_questions(self, metric: _Metric, own: Sequence[Round], plain: Sequence[Round]) -> float:
         """Half-width from the choice of questions, on the logarithm.
 
         Three samples contribute: the fresh questions, those of the profile, and the simulated rounds.
@@ -208,7 +251,7 @@ class LoadPredictor:
             self._measurements = Measurements(self.trials.profile)
         return 1.96 * self._measurements.beyond_questions(configuration) / math.sqrt(sum(self.sizes))
 
-    def _by_profile(self, metric: Metric, configuration: Configuration, load: int) -> float:
+    def _by_profile(self, metric: _Metric, configuration: Configuration, load: int) -> float:
         """Half-width from the timings of the engines, on the logarithm."""
         logs = [
             math.log(metric(*(self.rounds(one, load, variant, _VARIANT_ROUNDS) for one in (configuration, PLAIN))))
@@ -225,7 +268,7 @@ class LoadPredictor:
         trials = Trials(self.trials.profile, slower=slowdown)
         slower = LoadPredictor(trials, self.sizes, self.most)
         plain = slower.rounds(PLAIN, load)
-        return [METRICS["gain"](slower.rounds(one, load), plain) for one in configurations]
+        return [_metrics_of(one)["gain"](slower.rounds(one, load), plain) for one in configurations]
 
 
 def share_beyond(rounds: Sequence[Round], role: str, most: int) -> float:

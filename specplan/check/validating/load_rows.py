@@ -16,7 +16,7 @@ from sim.operations import TARGET
 from sim.random_streams import stream
 from sim.serving.rounds import Round
 from sim.timeline import acceptance
-from specplan.check.validating.load_prediction import PERCENTILES, TOTALS, UNITS, LoadPredictor, share_beyond
+from specplan.check.validating.load_prediction import PERCENTILES, UNITS, LoadPredictor, Totals, share_beyond, totals_of
 from specplan.check.validating.validation import TOLERANCE
 
 __all__ = ["LoadRow", "Verdict", "off_from", "row_of", "verdict_on"]
@@ -45,8 +45,8 @@ class LoadRow:
     """Most target steps in flight, predicted and measured."""
     beyond: Mapping[str, tuple[float, float]]
     """By role, the share of the time with more steps in flight than the largest timed batch, predicted and measured."""
-    makespans: tuple[float, ...] = ()
-    """Durations of the measured rounds, s."""
+    seconds: tuple[float, ...] = ()
+    """Durations of the measured rounds, each of the work of plain decoding's (`totals_of`), s."""
     at_pace: float | None = None
     """The gain predicted with the engine times of this load; None where engines do not report them."""
 
@@ -89,19 +89,20 @@ def row_of(
 ) -> LoadRow:
     """Compare the prediction of a configuration at a load with the measurement."""
     simulated, real = expected.rounds(configuration, load), loaded[configuration.name, load]
-    seen = _seen(real)
+    seen, plain = _seen(real), _seen(loaded[BASELINE, load])
+    totals = totals_of(configuration)
     graded = [one for part in real for one in part.correct or ()]
     return LoadRow(
         name=configuration.name,
         clients=load,
         predicted=expected.expected(configuration, load),
-        measured=_measured(seen, _seen(loaded[BASELINE, load])),
+        measured=_measured(totals, seen, plain),
         accuracy=proportion(sum(graded), len(graded)) if graded else None,
         acceptance=acceptance(one for part in real for one in part.counts),
         answers_at_once=(_at_once(simulated), _at_once(seen)),
         most_steps=(_most_steps(simulated), _most_steps(seen)),
         beyond={role: (share_beyond(simulated, role, n), share_beyond(seen, role, n)) for role, n in swept.items()},
-        makespans=tuple(one.makespan for one in seen),
+        seconds=tuple(totals["gain"](seen, plain)[1]),
         at_pace=at_pace,
     )
 
@@ -118,11 +119,11 @@ def _most_steps(rounds: Sequence[Round]) -> int:
     return max(one.most_steps(TARGET) for one in rounds)
 
 
-def _measured(own: Sequence[Round], plain: Sequence[Round]) -> dict[str, Estimate]:
+def _measured(totals: Mapping[str, Totals], own: Sequence[Round], plain: Sequence[Round]) -> dict[str, Estimate]:
     """Metrics of the real rounds: gains and rates with Student's interval over rounds, others by resampled answers."""
     estimates = {
         name: ratio_of_totals(*of(own, plain), estimator="ratio of totals over rounds", unit=UNITS.get(name, "s"))
-        for name, of in TOTALS.items()
+        for name, of in totals.items()
     }
     seconds = np.array([value for one in own for value in one.seconds])
     picks = stream(0, "resampled answers", 0).integers(0, seconds.size, (_RESAMPLES, seconds.size))
@@ -145,7 +146,7 @@ def verdict_on(rows: Sequence[LoadRow]) -> Verdict:
     """Return the predicted choice among the rows of a load, and its regret."""
     chosen = max(rows, key=lambda row: row.predicted["gain"].value)
     best = max(rows, key=lambda row: row.measured["gain"].value)
-    ratio = ratio_of_totals(chosen.makespans, best.makespans, estimator="ratio of totals over rounds, less 1")
+    ratio = ratio_of_totals(chosen.seconds, best.seconds, estimator="ratio of totals over rounds, less 1")
     return Verdict(
         clients=chosen.clients,
         chosen=chosen.name,

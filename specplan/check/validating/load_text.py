@@ -52,8 +52,9 @@ def first_screen(result: LoadValidation) -> str:
         ("error", [f"{100 * row.error:+.1f} %" + ("" if row.good else " off") for row in rows]),
     ]
     below = (
-        "gain: seconds of plain decoding / seconds of the method until the last answer, with the same number of "
-        "clients, [95 % interval]. A prediction is good if the measured gain is inside its interval, or within 10 %. "
+        "gain: over plain decoding with the same number of clients, in answers per second for methods that write steps "
+        "and in tokens per second for the others, [95 % interval]. A prediction is good if the measured gain is inside "
+        "its interval, or within 10 %. "
         "Rates, seconds of an answer, right answers, settings, versions: -v, or -o FILE."
     )
     return screen(" ".join(lead), narrow(columns, long=1), [below])

@@ -222,7 +222,7 @@ def test_the_regret_of_a_choice_and_where_nothing_gains() -> None:
         clients: int
         predicted: dict[str, Estimate]
         measured: dict[str, Estimate]
-        makespans: tuple[float, ...]
+        seconds: tuple[float, ...]
 
     def gain(value: float) -> dict[str, Estimate]:
         return {"gain": Estimate(value=value, stderr=0.1, low=value - 0.2, high=value + 0.2, n=3)}
