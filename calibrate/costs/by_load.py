@@ -37,20 +37,32 @@ def loaded_samples(record: EngineRecord, method: str = "") -> list[DecodeSample]
     """Return passes of plain decoding or of a method, drafting included, by the loads of an engine.
 
     The passes of a loop are taken together at their mean batch, for each number of rows per sequence: a loop has few
-    passes of the batches below its own, and those are passes around a beginning or an end.
+    passes of the batches below its own, and those are passes around a beginning or an end. Passes of more sequences
+    take no less time: loops last some seconds, and where the machine was faster in that of the larger batch, the two
+    have their mean.
     """
-    samples: list[DecodeSample] = []
+    means: dict[int, list[tuple[DecodeSample, int]]] = defaultdict(list)
     for loop in _loops(record, method):
         least = _NEAR * max((one.batch for one in loop.passes), default=0)
         by_rows: dict[int, list[LoadedSums]] = defaultdict(list)
         for one in loop.passes:
             if one.batch >= least:
                 by_rows[one.rows].append(one)
-        for rows, sums in sorted(by_rows.items()):
+        for rows, sums in by_rows.items():
             n = sum(one.n for one in sums)
             if n >= _LEAST:
-                samples += [_mean(sums, n, rows, method)] * min(n, _WEIGHT)
-    return samples
+                means[rows].append((_mean(sums, n, rows, method), min(n, _WEIGHT)))
+    return [sample for _, known in sorted(means.items()) for sample in _never_falling(known)]
+
+
+def _never_falling(known: Sequence[tuple[DecodeSample, int]]) -> list[DecodeSample]:
+    """As many samples as each weighs, with times by batch that do not fall: the nearest in squares."""
+    from scipy.optimize import isotonic_regression
+
+    samples, weights = zip(*sorted(known, key=lambda one: one[0].batch), strict=True)
+    seconds = isotonic_regression([one.seconds for one in samples], weights=weights).x.tolist()
+    risen = (one.model_copy(update={"seconds": s}) for one, s in zip(samples, seconds, strict=True))
+    return [sample for one, n in zip(risen, weights, strict=True) for sample in [one] * n]
 
 
 def _mean(sums: Sequence[LoadedSums], n: int, rows: int, method: str) -> DecodeSample:

@@ -71,14 +71,18 @@ class StepMarks:
 
     def end(self, written: Generation) -> None:
         """End the last step with its request, whose text has arrived in pieces; the engine's count of tokens holds."""
-        self._n_new, cut = max(written.n_generated - self.n_tokens, 0), written.finish == "length"
+        self._n_new = max(written.n_generated - self.n_tokens, 0)
+        self.end_here(truncated=written.finish == "length")
+        self._share(written.token_ids)
+
+    def end_here(self, *, truncated: bool) -> None:
+        """End the last step with what has arrived; ``truncated``: by the limit of tokens."""
         if self._n_new or not self.n_tokens:
-            self.cut(final=True, truncated=cut)
+            self.cut(final=True, truncated=truncated)
         else:  # a token that ended the step before held the rest too
             text = self.last.payload.text + self._text
             self.last.payload = replace(self.last.payload, text=text)
-            self.last.final, self.last.truncated = True, cut
-        self._share(written.token_ids)
+            self.last.final, self.last.truncated = True, truncated
 
     def _share(self, ids: tuple[int, ...]) -> None:
         """Give each step its tokens, where the engine reports them."""

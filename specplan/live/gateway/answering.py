@@ -276,7 +276,7 @@ class Answering:
             send(text)
             self.control.wrote(answer, n_tokens)
             leaves = self.control.leaves(configuration, text, step_ends=marks.take(text, n_tokens))
-            if leaves and marks.n_seen < answer.request.max_tokens and not answer.refused:
+            if leaves and answer.n_seen < answer.request.max_tokens and not answer.refused:
                 writing.cancel()
 
         if depth >= 0:  # a rest, whose draws must not repeat those of the beginning
@@ -301,6 +301,9 @@ class Answering:
             written = None if writing.cancelled() or error is not None else writing.result()
             if written is not None:
                 marks.end(written)
+            elif answer.n_seen >= answer.request.max_tokens:  # all is there, but the server's word that it is
+                marks.end_here(truncated=True)
+                error = None
             elif marks.n_seen > marks.n_tokens:
                 marks.cut()  # the beginning of a step
             for step in steps_after(answer.last, marks.last):

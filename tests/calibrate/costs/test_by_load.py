@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calibrate.costs.by_load import join_law, most_at_once
+from calibrate.costs.by_load import join_law, loaded_samples, most_at_once
 from calibrate.costs.fit import fit_cost
 from calibrate.costs.sweep import fit_passes
 from calibrate.record.engine_records import (
@@ -110,6 +110,15 @@ def test_passes_of_a_method_by_load_are_its_times_by_batch() -> None:
     assert set(fit_passes(loaded(*LOADS), method="eagle")) == {1}
     assert most_at_once(loaded(*LOADS)) == most_at_once(loaded(*LOADS), "draft-model") == 32
     assert most_at_once(swept()) == 8
+
+
+def test_a_fast_moment_of_the_machine_does_not_make_more_answers_cheaper() -> None:
+    fast = [one._replace(seconds=0.8 * one.seconds) for one in loop(4).passes]
+    loops = [loop(2), loop(4).model_copy(update={"passes": fast}), loop(8)]
+    two, four, eight = (planted_pass(n, 1) + PLANTED.context_s * 150 * n for n in (2, 4, 8))
+    found = {one.batch: one.seconds for one in loaded_samples(swept().model_copy(update={"by_load": loops}))}
+    mean = (two + 0.8 * four) / 2
+    assert found == {2: pytest.approx(mean), 4: pytest.approx(mean), 8: pytest.approx(eight)}
 
 
 def test_a_sweep_of_one_context_tells_nothing_of_context() -> None:

@@ -110,6 +110,16 @@ async def test_an_answer_that_breaks_off_goes_on_after_its_last_token() -> None:
     assert "".join(texts).startswith(rest)
 
 
+async def test_an_answer_that_breaks_off_after_its_last_token_is_complete() -> None:
+    async with planted_gateway(Configuration.parse("autoregressive"), planted=SLOW) as served:
+        target = served.servers[TARGET]
+        before = len(target.bodies)
+        target.fail("die:9")
+        answer = await served.answer("one", max_tokens=9)
+        assert len(target.bodies) == before + 1
+    assert (answer.choices[0].finish_reason, answer.usage.completion_tokens) == ("length", 9)
+
+
 @pytest.mark.parametrize("configuration", [Configuration.parse("autoregressive"), ASYNC])
 @pytest.mark.parametrize("stream", [False, True])
 async def test_an_answer_that_has_begun_waits_for_a_target_that_is_started_anew(
