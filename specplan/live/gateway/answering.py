@@ -299,13 +299,8 @@ class Answering:
             self.control.stops(answer)
             error = None if writing.cancelled() else writing.exception()
             written = None if writing.cancelled() or error is not None else writing.result()
-            if written is not None:
-                marks.end(written)
-            elif answer.n_seen >= answer.request.max_tokens:  # all is there, but the server's word that it is
-                marks.end_here(truncated=True)
+            if _ended(marks, written, complete=answer.n_seen >= answer.request.max_tokens):
                 error = None
-            elif marks.n_seen > marks.n_tokens:
-                marks.cut()  # the beginning of a step
             for step in steps_after(answer.last, marks.last):
                 session.commit(step)
             answer.last = marks.last
@@ -318,6 +313,17 @@ class Answering:
             raise CalibrationError(str(error)) from (helper_error(error, SPECULATIVE) if of_helper else error)
         if written is not None:
             self._observer.timed(TARGET, busy, written)
+
+
+def _ended(marks: StepMarks, written: Generation | None, *, complete: bool) -> bool:
+    """End the last step of a request; return whether the answer has ended, ``complete``: by its limit of tokens."""
+    if written is not None:
+        marks.end(written)
+    elif complete:  # all is there, but the server's word that it is
+        marks.end_here(truncated=True)
+    elif marks.n_seen > marks.n_tokens:
+        marks.cut()  # the beginning of a step
+    return complete or written is not None
 
 
 def _prompt_tokens(session: WallSession, root: Step) -> int:
