@@ -6,7 +6,7 @@ all work is forgiven. While the account is full, nothing is speculated. So over 
 
     FULL + FORGIVEN * (answers of the stretch)
 
-plus what is in progress at the moment at which the account becomes full: over 200 answers 4, or 2 %.
+plus what is in progress at the moment at which the account becomes full: over 200 answers 4.5, or 2.25 %.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Final
 
 __all__ = ["FORGIVEN", "FULL", "Budget"]
 
-FULL: Final = 1.5
+FULL: Final = 2.5
 """Lost plain answers at which speculation stops; for each 8 answers in flight beyond the first 8, as much again."""
 
-FORGIVEN: Final = 0.0125
+FORGIVEN: Final = 0.01
 """Share of all work that may be lost in the long run."""
 
 _AGAIN: Final = 0.5

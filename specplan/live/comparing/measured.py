@@ -1,9 +1,10 @@
 """The policy of a gateway that measures: plain decoding until speculation is known to gain, trials within a budget.
 
-At each load all answers in flight run either plain decoding or the load's candidate, in blocks that alternate
-(`blocks`). Matched blocks give an interval of the ratio of their tokens per second (`ratio`). While it is open, blocks
-of both kinds take turns; where speculation gains it runs but for a block in 26; where it loses it is tried in a block
-in 51 or fewer. Whatever is believed, speculation stops as soon as it has lost more than a small budget (`budget`).
+At each load all answers in flight run either plain decoding or the load's candidate, in blocks (`blocks`). Matched
+blocks give an interval of the ratio of their tokens per second (`ratio`), which is what is said. What runs follows the
+pairs at once: as they gain, the candidate runs for longer between blocks of plain decoding, and as they lose, it is
+tried less (`comparison`). That is safe as, whatever is believed, speculation stops as soon as it has lost more than a
+small budget (`budget`).
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ __all__ = ["ERROR", "Measured", "load_class"]
 ERROR: Final = 0.05
 """Probability, for each end of an interval, that it ever excludes the ratio."""
 
-_BLOCK: Final = 2.0
-"""Work of a block, in plain answers; with more than eight in flight, a quarter of an answer of each."""
+_BLOCK: Final = 1.0
+"""Work of a block, in plain answers; with more than four in flight, a quarter of an answer of each."""
 
 _LONGEST_UNIT: Final = 1024
 """Tokens of a longer answer count as so many answers of this length."""
@@ -98,16 +99,14 @@ class Measured:
             self._meter.aim(load, self._plain)
             return self._plain
         block, anew = self._meter.block, False
-        if block is not None and block.load == load and self._is_complete(block, comparison, now):
-            comparison.complete(block.configuration != self._plain)
-            anew = True
-        if comparison.speculating and without:
-            comparison.stop()
-        elif comparison.speculating and not self._may_lose(comparison, in_flight, now):
-            if block is None or block.load != load or block.configuration == self._plain:
-                comparison.stop()
-            else:
+        if block is not None and block.load == load:
+            if block.configuration != self._plain and not self._may_lose(comparison, in_flight, now):
                 self._broke_off(load, comparison)
+            elif self._is_complete(block, comparison, now):
+                comparison.complete()
+                anew = True
+        if comparison.speculating and (without or not self._may_lose(comparison, in_flight, now)):
+            comparison.stop()
         configuration = comparison.candidate if comparison.speculating else self._plain
         self._meter.aim(load, configuration, anew=anew)
         return configuration
