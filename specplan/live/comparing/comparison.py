@@ -131,7 +131,7 @@ class Comparison:
     def broke_off(self) -> Verdict | None:
         """Return to plain decoding because of what was lost; return the verdict if it changed: no gain is known now."""
         self.stop()
-        self._lean = min(self._lean, 0.0)
+        self._lean = max(min(self._lean, 0.0) - 1.0, _LEAN[0])
         if self.verdict is not Verdict.GAINS:
             return None
         self.verdict = Verdict.UNKNOWN

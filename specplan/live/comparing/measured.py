@@ -226,12 +226,13 @@ class Measured:
         comparison, tokens = self.comparisons.get(block.load), self._block_tokens(block.load)
         if comparison is None or tokens is None:
             return
-        speculating, per_token = block.configuration != self._plain, comparison.seconds_per_token
-        if speculating and self.budget.full:  # a trial that was broken off: all of it counts, also its beginning
+        speculating, whole_s = block.configuration != self._plain, tokens * (comparison.seconds_per_token or 0.0)
+        if not speculating or block.seconds:
+            changed = comparison.measured(speculating, block.tokens, block.seconds, whole_s / 2.0)
+        elif block.all_seconds < 2.0 * whole_s:  # it was broken off while it began
+            return
+        else:  # it never came to write: all of it counts
             changed = comparison.measured(speculating, block.all_tokens, block.all_seconds, 0.0)
-        else:
-            least_s = 0.0 if per_token is None else tokens * per_token / 2.0
-            changed = comparison.measured(speculating, block.tokens, block.seconds, least_s)
         if changed is not None:
             self._tell(_decision(block.load, comparison))
 
