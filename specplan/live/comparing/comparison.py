@@ -23,6 +23,9 @@ clearly multiplies the blocks between trials, one at first, by the square."""
 _LEAN: Final = (-3.0, 4.5)
 """Bounds of the clear pairs that count: the candidate waits for at most 244 blocks, and runs for at most 124."""
 
+_SHARE: Final = 0.1
+"""Share of the time that plain blocks and changes may cost while no gain is certain: fewer would tell it later."""
+
 _DUE: Final = 0.1
 """Clear pairs by which each has to gain, 2 %: what does not is not worth the changes."""
 
@@ -76,6 +79,7 @@ class Comparison:
     ----------
     speculating : whether the candidate runs, else plain decoding.
     verdict : what is known of it.
+    changes : what the changes so far have cost, in blocks.
     seconds_per_token : of plain decoding in its latest blocks, s; None where it is not measured.
     decided : ratio of tokens per second at the latest decision, and the number of pairs behind it.
     """
@@ -89,6 +93,8 @@ class Comparison:
         self._plain: deque[tuple[float, float]] = deque(maxlen=_RECENT)
         self._parts = {False: (0, 0.0), True: (0, 0.0)}
         self.decided = (self.tokens_per_second, 0)
+        self.changes = 0.0
+        self._n_changes = 0
         self._n_blocks = 0
         self._lean = 0.0
 
@@ -121,11 +127,20 @@ class Comparison:
         """Choose what runs after a block that is complete: the same again, or the other side."""
         self._n_blocks += 1
         growth = _GROWTH**self._lean
-        if self._n_blocks >= (_FIRST * max(growth, 1.0) if self.speculating else growth**-2.0):
+        if not self.speculating:
+            least = growth**-2.0
+        elif self.verdict is Verdict.UNKNOWN:
+            between = 0.5 + 2.0 * max(self.changes, 0.0) / max(self._n_changes, 1)
+            least = min(_FIRST * max(growth, 1.0), between / _SHARE)
+        else:
+            least = _FIRST * max(growth, 1.0)
+        if self._n_blocks >= least:
             self.speculating, self._n_blocks = not self.speculating, 0
+            self._n_changes += 1
 
     def stop(self) -> None:
         """Return to plain decoding; the waiting begins anew."""
+        self._n_changes += self.speculating
         self.speculating, self._n_blocks = False, 0
 
     def broke_off(self) -> Verdict | None:

@@ -136,7 +136,8 @@ class Measured:
         if piece is None or block is None:
             return
         plainly = piece.together and piece.configuration is self._plain
-        self._book(block.load, 0.0 if plainly else piece.seconds, 0 if plainly else n_tokens, n_tokens)
+        compared = (0.0, 0) if plainly else (piece.seconds, n_tokens)
+        self._book(block.load, *compared, n_tokens, changing=not piece.together)
         if piece.first_s is not None and block.load in self.comparisons:
             self.comparisons[block.load].began(piece.configuration != self._plain, piece.first_s)
 
@@ -144,7 +145,7 @@ class Measured:
         """Handle an answer that leaves its configuration; what it has not written by now is lost."""
         silent, block = self._meter.stops(answer, now), self._meter.block
         if silent is not None and block is not None and silent.configuration is not self._plain:
-            self._book(block.load, silent.seconds, 0, 0)
+            self._book(block.load, silent.seconds, 0, 0, changing=True)
 
     def ends(self, answer: Hashable, now: float, *, by_itself: bool) -> None:
         """Handle an answer that has left; ``by_itself``: its text is complete."""
@@ -215,12 +216,14 @@ class Measured:
         rest = "" if changed is None else "; whether it gains is unknown again"
         self._tell(f"at {load} in flight {comparison.candidate.name} pauses: it lost what trials may lose{rest}")
 
-    def _book(self, load: int, seconds: float, n_tokens: int, work: int) -> None:
+    def _book(self, load: int, seconds: float, n_tokens: int, work: int, *, changing: bool) -> None:
         """Book work on the budget: ``seconds`` for ``n_tokens`` are compared with plain decoding."""
-        comparison, unit = self.comparisons.get(load), self._unit
-        per_token = None if comparison is None else comparison.seconds_per_token
-        if per_token is not None and unit is not None:
-            self.budget.book((seconds / per_token - n_tokens) / unit, work / unit)
+        comparison, block_tokens = self.comparisons.get(load), self._block_tokens(load)
+        if comparison is None or comparison.seconds_per_token is None or not block_tokens or not self._unit:
+            return
+        lost = seconds / comparison.seconds_per_token - n_tokens
+        self.budget.book(lost / self._unit, work / self._unit)
+        comparison.changes += changing * lost / block_tokens
 
     def _ended(self, block: Block) -> None:
         comparison, tokens = self.comparisons.get(block.load), self._block_tokens(block.load)
