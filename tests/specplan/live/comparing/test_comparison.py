@@ -64,7 +64,7 @@ def test_what_neither_gains_nor_loses_is_tried_less_and_less() -> None:
 
 def test_after_losses_where_it_gained_that_is_unknown_again() -> None:
     comparison = Comparison(OWN, 0.05)
-    assert comparison.broke_off() is None
+    assert Comparison(OWN, 0.05).broke_off() is None
     blocks(comparison, 25, 1.3)
     assert comparison.broke_off() is Verdict.UNKNOWN
     assert (comparison.verdict, comparison.speculating, comparison.n_pairs) == (Verdict.UNKNOWN, False, 0)
