@@ -6,6 +6,7 @@ import math
 from collections import deque
 from dataclasses import dataclass
 from enum import StrEnum
+from statistics import median
 from typing import Final
 
 from sim.configuration import Configuration
@@ -29,8 +30,8 @@ _SHARE: Final = 0.1
 _DUE: Final = 0.1
 """Clear pairs by which each has to gain, 2 %: what does not is not worth the changes."""
 
-_RECENT: Final = 4
-"""Latest blocks of plain decoding that tell its seconds per token."""
+_RECENT: Final = 5
+"""Latest blocks of plain decoding whose median tells its seconds per token: a stall in one of them does not."""
 
 _WHOLE: Final = 0.9
 """Share of an answer's tokens that a side must have written for the answer to be its own."""
@@ -90,7 +91,7 @@ class Comparison:
         self.verdict = Verdict.UNKNOWN
         self.seconds_per_token: float | None = None
         self._speed, self._length, self._first = Matched(error), Matched(error), Matched(error)
-        self._plain: deque[tuple[float, float]] = deque(maxlen=_RECENT)
+        self._plain: deque[float] = deque(maxlen=_RECENT)
         self._parts = {False: (0, 0.0), True: (0, 0.0)}
         self.decided = (self.tokens_per_second, 0)
         self.changes = 0.0
@@ -171,8 +172,8 @@ class Comparison:
         if not speculating:
             if not tokens:
                 return None
-            self._plain.append((tokens, seconds))
-            self.seconds_per_token = sum(s for _, s in self._plain) / sum(n for n, _ in self._plain)
+            self._plain.append(seconds / tokens)
+            self.seconds_per_token = median(self._plain)
         ratio = self._speed.take(speculating, tokens, seconds)
         if ratio is None:
             return None
