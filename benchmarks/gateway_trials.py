@@ -111,7 +111,7 @@ def pace(scene: Scene, n: int, always: bool, answers: int = 3000) -> float:
 def row(scene: Scene, n: int, seeds: int, answers: int) -> list[str]:
     """A row of the table."""
     plain, fixed = pace(scene, n, False), pace(scene, n, True)
-    said, wrong, paces, worst = [], 0, [], []
+    said, paces, worst, wrong = list[float](), list[float](), list[float](), 0
     for seed in range(seeds):
         middle = float("inf") if scene.after is None else 0.5 * answers * TOKENS / fixed
         run = loop(scene, n, seed, None, middle).run(answers)

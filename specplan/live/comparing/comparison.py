@@ -80,7 +80,7 @@ class Comparison:
     ----------
     speculating : whether the candidate runs, else plain decoding.
     verdict : what is known of it.
-    changes : what the changes so far have cost, in blocks.
+    changes, n_changes : what changes have cost so far, in blocks, and their number.
     seconds_per_token : of plain decoding in its latest blocks, s; None where it is not measured.
     decided : ratio of tokens per second at the latest decision, and the number of pairs behind it.
     """
@@ -95,7 +95,7 @@ class Comparison:
         self._parts = {False: (0, 0.0), True: (0, 0.0)}
         self.decided = (self.tokens_per_second, 0)
         self.changes = 0.0
-        self._n_changes = 0
+        self.n_changes = 0
         self._n_blocks = 0
         self._lean = 0.0
 
@@ -131,17 +131,15 @@ class Comparison:
         if not self.speculating:
             least = growth**-2.0
         elif self.verdict is Verdict.UNKNOWN:
-            between = 0.5 + 2.0 * max(self.changes, 0.0) / max(self._n_changes, 1)
+            between = 0.5 + 2.0 * max(self.changes, 0.0) / max(self.n_changes, 1)
             least = min(_FIRST * max(growth, 1.0), between / _SHARE)
         else:
             least = _FIRST * max(growth, 1.0)
         if self._n_blocks >= least:
             self.speculating, self._n_blocks = not self.speculating, 0
-            self._n_changes += 1
 
     def stop(self) -> None:
         """Return to plain decoding; the waiting begins anew."""
-        self._n_changes += self.speculating
         self.speculating, self._n_blocks = False, 0
 
     def broke_off(self) -> Verdict | None:

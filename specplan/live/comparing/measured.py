@@ -108,6 +108,7 @@ class Measured:
         if comparison.speculating and (without or not self._may_lose(comparison, in_flight, now)):
             comparison.stop()
         configuration = comparison.candidate if comparison.speculating else self._plain
+        comparison.n_changes += block is not None and (block.load, block.configuration) != (load, configuration)
         self._meter.aim(load, configuration, anew=anew)
         return configuration
 
