@@ -43,7 +43,7 @@ _STAKES: Final = np.array([[0.5], [0.95]])
 """Shares of the money that are put on a pair, shape (2, 1)."""
 
 _WEIGHTS: Final = np.array([0.1, 0.9])
-"""Of these two, shape (2,)."""
+"""Shares of the money that either stake begins with, shape (2,)."""
 
 _AT_ONCE: Final = 0.8
 """Share of the money that is staked at the first pair."""
