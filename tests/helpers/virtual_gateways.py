@@ -16,9 +16,12 @@ from specplan.live.comparing.measured import Measured
 from specplan.live.gateway.control import Control
 from specplan.live.gateway.plans import PLAIN, ServingPlan
 
-__all__ = ["SPECULATING", "ClosedLoop", "Engine"]
+__all__ = ["SPECULATING", "STREAMED", "ClosedLoop", "Engine"]
 
 SPECULATING = Configuration.parse("lr-sync k1=2")
+"""Commits whole steps."""
+STREAMED = Configuration.parse("eagle k2=4")
+"""Writes the tokens of each pass."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,12 +69,13 @@ class ClosedLoop:
     n : clients.
     engine : the engine at a moment, s.
     seed : of lengths and accepted tokens.
-    policy : ``measured``, or a configuration that always runs.
+    policy : None: decided by measurements; else the configuration that always runs.
     tokens, step : mean tokens of an answer and of a step.
+    candidate : what speculates.
 
     Attributes
     ----------
-    said : what the gateway logged.
+    said, said_at : what the gateway logged, and how many answers had ended by then.
     wrote : moments and tokens written by then.
     n_ended : answers that ended.
     """
@@ -85,15 +89,17 @@ class ClosedLoop:
         policy: Configuration | None = None,
         tokens: int = 240,
         step: int = 24,
+        candidate: Configuration = SPECULATING,
     ) -> None:
         self.now = 0.0
         self.said: list[str] = []
+        self.said_at: list[int] = []
         self.moments, self.wrote = [0.0], [0]
         self.n_ended = 0
         self._engine, self._rng, self._accepts = engine, random.Random(seed), random.Random(-1 - seed)
         self._tokens, self._step = tokens, step
-        plan = ServingPlan(name="planted", by_load=((1, policy or SPECULATING),))
-        measured = Measured(plan.candidate, PLAIN, longest_step=3 * step, tell=self.said.append)
+        plan = ServingPlan(name="planted", by_load=((1, policy or candidate),))
+        measured = Measured(plan.candidate, PLAIN, longest_step=3 * step, tell=self._says)
         self.control = Control(plan, n, lambda: self.now, None if policy else measured)
         self._clients = [_Client() for _ in range(n)]
         self.control.in_flight = n
@@ -130,6 +136,10 @@ class ClosedLoop:
                 found = min(found, (self.wrote[j] - self.wrote[i]) / seconds / plain(self.moments[i]))
         return found
 
+    def _says(self, line: str) -> None:
+        self.said.append(line)
+        self.said_at.append(self.n_ended)
+
     def _begin(self, client: _Client) -> None:
         client.left = max(round(self._tokens * self._rng.choice((0.4, 0.8, 1.2, 1.6))), 1)
         client.answer = object()
@@ -147,7 +157,7 @@ class ClosedLoop:
         if not busy:
             self.now = min(client.idle_until for client in self._clients)
             return
-        n = sum(client.configuration == SPECULATING for client in busy)
+        n = sum(client.configuration != PLAIN for client in busy)
         self.now += engine.seconds(len(busy) - n, n)
         total = self.wrote[-1]
         for client in busy:
@@ -157,24 +167,23 @@ class ClosedLoop:
 
     def _advance(self, client: _Client, engine: Engine) -> int:
         """Give a client the tokens of a pass; return those that it commits."""
-        if client.configuration == PLAIN:
-            client.step -= 1
-            client.left -= 1
-            self.control.wrote(client.answer, 1)
-            if not client.step:
-                self._next_step(client)
-            return 1
-        client.held = min(client.held + self._accepted(engine), client.step)
-        if client.held < client.step:
-            if self.control.over(client.configuration):
+        plainly, by_steps = client.configuration == PLAIN, client.configuration.spec.drafts_steps
+        client.held = min(client.held + (1 if plainly else self._accepted(engine)), client.step)
+        over = not plainly and self.control.over(client.configuration)
+        if by_steps and client.held < client.step:
+            if over:
                 client.held = 0
                 self._change(client)
             return 0
-        committed, client.held = client.step, 0
-        client.left -= committed
-        self.control.wrote(client.answer, committed)
-        self._next_step(client)
-        return committed
+        n, client.held = client.held, 0
+        client.step -= n
+        client.left -= n
+        self.control.wrote(client.answer, n)
+        if not client.step:
+            self._next_step(client)
+        elif over or self.control.leaves(client.configuration, self._accepts.choice("a."), step_ends=False):
+            self._change(client)
+        return n
 
     def _accepted(self, engine: Engine) -> int:
         """Tokens of a pass: one, or as many more as have the planted mean."""

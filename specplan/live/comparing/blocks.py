@@ -5,8 +5,9 @@ compared side by side would each be measured while the other runs. Therefore all
 compared between stretches of time ("switchback" designs, e.g. Bojinov, Simchi-Levi and Zhao 2023, "Design and analysis
 of switchback experiments"), at the same load.
 
-Within a block the time of an answer counts from its start, or from the first piece that it writes while all run the
-block's configuration, to the first piece after the block. The end is a stopping time of the answer's pieces, so by
+Within a block the time of an answer counts from its start, or from the first piece that it writes when all run the
+block's configuration and have written by it, to the first piece after the block: until all write again, those that do
+have the engine to themselves, or wait for the others' prompts. The end is a stopping time of the answer's pieces, so by
 Wald's identity tokens / seconds has no bias although pieces are whole steps. Work at a switch is in no block.
 """
 
@@ -79,7 +80,7 @@ class Piece:
     seconds: float
     """Time since its piece before, s."""
     together: bool
-    """Whether all answers in flight ran the wanted configuration, and this one has not just changed its own."""
+    """Whether all answers in flight ran the wanted configuration, and none has just changed its own."""
     first_s: float | None
     """Time to this piece, the answer's first, where all of it is in a block, s."""
 
@@ -100,7 +101,7 @@ class Meter:
 
     @property
     def together(self) -> bool:
-        """Whether all answers in flight run the block's configuration."""
+        """Whether all answers in flight run the block's configuration, and have written since they changed to it."""
         return self._n_running == self._n_alike
 
     def aim(self, load: int, configuration: Configuration, *, anew: bool = False) -> None:
@@ -110,7 +111,7 @@ class Meter:
             return
         self.block = Block(load, configuration)
         alike = [one for one in self._answers.values() if one.configuration == configuration]
-        self._n_alike = len(alike)
+        self._n_alike = sum(not one.changed for one in alike)
         for one in alike:
             self._under(one, self.block)
         if old is not None:
@@ -123,7 +124,7 @@ class Meter:
         one.configuration, one.wrote, one.changed = configuration, now, not new
         self._n_running += 1
         if self.block is not None and self.block.configuration == configuration:
-            self._n_alike += 1
+            self._n_alike += new
             self._under(one, self.block)
         if new and self.together:
             self._open(one, now)
@@ -137,13 +138,14 @@ class Meter:
         piece = Piece(
             configuration=one.configuration,
             seconds=now - one.wrote,
-            together=self.together and not one.changed,
+            together=self.together,
             first_s=now - one.began if is_first else None,
         )
         one.n_tokens += n_tokens
         if one.under is not None:
             one.under.all_tokens += n_tokens
             one.under.all_seconds += piece.seconds
+        self._n_alike += one.changed and one.under is not None and one.under is self.block
         one.wrote, one.changed = now, False
         if one.block is not None and now - one.since >= _TOGETHER_S:
             one.block.tokens += n_tokens
@@ -160,7 +162,7 @@ class Meter:
             return None
         silent = Piece(configuration=one.configuration, seconds=now - one.wrote, together=self.together, first_s=None)
         self._n_running -= 1
-        self._n_alike -= one.under is not None and one.under is self.block
+        self._n_alike -= not one.changed and one.under is not None and one.under is self.block
         if one.under is not None:
             one.under.all_seconds += silent.seconds
         one.written.append((one.configuration, one.n_tokens))

@@ -1,24 +1,28 @@
 """What speculation may lose against plain decoding: an account that bounds it, whatever is believed.
 
 Lost time is booked in answers: the time that answers took, less the time of plain decoding for the same tokens, over
-that of a plain answer. A gain lowers what is booked, but not below zero (Page's cumulative sum), and a small share of
-all work is forgiven. While the account is full, nothing is speculated. So over any stretch of work the loss is at most
+that of a plain answer. A gain lowers what is booked, and a small share of all work is forgiven, but both only down to a
+small credit (Page's cumulative sum), which a stall of the whole machine may use up. While the account is full, nothing
+is speculated. So over any stretch of work the loss is at most
 
-    FULL + FORGIVEN * (answers of the stretch)
+    FULL + CREDIT + FORGIVEN * (answers of the stretch)
 
-plus what is in progress at the moment at which the account becomes full: over 200 answers 4, or 2 %.
+plus what is in progress at the moment at which the account becomes full: over 200 answers 4.5, or 2.25 %.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["FORGIVEN", "FULL", "Budget"]
+__all__ = ["CREDIT", "FORGIVEN", "FULL", "Budget"]
 
-FULL: Final = 1.5
+FULL: Final = 2.0
 """Lost plain answers at which speculation stops; for each 8 answers in flight beyond the first 8, as much again."""
 
-FORGIVEN: Final = 0.0125
+CREDIT: Final = 1.0
+"""Most plain answers that the account holds in credit; it begins with none."""
+
+FORGIVEN: Final = 0.0075
 """Share of all work that may be lost in the long run."""
 
 _AGAIN: Final = 0.5
@@ -33,7 +37,7 @@ class Budget:
 
     Attributes
     ----------
-    lost : booked loss, in plain answers, >= 0.
+    lost : booked loss, in plain answers, >= -CREDIT.
     full : whether nothing may be speculated.
     """
 
@@ -43,7 +47,7 @@ class Budget:
 
     def book(self, lost: float, work: float) -> None:
         """Book the loss (negative: gain) of a piece of work, both in plain answers."""
-        self.lost = max(self.lost + lost - FORGIVEN * work, 0.0)
+        self.lost = max(self.lost + lost - FORGIVEN * work, -CREDIT)
 
     def check(self, in_flight: int, pending: float = 0.0) -> bool:
         """Return whether speculation may run, with so many answers in flight.

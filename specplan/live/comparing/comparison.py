@@ -6,27 +6,32 @@ import math
 from collections import deque
 from dataclasses import dataclass
 from enum import StrEnum
+from statistics import median
 from typing import Final
 
 from sim.configuration import Configuration
-from specplan.live.comparing.ratio import Matched
+from specplan.live.comparing.ratio import CLIP, Matched
 
 __all__ = ["Comparison", "Interval", "Verdict"]
 
-_LEARNING: Final = 16
-"""Pairs without a verdict after which speculation is tried less: each as many lengthen the wait by a block."""
+_FIRST: Final = 2.0
+"""Blocks for which the candidate runs while nothing is known."""
 
-_AFTER_GAIN: Final = 25
-"""Blocks between those of plain decoding where speculation gains."""
+_GROWTH: Final = 2.5
+"""What each pair that gains clearly multiplies them by: a change costs what a short run hardly earns. One that loses
+clearly multiplies the blocks between trials, one at first, by the square."""
 
-_AFTER_LOSS: Final = 50
-"""Blocks between trials where speculation loses; doubled with each trial that loses."""
+_LEAN: Final = (-3.0, 4.5)
+"""Bounds of the clear pairs that count: the candidate waits for at most 244 blocks, and runs for at most 124."""
 
-_LONGEST: Final = 400
-"""Most blocks between trials."""
+_SHARE: Final = 0.1
+"""Share of the time that plain blocks and changes may cost while no gain is certain: fewer would tell it later."""
 
-_RECENT: Final = 4
-"""Latest blocks of plain decoding that tell its seconds per token."""
+_DUE: Final = 0.1
+"""Clear pairs by which each has to gain, 2 %: what does not is not worth the changes."""
+
+_RECENT: Final = 5
+"""Latest blocks of plain decoding whose median tells its seconds per token: a stall in one of them does not."""
 
 _WHOLE: Final = 0.9
 """Share of an answer's tokens that a side must have written for the answer to be its own."""
@@ -75,6 +80,7 @@ class Comparison:
     ----------
     speculating : whether the candidate runs, else plain decoding.
     verdict : what is known of it.
+    changes, n_changes : what changes have cost so far, in blocks, and their number.
     seconds_per_token : of plain decoding in its latest blocks, s; None where it is not measured.
     decided : ratio of tokens per second at the latest decision, and the number of pairs behind it.
     """
@@ -85,12 +91,13 @@ class Comparison:
         self.verdict = Verdict.UNKNOWN
         self.seconds_per_token: float | None = None
         self._speed, self._length, self._first = Matched(error), Matched(error), Matched(error)
-        self._plain: deque[tuple[float, float]] = deque(maxlen=_RECENT)
+        self._plain: deque[float] = deque(maxlen=_RECENT)
         self._parts = {False: (0, 0.0), True: (0, 0.0)}
         self.decided = (self.tokens_per_second, 0)
+        self.changes = 0.0
+        self.n_changes = 0
         self._n_blocks = 0
-        self._wait = 1
-        self._doubted = False
+        self._lean = 0.0
 
     @property
     def n_pairs(self) -> int:
@@ -117,37 +124,32 @@ class Comparison:
             "first_token_seconds": _interval(self._first),
         }
 
-    def complete(self, speculating: bool) -> None:
-        """Choose what runs after a block that is complete.
-
-        Parameters
-        ----------
-        speculating : whether the candidate ran in it.
-        """
-        usual = self.verdict is Verdict.GAINS
-        if speculating != usual:
-            self.speculating, self._n_blocks = usual, 0
-            return
+    def complete(self) -> None:
+        """Choose what runs after a block that is complete: the same again, or the other side."""
         self._n_blocks += 1
-        self.speculating = usual != (self._n_blocks >= self._between)
+        growth = _GROWTH**self._lean
+        if not self.speculating:
+            least = growth**-2.0
+        elif self.verdict is Verdict.UNKNOWN:
+            between = 0.5 + 2.0 * max(self.changes, 0.0) / max(self.n_changes, 1)
+            least = min(_FIRST * max(growth, 1.0), between / _SHARE)
+        else:
+            least = _FIRST * max(growth, 1.0)
+        if self._n_blocks >= least:
+            self.speculating, self._n_blocks = not self.speculating, 0
 
     def stop(self) -> None:
         """Return to plain decoding; the waiting begins anew."""
         self.speculating, self._n_blocks = False, 0
 
     def broke_off(self) -> Verdict | None:
-        """Return to plain decoding because of what was lost; return the verdict if it changed.
-
-        Where speculation gained, its evidence begins anew, and the second time in a row it is unknown again.
-        """
+        """Return to plain decoding because of what was lost; return the verdict if it changed: no gain is known now."""
         self.stop()
+        self._lean = max(min(self._lean, 0.0) - 1.0, _LEAN[0])
         if self.verdict is not Verdict.GAINS:
             return None
-        if not self._doubted:
-            self._doubted = True
-            self._speed.restart()
-            return None
         self.verdict = Verdict.UNKNOWN
+        self._speed.restart()
         return self.verdict
 
     def measured(self, speculating: bool, tokens: int, seconds: float, least_s: float) -> Verdict | None:
@@ -168,18 +170,16 @@ class Comparison:
         if not speculating:
             if not tokens:
                 return None
-            self._plain.append((tokens, seconds))
-            self.seconds_per_token = sum(s for _, s in self._plain) / sum(n for n, _ in self._plain)
+            self._plain.append(seconds / tokens)
+            self.seconds_per_token = median(self._plain)
         ratio = self._speed.take(speculating, tokens, seconds)
         if ratio is None:
             return None
-        changed = self._judge()
-        if ratio > 1.0 and not self._longer:
-            self._wait, self._doubted = 1, False
-        elif changed is Verdict.LOSES or self._wait == 1:
-            self._wait = _AFTER_LOSS
-        else:
-            self._wait = min(2 * self._wait, _LONGEST)
+        longer = self.answers_per_second.high < 1.0  # fewer answers per second, as they are longer
+        changed = self._judge(longer)
+        clear = -1.0 if longer else min(max(math.log(max(ratio, 1e-9)) / CLIP - _DUE, -1.0), 1.0)
+        known = min(self._lean, 0.0) if self.verdict is Verdict.LOSES else self._lean
+        self._lean = min(max(known + clear, _LEAN[0]), _LEAN[1])
         return changed
 
     def ended(self, plain_tokens: int, own_tokens: int) -> None:
@@ -192,22 +192,10 @@ class Comparison:
         """Take in the time to the first text of an answer, s."""
         self._first.take(speculating, max(seconds, 1e-9), 1.0)
 
-    @property
-    def _between(self) -> int:
-        """Blocks of the usual side between trials of the other."""
-        if self.verdict is Verdict.UNKNOWN:
-            return 1 + self.n_pairs // _LEARNING
-        return _AFTER_GAIN if self.verdict is Verdict.GAINS else self._wait
-
-    @property
-    def _longer(self) -> bool:
-        """Whether there are fewer answers per second, as they are longer."""
-        return self.answers_per_second.high < 1.0
-
-    def _judge(self) -> Verdict | None:
+    def _judge(self, longer: bool) -> Verdict | None:
         before = self.verdict
         gains, loses = self._speed.ratio.low > 1.0, self._speed.ratio.high < 1.0
-        if self._longer:
+        if longer:
             now = Verdict.LOSES
         elif gains and loses:  # it has changed: the claim that is new is the one that holds now
             now = Verdict.GAINS if before is Verdict.LOSES else Verdict.LOSES
@@ -216,7 +204,7 @@ class Comparison:
         if now is before:
             return None
         self.verdict, self.decided = now, (self.tokens_per_second, self.n_pairs)
-        if before is not Verdict.UNKNOWN:
+        if before is not Verdict.UNKNOWN and not longer:
             self._speed.restart()
         return now
 

@@ -1,9 +1,10 @@
 """The policy of a gateway that measures: plain decoding until speculation is known to gain, trials within a budget.
 
-At each load all answers in flight run either plain decoding or the load's candidate, in blocks that alternate
-(`blocks`). Matched blocks give an interval of the ratio of their tokens per second (`ratio`). While it is open, blocks
-of both kinds take turns; where speculation gains it runs but for a block in 26; where it loses it is tried in a block
-in 51 or fewer. Whatever is believed, speculation stops as soon as it has lost more than a small budget (`budget`).
+At each load all answers in flight run either plain decoding or the load's candidate, in blocks (`blocks`). Matched
+blocks give an interval of the ratio of their tokens per second (`ratio`), which is what is said. What runs follows the
+pairs at once: as they gain, the candidate runs for longer between blocks of plain decoding, and as they lose, it is
+tried less (`comparison`). That is safe as, whatever is believed, speculation stops as soon as it has lost more than a
+small budget (`budget`).
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ __all__ = ["ERROR", "Measured", "load_class"]
 ERROR: Final = 0.05
 """Probability, for each end of an interval, that it ever excludes the ratio."""
 
-_BLOCK: Final = 2.0
-"""Work of a block, in plain answers; with more than eight in flight, a quarter of an answer of each."""
+_BLOCK: Final = 1.0
+"""Work of a block, in plain answers; with more than four in flight, a quarter of an answer of each."""
 
 _LONGEST_UNIT: Final = 1024
 """Tokens of a longer answer count as so many answers of this length."""
@@ -98,17 +99,16 @@ class Measured:
             self._meter.aim(load, self._plain)
             return self._plain
         block, anew = self._meter.block, False
-        if block is not None and block.load == load and self._is_complete(block, comparison, now):
-            comparison.complete(block.configuration != self._plain)
-            anew = True
-        if comparison.speculating and without:
-            comparison.stop()
-        elif comparison.speculating and not self._may_lose(comparison, in_flight, now):
-            if block is None or block.load != load or block.configuration == self._plain:
-                comparison.stop()
-            else:
+        if block is not None and block.load == load:
+            if block.configuration != self._plain and not self._may_lose(comparison, in_flight, now):
                 self._broke_off(load, comparison)
+            elif self._is_complete(block, comparison, now):
+                comparison.complete()
+                anew = True
+        if comparison.speculating and (without or not self._may_lose(comparison, in_flight, now)):
+            comparison.stop()
         configuration = comparison.candidate if comparison.speculating else self._plain
+        comparison.n_changes += block is not None and (block.load, block.configuration) != (load, configuration)
         self._meter.aim(load, configuration, anew=anew)
         return configuration
 
@@ -137,7 +137,8 @@ class Measured:
         if piece is None or block is None:
             return
         plainly = piece.together and piece.configuration is self._plain
-        self._book(block.load, 0.0 if plainly else piece.seconds, 0 if plainly else n_tokens, n_tokens)
+        compared = (0.0, 0) if plainly else (piece.seconds, n_tokens)
+        self._book(block.load, *compared, n_tokens, changing=not piece.together)
         if piece.first_s is not None and block.load in self.comparisons:
             self.comparisons[block.load].began(piece.configuration != self._plain, piece.first_s)
 
@@ -145,7 +146,7 @@ class Measured:
         """Handle an answer that leaves its configuration; what it has not written by now is lost."""
         silent, block = self._meter.stops(answer, now), self._meter.block
         if silent is not None and block is not None and silent.configuration is not self._plain:
-            self._book(block.load, silent.seconds, 0, 0)
+            self._book(block.load, silent.seconds, 0, 0, changing=True)
 
     def ends(self, answer: Hashable, now: float, *, by_itself: bool) -> None:
         """Handle an answer that has left; ``by_itself``: its text is complete."""
@@ -216,23 +217,26 @@ class Measured:
         rest = "" if changed is None else "; whether it gains is unknown again"
         self._tell(f"at {load} in flight {comparison.candidate.name} pauses: it lost what trials may lose{rest}")
 
-    def _book(self, load: int, seconds: float, n_tokens: int, work: int) -> None:
+    def _book(self, load: int, seconds: float, n_tokens: int, work: int, *, changing: bool) -> None:
         """Book work on the budget: ``seconds`` for ``n_tokens`` are compared with plain decoding."""
-        comparison, unit = self.comparisons.get(load), self._unit
-        per_token = None if comparison is None else comparison.seconds_per_token
-        if per_token is not None and unit is not None:
-            self.budget.book((seconds / per_token - n_tokens) / unit, work / unit)
+        comparison, block_tokens = self.comparisons.get(load), self._block_tokens(load)
+        if comparison is None or comparison.seconds_per_token is None or not block_tokens or not self._unit:
+            return
+        lost = seconds / comparison.seconds_per_token - n_tokens
+        self.budget.book(lost / self._unit, work / self._unit)
+        comparison.changes += changing * lost / block_tokens
 
     def _ended(self, block: Block) -> None:
         comparison, tokens = self.comparisons.get(block.load), self._block_tokens(block.load)
         if comparison is None or tokens is None:
             return
-        speculating, per_token = block.configuration != self._plain, comparison.seconds_per_token
-        if speculating and self.budget.full:  # a trial that was broken off: all of it counts, also its beginning
+        speculating, whole_s = block.configuration != self._plain, tokens * (comparison.seconds_per_token or 0.0)
+        if not speculating or block.seconds:
+            changed = comparison.measured(speculating, block.tokens, block.seconds, whole_s / 2.0)
+        elif block.all_seconds < 2.0 * whole_s:  # it was broken off while it began
+            return
+        else:  # it never came to write: all of it counts
             changed = comparison.measured(speculating, block.all_tokens, block.all_seconds, 0.0)
-        else:
-            least_s = 0.0 if per_token is None else tokens * per_token / 2.0
-            changed = comparison.measured(speculating, block.tokens, block.seconds, least_s)
         if changed is not None:
             self._tell(_decision(block.load, comparison))
 

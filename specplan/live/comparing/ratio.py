@@ -1,21 +1,24 @@
 r"""Confidence sequence of the ratio of two rates, from matched pairs of measurements.
 
-A pair gives the log ratio of the two rates, clipped to :math:`\pm \ln 1.6`, so that a heavy tail counts as a factor of
-1.6 at most; on a scale of 1 it is y in [-1, 1]. The claim that the mean of y is at most m is tested by betting: a stake
-is multiplied by
+A pair gives the logarithm x of the ratio of the two rates. The claim that its location is at most m is tested by
+betting: a stake is multiplied by
 
-.. math:: 1 + \lambda (y - m) / (1 + m), \qquad 0 < \lambda < 1,
+.. math:: 1 + \lambda y, \qquad y = (x - m) / \ln 1.25 \text{ clipped to } [-1, 1], \quad 0 < \lambda < 1,
 
 which is never negative and whose mean is at most 1 while the claim holds, whatever the distribution and the number of
 pairs (Waudby-Smith and Ramdas 2024, "Estimating means of bounded random variables by betting"). The claim is rejected
 when the money reaches 1 / a; by Ville's inequality that ever happens to a true claim with probability at most a. All m
 that are not rejected, and the mirror image for claims of at least m, are the interval, valid at every moment at once.
 
-The money is the mean over two stakes, a timid and a bold one, and is staked over time (`drift.betting.Stakes`), so that
-a mean that changes late is noticed too. After a change both ends may be rejected: then the interval is empty.
+The location is that of Huber (1964, "Robust estimation of a location parameter"): the m for which the mean of y is 0.
+It is the middle of a symmetric law, and where both rates spread little the logarithm of the ratio of means; a rate that
+spreads more by s has a mean logarithm that is lower by about s^2 / 2. A pair that is off by more than a factor of 1.25,
+be it by a stall, counts as one that is off by that, and none more than doubles the money: with an error of 5 % a claim
+falls by five pairs or more.
 
-The quantity is the mean of clipped logarithms, a location of the ratio. It equals the logarithm of the ratio of means
-where both rates spread alike; a rate that spreads more by s has a mean logarithm that is lower by about s^2 / 2.
+Most of the money is staked boldly and at once, so that a large gain is known from five or six pairs; the rest timidly,
+for small ones, and over time (`drift.betting.Stakes`), so that a change is noticed too. After a change both ends may be
+rejected: then the interval is empty.
 """
 
 from __future__ import annotations
@@ -31,19 +34,25 @@ from theory.errors import ParameterError
 
 __all__ = ["CLIP", "Matched", "RatioSequence"]
 
-CLIP: Final = math.log(1.6)
-"""Greatest log ratio of a pair that counts in full."""
+CLIP: Final = math.log(1.25)
+"""Greatest distance of a log ratio from a claim that counts in full."""
 
 _LARGEST: Final = 16.0
 
 _STAKES: Final = np.array([[0.5], [0.95]])
 """Shares of the money that are put on a pair, shape (2, 1)."""
 
+_WEIGHTS: Final = np.array([0.1, 0.9])
+"""Shares of the money that either stake begins with, shape (2,)."""
+
+_AT_ONCE: Final = 0.8
+"""Share of the money that is staked at the first pair."""
+
 _HORIZON: Final = 16.0
 """Pairs within which half of the later money is staked."""
 
-_CLAIMS: Final = np.linspace(-0.975, 0.975, 79)
-"""Claimed means of y; 0 is among them, and neighbours differ by 1.2 % in the ratio."""
+_CLAIMS: Final = 0.012 * np.arange(-120.0, 121.0)
+"""Claimed logarithms of the ratio; 0 is among them."""
 
 _POOLED: Final = 4
 """Latest measurements of a side that go into a pair."""
@@ -69,7 +78,7 @@ class RatioSequence:
         if not 0.0 < error < 1.0:
             raise ParameterError("error", error, "must be in (0, 1)")
         self._wanted = 1.0 / error
-        self._above, self._below = Stakes(_HORIZON), Stakes(_HORIZON)
+        self._above, self._below = Stakes(_HORIZON, _AT_ONCE), Stakes(_HORIZON, _AT_ONCE)
         self._sum = 0.0
         self.n = 0
         self.low, self.high = 0.0, math.inf
@@ -86,13 +95,13 @@ class RatioSequence:
         log = math.log(min(max(ratio, 1.0 / _LARGEST), _LARGEST))
         self.n += 1
         self._sum += log
-        y = min(max(log / CLIP, -1.0), 1.0)
-        self._above.multiply(1.0 + _STAKES * (y - _CLAIMS) / (1.0 + _CLAIMS))
-        self._below.multiply(1.0 - _STAKES * (y - _CLAIMS) / (1.0 - _CLAIMS))
-        at_most = _CLAIMS[self._above.money.mean(axis=0) >= self._wanted]
-        at_least = _CLAIMS[self._below.money.mean(axis=0) >= self._wanted]
-        self.low = math.exp(CLIP * at_most.max()) if at_most.size else 0.0
-        self.high = math.exp(CLIP * at_least.min()) if at_least.size else math.inf
+        y = np.clip((log - _CLAIMS) / CLIP, -1.0, 1.0)
+        self._above.multiply(1.0 + _STAKES * y)
+        self._below.multiply(1.0 - _STAKES * y)
+        at_most = _CLAIMS[_WEIGHTS @ self._above.money >= self._wanted]
+        at_least = _CLAIMS[_WEIGHTS @ self._below.money >= self._wanted]
+        self.low = math.exp(at_most.max()) if at_most.size else 0.0
+        self.high = math.exp(at_least.min()) if at_least.size else math.inf
 
 
 class Matched:

@@ -41,6 +41,7 @@ class Stakes:
     Parameters
     ----------
     horizon : observations within which half of the later money is staked, > 0.
+    at_once : share that is staked at the first observation, in (0, 1).
 
     Attributes
     ----------
@@ -48,9 +49,10 @@ class Stakes:
         (streams,) where factors are arrays.
     """
 
-    def __init__(self, horizon: float = HORIZON) -> None:
+    def __init__(self, horizon: float = HORIZON, at_once: float = 0.5) -> None:
         self.money: Any = 1.0
         self._horizon = horizon
+        self._later = 1.0 - at_once
         self._staked: Any = 0.0
         self._unstaked = 1.0
         self._n = 0
@@ -58,14 +60,14 @@ class Stakes:
     def multiply(self, factor: Any) -> None:
         """Take in an observation that multiplies a stake by ``factor``, >= 0."""
         self._n += 1
-        left = _left(self._n, self._horizon)
+        left = self._later * _left(self._n, self._horizon)
         due, self._unstaked = self._unstaked - left, left
         self._staked = factor * (self._staked + due)
         self.money = self._staked + self._unstaked
 
     def multiply_by_log(self, log_factor: float, n: int) -> None:
         """Take in ``n`` >= 1 observations that together multiply a stake by ``exp(log_factor)``."""
-        left = _left(self._n + 1, self._horizon)
+        left = self._later * _left(self._n + 1, self._horizon)
         due, self._unstaked = self._unstaked - left, left
         self._staked = min(self._staked + due, math.exp(_MOST_LOG))
         self._staked = math.exp(min(math.log(max(self._staked, 1e-300)) + log_factor, _MOST_LOG))
@@ -188,12 +190,12 @@ class MeanBets(TwoWays):
 
 
 def _left(n: int, horizon: float) -> float:
-    """Share of the money that is not staked yet after n observations: half of it is staked on the first.
+    """Share of the later money that is not staked yet after n >= 1 observations.
 
-    >>> _left(0, HORIZON), _left(1, HORIZON), _left(1 + 5_000, HORIZON)
-    (1.0, 0.5, 0.25)
+    >>> _left(1, HORIZON), _left(1 + 5_000, HORIZON)
+    (1.0, 0.5)
     """
-    return 1.0 if n == 0 else 0.5 * horizon / (horizon + n - 1.0)
+    return horizon / (horizon + n - 1.0)
 
 
 def _times(n: float, factor: float) -> float:

@@ -37,16 +37,18 @@ def test_time_counts_between_the_first_pieces_in_and_after_a_block() -> None:
     meter.stops("b", 6.0)
     assert ended == [("autoregressive", 4, 8.0)]
     meter.starts("b", OWN, 6.0)
-    meter.wrote("a", 10, 7.0)  # the first piece while all speculate: from here on its time counts
+    meter.wrote("a", 10, 7.0)
     meter.wrote("a", 20, 9.0)
-    meter.wrote("b", 10, 10.0)
+    assert not meter.together
+    meter.wrote("b", 10, 10.0)  # now all have written: the time of each counts from here or its next piece on
+    meter.wrote("a", 20, 11.0)
     meter.aim(2, PLAIN)
     meter.wrote("a", 20, 12.0)
     meter.stops("a", 12.0)
     meter.starts("a", PLAIN, 12.0)
     meter.wrote("b", 15, 13.0)
     meter.stops("b", 13.0)
-    assert ended[1:] == [("lr-sync", 55, 5.0 + 3.0)]
+    assert ended[1:] == [("lr-sync", 35, 1.0 + 3.0)]
 
 
 def test_an_answer_that_begins_in_a_block_counts_from_its_start_and_is_told_its_first_piece() -> None:

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from specplan.live.comparing.budget import FORGIVEN, FULL, Budget
+from specplan.live.comparing.budget import CREDIT, FORGIVEN, FULL, Budget
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -23,15 +23,15 @@ def test_whatever_is_tried_no_stretch_loses_more_than_is_stated(seed: int) -> No
     least = float("inf")
     for loss, work in zip(losses, works, strict=True):
         least = min(least, loss - FORGIVEN * work)
-        assert loss - FORGIVEN * work - least <= FULL + most + 1e-9
+        assert loss - FORGIVEN * work - least <= FULL + CREDIT + most + 1e-9
     assert losses[-1] > 0.5 * FORGIVEN * works[-1]  # what is forgiven is used
 
 
-def test_it_is_full_until_half_is_forgiven_and_gains_are_no_credit() -> None:
+def test_it_is_full_until_half_is_forgiven_and_gains_are_little_credit() -> None:
     budget = Budget()
     budget.book(-5.0, 0.0)
-    assert budget.lost == 0.0
-    budget.book(FULL, 0.0)
+    assert budget.lost == -CREDIT
+    budget.book(CREDIT + FULL, 0.0)
     assert not budget.check(1)
     budget.book(0.0, 0.4 * FULL / FORGIVEN)
     assert not budget.check(1)

@@ -37,8 +37,6 @@ def test_the_interval_rarely_ever_leaves_out_the_ratio(law: str, gain: float) ->
         "heavy tails": np.clip(0.1 * rng.standard_t(1.0, size), -9.0, 9.0),  # some a factor of thousands
         "two values": 0.25 * rng.choice((-1.0, 1.0), size),
     }[law]
-    if gain > 1.0 and law == "heavy tails":  # the clip is not symmetric about the middle: clip the noise itself
-        noise = np.clip(noise, -0.25, 0.25)
     found = sequences(middle + noise)
     above = sum(any(low > gain * (1 + 1e-9) for low, _ in ends) for ends in found)
     below = sum(any(high < gain * (1 - 1e-9) for _, high in ends) for ends in found)
@@ -52,10 +50,10 @@ def test_a_gain_and_a_loss_are_known_soon() -> None:
     rng = np.random.default_rng(2)
     gains = sequences(math.log(1.3) + 0.2 * rng.standard_normal((50, 30)))
     soon = [next((n for n, (low, _) in enumerate(ends, 1) if low > 1.0), 99) for ends in gains]
-    assert np.median(soon) <= 14
+    assert np.median(soon) <= 8
     losses = sequences(math.log(0.64) + 0.2 * rng.standard_normal((50, 30)))
     soon = [next((n for n, (_, high) in enumerate(ends, 1) if high < 1.0), 99) for ends in losses]
-    assert np.median(soon) <= 10
+    assert np.median(soon) <= 6
 
 
 def test_a_late_change_is_known_about_as_soon() -> None:
@@ -70,14 +68,11 @@ def test_a_late_change_is_known_about_as_soon() -> None:
 
 def test_an_outlier_counts_as_the_clip_and_the_estimate_is_the_mean() -> None:
     far, near = RatioSequence(ERROR), RatioSequence(ERROR)
-    for ratio in (1.1, math.inf, 0.0, 1.2):
-        far.take(ratio)
-        near.take(min(max(ratio, 1 / 1.6), 1.6))
+    for k in range(40):
+        far.take((0.0, math.inf)[k % 2] if k % 10 < 2 else 2.0)
+        near.take((2.0 / 1.7, 2.0 * 1.7)[k % 2] if k % 10 < 2 else 2.0)
     assert (far.low, far.high) == (near.low, near.high)
-    for _ in range(20):
-        far.take(2.0)
-        near.take(2.0)
-    assert far.low == near.low > 1.0
+    assert 1.7 < far.low < 2.0 < far.high < 2.4
     steady = RatioSequence(ERROR)
     steady.take(2.0)
     steady.take(0.5)

@@ -1,0 +1,25 @@
+"""The machine of the trials in virtual time is the same for whatever runs on it, and verdicts are counted."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.gateway_trials import SCENES, STALL_S, machine, row
+
+
+def test_a_machine_wanders_and_stalls_alike_for_all() -> None:
+    moments = [0.05 * i for i in range(2000)]
+    slower, again = machine(3), machine(3)
+    found = [slower(moment) for moment in moments]
+    assert found == [again(moment) for moment in moments]
+    stalled = sum(one > 3.0 for one in found)
+    assert 0.05 * stalled == pytest.approx(5 * STALL_S, abs=3 * STALL_S)  # one in 20 s
+    assert len({round(one, 6) for one in found}) > 10
+
+
+def test_a_row_says_what_is_had_of_a_gain() -> None:
+    good = row(SCENES[0], 1, seeds=2, answers=260)
+    assert good[:2] == ["good", "1"]
+    assert float(good[2]) > 1.4
+    assert good[3] == "0 of 2"
+    assert 0.6 < float(good[6]) < 1.1
