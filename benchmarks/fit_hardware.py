@@ -2,7 +2,8 @@
 
 Run: ``python -m benchmarks.fit_hardware FOLDER``. FOLDER holds the tables of operators that docs/scoreboard.md names.
 Printed are the constants by GPU, with the committed ones, and the errors on fifths of the shapes that were left out
-in turn. What engines take beyond operators: `benchmarks.fit_serving`.
+in turn, and with constants scaled from another GPU's by the data sheets. What engines take beyond operators:
+`benchmarks.fit_serving`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.operator_tables import FILES, fitted, log_errors, shapes_left_out, tables
-from theory.hardware.gpus import GPUS
+from theory.hardware.gpus import GPUS, unmeasured
 
 Array = NDArray[np.float64]
 
@@ -49,14 +50,14 @@ def operator_errors(folder: Path, gpu: str) -> Iterator[tuple[str, Error]]:
 
 
 def print_operators(folder: Path) -> None:
-    """Print constants, committed and fitted, and errors on shapes left out."""
-    for name in FILES:
-        print(f"{name}\n  operator            committed -> fitted to all; mean, p90, bias, n on shapes left out")
+    """Print constants, committed and fitted, and errors on shapes and with GPUs left out."""
+    for name, gpu in ((name, GPUS[name]) for name in FILES):
+        print(f"{name}: committed -> fitted to all; mean, p90, bias, n on shapes left out, and with the GPU left out")
         for table in tables(folder, name):
-            gpu = GPUS[name]
             again = table.constants(fitted(table, gpu))
             pairs = ", ".join(f"{old:.3g} -> {new:.3g}" for old, new in zip(table.constants(gpu), again, strict=True))
-            print(f"  {table.name:<18}  {pairs}\n  {'':<18}  {error_of(shapes_left_out(table, gpu))}", flush=True)
+            errors = map(error_of, (shapes_left_out(table, gpu), log_errors(table, unmeasured(gpu))))
+            print(f"  {table.name:<18}  {pairs}\n  {'':<18}  {'   '.join(map(str, errors))}", flush=True)
 
 
 def main() -> None:

@@ -9,28 +9,27 @@ from __future__ import annotations
 
 import csv
 import gzip
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass, replace
+from functools import partial
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
+from specplan.check.scoreboard.operators import Row, row_seconds
 from theory.hardware.formats import FORMATS
 from theory.hardware.gpu_records import AttentionRates, ExpertRates, Gpu, LatentRates, ProductRates, SumRates
-from theory.hardware.operators import attention_seconds, experts_seconds, latent_seconds, product_seconds
-from theory.hardware.shapes import Experts, LatentAttention
+from theory.hardware.gpus import GPUS
 
 __all__ = ["FILES", "Table", "fitted", "log_errors", "shapes_left_out", "tables"]
 
 Array = NDArray[np.float64]
-Row = Mapping[str, str]
-
 FILES: Final = {
     "NVIDIA H100 SXM": "h100_sxm",
     "NVIDIA H200 SXM": "h200_sxm",
@@ -44,10 +43,6 @@ _OTHERS: Final = {"sglang": "0.5.14", "trtllm": "1.3.0rc20"}
 _MOST: Final = 1500
 """Rows of a table that are looked at, spread evenly over it."""
 _FOLDS: Final = 5
-_UNGATED: Final = {(2048, 5120), (1024, 2688), (2688, 1856)}
-"""Hidden and intermediate sizes whose times are those of two matrices, not three."""
-_DEEPSEEK: Final = {"cache_rank": 512, "rope_dim": 64, "nope_dim": 128, "value_dim": 128, "query_rank": 1536}
-_HIDDEN: Final = 7168  # of DeepSeek-V3
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +72,10 @@ def tables(folder: Path, gpu: str) -> Iterator[Table]:
             yield _products(_read(path), arithmetic)
     yield _attention([row for kind in ("gen", "ctx") for row in _read(folder / f"aic_{kind}_attn_bf16_{stem}.csv.gz")])
     experts = _read(folder / f"aic_moe_{stem}.csv.gz")
-    for timed, name in (("bfloat16", "bf16"), ("fp8_block", "fp8-block"), ("w4a16_mxfp4", "mxfp4")):
+    known = {"bfloat16": "bf16", "fp8_block": "fp8-block", "fp8": "fp8", "w4a16_mxfp4": "mxfp4"}
+    for timed, name in known.items():
         rows = [row for row in experts if row["moe_dtype"] == timed and _served(row)]
-        if rows:
+        if rows and not _of_others(name, GPUS[gpu]):
             yield _experts(rows, name)
     if (folder / f"aic_mla_gen_{stem}.csv.gz").exists():
         yield _latent([row for kind in ("gen", "ctx") for row in _read(folder / f"aic_mla_{kind}_{stem}.csv.gz")])
@@ -88,6 +84,11 @@ def tables(folder: Path, gpu: str) -> Iterator[Table]:
         if rows:
             yield _sums(f"sums of {n_gpus}", rows, "sums", n_gpus)
     yield from _packaged(stem)
+
+
+def _of_others(name: str, gpu: Gpu) -> bool:
+    """Whether experts of a format have constants from elsewhere: those of block-wise fp8, or of weights in bf16."""
+    return (name == "fp8" and "fp8-block" not in gpu.experts) or (name == "mxfp4" and gpu.sheet.fp4 is not None)
 
 
 def _packaged(stem: str) -> Iterator[Table]:
@@ -155,31 +156,37 @@ def _read(path: Path) -> list[Row]:
 
 
 def _table(
-    name: str,
+    operator: str,
+    of: str,
     rows: Sequence[Row],
-    call: Callable[[Row], Callable[[Gpu], float]],
     shape: tuple[str, ...],
-    kept: Callable[[Gpu], Any],
+    kept: Callable[[Gpu], tuple[float, ...]],
     put: Callable[[Gpu, Sequence[float]], Gpu],
+    seconds: Callable[[Gpu, Row], float] | None = None,
 ) -> Table:
-    """A table of rows thinned evenly; ``shape`` names the columns whose values are left out together."""
+    """A table of rows thinned evenly; ``shape`` names the columns whose values are left out together.
+
+    ``of`` is a format; ``seconds`` of a row are those of the scoreboard, if it does not say other ones.
+    """
+
+    def listed(gpu: Gpu, row: Row) -> float:
+        found = row_seconds(operator, gpu, row, of)
+        assert found is not None
+        return found[1]
+
     thinned = [rows[int(i)] for i in np.unique(np.linspace(0, len(rows) - 1, _MOST).astype(int))]
     return Table(
-        name=name,
-        calls=tuple(call(row) for row in thinned),
+        name=f"{operator} {of}".strip(),
+        calls=tuple(partial(seconds or listed, row=row) for row in thinned),
         measured=np.array([float(row["latency"]) for row in thinned]) / 1e3,
         shapes=tuple(" ".join(row[column] for column in shape) for row in thinned),
-        constants=lambda gpu: astuple(kept(gpu)),
+        constants=kept,
         with_constants=put,
     )
 
 
 def _products(rows: list[Row], arithmetic: str) -> Table:
     """Products of at most 8192 rows with weights as large models have them."""
-
-    def call(row: Row) -> Callable[[Gpu], float]:
-        sizes = float(row["m"]), float(row["n"]), float(row["k"])
-        return lambda gpu: product_seconds(gpu, *sizes, FORMATS[arithmetic])
 
     def put(gpu: Gpu, values: Sequence[float]) -> Gpu:
         overhead, bandwidth, rate, sharpness = values
@@ -191,24 +198,19 @@ def _products(rows: list[Row], arithmetic: str) -> Table:
         return int(row["m"]) <= 8192 and min(n, k) >= 256 and n * k >= 2**20
 
     kept = [row for row in rows if is_large(row)]
-    return _table(f"products {arithmetic}", kept, call, ("n", "k"), lambda gpu: gpu.products[arithmetic], put)
+    name = arithmetic.replace("-", "_")  # as the tables' files have it
+    return _table("products", name, kept, ("n", "k"), lambda gpu: astuple(gpu.products[arithmetic]), put)
 
 
 def _attention(rows: list[Row]) -> Table:
     """Decoding and prefills, heads of 64 numbers or more."""
 
-    def call(row: Row) -> Callable[[Gpu], float]:
-        heads, kv_heads = float(row["num_heads"]), float(row["num_key_value_heads"])
-        sizes = {"sequences": float(row["batch_size"]), "tokens": float(row["isl"]), "context": float(row["step"])}
-        of = {"heads": heads, "kv_heads": kv_heads or heads, "head_dim": int(row["head_dim"]), "cache_bytes": 2.0}
-        return lambda gpu: attention_seconds(gpu, **sizes, **of)  # type: ignore[arg-type]  # numbers all
-
     def put(gpu: Gpu, values: Sequence[float]) -> Gpu:
         return replace(gpu, attention=AttentionRates(*values))
 
-    kept = [row for row in rows if int(row["head_dim"]) >= 64]
+    large = [row for row in rows if int(row["head_dim"]) >= 64]
     shape = ("num_heads", "num_key_value_heads", "head_dim")
-    return _table("attention", kept, call, shape, lambda gpu: gpu.attention, put)
+    return _table("attention", "", large, shape, lambda gpu: astuple(gpu.attention), put)
 
 
 def _served(row: Row) -> bool:
@@ -219,41 +221,24 @@ def _served(row: Row) -> bool:
 
 
 def _experts(rows: list[Row], name: str) -> Table:
-    weights = FORMATS[name]
-
-    def call(row: Row) -> Callable[[Gpu], float]:
-        hidden, intermediate = int(row["hidden_size"]), int(row["inter_size"])
-        gated = (hidden, intermediate) not in _UNGATED
-        of = Experts(
-            count=int(row["num_experts"]), per_token=int(row["topk"]), intermediate=intermediate, gated=gated
-        )  # fmt: skip
-        tokens, split = float(row["num_tokens"]), int(row["moe_tp_size"])
-        return lambda gpu: experts_seconds(
-            gpu, of, hidden=hidden, tokens=tokens, asking=tokens, ep=1, expert_tp=split, weights=weights
-        )
-
     def put(gpu: Gpu, values: Sequence[float]) -> Gpu:
-        return replace(gpu, experts={**gpu.experts, weights.arithmetic: ExpertRates(*values)})
+        return replace(gpu, experts={**gpu.experts, key(gpu): ExpertRates(*values)})
+
+    def key(gpu: Gpu) -> str:
+        return name if name in gpu.experts else FORMATS[name].arithmetic
 
     shape = ("hidden_size", "inter_size", "topk", "num_experts")
-    return _table(f"experts {name}", rows, call, shape, lambda gpu: gpu.experts[weights.arithmetic], put)
+    return _table("experts", name, rows, shape, lambda gpu: astuple(gpu.experts[key(gpu)]), put)
 
 
 def _latent(rows: list[Row]) -> Table:
     """Latent attention of DeepSeek-V3 with bf16 weights and cache."""
 
-    def call(row: Row) -> Callable[[Gpu], float]:
-        of = LatentAttention(heads=int(row["num_heads"]), **_DEEPSEEK)
-        sizes = {"sequences": float(row["batch_size"]), "tokens": float(row["isl"]), "context": float(row["step"])}
-        return lambda gpu: latent_seconds(
-            gpu, of, hidden=_HIDDEN, tp=1, **sizes, weights=FORMATS["bf16"], cache_bytes=2.0
-        )
-
     def put(gpu: Gpu, values: Sequence[float]) -> Gpu:
         return replace(gpu, latent=LatentRates(*values))
 
-    kept = [row for row in rows if row["kv_cache_dtype"] == row["gemm_type"] == "bfloat16"]
-    return _table("latent attention", kept, call, ("num_heads",), lambda gpu: gpu.latent, put)
+    plain = [row for row in rows if row["kv_cache_dtype"] == row["gemm_type"] == "bfloat16"]
+    return _table("latent attention", "", plain, ("num_heads",), lambda gpu: astuple(gpu.latent), put)
 
 
 def _best_sums(path: Path, stem: str, n_gpus: int) -> list[Row]:
@@ -271,12 +256,14 @@ def _best_sums(path: Path, stem: str, n_gpus: int) -> list[Row]:
 
 
 def _sums(name: str, rows: list[Row], kernels: Literal["sums", "fused_sums"], n_gpus: int) -> Table:
-    def call(row: Row) -> Callable[[Gpu], float]:
-        size = float(row["message_size"])
-        return lambda gpu: float(getattr(gpu, kernels)[n_gpus].seconds(size))
+    def seconds(gpu: Gpu, row: Row) -> float:
+        return float(getattr(gpu, kernels)[n_gpus].seconds(float(row["message_size"])))
 
     def put(gpu: Gpu, values: Sequence[float]) -> Gpu:
         known = {**getattr(gpu, kernels), n_gpus: SumRates(*values)}
         return replace(gpu, sums=known) if kernels == "sums" else replace(gpu, fused_sums=known)
 
-    return _table(name, rows, call, ("message_size",), lambda gpu: getattr(gpu, kernels)[n_gpus], put)
+    def kept(gpu: Gpu) -> tuple[float, ...]:
+        return astuple(getattr(gpu, kernels)[n_gpus])
+
+    return _table(name, "", rows, ("message_size",), kept, put, seconds)

@@ -18,6 +18,7 @@ OPERATORS = {
     "products fp8": 0.27,
     "attention": 0.33,
     "experts bf16": 0.19,
+    "experts fp8": 0.18,
     "experts fp8-block": 0.18,
     "sums of 2": 0.06,
     "sums of 4": 0.14,

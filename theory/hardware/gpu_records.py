@@ -180,7 +180,7 @@ class Gpu:
     sparse: SparseRates = field(repr=False)
     streams: StreamRates = field(repr=False)
     experts: Mapping[str, ExpertRates] = field(repr=False)
-    """By format of the weights: bf16, fp8, fp4."""
+    """By arithmetic: bf16, fp8, fp4; where kernels of a format of weights were measured, by its name too."""
     sums: Mapping[int, SumRates] = field(repr=False)
     """By number of GPUs."""
     fused_sums: Mapping[int, SumRates] = field(repr=False)

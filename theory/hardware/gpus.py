@@ -173,11 +173,12 @@ _EXPERTS: Final = {
     },
     "NVIDIA B200 SXM": {
         "bf16": ExpertRates(16.3e-6, 7.11e12, 1.0e15, 3.2e12),
-        "fp8": ExpertRates(31.6e-6, 8.17e12, 1.11e15, 1.33e12),
+        "fp8": ExpertRates(17.0e-6, 6.71e12, 1.79e15, 3.73e12),
+        "fp8-block": ExpertRates(31.6e-6, 8.17e12, 1.11e15, 1.33e12),
         # bandwidths from served gpt-oss and MiniMax: the table of operators timed a kernel that widens to bf16
         "fp4": ExpertRates(18.5e-6, 7.7e12, 2.0e15, 4.0e12),
     },
-    "NVIDIA A100 SXM": {"bf16": ExpertRates(33.1e-6, 1.69e12, 1.63e14, 2.8e11)},
+    "NVIDIA A100 SXM": {"bf16": ExpertRates(26.6e-6, 1.71e12, 1.57e14, 3.22e11)},
     "NVIDIA L40S": {
         "bf16": ExpertRates(5.0e-6, 6.8e11, 2.35e14, 3.6e11),
         "fp8": ExpertRates(5.0e-6, 6.8e11, 4.20e14, 5.1e11),

@@ -66,7 +66,7 @@ def _expert_rates(gpu: Gpu, weights: Format) -> tuple[ExpertRates, str]:
     """Rates of experts with weights of a format, and the arithmetic that they are of."""
     if not _is_widened(gpu, weights):
         arithmetic = _measured(weights.arithmetic, gpu.experts)
-        return gpu.experts[arithmetic], arithmetic
+        return gpu.experts.get(weights.name, gpu.experts[arithmetic]), arithmetic
     if gpu.sheet.fp4 is None and "fp4" in gpu.experts:  # those measured are widened
         return gpu.experts["fp4"], "fp4"
     rates = gpu.experts["bf16"]

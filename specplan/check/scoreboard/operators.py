@@ -10,7 +10,7 @@ import io
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -21,22 +21,23 @@ from calibrate.record.files import opened
 from specplan.check.scoreboard.deployments import facts_of
 from specplan.check.scoreboard.tables import rows_of, table_files
 from theory.errors import ParameterError, SchemaError
-from theory.hardware.formats import FORMATS
+from theory.hardware.formats import FORMATS, Format
 from theory.hardware.gpu_records import Gpu
 from theory.hardware.gpus import gpu_named
 from theory.hardware.operators import attention_seconds, experts_seconds, latent_seconds, product_seconds
 from theory.hardware.shapes import Experts, LatentAttention
 
-__all__ = ["OperatorErrors", "operator_errors"]
+__all__ = ["OperatorErrors", "Row", "operator_errors", "row_seconds"]
 
 Row = Mapping[str, str]
 
-_FORMAT_OF: Final = {
-    "bfloat16": "bf16", "float16": "bf16", "bf16": "bf16", "fp8": "fp8", "fp8_block": "fp8-block",
-    "w4a16_mxfp4": "mxfp4", "nvfp4": "nvfp4", "int4_wo": "int4",
+_FORMAT_OF: Final[Mapping[str, Format]] = {
+    "bfloat16": FORMATS["bf16"], "float16": FORMATS["bf16"], "bf16": FORMATS["bf16"], "fp8": FORMATS["fp8"],
+    "fp8_block": FORMATS["fp8-block"], "nvfp4": FORMATS["nvfp4"], "int4_wo": FORMATS["int4"],
+    "w4a16_mxfp4": replace(FORMATS["mxfp4"], arithmetic="bf16"),
 }  # fmt: skip
 _UNGATED: Final = {(2048, 5120), (1024, 2688), (2688, 1856)}
-"""Hidden and intermediate sizes of experts with two matrices."""
+"""Hidden and intermediate sizes of experts with two matrices; A100's table, which is older, timed three of all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +97,7 @@ def _errors(path: Path) -> Iterator[tuple[tuple[str, str, str], float]]:
         for line, row in rows:
             try:
                 gpu = _gpu(row.get("system") or path.name)
-                one = _OPERATORS[operator][1](gpu, row, path.name)
+                one = row_seconds(operator, gpu, row, path.name)
                 measured = 1e-3 * float(row["latency"])
             except (ValueError, KeyError, TypeError, ArithmeticError) as error:
                 raise SchemaError(f"{path.name}:{line}: {error}") from None
@@ -108,6 +109,14 @@ def _errors(path: Path) -> Iterator[tuple[tuple[str, str, str], float]]:
             else:
                 yield (operator, name, one[0]), one[1] / measured - 1.0
         yield from (((operator, gpu, of), seconds / best - 1.0) for (gpu, of, seconds), best in fastest.items())
+
+
+def row_seconds(operator: str, gpu: Gpu, row: Row, file: str) -> Predicted:
+    """Return the format of a row of an operator's table and its predicted seconds; None where it is not predicted.
+
+    ``file`` is the table's name, which tells the format of products.
+    """
+    return _OPERATORS[operator][1](gpu, row, file)
 
 
 @cache
@@ -127,20 +136,19 @@ Predicted = tuple[str, float] | None
 
 
 def _product(gpu: Gpu, row: Row, file: str) -> Predicted:
-    name = next((word for word in ("fp8_block", "fp8", "nvfp4") if word in file), "bf16")
-    weights = FORMATS[_FORMAT_OF[name]]
+    weights = _FORMAT_OF[next((word for word in ("fp8_block", "fp8", "nvfp4") if word in file), "bf16")]
     return weights.name, product_seconds(gpu, float(row["m"]), float(row["n"]), float(row["k"]), weights)
 
 
 def _attention(gpu: Gpu, row: Row, _: str) -> Predicted:
-    tokens = float(row["isl"])
+    tokens, heads = float(row["isl"]), float(row["num_heads"])
     seconds = attention_seconds(
         gpu,
         sequences=float(row["batch_size"]),
         tokens=tokens,
         context=float(row["step"]),
-        heads=float(row["num_heads"]),
-        kv_heads=float(row["num_key_value_heads"]),
+        heads=heads,
+        kv_heads=float(row["num_key_value_heads"]) or heads,
         head_dim=int(row["head_dim"]),
         cache_bytes=2.0,
     )
@@ -161,7 +169,7 @@ def _latent(gpu: Gpu, row: Row, _: str) -> Predicted:
         sequences=float(row["batch_size"]),
         tokens=tokens,
         context=float(row["step"]),
-        weights=FORMATS[_FORMAT_OF[row["gemm_type"]]],
+        weights=_FORMAT_OF[row["gemm_type"]],
         cache_bytes=1.0 if "fp8" in row["kv_cache_dtype"] else 2.0,
     )
     return "one token" if tokens == 1.0 else "prompts", seconds
@@ -175,9 +183,9 @@ def _experts(gpu: Gpu, row: Row, _: str) -> Predicted:
         count=int(row["num_experts"]),
         per_token=int(row["topk"]),
         intermediate=intermediate,
-        gated=(hidden, intermediate) not in _UNGATED,
+        gated=(hidden, intermediate) not in _UNGATED or gpu.name == "NVIDIA A100 SXM",
     )
-    weights = FORMATS[_FORMAT_OF[row["moe_dtype"]]]
+    weights = _FORMAT_OF[row["moe_dtype"]]
     seconds = experts_seconds(
         gpu,
         experts,

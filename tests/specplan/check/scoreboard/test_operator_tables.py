@@ -70,3 +70,4 @@ def test_public_operators() -> None:
         assert found["products", gpu, "bf16"] < 0.10
         assert found["experts", gpu, "bf16"] < 0.15
         assert found["attention", gpu, "one token"] < 0.15
+    assert found["experts", "B200 SXM", "mxfp4"] < 0.25  # widened to bf16: nothing of it is fitted
