@@ -43,6 +43,10 @@ _OF_ADAPTIVE: Final = (
     "pipeline stage and no adapters"
 )
 _TABLE: Final = "num_speculative_tokens_per_batch_size"
+_GRAPHED: Final = range(513, 2049)
+"""Tokens of the largest batch for which vLLM is told to capture graphs: beyond 512 (on Blackwell since
+vllm-project/vllm#49390 1,024) it has none unless told, and rounds of DeepSeek-V4 took five times as long there."""
+_GRAPHED_STEP: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,11 +286,21 @@ def _vllm(
         words += ["--enable-expert-parallel"]
     places = -(-sequences // parallel.dp)  # each copy of attention has its own
     words += ["--max-model-len", str(deployment.context), "--max-num-seqs", str(places)]
+    tokens = max(min(last, places) * (k + 1) for _, last, k in _drafted(config, places))
+    if tokens in _GRAPHED:
+        words += ["--max-cudagraph-capture-size", str(-(-tokens // _GRAPHED_STEP) * _GRAPHED_STEP)]
     if _quantises(model):
         words += ["--quantization", "fp8"]
     if model.precision.cache != "bf16":
         words += ["--kv-cache-dtype", model.precision.cache]
     return vllm_command(words, devices, server.share, config, cached=cached)
+
+
+def _drafted(config: Mapping[str, Any] | None, places: int) -> Sequence[Sequence[int]]:
+    """First and last batch size and the tokens that are drafted between them."""
+    k = 0 if config is None else config["num_speculative_tokens"]
+    table: Sequence[Sequence[int]] = (config or {}).get(_TABLE, [[1, places, k]])
+    return table
 
 
 def _trtllm(deployment: Deployment, server: _Server, port: int, sequences: int) -> str:
