@@ -202,11 +202,10 @@ class Deployment:
 
     def _check_blocks(self) -> None:
         """Tokens per round of blocks are those of blocks which the drafter drafts, if positions were not measured."""
-        known = None if self.block is None else self.acceptance.get(self.block.facts.architecture)
-        if self.block is None or self.block.facts.block is None or known is None:
+        if self.block is None or (sizes := self.block.facts.block) is None:
             return
-        sizes, method = self.block.facts.block, self.block.facts.architecture
-        if known.drafted is not None and known.drafted > max(sizes.most, len(known.per_position)):
+        known = self.acceptance.get(method := self.block.facts.architecture)
+        if known is not None and (known.drafted or 0) > max(sizes.most, len(known.per_position)):
             rule = f"must be measured at a k of {sizes.text} (@K): that is what blocks of {self.block.name} draft"
             raise ParameterError("acceptance", f"{method} at k = {known.drafted}", rule)
 

@@ -159,12 +159,7 @@ def considered(deployment: Deployment, names: Sequence[str], budget: Budget | No
 
 
 def check_named(deployment: Deployment, names: Sequence[str]) -> None:
-    """Refuse methods that the user named and that cannot be planned whatever the room: others are no answer.
-
-    Parameters
-    ----------
-    deployment : models, GPUs, sizes.
-    names : as they were typed.
+    """Refuse methods, named as users type them, that lack what they need whatever the room: others are no answer.
 
     Raises
     ------

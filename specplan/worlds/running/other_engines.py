@@ -29,9 +29,7 @@ SGLANG_SINCE: Final[Mapping[str, str]] = {
 }
 """The first version that takes an algorithm as it is printed."""
 _NGRAM: Final = 3
-_TRTLLM: Final[Mapping[str, str]] = {
-    **{"mtp": "MTP", "eagle3": "Eagle3", "dflash": "DFlash", "draft_model": "Draft_Target", "ngram": "NGram"}
-}
+_TRTLLM: Final = dict(mtp="MTP", eagle3="Eagle3", dflash="DFlash", draft_model="Draft_Target", ngram="NGram")
 """Engines' name of a method -> TensorRT-LLM's ``decoding_type``."""
 
 

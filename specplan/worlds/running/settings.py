@@ -46,7 +46,6 @@ _TABLE: Final = "num_speculative_tokens_per_batch_size"
 _GRAPHED: Final = range(513, 2049)
 """Tokens of the largest batch for which vLLM is told to capture graphs: beyond 512 (on Blackwell since
 vllm-project/vllm#49390 1,024) it has none unless told, and rounds of DeepSeek-V4 took five times as long there."""
-_GRAPHED_STEP: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,21 +285,15 @@ def _vllm(
         words += ["--enable-expert-parallel"]
     places = -(-sequences // parallel.dp)  # each copy of attention has its own
     words += ["--max-model-len", str(deployment.context), "--max-num-seqs", str(places)]
-    tokens = max(min(last, places) * (k + 1) for _, last, k in _drafted(config, places))
+    drafted = (config or {}).get(_TABLE, [[1, places, (config or {}).get("num_speculative_tokens", 0)]])
+    tokens = max(min(last, places) * (k + 1) for _, last, k in drafted)
     if tokens in _GRAPHED:
-        words += ["--max-cudagraph-capture-size", str(-(-tokens // _GRAPHED_STEP) * _GRAPHED_STEP)]
+        words += ["--max-cudagraph-capture-size", str(-(-tokens // 16) * 16)]  # vLLM captures in steps of 16
     if _quantises(model):
         words += ["--quantization", "fp8"]
     if model.precision.cache != "bf16":
         words += ["--kv-cache-dtype", model.precision.cache]
     return vllm_command(words, devices, server.share, config, cached=cached)
-
-
-def _drafted(config: Mapping[str, Any] | None, places: int) -> Sequence[Sequence[int]]:
-    """First and last batch size and the tokens that are drafted between them."""
-    k = 0 if config is None else config["num_speculative_tokens"]
-    table: Sequence[Sequence[int]] = (config or {}).get(_TABLE, [[1, places, k]])
-    return table
 
 
 def _trtllm(deployment: Deployment, server: _Server, port: int, sequences: int) -> str:
