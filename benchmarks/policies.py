@@ -5,7 +5,8 @@ verification. Nothing is fitted to these cells. Where the tokens per round with 
 given, and gains are compared; elsewhere the prior stands for them, and only the order of the policies counts. What a
 drafter knows of its drafts is the constant of `theory.adaptive.verification`, fitted to what GLM-5.2 kept of its
 drafts. What choosing takes was measured on servers of two of the tables: gains of adaptive verification are also
-printed with the other maker's.
+printed with the other maker's. Servers of vLLM are taken to have had CUDA graphs of passes of up to 1,024 tokens, its
+default on Blackwell (vllm-project/vllm#49390), which its blog also sets for DSpark; SGLang captures by sequences.
 
 With ``FOLDER``, public tables as for `benchmarks.league`, heads by load are added: none and fixed k of targets
 left out of the fits, or of workloads and formats of the cache left out (`benchmarks.fit_coverage`).
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Final, TypeAlias
@@ -38,13 +39,15 @@ from specplan.worlds.drafters.known_acceptance import known_acceptances
 from specplan.worlds.model_files import shape_of
 from specplan.worlds.request import Deployment, ServedModel
 from theory.adaptive.verification import CHOOSING
-from theory.hardware.engines import engine_named
+from theory.hardware.engines import EngineConstants, engine_named
 from theory.hardware.gpus import gpu_named
 
 Speeds: TypeAlias = Mapping[str, float]
 """Policy to tokens per second."""
 
 NONE, FIXED, ADAPTIVE = POLICIES = ("none", "fixed", "adaptive")
+_GRAPHED: Final = 1024.0
+"""Tokens of a pass up to which vLLM had graphs."""
 CLOSE: Final = 0.05
 """Speeds nearer than this share have no order."""
 
@@ -203,7 +206,7 @@ def _predicted(published: Published) -> Iterator[tuple[int, Speeds]]:
         block=ServedModel(facts=block, precision=block.precision),
         gpu=gpu_named(published.gpu),
         gpus=published.gpus,
-        engine=engine_named(published.engine),
+        engine=_as_it_ran(published),
         context=published.prompt + published.answer,
         answer_tokens=published.answer,
         acceptance=known_acceptances(given),
@@ -217,6 +220,12 @@ def _predicted(published: Published) -> Iterator[tuple[int, Speeds]]:
         adaptive = simulator.depths.adaptive("block-drafter", place.split, n) or every
         policies = {NONE: PLAIN, FIXED: fixed, ADAPTIVE: adaptive}
         yield n, {name: simulator.speed(Option(policies[name], place), n) for name in published.cells[n]}
+
+
+def _as_it_ran(published: Published) -> EngineConstants:
+    """The engine with the graphs that it captured."""
+    engine = engine_named(published.engine)
+    return replace(engine, graphed_rows=_GRAPHED) if engine.name == "vllm" else engine
 
 
 def _gains(speeds: Speeds, measured: Speeds) -> dict[str, float]:

@@ -41,11 +41,11 @@ class Schedule:
 
     def __post_init__(self) -> None:
         if not self.ranges or self.ranges[0].first != 1:
-            raise ParameterError("schedule", list(self.ranges), "must start at batch size 1")
+            raise ParameterError("schedule", self.plain(), "must start at batch size 1: add [1, LAST, K]")
         last = 0
         for first, end, k in self.ranges:
             if not (last < first <= end and k >= 0):
-                rule = "must be [first, last, K] with first <= last, K >= 0, sorted and not overlapping"
+                rule = "must be [first, last, K] with first <= last and K >= 0, after the end of the range before it"
                 raise ParameterError("schedule", [first, end, k], rule)
             last = end
 
@@ -75,7 +75,7 @@ class Schedule:
         Raises
         ------
         SchemaError : not a list of three integers each.
-        ParameterError : overlapping, unsorted or negative entries.
+        ParameterError : overlapping or negative entries; the text names ``where``.
         """
         if not isinstance(data, list) or not data:
             raise SchemaError(f"{where}: must be a list of [first batch size, last batch size, K]")
@@ -83,7 +83,10 @@ class Schedule:
             good = isinstance(entry, list) and len(entry) == 3 and all(type(item) is int for item in entry)
             if not good:
                 raise SchemaError(f"{where}[{i}]: must be three integers [first, last, K], got {entry!r}")
-        return cls(tuple(BatchRange(*entry) for entry in sorted(data)))
+        try:
+            return cls(tuple(BatchRange(*entry) for entry in sorted(data)))
+        except ParameterError as error:
+            raise ParameterError(where, error.value, error.rule) from None
 
     @property
     def most(self) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from calibrate.record.profile import Profile
 from calibrate.replay.trials import Trials
+from calibrate.token_acceptance.by_context import growths
 from sim.catalogue import method
 from sim.configuration import PLAIN
 from sim.operations import DRAFT
@@ -268,7 +269,8 @@ def _verdict(rows: Sequence[Row], unknown: Mapping[str, tuple[str, ...]]) -> str
 
 def _assumptions(profile: Profile, rules: str) -> tuple[str, ...]:
     if profile.published is None:
-        return (f"recorded answers replayed on engines fitted to the profile's timings; schedule: {rules}",)
+        replayed = f"recorded answers replayed on engines fitted to the profile's timings; schedule: {rules}"
+        return (replayed, *growths(profile.token))
     timed = profile.provenance.notes[-1] if profile.engines else "published figures only"
     return (
         f"{timed}; step lengths lognormal and cut at 100 tokens, log lengths of draft and target "

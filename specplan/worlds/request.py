@@ -190,6 +190,7 @@ class Deployment:
         if not 0.0 < self.memory_share <= 1.0:
             raise ParameterError("gpu_memory_utilization", self.memory_share, "must be in (0, 1]")
         self._check_contexts()
+        self._check_blocks()
 
     def _check_contexts(self) -> None:
         for role in ("target", "draft"):
@@ -198,6 +199,15 @@ class Deployment:
             if most is not None and self.context > most:
                 rule = f"must be at most {most} tokens, which is what the {role} {model.name} reads"
                 raise ParameterError("context", self.context, rule)
+
+    def _check_blocks(self) -> None:
+        """Tokens per round of blocks are those of blocks which the drafter drafts, if positions were not measured."""
+        if self.block is None or (sizes := self.block.facts.block) is None:
+            return
+        known = self.acceptance.get(method := self.block.facts.architecture)
+        if known is not None and (known.drafted or 0) > max(sizes.most, len(known.per_position)):
+            rule = f"must be measured at a k of {sizes.text} (@K): that is what blocks of {self.block.name} draft"
+            raise ParameterError("acceptance", f"{method} at k = {known.drafted}", rule)
 
     @property
     def most_k(self) -> int | None:

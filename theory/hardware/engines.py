@@ -7,6 +7,7 @@ the dense layers of vLLM 0.18.0 to single iterations too, and rounds to SpecBund
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -45,8 +46,10 @@ class EngineConstants:
     verified_s: float = 0.0
     """Per drafted token that a sequence has in an iteration (its place in the batch, its scores, its acceptance), s."""
     ungraphed_s: float = 0.0
-    """Per iteration that the graphs of whole passes do not cover, s: one that reads a prompt, or one that verifies with
-    an attention kernel that has graphs for single tokens only."""
+    """Per iteration that the graphs of whole passes do not cover, s: one that reads a prompt, one of more than
+    `graphed_rows`, or one that verifies with an attention kernel that has graphs for single tokens only."""
+    graphed_rows: float = math.inf
+    """Tokens of a pass up to which graphs were captured; infinite: all, as commands of plans have them."""
     apart: bool = False
     """Whether prompts are read in passes of their own, between those in which others decode."""
     fused_sums: Literal["none", "Blackwell", "all"] = "none"

@@ -139,7 +139,7 @@ class PassModel:
 
     def _outside_graphs(self, work: Work) -> float:
         """Share of an engine's time outside graphs that an iteration takes, in [0, 1]."""
-        if work.tokens > 1.0 and self._widened:
+        if (work.tokens > 1.0 and self._widened) or work.rows > self.engine.graphed_rows:
             return 1.0
         return min(work.prefill_tokens / _SHORT_PROMPT, 1.0)
 

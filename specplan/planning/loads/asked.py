@@ -62,11 +62,13 @@ def deployment_plan(asked: Mapping[str, Any], names: Sequence[str], max_accuracy
     """
     from specplan.output import progress
     from specplan.planning.loads.load_plan import plan_loads
+    from specplan.planning.loads.options import check_named
     from specplan.worlds.drafters.naming import methods_named
 
     loads = loads_of(asked)
     methods = methods_named(names)
     deployment = _deployment(_with_sizes(asked, loads[0]), methods, _heads_named(names))
+    check_named(deployment, names)
     bounds = bounds_of(asked, max_accuracy_loss)
     curve = not asked.get("no_curve")
     plan = plan_loads(deployment, loads, bounds, methods, budget=_budget(asked), curve=curve, progress=progress)

@@ -11,7 +11,7 @@ from sim.catalogue import Method, method
 from sim.configuration import PLAIN, Configuration
 from sim.operations import DRAFT, JUDGE, SCORER
 from specplan.worlds.arrangements import MOST_TP, Arrangement, Drafting, arrangements, parallel_of, splits
-from specplan.worlds.drafters.naming import block_kind, drafting_model, kind
+from specplan.worlds.drafters.naming import block_kind, drafting_model, kind, methods_named
 from specplan.worlds.drafters.pairs import same_tokens
 from specplan.worlds.memory import MemoryPlan, Served, memory_plan
 from specplan.worlds.running.flags import first_with, has
@@ -21,7 +21,19 @@ from theory.hardware.work import Parallel
 if TYPE_CHECKING:
     from specplan.worlds.request import Deployment
 
-__all__ = ["DEPTHS", "RULES", "Budget", "Considered", "Option", "Place", "considered", "pays", "rank", "room_of"]
+__all__ = [
+    "DEPTHS",
+    "RULES",
+    "Budget",
+    "Considered",
+    "Option",
+    "Place",
+    "check_named",
+    "considered",
+    "pays",
+    "rank",
+    "room_of",
+]
 
 _LEAST: Final = 0.01
 """Share by which a gain must exceed 1 to be one: simulations do not tell smaller ones from none."""
@@ -144,6 +156,20 @@ def considered(deployment: Deployment, names: Sequence[str], budget: Budget | No
             found.steps += _fitting(deployment, example, drafting, tp=deployment.tp)
     _say_what_has_no_room(found)
     return found
+
+
+def check_named(deployment: Deployment, names: Sequence[str]) -> None:
+    """Refuse methods, named as users type them, that lack what they need whatever the room: others are no answer.
+
+    Raises
+    ------
+    ParameterError : one needs what is not there; the text says what.
+    """
+    for name in names:
+        specs = [method(one) for one in methods_named([name])]
+        lacking = [what for spec in specs if spec.level != "baseline" for what in _lacking(deployment, spec)]
+        if lacking:
+            raise ParameterError("methods", name, f"cannot be planned here: it needs {'; '.join(lacking)}")
 
 
 def pays(gain: float) -> bool:

@@ -25,11 +25,11 @@ SGLANG_SINCE: Final[Mapping[str, str]] = {
     "EAGLE3": "0.5.23",  # reads the adaptive table
     "EAGLE": "0.5.23",
     "DFLASH": "0.5.11",  # its release notes
-    "DSPARK": "of July 2026",  # sgl-project/sglang#30261
+    "DSPARK": "0.5.16",  # its release notes
 }
 """The first version that takes an algorithm as it is printed."""
 _NGRAM: Final = 3
-_TRTLLM: Final[Mapping[str, str]] = {"mtp": "MTP", "eagle3": "Eagle3", "draft_model": "Draft_Target", "ngram": "NGram"}
+_TRTLLM: Final = dict(mtp="MTP", eagle3="Eagle3", dflash="DFlash", draft_model="Draft_Target", ngram="NGram")
 """Engines' name of a method -> TensorRT-LLM's ``decoding_type``."""
 
 

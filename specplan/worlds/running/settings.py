@@ -43,6 +43,9 @@ _OF_ADAPTIVE: Final = (
     "pipeline stage and no adapters"
 )
 _TABLE: Final = "num_speculative_tokens_per_batch_size"
+_GRAPHED: Final = range(513, 2049)
+"""Tokens of the largest batch for which vLLM is told to capture graphs: beyond 512 (on Blackwell since
+vllm-project/vllm#49390 1,024) it has none unless told, and rounds of DeepSeek-V4 took five times as long there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,6 +285,10 @@ def _vllm(
         words += ["--enable-expert-parallel"]
     places = -(-sequences // parallel.dp)  # each copy of attention has its own
     words += ["--max-model-len", str(deployment.context), "--max-num-seqs", str(places)]
+    drafted = (config or {}).get(_TABLE, [[1, places, (config or {}).get("num_speculative_tokens", 0)]])
+    tokens = max(min(last, places) * (k + 1) for _, last, k in drafted)
+    if tokens in _GRAPHED:
+        words += ["--max-cudagraph-capture-size", str(-(-tokens // 16) * 16)]  # vLLM captures in steps of 16
     if _quantises(model):
         words += ["--quantization", "fp8"]
     if model.precision.cache != "bf16":

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from theory.errors import ParameterError
-from theory.hardware.engines import ENGINES, EngineConstants
+from theory.hardware.engines import ENGINES, EngineConstants, engine_named
 from theory.hardware.formats import Precision
 from theory.hardware.gpus import GPUS, gpu_named
 from theory.hardware.passes import PassModel
@@ -132,6 +132,15 @@ def test_an_fp8_cache_is_slow_where_the_gpu_has_no_fp8() -> None:
         assert (narrow.parts(verified).attention > wide.parts(verified).attention) == widened
         assert narrow.parts(verified).ungraphed == (narrow.engine.ungraphed_s if widened else 0.0)
         assert narrow.parts(replace(verified, tokens=1.0)).ungraphed == wide.parts(verified).ungraphed == 0.0
+
+
+def test_passes_of_more_tokens_than_graphs_were_captured_for_are_outside_them() -> None:
+    engine = replace(engine_named("vllm"), graphed_rows=512.0)
+    model = PassModel(gpu=gpu_named("H100"), shape=DENSE, engine=engine)
+    within, beyond = (Work(sequences=64.0, tokens=tokens, context=100.0) for tokens in (8.0, 8.01))
+    assert model.parts(within).ungraphed == 0.0
+    assert model.parts(beyond).ungraphed == engine.ungraphed_s
+    assert replace(model, engine=engine_named("vllm")).parts(beyond).ungraphed == 0.0
 
 
 @given(models, works)

@@ -99,9 +99,9 @@ def test_a_given_table_is_drafted_by_batch() -> None:
 @pytest.mark.parametrize(
     ("table", "told"),
     [
-        ("[[1, 4, 3], [4, 8, 1]]", "schedule=[4, 8, 1] must be [first, last, K] with first <= last, K >= 0, sorted"),
+        ("[[1, 4, 3], [4, 8, 1]]", "k=[4, 8, 1] must be [first, last, K] with first <= last and K >= 0, after the end"),
         ("[[1, 4, 3], [8, 16, 1]]", "k=[1, 4, 3] leaves a gap before 8; vLLM would draft 3 there: say [1, 7, 3]"),
-        ("[[2, 4, 3]]", "must start at batch size 1"),
+        ("[[2, 4, 3]]", "k=[[2, 4, 3]] must start at batch size 1: add [1, LAST, K]"),
         ("[[1, 4]]", "k[0]: must be three integers [first, last, K]"),
         ("[[1, 4, 3]", "k: not JSON"),
         ("[[1, 4, 0]]", "k=0 must be an integer in [1, 32]"),

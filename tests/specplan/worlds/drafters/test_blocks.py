@@ -16,7 +16,7 @@ from specplan.planning.loads.schedule import Depths
 from specplan.worlds.arrangements import Arrangement
 from specplan.worlds.beliefs import Beliefs
 from specplan.worlds.configs.blocks import BlockSizes, usual_sizes
-from specplan.worlds.drafters.known_acceptance import known_acceptances
+from specplan.worlds.drafters.known_acceptance import KnownAcceptance, known_acceptances
 from specplan.worlds.drafters.naming import drafter_name, drafters
 from specplan.worlds.drafters.pairs import check_head
 from specplan.worlds.known_models import known_config
@@ -178,6 +178,15 @@ def test_where_no_version_is_said_the_drafter_is_planned() -> None:
     found = considered(deployment(block=block_of("Qwen/Qwen3-8B")), ["block-drafter"])
     assert found.tokens["block-drafter"]
     assert not found.unknown
+
+
+def test_tokens_per_round_of_blocks_that_nobody_drafts_are_refused() -> None:
+    """Unless they were measured position by position."""
+    block = block_of("Qwen/Qwen3-8B")
+    with pytest.raises(ParameterError, match=r"acceptance='dspark at k = 9' must be measured at a k of 1 to 7 \(@K\)"):
+        deployment(block=block, acceptance=known_acceptances(["dspark=3/round@9"]))
+    curve = KnownAcceptance(per_position=(0.5,) * 9, source="measured", drafted=9)
+    assert deployment(block=block, acceptance={"dspark": curve}).acceptance
 
 
 def test_a_file_of_a_drafter_can_be_named(tmp_path: Path) -> None:

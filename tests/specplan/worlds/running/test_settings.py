@@ -26,6 +26,7 @@ from theory.hardware.formats import Precision
 
 SCHEDULE = Schedule((BatchRange(1, 15, 3), BatchRange(16, 63, 1), BatchRange(64, 1024, 0)))
 AHEAD = Configuration.parse("lr-async k1=2")
+DFLASH_OF = "z-lab/Qwen3-8B-DFlash-b16"
 
 
 def options(command: str) -> tuple[list[int], dict[str, str]]:
@@ -121,11 +122,13 @@ def test_heads_are_served_by_either_engine() -> None:
     [
         ("eagle k2=4", {"decoding_type": "Eagle3", "max_draft_len": 3, "speculative_model": "<EAGLE-3 head>"}),
         ("prompt-lookup k2=5", {"decoding_type": "NGram", "max_draft_len": 4, "max_matching_ngram_size": 3}),
+        ("block-drafter k2=8", {"decoding_type": "DFlash", "max_draft_len": 7, "speculative_model": DFLASH_OF}),
     ],
 )
 def test_tensorrt_llm_is_started_with_its_own_file(configuration: str, config: dict[str, object]) -> None:
     """Fields as in its reference of `MTPDecodingConfig` and its like, 1.4.0rc4."""
-    wanted = deployment(head=head_of("Qwen/Qwen3-8B"), engine=engine_named("trtllm"), gpus=2)
+    block = block_of("Qwen/Qwen3-8B", DFLASH_OF)
+    wanted = deployment(head=head_of("Qwen/Qwen3-8B"), block=block, engine=engine_named("trtllm"), gpus=2)
     found = made(wanted, Configuration.parse(configuration), Arrangement(tp=1, replicas=2))
     first, second = map(shlex.split, found.commands)
     assert first[:3] == ["CUDA_VISIBLE_DEVICES=0", "trtllm-serve", "Qwen/Qwen3-8B"]
@@ -196,6 +199,28 @@ def test_copies_of_the_attention_are_data_parallel_and_have_places_of_their_own(
     assert values["--max-num-seqs"] == "2", "16 answers in flight over 8 copies"
 
 
+@pytest.mark.parametrize(
+    ("configuration", "sequences", "graphs"),
+    [
+        ("autoregressive", 512, None),
+        ("autoregressive", 600, "608"),
+        ("block-drafter k2=8", 64, None),
+        ("block-drafter k2=8", 100, "800"),
+        ("block-drafter k2=8", 512, None),
+        ("eagle k2=4", 512, None),
+    ],
+)
+def test_vllm_is_told_to_capture_graphs_of_batches_beyond_its_own_limit(
+    configuration: str, sequences: int, graphs: str | None
+) -> None:
+    """The table of the head drafts 3 tokens in batches of up to 15 and 1 in those of up to 63."""
+    wanted = deployment(block=block_of("Qwen/Qwen3-8B"), head=head_of("Qwen/Qwen3-8B"), engine_version="0.28.0")
+    one, chosen = Arrangement(tp=1, replicas=1), Configuration.parse(configuration)
+    schedule = SCHEDULE if chosen.token == "eagle" else None
+    found = settings_of(wanted, chosen, one, sequences=sequences, schedule=schedule)
+    assert options(found.commands[0])[1].get("--max-cudagraph-capture-size") == graphs
+
+
 def test_batch_sizes_of_a_schedule_are_those_of_one_copy_of_the_attention() -> None:
     wanted = deployment(target="deepseek-ai/DeepSeek-R1", head=own_layers("deepseek-ai/DeepSeek-R1"), gpus=8)
     depths, split = Depths(World(wanted)), Arrangement(tp=8, dp=8, replicas=1).split
@@ -205,7 +230,6 @@ def test_batch_sizes_of_a_schedule_are_those_of_one_copy_of_the_attention() -> N
 
 
 BLOCK = Configuration.parse("block-drafter k2=8")
-DFLASH_OF = "z-lab/Qwen3-8B-DFlash-b16"
 OWN_BLOCK = "deepseek-ai/DeepSeek-V4-Pro-0813"
 
 
