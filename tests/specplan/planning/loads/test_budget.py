@@ -58,10 +58,13 @@ def test_intervals_hold_what_simulations_find_and_do_not_grow(states: list[Names
             assert row.gain.n == 0 < simulated.gain.n
 
 
-def test_steps_wait_for_simulations(states: list[NamesPlan]) -> None:
-    methods = [{row.option.configuration.method for _, rows in plan.loads for row in rows} for plan in states]
-    assert "lr-async" not in methods[0]
-    assert "lr-async" in methods[-1]
+def test_steps_wait_for_simulations() -> None:
+    """A draft on a GPU of its own, whose steps are known to be accepted, is worth simulating."""
+    placed = {"target": "Qwen/Qwen3-32B", "draft": "Qwen/Qwen3-1.7B", "gpus": 3, "tp": 2, "placement": "own"}
+    known = {"alpha1": 0.9, "concurrency": "1", "k1_max": 2, "budget": LONG}
+    first, *_, last = (one.plan for one in deployment_plans({**ASKED, **placed, **known}, ["lr-async"], 0.05))
+    methods = [[row.option.configuration.method for row in plan.loads[0][1]] for plan in (first, last)]
+    assert methods == [["autoregressive"], ["lr-async", "autoregressive"]]
 
 
 def test_without_time_all_loads_are_by_mean_values(run_main: Main) -> None:
