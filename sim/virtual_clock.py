@@ -188,7 +188,7 @@ class Session:
 
     def _next_end(self) -> Operation | None:
         """Move the clock to the next event if it is the end of a request of this session; return the request."""
-        queue = self._queue
+        queue: list[Any] = self._queue
         while queue:
             end = queue[0][3]
             if end.__class__ is not Generate and end.__class__ is not Verify:
