@@ -2,7 +2,7 @@
 
 One process per position of the answer, a `Resource` for the window of k1 positions and one for the draft model, and an
 interrupt for what a rejection throws away. Width 1, the paper's rules, step times given by position. A test holds it to
-the commit times of ``sim.algorithms.lookahead_async``; ``bench_simulator.py`` compares the speed of the two.
+the commit times of ``sim.algorithms.lookahead_async``; ``benchmarks.speed`` compares the speed of the two.
 """
 
 from __future__ import annotations

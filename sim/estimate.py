@@ -173,10 +173,12 @@ def on_logarithm(value: float, half_width: float, n: int, *, estimator: str, see
     ----------
     value : > 0.
     half_width : of the interval of the logarithm, >= 0, [-].
+    n : observations; 0 where nothing was sampled.
     """
+    quantile = student_quantile(0.95, max(n - 1, 1)) if n else _normal_quantile(0.95)
     return Estimate(
         value=value,
-        stderr=value * half_width / student_quantile(0.95, max(n - 1, 1)),
+        stderr=value * half_width / quantile,
         low=value * math.exp(-half_width),
         high=value * math.exp(half_width),
         n=n,
@@ -187,7 +189,8 @@ def on_logarithm(value: float, half_width: float, n: int, *, estimator: str, see
 
 def with_errors(value: float, errors: Mapping[str, float], n: int, *, of: str, seed: int | None = 0) -> Estimate:
     """Return a simulated value > 0 whose interval has all errors in squares, half-widths of its logarithm by source."""
-    estimator = f"{of}, simulated; interval: {', '.join(sorted(errors)) or 'none'}"
+    how = "simulated" if n else "by mean values"
+    estimator = f"{of}, {how}; interval: {', '.join(sorted(errors)) or 'none'}"
     return on_logarithm(value, math.hypot(*errors.values()), n, estimator=estimator, seed=seed)
 
 

@@ -120,13 +120,14 @@ class Session:
         self.finished: float | None = None
         self.on_finish: Callable[[Session], None] | None = None
 
-    def resume(self, message: Operation | None = None) -> None:  # noqa: PLR0912, PLR0915  # calls would take longer
+    def resume(self, message: Operation | None = None, goes_on: bool = False) -> None:  # noqa: PLR0912, PLR0915
         """Run the algorithm up to its next wait without a finished operation; ``None`` starts it.
 
-        This is the inner loop of all simulations: frequent cases are inlined.
+        This is the inner loop of all simulations: frequent cases are inlined, calls would take longer. With ``goes_on``
+        the clock moves on with it, as long as the next event is an end of its own requests.
         """
         send: Callable[[Operation | None], Any] = self._send  # the classes of its results are compared below
-        ready, timed = self._ready, self._timed
+        ready, timed, queue = self._ready, self._timed, self._queue
         now = self._env._now  # the property behind it costs a call
         self._waiting = False
         if message is not None:
@@ -166,7 +167,7 @@ class Session:
                         self._submit(action)
                     elif (seconds := rates[0] + rates[1] * n_tokens) > 0.0:
                         action.job = self
-                        heappush(self._queue, (now + seconds, NORMAL, next(self._numbers), action))
+                        heappush(queue, (now + seconds, NORMAL, next(self._numbers), action))
                     else:
                         action.finished = now
                         ready.append(action)
@@ -177,10 +178,30 @@ class Session:
                             message.result = message.pending
                             break
                     else:
+                        if goes_on and (message := self._next_end()) is not None:
+                            now = message.finished
+                            continue
                         self._waiting = True
                         return
         except StopIteration:
             self._end()
+
+    def _next_end(self) -> Operation | None:
+        """Move the clock to the next event if it is the end of a request of this session; return the request."""
+        queue: list[Any] = self._queue
+        while queue:
+            end = queue[0][3]
+            if end.__class__ is not Generate and end.__class__ is not Verify:
+                return None
+            if end.cancelled:
+                heappop(queue)
+            elif end.job is self:
+                self._env._now = end.finished = heappop(queue)[0]
+                end.job, end.result = None, end.pending
+                return end  # type: ignore[no-any-return]  # by its class
+            else:
+                return None
+        return None
 
     def _end(self) -> None:
         self._ready.clear()
@@ -328,7 +349,7 @@ class VirtualClock:
                 if not event.cancelled:
                     owner, event.job = event.job, None
                     if owner._waiting:
-                        owner.resume(event)
+                        owner.resume(event, True)
                     else:
                         owner._on_done(event)
             elif isinstance(event, Moment):

@@ -244,18 +244,16 @@ def sync_seconds(
     last = target.shape[1] - 1
     while rows.size:  # the cycles of all answers side by side, summed in the order of the clock
         first, left = at[rows], ends[rows] - at[rows]
-        drafts = np.minimum(k1 - 1, left)
-        now, slowest, n_good = seconds[rows], target[rows, first], np.zeros(rows.size, dtype=np.int64)
-        for j in range(k1 - 1):
-            here = np.minimum(first + j, last)
-            now = np.where(j < drafts, now + draft[rows, here], now)
-            n_good += (j < drafts) & (n_good == j) & yes[rows, here]
-            waited = (j + 1 < left) & (barrier | (n_good > j))
-            after = target[rows, np.minimum(here + 1, last)]
-            slowest = np.where(waited, np.maximum(slowest, after), slowest)
-        now = now + slowest
+        drafts, each = np.minimum(k1 - 1, left), rows[:, None]
+        ahead = np.arange(drafts.max())
+        here, drafted = np.minimum(first[:, None] + ahead, last), ahead < drafts[:, None]
+        good = np.logical_and.accumulate(drafted & yes[each, here], axis=1)
+        waited = (ahead + 1 < left[:, None]) & (barrier | good)
+        slowest = np.where(waited, target[each, np.minimum(here + 1, last)], 0.0).max(axis=1, initial=0.0)
+        written = np.column_stack([seconds[rows], np.where(drafted, draft[each, here], 0.0)])
+        now = np.add.accumulate(written, axis=1)[:, -1] + np.maximum(slowest, target[rows, first])
         seconds[rows] = np.where(drafts > 0, now + verify_s, now)
-        at[rows] = first + n_good + 1
+        at[rows] = first + good.sum(axis=1) + 1
         rows = rows[at[rows] < ends[rows]]
     return seconds
 

@@ -107,7 +107,7 @@ def plan(
     from specplan.planning import planner
     from specplan.planning.advice import advise
     from specplan.planning.latency import timed
-    from specplan.planning.loads.asked import bounds_of
+    from specplan.planning.loads.asking import bounds_of
     from specplan.worlds.drafters.naming import methods_named
     from theory.errors import ParameterError
 
@@ -142,7 +142,7 @@ def plan(
 
 def _loads(concurrency: int | Sequence[int], rate: float | Sequence[float], burstiness: float | None) -> Sequence[Load]:
     """The loads for a profile; none if nothing was said."""
-    from specplan.planning.loads.asked import loads_of
+    from specplan.planning.loads.asking import loads_of
     from theory.errors import ParameterError
 
     said = {"concurrency": concurrency, "rate": rate}

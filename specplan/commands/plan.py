@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -121,7 +121,7 @@ def command(
     max_accuracy_loss: float,
     copies: int,
     **asked: Any,
-) -> Result:
+) -> Result | Iterator[Result]:
     """Rank methods and their knobs, for the models of a profile or for models by name.
 
     With --profile: one row per method, best first: the knobs that the budget allows and that are predicted to be
@@ -160,14 +160,19 @@ def command(
     )
 
 
-def _from_names(asked: Mapping[str, Any], names: Sequence[str], max_accuracy_loss: float) -> LoadsPlan | GpusPlan:
-    """The plan on one type of GPU, or on each of several."""
-    from specplan.api.planning import GpusPlan, plan_names
+def _from_names(
+    asked: Mapping[str, Any], names: Sequence[str], max_accuracy_loss: float
+) -> LoadsPlan | GpusPlan | Iterator[LoadsPlan]:
+    """The plan on one type of GPU, with a budget better and better known, or on each of several."""
+    from specplan.api.planning import GpusPlan, LoadsPlan, plan_names
+    from specplan.planning.loads.asked import deployment_plans
     from specplan.planning.loads.gpu_types import gpu_plans, is_several
 
     if is_several(asked["gpu"]):
         return GpusPlan(found=gpu_plans(asked, names, max_accuracy_loss))
-    return plan_names(asked, names, max_accuracy_loss)
+    if asked["budget"] is None:
+        return plan_names(asked, names, max_accuracy_loss)
+    return (LoadsPlan(asked=one) for one in deployment_plans(asked, names, max_accuracy_loss))
 
 
 def _from_files(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import platform
 import re
 import shlex
-from collections.abc import Callable, Container
+import shutil
+import sys
+from collections.abc import Callable, Container, Iterator
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -45,15 +47,16 @@ report_option: Callable[[F], F] = click.option(
 
 def result_options(
     *, verbose: bool = True, json: bool = True, report: bool = False
-) -> Callable[[Callable[..., Result | str]], Callable[..., None]]:
+) -> Callable[[Callable[..., Result | Iterator[Result] | str]], Callable[..., None]]:
     """Return what gives a command the options of a result: -v, --report and --json where wanted, -o and --force.
 
-    The command returns the result, or a text that is printed as it is. Its outputs are checked before it runs; then the
+    The command returns the result, results of which each is better known than the one before (a terminal shows them in
+    one place), or a text that is printed as it is. Its outputs are checked before it runs; then the (last)
     result is printed, its report saved, and the command ends as the result says
     (`specplan.show.result.Result.conclude`).
     """
 
-    def with_options(command: Callable[..., Result | str]) -> Callable[..., None]:
+    def with_options(command: Callable[..., Result | Iterator[Result] | str]) -> Callable[..., None]:
         @wraps(command)
         def printed(*arguments: Any, output: Path | None, force: bool, **options: Any) -> None:
             own = {name: options.pop(name) for name in ("verbose", "as_json", "report") if name in options}
@@ -62,6 +65,9 @@ def result_options(
             if isinstance(result, str):
                 deliver(result, output)
                 return
+            if isinstance(result, Iterator):
+                terminal = sys.stdout is not None and sys.stdout.isatty()
+                result = _last(result, shown=terminal and output is None and not own.get("as_json"))
             parts = result.parts(verbose=own.get("verbose", False))
             deliver(to_json(result.plain()) if own.get("as_json") else parts, output)
             if own.get("report") is not None:
@@ -74,6 +80,21 @@ def result_options(
         return given
 
     return with_options
+
+
+def _last(results: Iterator[Result], *, shown: bool) -> Result:
+    """The last of some results; a terminal shows the first part of each in the place of the one before."""
+    back = ""
+    for result in results:
+        if shown:
+            width, height = shutil.get_terminal_size()
+            lines = next(result.parts()).splitlines()[: height - 1]
+            click.echo(back, nl=False)
+            deliver("\n".join(lines), None)
+            rows = sum(max(-(-len(line) // width), 1) for line in lines)
+            back = f"\x1b[{rows}F\x1b[J"  # up to the first of them, and clear what follows
+    click.echo(back, nl=False)
+    return result
 
 
 def save(path: Path, report: Report) -> None:

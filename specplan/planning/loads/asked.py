@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from calibrate.engines.token_vocabulary import BLOCK_DRAFTERS
-from specplan.planning.loads.asking import LOADS
+from specplan.planning.loads.asking import bounds_of, loads_of
 from specplan.planning.loads.prices import prices_of
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
     from calibrate.token_acceptance.schedule import Schedule
+    from specplan.planning.loads.from_names import FromNames
     from specplan.planning.loads.load_plan import NamesPlan
     from specplan.planning.loads.options import Budget, Option
     from specplan.worlds.drafters.finding import HeadFound
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from specplan.worlds.request import Deployment, Limits, Load, ServedModel
     from specplan.worlds.running.settings import Settings
 
-__all__ = ["AskedPlan", "bounds_of", "deployment_plan", "loads_of"]
+__all__ = ["AskedPlan", "deployment_plan", "deployment_plans"]
 
 _CONTEXT: Final = 8192
 _ANSWER_TOKENS: Final = 4096
@@ -47,7 +49,13 @@ class AskedPlan:
 
 
 def deployment_plan(asked: Mapping[str, Any], names: Sequence[str], max_accuracy_loss: float) -> AskedPlan:
-    """Return the plan.
+    """Return the plan, the last of `deployment_plans`."""
+    *_, last = deployment_plans(asked, names, max_accuracy_loss)
+    return last
+
+
+def deployment_plans(asked: Mapping[str, Any], names: Sequence[str], max_accuracy_loss: float) -> Iterator[AskedPlan]:
+    """Yield the plan; with a ``budget``, in seconds, plans of which each is better known than the one before.
 
     Parameters
     ----------
@@ -61,6 +69,7 @@ def deployment_plan(asked: Mapping[str, Any], names: Sequence[str], max_accuracy
     ParameterError : an unknown name, models that do not fit, or options that contradict each other.
     """
     from specplan.output import progress
+    from specplan.planning.loads.from_names import FromNames
     from specplan.planning.loads.load_plan import plan_loads
     from specplan.planning.loads.options import check_named
     from specplan.worlds.drafters.naming import methods_named
@@ -70,9 +79,46 @@ def deployment_plan(asked: Mapping[str, Any], names: Sequence[str], max_accuracy
     deployment = _deployment(_with_sizes(asked, loads[0]), methods, _heads_named(names))
     check_named(deployment, names)
     bounds = bounds_of(asked, max_accuracy_loss)
-    curve = not asked.get("no_curve")
-    plan = plan_loads(deployment, loads, bounds, methods, budget=_budget(asked), curve=curve, progress=progress)
-    return AskedPlan(plan=plan)
+    seconds, curve = asked.get("budget"), not asked.get("no_curve")
+    if seconds is None:
+        plan = plan_loads(deployment, loads, bounds, methods, budget=_budget(asked), curve=curve, progress=progress)
+        yield AskedPlan(plan=plan)
+        return
+    if bounds.binding or any(load.concurrency is None for load in loads):
+        raise ParameterError(
+            "budget", seconds, "is for --concurrency without bounds: mean values know no single answer"
+        )
+    simulator = FromNames(deployment, methods, _budget(asked))
+    yield from (AskedPlan(plan=plan) for plan in _refined(simulator, loads, bounds, seconds))
+
+
+def _refined(simulator: FromNames, loads: Sequence[Load], limits: Limits, seconds: float) -> Iterator[NamesPlan]:
+    """Plans until the rows are those of a plan without a budget, or the time is over.
+
+    The first has all loads by mean values. They are simulated one after the other, by the fewest replications, then by
+    as many as are wanted; a load that the end cuts short keeps its row.
+    """
+    from specplan.planning.loads.load_plan import NamesPlan, Planner
+    from specplan.planning.loads.simulating import SpentError
+
+    ends, simulator.by_means, simulator.slack = time.monotonic() + seconds, True, math.inf
+    plan = NamesPlan.of(simulator, loads, limits, guide=(1,))
+    plan = replace(plan, rough=tuple(load for load, _ in plan.loads), grid=())
+    simulator.by_means, simulator.ends = False, ends
+    yield plan
+    planner = Planner(simulator, limits)
+    try:
+        planner.best_at(1)
+        for slack in (math.inf, 1.0):
+            simulator.slack = slack
+            for load in loads:
+                known = {**dict(plan.loads), load: planner.rows(load)}
+                plan = replace(plan, loads=tuple(known.items()), rough=tuple(one for one in plan.rough if one != load))
+                yield plan
+    except SpentError:
+        return
+    except KeyboardInterrupt:
+        yield replace(plan, left_out=True)
 
 
 def _budget(asked: Mapping[str, Any]) -> Budget:
@@ -84,17 +130,6 @@ def _budget(asked: Mapping[str, Any]) -> Budget:
     if "rules" in said:
         said["rules"] = choice("rules", said["rules"], RULE_NAMES)
     return Budget(**said)
-
-
-def bounds_of(asked: Mapping[str, Any], max_accuracy_loss: float) -> Limits:
-    """Return the bounds that are asked for."""
-    from specplan.worlds.request import Limits
-
-    return Limits(
-        ttft_s=_seconds("slo-ttft", asked["slo_ttft"]),
-        tpot_s=_seconds("slo-tpot", asked["slo_tpot"]),
-        max_accuracy_loss=max_accuracy_loss,
-    )
 
 
 def _with_sizes(asked: Mapping[str, Any], load: Load) -> Mapping[str, Any]:
@@ -327,46 +362,6 @@ def _fewest(deployment: Deployment, least: int) -> Deployment:
             return replace(deployment, gpus=gpus + (deployment.draft is not None))
     assert refused is not None
     raise refused
-
-
-def loads_of(asked: Mapping[str, Any]) -> list[Load]:
-    """Return the loads that are asked for; one answer at a time if none is."""
-    from specplan.worlds.request import Load
-
-    said = [name for name in LOADS if asked[name] is not None]
-    if len(said) > 1:
-        raise ParameterError(said[1], str(asked[said[1]]), f"must not be given with {said[0]}: say one kind of load")
-    if asked["trace"] is not None:
-        from specplan.worlds.trace_files import read_trace
-
-        return [Load(trace=read_trace(asked["trace"]))]
-    if asked["rate"] is not None:
-        burstiness = 1.0 if asked["burstiness"] is None else asked["burstiness"]
-        return [Load(rate=value, burstiness=burstiness) for value in _numbers("rate", asked["rate"], float)]
-    if asked["burstiness"] is not None:
-        raise ParameterError("burstiness", asked["burstiness"], "needs --rate: it is about arrivals")
-    return [
-        Load(concurrency=value)
-        for value in _numbers("concurrency", "1" if asked["concurrency"] is None else asked["concurrency"], int)
-    ]
-
-
-def _numbers(name: str, text: str, kind: type[int] | type[float]) -> list[Any]:
-    """Comma-separated numbers, each once, in order."""
-    found = []
-    for part in text.split(","):
-        try:
-            found.append(kind(part.strip()))
-        except ValueError:
-            what = "integers" if kind is int else "numbers"
-            raise ParameterError(name, text, f"must be {what} with commas between them, such as 1,8,32") from None
-    return sorted(set(found))
-
-
-def _seconds(name: str, milliseconds: float | None) -> float | None:
-    if milliseconds is not None and not milliseconds > 0.0:
-        raise ParameterError(name, milliseconds, "must be > 0 milliseconds")
-    return None if milliseconds is None else milliseconds / 1e3
 
 
 def _settings(plan: NamesPlan, option: Option) -> Settings:

@@ -5,14 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from specplan.output import InputName
-from specplan.ranges import GPUS, MILLISECONDS, PROBABILITY, RATE, SPREAD, TOKENS, ListOf, Number, WholeNumber
+from specplan.ranges import (
+    GPUS,
+    MILLISECONDS,
+    PROBABILITY,
+    RATE,
+    SECONDS,
+    SPREAD,
+    TOKENS,
+    ListOf,
+    Number,
+    WholeNumber,
+)
+from theory.errors import ParameterError
 
-__all__ = ["DEPLOYMENT", "LOADS", "checked", "deployment_options"]
+if TYPE_CHECKING:
+    from specplan.worlds.request import Limits, Load
+
+__all__ = ["DEPLOYMENT", "LOADS", "bounds_of", "checked", "deployment_options", "loads_of"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -122,6 +137,12 @@ DEPLOYMENT: Final = {
         default=None,
         help="Plan the given loads only, without the gains at 1, 2, 4, ... answers at once, which take longer.",
     ),
+    "budget": click.option(
+        "--budget",
+        type=SECONDS,
+        metavar="SECONDS",
+        help="First answer by mean values; then simulate the loads for so long. Implies --no-curve.",
+    ),
 }
 """Options that only go with ``--target``."""
 
@@ -152,3 +173,54 @@ def deployment_options(command: F) -> F:
     for option in reversed((*DEPLOYMENT.values(), *LOADS.values())):
         command = option(command)
     return command
+
+
+def bounds_of(asked: Mapping[str, Any], max_accuracy_loss: float) -> Limits:
+    """Return the bounds that are asked for."""
+    from specplan.worlds.request import Limits
+
+    return Limits(
+        ttft_s=_seconds("slo-ttft", asked["slo_ttft"]),
+        tpot_s=_seconds("slo-tpot", asked["slo_tpot"]),
+        max_accuracy_loss=max_accuracy_loss,
+    )
+
+
+def loads_of(asked: Mapping[str, Any]) -> list[Load]:
+    """Return the loads that are asked for; one answer at a time if none is."""
+    from specplan.worlds.request import Load
+
+    said = [name for name in LOADS if asked[name] is not None]
+    if len(said) > 1:
+        raise ParameterError(said[1], str(asked[said[1]]), f"must not be given with {said[0]}: say one kind of load")
+    if asked["trace"] is not None:
+        from specplan.worlds.trace_files import read_trace
+
+        return [Load(trace=read_trace(asked["trace"]))]
+    if asked["rate"] is not None:
+        burstiness = 1.0 if asked["burstiness"] is None else asked["burstiness"]
+        return [Load(rate=value, burstiness=burstiness) for value in _numbers("rate", asked["rate"], float)]
+    if asked["burstiness"] is not None:
+        raise ParameterError("burstiness", asked["burstiness"], "needs --rate: it is about arrivals")
+    return [
+        Load(concurrency=value)
+        for value in _numbers("concurrency", "1" if asked["concurrency"] is None else asked["concurrency"], int)
+    ]
+
+
+def _numbers(name: str, text: str, kind: type[int] | type[float]) -> list[Any]:
+    """Comma-separated numbers, each once, in order."""
+    found = []
+    for part in text.split(","):
+        try:
+            found.append(kind(part.strip()))
+        except ValueError:
+            what = "integers" if kind is int else "numbers"
+            raise ParameterError(name, text, f"must be {what} with commas between them, such as 1,8,32") from None
+    return sorted(set(found))
+
+
+def _seconds(name: str, milliseconds: float | None) -> float | None:
+    if milliseconds is not None and not milliseconds > 0.0:
+        raise ParameterError(name, milliseconds, "must be > 0 milliseconds")
+    return None if milliseconds is None else milliseconds / 1e3

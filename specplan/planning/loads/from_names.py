@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sim.configuration import PLAIN, Configuration
+from sim.estimate import on_logarithm
 from sim.operations import DRAFT, TARGET
+from sim.serving.answers import ServedLoad
 from sim.serving.limits import ServingLimits
 from sim.serving.load_run import REPORT, Window, check_little, gain, quotient, throughput, until_known
 from specplan.planning.loads.limits import limit_of
@@ -26,7 +29,6 @@ from theory.hardware.work import Work
 
 if TYPE_CHECKING:
     from sim.estimate import Estimate
-    from sim.serving.answers import ServedLoad
     from sim.trial import Trial
     from specplan.worlds.request import Deployment
 
@@ -64,6 +66,11 @@ class FromNames(Simulator):
     budget : bounds on their knobs.
     """
 
+    by_means = False
+    """Whether to take mean values for simulations where they are known, and nothing that writes steps."""
+    slack = 1.0
+    """Standard errors that simulation may leave / the wanted ones, >= 1; infinite: the fewest replications will do."""
+
     def __init__(self, deployment: Deployment, methods: Sequence[str] = (), budget: Budget | None = None) -> None:
         place = f"{deployment.gpus} x {deployment.gpu.name}"
         super().__init__(deployment.answer_tokens, place, partial(method_name, deployment))
@@ -86,9 +93,10 @@ class FromNames(Simulator):
 
     def best_of_each_kind(self, answers: int, before: Best) -> Best:
         """Search arrangements, knobs and what is below; see `Simulator`."""
-        return best_of_each_kind(
-            self.found, self.speed, self.depths.k, answers, before, self.depths.adaptive, self.mean_rate
-        )
+        found, speed = self.found, self.speed
+        if self.by_means:
+            found, speed = replace(found, step_methods=[]), self._rate
+        return best_of_each_kind(found, speed, self.depths.k, answers, before, self.depths.adaptive, self.mean_rate)
 
     def steps_rate(self, option: Option, answers: int) -> MeanRate:
         """Return the tokens per second of all copies where SGLang's controller chooses how many tokens are drafted.
@@ -194,16 +202,26 @@ class FromNames(Simulator):
 
         Steps and whole answers are seen through different windows, which makes pairs of no use.
         """
+        means = (self.mean_rate(one, answers) for one in (option, plain)) if self.by_means else ()
+        known = [mean.tokens_per_s for mean in means if mean is not None and not mean.is_bound]
+        if len(known) == 2:
+            values = known[0] / known[1], known[0]
+            both, rate = (on_logarithm(value, MEANS_OFF, 0, estimator="mean values") for value in values)
+            return both, rate
         own, other = (self.throughputs(one, answers) for one in (option, plain))
         if not option.configuration.spec.drafts_steps:
             least = 2 if answers >= _MANY else 4
-            both, rate = until_known(gain(own, other), throughput(own), precision=_PRECISION, least=least)
+            both, rate = until_known(gain(own, other), throughput(own), precision=self.slack * _PRECISION, least=least)
             return both, rate
-        rate, plain_rate = (until_known(throughput(one), precision=_STEP_PRECISION)[0] for one in (own, other))
+        precision = self.slack * _STEP_PRECISION
+        rate, plain_rate = (until_known(throughput(one), precision=precision)[0] for one in (own, other))
         return quotient(rate, plain_rate), rate
 
     def served(self, option: Option, answers: int, rate: Estimate) -> ServedLoad:
         """Return what users see, which has to keep Little's law with the rate; see `Simulator`."""
+        if not rate.n:  # mean values know no single answer
+            most = float(max(shares_of(answers, option.arrangement.replicas)))
+            return ServedLoad(answers=(), n_ended=0, seconds=0.0, tokens=0, in_flight=most, busy={})
         together = super().served(option, answers, rate)
         check_little(f"{option.text}, {answers} answers at once", answers, rate, together)
         return together
@@ -217,14 +235,14 @@ class FromNames(Simulator):
         names = self.world.beliefs.moves(steps=steps, token=configuration.token, adaptive=adaptive)
         parts = {}
         for name in names:
-            low, high = (self._moved_rate(option, answers, {name: z}) for z in (-_Z, _Z))
+            low, high = (self._rate(option, answers, {name: z}) for z in (-_Z, _Z))
             parts[name] = abs(math.log(high / low)) / 2.0
         parts["cost of passes"] = self._cost_error(option, answers)
         parts["sampling"] = simulated.relative_half_width if math.isfinite(simulated.value) else 0.0
         return parts
 
-    def _moved_rate(self, option: Option, answers: int, moved: Mapping[str, float]) -> float:
-        """Tokens per second with beliefs moved: by mean values, whose errors are alike at both ends, or simulated."""
+    def _rate(self, option: Option, answers: int, moved: Mapping[str, float] = NO_MOVES) -> float:
+        """Tokens per second by mean values, whose errors are alike where beliefs are moved, or simulated."""
         mean = self.mean_rate(option, answers, moved)
         return self.speed(option, answers, moved) if mean is None or mean.is_bound else mean.tokens_per_s
 
@@ -239,7 +257,8 @@ class FromNames(Simulator):
 
     def facts(self, option: Option, answers: int, served: ServedLoad) -> dict[str, Any]:
         """Return what is done in vain and what runs out first; see `Simulator`."""
-        return {"in_vain": self._in_vain(option, served), "limit": limit_of(self.world, option, answers, served)}
+        in_vain = self._in_vain(option, served) if served.tokens else {}
+        return {"in_vain": in_vain, "limit": limit_of(self.world, option, answers, served)}
 
     def _in_vain(self, option: Option, served: ServedLoad) -> dict[str, float]:
         """Tokens of steps, and positions of passes."""

@@ -126,6 +126,8 @@ def gpu_plans(asked: Mapping[str, Any], names: Sequence[str], max_accuracy_loss:
     ------
     ParameterError : an unknown GPU or one twice, prices that do not fit, or a plan that no type allows.
     """
+    if asked.get("budget") is not None:
+        raise ParameterError("budget", asked["budget"], "is for one type of GPU (--gpu)")
     gpus = gpus_named(asked["gpu"])
     prices = prices_of(asked["gpu_price"], gpus)
     if all(asked[name] is None for name in ("concurrency", "rate", "trace")):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from specplan.planning.loads.schedule import Depths
     from specplan.worlds.request import Deployment, Load
 
-__all__ = ["LoadPlan", "LoadRow", "NamesPlan", "plan_loads", "row_at"]
+__all__ = ["LoadPlan", "LoadRow", "NamesPlan", "Planner", "plan_loads", "row_at"]
 
 _MOST_CURVE: Final = 128
 """Answers at once up to which a curve from names goes, unless a load asks for more."""
@@ -96,7 +96,9 @@ class LoadPlan:
     """Why the other loads were not planned: more arrives than is finished, or an interruption."""
     left_out: bool
     """Whether an interruption left loads out."""
-    planner: _Planner = field(repr=False, compare=False)
+    rough: tuple[Load, ...] = ()
+    """Loads whose rows are by mean values, as far as these are known, without methods that write steps."""
+    planner: Planner = field(repr=False, compare=False)
     grid: tuple[int, ...] = field(repr=False)
     """Answers at once of the curve."""
     progress: Progress = field(repr=False, compare=False)
@@ -143,7 +145,7 @@ class LoadPlan:
         ParameterError : a load is too much for every option.
         KeyboardInterrupt : interrupted before the first load was planned.
         """
-        planner = _Planner(simulator, limits)
+        planner = Planner(simulator, limits)
         asked = {load.concurrency for load in loads if load.concurrency}
         first = sorted({*guide, *asked})
         rows: dict[int, tuple[LoadRow, ...]] = {}  # by place among the loads
@@ -242,7 +244,7 @@ def plan_loads(
 
 def row_at(simulator: Simulator, option: Option, plain: Option, answers: int) -> LoadRow:
     """Return what an option does with so many answers at once, whether or not another is better."""
-    return _Planner(simulator, Limits()).closed(option, plain, answers)
+    return Planner(simulator, Limits()).closed(option, plain, answers)
 
 
 def _powers(most: int) -> list[int]:
@@ -254,7 +256,7 @@ class _BeyondError(ParameterError):
     """More arrives than any option finishes."""
 
 
-class _Planner:
+class Planner:
     """Rows of one plan; what was found at fewer answers guides the search at more."""
 
     def __init__(self, simulator: Simulator, limits: Limits) -> None:

@@ -7,6 +7,8 @@ standard error needs, and the times of answers from a window that is long enough
 
 from __future__ import annotations
 
+import math
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -19,6 +21,7 @@ from sim.serving.answers import ServedLoad
 from sim.serving.arrivals import bursty_times
 from sim.serving.load_run import CHOICE, CURVE, REPORT, ArrivalRun, LoadRun, Throughputs, Window
 from specplan.worlds.sizes import Traced
+from theory.errors import SpecplanError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
     from specplan.planning.loads.search import Best
     from specplan.worlds.request import Load
 
-__all__ = ["NO_MOVES", "Simulator", "shares_of"]
+__all__ = ["NO_MOVES", "Simulator", "SpentError", "shares_of"]
 
 _LEAST_ARRIVALS: Final = 60
 """Arrivals of a replication at least."""
@@ -38,6 +41,10 @@ _MOST_OF_A_TRACE: Final = 500
 """Arrivals that one copy meets, of a load without end and of a trace."""
 
 NO_MOVES: Final[Mapping[str, float]] = MappingProxyType({})
+
+
+class SpentError(SpecplanError):
+    """The time for simulations is over."""
 
 
 class Simulator(ABC):
@@ -49,6 +56,9 @@ class Simulator(ABC):
     place : what the answers share, for messages.
     name_of : takes a configuration; returns its method's name for a reader.
     """
+
+    ends = math.inf
+    """When closed loops end with `SpentError`, s of `time.monotonic`."""
 
     def __init__(self, answer_tokens: float, place: str, name_of: Callable[[Configuration], str]) -> None:
         self.answer_tokens = answer_tokens
@@ -126,6 +136,8 @@ class Simulator(ABC):
         runs = [(self.run(option, n, first, moved), copies) for n, copies in shares.items() if n]
 
         def throughputs(n: int) -> NDArray[np.float64]:
+            if time.monotonic() > self.ends:
+                raise SpentError("the time for simulations is over")
             total: NDArray[np.float64] = np.sum([copies * run.throughputs(n) for run, copies in runs], axis=0)
             return total
 

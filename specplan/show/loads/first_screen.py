@@ -40,9 +40,15 @@ def first_screen(plan: NamesPlan) -> Iterator[str]:
     if len(plan.loads) > 1:
         sentences.append(verdict(plan, *plan.loads[-1]))
     lead = "\n".join(textwrap.fill(sentence, SCREEN) for sentence in sentences)
-    yield screen(lead, title(plan.deployment) + ":", by_load(plan))
+    yield screen(lead, title(plan.deployment) + ":", by_load(plan), *_by_means(plan))
     pays = [switch_off(plan)] if plan.curve.gains else []
     yield screen([*pays, *(f"Not planned: {why}." for why in plan.beyond), *_below(plan)])
+
+
+def _by_means(plan: NamesPlan) -> Iterator[str]:
+    if plan.rough:
+        at = f"load{'s' if len(plan.rough) > 1 else ''} {', '.join(load.text for load in plan.rough)}"
+        yield f"By mean values, without methods that write steps ahead: {at}. A larger --budget simulates them."
 
 
 def by_load(plan: LoadPlan) -> str:

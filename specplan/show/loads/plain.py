@@ -50,6 +50,7 @@ def plan_as_json(plan: NamesPlan, settings: Sequence[Settings]) -> dict[str, Any
         "k_table": _k_table_as_json(plan),
         "by_prompt": [_by_prompt_as_json(plan, one) for one in by_prompt(plan)],
         "not_planned": list(plan.beyond),
+        "by_mean_values": [load.text for load in plan.rough],
         "unknown": {name: list(lacking) for name, lacking in plan.unknown.items()},
         "not_considered": dict(deployment.passed_over),
     }
