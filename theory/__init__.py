@@ -49,9 +49,7 @@ if TYPE_CHECKING:
     from theory.errors import UnstableMeasurementError as UnstableMeasurementError
     from theory.optimum import IntegerOptimum as IntegerOptimum
     from theory.optimum import f_sync_argmax as f_sync_argmax
-    from theory.optimum import f_sync_argmax_real as f_sync_argmax_real
     from theory.optimum import g_argmax as g_argmax
-    from theory.optimum import g_argmax_real as g_argmax_real
     from theory.parallelism import parallel_dim as parallel_dim
     from theory.parallelism import parallel_dim_f as parallel_dim_f
     from theory.parallelism import saturation_depth as saturation_depth
@@ -74,7 +72,7 @@ _HOMES = {
         "SpecplanError",
         "UnstableMeasurementError",
     ),
-    "theory.optimum": ("IntegerOptimum", "f_sync_argmax", "f_sync_argmax_real", "g_argmax", "g_argmax_real"),
+    "theory.optimum": ("IntegerOptimum", "f_sync_argmax", "g_argmax"),
     "theory.parallelism": (
         "parallel_dim",
         "parallel_dim_f",

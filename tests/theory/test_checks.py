@@ -30,8 +30,6 @@ FUNCTIONS = {
     "saturation_depth": "c1",
     "parallel_dim_f": "c1 k1 mode",
     "parallel_dim": "c1 k1 k2 mode",
-    "g_argmax_real": "alpha2 c2",
-    "f_sync_argmax_real": "alpha1 c1",
     "g_argmax": "alpha2 c2 k_max",
     "f_sync_argmax": "alpha1 c1 k_max",
     "best_hybrid": "alpha1 c1 alpha2 c2 budget mode",
