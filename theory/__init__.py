@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from theory.budget import HybridOptimum as HybridOptimum
     from theory.budget import RegimeMap as RegimeMap
     from theory.budget import best_hybrid as best_hybrid
-    from theory.budget import frontier as frontier
     from theory.budget import regime_map as regime_map
     from theory.errors import CalibrationError as CalibrationError
     from theory.errors import ParameterError as ParameterError
@@ -64,7 +63,7 @@ if TYPE_CHECKING:
     from theory.speedup import walltime_leviathan_2023 as walltime_leviathan_2023
 
 _HOMES = {
-    "theory.budget": ("HybridOptimum", "RegimeMap", "best_hybrid", "frontier", "regime_map"),
+    "theory.budget": ("HybridOptimum", "RegimeMap", "best_hybrid", "regime_map"),
     "theory.errors": (
         "CalibrationError",
         "ParameterError",
