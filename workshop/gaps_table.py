@@ -66,13 +66,13 @@ def simulated_cell(case: Case, condition: str, *, n_steps: int = STEPS, seed: in
     seconds = _seconds(case, world, n, seed)
     if not world.ends:
         seconds = seconds - _seconds(case, replace(world, steps=END_STEPS), n, seed)
-    found = ratio_of_totals(*seconds, seed=seed)
+    speedup = ratio_of_totals(*seconds, seed=seed)
     return Cell(
         case=case.name,
         condition=condition,
         closed_form=case.closed_form(world),
-        simulated=found.value,
-        stderr=found.stderr,
+        simulated=speedup.value,
+        stderr=speedup.stderr,
         n=n,
     )
 
