@@ -11,8 +11,8 @@ from matplotlib.colors import BoundaryNorm, ListedColormap
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from specplan.check.reproducing.tree_widths import TreeRow, confspec_rows, lookahead_rows, position_cost
 from theory.branches import best_tree
+from workshop.tree_widths import TreeRow, confspec_rows, lookahead_rows, position_cost
 
 C1, M = 0.28, 16
 ALPHA = np.linspace(0.02, 0.98, 49)

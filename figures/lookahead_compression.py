@@ -13,13 +13,14 @@ import numpy as np
 from _common import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION, new_figure, save
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
+from scipy.optimize import curve_fit
 
 from theory.hardware.gpus import gpu_named
 from theory.hardware.passes import PassModel
 from theory.hardware.shapes import Attention, Dense, Layers, Shape
 from theory.hardware.work import Work
-from theory.lookahead_decoding.fit import LookaheadFit, fit_lookahead
-from theory.lookahead_decoding.parallelism import device_rows, parallel_speedup
+from theory.lookahead_decoding.speedup import lookahead_compression
+from workshop.lookahead_devices import device_rows
 
 DATA: Final = Path(__file__).parent / "lookahead_compression.json"
 COLOURS: Final = {2: BLUE, 3: ORANGE, 4: GREEN, 5: VERMILION, 6: PURPLE}
@@ -56,13 +57,18 @@ def grid(cells: list[dict[str, Any]]) -> NDArray[np.float64]:
     return np.array(sorted(rows))
 
 
-def draw_compression(axes: Axes, below: Axes, table: NDArray[np.float64], fit: LookaheadFit) -> None:
+def draw_compression(axes: Axes, below: Axes, table: NDArray[np.float64], fit: tuple[float, float]) -> None:
     """Measured points, filled where the fit saw them, its lines, and the errors in per cent below."""
     columns = np.geomspace(1, 32, 6)
     for n, colour in COLOURS.items():
         w, _, s, error, seen = table[table[:, 1] == n].T
-        fitted = fit.compression(w.astype(int), n)
-        axes.plot(columns, fit.compression(columns.round().astype(int), n), color=colour, linewidth=1.2)
+        fitted = lookahead_compression(*fit, window=w.astype(int), ngram=n)
+        axes.plot(
+            columns,
+            lookahead_compression(*fit, window=columns.round().astype(int), ngram=n),
+            color=colour,
+            linewidth=1.2,
+        )
         for which, face in ((seen == 1, colour), (seen == 0, "white")):
             label = f"N = {n}" if face == colour else None
             axes.errorbar(
@@ -139,7 +145,7 @@ def draw_parallel(axes: Axes, table: NDArray[np.float64]) -> float:
     best = 0.0
     for devices, colour in zip(DEVICES, (BLUE, ORANGE, GREEN, VERMILION), strict=True):
         rows = [device_rows(int(v), _PARALLEL_N, int(v), devices) for v in w]
-        value = [parallel_speedup(one, r, gpu_seconds) for one, r in zip(s, rows, strict=True)]
+        value = [one * gpu_seconds(1) / gpu_seconds(r) for one, r in zip(s, rows, strict=True)]
         axes.plot(w, value, "o-", color=colour, markersize=4, linewidth=1.2, label=f"{devices}")
         best = max(best, *value) if devices == 1 else best
     axes.set_xscale("log", base=2)
@@ -157,12 +163,15 @@ def main() -> None:
     table = grid(cells)
     seen = table[:, 4] == 1
     w, n, s = table[:, 0].astype(int), table[:, 1].astype(int), table[:, 2]
-    fit = fit_lookahead(w[seen], n[seen], s[seen])
-    errors = np.abs(fit.compression(w, n) / s - 1)[~seen]
+    (alpha, f), _ = curve_fit(
+        lambda at, alpha, f: lookahead_compression(alpha, f, window=at[0].astype(int), ngram=at[1].astype(int)),
+        (w[seen], n[seen]), s[seen], p0=(0.3, 2.0), bounds=([1e-9, 1.0], [1.0 - 1e-9, np.inf]),
+    )  # fmt: skip
+    errors = np.abs(lookahead_compression(alpha, f, window=w, ngram=n) / s - 1)[~seen]
     figure = new_figure(11.0, 5.4)
     panels = figure.subplot_mosaic([["s", "p"], ["s", "p"], ["s", "d"], ["e", "d"]])
     panels["e"].sharex(panels["s"])
-    draw_compression(panels["s"], panels["e"], table, fit)
+    draw_compression(panels["s"], panels["e"], table, (alpha, f))
     found = speedups(cost, cells)
     draw_speedups(panels["p"], found)
     best = draw_parallel(panels["d"], table)
@@ -177,7 +186,7 @@ def main() -> None:
         assert one[-1] > one[0], f"W = 32 compresses less than W = 1 at N = {size}"
     caption = (
         f"Lookahead Decoding on the bundled target compresses {s.min():.2f} to {s.max():.2f} times; Equations 5 and 7 "
-        f"with alpha = {fit.alpha2:.2f} and f = {fit.steps_per_hit:.2f}, fitted to half of the {len(s)} settings, are "
+        f"with alpha = {alpha:.2f} and f = {f:.2f}, fitted to half of the {len(s)} settings, are "
         f"{errors.mean():.1%} off on the other half (worst {errors.max():.1%}), and S τ(1) / τ(rows) is within "
         f"{worst:.0%} of the speedups measured on a CPU core; an H100 with an 8B shape would reach {best:.2f}."
     )

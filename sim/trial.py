@@ -115,16 +115,14 @@ def with_plain(
     engines: Mapping[str, Engine],
     *,
     meets: Meets = "speculation",
-    plain_engines: Mapping[str, Engine] | None = None,
 ) -> tuple[Trial, Trial]:
     """Return the trial of an algorithm, and that of plain decoding of the same answers.
 
     Parameters
     ----------
     algorithm, behaviour, engines, meets : of the trial.
-    plain_engines : of plain decoding; default the same.
     """
-    plain = Trial.of(autoregressive, behaviour, plain_engines or engines, meets="plain")
+    plain = Trial.of(autoregressive, behaviour, engines, meets="plain")
     return Trial.of(algorithm, behaviour, engines, meets=meets), plain
 
 

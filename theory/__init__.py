@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from theory.budget import HybridOptimum as HybridOptimum
     from theory.budget import RegimeMap as RegimeMap
     from theory.budget import best_hybrid as best_hybrid
-    from theory.budget import frontier as frontier
     from theory.budget import regime_map as regime_map
     from theory.errors import CalibrationError as CalibrationError
     from theory.errors import ParameterError as ParameterError
@@ -49,9 +48,7 @@ if TYPE_CHECKING:
     from theory.errors import UnstableMeasurementError as UnstableMeasurementError
     from theory.optimum import IntegerOptimum as IntegerOptimum
     from theory.optimum import f_sync_argmax as f_sync_argmax
-    from theory.optimum import f_sync_argmax_real as f_sync_argmax_real
     from theory.optimum import g_argmax as g_argmax
-    from theory.optimum import g_argmax_real as g_argmax_real
     from theory.parallelism import parallel_dim as parallel_dim
     from theory.parallelism import parallel_dim_f as parallel_dim_f
     from theory.parallelism import saturation_depth as saturation_depth
@@ -66,7 +63,7 @@ if TYPE_CHECKING:
     from theory.speedup import walltime_leviathan_2023 as walltime_leviathan_2023
 
 _HOMES = {
-    "theory.budget": ("HybridOptimum", "RegimeMap", "best_hybrid", "frontier", "regime_map"),
+    "theory.budget": ("HybridOptimum", "RegimeMap", "best_hybrid", "regime_map"),
     "theory.errors": (
         "CalibrationError",
         "ParameterError",
@@ -74,7 +71,7 @@ _HOMES = {
         "SpecplanError",
         "UnstableMeasurementError",
     ),
-    "theory.optimum": ("IntegerOptimum", "f_sync_argmax", "f_sync_argmax_real", "g_argmax", "g_argmax_real"),
+    "theory.optimum": ("IntegerOptimum", "f_sync_argmax", "g_argmax"),
     "theory.parallelism": (
         "parallel_dim",
         "parallel_dim_f",

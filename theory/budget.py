@@ -17,7 +17,7 @@ the smallest k1, because token-level speculation cannot change the output and st
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -26,10 +26,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from theory import checks, kernels
 from theory.checks import FloatArray, IntArray, Mode
-from theory.errors import ParameterError
 from theory.optimum import real_maximiser
 
-__all__ = ["MAX_BUDGET", "REGIMES", "TIE_RTOL", "HybridOptimum", "RegimeMap", "best_hybrid", "frontier", "regime_map"]
+__all__ = ["MAX_BUDGET", "REGIMES", "TIE_RTOL", "HybridOptimum", "RegimeMap", "best_hybrid", "regime_map"]
 
 Regime: TypeAlias = Literal["autoregressive", "token-only", "step-only", "hybrid"]
 
@@ -157,42 +156,6 @@ def best_hybrid(alpha1: float, c1: float, alpha2: float, c2: float, budget: int,
     return _one(point, m, schedule)
 
 
-def frontier(
-    alpha1: float, c1: float, alpha2: float, c2: float, budgets: Iterable[int], mode: str
-) -> tuple[HybridOptimum, ...]:
-    """The optimum for each budget, in the order given; its speedup never falls as the budget grows.
-
-    Parameters
-    ----------
-    alpha1, c1, alpha2, c2, mode : see `best_hybrid`.
-    budgets : parallel budgets M, at least one.
-
-    Returns
-    -------
-    One `HybridOptimum` per budget.
-
-    Raises
-    ------
-    ParameterError : an argument outside its domain, or no budget.
-
-    References
-    ----------
-    LR, section 3.3, Eq. (1).
-
-    >>> [round(best.speedup, 3) for best in frontier(0.6, 0.2, 0.7, 0.1, (1, 4, 16, 64), "async")]
-    [1.0, 2.359, 3.663, 3.809]
-    """
-    schedule = checks.mode("mode", mode)
-    values = _budget_list(budgets)
-    point = (
-        checks.scalar_probability("alpha1", alpha1),
-        checks.scalar_ratio("c1", c1),
-        checks.scalar_probability("alpha2", alpha2),
-        checks.scalar_ratio("c2", c2),
-    )
-    return tuple(_one(point, m, schedule) for m in values)
-
-
 def regime_map(alpha1: ArrayLike, c1: ArrayLike, alpha2: ArrayLike, c2: ArrayLike, budget: int, mode: str) -> RegimeMap:
     """`best_hybrid` at every point of the grid that the arguments broadcast to.
 
@@ -232,16 +195,6 @@ def regime_map(alpha1: ArrayLike, c1: ArrayLike, alpha2: ArrayLike, c2: ArrayLik
     k1, k2, speedup = (np.concatenate(column).reshape(shape) for column in zip(*parts, strict=True))
     regime = ((k2 > 1) + 2 * (k1 > 1)).astype(np.int8)
     return RegimeMap(k1=k1, k2=k2, speedup=speedup, regime=regime)
-
-
-def _budget_list(budgets: Iterable[int]) -> list[int]:
-    try:
-        values = checks.count("budgets", list(budgets), maximum=MAX_BUDGET)
-    except TypeError:  # not iterable
-        raise ParameterError("budgets", budgets, "must be a sequence of integers") from None
-    if values.ndim != 1:
-        raise ParameterError("budgets", budgets, "must be a flat sequence of integers")
-    return [int(m) for m in values]
 
 
 def _one(point: tuple[float, float, float, float], budget: int, mode: Mode) -> HybridOptimum:

@@ -20,8 +20,6 @@ __all__ = [
     "Fallback",
     "accuracy_loss_bound",
     "break_even_escalation",
-    "cascade_disagreement",
-    "committed_law",
     "committed_steps",
     "expected_verification_cost",
     "tolerable_disagreement",
@@ -89,34 +87,6 @@ def break_even_escalation(draft_cost: ArrayLike, target_cost: ArrayLike) -> Floa
     # the difference first: exact where the costs are close, so no digit of a small threshold is lost
     with np.errstate(over="ignore"):
         return unwrap(np.maximum(0.0, (target - draft) / target))
-
-
-def cascade_disagreement(coverage: ArrayLike, confident_agreement: ArrayLike) -> FloatArray:
-    """Probability that a decision of the cascade differs from the target verifier's.
-
-    Parameters
-    ----------
-    coverage : share of decisions that the draft keeps (1 - escalation), [-], in [0, 1].
-    confident_agreement : agreement with the target among them, [-], in [0, 1].
-
-    Returns
-    -------
-    ``coverage (1 - confident_agreement)``, [-].
-
-    Raises
-    ------
-    ParameterError : a value outside its range, or shapes that do not broadcast.
-
-    References
-    ----------
-    ConfSpec, Equation 4 and Figure 1; claim CS-P1 of the ledger.
-
-    >>> round(float(cascade_disagreement(0.61, 0.81)), 4)
-    0.1159
-    """
-    share, agreement = probability("coverage", coverage), probability("confident_agreement", confident_agreement)
-    broadcast_shape(coverage=share, confident_agreement=agreement)
-    return unwrap(share * (1.0 - agreement))
 
 
 def accuracy_loss_bound(disagreement: ArrayLike, n_decisions: ArrayLike) -> FloatArray:
@@ -238,40 +208,3 @@ def committed_steps(alpha1: ArrayLike, k1: ArrayLike, fallback: Fallback = "prin
         return unwrap(geometric_sum(a, k.astype(np.float64)))
     # 1 + a^2 + ... + a^k: the leading a cancels against -a
     return unwrap(1.0 + a * a * geometric_sum(a, (k - 1).astype(np.float64)))
-
-
-def committed_law(target: ArrayLike, draft: ArrayLike) -> FloatArray:
-    """Distribution of the meaning of a first committed step when a rejection regenerates (Algorithm 1 as printed).
-
-    Parameters
-    ----------
-    target, draft : probabilities of the meanings of a step under each model, last axis, each summing to 1.
-
-    Returns
-    -------
-    ``p (1 + q - sum p q)`` along the last axis; a distribution, at most 1/4 from `target` in total variation.
-
-    Raises
-    ------
-    ParameterError : entries outside [0, 1], a sum other than 1 (to 1e-9), or shapes that do not broadcast.
-
-    References
-    ----------
-    Claim CS-A1-bias of the ledger.
-
-    >>> committed_law([0.5, 0.5], [1.0, 0.0]).tolist()
-    [0.75, 0.25]
-    """
-    p, q = _law("target", target), _law("draft", draft)
-    broadcast_shape(target=p, draft=q)
-    agreement = (p * q).sum(axis=-1, keepdims=True)
-    law: FloatArray = p * (1.0 + q - agreement)
-    return law
-
-
-def _law(name: str, value: ArrayLike) -> FloatArray:
-    array = np.atleast_1d(probability(name, value))
-    worst = np.abs(array.sum(axis=-1) - 1.0).max()
-    if worst > 1e-9:
-        raise ParameterError(name, value, "must sum to 1 along the last axis")
-    return array

@@ -15,13 +15,12 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from theory import checks, kernels
 from theory.checks import FloatArray
 from theory.errors import ParameterError
 
-__all__ = ["IntegerOptimum", "f_sync_argmax", "f_sync_argmax_real", "g_argmax", "g_argmax_real"]
+__all__ = ["IntegerOptimum", "f_sync_argmax", "g_argmax"]
 
 _LOG_FORM: Final = 1e100
 """Above this a, u = ln(1 + a + u) is ln a to the last digit, and a itself may overflow."""
@@ -44,60 +43,6 @@ class IntegerOptimum:
     ties: tuple[int, ...]
     """All maximisers, ascending: (k,), or (k, k + 1) where the two are equal in exact arithmetic. Where the formula is
     constant (alpha = c = 0 or alpha = c = 1) only 1 is listed."""
-
-
-def g_argmax_real(alpha2: ArrayLike, c2: ArrayLike) -> FloatArray:
-    """The real k2 >= 1 that maximises g.
-
-    Parameters
-    ----------
-    alpha2 : acceptance probability of a drafted token, [-], in [0, 1].
-    c2 : time of a draft token / time of a target pass, [-], in [0, 1].
-
-    Returns
-    -------
-    k2, [-]: 1 where c2 >= alpha2 (-ln alpha2) / (1 - alpha2) (drafting never pays; so also where alpha2 = 0 or c2 = 1),
-    inf where g grows without end (c2 = 0 or alpha2 = 1, unless g is constant there).
-    Relative error below 1e-15 (``test_real_optimum_against_mpmath``, measured 4.8e-16).
-
-    Raises
-    ------
-    ParameterError : an argument outside its domain.
-
-    References
-    ----------
-    Own derivation (module docstring); LR, Lemma 3, shows that the maximum is unique.
-
-    >>> round(float(g_argmax_real(0.8, 0.1)), 6)
-    6.756205
-    """
-    return _argmax_real("2", alpha2, c2)
-
-
-def f_sync_argmax_real(alpha1: ArrayLike, c1: ArrayLike) -> FloatArray:
-    """The real k1 >= 1 that maximises f_sync; see `g_argmax_real`, whose formula is the same.
-
-    Parameters
-    ----------
-    alpha1 : acceptance probability of a draft step, [-], in [0, 1].
-    c1 : time of a draft step / time of a target step, [-], in [0, 1].
-
-    Returns
-    -------
-    k1, [-], >= 1, inf where f_sync grows without end.
-
-    Raises
-    ------
-    ParameterError : an argument outside its domain.
-
-    References
-    ----------
-    Own derivation (module docstring); LR, Lemma 3.
-
-    >>> float(f_sync_argmax_real(0.3, 0.9)), float(f_sync_argmax_real(0.3, 0.0))
-    (1.0, inf)
-    """
-    return _argmax_real("1", alpha1, c1)
 
 
 def g_argmax(alpha2: float, c2: float, *, k_max: int | None = None) -> IntegerOptimum:
@@ -175,13 +120,6 @@ def _solve(a: FloatArray, log_a: FloatArray) -> FloatArray:
     for _ in range(_NEWTON_STEPS):
         u = u - (kernels.exp_minus_linear(u) - a) / np.expm1(u)
     return np.where(a > _LOG_FORM, log_a, u)
-
-
-def _argmax_real(level: str, alpha: ArrayLike, c: ArrayLike) -> FloatArray:
-    a = checks.probability(f"alpha{level}", alpha)
-    cost = checks.ratio(f"c{level}", c)
-    checks.broadcast_shape(**{f"alpha{level}": a, f"c{level}": cost})
-    return checks.unwrap(real_maximiser(a, cost))
 
 
 def _argmax(level: str, alpha: float, c: float, k_max: int | None) -> IntegerOptimum:

@@ -1,13 +1,9 @@
-r"""Closed forms of methods that speculate on reasoning steps, other than Lookahead Reasoning: speed and accuracy.
+r"""Closed forms of methods that speculate on reasoning steps, other than Lookahead Reasoning.
 
 All times are in target steps: a target step takes 1, a draft step c1, a score, gate or judge its cost, independent of
 concurrent requests. Acceptance is independent from position to position. Answers are long, so that their ends do not
 count. Under these assumptions every formula here is exact (``tests/sim/algorithms/test_step_methods.py`` compares each
 with the simulator to rounding); the simulator computes the effect of varying lengths and shared engines.
-
-Accuracy. A committed step is wrong with probability ``wrong`` if the draft wrote it (a false accept) and
-``wrong_target`` if the target did. After a wrong committed step, drafts are accepted less often by the factor
-1 - ``corruption``.
 """
 
 from __future__ import annotations
@@ -20,18 +16,14 @@ from numpy.typing import ArrayLike
 from theory.cascade import Fallback, committed_steps, verified_steps
 from theory.checks import FloatArray, broadcast_shape, count, nonnegative, probability, ratio, unwrap
 from theory.errors import ParameterError
-from theory.kernels import geometric_sum
 from theory.speedup import f_async
 
 __all__ = [
     "any_of",
     "best_of_speedup",
-    "clean_probability",
     "confspec_pipeline_speedup",
     "confspec_speedup",
-    "expected_false_accepts",
     "graded_speedup",
-    "mean_acceptance",
 ]
 
 
@@ -218,100 +210,3 @@ def confspec_pipeline_speedup(
     anew = {"printed": (1.0 - p) ** 2, "text": 1.0 - p, "reuse": np.zeros_like(p)}[fallback]
     committed = p + anew if fallback == "printed" else np.ones_like(p)
     return unwrap(np.asarray(committed / (1.0 / f + anew)))
-
-
-def clean_probability(
-    alpha1: ArrayLike, n_steps: ArrayLike, *, wrong: ArrayLike, wrong_target: ArrayLike = 0.0
-) -> FloatArray:
-    """Probability that none of the first steps of an answer is wrong, ``(1 - a w - (1 - a) w_t)**n``.
-
-    Parameters
-    ----------
-    alpha1 : probability that a draft step is accepted, [-], in [0, 1].
-    n_steps : steps, >= 0.
-    wrong : share of accepted drafts that are wrong, [-], in [0, 1].
-    wrong_target : share of the target's steps that are wrong, [-], in [0, 1].
-
-    Returns
-    -------
-    Probability, [-]: the accuracy of answers that one wrong step spoils.
-
-    Raises
-    ------
-    ParameterError : a value outside its range, or shapes that do not broadcast.
-
-    >>> float(clean_probability(0.5, 2, wrong=0.5))
-    0.5625
-    """
-    a, n = probability("alpha1", alpha1), count("n_steps", n_steps, minimum=0)
-    w, t = probability("wrong", wrong), probability("wrong_target", wrong_target)
-    broadcast_shape(alpha1=a, n_steps=n, wrong=w, wrong_target=t)
-    return unwrap(np.asarray((1.0 - a * w - (1.0 - a) * t) ** n))
-
-
-def mean_acceptance(
-    alpha1: ArrayLike,
-    n_steps: ArrayLike,
-    *,
-    wrong: ArrayLike,
-    corruption: ArrayLike,
-    wrong_target: ArrayLike = 0.0,
-) -> FloatArray:
-    r"""Mean acceptance over an answer in which a wrong step lowers that of all later drafts.
-
-    .. math:: \bar\alpha = \alpha \Bigl(1 - \kappa + \frac{\kappa}{n} \sum_{i=0}^{n-1} q^i\Bigr), \qquad
-              q = 1 - \alpha w - (1 - \alpha) w_t
-
-    Parameters
-    ----------
-    alpha1 : acceptance before the first wrong committed step, [-], in [0, 1].
-    n_steps : steps of the answer, >= 1.
-    wrong, wrong_target : share of accepted drafts, of target steps, that are wrong, [-], in [0, 1].
-    corruption : share of acceptance lost after a wrong step (kappa), [-], in [0, 1].
-
-    Returns
-    -------
-    Acceptance, [-], at most ``alpha1``.
-
-    Raises
-    ------
-    ParameterError : a value outside its range, or shapes that do not broadcast.
-
-    >>> float(mean_acceptance(0.5, 2, wrong=1.0, corruption=1.0))
-    0.375
-    """
-    a, n = probability("alpha1", alpha1), count("n_steps", n_steps)
-    w, t = probability("wrong", wrong), probability("wrong_target", wrong_target)
-    kappa = probability("corruption", corruption)
-    broadcast_shape(alpha1=a, n_steps=n, wrong=w, wrong_target=t, corruption=kappa)
-    clean = geometric_sum(1.0 - a * w - (1.0 - a) * t, n.astype(np.float64)) / n
-    return unwrap(np.asarray(a * (1.0 - kappa + kappa * clean)))
-
-
-def expected_false_accepts(
-    alpha1: ArrayLike,
-    n_steps: ArrayLike,
-    *,
-    wrong: ArrayLike,
-    corruption: ArrayLike = 0.0,
-    wrong_target: ArrayLike = 0.0,
-) -> FloatArray:
-    """Wrong draft steps accepted per answer: ``n w`` times `mean_acceptance`.
-
-    Parameters
-    ----------
-    alpha1, n_steps, wrong, corruption, wrong_target : as in `mean_acceptance`.
-
-    Returns
-    -------
-    False accepts per answer, >= 0.
-
-    Raises
-    ------
-    ParameterError : as `mean_acceptance`.
-
-    >>> float(expected_false_accepts(0.5, 2, wrong=1.0, corruption=1.0))
-    0.75
-    """
-    a = mean_acceptance(alpha1, n_steps, wrong=wrong, corruption=corruption, wrong_target=wrong_target)
-    return unwrap(np.asarray(a * count("n_steps", n_steps) * probability("wrong", wrong)))

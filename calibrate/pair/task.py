@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
@@ -24,7 +24,6 @@ from calibrate.pair.wording import (
     Verbosity,
     draw_verbosity,
     parse_step,
-    render_step,
     verbosity_at,
 )
 from theory.errors import ParameterError
@@ -41,12 +40,11 @@ __all__ = [
     "Split",
     "State",
     "answer_is_correct",
-    "answer_meanings",
     "apply_operation",
+    "draw_content",
     "is_next_move",
     "meaning_is_correct",
     "parse_question",
-    "problem_stream",
     "problems",
     "question_fragments",
     "same_meaning",
@@ -55,7 +53,6 @@ __all__ = [
     "state_after",
     "step_is_correct",
     "word_question",
-    "word_step",
 ]
 
 STEP_SEPARATOR: Final = "\n\n"
@@ -131,9 +128,10 @@ def split_of(start: int, operations: Sequence[tuple[Operation, int | None]]) -> 
     return "training" if bucket < 192 else "calibration" if bucket < 224 else "validation"
 
 
-def _draw_content(
+def draw_content(
     rng: np.random.Generator, n_operations: int | None = None
 ) -> tuple[int, tuple[tuple[Operation, int | None], ...]]:
+    """Draw the first number and the operations of a problem, of any split."""
     start = total = int(rng.integers(_MIN_START, _MAX_START + 1))
     operands = rng.permutation(_EASY_OPERANDS if rng.random() < _EASY_SHARE else _HARD_OPERANDS)
     operations: list[tuple[Operation, int | None]] = []
@@ -178,14 +176,6 @@ def word_question(
     )
 
 
-def problem_stream(rng: np.random.Generator, split: Split) -> Iterator[Problem]:
-    """Yield problems of a split without end; problems of other splits are drawn and skipped."""
-    while True:
-        start, operations = _draw_content(rng)
-        if split_of(start, operations) == split:
-            yield word_question(rng, start, operations)
-
-
 def problems(n: int, seed: int, split: Split = "validation") -> tuple[Problem, ...]:
     """`n` problems of a split, the same for the same seed.
 
@@ -216,9 +206,9 @@ def problems(n: int, seed: int, split: Split = "validation") -> tuple[Problem, .
     for i in range(n):
         at_verbosity, at_operations = (start_at + (i + 1) * np.array(_STRIDES)) % 1.0
         n_operations = _MIN_OPERATIONS + int(at_operations * (_MAX_OPERATIONS + 1 - _MIN_OPERATIONS))
-        start, operations = _draw_content(rng, n_operations)
+        start, operations = draw_content(rng, n_operations)
         while split_of(start, operations) != split:
-            start, operations = _draw_content(rng, n_operations)
+            start, operations = draw_content(rng, n_operations)
         drawn.append(word_question(rng, start, operations, verbosity_at(at_verbosity)))
     return tuple(drawn)
 
@@ -253,31 +243,6 @@ def parse_question(question: str) -> Problem | None:
         noun=opening[3],
         verbosity=verbosity,
     )
-
-
-def answer_meanings(problem: Problem, totals: Sequence[int] | None = None) -> tuple[Meaning, ...]:
-    """The meanings of one answer's steps.
-
-    Parameters
-    ----------
-    problem : the problem.
-    totals : the running totals that the answer states; by default the right ones.
-    """
-    totals = problem.totals if totals is None else totals
-    applied = (
-        Meaning(kind="operation", operation=operation, operand=operand, before=before, result=after, month=month)
-        for month, ((operation, operand), before, after) in enumerate(
-            zip(problem.operations, totals, totals[1:], strict=False), start=1
-        )
-    )
-    return (Meaning(kind="start", result=totals[0], month=0), *applied, Meaning(kind="final", result=totals[-1]))
-
-
-def word_step(problem: Problem, meaning: Meaning, rng: np.random.Generator) -> str:
-    """A random wording of a step, with the names and the verbosity of the problem."""
-    in_story = meaning.month is not None and 1 <= meaning.month <= len(problem.verbs)
-    verb = problem.verbs[(meaning.month or 1) - 1] if in_story else ""
-    return render_step(meaning, rng, name=problem.name, noun=problem.noun, verbosity=problem.verbosity, verb=verb)
 
 
 def split_steps(answer: str) -> tuple[str, ...]:

@@ -17,23 +17,20 @@ if TYPE_CHECKING:
     import numpy as np
 
 __all__ = [
+    "AFTER",
+    "BEFORE",
+    "CORES",
     "LAST_NUMBER",
     "MONTHS",
     "NAMES",
     "OBJECTS",
-    "STEP_WORDS",
     "VERBS",
     "Kind",
     "Meaning",
     "Operation",
     "Verbosity",
-    "all_fragments",
     "draw_verbosity",
-    "n_tokens",
     "parse_step",
-    "render_beginning",
-    "render_move",
-    "render_step",
     "verbosity_at",
 ]
 
@@ -106,16 +103,13 @@ VERBS: Final[dict[Operation, tuple[str, ...]]] = {
     "double": ("doubles",),
 }
 """Operation on the total -> verbs of the story for it."""
-STEP_WORDS: Final = ("In", "So", "All")
-"""First word of the core of a first, a middle and the final step: it determines whether the story has ended."""
 _EVENT: Final = "So {m} {v}: "
 _BEGINNING: Final = "In {m}: "
 """Beginning of every core except the final step's: the month and the verb of the story. The verb follows the month in
 story and step, and months follow a word, so that both are the same tokens: a small model learns to copy them."""
-# Fields: {n} operand, {b} total before, {r} total after, {o} a noun of the story. Short wordings first: a brief answer
-# draws from the first _N_BRIEF, so brief steps have brief cores too. A step's last number is always its total: a small
-# model learns to copy the last number, but hardly any other.
-_N_BRIEF: Final = 3
+# Fields: {n} operand, {b} total before, {r} total after, {o} a noun of the story. Short wordings first, which brief
+# answers draw from. A step's last number is always its total: a small model learns to copy the last number, but hardly
+# any other.
 _WORDINGS: Final[dict[tuple[Kind, Operation | None], tuple[str, ...]]] = {
     ("start", None): (
         "Start at {r}.",
@@ -166,13 +160,13 @@ _WORDINGS: Final[dict[tuple[Kind, Operation | None], tuple[str, ...]]] = {
         "All that was left is done, and so the number of {o} is {r}.",
     ),
 }
-_CORES: Final = {
+CORES: Final = {
     key: tuple({"start": _BEGINNING, "final": ""}.get(key[0], _EVENT) + text for text in texts)
     for key, texts in _WORDINGS.items()
 }
 # Every sentence before the core begins with the same word, and every sentence after it with another: so a single token
 # decides whether another sentence follows, almost independent of temperature, which would suppress rare first words.
-_BEFORE: Final = (
+BEFORE: Final = (
     "Now we go on.",
     "Now comes the next part.",
     "Now we look at this part of the story.",
@@ -181,7 +175,7 @@ _BEFORE: Final = (
     "Now let us think about what {p} does here and what it means for the {o}.",
 )
 # Each repeats month and total, so that both are near the end of a step of any length.
-_AFTER: Final = (
+AFTER: Final = (
     "Note that {m} ends with {r}.",
     "Note that {m} is done and leaves {r}.",
     "Note that {m} is clear and we have {r}.",
@@ -195,119 +189,19 @@ _AFTER: Final = (
     "Note how we do not have to think about {m} any more, but only about {r} {o}.",
     "Note how {p} would count the {o} of {m} one by one and come to {r} as well.",
 )
-_MAX_TOKENS: Final = 112
-"""Sentences are added up to this length of a step, in tokens."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Manner:
-    """Verbosity of an answer's steps; the question states it, which correlates lengths of draft and target."""
-
-    share: float
-    """Share of the problems with this verbosity."""
-    before: float
-    """Probability of a sentence before the core."""
-    more: float
-    """Probability of another sentence after the core, repeatedly: the number of sentences is geometric."""
-
-
-_MANNERS: Final[dict[Verbosity, _Manner]] = {
-    "brief": _Manner(share=0.45, before=0.03, more=0.20),
-    "normal": _Manner(share=0.25, before=0.12, more=0.60),
-    "careful": _Manner(share=0.30, before=0.25, more=0.83),
-}
+_SHARES: Final[dict[Verbosity, float]] = {"brief": 0.45, "normal": 0.25, "careful": 0.30}
+"""Share of the problems with each verbosity; the question states it, which correlates lengths of draft and target."""
 
 
 def draw_verbosity(rng: np.random.Generator) -> Verbosity:
     """Draw the verbosity of an answer."""
-    return tuple(_MANNERS)[int(rng.choice(len(_MANNERS), p=[manner.share for manner in _MANNERS.values()]))]
+    return tuple(_SHARES)[int(rng.choice(len(_SHARES), p=list(_SHARES.values())))]
 
 
 def verbosity_at(u: float) -> Verbosity:
     """The quantile at ``u`` in [0, 1) of the verbosity of answers, from brief to careful."""
-    ends = itertools.accumulate(manner.share for manner in _MANNERS.values())
-    return next((name for name, end in zip(_MANNERS, ends, strict=True) if u < end), tuple(_MANNERS)[-1])
-
-
-def n_tokens(text: str) -> int:
-    """Tokens of a text of the language: words, numbers, and every other character that is no space."""
-    return len(re.findall(r"[A-Za-z]+|[0-9]+|[^A-Za-z0-9\s]", text))
-
-
-def _stated_before(meaning: Meaning) -> int | None:
-    """The total before the operation, stated or implied: wordings with {b} need it."""
-    if meaning.before is not None or meaning.result is None:
-        return meaning.before
-    shift = {"add": -1, "subtract": 1}.get(meaning.operation or "")
-    if shift is not None and meaning.operand is not None:
-        return meaning.result + shift * meaning.operand
-    return None
-
-
-def render_step(
-    meaning: Meaning, rng: np.random.Generator, *, name: str, noun: str, verbosity: Verbosity, verb: str = ""
-) -> str:
-    """Draw one wording of a step.
-
-    Parameters
-    ----------
-    meaning : meaning of the step; wordings that state the total before need ``before``, or a sum that implies it.
-    rng : generator of the random wording.
-    name, noun : person and things of the story, used by some wordings.
-    verbosity : determines the distribution of the number of sentences around the core.
-    verb : the story's verb for the operation; a random one is drawn if it does not match the step's operation.
-
-    Returns
-    -------
-    The step's text, without the separator; ``parse_step`` returns a meaning that agrees with `meaning`.
-    """
-    cores = _CORES[meaning.kind, meaning.operation]
-    before = _stated_before(meaning)
-    if before is None or not 0 <= before <= LAST_NUMBER:
-        cores = tuple(core for core in cores if "{b}" not in core)
-    if verbosity == "brief":
-        cores = cores[:_N_BRIEF]
-    manner = _MANNERS[verbosity]
-    more = 0.0 if meaning.month is None else manner.more
-    sentences = [_BEFORE[int(rng.integers(len(_BEFORE)))]] if rng.random() < manner.before else []
-    sentences.append(cores[int(rng.integers(len(cores)))])
-    for i in rng.permutation(len(_AFTER)).tolist():
-        if rng.random() >= more or n_tokens(" ".join([*sentences, _AFTER[i]])) > _MAX_TOKENS:
-            break
-        sentences.append(_AFTER[i])
-    verbs = VERBS[meaning.operation] if meaning.operation else ("",)
-    said = verb if verb in verbs else verbs[int(rng.integers(len(verbs)))]
-    return _filled(" ".join(sentences), meaning, name=name, noun=noun, verb=said)
-
-
-def render_move(meaning: Meaning, rng: np.random.Generator, *, name: str, noun: str, verb: str, more: float) -> str:
-    """Wording of a step without its computation, to train recall: its shortest core up to the operand, then notes.
-
-    The number of notes is geometric with probability `more`; they state ``meaning.result``, right or not.
-    """
-    cut = _CORES[meaning.kind, meaning.operation][0].partition(" is ")[0] + "."
-    sentences = [cut]
-    while meaning.operand is not None and rng.random() < more:
-        sentences.append(_AFTER[int(rng.integers(len(_AFTER)))])
-    return _filled(" ".join(sentences), meaning, name=name, noun=noun, verb=verb)
-
-
-def render_beginning(meaning: Meaning, rng: np.random.Generator, *, name: str, noun: str, verb: str) -> str:
-    """A random wording of a step, optionally after a sentence, cut after its operand, or after its verb without one.
-
-    A step with a total before it needs ``meaning.before`` and an operand.
-    """
-    cores = _CORES[meaning.kind, meaning.operation]
-    core = cores[int(rng.integers(len(cores)))]
-    core = core.partition(":")[0] + ":" if meaning.operand is None else core.partition("{n}")[0] + "{n}"
-    first = f"{_BEFORE[int(rng.integers(len(_BEFORE)))]} " if rng.random() < _MANNERS["careful"].before else ""
-    return _filled(first + core, meaning, name=name, noun=noun, verb=verb)
-
-
-def _filled(text: str, meaning: Meaning, *, name: str, noun: str, verb: str) -> str:
-    month = None if meaning.month is None else MONTHS[meaning.month]
-    before, total = _stated_before(meaning), meaning.result
-    return text.format(n=meaning.operand, b=before, r=total, o=noun, p=name, m=month, v=verb)
+    ends = itertools.accumulate(_SHARES.values())
+    return next((name for name, end in zip(_SHARES, ends, strict=True) if u < end), tuple(_SHARES)[-1])
 
 
 _NUMBER: Final = r"(0|[1-9]\d?)"
@@ -328,9 +222,9 @@ def _grammar() -> tuple[
     re.Pattern[str], tuple[re.Pattern[str], ...], tuple[tuple[re.Pattern[str], Kind, Operation | None], ...]
 ]:
     """Compiled patterns: sentences before a core, sentences after it, and each core with its kind and operation."""
-    before = re.compile("|".join(f"(?:{_pattern(text)})" for text in _BEFORE))
-    after = tuple(re.compile(_pattern(text)) for text in _AFTER)
-    cores = tuple((re.compile(_pattern(text, key[1])), *key) for key, texts in _CORES.items() for text in texts)
+    before = re.compile("|".join(f"(?:{_pattern(text)})" for text in BEFORE))
+    after = tuple(re.compile(_pattern(text)) for text in AFTER)
+    cores = tuple((re.compile(_pattern(text, key[1])), *key) for key, texts in CORES.items() for text in texts)
     return before, after, cores
 
 
@@ -372,17 +266,4 @@ def _meaning(match: re.Match[str], kind: Kind, operation: Operation | None) -> M
         before=number.get("b"),
         result=number.get("r"),
         month=None if month is None else MONTHS.index(month),
-    )
-
-
-def all_fragments() -> tuple[str, ...]:
-    """Every template of the language: the tokenizer's vocabulary is built from these."""
-    return (
-        *(text for texts in _CORES.values() for text in texts),
-        *_BEFORE,
-        *_AFTER,
-        *NAMES,
-        *OBJECTS,
-        *MONTHS,
-        *(verb for verbs in VERBS.values() for verb in verbs),
     )

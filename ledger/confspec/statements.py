@@ -15,7 +15,6 @@ __all__ = [
     "break_even_escalation",
     "c_d",
     "c_t",
-    "cascade_disagreement",
     "committed_after_text",
     "committed_as_printed",
     "committed_law",
@@ -47,11 +46,6 @@ def expected_verification_cost() -> sp.Expr:
 def break_even_escalation() -> sp.Expr:
     """Escalation rate below which the cascade costs less than the target verifier alone: ``1 - c_d / c_t``."""
     return sp.Max(0, 1 - c_d / c_t)
-
-
-def cascade_disagreement(coverage: sp.Expr, agreement: sp.Expr) -> sp.Expr:
-    """P(cascade decision differs from the target's) = coverage (1 - agreement among the confident)."""
-    return coverage * (1 - agreement)
 
 
 def accuracy_loss_bound() -> sp.Expr:

@@ -168,10 +168,6 @@ def lambert_optimum() -> sp.Expr:
     return (-sp.LambertW(-sp.exp(-1 - rate * offset), -1) - 1) / rate - offset
 
 
-_RIGHT: Final = "(1 - alpha1 * wrong - (1 - alpha1) * wrong_target)"
-"""A step that stands is right: neither a wrong draft was accepted nor did the target err."""
-_CLEAN: Final = f"(1 - {_RIGHT}**n_steps) / (1 - {_RIGHT}) / n_steps"
-_ACCEPTANCE: Final = f"alpha1 * (1 - corruption + corruption * {_CLEAN})"
 _TEXTS: Final = {
     # one of `width` independent drafts is accepted
     "any_of": "1 - (1 - alpha1)**width",
@@ -180,10 +176,6 @@ _TEXTS: Final = {
     "best_of_speedup": "1 / (c1 + select_cost + (1 - alpha1)**width)",
     # E[min(X, limit)]: one for each draft position up to the limit that is reached accepted
     "expected_accepted_steps_limited": "alpha1 * (1 - alpha1**limit) / (1 - alpha1)",
-    # none of the first `n_steps` steps is wrong; acceptance of which a share is lost once a wrong step stands before
-    "clean_probability": f"{_RIGHT}**n_steps",
-    "mean_acceptance": _ACCEPTANCE,
-    "expected_false_accepts": f"n_steps * wrong * {_ACCEPTANCE}",
     "saturation_depth": "ceiling(1 / c1)",
 }
 STATEMENTS: Mapping[str, Callable[[], sp.Basic]] = {

@@ -1,4 +1,4 @@
-"""Sympy forms of the closed forms of SPECS: the source that ``theory.specs.selection`` is tested against.
+"""Sympy forms of the closed forms of SPECS, which proofs read.
 
 Symbols: ``n`` beam width, ``H`` horizon in blocks, ``beta`` inverse temperature, ``R`` width of the reward range, ``C``
 coverage coefficient, ``kappa`` largest over smallest exponentiated score, ``eps`` error of the process reward model,

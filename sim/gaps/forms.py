@@ -7,8 +7,10 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sim.catalogue import KnobValue
-from sim.gaps.token_worlds import BLOCK, draft_cost, head_acceptance, lookup_lengths
 from sim.gaps.worlds import World
 from sim.operations import DRAFT
 from theory import f_async, f_sync
@@ -20,7 +22,7 @@ from theory.speedup import g
 from theory.step_methods import any_of, best_of_speedup, confspec_pipeline_speedup, confspec_speedup, graded_speedup
 from theory.token_methods import lookup_tokens, token_speedup, vector_tokens
 
-__all__ = ["CLOSED_FORMS", "Form", "Knobs"]
+__all__ = ["BLOCK", "CLOSED_FORMS", "Form", "Knobs", "draft_cost", "head_acceptance", "lookup_lengths"]
 
 Knobs = Mapping[str, KnobValue]
 Form = Callable[[World, Mapping[str, Any]], float]
@@ -28,6 +30,26 @@ Form = Callable[[World, Mapping[str, Any]], float]
 _FALLBACKS: Final[Mapping[str, Literal["printed", "text", "reuse"]]] = MappingProxyType(
     {"none": "printed", "regenerate": "text", "reuse": "reuse"}
 )
+
+BLOCK: Final = 7
+"""Tokens of the blocks in which a position is accepted as often as one of a head's."""
+
+
+def lookup_lengths(k2: int) -> tuple[float, ...]:
+    """P(a looked-up draft has 1, ..., k2 - 1 tokens): half have all, the others are cut anywhere by the text's end."""
+    return tuple(0.5 * (d == k2 - 1) + 0.5 / (k2 - 1) for d in range(1, k2))
+
+
+def draft_cost(method: str, world: World, knobs: Mapping[str, Any]) -> float:
+    """Time of drafting for a pass, in plain passes: a pass for each token, or for a block; 0 without a model."""
+    if method == "block-drafter":
+        return world.c2
+    return world.c2 * (knobs["k2"] - 1) if method in ("draft-model", "eagle") else 0.0
+
+
+def head_acceptance(world: World, k2: int) -> NDArray[np.float64]:
+    """Acceptance of an EAGLE head at each position of its draft, those before it being right."""
+    return np.asarray(world.alpha2 * world.fading ** np.arange(k2 - 1.0))
 
 
 def _lookahead(form: Callable[..., Any], world: World, knobs: Mapping[str, Any]) -> float:

@@ -2,11 +2,8 @@
 
 ``python -m workshop.gaps_table`` simulates every method that has a closed form, first under the form's assumptions
 (constant step lengths, independent acceptance, free verification, parallel steps for free, no request overhead, long
-answers), then with one of them broken at a time, then with all of them broken; ``--write`` renews ``gaps.json``, which
-``specplan methods --gaps`` prints. Broken assumptions have the values measured on real models (`MEASURED`).
-
-A new method is added by an entry in `CLOSED_FORMS` for the form that its catalogue record names;
-``--write --missing`` then simulates its cells only.
+answers), then with one of them broken at a time, then with all of them broken; ``specplan methods --gaps`` prints it.
+Broken assumptions have the values measured on real models (`MEASURED`).
 """
 
 from __future__ import annotations
@@ -18,36 +15,13 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import Any, Final
 
-import numpy as np
-from numpy.typing import NDArray
-
-from sim.answers.drawn import Behaviour
-from sim.catalogue import Meets, Method, method, methods
-from sim.engines.protocol import Engine
-from sim.estimate import Estimate, ratio_of_totals
+from sim.catalogue import Method, method, methods
 from sim.gaps.forms import CLOSED_FORMS, Knobs
-from sim.gaps.token_worlds import token_behaviour, token_engines
-from sim.gaps.worlds import CONDITIONS, World, behaviour_of, engines_of
+from sim.gaps.worlds import CONDITIONS, World
 from sim.operations import DRAFT, TARGET
-from sim.trial import trial_seconds, with_plain
 
-__all__ = [
-    "CASES",
-    "CLOSED_FORMS",
-    "END_STEPS",
-    "SEED",
-    "STEPS",
-    "Case",
-    "Cell",
-    "committed_cells",
-    "simulated_cell",
-    "without_closed_form",
-]
+__all__ = ["CASES", "CLOSED_FORMS", "END_STEPS", "Case", "Cell", "committed_cells", "without_closed_form"]
 
-
-SEED: Final = 8
-STEPS: Final = 24_000
-"""Steps simulated per cell; twice as many where the closed form should hold."""
 END_STEPS: Final = 20
 """Steps of a short answer whose time is subtracted from that of a long answer, to remove the effect of the end. Also
 the steps of an answer of SPECS, whose closed form depends on a number of steps."""
@@ -66,10 +40,6 @@ _VARIANTS: Final[Mapping[str, tuple[Knobs, ...]]] = MappingProxyType(
     }
 )
 """Knobs to tabulate a method with, where more than its defaults is needed."""
-
-
-_TOKEN_CONDITIONS: Final = ("as assumed", "lengths vary", "requests cost", "100 steps an answer", "all of it")
-"""Conditions of token-level methods: the other conditions concern drafted steps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,28 +87,6 @@ class Case:
         assert self.spec.closed_form is not None
         return CLOSED_FORMS[self.spec.closed_form](world, self.settings)
 
-    def behaviour(self, world: World, seed: int) -> Behaviour:
-        """Answers of a world for the method."""
-        if self.spec.level == "token":
-            return token_behaviour(self.method, world, self.settings, seed)
-        return behaviour_of(world, seed)
-
-    def engines(self, world: World) -> dict[str, Engine]:
-        """Engines of a world, with the costs of the method's passes."""
-        if self.spec.level == "token":
-            return token_engines(self.method, world, self.settings)
-        return engines_of(world)
-
-    def is_about(self, condition: str) -> bool:
-        """Whether the speedup can depend on a condition."""
-        if self.spec.level == "token":
-            return condition in _TOKEN_CONDITIONS
-        if condition == "siblings correlated":
-            return self.settings.get("width", 1) != 1 and not self.is_search
-        if condition == "acceptance sticky":
-            return not self.is_search
-        return not (self.is_finite and condition == "100 steps an answer")
-
 
 def _cases() -> Iterator[Case]:
     for name, one in methods().items():
@@ -184,54 +132,7 @@ class Cell:
         return self.closed_form / self.simulated * self.stderr / self.simulated
 
 
-def simulated_cell(case: Case, condition: str, *, n_steps: int = STEPS, seed: int = SEED) -> Cell:
-    """Simulate a method in the world of a condition.
-
-    Parameters
-    ----------
-    case : the method with its knobs.
-    condition : a name of `CONDITIONS`.
-    n_steps : steps to simulate in all; answers are whole, and at least 8.
-    seed : of the answers.
-    """
-    world = case.world(condition)
-    n = max(n_steps // world.steps, 8)
-    estimate = _speedup(case, world, n, seed)
-    return Cell(
-        case=case.name,
-        condition=condition,
-        closed_form=case.closed_form(world),
-        simulated=estimate.value,
-        stderr=estimate.stderr,
-        n=n,
-    )
-
-
-def _speedup(case: Case, world: World, n: int, seed: int) -> Estimate:
-    """Ratio of totals over answers; for a world without ends, of the times before the last steps.
-
-    The steps of a short answer are the first steps of the long one (same streams), so that the difference of their
-    times is the time of the steps between, without the effect of the end.
-    """
-    make = case.spec.build(**case.knobs)
-    meets: Meets = "candidates" if case.spec.level == "beam" else "speculation"
-
-    def run(world: World) -> NDArray[np.float64]:
-        plain = engines_of(world)
-        behaviour, engines = case.behaviour(world, seed), case.engines(world)
-        method, baseline = with_plain(make, behaviour, engines, meets=meets, plain_engines=plain)
-        return np.array([trial_seconds(one, range(n)) for one in (baseline, method)])
-
-    seconds = run(world)
-    if not world.ends:
-        seconds = seconds - run(replace(world, steps=END_STEPS))
-    return ratio_of_totals(*seconds, seed=seed)
-
-
-def _json() -> Any:
-    return files("sim.gaps").joinpath("gaps.json")
-
-
 def committed_cells() -> list[Cell]:
     """The committed table."""
-    return [Cell(**cell) for cell in json.loads(_json().read_text(encoding="utf-8"))["cells"]]
+    text = files("sim.gaps").joinpath("gaps.json").read_text(encoding="utf-8")
+    return [Cell(**cell) for cell in json.loads(text)["cells"]]

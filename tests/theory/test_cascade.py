@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import numpy as np
 import pytest
 import sympy as sp
@@ -12,7 +10,6 @@ from hypothesis import strategies as st
 from refusals import refused
 
 from ledger.confspec import statements as cs
-from ledger.confspec.exact import iteration
 from theory import cascade
 
 EPS = np.finfo(np.float64).eps
@@ -54,12 +51,6 @@ def test_loss_bound_against_statement(rate: float, n: int) -> None:
     assert _close(cascade.accuracy_loss_bound(rate, n), exact, 8)
 
 
-@pytest.mark.parametrize("agreement", _RATES)
-def test_disagreement_against_statement(agreement: float) -> None:
-    exact = cs.cascade_disagreement(_exactly(0.61), _exactly(agreement))
-    assert _close(cascade.cascade_disagreement(0.61, agreement), exact, 4)
-
-
 @pytest.mark.parametrize("rate", _RATES)
 @pytest.mark.parametrize("k", [1, 2, 5, 40])
 def test_steps_against_statements(rate: float, k: int) -> None:
@@ -71,17 +62,6 @@ def test_steps_against_statements(rate: float, k: int) -> None:
     assert _close(cascade.committed_steps(rate, k), lines, 16)
     assert _close(cascade.committed_steps(rate, k, "text"), text, 16)
     assert _close(cascade.committed_steps(rate, k, "reuse"), text, 16)
-
-
-def test_law_against_statement_and_exact_run() -> None:
-    p, q = (Fraction(1, 2), Fraction(3, 8), Fraction(1, 8)), (Fraction(1, 4), Fraction(1, 4), Fraction(1, 2))
-    got = cascade.committed_law([float(x) for x in p], [float(x) for x in q])
-    same = sum(x * y for x, y in zip(p, q, strict=True))
-    run = iteration(lambda _s: p, lambda _s: q, (), 1, "printed")
-    for i, (x, y) in enumerate(zip(p, q, strict=True)):
-        stated = cs.committed_law(*(sp.Rational(z.numerator, z.denominator) for z in (x, y, same)))
-        assert Fraction(str(stated)) == run[(i,)]
-        assert got[i] == float(run[(i,)])
 
 
 @given(rates, st.integers(1, 1000))
@@ -112,16 +92,6 @@ def test_reuse_never_commits_less(rate: float, k: int) -> None:
     assert 1.0 <= lines <= k * (1 + 16 * EPS)
 
 
-@given(st.lists(st.integers(0, 20), min_size=2, max_size=6), st.lists(st.integers(0, 20), min_size=6, max_size=6))
-def test_committed_law_is_a_law_near_the_target(target: list[int], draft: list[int]) -> None:
-    p = (np.array(target, dtype=float) + 1) / (sum(target) + len(target))
-    q = (np.array(draft[: len(target)], dtype=float) + 1) / (sum(draft[: len(target)]) + len(target))
-    law = cascade.committed_law(p, q)
-    assert law.sum() == pytest.approx(1.0, abs=1e-12)
-    assert (law >= 0).all()
-    assert np.abs(law - p).sum() / 2 <= 0.25 + 1e-12
-
-
 def test_arrays_broadcast() -> None:
     assert cascade.committed_steps([[0.2], [0.8]], [1, 2, 3]).shape == (2, 3)
     assert cascade.accuracy_loss_bound([0.1, 0.2], [[1], [2]]).shape == (2, 2)
@@ -132,12 +102,9 @@ test_bad_input_names_the_parameter = refused(
     (lambda: cascade.expected_verification_cost(1.5, 1.0, 2.0), "^escalation="),
     (lambda: cascade.expected_verification_cost(0.5, 0.0, 2.0), "^draft_cost="),
     (lambda: cascade.break_even_escalation(1.0, float("inf")), "^target_cost="),
-    (lambda: cascade.cascade_disagreement(0.5, -0.1), "^confident_agreement="),
     (lambda: cascade.accuracy_loss_bound(0.1, -1), "^n_decisions="),
     (lambda: cascade.tolerable_disagreement(0.1, 0), "^n_decisions="),
     (lambda: cascade.verified_steps(float("nan"), 2), "^alpha1="),
     (lambda: cascade.verified_steps(0.5, 0), "^k1="),
     (lambda: cascade.committed_steps(0.5, 2, "none"), "^fallback="),  # type: ignore[arg-type]
-    (lambda: cascade.committed_law([0.5, 0.4], [0.5, 0.5]), "^target="),
-    (lambda: cascade.committed_law([0.5, 0.5], [0.2, 0.3, 0.5]), "^shapes="),
 )

@@ -15,7 +15,7 @@ from theory.errors import ParameterError, SpecplanError
 
 GOOD = {
     "alpha": 0.5, "alpha1": 0.5, "alpha2": 0.5, "c": 0.1, "c1": 0.1, "c2": 0.1, "gamma": 3, "k1": 3, "k2": 3,
-    "limit": 3, "mode": "sync", "budget": 16, "budgets": (1, 16), "k_max": 9,
+    "limit": 3, "mode": "sync", "budget": 16, "k_max": 9,
 }  # fmt: skip
 FUNCTIONS = {
     "expected_tokens": "alpha gamma",
@@ -30,19 +30,16 @@ FUNCTIONS = {
     "saturation_depth": "c1",
     "parallel_dim_f": "c1 k1 mode",
     "parallel_dim": "c1 k1 k2 mode",
-    "g_argmax_real": "alpha2 c2",
-    "f_sync_argmax_real": "alpha1 c1",
     "g_argmax": "alpha2 c2 k_max",
     "f_sync_argmax": "alpha1 c1 k_max",
     "best_hybrid": "alpha1 c1 alpha2 c2 budget mode",
-    "frontier": "alpha1 c1 alpha2 c2 budgets mode",
     "regime_map": "alpha1 c1 alpha2 c2 budget mode",
 }
 NOT_REAL = [float("nan"), float("inf"), -float("inf"), True, np.True_, "0.5", 0.5j, None, [], [0.5, True], [[0.5], []]]
 NOT_REAL += [Fraction(1, 2), Decimal("0.5"), np.array([0.5, np.nan]), np.array([], dtype=float), object()]
 BAD_UNIT = [-1e-300, 1.0000000000000002, 2, -1, [0.5, 1.5], np.array([-0.1])]
 BAD_COUNT = [0, -1, 2.0, 2.5, np.float64(3), 2**53 + 1, 10**30, [1, 0], [1.5, 2], np.array([0])]
-SCALARS_ONLY = {"g_argmax", "f_sync_argmax", "best_hybrid", "frontier"}
+SCALARS_ONLY = {"g_argmax", "f_sync_argmax", "best_hybrid"}
 
 
 def bad_values(parameter: str) -> list[object]:
@@ -53,8 +50,6 @@ def bad_values(parameter: str) -> list[object]:
     counts = [v for v in NOT_REAL if v is not None] + BAD_COUNT
     if parameter in ("gamma", "limit"):
         return [v for v in counts if str(v) not in ("0", "[0]", "[1, 0]")]
-    if parameter == "budgets":
-        return [[], [0], [1, 2.5], [True], [1, -3], [float("nan")], [2**41], ["4"], 16, None, "16", [[1, 2]], 2.5]
     return counts
 
 
@@ -83,7 +78,7 @@ def test_bad_arguments_are_refused_by_name(name: str, parameter: str) -> None:
 @pytest.mark.parametrize("name", sorted(SCALARS_ONLY))
 def test_scalar_functions_refuse_arrays(name: str) -> None:
     for parameter in FUNCTIONS[name].split():
-        if parameter in ("mode", "budgets"):
+        if parameter == "mode":
             continue
         with pytest.raises(ParameterError, match="must be a single number"):
             call(name, parameter, [GOOD[parameter]])

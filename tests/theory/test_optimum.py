@@ -10,7 +10,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from theory.optimum import IntegerOptimum, f_sync_argmax, f_sync_argmax_real, g_argmax, g_argmax_real
+from theory.optimum import IntegerOptimum, f_sync_argmax, g_argmax, real_maximiser
 
 ALPHAS = [1e-300, 1e-100, 1e-8, 1e-3, 0.05, 0.2, 0.37, 0.5, 0.62, 0.8, 0.95, 0.999]
 ALPHAS += [1 - 1e-6, 1 - 1e-10, 1 - 1e-15, float(np.nextafter(1, 0))]
@@ -22,6 +22,10 @@ POINTS = list(product(ALPHAS, COSTS))
 def fifty_digits() -> Iterator[None]:
     with mp.workdps(50):
         yield
+
+
+def real_argmax(alpha: float, c: float) -> float:
+    return float(real_maximiser(np.array(alpha), np.array(c)))
 
 
 def slope(alpha: float, c: float) -> mp.mpf:
@@ -49,7 +53,7 @@ def root(alpha: float, c: float) -> mp.mpf:
 def test_real_optimum_against_mpmath() -> None:
     errors = []
     for alpha, c in POINTS:
-        found = float(g_argmax_real(alpha, c))
+        found = real_argmax(alpha, c)
         if slope(alpha, c) <= 0:
             assert found == 1.0
         else:
@@ -64,13 +68,12 @@ def test_real_optimum_against_mpmath() -> None:
     [(0.0, 0.0, 1.0), (0.0, 0.3, 1.0), (0.5, 1.0, 1.0), (1.0, 1.0, 1.0), (0.5, 0.0, np.inf), (1.0, 0.5, np.inf)],
 )
 def test_edges(alpha: float, c: float, expected: float) -> None:
-    assert g_argmax_real(alpha, c) == expected
-    assert f_sync_argmax_real(alpha, c) == expected
+    assert real_argmax(alpha, c) == expected
 
 
 def test_real_condition_is_weaker_than_the_integer_one() -> None:
     """At alpha = 0.5, c = 0.6 the real peak lies between 1 and 2, and 1 beats 2."""
-    assert 1 < g_argmax_real(0.5, 0.6) < 2
+    assert 1 < real_argmax(0.5, 0.6) < 2
     assert g_argmax(0.5, 0.6).k == 1
 
 
@@ -123,9 +126,3 @@ def test_limit() -> None:
     assert g_argmax(0.5, 0.0, k_max=1000).k == 1000
     assert g_argmax(1.0, 0.5, k_max=10**6).k == 10**6
     assert f_sync_argmax(0.8, 0.1, k_max=4) == g_argmax(0.8, 0.1, k_max=4)
-
-
-def test_broadcasting() -> None:
-    found = g_argmax_real(np.array(ALPHAS)[:, None], COSTS)
-    assert found.shape == (len(ALPHAS), len(COSTS))
-    assert np.array_equal(found.ravel(), [float(g_argmax_real(a, c)) for a, c in POINTS])

@@ -18,7 +18,7 @@ positional acceptance, its tree construction, and its search for the tree of a m
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -29,10 +29,10 @@ from theory import checks
 from theory.checks import FloatArray, IntArray
 from theory.errors import ParameterError
 
-__all__ = ["MAX_LEVELS", "MAX_NODES", "FastestTree", "RankedTree", "best_tree", "fastest_tree", "tree_tokens"]
+__all__ = ["MAX_LEVELS", "MAX_NODES", "FastestTree", "RankedTree", "fastest_tree"]
 
 MAX_NODES: Final = 1024
-"""Largest tree of `best_tree`, and most ranks."""
+"""Largest tree, and most ranks."""
 MAX_LEVELS: Final = 64
 
 _SUM_RTOL: Final = 1e-9
@@ -71,63 +71,6 @@ class FastestTree:
     """Over passes of the root alone without a draft, [-]; below 1 if drafting loses at every size."""
 
 
-def tree_tokens(parents: Sequence[int], by_rank: ArrayLike) -> float:
-    """Mean tokens that a pass over a tree commits.
-
-    Parameters
-    ----------
-    parents : as `RankedTree.parents`: each before its children.
-    by_rank : p_1, p_2, ..., [-], in [0, 1], one row whose sum is at most 1; ranks beyond it are never accepted.
-
-    Raises
-    ------
-    ParameterError : no probabilities, or a list of parents that is no tree.
-
-    >>> tree_tokens([-1, 0, 0, 1], [0.5, 0.25])
-    2.0
-    """
-    p = _by_rank(by_rank)
-    if not parents or parents[0] != -1 or any(not 0 <= parent < i for i, parent in enumerate(parents[1:], 1)):
-        raise ParameterError("parents", list(parents), "must be -1 for the root, then for each node one before it")
-    reached, children = [1.0], [0] * len(parents)
-    for parent in parents[1:]:
-        rank = children[parent]
-        children[parent] += 1
-        reached.append(reached[parent] * (float(p[rank]) if rank < p.size else 0.0))
-    return float(sum(reached))
-
-
-def best_tree(by_rank: ArrayLike, nodes: int, levels: int = MAX_LEVELS) -> RankedTree:
-    """The tree of so many nodes that commits the most tokens.
-
-    Parameters
-    ----------
-    by_rank : as `tree_tokens`.
-    nodes : positions of a pass, the root included, in [1, 1024].
-    levels : most levels, the root's included, in [1, 64].
-
-    Raises
-    ------
-    ParameterError : an argument outside its domain, or more nodes than so many ranks and levels hold.
-
-    References
-    ----------
-    Sequoia (module docstring).
-
-    >>> best = best_tree([0.5, 0.25], 4)
-    >>> best.parents, best.tokens, best.levels
-    ((-1, 0, 0, 1), 2.0, 3)
-    """
-    p, n, depth = _by_rank(by_rank), _nodes(nodes), _levels(levels)
-    grown = _Grown(p, n, min(depth, n))
-    if not grown.tokens[-1][n] > 0.0:
-        most = int(np.flatnonzero(grown.tokens[-1] > 0.0).max())
-        raise ParameterError(
-            "nodes", n, f"must be at most {most}: trees of {p.size} ranks on {depth} levels hold no more"
-        )
-    return grown.tree(min(depth, n), n)
-
-
 def fastest_tree(
     by_rank: ArrayLike, draft_s: float, target_s: Mapping[int, float], levels: int = MAX_LEVELS
 ) -> FastestTree:
@@ -138,7 +81,7 @@ def fastest_tree(
 
     Parameters
     ----------
-    by_rank : as `tree_tokens`.
+    by_rank : p_1, p_2, ..., [-], in [0, 1], one row whose sum is at most 1; ranks beyond it are never accepted.
     draft_s : time of a pass of the drafter over a level, s, >= 0.
     target_s : seconds of a target pass by its positions, > 0; the sizes of trees to consider, in [1, 1024]. That of the
         fewest positions is taken for plain decoding's.
@@ -150,7 +93,7 @@ def fastest_tree(
 
     Raises
     ------
-    ParameterError : an argument outside its domain.
+    ParameterError : an argument outside its domain, or more positions than so many ranks and levels hold.
 
     References
     ----------
@@ -168,6 +111,10 @@ def fastest_tree(
     seconds = {size: float(_single(f"target_s[{size}]", checks.positive("target_s", target_s[size]))) for size in sizes}
     grown = _Grown(p, sizes[-1], min(depth, sizes[-1]))
     known = [(size, d) for size in sizes for d in range(1, len(grown.tokens)) if grown.tokens[d][size] > 0.0]
+    if not known:
+        most = int(np.flatnonzero(grown.tokens[-1] > 0.0).max())
+        rule = f"must have at most {most} positions: trees of {p.size} ranks on {depth} levels hold no more"
+        raise ParameterError("target_s", sizes, rule)
     times = {(size, d): (d * draft + seconds[size]) / float(grown.tokens[d][size]) for size, d in known}
     size, d = min(times, key=lambda place: times[place])  # the first of equals
     return FastestTree(

@@ -13,8 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from theory.checks import FloatArray, IntArray, at_least_one, broadcast_shape, count, probability, scalar_count, unwrap
-from theory.errors import ParameterError
+from theory.checks import FloatArray, IntArray, at_least_one, broadcast_shape, count, probability, unwrap
 from theory.kernels import geometric_sum
 
 __all__ = [
@@ -22,7 +21,6 @@ __all__ = [
     "expected_tokens_multi",
     "expected_tokens_single",
     "lookahead_compression",
-    "lookahead_pmf",
     "step_compression",
     "step_tokens",
 ]
@@ -171,44 +169,6 @@ def lookahead_compression(
     size = count("ngram", ngram, maximum=MAX_DRAFT)
     width = count("window", window)
     return step_compression(expected_tokens_multi(alpha2, size - 1, width), steps_per_hit)
-
-
-def lookahead_pmf(alpha2: float, steps_per_hit: float, *, window: int, ngram: int) -> FloatArray:
-    r"""Distribution of the tokens of a step under the assumptions of Equations 5 and 7.
-
-    .. math:: P(\text{more than } i) = \frac{1 - (1 - \alpha^i)^W}{f}, \qquad 1 \le i < N
-
-    Parameters
-    ----------
-    alpha2 : probability that a token of an n-gram passes, [-], in [0, 1].
-    steps_per_hit : the paper's f, >= 1.
-    window : W, and as many guesses, >= 1.
-    ngram : N, >= 1.
-
-    Returns
-    -------
-    P(1), ..., P(N) tokens, [-], (N,); their mean is `lookahead_compression`.
-
-    Raises
-    ------
-    ParameterError : a value outside its range, or not a single one.
-
-    References
-    ----------
-    Fu et al. 2024, arXiv:2402.02057, Equation 7 and Appendix C (the probabilities summed there).
-
-    >>> lookahead_pmf(0.5, 1.0, window=1, ngram=3).round(12).tolist()
-    [0.5, 0.25, 0.25]
-    """
-    alpha, f = probability("alpha2", alpha2), at_least_one("steps_per_hit", steps_per_hit)
-    n, w = scalar_count("ngram", ngram, maximum=MAX_DRAFT), scalar_count("window", window)
-    if alpha.ndim or f.ndim:
-        raise ParameterError("alpha2", alpha2, "must be a single value, as must steps_per_hit")
-    index = np.arange(1, n, dtype=np.float64)
-    with np.errstate(divide="ignore", under="ignore"):
-        beyond = -np.expm1(w * np.log1p(-(alpha**index))) / f
-    reached = np.concatenate(([1.0], beyond, [0.0]))
-    return np.asarray(reached[:-1] - reached[1:])
 
 
 def step_tokens(window: ArrayLike, ngram: ArrayLike, guesses: ArrayLike) -> IntArray:

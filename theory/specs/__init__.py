@@ -1,1 +1,1 @@
-"""Closed forms and bounds of SPECS, and of the beam searches that it is compared with."""
+"""Closed forms of SPECS, and of the beam searches that it is compared with."""

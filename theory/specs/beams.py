@@ -1,19 +1,17 @@
 r"""Closed forms of test-time scaling: beam search, RSD with several beams, and SPECS; how long, how often, how good.
 
 A step's cost is the time of generating its candidates side by side and of scoring them, in target steps: one of plain
-decoding takes 1. Where candidates have different lengths the cost is an order statistic, or more exactly the time of a
-batch that empties (`expected_batch_seconds`). Candidates are independent given the prefix, one position's law is the
-next one's. Under these assumptions everything here is exact (``tests/sim/algorithms/test_beams.py`` compares with the
-simulator).
+decoding takes 1. Where candidates have different lengths the cost is the time of a batch that empties. Candidates are
+independent given the prefix, one position's law is the next one's. Under these assumptions everything here is exact
+(``tests/sim/algorithms/test_beams.py`` compares with the simulator).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from theory.checks import (
     FloatArray,
@@ -26,14 +24,10 @@ from theory.checks import (
     unwrap,
 )
 from theory.errors import ParameterError
-from theory.specs.laws import law_of
 from theory.step_methods import any_of
 
 __all__ = [
     "beam_speedup",
-    "best_of_distribution",
-    "expected_batch_seconds",
-    "expected_longest",
     "rsd_beams_speedup",
     "specs_generations",
     "specs_speedup",
@@ -43,17 +37,12 @@ Switch: TypeAlias = Literal["once", "both-ways", "retry", "random", "never"]
 _SWITCHES: Final = ("once", "both-ways", "retry", "random", "never")
 
 
-def beam_speedup(step_cost: ArrayLike, n_steps: ArrayLike = 1, first_cost: ArrayLike | None = None) -> FloatArray:
-    r"""Speedup of beam search, usually below 1: what it buys is accuracy.
-
-    .. math:: S = \frac{H}{q_1 + (H - 1) q}
+def beam_speedup(step_cost: ArrayLike) -> FloatArray:
+    """Speedup of beam search that keeps one beam, 1 / q, usually below 1: what it buys is accuracy.
 
     Parameters
     ----------
     step_cost : time of generating and scoring all candidates of a step (q), target steps, > 0.
-    n_steps : steps of the answer (H), >= 1.
-    first_cost : the same for the first step (q_1), where a single beam branches; default ``step_cost``, which is right
-        if one beam is kept.
 
     Returns
     -------
@@ -61,19 +50,16 @@ def beam_speedup(step_cost: ArrayLike, n_steps: ArrayLike = 1, first_cost: Array
 
     Raises
     ------
-    ParameterError : a value outside its range, or shapes that do not broadcast.
+    ParameterError : a value outside its range.
 
     References
     ----------
     The schedule of Snell et al. 2025 and SPECS, section 4.1.
 
-    >>> float(beam_speedup(1.25)), float(beam_speedup(1.5, 2, 1.0))
-    (0.8, 0.8)
+    >>> float(beam_speedup(1.25))
+    0.8
     """
-    cost, n = positive("step_cost", step_cost), count("n_steps", n_steps)
-    first = cost if first_cost is None else positive("first_cost", first_cost)
-    broadcast_shape(step_cost=cost, n_steps=n, first_cost=first)
-    return unwrap(np.asarray(n / (first + (n - 1) * cost)))
+    return unwrap(1.0 / positive("step_cost", step_cost))
 
 
 def rsd_beams_speedup(alpha1: ArrayLike, width: ArrayLike, draft_cost: ArrayLike, target_cost: ArrayLike) -> FloatArray:
@@ -210,103 +196,3 @@ def specs_speedup(
         n_steps, promising_target, promising_draft, switch=switch, start=start, share=share
     )
     return n_steps / (by_target * t + by_draft * d)
-
-
-def expected_longest(lengths: ArrayLike, n: ArrayLike) -> FloatArray:
-    r"""Mean length of the longest of n independent candidates.
-
-    .. math:: \mathrm{E} \max = \sum_{t \ge 0} \left(1 - F(t)^n\right)
-
-    Parameters
-    ----------
-    lengths : probabilities of the lengths 0, 1, 2, ... tokens, shape (K,), summing to 1.
-    n : candidates, >= 1, any shape.
-
-    Returns
-    -------
-    Tokens, the shape of ``n``.
-
-    Raises
-    ------
-    ParameterError : not a law, or ``n`` outside its range.
-
-    >>> expected_longest([0.0, 0.5, 0.5], [1, 2]).tolist()
-    [1.5, 1.75]
-    """
-    below = np.minimum(np.cumsum(law_of("lengths", lengths))[:-1], 1.0)
-    widths = count("n", n)
-    return unwrap(np.asarray(1.0 - below[:, None] ** widths.ravel()).sum(axis=0).reshape(widths.shape))
-
-
-def expected_batch_seconds(lengths: ArrayLike, iteration_s: Sequence[float] | NDArray[np.float64]) -> float:
-    r"""Mean time in which n candidates decode side by side, leaving the batch as they end.
-
-    .. math:: \mathrm{E} T = \sum_{t \ge 1} \sum_{b=1}^{n} \binom{n}{b} G(t)^b (1 - G(t))^{n-b} \tau(b),
-              \qquad G(t) = P(L > t)
-
-    Parameters
-    ----------
-    lengths : probabilities of the lengths 0, 1, 2, ... tokens, shape (K,), summing to 1. The first token is the
-        prefill's, so a candidate of length L takes part in L - 1 iterations.
-    iteration_s : seconds of an iteration (tau) with 1, 2, ..., n sequences, shape (n,), > 0.
-
-    Returns
-    -------
-    Seconds; prefills not counted.
-
-    Raises
-    ------
-    ParameterError : not a law, or a time that is not positive.
-
-    >>> expected_batch_seconds([0.0, 0.0, 0.0, 1.0], [1.0, 1.25])
-    2.5
-    >>> expected_batch_seconds([0.0, 0.5, 0.5], [1.0, 2.0])
-    1.0
-    """
-    tau = np.concatenate(([0.0], np.atleast_1d(positive("iteration_s", iteration_s))))
-    going = np.clip(1.0 - np.cumsum(law_of("lengths", lengths)), 0.0, 1.0)[1:]
-    n = tau.size - 1
-    alive = np.zeros((going.size, n + 1))
-    alive[:, 0] = 1.0
-    for i in range(n):  # one candidate after the other: no binomial coefficient overflows
-        alive[:, 1 : i + 2] = alive[:, 1 : i + 2] * (1.0 - going)[:, None] + alive[:, : i + 1] * going[:, None]
-        alive[:, 0] *= 1.0 - going
-    return float((alive @ tau).sum())
-
-
-def best_of_distribution(law: ArrayLike, reward: ArrayLike, n: int) -> FloatArray:
-    r"""Law of the candidate that beam search keeps: the best rewarded of n independent draws, the first of equals.
-
-    .. math:: P(y) = \frac{g_y}{P(r = r_y)} \left(P(r \le r_y)^n - P(r < r_y)^n\right)
-
-    Parameters
-    ----------
-    law : law of one draw (g), shape (K,), summing to 1.
-    reward : reward of each letter, shape (K,), finite.
-    n : candidates, >= 1.
-
-    Returns
-    -------
-    Shape (K,), sums to 1: with the truth of each letter, the accuracy of a step.
-
-    Raises
-    ------
-    ParameterError : not a law, shapes differ, or ``n`` outside its range.
-
-    References
-    ----------
-    The hard counterpart of `theory.specs.selection.soft_selection_distribution`, its limit for a large beta.
-
-    >>> best_of_distribution([0.5, 0.5], [0.0, 1.0], 2).tolist()
-    [0.25, 0.75]
-    """
-    g, width = law_of("law", law), scalar_count("n", n)
-    r = np.asarray(reward, dtype=np.float64)
-    if r.shape != g.shape or not np.isfinite(r).all():
-        raise ParameterError("reward", reward, f"must be finite, of shape {g.shape}")
-    _, group = np.unique(r, return_inverse=True)
-    mass = np.bincount(group, weights=g)
-    upto = np.minimum(np.cumsum(mass), 1.0)
-    kept = upto**width - np.concatenate(([0.0], upto[:-1])) ** width
-    share = np.divide(kept, mass, out=np.zeros_like(mass), where=mass > 0.0)
-    return unwrap(np.asarray(g * share[group]))

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Final
 
 from calibrate.pair.prompts import SCORE_TOKENS
 from calibrate.pair.task import STEP_SEPARATOR
-from calibrate.pair.wording import LAST_NUMBER, MONTHS, STEP_WORDS, VERBS
+from calibrate.pair.wording import LAST_NUMBER, MONTHS, VERBS
 from workshop.training.examples import Example
+from workshop.training.rendering import STEP_WORDS
 from workshop.training.tokenizer import PAD, vocabulary
 
 if TYPE_CHECKING:

@@ -17,12 +17,10 @@ from calibrate.pair.task import (
     STEP_SEPARATOR,
     Problem,
     State,
-    answer_meanings,
     apply_operation,
     is_next_move,
     meaning_is_correct,
     word_question,
-    word_step,
 )
 from calibrate.pair.wording import (
     LAST_NUMBER,
@@ -33,9 +31,13 @@ from calibrate.pair.wording import (
     Operation,
     Verbosity,
     parse_step,
+)
+from workshop.training.rendering import (
+    answer_meanings,
     render_beginning,
     render_move,
     render_step,
+    word_step,
 )
 
 if TYPE_CHECKING:

@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from calibrate.engines.torch.token_methods.eagle_head import build_head, save_head
 from calibrate.pair import head_path, target_path
-from calibrate.pair.task import Problem, problem_stream
+from calibrate.pair.task import Problem
 from sim.estimate import Estimate, ratio_of_totals
 from workshop.training.inference import LanguageModel, load
 from workshop.training.model import replacing
+from workshop.training.rendering import problem_stream
 from workshop.training.train import note_training
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from calibrate.pair.prompts import prompt_fragments
 from calibrate.pair.task import STEP_SEPARATOR, question_fragments
-from calibrate.pair.wording import LAST_NUMBER, all_fragments
+from calibrate.pair.wording import LAST_NUMBER
+from workshop.training.rendering import all_fragments
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

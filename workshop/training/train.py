@@ -23,7 +23,6 @@ from typing import Any, Final, Literal
 
 from calibrate.pair import target_path
 from calibrate.pair.prompts import JUDGE_NO, JUDGE_YES, SCORE_TOKENS
-from calibrate.pair.task import problem_stream
 from workshop.training.batches import Batch, batches
 from workshop.training.examples import (
     Example,
@@ -35,6 +34,7 @@ from workshop.training.examples import (
 )
 from workshop.training.model import build_network, deepen, load_network, save_network
 from workshop.training.recipes import DRAFT, TARGET, Phase, Recipe
+from workshop.training.rendering import problem_stream
 from workshop.training.tokenizer import EOS, build_tokenizer, vocabulary
 
 __all__ = ["Progress", "main", "note_training", "phases_done", "train"]

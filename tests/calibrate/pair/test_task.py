@@ -16,16 +16,15 @@ from calibrate.pair.prompts import JUDGE_NO, JUDGE_YES
 from calibrate.pair.task import (
     Problem,
     State,
-    answer_meanings,
     meaning_is_correct,
     parse_question,
     split_of,
     state_after,
-    word_step,
 )
 from calibrate.pair.wording import LAST_NUMBER, parse_step, verbosity_at
 from theory.errors import ParameterError
 from workshop.training.examples import MAX_QUALITY, corrupt, judge_example, quality, writing_example
+from workshop.training.rendering import answer_meanings, word_step
 
 SEEDS = st.integers(0, 10**6)
 FEW = settings(max_examples=40, deadline=None)

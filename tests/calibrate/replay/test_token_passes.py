@@ -24,7 +24,7 @@ from sim.engines.pass_costs import PassTable, RowsAsBatch
 from sim.operations import TARGET, Generate, prompt
 from sim.trial import session_of
 from theory.errors import SchemaError
-from theory.token_methods import conditional_of, tokens_pmf, vector_tokens
+from theory.token_methods import vector_tokens
 
 passes = st.lists(st.integers(0, 12).flatmap(lambda d: st.tuples(st.just(d), st.integers(0, d))), max_size=12)
 
@@ -164,7 +164,6 @@ def test_counts_alone_give_independent_passes() -> None:
     decoding = found(measured([True], ngram=True), "prompt-lookup", 4)
     assert isinstance(decoding.source, DrawnPasses)
     assert decoding.source.pmf == pytest.approx((0.6, 0.2, 0.1, 0.1))
-    assert decoding.source.pmf == pytest.approx(tokens_pmf(conditional_of([0.4, 0.2, 0.1])).tolist())
     assert dict(decoding.cost.rows) == pytest.approx({1: 0.4, 2: 0.1, 3: 0.1, 4: 0.4})
     assert isinstance(decoding.cost.wide, RowsAsBatch)
 

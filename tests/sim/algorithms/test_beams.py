@@ -7,10 +7,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
+from pass_laws import batch_seconds, best_of
 from refusals import refused
 from scipy import stats
 from sim_worlds import drawn_answers, replayed
 
+from ledger.specs.exact import selection_law
 from sim.algorithms.beams import beam_search, rsd_beams, surveyed_beams
 from sim.algorithms.candidates import soft_choice
 from sim.algorithms.specs import specs
@@ -41,13 +43,10 @@ from sim.virtual_clock import Session
 from theory.errors import ParameterError
 from theory.specs.beams import (
     beam_speedup,
-    best_of_distribution,
-    expected_batch_seconds,
     rsd_beams_speedup,
     specs_generations,
     specs_speedup,
 )
-from theory.specs.selection import soft_selection_distribution
 from theory.step_methods import any_of
 
 C1, SCORE, LOOK = 0.25, 0.05, 0.03
@@ -223,14 +222,14 @@ def partial_search(n: int) -> Make:
 @pytest.mark.parametrize(
     ("make", "law"),
     [
-        (partial_search, lambda n: best_of_distribution(LAW, REWARDS, n)),
+        (partial_search, lambda n: best_of(LAW, n)),
         (
             lambda n: method("specs-no-target").build(width=n, beta=1.5),
-            lambda n: soft_selection_distribution(LAW, np.exp(np.array(RATIO) + 1.5 * np.array(REWARDS)), n),
+            lambda n: np.array(selection_law(LAW, np.exp(np.array(RATIO) + 1.5 * np.array(REWARDS)), n)),
         ),
         (
             lambda n: method("specs-no-target").build(width=n, beta=1.5, likelihood=False),
-            lambda n: soft_selection_distribution(LAW, np.exp(1.5 * np.array(REWARDS)), n),
+            lambda n: np.array(selection_law(LAW, np.exp(1.5 * np.array(REWARDS)), n)),
         ),
     ],
     ids=["hard", "soft", "no-likelihood"],
@@ -260,7 +259,7 @@ def test_beam_search_equals_its_closed_form(role: str, keep: int) -> None:
         lambda root: beam_search(root, width=3, keep=keep, role=role), answers(0.5).answer(0), engines()
     )
     cost = (1.0 if role == TARGET else C1) + SCORE
-    assert 100 / (session.finished or 0.0) == pytest.approx(float(beam_speedup(cost, 100)), rel=1e-12)
+    assert 100 / (session.finished or 0.0) == pytest.approx(float(beam_speedup(cost)), rel=1e-12)
 
 
 DRAFT_COST, TARGET_COST = C1 + SCORE, 1.0 + SCORE
@@ -311,7 +310,7 @@ def test_a_batch_that_empties_takes_what_its_closed_form_says(width: int) -> Non
     seconds = np.diff(session.commit_times, prepend=0.0)
     edges = (np.log(np.arange(1.0, 400.0) + 0.5) - math.log(lengths.mean) + lengths.sigma**2 / 2) / lengths.sigma
     law = np.diff(stats.norm.cdf(edges), prepend=0.0, append=1.0)  # of 1, 2, ... tokens: a length is rounded
-    expected = width * 0.005 + expected_batch_seconds([0.0, *law], tau[:width])
+    expected = width * 0.005 + batch_seconds([0.0, *law], tau[:width])
     margin = 4.5 * seconds.std(ddof=1) / math.sqrt(seconds.size)
     assert margin <= 0.1 * expected
     assert abs(seconds.mean() - expected) <= margin

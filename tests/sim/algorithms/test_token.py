@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from pass_laws import tokens_of_guesses
 from sim_worlds import drawn_answers
 
 from sim.answers.token_passes import DrawnPasses, SpeculatedAnswer
@@ -13,8 +14,7 @@ from sim.engines.costs import LinearCost
 from sim.operations import TARGET
 from sim.trial import run_answer
 from theory.errors import ParameterError
-from theory.lookahead_decoding.parallelism import parallel_speedup
-from theory.lookahead_decoding.speedup import expected_tokens_single, lookahead_compression, lookahead_pmf
+from theory.lookahead_decoding.speedup import expected_tokens_single, lookahead_compression
 
 STEPS, TOKENS, ANSWERS = 3, 201, 60
 
@@ -38,11 +38,11 @@ def test_speedup_is_compression_over_cost(alpha2: float, f: float, window: int, 
 
     A true closed form fails with probability 2.7e-3 in each of the six comparisons over seeds; the seed is fixed.
     """
-    pmf = lookahead_pmf(alpha2, f, window=window, ngram=ngram)
+    pmf = tokens_of_guesses(alpha2, f, window, ngram)
     knobs = {"window": window, "ngram": ngram, "guesses": window}
     found = simulated("lookahead-decoding", pmf, 1.5, **knobs)
     s = float(lookahead_compression(alpha2, f, window=window, ngram=ngram))
-    expected = parallel_speedup(s, 100, lambda rows: 1.0 if rows == 1 else 1.5)
+    expected = s / 1.5
     speedup = STEPS * (TOKENS - 1) / found.mean()
     stderr = speedup * found.std(ddof=1) / np.sqrt(ANSWERS) / found.mean()
     cut = STEPS * (ngram - 1) / found.mean() * 1.5  # at most one pass of each step is cut, by N - 1 tokens at most

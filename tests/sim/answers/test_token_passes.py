@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pass_laws import mean_passes, tokens_of_a_pass
 from refusals import refused
 from scipy import stats
 from sim_worlds import drawn_answers
@@ -22,15 +23,14 @@ from sim.engines.costs import LinearCost
 from sim.engines.pass_costs import PassCost, PassTable, RowsAsBatch
 from sim.operations import DRAFT, JUDGE, TARGET, WAIT, Cancel, Generate, Step, prompt
 from sim.trial import run_answer
-from theory.token_methods import expected_passes, lookup_pmf, tokens_pmf
 
 THREE_SIGMA = 2 * stats.norm.sf(3.0)  # 2.7e-3: how often a true closed form would fail one comparison
 VECTORS = {
-    "draft model": tokens_pmf([0.8] * 3),
-    "eagle": tokens_pmf([0.85, 0.7, 0.6, 0.5]),
-    "lookup": lookup_pmf(0.5, 0.6, 0.9, [0.1, 0.1, 0.8]),
-    "nothing": tokens_pmf([0.0]),
-    "perfect": tokens_pmf([1.0] * 5),
+    "draft model": tokens_of_a_pass([0.8] * 3),
+    "eagle": tokens_of_a_pass([0.85, 0.7, 0.6, 0.5]),
+    "lookup": np.array([0.7, 0.057, 0.0486, 0.1944]),
+    "nothing": tokens_of_a_pass([0.0]),
+    "perfect": tokens_of_a_pass([1.0] * 5),
 }
 
 
@@ -61,7 +61,7 @@ def test_passes_agree_with_the_closed_form(name: str, n_tokens: int) -> None:
     pmf = VECTORS[name]
     source, one = DrawnPasses(pmf=tuple(pmf), seed=3), behaviour(n_tokens)
     found = np.array([seconds(source, one, i, LinearCost(base_s=1.0)) for i in range(200)])
-    expected = 6 * float(expected_passes(n_tokens - 1, pmf))
+    expected = 6 * mean_passes(n_tokens - 1, pmf)
     stderr = found.std(ddof=1) / np.sqrt(found.size)
     assert stderr <= 0.02 * expected
     assert abs(found.mean() - expected) <= max(3 * stderr, 1e-9)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from measured_profiles import STEP_TOKENS, measured
+from pass_laws import mean_passes
 
 from calibrate.record.library import bundled
 from calibrate.record.profile import Profile
@@ -22,7 +23,6 @@ from specplan.planning.model_error import fit_error, model_error, rows
 from specplan.planning.predict import Configuration, Predictor
 from theory import f_async, f_sync, g
 from theory.errors import ParameterError
-from theory.token_methods import expected_passes
 from workshop.published_table import simulated_rows
 
 ALL, NONE = [True] * 24, [False] * 24
@@ -146,7 +146,7 @@ def test_counted_tokens_per_pass_are_the_counts() -> None:
     assert model.tokens_per_pass == pytest.approx(1.6)
     assert known(profile, 5) is None, "counts reach three drafted tokens"
     found = Predictor(profile, uncertainty=False).predict(Configuration(method="prompt-lookup", k2=3))
-    passes = float(expected_passes(20, [0.6, 0.2, 0.2]))
+    passes = mean_passes(20, [0.6, 0.2, 0.2])
     assert found.speedup.value == pytest.approx(20 / passes, rel=5 * 0.019)  # a batch costs as much as one here
     assert found.speedup.value < 1.6, "the last pass of each step is cut"
 

@@ -11,14 +11,12 @@ from hypothesis import strategies as st
 from refusals import refused
 
 from ledger.lookahead_decoding import statements as ld
-from theory.errors import ParameterError
 from theory.lookahead_decoding import speedup as lookahead
 
 EPS = np.finfo(np.float64).eps
 _ALPHAS = (0.0, 1e-12, 1e-3, 0.1, 0.425, 0.5, 0.9, 0.999, 1 - 1e-9, 1.0)
 _SHAPES = ((0, 1), (1, 1), (1, 7), (4, 15), (4, 1000), (16, 3), (40, 2**20))
 
-alphas = st.floats(0.0, 1.0, allow_subnormal=False)
 inner = st.floats(0.01, 0.99)
 depths = st.integers(0, 64)
 widths = st.integers(1, 10**6)
@@ -120,22 +118,3 @@ test_bad_input_names_the_parameter = refused(
     (lambda: lookahead.step_tokens(5, 5, -1), "^guesses="),
     (lambda: lookahead.expected_tokens_multi([0.5, 0.6], [1, 2, 3], 1), "^shapes="),
 )
-
-
-@given(alphas, st.floats(1.0, 8.0), st.integers(1, 40), st.integers(1, 20))
-def test_pmf_has_the_compression_as_its_mean(alpha: float, f: float, window: int, ngram: int) -> None:
-    """Differences of numbers up to one: N units in the mean of up to N tokens."""
-    pmf = lookahead.lookahead_pmf(alpha, f, window=window, ngram=ngram)
-    assert pmf.shape == (ngram,)
-    assert np.all(pmf >= 0.0)
-    assert pmf.sum() == pytest.approx(1.0, abs=ngram * EPS)
-    mean = float(pmf @ np.arange(1, ngram + 1))
-    assert mean == pytest.approx(
-        float(lookahead.lookahead_compression(alpha, f, window=window, ngram=ngram)), abs=64 * ngram * EPS
-    )
-
-
-@pytest.mark.parametrize("wrong", [{"alpha2": 1.5}, {"steps_per_hit": 0.5}, {"window": 0}, {"ngram": 0}])
-def test_pmf_refuses(wrong: dict[str, float]) -> None:
-    with pytest.raises(ParameterError, match=next(iter(wrong))):
-        lookahead.lookahead_pmf(**{"alpha2": 0.5, "steps_per_hit": 2.0, "window": 3, "ngram": 3, **wrong})

@@ -1,12 +1,10 @@
-"""Closed forms of test-time scaling: limits, laws, enumeration of small cases, the exact functions of SPECS."""
+"""Closed forms of test-time scaling: limits, laws, enumeration of small cases."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from fractions import Fraction
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,25 +12,18 @@ from refusals import refused
 
 from theory.specs.beams import (
     beam_speedup,
-    best_of_distribution,
-    expected_batch_seconds,
-    expected_longest,
     rsd_beams_speedup,
     specs_generations,
     specs_speedup,
 )
-from theory.specs.selection import soft_selection_distribution
 from theory.step_methods import graded_speedup
 
 SWITCHES = ("once", "both-ways", "retry", "random", "never")
-laws = st.lists(st.integers(0, 9), min_size=2, max_size=5).filter(any).map(lambda w: [x / sum(w) for x in w])
 shares = st.floats(0.0, 1.0)
 
 
 def test_one_beam_of_one_candidate_costs_its_score_only() -> None:
     assert float(beam_speedup(1.25)) == 0.8
-    assert float(beam_speedup(1.25, 7)) == pytest.approx(0.8, rel=1e-15)
-    assert float(beam_speedup(2.0, 3, 1.0)) == pytest.approx(3 / 5)
 
 
 @given(alpha=shares, draft=st.floats(0.01, 1.0), score=st.floats(0.0, 1.0))
@@ -93,37 +84,6 @@ def test_specs_speedup_between_its_two_models() -> None:
     assert specs_speedup(10, 0.0, 0.5, 1.2, 0.6) == pytest.approx(1 / 1.2)  # tau is never reached: beam search
 
 
-@given(law=laws, n=st.integers(1, 4))
-def test_the_longest_and_the_batch_by_enumeration(law: list[float], n: int) -> None:
-    lengths = [0.0, *law]  # a step has at least one token
-    tau = [1.0 + 0.25 * b for b in range(n)]
-    longest = seconds = 0.0
-    for drawn in itertools.product(range(len(lengths)), repeat=n):
-        p = math.prod(lengths[x] for x in drawn)
-        longest += p * max(drawn)
-        seconds += p * sum(tau[sum(x > t for x in drawn) - 1] for t in range(1, max(drawn)))
-    assert float(expected_longest(lengths, n)) == pytest.approx(longest, rel=1e-12)
-    assert expected_batch_seconds(lengths, tau) == pytest.approx(seconds, rel=1e-12, abs=1e-12)
-
-
-@given(law=laws, rewards=st.data(), n=st.integers(1, 4))
-def test_the_best_of_n_by_exact_enumeration(law: list[float], rewards: st.DataObject, n: int) -> None:
-    worth = rewards.draw(st.lists(st.integers(0, 2), min_size=len(law), max_size=len(law)))
-    exact = [Fraction(0)] * len(law)
-    for drawn in itertools.product(range(len(law)), repeat=n):
-        p = math.prod((Fraction(law[x]) for x in drawn), start=Fraction(1))
-        exact[max(drawn, key=lambda x: worth[x])] += p  # the first of equals
-    found = best_of_distribution(law, worth, n)
-    assert found == pytest.approx([float(x) for x in exact], rel=1e-9, abs=1e-12)
-    assert found.sum() == pytest.approx(1.0)
-
-
-def test_a_sharp_soft_selection_is_the_hard_one() -> None:
-    law, reward = [0.5, 0.3, 0.2], np.array([0.0, 1.0, 2.0])
-    soft = soft_selection_distribution(law, np.exp(300.0 * (reward - 2.0)), 4)
-    assert soft == pytest.approx(best_of_distribution(law, reward, 4), abs=1e-12)
-
-
 test_values_outside_the_domain_are_named = refused(
     lambda call: call(),
     (lambda: beam_speedup(0.0), "step_cost"),
@@ -132,7 +92,4 @@ test_values_outside_the_domain_are_named = refused(
     (lambda: specs_generations(3, 0.5, 0.5, switch="twice"), "switch"),
     (lambda: specs_generations(3, 0.5, 0.5, start="user"), "start"),
     (lambda: specs_speedup(3, 0.5, math.nan, 1.0, 1.0), "promising_draft"),
-    (lambda: expected_longest([0.5, 0.4], 2), "lengths"),
-    (lambda: expected_batch_seconds([0.0, 1.0], [1.0, 0.0]), "iteration_s"),
-    (lambda: best_of_distribution([0.5, 0.5], [1.0], 2), "reward"),
 )

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from calibrate import pair
-from calibrate.pair.task import answer_meanings, word_step
 from calibrate.pair.wording import LAST_NUMBER
 from workshop.training.examples import judge_example
+from workshop.training.rendering import answer_meanings, word_step
 from workshop.training.tokenizer import EOS, UNKNOWN, build_tokenizer, vocabulary
 
 TOKENIZER = build_tokenizer()

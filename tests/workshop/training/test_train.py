@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from calibrate import pair
-from calibrate.pair.task import apply_operation, parse_question, problem_stream
+from calibrate.pair.task import apply_operation, parse_question
 from calibrate.pair.wording import MONTHS, parse_step
 from workshop.training.batches import collate, encode
 from workshop.training.examples import (
@@ -22,6 +22,7 @@ from workshop.training.examples import (
 )
 from workshop.training.model import Shape, build_network, deepen, save_network
 from workshop.training.recipes import TARGET, Phase, Recipe
+from workshop.training.rendering import problem_stream
 from workshop.training.tokenizer import EOS, build_tokenizer
 from workshop.training.train import main, phases_done, train
 

@@ -7,10 +7,10 @@ from itertools import product
 
 import numpy as np
 import pytest
+from pass_laws import tokens_of_guesses
 
 from calibrate.engines.torch.token_methods.gram_verification import by_draw
 from ledger.lookahead_decoding import exact
-from theory.lookahead_decoding.speedup import lookahead_pmf
 
 
 class _Undecided(Exception):  # noqa: N818
@@ -104,5 +104,5 @@ def test_accepted_lengths_are_those_of_equation_5(alpha, window, size):
         right = sum(pattern)
         law[len(tokens) - 1] += alpha**right * (1 - alpha) ** (len(pattern) - right)
     assert [float(p) for p in law] == pytest.approx(
-        lookahead_pmf(float(alpha), 1.0, window=window, ngram=size).tolist(), abs=1e-15
+        tokens_of_guesses(float(alpha), 1.0, window, size).tolist(), abs=1e-15
     )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from statistics import fmean
 
-from specplan.check.reproducing.tree_widths import confspec_rows, lookahead_rows, position_cost
 from theory.branches import best_tree
 from theory.published.confspec import LATENCY_MS
 from theory.published.lookahead_reasoning import TABLE_3
+from workshop.tree_widths import confspec_rows, lookahead_rows, position_cost
 
 
 def test_the_best_width_is_the_published_one() -> None:

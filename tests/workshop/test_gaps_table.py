@@ -6,17 +6,19 @@ import importlib
 
 import numpy as np
 import pytest
+from pass_laws import best_of
 from scipy import stats
 
 from sim.answers.lengths import Lognormal
 from sim.catalogue import methods
 from sim.gaps import table as gaps
-from sim.gaps.table import CASES, CLOSED_FORMS, Cell, simulated_cell
-from sim.gaps.token_worlds import PlayedPasses
+from sim.gaps.table import CASES, CLOSED_FORMS, Cell
 from sim.gaps.worlds import CONDITIONS, IDEAL, LIMIT, MEASURED
 from sim.operations import TARGET, Generate, prompt
 from specplan.gaps_text import gaps_text
-from theory.specs.beams import beam_speedup, expected_longest
+from theory.specs.beams import beam_speedup
+from workshop.gaps_table import is_about, simulated_cell
+from workshop.played_passes import PlayedPasses
 
 COMMITTED = {(cell.case, cell.condition): cell for cell in gaps.committed_cells()}
 BY_NAME = {case.name: case for case in CASES}
@@ -38,7 +40,7 @@ def test_the_closed_form_holds_where_its_assumptions_do(case: gaps.Case) -> None
 
 
 def test_the_committed_table_is_complete() -> None:
-    expected = {(case.name, name) for case in CASES for name in CONDITIONS if case.is_about(name)}
+    expected = {(case.name, name) for case in CASES for name in CONDITIONS if is_about(case, name)}
     assert set(COMMITTED) == expected
 
 
@@ -101,7 +103,7 @@ def test_lookahead_promises_too_much_where_lengths_vary_and_graded_methods_do_no
         if case.spec.level == "beam":  # candidates that are alike in length, as real ones, are nearly as long as one
             assert worst < COMMITTED[case.name, "lengths vary"].gap or not case.is_search
             continue
-        single = [COMMITTED[case.name, name].gap for name in CONDITIONS if name != "all of it" and case.is_about(name)]
+        single = [COMMITTED[case.name, name].gap for name in CONDITIONS if name != "all of it" and is_about(case, name)]
         # Verdicts that stick together gain by distributed speculation, which starts anew after each wrong draft.
         assert worst > max(single) or case.name == "dsi"
 
@@ -112,7 +114,7 @@ def test_beams_miss_nothing_once_the_form_is_given_the_longest_candidate(name: s
     grid = stats.norm.ppf((np.arange(200_000) + 0.5) / 200_000)
     lengths = np.minimum(Lognormal(mean=IDEAL.step_tokens, cv=MEASURED.cv).at(grid), LIMIT)
     law = np.bincount(lengths.astype(int)) / lengths.size
-    longest = float(expected_longest(law, 4)) / lengths.mean()
+    longest = float(best_of(law, 4) @ np.arange(law.size)) / lengths.mean()
     cell = COMMITTED[name, "lengths vary"]
     expected = float(beam_speedup(longest * (1.0 if name == "beam-search" else IDEAL.c1)))
     assert abs(cell.simulated - expected) <= 4.0 * cell.stderr <= 0.05 * expected

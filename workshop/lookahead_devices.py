@@ -9,13 +9,7 @@ number of devices: at best a pass shrinks by a factor :math:`2 (N - 1)` where G 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-
-from theory.checks import scalar_count
-from theory.errors import ParameterError
-
-__all__ = ["device_rows", "parallel_speedup"]
+__all__ = ["device_rows"]
 
 
 def device_rows(window: int, ngram: int, guesses: int, n_devices: int) -> int:
@@ -33,10 +27,6 @@ def device_rows(window: int, ngram: int, guesses: int, n_devices: int) -> int:
     Tokens that it feeds, exact: the least over all ways to share. ``(W + G)(N - 1)`` on one device, never below
     ``W + N - 2``.
 
-    Raises
-    ------
-    ParameterError : a count outside its range.
-
     References
     ----------
     Fu et al. 2024, arXiv:2402.02057, section 3.4; claim LD-LP of the ledger.
@@ -44,12 +34,11 @@ def device_rows(window: int, ngram: int, guesses: int, n_devices: int) -> int:
     >>> [device_rows(15, 5, 15, n) for n in (1, 2, 4, 8)]
     [120, 61, 33, 21]
     """
-    w, size = scalar_count("window", window), scalar_count("ngram", ngram, minimum=2) - 1
-    g, devices = scalar_count("guesses", guesses, minimum=0), scalar_count("n_devices", n_devices)
-    low, high = w + size - 1, (w + g) * size
+    size = ngram - 1
+    low, high = window + size - 1, (window + guesses) * size
     while low < high:
         middle = (low + high) // 2
-        if _fits(middle, w, size, g, devices):
+        if _fits(middle, window, size, guesses, n_devices):
             high = middle
         else:
             low = middle + 1
@@ -76,39 +65,3 @@ def _fits(limit: int, window: int, size: int, guesses: int, devices: int) -> boo
                 placed[left] = max(placed.get(left, 0), taken + (limit - load) // size)
         best = placed
     return best.get(0, -1) >= guesses
-
-
-def parallel_speedup(compression: float, rows: int, seconds: Callable[[int], float], *, exchange: float = 0.0) -> float:
-    """Speedup over plain decoding on one device, of passes whose busiest device feeds ``rows`` tokens.
-
-    Parameters
-    ----------
-    compression : S, tokens per pass, >= 1; sharing a pass does not change it.
-    rows : of the busiest device (`device_rows`), >= 1.
-    seconds : tau, the time of a pass over so many tokens on one device, s.
-    exchange : time of exchanging the new tokens after a pass, s, >= 0.
-
-    Returns
-    -------
-    Speedup [-].
-
-    Raises
-    ------
-    ParameterError : a value outside its range, or a pass time that is not positive and finite.
-
-    References
-    ----------
-    Fu et al. 2024, arXiv:2402.02057, sections 3.4 and 5.5.
-
-    >>> parallel_speedup(2.0, 120, lambda rows: 20e-3 + rows * 20e-6)
-    1.7875
-    """
-    if not (math.isfinite(compression) and compression >= 1.0):
-        raise ParameterError("compression", compression, "must be a finite number >= 1")
-    if not (math.isfinite(exchange) and exchange >= 0.0):
-        raise ParameterError("exchange", exchange, "must be a finite number of seconds >= 0")
-    one, many = seconds(1), seconds(scalar_count("rows", rows))
-    for value in (one, many):
-        if not (math.isfinite(value) and value > 0.0):
-            raise ParameterError("seconds", value, "must be positive and finite at every number of rows")
-    return compression * one / (many + exchange)

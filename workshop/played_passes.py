@@ -20,6 +20,7 @@ from sim.answers.token_passes import PassSource, SpeculatedAnswer, cut
 from sim.engines.batching import BatchEngine
 from sim.engines.costs import LinearCost
 from sim.engines.protocol import Engine
+from sim.gaps.forms import BLOCK, draft_cost, head_acceptance, lookup_lengths
 from sim.gaps.worlds import World, behaviour_of, engines_of
 from sim.operations import TARGET, Generate
 from sim.passes import Passes
@@ -27,44 +28,10 @@ from sim.random_streams import stream
 from sim.virtual_clock import Answer
 from theory.block_drafting import at_length
 
-__all__ = [
-    "BLOCK",
-    "PlayedPasses",
-    "SpeculatedBehaviour",
-    "block_acceptance",
-    "draft_cost",
-    "head_acceptance",
-    "lookup_lengths",
-    "token_behaviour",
-    "token_engines",
-]
+__all__ = ["PlayedPasses", "token_behaviour", "token_engines"]
 
 Uniform: TypeAlias = NDArray[np.float64]
 _BRANCH: Final = "played"
-BLOCK: Final = 7
-"""Tokens of the blocks in which a position is accepted as often as one of a head's."""
-
-
-def lookup_lengths(k2: int) -> tuple[float, ...]:
-    """P(a looked-up draft has 1, ..., k2 - 1 tokens): half have all, the others are cut anywhere by the text's end."""
-    return tuple(0.5 * (d == k2 - 1) + 0.5 / (k2 - 1) for d in range(1, k2))
-
-
-def draft_cost(method: str, world: World, knobs: Mapping[str, Any]) -> float:
-    """Time of drafting for a pass, in plain passes: a pass for each token, or for a block; 0 without a model."""
-    if method == "block-drafter":
-        return world.c2
-    return world.c2 * (knobs["k2"] - 1) if method in ("draft-model", "eagle") else 0.0
-
-
-def head_acceptance(world: World, k2: int) -> Uniform:
-    """Acceptance of an EAGLE head at each position of its draft, those before it being right."""
-    return np.asarray(world.alpha2 * world.fading ** np.arange(k2 - 1.0))
-
-
-def block_acceptance(world: World, k2: int) -> Uniform:
-    """Acceptance at each position of a block: a head's where the block has `BLOCK` tokens."""
-    return at_length(head_acceptance(world, k2), BLOCK, k2 - 1)
 
 
 def _right(lots: Uniform, probability: float | Uniform) -> NDArray[np.int64]:
@@ -107,7 +74,9 @@ class PlayedPasses:
         if self.method == "eagle":
             return 1 + _right(rng.random((n, knobs["k2"] - 1)), head_acceptance(world, knobs["k2"]))
         if self.method == "block-drafter":
-            return 1 + _right(rng.random((n, knobs["k2"] - 1)), block_acceptance(world, knobs["k2"]))
+            return 1 + _right(
+                rng.random((n, knobs["k2"] - 1)), at_length(head_acceptance(world, knobs["k2"]), BLOCK, knobs["k2"] - 1)
+            )
         drafted = knobs["window"] if self.method == "jacobi" else knobs["k2"] - 1
         return 1 + _right(rng.random((n, drafted)), world.alpha2)
 

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from theory.errors import ParameterError
-from theory.lookahead_decoding.parallelism import device_rows, parallel_speedup
 from theory.lookahead_decoding.speedup import step_tokens
+from workshop.lookahead_devices import device_rows
 
 
 def context(column: int, size: int) -> set[tuple[int, int]]:
@@ -53,29 +52,3 @@ def test_limit_of_the_gain(window: int, ngram: int) -> None:
     least = window + ngram - 2
     assert device_rows(window, ngram, window, 2 * window) == least
     assert step_tokens(window, ngram, window) / least < 2 * (ngram - 1)
-
-
-def test_speedups() -> None:
-    def seconds(rows: int) -> float:
-        return 10e-3 + 1e-4 * rows
-
-    assert parallel_speedup(2.0, 1, seconds) == 2.0
-    assert parallel_speedup(2.0, 101, seconds) == pytest.approx(2.0 * 10.1 / 20.1, rel=1e-15)
-    assert parallel_speedup(2.0, 101, seconds, exchange=20.1e-3) == pytest.approx(10.1 / 20.1, rel=1e-15)
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"compression": 0.9}, {"compression": float("nan")}, {"rows": 0}, {"exchange": -1.0}]
-)
-def test_refuses(wrong: dict[str, float]) -> None:
-    good = {"compression": 2.0, "rows": 4, "exchange": 0.0}
-    given_values = {**good, **wrong}
-    with pytest.raises(ParameterError, match=next(iter(wrong))):
-        parallel_speedup(
-            given_values["compression"], int(given_values["rows"]), lambda _rows: 1.0, exchange=given_values["exchange"]
-        )
-
-
-def test_refuses_a_pass_without_time() -> None:
-    with pytest.raises(ParameterError, match="seconds"):
-        parallel_speedup(2.0, 4, lambda _rows: 0.0)
