@@ -198,7 +198,7 @@ class Session:
             elif end.job is self:
                 self._env._now = end.finished = heappop(queue)[0]
                 end.job, end.result = None, end.pending
-                return end  # type: ignore[no-any-return]  # by its class
+                return end
             else:
                 return None
         return None

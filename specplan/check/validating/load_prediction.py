@@ -60,7 +60,7 @@ _Metric = Callable[[Sequence[Round], Sequence[Round]], float]
 """A function of the rounds of a configuration and those of plain decoding with the same questions and clients."""
 
 Totals = Callable[[Sequence[Round], Sequence[Round]], tuple[Sequence[float], Sequence[float]]]
-"""Of the same rounds: amounts by round, and what they are per."""
+"""Takes the same rounds; returns amounts by round, and what they are per."""
 
 
 def _spans(rounds: Sequence[Round]) -> list[float]:

@@ -30,9 +30,9 @@ RULES: list[dict[str, Any]] = yaml.safe_load((BOARD / "alerts.yml").read_text())
 async def metrics(*, trust_plan: bool) -> list[Metric]:
     """What a gateway shows after answers, of which one is handed on and one is refused."""
     planned = {METHOD: Expected(acceptance=0.7, speedup=1.5)}
-    planted = Planted(steps=3)
+    planted = Planted(steps=3, iteration_s=0.001)
     async with planted_gateway(METHOD, planted=planted, expected=planned, trust_plan=trust_plan) as served:
-        for seed in range(8):
+        for seed in range(16):
             await served.answer("one", seed=seed)
         await served.answer("one", logprobs=1)
         with pytest.raises(BadRequestError):
