@@ -5,8 +5,8 @@ verification. Nothing is fitted to these cells. Where the tokens per round with 
 given, and gains are compared; elsewhere the prior stands for them, and only the order of the policies counts. What a
 drafter knows of its drafts is the constant of `theory.adaptive.verification`, fitted to what GLM-5.2 kept of its
 drafts. What choosing takes was measured on servers of two of the tables: gains of adaptive verification are also
-printed with the other maker's. Servers of vLLM are taken to have had CUDA graphs of passes of up to 1,024 tokens, its
-default on Blackwell (vllm-project/vllm#49390), which its blog also sets for DSpark; SGLang captures by sequences.
+printed with the other maker's. Servers of vLLM on Blackwell are taken to have had CUDA graphs as by default, of passes of
+up to 1,024 tokens (vllm-project/vllm#49390); others had them for all, or their gains could not be: nobody published it.
 
 With ``FOLDER``, public tables as for `benchmarks.league`, heads by load are added: none and fixed k of targets
 left out of the fits, or of workloads and formats of the cache left out (`benchmarks.fit_coverage`).
@@ -47,7 +47,7 @@ Speeds: TypeAlias = Mapping[str, float]
 
 NONE, FIXED, ADAPTIVE = POLICIES = ("none", "fixed", "adaptive")
 _GRAPHED: Final = 1024.0
-"""Tokens of a pass up to which vLLM had graphs."""
+"""Tokens of a pass up to which vLLM captures graphs by default on Blackwell."""
 CLOSE: Final = 0.05
 """Speeds nearer than this share have no order."""
 
@@ -225,7 +225,8 @@ def _predicted(published: Published) -> Iterator[tuple[int, Speeds]]:
 def _as_it_ran(published: Published) -> EngineConstants:
     """The engine with the graphs that it captured."""
     engine = engine_named(published.engine)
-    return replace(engine, graphed_rows=_GRAPHED) if engine.name == "vllm" else engine
+    on_blackwell = engine.name == "vllm" and "B" in published.gpu
+    return replace(engine, graphed_rows=_GRAPHED) if on_blackwell else engine
 
 
 def _gains(speeds: Speeds, measured: Speeds) -> dict[str, float]:
