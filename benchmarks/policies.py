@@ -5,8 +5,8 @@ verification. Nothing is fitted to these cells. Where the tokens per round with 
 given, and gains are compared; elsewhere the prior stands for them, and only the order of the policies counts. What a
 drafter knows of its drafts is the constant of `theory.adaptive.verification`, fitted to what GLM-5.2 kept of its
 drafts. What choosing takes was measured on servers of two of the tables: gains of adaptive verification are also
-printed with the other maker's. Servers of vLLM on Blackwell are taken to have had CUDA graphs as by default, of passes of
-up to 1,024 tokens (vllm-project/vllm#49390); others had them for all, or their gains could not be: nobody published it.
+printed with the other maker's. Servers of vLLM on Blackwell are taken to have had CUDA graphs as by default, of passes
+of up to 1,024 tokens (vllm-project/vllm#49390), others of all: nobody published it, and else their gains could not be.
 
 With ``FOLDER``, public tables as for `benchmarks.league`, heads by load are added: none and fixed k of targets
 left out of the fits, or of workloads and formats of the cache left out (`benchmarks.fit_coverage`).
