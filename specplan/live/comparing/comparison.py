@@ -105,6 +105,11 @@ class Comparison:
         return self._speed.ratio.n
 
     @property
+    def credit(self) -> float:
+        """Share of the account that its trials may use: a half, and all of it after a pair that gains clearly."""
+        return 0.5 + 0.5 * min(max(self._lean, 0.0), 1.0)
+
+    @property
     def tokens_per_second(self) -> Interval:
         """Tokens per second of an answer."""
         return _interval(self._speed)

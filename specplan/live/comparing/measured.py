@@ -210,7 +210,7 @@ class Measured:
             return False  # plain decoding comes first
         usual = self._longest_step * per_token
         late = sum(max(silent - usual, 0.0) for silent in self._meter.silent(comparison.candidate, now))
-        return self.budget.check(max(in_flight, 1), late / (unit * per_token))
+        return self.budget.check(max(in_flight, 1), late / (unit * per_token), comparison.credit)
 
     def _broke_off(self, load: int, comparison: Comparison) -> None:
         changed = comparison.broke_off()
