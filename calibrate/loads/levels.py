@@ -1,15 +1,16 @@
 """Servers by load: plain decoding and each token-level method at 1, 2, 4, ... answers at once, level by level.
 
-Every level is a closed loop of some seconds (`calibrate.loads.closed_loop`) and an entry of the journal, so that an
-interrupted measurement goes on at the level it was at. At a server that lets requests wait, larger levels
-are left out; so are, by name, a level that it refused, and all larger ones.
+Every level is two closed loops of some seconds (`calibrate.loads.closed_loop`), the second after the first loops of all
+levels and in the opposite order, since a machine's pace changes by a tenth from one loop to the next. Each loop is an
+entry of the journal, so that an interrupted measurement goes on at the loop it was at. At a server that lets requests
+wait, larger levels are left out; so are, by name, a level that it refused, and all larger ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce
 from itertools import product
 from typing import Any, Final
 
@@ -32,7 +33,7 @@ _QUESTIONS: Final = 256
 
 _PLAN: Final = "loads"
 _SECONDS: Final = (1.0, 6.0)
-"""Least and largest length of a loop, s."""
+"""Least and largest length of the loops of a level, s; each of two is no shorter than the least."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +121,7 @@ class LoadSweep:
     progress: Callable[[str], None]
 
     async def measure(self, problems: Sequence[Problem], others_s: float) -> None:
-        """Measure all levels.
+        """Measure all levels, where loops are long enough in two rounds.
 
         Parameters
         ----------
@@ -135,15 +136,24 @@ class LoadSweep:
             self.journal.add(_PLAN, self.options.plan(others_s, len(self.decodings)))
         levels, seconds = self.journal[_PLAN]
         questions = [await self.clock.root(problem.prompt) for problem in problems[:_QUESTIONS]]
-        ended = set[str]()
+        two, ended = seconds >= 2.0 * _SECONDS[0], set[str]()
+        if two:
+            seconds /= 2.0
         for at_once, decoding in product(levels, self.decodings):
             key = _key(decoding.key, at_once)
             if key not in self.journal and decoding.key not in ended:
-                measured = partial(self._level, questions, at_once, seconds, decoding)
-                self.journal.add(key, await self.patiently(measured))
+                await self._add(key, questions, at_once, seconds, decoding)
             if key in self.journal and self._is_last(self.journal[key]):
                 ended.add(decoding.key)
             self.progress(key)
+        for at_once, decoding in product(reversed(levels), self.decodings):
+            first, key = _key(decoding.key, at_once), _key(decoding.key, at_once, again=True)
+            if two and key not in self.journal and first in self.journal and self.journal[first]["record"]:
+                await self._add(key, questions, at_once, seconds, decoding)
+            self.progress(key)
+
+    async def _add(self, key: str, questions: Sequence[Any], at_once: int, seconds: float, decoding: Decoding) -> None:
+        self.journal.add(key, await self.patiently(partial(self._level, questions, at_once, seconds, decoding)))
 
     def _is_last(self, entry: Mapping[str, Any]) -> bool:
         """Whether larger levels are not measured: the server let requests wait, or the level was left out."""
@@ -168,22 +178,25 @@ class LoadSweep:
         return {"record": record.model_dump(mode="json"), "notes": [f"{where}: {c}" for c in cautions(loop, record)]}
 
 
-def _key(decoding: str, at_once: int) -> str:
-    return f"{decoding}, {at_once} at once"
+def _key(decoding: str, at_once: int, *, again: bool = False) -> str:
+    return f"{decoding}, {at_once} at once{', again' if again else ''}"
 
 
 def kept_loads(journal: Journal, decodings: Sequence[Decoding]) -> list[LoadRecord]:
-    """Return the records of all finished levels, smallest load first."""
-    return [LoadRecord.model_validate(entry["record"]) for entry in _entries(journal, decodings) if entry["record"]]
+    """Return the records of all levels that were finished once or twice, smallest load first."""
+    levels = ([entry["record"] for entry in loops if entry["record"]] for loops in _entries(journal, decodings))
+    return [reduce(LoadRecord.with_more, map(LoadRecord.model_validate, records)) for records in levels if records]
 
 
 def load_notes(journal: Journal, decodings: Sequence[Decoding]) -> list[str]:
     """Return the notes on all finished levels, for the profile."""
-    return [note for entry in _entries(journal, decodings) for note in entry["notes"]]
+    return [note for entries in _entries(journal, decodings) for entry in entries for note in entry["notes"]]
 
 
-def _entries(journal: Journal, decodings: Sequence[Decoding]) -> list[Any]:
+def _entries(journal: Journal, decodings: Sequence[Decoding]) -> list[list[Any]]:
+    """The loops of each level, those that are finished."""
     if _PLAN not in journal:
         return []
-    keys = [_key(decoding.key, at_once) for at_once, decoding in product(journal[_PLAN][0], decodings)]
-    return [journal[key] for key in keys if key in journal]
+    levels = product(journal[_PLAN][0], decodings)
+    keys = ([_key(one.key, n, again=again) for again in (False, True)] for n, one in levels)
+    return [[journal[key] for key in pair if key in journal] for pair in keys if pair[0] in journal]

@@ -251,8 +251,8 @@ class CalibrationPlan:
 
     @property
     def n_loads(self) -> int:
-        """Levels of load of all decodings together, at most."""
-        return 0 if self.loads is None else len(self.loads.most_levels) * (1 + len(self.token))
+        """Loops at the loads of all decodings together, at most."""
+        return 0 if self.loads is None else 2 * len(self.loads.most_levels) * (1 + len(self.token))
 
     @property
     def n_parts(self) -> int:

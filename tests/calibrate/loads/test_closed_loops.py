@@ -81,7 +81,7 @@ def test_planted_passes_come_back_by_batch_and_joiners(tmp_path: Path) -> None:
         ("", 1, 6),
         ("draft-model", 4, 6),
     ]
-    assert len(parts) == 4
+    assert len(parts) == 8, "two loops of each, where there is time for them"
     for record, planted in zip(records, (PLAIN, DRAFTED) * 2, strict=True):
         pass_s = planted.pass_s(record.at_once, 0, 0)
         passes = [one for one in record.passes if one.batch == record.at_once]
@@ -98,6 +98,19 @@ def test_planted_passes_come_back_by_batch_and_joiners(tmp_path: Path) -> None:
         assert record.seconds_per_token is not None
         assert planted.pass_s(1, 0, 0) * (1.0 - OFF) < record.seconds_per_token * per_pass < 2.0 * pass_s
         assert record.first_token_s is not None
+
+
+def test_loops_that_are_long_enough_are_two_with_all_others_in_between(tmp_path: Path) -> None:
+    parts: list[str] = []
+    records, _, _ = swept(tmp_path / "j", (1, 2), PLAIN, others_s=8.2, progress=parts)
+    assert parts == [f"plain decoding, {n}" for n in ("1 at once", "2 at once", "2 at once, again", "1 at once, again")]
+    text = (tmp_path / "j").read_text(encoding="utf-8")
+    assert text.count(", again") == 2
+    for record in records:
+        assert record.seconds == pytest.approx(0.8 * 2.05, rel=0.05), "a window is four fifths of a loop"
+        assert sum(one.seconds for one in record.passes) > 1.3
+        assert record.most == record.at_once
+        assert record.running == pytest.approx(record.at_once, abs=0.2)
 
 
 def test_a_level_that_is_known_is_not_measured_again(tmp_path: Path) -> None:
