@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrate.costs.resampling import resampled
 from calibrate.record.engine_records import DecodeSample, EngineRecord, LoadedSums, LoadRecord
 from sim.engines.protocol import Cost
 from sim.serving.limits import JoinLaw
@@ -33,19 +34,31 @@ _APART: Final = 1.2
 _Numbers: TypeAlias = NDArray[np.float64]
 
 
-def loaded_samples(record: EngineRecord, method: str = "") -> list[DecodeSample]:
+def loaded_samples(
+    record: EngineRecord, method: str = "", rng: np.random.Generator | None = None
+) -> list[DecodeSample]:
     """Return passes of plain decoding or of a method, drafting included, by the loads of an engine.
 
-    The passes of a loop are taken together at their mean batch, for each number of rows per sequence: a loop has few
+    The passes of a load are taken together at their mean batch, for each number of rows per sequence: a loop has few
     passes of the batches below its own, and those are passes around a beginning or an end. Passes of more sequences
     take no less time: loops last some seconds, and where the machine was faster in that of the larger batch, the two
     have their mean.
+
+    Parameters
+    ----------
+    record : the engine's timings.
+    method : token-level method; empty: plain decoding.
+    rng : if given, for a resample of the loops of each load.
     """
-    means: dict[int, list[tuple[DecodeSample, int]]] = defaultdict(list)
+    loads: dict[tuple[str, int], list[LoadRecord]] = defaultdict(list)
     for loop in _loops(record, method):
-        least = _NEAR * max((one.batch for one in loop.passes), default=0)
+        loads[str(sorted(loop.settings.items())), loop.at_once].append(loop)
+    means: dict[int, list[tuple[DecodeSample, int]]] = defaultdict(list)
+    for loops in loads.values():
+        passes = [one for loop in resampled(loops, rng) for one in loop.passes]
+        least = _NEAR * max((one.batch for one in passes), default=0)
         by_rows: dict[int, list[LoadedSums]] = defaultdict(list)
-        for one in loop.passes:
+        for one in passes:
             if one.batch >= least:
                 by_rows[one.rows].append(one)
         for rows, sums in by_rows.items():

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 import numpy as np
 
@@ -17,7 +19,7 @@ from calibrate.costs.in_use import (
     waking_seconds,
     work_pairs,
 )
-from calibrate.costs.resampling import resampled_answers
+from calibrate.costs.resampling import resampled, resampled_answers
 from calibrate.costs.sweep import SweepFit, fit_sweep
 from calibrate.record.engine_records import ClientsInUse, EngineRecord, InUse
 from calibrate.record.uses import Use, work_in_use
@@ -105,16 +107,24 @@ def fit_cost(
         join=sweep.join.slower(factors.prefill) if joins_known and sweep.join is not None else None,
         shared_s=factors.prefill * shared_s,
     )
-    return replace(fit, by_clients=_by_clients(fit, record.clients_in_use)) if use == "steps" else fit
+    return replace(fit, by_clients=_by_clients(fit, record.clients_in_use, rng)) if use == "steps" else fit
 
 
-def _by_clients(fit: CostFit, done: Sequence[ClientsInUse]) -> tuple[tuple[float, float], ...]:
+def _by_clients(
+    fit: CostFit, done: Sequence[ClientsInUse], rng: np.random.Generator | None
+) -> tuple[tuple[float, float], ...]:
     """`CostFit.by_clients`; levels without work of the engine, or with one answer only, are left out.
 
     Other answers do not make an engine faster: a ratio below 1 comes of prompts that are read together, which
     simulations of the load have anyway.
     """
-    ratios = [(one.in_flight, slowdown_of([(fit, one)])) for one in sorted(done, key=lambda one: one.in_flight)]
+    levels: dict[int, list[ClientsInUse]] = defaultdict(list)
+    for one in done:
+        levels[one.clients].append(one)
+    ratios = [
+        (fmean(one.in_flight for one in rounds), slowdown_of([(fit, one) for one in resampled(rounds, rng)]))
+        for _, rounds in sorted(levels.items())
+    ]
     return tuple((n, max(ratio, 1.0)) for n, ratio in ratios if ratio is not None and n > 1.0)
 
 

@@ -81,7 +81,7 @@ def fit_sweep(record: EngineRecord, rng: np.random.Generator | None = None) -> S
     decode = [sample for sample in record.decode if sample.tokens == 1]
     if not any(sample.batch == 1 for sample in decode) or not record.prefill:
         raise CalibrationError("the engine record needs decode samples at batch 1 and prefill samples: calibrate again")
-    batches, times, context_s, decode_error = _fit_with_loads(decode, loaded_samples(record), rng)
+    batches, times, context_s, decode_error = _fit_with_loads(decode, loaded_samples(record, rng=rng), rng)
     apart = [sample for sample in record.prefill if sample.together == 1 and not sample.beside]
     prefill_s, prefill_token_s, bends, prefill_error = _fit_prefill(apart or record.prefill, rng)
     request = np.array(record.request_s or [0.0])
@@ -123,13 +123,13 @@ def fit_passes(
     with enough timings, times grow as those of plain iterations do.
     """
     tables: dict[int, TableCost] = {}
-    by_load = loaded_samples(record, method) if method else []
+    plain, by_load = loaded_samples(record, rng=rng), loaded_samples(record, method, rng) if method else []
     own = method if method in record.timed_methods else ""
     usable = [sample for sample in record.decode if sample.tokens == 1 or sample.by == own]
     for tokens in sorted({sample.tokens for sample in (*usable, *by_load)}):
         n = Counter(sample.batch for sample in usable if sample.tokens == tokens)
         samples = [sample for sample in usable if sample.tokens == tokens and n[sample.batch] >= _ENOUGH * n[1]]
-        loaded = loaded_samples(record) if tokens == 1 else [sample for sample in by_load if sample.tokens == tokens]
+        loaded = plain if tokens == 1 else [sample for sample in by_load if sample.tokens == tokens]
         if n[1] or any(sample.batch == 1 for sample in loaded):
             plain_s = None if tokens == 1 or _lengths_vary(samples) else tables[1].context_s
             batches, times, context_s, _ = _fit_with_loads(samples, loaded, rng, plain_s)

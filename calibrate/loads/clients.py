@@ -1,16 +1,19 @@
 """Work of engines while several clients are answered step by step at the same time.
 
 With one answer at a time, engines that share a processor seldom work at the same time; with several they do, and the
-clients themselves take time. So a few rounds of Lookahead Reasoning are run with 2, 4, 8 clients, and what each engine
-did in them is recorded; `calibrate.costs.fit.CostFit.slowdown` compares it with the times of one answer.
+clients themselves take time. So rounds of Lookahead Reasoning are run with 2, 4, 8 clients, several times with other
+measurements in between, and what each engine did in them is recorded; `calibrate.costs.fit.CostFit.slowdown` compares
+it with the times of one answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
+from calibrate.loads.levels import ROUNDS
 from calibrate.record.engine_records import ClientsInUse, InUse, as_json
 from calibrate.record.journal import Journal
 from calibrate.running.closed_loop import real_round
@@ -30,6 +33,7 @@ async def measure_clients(
     problems: Sequence[Problem],
     clients: Sequence[int],
     journal: Journal,
+    number: int,
     *,
     work: Callable[[], Awaitable[Mapping[str, InUse]]],
     patiently: Patience,
@@ -43,6 +47,7 @@ async def measure_clients(
     problems : questions, at least two for each client.
     clients : numbers of clients, > 1.
     journal : receives every round; those that it holds are not run again.
+    number : how often this was done before; each time has other draws, and larger or smaller numbers of clients first.
     work : returns the work of each engine since its last call.
     patiently : runs a round, and repeats it after transient errors.
     progress : called with a description when a round is done.
@@ -54,21 +59,22 @@ async def measure_clients(
 
     async def measured(n: int) -> dict[str, Any]:
         await work()
-        done = await real_round(clock, problems[: 2 * n], _STEPS, n, work=work)
+        own = [replace(problem, name=f"{problem.name} {number}") for problem in problems[: 2 * n]]  # its own draws
+        done = await real_round(clock, own, _STEPS, n, work=work)
         in_flight = sum(done.round.seconds) / done.round.makespan
         return {name: {**did, "clients": n, "in_flight": in_flight} for name, did in as_json(done.work).items()}
 
-    for n in clients:
-        if _key(n) not in journal:
-            journal.add(_key(n), await patiently(partial(measured, n)))
-        progress(_key(n))
+    for n in reversed(clients) if number % 2 else clients:
+        if _key(n, number) not in journal:
+            journal.add(_key(n, number), await patiently(partial(measured, n)))
+        progress(_key(n, number))
 
 
-def _key(n: int) -> str:
-    return f"{n} clients"
+def _key(n: int, number: int) -> str:
+    return f"{n} clients{f', round {number + 1}' if number else ''}"
 
 
 def kept_clients(journal: Journal, clients: Sequence[int], engine: str) -> list[ClientsInUse]:
     """Return the work of an engine in all rounds that are finished."""
-    entries = (journal[_key(n)] for n in clients if _key(n) in journal)
-    return [ClientsInUse.model_validate(entry[engine]) for entry in entries]
+    keys = (_key(n, number) for n in clients for number in range(ROUNDS))
+    return [ClientsInUse.model_validate(journal[key][engine]) for key in keys if key in journal]

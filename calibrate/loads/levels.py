@@ -1,16 +1,16 @@
 """Servers by load: plain decoding and each token-level method at 1, 2, 4, ... answers at once, level by level.
 
-Every level is two closed loops of some seconds (`calibrate.loads.closed_loop`), the second after the first loops of all
-levels and in the opposite order, since a machine's pace changes by a tenth from one loop to the next. Each loop is an
-entry of the journal, so that an interrupted measurement goes on at the loop it was at. At a server that lets requests
-wait, larger levels are left out; so are, by name, a level that it refused, and all larger ones.
+Every level is several closed loops of some seconds (`calibrate.loads.closed_loop`), one in each round over all levels,
+since a machine's pace changes by a tenth from one loop to the next; rounds are in opposite orders by turns. Each loop
+is an entry of the journal, so that an interrupted measurement goes on at the loop it was at. At a server that lets
+requests wait, larger levels are left out; so are, by name, a level that it refused, and all larger ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial, reduce
+from functools import partial
 from itertools import product
 from typing import Any, Final
 
@@ -26,14 +26,18 @@ from calibrate.running.problem import Problem
 from calibrate.running.wall_clock import WallClock
 from theory.errors import CalibrationError, ParameterError, check_integers
 
-__all__ = ["Decoding", "LoadOptions", "LoadSweep", "kept_loads", "load_notes"]
+__all__ = ["ROUNDS", "Decoding", "LoadOptions", "LoadSweep", "kept_loads", "load_notes"]
 
 _QUESTIONS: Final = 256
 """Most questions that the clients send in turns."""
 
-_PLAN: Final = "loads"
+_PLAN: Final = "rounds of loads"
 _SECONDS: Final = (1.0, 6.0)
-"""Least and largest length of the loops of a level, s; each of two is no shorter than the least."""
+"""Least and largest length of a loop, s."""
+_ENOUGH_S: Final = 1.5
+"""Least length of the loops of more than one round, s."""
+ROUNDS: Final = 4
+"""Most loops of a level, each in a round over all levels."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,8 +64,8 @@ class LoadOptions:
         """The levels, where time allows all of them."""
         return tuple(sorted(set(self.levels))) or tuple(2**i for i in range(self.most.bit_length()))
 
-    def plan(self, others_s: float, n_decodings: int) -> tuple[list[int], float]:
-        """Return the levels, and the seconds of a loop.
+    def plan(self, others_s: float, n_decodings: int) -> tuple[list[int], float, int]:
+        """Return the levels, the seconds of a loop, and the number of rounds.
 
         Parameters
         ----------
@@ -69,16 +73,18 @@ class LoadOptions:
         n_decodings : servers to measure, plain decoding included.
 
         >>> LoadOptions(most=16).plan(60.0, 2)
-        ([1, 2, 4, 8, 16], 3.0)
+        ([1, 2, 4, 8, 16], 1.5, 2)
         >>> LoadOptions(most=16).plan(6.0, 1)
-        ([1, 4, 16], 1.0)
+        ([1, 4, 16], 1.0, 1)
         """
         budget_s = round(others_s * self.share / (1.0 - self.share), 3)
         least, longest = _SECONDS
         levels = list(self.most_levels)
         while not self.levels and len(levels) > 2 and least * len(levels) * n_decodings > budget_s:
             levels = levels[::2]
-        return levels, min(max(budget_s / (len(levels) * n_decodings), least), longest)
+        each_s = budget_s / (len(levels) * n_decodings)
+        n_rounds = min(max(int(each_s / _ENOUGH_S), 1), ROUNDS)
+        return levels, min(max(each_s / n_rounds, least), longest), n_rounds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,13 +126,16 @@ class LoadSweep:
     patiently: Patience
     progress: Callable[[str], None]
 
-    async def measure(self, problems: Sequence[Problem], others_s: float) -> None:
-        """Measure all levels, where loops are long enough in two rounds.
+    async def measure(
+        self, problems: Sequence[Problem], others_s: float, before: Callable[[int], Awaitable[None]]
+    ) -> None:
+        """Measure all levels in as many rounds as there is time for.
 
         Parameters
         ----------
         problems : questions that the clients send in turns.
         others_s : time that the rest of the calibration took, s.
+        before : measures something else before each round, which it gets the number of.
 
         Raises
         ------
@@ -134,26 +143,24 @@ class LoadSweep:
         """
         if _PLAN not in self.journal:
             self.journal.add(_PLAN, self.options.plan(others_s, len(self.decodings)))
-        levels, seconds = self.journal[_PLAN]
+        levels, seconds, n_rounds = self.journal[_PLAN]
         questions = [await self.clock.root(problem.prompt) for problem in problems[:_QUESTIONS]]
-        two, ended = seconds >= 2.0 * _SECONDS[0], set[str]()
-        if two:
-            seconds /= 2.0
-        for at_once, decoding in product(levels, self.decodings):
-            key = _key(decoding.key, at_once)
-            if key not in self.journal and decoding.key not in ended:
-                await self._add(key, questions, at_once, seconds, decoding)
-            if key in self.journal and self._is_last(self.journal[key]):
-                ended.add(decoding.key)
-            self.progress(key)
-        for at_once, decoding in product(reversed(levels), self.decodings):
-            first, key = _key(decoding.key, at_once), _key(decoding.key, at_once, again=True)
-            if two and key not in self.journal and first in self.journal and self.journal[first]["record"]:
-                await self._add(key, questions, at_once, seconds, decoding)
-            self.progress(key)
-
-    async def _add(self, key: str, questions: Sequence[Any], at_once: int, seconds: float, decoding: Decoding) -> None:
-        self.journal.add(key, await self.patiently(partial(self._level, questions, at_once, seconds, decoding)))
+        ended = set[str]()
+        for number in range(ROUNDS):
+            if number < n_rounds:
+                await before(number)
+            for at_once, decoding in product(reversed(levels) if number % 2 else levels, self.decodings):
+                first, key = (_key(decoding.key, at_once, n) for n in (0, number))
+                if number:
+                    wanted = number < n_rounds and first in self.journal and self.journal[first]["record"] is not None
+                else:
+                    wanted = decoding.key not in ended
+                if wanted and key not in self.journal:
+                    level = partial(self._level, questions, at_once, seconds, decoding)
+                    self.journal.add(key, await self.patiently(level))
+                if not number and key in self.journal and self._is_last(self.journal[key]):
+                    ended.add(decoding.key)
+                self.progress(key)
 
     def _is_last(self, entry: Mapping[str, Any]) -> bool:
         """Whether larger levels are not measured: the server let requests wait, or the level was left out."""
@@ -164,7 +171,7 @@ class LoadSweep:
         self, questions: Sequence[Any], at_once: int, seconds: float, decoding: Decoding
     ) -> dict[str, Any]:
         """The journal entry of a level: its record, None if it is left out, and notes."""
-        where = _key(decoding.key, at_once)
+        where = _key(decoding.key, at_once, 0)
         try:
             loop = await run_loop(self.clock, questions, at_once, seconds, decoding.speculation)
         except CalibrationError as error:
@@ -178,14 +185,14 @@ class LoadSweep:
         return {"record": record.model_dump(mode="json"), "notes": [f"{where}: {c}" for c in cautions(loop, record)]}
 
 
-def _key(decoding: str, at_once: int, *, again: bool = False) -> str:
-    return f"{decoding}, {at_once} at once{', again' if again else ''}"
+def _key(decoding: str, at_once: int, number: int) -> str:
+    return f"{decoding}, {at_once} at once{f', round {number + 1}' if number else ''}"
 
 
 def kept_loads(journal: Journal, decodings: Sequence[Decoding]) -> list[LoadRecord]:
-    """Return the records of all levels that were finished once or twice, smallest load first."""
-    levels = ([entry["record"] for entry in loops if entry["record"]] for loops in _entries(journal, decodings))
-    return [reduce(LoadRecord.with_more, map(LoadRecord.model_validate, records)) for records in levels if records]
+    """Return the records of all loops that were finished, smallest load first, those of a level by round."""
+    entries = (entry for loops in _entries(journal, decodings) for entry in loops)
+    return [LoadRecord.model_validate(entry["record"]) for entry in entries if entry["record"]]
 
 
 def load_notes(journal: Journal, decodings: Sequence[Decoding]) -> list[str]:
@@ -198,5 +205,5 @@ def _entries(journal: Journal, decodings: Sequence[Decoding]) -> list[list[Any]]
     if _PLAN not in journal:
         return []
     levels = product(journal[_PLAN][0], decodings)
-    keys = ([_key(one.key, n, again=again) for again in (False, True)] for n, one in levels)
-    return [[journal[key] for key in pair if key in journal] for pair in keys if pair[0] in journal]
+    keys = ([_key(one.key, n, number) for number in range(ROUNDS)] for n, one in levels)
+    return [[journal[key] for key in of_level if key in journal] for of_level in keys]

@@ -184,7 +184,8 @@ class _Sitting:
 
     async def measure_loads(self) -> None:
         """Measure the engines with several clients, and the target by load for a share of the time taken so far."""
-        await measure_clients(
+        clients = partial(
+            measure_clients,
             self._clock,
             self.plan.problems,
             self.plan.clients,
@@ -194,6 +195,8 @@ class _Sitting:
             progress=self._step,
         )
         if (options := self.plan.loads) is None:
+            for number in range(self.plan.client_rounds):
+                await clients(number)
             return
         sweep = LoadSweep(
             options=options,
@@ -203,7 +206,7 @@ class _Sitting:
             patiently=self._patiently,
             progress=self._step,
         )
-        await sweep.measure(self.plan.problems[: self.n_answers], time.monotonic() - self._began)
+        await sweep.measure(self.plan.problems[: self.n_answers], time.monotonic() - self._began, clients)
 
     def _precision(self, of_profile: Callable[[Profile], Precision], look: int | str) -> Precision:
         """The precision at a look; a look of an earlier run is read from the journal."""

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 from calibrate.engines.protocol import Progress
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.torch.cuda.telemetry import GpuState
-from calibrate.loads.levels import Decoding, LoadOptions
+from calibrate.loads.levels import ROUNDS, Decoding, LoadOptions
 from calibrate.measuring.answers import Inspection
 from calibrate.measuring.engine_timings import MeasureOptions
 from calibrate.measuring.stopping import Stopping
@@ -29,6 +29,8 @@ __all__ = ["CalibrationPlan", "MeasurableModels", "reaching"]
 
 _CLIENTS: Final = (2, 4, 8)
 """Numbers of clients where none are named."""
+_CLIENT_ROUNDS: Final = 2
+"""Rounds with them where no loads are measured, with whose rounds they would take turns."""
 
 _TOKEN_ANSWERS: Final = 40
 _TOKEN_RUNS: Final = 480
@@ -243,22 +245,28 @@ class CalibrationPlan:
 
     @property
     def clients(self) -> tuple[int, ...]:
-        """Numbers of clients that are answered step by step at a time, each twice, as far as there are questions."""
+        """Numbers of clients that are answered step by step at a time, two questions each, where there are as many."""
         if not self.models.inspection().drafts:
             return ()
         named = () if self.loads is None else self.loads.levels
         return tuple(n for n in sorted(set(named or _CLIENTS)) if 1 < n <= self.n_answers // 2)
 
     @property
+    def client_rounds(self) -> int:
+        """Rounds with several clients, at most."""
+        return _CLIENT_ROUNDS if self.loads is None else ROUNDS
+
+    @property
     def n_loads(self) -> int:
         """Loops at the loads of all decodings together, at most."""
-        return 0 if self.loads is None else 2 * len(self.loads.most_levels) * (1 + len(self.token))
+        return 0 if self.loads is None else ROUNDS * len(self.loads.most_levels) * (1 + len(self.token))
 
     @property
     def n_parts(self) -> int:
         """Parts of the work, for a progress bar; with a stopping rule the least number, of loads the largest."""
         rounds = self.n_rounds * self.parts_per_round
-        return rounds + self.models.n_engines + self.n_answers + len(self.texts) + self.n_loads + len(self.clients)
+        with_clients = self.client_rounds * len(self.clients)
+        return rounds + self.models.n_engines + self.n_answers + len(self.texts) + self.n_loads + with_clients
 
 
 async def reaching(

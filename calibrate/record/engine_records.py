@@ -240,22 +240,6 @@ class LoadRecord(Record):
     passes: list[LoadedSums] = []
     joined: list[JoinedSums] = []
 
-    def with_more(self, other: LoadRecord) -> LoadRecord:
-        """Return the record of two loops of the same load."""
-        added = ("seconds", "answers", "tokens", "prompt_tokens", "answer_tokens", "ended", "passes", "joined")
-        first = [(one.first_token_s, one.ended) for one in (self, other) if one.first_token_s is not None]
-        n_first = sum(n for _, n in first)
-        return self.model_copy(
-            update={
-                **{name: getattr(self, name) + getattr(other, name) for name in added},
-                "running": (self.running * self.seconds + other.running * other.seconds)
-                / (self.seconds + other.seconds),
-                "most": max(self.most, other.most),
-                "queued": self.queued or other.queued,
-                "first_token_s": sum(s * n for s, n in first) / n_first if n_first else None,
-            }
-        )
-
     @property
     def k2(self) -> int:
         """Most tokens that a pass commits to a sequence; 1 for plain decoding."""
@@ -291,7 +275,8 @@ class EngineRecord(Record):
     clients_in_use: list[ClientsInUse] = []
     """Work with several clients at a time, which have the engines work at the same time more often than one does."""
     by_load: list[LoadRecord] = []
-    """Closed loops of whole answers, plain and by token-level methods; of the target's engine."""
+    """Closed loops of whole answers, plain and by token-level methods, several of a load at different times; of the
+    target's engine."""
     warmup_decode: list[DecodeSample] = []
     warmup_prefill: list[PrefillSample] = []
     sentinels: list[Sentinel] = []

@@ -121,6 +121,19 @@ def test_a_fast_moment_of_the_machine_does_not_make_more_answers_cheaper() -> No
     assert found == {2: pytest.approx(mean), 4: pytest.approx(mean), 8: pytest.approx(eight)}
 
 
+def test_loops_of_a_load_at_different_times_are_its_mean_and_its_error() -> None:
+    """The machine was slower by a tenth in the second: resamples vary by half of the difference."""
+    later = [one._replace(seconds=1.1 * one.seconds) for one in loop(4).passes]
+    twice = [loop(4), loop(4).model_copy(update={"passes": later})]
+    timed = swept().model_copy(update={"by_load": [loop(1), *twice]})
+    own = planted_pass(4, 1) + PLANTED.context_s * 150 * 4
+    assert [one.seconds for one in loaded_samples(timed) if one.batch == 4] == pytest.approx([1.05 * own] * 16)
+    resamples = (loaded_samples(timed, rng=np.random.default_rng(i)) for i in range(64))
+    found = [round(one.seconds / own, 9) for samples in resamples for one in samples if one.batch == 4]
+    assert set(found) == {1.0, 1.1}
+    assert np.mean(found) == pytest.approx(1.05, abs=0.02)  # 3.2 standard errors: fixed seeds
+
+
 def test_a_sweep_of_one_context_tells_nothing_of_context() -> None:
     """Else its few contexts, which grow with the batch, would take all of what passes take in use."""
     short = [one for one in swept(noise=0.2).decode if one.context == 50 * one.batch]

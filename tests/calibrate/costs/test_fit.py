@@ -161,10 +161,14 @@ def test_clients_slow_an_engine_by_what_was_measured_with_them() -> None:
         decode = [(1, 40, 8000, slower * 40 * PLANTED.iteration(1, 200))]
         return {"decode": decode, "prefill": planted_prefills(5, 45, slower)}
 
-    many = [ClientsInUse(clients=8, in_flight=n, **work(slower)) for n, slower in ((8.0, 1.7), (2.0, 1.1))]
+    rounds = ((8, 8.0, 1.6), (8, 8.0, 1.8), (2, 2.0, 1.1))
+    many = [ClientsInUse(clients=n, in_flight=flying, **work(slower)) for n, flying, slower in rounds]
     known = record(0.0, 3).model_copy(update={"in_use": [InUse(**work(1.0))], "clients_in_use": many})
     fit = fit_cost(known)
     assert [fit.slowdown(n) for n in (1.0, 2.0, 4.0, 8.0, 64.0)] == pytest.approx([1.0, 1.1, 1.4, 1.7, 1.7], rel=1e-9)
+    one_round = {round(fit_cost(known, np.random.default_rng(i)).slowdown(8.0), 2) for i in range(20)}
+    assert min(one_round) < 1.61
+    assert max(one_round) > 1.79
     assert fit_cost(known, use="plain").slowdown(8.0) == 1.0
     together = ClientsInUse(clients=8, in_flight=8.0, **work(0.8))  # prompts read together, which the load run knows
     assert fit_cost(known.model_copy(update={"clients_in_use": [together]})).slowdown(8.0) == 1.0

@@ -165,7 +165,7 @@ def test_contexts_take_turns() -> None:
     assert once.options_of_round(0).contexts == (8, 64)
     n = many.models.n_engines
     assert many.clients == (2, 4, 8)
-    assert many.n_parts == n * (12 * many.options_of_round(0).n_parts + 1) + 60 + len(many.texts) + 3
+    assert many.n_parts == n * (12 * many.options_of_round(0).n_parts + 1) + 60 + len(many.texts) + 2 * 3
 
 
 @pytest.mark.slow
