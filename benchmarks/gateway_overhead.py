@@ -2,8 +2,8 @@
 
     python -m benchmarks.gateway_overhead
 
-A planted server writes answers as fast as it can; gateway and proxy are processes of their own, whose CPU time is read
-before and after each round. A request with ``top_k`` cannot be served by steps: the gateway passes its bytes on. The
+A planted server writes a token of each answer every half a millisecond, so that each comes by itself; gateway and proxy
+are processes of their own, whose CPU time is read before and after each round. A request with ``top_k`` cannot be served by steps: the gateway passes its bytes on. The
 proxy does not read what it passes on, which is the least that one in Python can do. The kinds of requests take turns;
 the median of their rounds is printed.
 """
@@ -30,8 +30,9 @@ from benchmarks.gateway_gain import PLAIN, gateway
 from specplan.output import table
 
 CLIENTS: Final = (1, 16)
-ANSWERS: Final = 32
-"""Answers of a round."""
+ANSWERS: Final = 16
+"""Answers of a round, some 800 tokens each."""
+PASS_S: Final = 0.0005
 ROUNDS: Final = 3
 PROXY: Final = "a reverse proxy"
 KINDS: Final[dict[str, dict[str, Any]]] = {"plain decoding": {}, "forwarded bytes": {"top_k": 50}, PROXY: {}}
@@ -96,7 +97,7 @@ def main() -> None:
     planted = helper("openai_server")
     with (
         TemporaryDirectory() as folder,
-        planted.serving(planted.Planted(steps=100, max_context=8192)) as server,
+        planted.serving(planted.Planted(steps=100, max_context=8192, iteration_s=PASS_S)) as server,
         gateway(PLAIN, Path(folder), None, {"target": server.url}) as url,
     ):
         (process,) = psutil.Process().children()

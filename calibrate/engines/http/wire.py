@@ -21,6 +21,7 @@ from weakref import WeakSet
 
 from calibrate.engines.http.addresses import is_local, proxy_of, split_endpoint
 from calibrate.engines.http.refusals import retry_after, said
+from calibrate.engines.http.stream import fields
 from theory.errors import CalibrationError, ParameterError, SchemaError, check_integers, shown
 
 if TYPE_CHECKING:
@@ -280,9 +281,10 @@ class Wire:
         while data := await response.content.readany():
             n_bytes += len(data)
             *lines, rest = (rest + data).split(b"\n")
-            if any(line.startswith(b"data:") for line in lines):  # bytes without a whole line end no silence
-                self.heard(silence)
             for line in lines:
+                if not line.startswith(b"data:"):
+                    continue
+                self.heard(silence)  # bytes without a whole line end no silence
                 if self._taken(line, on_event):
                     return
             if len(rest) > _MOST_BYTES or n_bytes > _MOST_STREAMED:
@@ -307,7 +309,7 @@ class Wire:
         data = line[5:].strip()
         if data == b"[DONE]":
             return None
-        event = self._json(data.decode("utf-8", "replace"), "the stream")
+        event = fields(data) or self._json(data.decode("utf-8", "replace"), "the stream")
         if not isinstance(event, dict):
             raise self.error(f"sent {str(event)[:40]!r} in a stream where an object belongs")
         if event.get("error"):

@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from calibrate.engines.http.wire import CLIENT_KEY, RefusedError
 from sim.operations import TARGET
-from specplan.live.gateway.answering import Answering, Piece
+from specplan.live.gateway.answering import Answering
 from specplan.live.gateway.chat import ChatTemplate
 from specplan.live.gateway.forwarding import Forwarding
 from specplan.live.gateway.plans import RequestDefaults
@@ -165,14 +165,15 @@ class _Gateway:
         async with self.answering.answer(request, prompt) as (answer, pieces):
             reply = Reply(request, self.model, answer.n_prompt)
             async for written in pieces:
-                safe = list[Piece]()
+                data = b""
                 for piece, n_sent in written:
-                    safe.append((cutter.take(piece), n_sent))
+                    texts.append(cutter.take(piece))
+                    if request.stream and texts[-1]:
+                        data += reply.part(texts[-1], n_sent)
                     if cutter.stopped:
                         break
-                texts += [text for text, _ in safe]
                 if request.stream:
-                    await sender.stream(reply, b"".join(reply.part(text, n) for text, n in safe if text))
+                    await sender.stream(reply, data)
                 if cutter.stopped:
                     break
         finish, n_tokens = ("stop", n_sent) if cutter.stopped else (answer.finish, answer.n_tokens)
