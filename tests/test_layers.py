@@ -25,7 +25,7 @@ HEAVY = {
     "safetensors",
     "tokenizers",
     "vllm",
-    "httpx",
+    "aiohttp",
     "ray",
     "dask",
     "distributed",

@@ -180,6 +180,7 @@ def command(
 
 def _need_extra() -> None:
     try:
+        import httptools  # noqa: F401
         import prometheus_client  # noqa: F401
         import starlette  # noqa: F401
         import uvicorn  # noqa: F401
@@ -221,6 +222,8 @@ def _run(
 ) -> None:
     import asyncio
 
+    from uvicorn.loops.auto import auto_loop_factory
+
     from specplan.live.gateway.listening import server_for
     from specplan.live.gateway.servers import models_of, opened
     from specplan.live.gateway.serving import Serving
@@ -243,7 +246,8 @@ def _run(
                     serving.new_profile().write(replan)
                     _say(f"wrote {replan}: plan with it by 'specplan plan --profile {replan}'")
 
-    asyncio.run(serve())
+    with asyncio.Runner(loop_factory=auto_loop_factory()) as runner:  # uvloop, where it is installed
+        runner.run(serve())
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("httpx")
+pytest.importorskip("aiohttp")
 
 import virtual_time
 from openai_server import Processor

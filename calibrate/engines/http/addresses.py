@@ -7,7 +7,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from theory.errors import ParameterError
 
-__all__ = ["http_address", "is_local", "split_endpoint"]
+__all__ = ["http_address", "is_local", "proxy_of", "split_endpoint"]
 
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _MOST_HOST: Final = 253
@@ -39,6 +39,17 @@ def http_address(text: str) -> SplitResult | None:
 def is_local(parts: SplitResult) -> bool:
     """Whether an address is this machine's own."""
     return parts.hostname in _LOOPBACK
+
+
+def proxy_of(address: str) -> str | None:
+    """Return the proxy of an http(s) address by the environment; this machine's own addresses have none."""
+    from urllib.request import getproxies, proxy_bypass
+
+    parts, proxies = urlsplit(address), getproxies()
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    if proxy is None or is_local(parts) or proxy_bypass(parts.netloc):
+        return None
+    return proxy if "://" in proxy else f"http://{proxy}"
 
 
 def split_endpoint(text: str) -> tuple[str, str]:

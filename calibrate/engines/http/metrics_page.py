@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from http.client import HTTPException, HTTPResponse, IncompleteRead
 from typing import Final
+from urllib.error import HTTPError
 from urllib.parse import urlsplit
+from urllib.request import ProxyHandler, build_opener
 
 from calibrate.engines.http.addresses import http_address, is_local
 from theory.errors import CalibrationError, ParameterError
@@ -48,39 +51,36 @@ def pages(url: str, n: int, seconds: float, *, on_page: Callable[[], None]) -> I
     ------
     CalibrationError : the server cannot be reached, or its answer is not a page of metrics.
     """
-    import httpx
-
     where = metrics_url(url)
-    local = is_local(urlsplit(where))
-    with httpx.Client(timeout=_TIMEOUT_S, trust_env=not local) as client:
-        first = time.monotonic()
-        for i in range(n):
-            wait = first + i * seconds / (n - 1) - time.monotonic()
-            if wait > 0.0:
-                time.sleep(wait)
-            try:
-                with client.stream("GET", where) as answer:
-                    text = _text(answer, where)
-            except httpx.HTTPError as error:
-                reason = " ".join(str(error).split()) or type(error).__name__
-                raise CalibrationError(f"{where}: cannot be read: {reason}") from None
-            on_page()
-            yield text, time.monotonic()
+    opener = build_opener(*((ProxyHandler({}),) if is_local(urlsplit(where)) else ()))
+    first = time.monotonic()
+    for i in range(n):
+        wait = first + i * seconds / (n - 1) - time.monotonic()
+        if wait > 0.0:
+            time.sleep(wait)
+        try:
+            with opener.open(where, timeout=_TIMEOUT_S) as answer:
+                text = _text(answer, where)
+        except HTTPError as error:
+            error.close()
+            hint = ": start the server with its metrics on (SGLang: --enable-metrics)" if error.code == 404 else ""
+            raise CalibrationError(f"{where}: answered {error.code}{hint}") from None
+        except (OSError, HTTPException) as error:
+            reason = " ".join(str(getattr(error, "reason", error)).split()) or type(error).__name__
+            raise CalibrationError(f"{where}: cannot be read: {reason}") from None
+        on_page()
+        yield text, time.monotonic()
 
 
-def _text(answer: object, where: str) -> str:
-    """The text of a response; an error if its status is not 200 or it is too long."""
-    import httpx
-
-    assert isinstance(answer, httpx.Response)
-    if answer.status_code != 200:
-        hint = ": start the server with its metrics on (SGLang: --enable-metrics)" if answer.status_code == 404 else ""
-        raise CalibrationError(f"{where}: answered {answer.status_code}{hint}")
+def _text(answer: HTTPResponse, where: str) -> str:
+    """The text of a response; an error if it is too long."""
     page, begun = bytearray(), time.monotonic()
-    for part in answer.iter_bytes():
+    while part := answer.read1(2**16):
         page += part
         if time.monotonic() - begun > _TIMEOUT_S:
             raise CalibrationError(f"{where}: takes longer than {_TIMEOUT_S:g} s: this is no page of metrics")
         if len(page) > _MOST_BYTES:
             raise CalibrationError(f"{where}: more than {_MOST_BYTES // 2**20} MiB: this is no page of metrics")
+    if answer.length:  # which read1 leaves to its callers
+        raise IncompleteRead(bytes(page), answer.length)
     return page.decode("utf-8", "replace")

@@ -12,7 +12,7 @@ from typing_extensions import TypedDict  # pydantic needs it instead of typing's
 
 from theory.errors import SchemaError, shown
 
-__all__ = ["Streamed", "checked", "first_stop", "prompt_tokens"]
+__all__ = ["Streamed", "checked", "fields", "first_stop", "prompt_tokens"]
 
 
 _Tokens = Annotated[int, Field(ge=0, le=2**31, strict=True)]
@@ -40,6 +40,8 @@ class _Choice(TypedDict, total=False):
     prompt_token_ids: list[_Tokens] | None
     logprobs: _LogProbabilities | None
     finish_reason: str | None
+    stop_reason: Any
+    matched_stop: Any
 
 
 class _Event(TypedDict, total=False):
@@ -47,9 +49,21 @@ class _Event(TypedDict, total=False):
 
     usage: _Usage | None
     choices: list[_Choice] | None
+    error: Any
 
 
 _EVENT: Final[TypeAdapter[_Event]] = TypeAdapter(_Event)
+
+
+def fields(data: bytes) -> Any:
+    """Return the fields of an event that are read; None if it has others only, is no JSON, or does not match the API.
+
+    To parse and check at once takes a third of the time of both.
+    """
+    try:
+        return _EVENT.validate_json(data) or None
+    except ValidationError:
+        return None
 
 
 def checked(event: Mapping[str, Any]) -> None:

@@ -11,18 +11,21 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from urllib.parse import urlsplit
+from weakref import WeakSet
 
-from calibrate.engines.http.addresses import is_local, split_endpoint
+from calibrate.engines.http.addresses import is_local, proxy_of, split_endpoint
 from calibrate.engines.http.refusals import retry_after, said
+from calibrate.engines.http.stream import fields
 from theory.errors import CalibrationError, ParameterError, SchemaError, check_integers, shown
 
 if TYPE_CHECKING:
-    import httpx
+    import aiohttp
 
 __all__ = [
     "CLIENT_KEY",
@@ -44,6 +47,10 @@ A gateway forwards its clients' keys with it; a context ends with the request th
 
 _RETRIED: Final = frozenset({408, 429, 500, 502, 503, 504})
 _LONGEST_WAIT_S: Final = 60.0
+_IDLE_S: Final = 4.0
+"""Seconds for which an idle connection is kept: less than the 5 s after which uvicorn closes it, which vLLM runs on."""
+_LATE: Final = 1.1
+"""A silence ends after 1 to 1.1 times its limit: to begin it anew with each token would take as long as reading it."""
 _MOST_BYTES: Final = 16 * 2**20
 """Largest page, and largest event of a stream, bytes."""
 _MOST_STREAMED: Final = 512 * 2**20
@@ -147,28 +154,56 @@ class Wire:
 
     def __init__(self, config: HttpConfig) -> None:
         try:
-            import httpx
+            import aiohttp
         except ImportError:
-            raise CalibrationError("servers need httpx: pip install 'specplan[openai]'") from None
+            raise CalibrationError("servers need aiohttp: pip install 'specplan[openai]'") from None
         self.config = config
         self.api, _ = split_endpoint(config.url)
         self.root = self.api.removesuffix("/v1")
         self.n_retries = 0
-        self._httpx = httpx
+        self._aiohttp = aiohttp
         self._own_key = os.environ.get(config.api_key_env, "") if config.api_key_env else ""
-        local = is_local(urlsplit(config.url))
-        self._client = httpx.AsyncClient(
-            timeout=httpx.Timeout(config.timeout_s, connect=min(config.timeout_s, 20.0), pool=None),
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
-            trust_env=not local,  # no proxy and no .netrc for a local server
-            verify=not (
-                local and config.url.startswith("http:")
-            ),  # no certificate to verify, and root certificates take 0.2 s to load
-        )
+        self._session: aiohttp.ClientSession | None = None
+        self._read = WeakSet[aiohttp.ClientResponse]()
+        self.broken = aiohttp.ClientError, TimeoutError
+        """Errors of `answer` by its connection, a silence among them."""
+
+    @asynccontextmanager
+    async def answer(
+        self, method: str, url: str, **sent: Any
+    ) -> AsyncIterator[tuple[aiohttp.ClientResponse, asyncio.Timeout]]:
+        """Send a request; yield its answer, whose body is still on its way, and the end of the silence, see `heard`.
+
+        Leaving before the end of the body closes the connection.
+        """
+        limit = self.config.timeout_s
+        if self._session is None:  # it belongs to the event loop that runs now
+            self._session = self._aiohttp.ClientSession(
+                connector=self._aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE_S),
+                timeout=self._aiohttp.ClientTimeout(connect=min(limit, 20.0)),
+                proxy=proxy_of(self.api),
+            )
+        # aiohttp's own limit of a silence does not hold after a broken chunk, nor does its end of a session end a read
+        async with (
+            asyncio.timeout(limit) as silence,
+            self._session.request(method, url, allow_redirects=False, **sent) as response,
+        ):
+            self.heard(silence)
+            self._read.add(response)
+            yield response, silence
+
+    def heard(self, silence: asyncio.Timeout) -> None:
+        """Begin a silence anew."""
+        now = asyncio.get_running_loop().time()
+        if (silence.when() or 0.0) < now + self.config.timeout_s:
+            silence.reschedule(now + _LATE * self.config.timeout_s)
 
     async def close(self) -> None:
         """Close all connections, which aborts requests in flight."""
-        await self._client.aclose()
+        for response in self._read:
+            response.close()
+        if self._session is not None:
+            await self._session.close()
 
     async def text(self, url: str) -> str:
         """GET a page."""
@@ -203,14 +238,14 @@ class Wire:
             sent = time.monotonic()
             begun = False
             try:
-                async with self._client.stream("POST", url, json=body, headers=self._headers) as response:
-                    begun = response.status_code == 200
+                async with self.answer("POST", url, json=body, headers=self._headers) as (response, silence):
+                    begun = response.status == 200
                     if not begun:
                         self._check(response, await self._bounded(response))
                     if "html" in response.headers.get("content-type", "").lower():
                         raise self.error("sent an HTML page instead of a completion: not the address of an API?")
-                    await self._events(response, on_event)
-            except self._httpx.TransportError as error:
+                    await self._events(response, silence, on_event)
+            except self.broken as error:
                 if begun:
                     raise self._failure(error, "in the middle of an answer") from None
                 raise
@@ -227,44 +262,38 @@ class Wire:
         return BrokenOffError(f"{self._who}: {self._clean(what)}")
 
     async def _page(self, method: str, url: str, **sent: Any) -> str:
-        async with self._client.stream(method, url, headers=self._headers, **sent) as response:
+        async with self.answer(method, url, headers=self._headers, **sent) as (response, _):
             text = await self._bounded(response)
             self._check(response, text)
             return text
 
-    async def _bounded(self, response: httpx.Response) -> str:
-        """The text of an answer of limited size."""
-        data, begun = bytearray(), time.monotonic()
-        async for part in response.aiter_bytes():
+    async def _bounded(self, response: aiohttp.ClientResponse) -> str:
+        """The text of an answer of limited size, all of it within the limit of a silence."""
+        data = bytearray()
+        while part := await response.content.readany():
             data += part
-            self._check_silence(begun)
             if len(data) > _MOST_BYTES:
                 raise self.error(f"sent more than {_MOST_BYTES // 2**20} MiB where a page belongs")
         return data.decode("utf-8", "replace")
 
-    async def _events(self, response: httpx.Response, on_event: OnEvent) -> None:
-        rest, n_bytes, heard = b"", 0, time.monotonic()
-        async for data in response.aiter_bytes():
-            now = time.monotonic()
+    async def _events(self, response: aiohttp.ClientResponse, silence: asyncio.Timeout, on_event: OnEvent) -> None:
+        rest, n_bytes = b"", 0
+        while data := await response.content.readany():
             n_bytes += len(data)
             *lines, rest = (rest + data).split(b"\n")
-            heard = now if any(line.startswith(b"data:") for line in lines) else heard
-            self._check_silence(heard)
             for line in lines:
-                if self._taken(line, now, on_event):
+                if not line.startswith(b"data:"):
+                    continue
+                self.heard(silence)  # bytes without a whole line end no silence
+                if self._taken(line, on_event):
                     return
             if len(rest) > _MOST_BYTES or n_bytes > _MOST_STREAMED:
                 raise self.error("sent a stream without an end, or an event of more than 16 MiB")
-        self._taken(rest, time.monotonic(), on_event)
+        self._taken(rest, on_event)
 
-    def _check_silence(self, since: float) -> None:
-        """Refuse an answer that arrives in bytes without a complete line: each resets the time limit of a read."""
-        if time.monotonic() - since > self.config.timeout_s:
-            rule = f"sent nothing whole for {self.config.timeout_s:g} s (--timeout)"
-            raise EngineTimeoutError(f"{self._who}: {rule}")
-
-    def _taken(self, line: bytes, now: float, on_event: OnEvent) -> bool:
+    def _taken(self, line: bytes, on_event: OnEvent) -> bool:
         """Pass on the event of a line, if it has one; return whether the stream may be closed."""
+        now = time.monotonic()  # events that were read at once have moments of their own: each is a pass of the server
         event = self._event(line.strip())
         if event is None:
             return False
@@ -280,7 +309,7 @@ class Wire:
         data = line[5:].strip()
         if data == b"[DONE]":
             return None
-        event = self._json(data.decode("utf-8", "replace"), "the stream")
+        event = fields(data) or self._json(data.decode("utf-8", "replace"), "the stream")
         if not isinstance(event, dict):
             raise self.error(f"sent {str(event)[:40]!r} in a stream where an object belongs")
         if event.get("error"):
@@ -302,7 +331,9 @@ class Wire:
                 return await once()
             except RefusedError as error:
                 failure, wait = error, wait if error.wait_s is None else error.wait_s
-            except self._httpx.TransportError as error:
+            except BrokenOffError:
+                raise  # in the middle of an answer
+            except self.broken as error:
                 failure = self._failure(error, "before it answered")
             final = isinstance(failure, EngineTimeoutError) or not failure.transient
             if final or attempt == self.config.retries or wait > _LONGEST_WAIT_S:
@@ -312,19 +343,19 @@ class Wire:
         raise AssertionError("the last attempt returns or raises")
 
     def _failure(self, error: Exception, when: str) -> BrokenOffError:
-        httpx, limit = self._httpx, self.config.timeout_s
+        aiohttp, limit = self._aiohttp, self.config.timeout_s
         reason = self._clean(str(error) or type(error).__name__)
-        if isinstance(error, httpx.ConnectTimeout):
+        if isinstance(error, aiohttp.ConnectionTimeoutError):
             return EngineTimeoutError(f"{self._who}: unreachable: no connection after {min(limit, 20.0):g} s")
-        if isinstance(error, httpx.TimeoutException):
+        if isinstance(error, TimeoutError):
             return EngineTimeoutError(f"{self._who}: silent for {limit:g} s {when} (--timeout)")
-        if isinstance(error, httpx.ConnectError):
+        if isinstance(error, aiohttp.ClientConnectorError):
             return BrokenOffError(f"{self._who}: unreachable: {reason}")
         return BrokenOffError(f"{self._who}: broke the connection {when}: {reason}")
 
-    def _check(self, response: httpx.Response, page: str) -> None:
+    def _check(self, response: aiohttp.ClientResponse, page: str) -> None:
         """Raise an error with a remedy for any status but 200."""
-        status = response.status_code
+        status = response.status
         if status == 200:
             return
         env = self.config.api_key_env
@@ -335,7 +366,7 @@ class Wire:
             text, detail = f"refused {hint} ({status})", ""
         elif status in (400, 413, 422) and any(part in detail.lower() for part in _TOO_LONG):
             text = f"the prompt and its answer are too long for the model's context ({status}): {detail}"
-        elif response.is_redirect:
+        elif 300 <= status < 400 and "location" in response.headers:
             text = f"redirects elsewhere ({status}); give the address that it redirects to"
         else:
             text = f"answered {status}: {detail or 'without a word'}"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from calibrate.engines.http.wire import CLIENT_KEY, RefusedError
 from sim.operations import TARGET
-from specplan.live.gateway.answering import Answering, Piece
+from specplan.live.gateway.answering import Answering
 from specplan.live.gateway.chat import ChatTemplate
 from specplan.live.gateway.forwarding import Forwarding
 from specplan.live.gateway.plans import RequestDefaults
@@ -55,8 +55,6 @@ class Bounds:
     answer_tokens: int = 16_384
     answer_seconds: float = 600.0
     """Longest time of an answer, s. A forwarded request fails there; other answers end with the tokens so far."""
-    timeout_s: float = 120.0
-    """Longest silence of the target's server, s."""
 
 
 Work = Callable[["_Sender"], Coroutine[Any, Any, None]]
@@ -167,14 +165,15 @@ class _Gateway:
         async with self.answering.answer(request, prompt) as (answer, pieces):
             reply = Reply(request, self.model, answer.n_prompt)
             async for written in pieces:
-                safe = list[Piece]()
+                data = b""
                 for piece, n_sent in written:
-                    safe.append((cutter.take(piece), n_sent))
+                    texts.append(cutter.take(piece))
+                    if request.stream and texts[-1]:
+                        data += reply.part(texts[-1], n_sent)
                     if cutter.stopped:
                         break
-                texts += [text for text, _ in safe]
                 if request.stream:
-                    await sender.stream(reply, b"".join(reply.part(text, n) for text, n in safe if text))
+                    await sender.stream(reply, data)
                 if cutter.stopped:
                     break
         finish, n_tokens = ("stop", n_sent) if cutter.stopped else (answer.finish, answer.n_tokens)
@@ -336,8 +335,7 @@ def application(
     forwarded : called with the fields because of which a request was forwarded to the target's server.
     """
     engine = answering.servers.target
-    forwarding = Forwarding(engine, bounds.timeout_s)
-    gateway = _Gateway(answering, defaults, bounds, forwarding, refused, forwarded)
+    gateway = _Gateway(answering, defaults, bounds, Forwarding(engine), refused, forwarded)
 
     async def chat(request: Request) -> Response:
         return await gateway.serve(request, "chat")
@@ -372,11 +370,6 @@ def application(
         what = what if status in (404, 405) else "internal error"
         return _refused(Refusal(f"{request.method} {request.url.path}: {what}", status=status))
 
-    @asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        yield
-        await forwarding.close()
-
     assert TARGET in answering.servers.roles
     app = Starlette(
         routes=[
@@ -389,7 +382,6 @@ def application(
             Route("/health", health),
         ],
         exception_handlers={404: failed, 405: failed, 500: failed},
-        lifespan=lifespan,
     )
     app.state.break_off = gateway.break_off
     return app

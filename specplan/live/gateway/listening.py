@@ -11,15 +11,14 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
-import h11
 import uvicorn
 from starlette.applications import Starlette
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 __all__ = ["server_for"]
 
 _MOST_HEAD: Final = 64 * 2**10
-"""Most bytes of a request's head."""
+"""Most bytes of a request's head, and of what else it has between two parts of its body."""
 
 _TOO_SLOW: Final = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
@@ -46,13 +45,12 @@ def server_for(app: Starlette, *, client_seconds: float, grace_s: int, log_level
             access_log=False,
             lifespan="on",
             timeout_graceful_shutdown=grace_s,
-            h11_max_incomplete_event_size=_MOST_HEAD,
         )
     )
 
 
-class _BoundedProtocol(H11Protocol):
-    """Closes connections whose client is too slow; uvicorn itself has no such limit.
+class _BoundedProtocol(HttpToolsProtocol):
+    """Closes connections whose client is too slow or sends too large a head; uvicorn has no such limits here.
 
     Between two requests uvicorn's own limit of idle connections holds, until the first byte of the next one.
     """
@@ -62,6 +60,8 @@ class _BoundedProtocol(H11Protocol):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self._head, self._room = _Deadline(self), _Deadline(self)
+        self._n_loose = 0
+        """Bytes since the latest part of a body, or end of a request."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
         """Start the deadline of the first head."""
@@ -70,11 +70,30 @@ class _BoundedProtocol(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Stop the deadline when the head is complete; start it with the first bytes of the next one."""
+        self._n_loose += len(data)
         super().data_received(data)
-        if self.conn.their_state is h11.IDLE:
+        if self._n_loose > _MOST_HEAD and not self.transport.is_closing():
+            self.send_400_response("Too large a head.")
+        elif self.cycle is None or self.cycle.response_complete:
             self._head.begin(self._refuse)
         else:
             self._head.end()
+
+    def on_headers_complete(self) -> None:
+        """Refuse a head that is too large, but came at once with its end."""
+        if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > _MOST_HEAD:
+            raise ValueError("too large a head")  # uvicorn answers 400
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Count anew from this part of a body on."""
+        self._n_loose = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Count anew from the end of a request on."""
+        self._n_loose = 0
+        super().on_message_complete()
 
     def pause_writing(self) -> None:
         """Start the deadline of reading: the client does not read its answer."""

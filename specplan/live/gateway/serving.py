@@ -102,7 +102,6 @@ class Serving:
             body_seconds=limits.client_seconds,
             answer_tokens=limits.answer_tokens,
             answer_seconds=limits.answer_seconds,
-            timeout_s=limits.timeout_s,
         )
         self.app = application(
             self.answering,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("httpx")
+pytest.importorskip("aiohttp")
 
 from openai_server import OpenAIServer, Planted
 from virtual_time import on_servers

@@ -24,7 +24,7 @@ from calibrate.measuring.from_outside import timing_notes
 from calibrate.models.servers import RemoteModels
 from theory.errors import CalibrationError, ParameterError
 
-pytest.importorskip("httpx")
+pytest.importorskip("aiohttp")
 
 T = TypeVar("T")
 KEY = "sk-planted-4711"

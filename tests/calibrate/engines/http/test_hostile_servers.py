@@ -17,7 +17,7 @@ from calibrate.models.servers import RemoteModels
 from specplan.calibrating import warn_of_clear_key
 from theory.errors import ParameterError, SchemaError, SpecplanError
 
-pytest.importorskip("httpx")
+pytest.importorskip("aiohttp")
 
 T = TypeVar("T")
 

@@ -79,7 +79,7 @@ async def said(url: str, *pieces: bytes, apart: float = 0.0) -> tuple[bytes, flo
         ([], b""),
         ([b"GET /sh"], b""),
         ([GET, *[b"X: y\r\n"] * 200], b""),
-        ([GET + b"\r\n", *[b"G"] * 200], b"short"),
+        ([GET + b"\r\n", GET, *[b"X: y\r\n"] * 200], b"short"),
     ],
     ids=["nothing", "half a line", "a line now and then", "a second one that trickles"],
 )
