@@ -87,6 +87,8 @@ class Answer:
     """Tokens of the prompt; 0 if the server has not stated them yet."""
     n_seen: int = 0
     """Tokens that have been sent, those of a step under way included."""
+    ids: tuple[int, ...] = ()
+    """Tokens of the prompt and the answer so far; empty where they are unknown, and the text is sent in their place."""
     refused: bool = False
     """Whether a helper rejects its requests, e.g. for their key: it is decoded plainly, and not compared."""
 
@@ -229,7 +231,7 @@ class Answering:
         """Run a generator from the last committed step until it ends, fails, or another configuration is wanted."""
 
         def commit(step: Step) -> None:
-            answer.last = step
+            answer.last, answer.ids = step, ()
             answer.n_seen = answer.n_tokens
             self.control.wrote(answer, step.n_tokens)
             send(step.payload.text)
@@ -257,12 +259,24 @@ class Answering:
         if error is not None:
             raise error
 
+    def _leaves(self, answer: Answer, configuration: Configuration, progress: Progress, *, step_ends: bool) -> bool:
+        """Whether an answer goes on by another configuration from here on.
+
+        A server that tells no ids is left only where a step ends: the text up to there is read as the tokens that
+        wrote it, which half a word may not be.
+        """
+        if answer.refused or not self.control.leaves(configuration, step_ends=step_ends):
+            return False
+        ids = progress.tokens()
+        return ids is not None and bool(ids or step_ends) and answer.n_seen < answer.request.max_tokens
+
     async def _stream(
         self, answer: Answer, clock: WallClock, configuration: Configuration, send: Callable[[str], None]
     ) -> None:
         """Have the target write the rest in one request, until it ends or another method is wanted.
 
-        It is left where `Control.leaves` says; a server that speculates at once when it has lost too much.
+        It is left where `_leaves` says; a server that speculates at once when it has lost too much. The rest is asked
+        for by the ids of all tokens so far, where they are known.
         """
         session = WallSession(answer.request.name, self.servers.speculation(configuration))
         in_flight, operation = self.control.in_flight, Generate(TARGET, answer.last, whole=True)
@@ -275,9 +289,8 @@ class Answering:
             answer.n_seen += n_tokens
             send(text)
             self.control.wrote(answer, n_tokens)
-            leaves = self.control.leaves(configuration, text, step_ends=marks.take(text, n_tokens))
-            if leaves and answer.n_seen < answer.request.max_tokens and not answer.refused:
-                writing.cancel()
+            if self._leaves(answer, configuration, progress, step_ends=marks.take(text, n_tokens)):
+                raise asyncio.CancelledError  # here, before what has arrived with this piece is read
 
         if depth >= 0:  # a rest, whose draws must not repeat those of the beginning
             seed = derive_seed(seed, answer.request.name, TARGET, depth, 0)
@@ -286,8 +299,10 @@ class Answering:
         if not answer.refused:
             self.control.starts(answer, configuration)
         speculation = session.speculation.get(TARGET)
-        rest = clock.rest(operation, Progress(on_text), seed=seed, speculation=speculation, stop=answer.request.stop)
-        writing = asyncio.ensure_future(rest)
+        progress, stop = Progress(on_text), answer.request.stop
+        writing = asyncio.ensure_future(
+            clock.rest(operation, progress, seed=seed, speculation=speculation, stop=stop, ids=answer.ids)
+        )
         look_s = None if speculation is None else self.control.look_s
         try:
             while not writing.done() and not self.control.over(configuration):
@@ -303,7 +318,9 @@ class Answering:
                 error = None
             for step in steps_after(answer.last, marks.last):
                 session.commit(step)
-            answer.last = marks.last
+            answer.last, answer.ids = marks.last, progress.tokens() or ()
+            if depth < 0 and answer.ids:
+                answer.n_prompt = len(answer.ids) - answer.n_tokens
             operation.n_generated, operation.job = marks.n_tokens, written
             answer.n_prompt = answer.n_prompt or _prompt_tokens(session, answer.root)
             operation.finished = session.finished = session.now()

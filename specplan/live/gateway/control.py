@@ -92,16 +92,13 @@ class Control:
         self._latest = PLAIN if self.measured is None and self._lacks(wanted) else wanted
         return self._latest
 
-    def leaves(self, configuration: Configuration, text: str, *, step_ends: bool) -> bool:
+    def leaves(self, configuration: Configuration, *, step_ends: bool) -> bool:
         """Return whether a text that the target writes in one request goes on by another configuration.
 
-        One that works on steps begins where a step ends, others also where ``text``, which has just arrived, ends a
-        word for certain: waiting for all steps to end would take longer than a block.
+        One that works on steps begins where a step ends, others after any token.
         """
         wanted = self.wanted() if step_ends else self._latest
-        if wanted == configuration:
-            return False
-        return step_ends or not (wanted.spec.drafts_steps or text[-1:].isalnum())
+        return wanted != configuration and (step_ends or not wanted.spec.drafts_steps)
 
     def over(self, configuration: Configuration) -> bool:
         """Return whether an answer must leave a configuration at once, within a step: it has lost too much."""
