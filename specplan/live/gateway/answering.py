@@ -254,7 +254,7 @@ class Answering:
             algorithm.close()
             await drive.abort()  # also operations that a schedule leaves running at the end of an answer
             self.control.stops(answer)
-            answer.n_prompt = answer.n_prompt or _prompt_tokens(session, answer.root)
+            answer.n_prompt = answer.n_prompt or _prompt_tokens(session, answer)
             self._observer.ran(configuration, session, in_flight)
         if error is not None:
             raise error
@@ -282,7 +282,6 @@ class Answering:
         in_flight, operation = self.control.in_flight, Generate(TARGET, answer.last, whole=True)
         session.operations.append(operation)
         marks = StepMarks(answer.last, TARGET, clock.limits.separator)
-        seed, depth = answer.request.seed, answer.last.depth
         answer.n_seen = answer.n_tokens
 
         def on_text(text: str, n_tokens: int) -> None:
@@ -292,22 +291,26 @@ class Answering:
             if self._leaves(answer, configuration, progress, step_ends=marks.take(text, n_tokens)):
                 raise asyncio.CancelledError  # here, before what has arrived with this piece is read
 
-        if depth >= 0:  # a rest, whose draws must not repeat those of the beginning
-            seed = derive_seed(seed, answer.request.name, TARGET, depth, 0)
+        def look() -> None:  # now, as the servers that others change to may take what this one needs to say more
+            if self._leaves(answer, configuration, progress, step_ends=False):
+                writing.cancel()
+
         self._running[TARGET] += 1
         busy = self._running[TARGET]
         if not answer.refused:
             self.control.starts(answer, configuration)
         speculation = session.speculation.get(TARGET)
-        progress, stop = Progress(on_text), answer.request.stop
+        progress, seed, stop = Progress(on_text), _seed(answer), answer.request.stop
         writing = asyncio.ensure_future(
             clock.rest(operation, progress, seed=seed, speculation=speculation, stop=stop, ids=answer.ids)
         )
         look_s = None if speculation is None else self.control.look_s
+        self.control.watching.add(look)
         try:
             while not writing.done() and not self.control.over(configuration):
                 await asyncio.wait((writing,), timeout=look_s)
         finally:
+            self.control.watching.discard(look)
             writing.cancel()
             await asyncio.wait((writing,))
             self._running[TARGET] -= 1
@@ -319,10 +322,8 @@ class Answering:
             for step in steps_after(answer.last, marks.last):
                 session.commit(step)
             answer.last, answer.ids = marks.last, progress.tokens() or ()
-            if depth < 0 and answer.ids:
-                answer.n_prompt = len(answer.ids) - answer.n_tokens
             operation.n_generated, operation.job = marks.n_tokens, written
-            answer.n_prompt = answer.n_prompt or _prompt_tokens(session, answer.root)
+            answer.n_prompt = answer.n_prompt or _prompt_tokens(session, answer)
             operation.finished = session.finished = session.now()
             self._observer.ran(configuration, session, in_flight)
         if error is not None:
@@ -330,6 +331,12 @@ class Answering:
             raise CalibrationError(str(error)) from (helper_error(error, SPECULATIVE) if of_helper else error)
         if written is not None:
             self._observer.timed(TARGET, busy, written)
+
+
+def _seed(answer: Answer) -> int:
+    """Seed of the request for the rest of an answer, whose draws must not repeat those of the beginning."""
+    seed, depth = answer.request.seed, answer.last.depth
+    return seed if depth < 0 else derive_seed(seed, answer.request.name, TARGET, depth, 0)
 
 
 def _ended(marks: StepMarks, written: Generation | None, *, complete: bool) -> bool:
@@ -343,11 +350,11 @@ def _ended(marks: StepMarks, written: Generation | None, *, complete: bool) -> b
     return complete or written is not None
 
 
-def _prompt_tokens(session: WallSession, root: Step) -> int:
+def _prompt_tokens(session: WallSession, answer: Answer) -> int:
     """Tokens of the prompt by a request of the target that continued it; 0 where none has stated them."""
-    of_prompt = (one for one in session.operations if isinstance(one, Generate) and one.prefix is root)
+    of_prompt = [one for one in session.operations if isinstance(one, Generate) and one.prefix is answer.root]
     stated = (one.job.n_prompt_tokens for one in of_prompt if one.role == TARGET and isinstance(one.job, Generation))
-    return next(stated, 0)
+    return next(stated, len(answer.ids) - answer.n_tokens if of_prompt and answer.ids else 0)
 
 
 def _observed(algorithm: Algorithm, commit: Callable[[Step], None], wanted: Callable[[], bool]) -> Algorithm:
