@@ -9,10 +9,12 @@ Clients that ask again at once go through arms, one after the other, each with q
   stretch of the one beside the mean of the other, is what the machine does by itself (placebo);
 - good: the gateway may run EAGLE, which gains; and EAGLE always;
 - bad: it may run Lookahead Reasoning, for which two cores are too few; and that always;
-- slowed: it may run EAGLE, whose server is stopped for two thirds of the time from the middle of the arm on.
+- slowed: it may run EAGLE, whose server is stopped for two thirds of the time from the middle of the arm on; and plain
+  decoding, asked for directly, while that idle server is stopped in the same way, which takes time of the machine too.
 
 Printed are tokens and answers per second, the pace over that of plain decoding, and the worst over any so many answers
-in a row. What is finished is in the file, and the same command goes on from there. SIGTERM ends it with its servers.
+in a row. Once EAGLE's server was slowed, that is plain decoding beside the slowed server, where it was measured. What
+is finished is in the file, and the same command goes on from there. SIGTERM ends it with its servers.
 """
 
 from __future__ import annotations
@@ -72,6 +74,7 @@ ARMS: Final = (
     Arm(name="plain again", share=1.25),
     Arm(name="bad: always", share=0.3, candidate=LOOKAHEAD),
     Arm(name="plain through a gateway", share=0.5, candidate=PLAIN),
+    Arm(name="slowed: plain", share=0.75, slowed=True),
 )
 
 
@@ -96,11 +99,12 @@ class Run:
         work = last - first if answers else sum(self.tokens[first + 1 : last + 1])
         return work / (self.ends[last] - self.ends[first])
 
-    def worst(self, window: int) -> float | None:
-        """Least tokens per second of so many answers that ended in a row; None where there are fewer."""
+    def worst(self, window: int, since: float = 0.0, until: float = float("inf")) -> float | None:
+        """Least tokens per second of so many answers in a row whose last ended in a time; None where there are none."""
         paces = [
             sum(self.tokens[i + 1 : i + window + 1]) / (self.ends[i + window] - self.ends[i])
             for i in range(len(self.ends) - window)
+            if since < self.ends[i + window] <= until
         ]
         return min(paces, default=None)
 
@@ -210,7 +214,9 @@ def rows(clients: int, runs: Mapping[str, Run], window: int) -> Iterator[list[st
         if run.changed is not None:
             parts = {f"{name}, before": (0.0, run.changed), f"{name}, after": (run.changed, float("inf"))}
         for part, (since, until) in parts.items():
-            worst = run.worst(window) if part in (name, f"{name}, after") else None
+            worst, slowed = run.worst(window, since, until), runs.get("slowed: plain", run)
+            if since and slowed is not run and slowed.changed is not None:
+                beside = slowed.pace(since=slowed.changed)
             yield [
                 str(clients),
                 part,

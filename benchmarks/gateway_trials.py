@@ -35,8 +35,8 @@ virtual: Final = helper("virtual_gateways")
 TOKENS, STEP = 106, 10
 """Mean tokens of an answer and of a step."""
 
-PLAINLY: Final = virtual.Engine(pass_s=0.005, sequence_s=0.0009, switch_s=0.17, first_s=0.03)
-"""With four in flight a token takes 8.6 ms, and a change of all of them three quarters of an answer."""
+PLAINLY: Final = virtual.Engine(pass_s=0.005, sequence_s=0.0009, switch_s=0.07, first_s=0.03)
+"""With four in flight a token takes 8.6 ms, and a change of all of them a third of an answer."""
 
 WANDERS, HOLDS_S = 0.04, 4.0
 """Standard deviation of the logarithm of the machine's pace, and for how long it holds on average, s."""

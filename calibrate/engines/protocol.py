@@ -97,13 +97,19 @@ class Progress:
     ----------
     on_text : called by a server's engine with each piece of text as it arrives, and its tokens; engines of this machine
         do not call it.
+
+    Attributes
+    ----------
+    tokens : returns the ids of the prompt and of what has been generated, by which the same text goes on; nothing where
+        they are unknown, or the text so far may lack a part of a character; None: it has ended by itself.
     """
 
-    __slots__ = ("n_generated", "on_text")
+    __slots__ = ("n_generated", "on_text", "tokens")
 
     def __init__(self, on_text: Callable[[str, int], object] | None = None) -> None:
         self.n_generated = 0
         self.on_text = on_text
+        self.tokens: Callable[[], tuple[int, ...] | None] = tuple
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

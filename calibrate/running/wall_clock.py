@@ -254,6 +254,7 @@ class WallClock:
         speculation: Speculation | None = None,
         most: int | None = None,
         stop: tuple[str, ...] = (),
+        ids: tuple[int, ...] = (),
     ) -> Generation:
         """Return the text of an answer after the operation's prefix, generated in one request.
 
@@ -264,11 +265,12 @@ class WallClock:
         seed, speculation : of the request.
         most : tokens to ask for at most; None: what the limit of an answer leaves.
         stop : strings at which it ends.
+        ids : token ids of all before it, in place of its text; empty: unknown.
         """
         backend, prefix = self.backend(operation.role), operation.prefix
         room = self._room(prefix)
         request = Request(
-            prompt=_prompt_after(prefix, backend.tokenizer_id),
+            prompt=ids or _prompt_after(prefix, backend.tokenizer_id),
             max_tokens=room if most is None else min(room, most),
             stop=stop,
             sampling=self.sampling,

@@ -37,6 +37,13 @@ def test_the_table_compares_with_plain_decoding_at_both_ends_and_these_with_each
     assert found["slowed: gateway, before"][3] == f"{40.0 * 0.5 * (1 / 20 + 1 / 16):.3f}"
     assert found["slowed: gateway, after"][0] == "7"
     assert found["slowed: gateway, after"][4] == f"{10.0 * 0.5 * (1 / 20 + 1 / 16):.3f}"
+    runs["slowed: plain"] = Run(
+        ends=[0.5 * i for i in range(5)] + [2.0 + i for i in range(1, 5)], tokens=[10] * 9, changed=2.0
+    )
+    found = {row[1]: row[2:] for row in rows(4, runs, 4)}
+    assert found["slowed: plain, after"][3] == f"{10.0 * 0.5 * (1 / 20 + 1 / 16):.3f}"
+    assert found["slowed: gateway, before"][3] == f"{40.0 * 0.5 * (1 / 20 + 1 / 16):.3f}"
+    assert found["slowed: gateway, after"][3:] == ["1.000", "1.000"]  # beside plain decoding beside a slowed server
 
 
 def test_a_slowed_server_is_stopped_in_turns_and_always_goes_on() -> None:

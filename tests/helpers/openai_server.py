@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, islice
 from operator import mul
 from typing import Any
 
@@ -31,6 +31,10 @@ GOLDEN = (5**0.5 - 1) / 2
 
 WORDS = ("alpha", "beta", "gamma", "delta", "one", "two", "three", "four", "so", "then", "thus", "hence")
 VOCABULARY = ("", "\n\n", " Yes", " No", *(f" {word}" for word in WORDS))
+HALVES = ("\ue001", "\ue002")
+"""Tokens that are a character together, of servers whose text follows."""
+OTHERS = list(HALVES)
+"""What else has been seen in prompts: their ids are 100 and more."""
 KNOWN = {
     "model", "prompt", "max_tokens", "temperature", "top_p", "seed", "stop", "stream", "stream_options", "logprobs",
 }  # fmt: skip
@@ -86,6 +90,9 @@ class Planted:
     """Least and greatest length of a step, its end included; uniform in between."""
     steps: int = 4
     """Steps of an answer."""
+    follows: bool = False
+    """Whether each token is a function of the text before it, so that a text goes on alike wherever it is cut. A step
+    has 8 tokens on average, and some characters take two."""
     acceptance: float = 0.7
     """Share of questions to a judge that are answered with yes."""
     key: str = ""
@@ -269,11 +276,11 @@ class OpenAIServer(ConnectionServer):
         elif path == "/tokenize" and planted.chats and "messages" in body:
             end = "" if body.get("chat_template_kwargs", {}).get("enable_thinking", True) else " hence"
             said = " so" + "".join(f" {message['content']}" for message in body["messages"]) + " thus" + end
-            self._send(writer, 200, {"tokens": [VOCABULARY.index(t) for t in split(said)]})
+            self._send(writer, 200, {"tokens": ids_of(said)})
         elif path == "/detokenize" and planted.chats:
-            self._send(writer, 200, {"prompt": "".join(VOCABULARY[i] for i in body["tokens"])})
+            self._send(writer, 200, {"prompt": text_of(body["tokens"])})
         elif path == "/tokenize" and planted.tokenizes and "prompt" in body:
-            ids = [VOCABULARY.index(t) if t in VOCABULARY else 99 for t in split(body["prompt"])]
+            ids = ids_of(body["prompt"])
             self._send(writer, 200, {"count": len(ids), "tokens": ids})
         elif path == "/metrics":
             self._send(writer, 200, self._metrics())
@@ -309,6 +316,8 @@ class OpenAIServer(ConnectionServer):
         if fault.isdigit():
             self._send(writer, int(fault), {"error": {"message": "planted"}}, "Retry-After: 0\r\n")
             return
+        if isinstance(body["prompt"], list):
+            body = {**body, "prompt": text_of(body["prompt"])}
         refusal = self._refusal(body)
         if refusal:
             self._send(writer, 400, {"error": {"message": refusal, "type": "BadRequestError"}})
@@ -351,6 +360,8 @@ class OpenAIServer(ConnectionServer):
             self._work.set()
 
     def _refusal(self, body: dict[str, Any]) -> str:
+        if body["prompt"].endswith(HALVES[0]):
+            return "The prompt ends within a character"  # of which vLLM writes the whole prompt again
         n = len(split(body["prompt"])) + body.get("max_tokens", 16)
         if n > self.planted.max_context:
             return f"This model's maximum context length is {self.planted.max_context} tokens, you asked for {n}"
@@ -417,6 +428,8 @@ class OpenAIServer(ConnectionServer):
         stops, tokens = tuple(body.get("stop") or ()), list[str]()
         done = prompt.count("\n\n")
         endless = bool(body.get("ignore_eos")) and not stops
+        if planted.follows:
+            return Answer(planted, body, list(islice(self._following(prompt, stops), body.get("max_tokens", 16))))
         while len(tokens) < body.get("max_tokens", 16):
             tokens += [f" {rng.choice(WORDS)}" for _ in range(rng.randint(*planted.step_tokens) - 1)]
             if endless:
@@ -426,6 +439,19 @@ class OpenAIServer(ConnectionServer):
             if tokens[-1] in ("", *stops):
                 break
         return Answer(planted, body, tokens[: body.get("max_tokens", 16)])
+
+    def _following(self, text: str, stops: tuple[str, ...]) -> Iterator[str]:
+        """The tokens after a text, to its end."""
+        token: str | None = None
+        while token not in ("", *stops):
+            text = whole(text + (token or ""))
+            at = draw(text)
+            token = HALVES[0] if at < 1 / 4 else f" {WORDS[int(1e6 * at) % len(WORDS)]}"
+            if text.endswith(HALVES[0]):
+                token = HALVES[1]
+            elif at < 1 / 8:
+                token = "\n\n" if text.count("\n\n") < self.planted.steps - 1 else ""
+            yield token
 
 
 @dataclass
@@ -448,12 +474,16 @@ class Answer:
         tokens = self.tokens[position : position + n]
         includes = planted.includes_stop and self.body.get("include_stop_str_in_output")
         stopped = last and bool(self._ended)
-        choice: dict[str, Any] = {"index": 0, "text": "".join(tokens[:-1] if stopped and not includes else tokens)}
+        said = "".join(tokens[:-1] if stopped and not includes else tokens)
+        if said.startswith(HALVES[1]):
+            said = HALVES[0] + said
+        choice: dict[str, Any] = {"index": 0, "text": whole(said).removesuffix(HALVES[0])}
         choice["finish_reason"] = None if not last else "length" if self._ended is None else "stop"
         if planted.tells_stop:
             choice["stop_reason"] = self._ended or None if last else None
         if planted.tells_ids and self.body.get("return_token_ids"):
-            choice["token_ids"] = [VOCABULARY.index(token) for token in tokens]
+            choice["token_ids"] = list(map(id_of, tokens))
+            choice |= {} if position else {"prompt_token_ids": ids_of(self.body["prompt"])}
         if self.body.get("logprobs") and planted.logprobs:
             choice["logprobs"] = self.logprobs(tokens[0])  # judges ask for one
         return {"object": "text_completion", "choices": [choice], "usage": None}
@@ -487,7 +517,31 @@ def draw(text: str) -> float:
 
 def split(text: str) -> list[str]:
     """The tokens of a text."""
-    return re.findall(r"\n\n| ?[^\s]+", text)
+    return re.findall(r"\n\n|[\ue001\ue002]| ?[^\s\ue001\ue002]+", text)
+
+
+def id_of(token: str) -> int:
+    """The id of a token."""
+    if token in VOCABULARY:
+        return VOCABULARY.index(token)
+    if token not in OTHERS:
+        OTHERS.append(token)
+    return 100 + OTHERS.index(token)
+
+
+def ids_of(text: str) -> list[int]:
+    """The ids of a text's tokens."""
+    return [id_of(token) for token in split(text)]
+
+
+def text_of(ids: list[int]) -> str:
+    """The text of tokens, halves of characters apart."""
+    return "".join(VOCABULARY[one] if one < 100 else OTHERS[one - 100] for one in ids)
+
+
+def whole(text: str) -> str:
+    """A text with its halves of characters joined."""
+    return text.replace("".join(HALVES), "é")
 
 
 @contextmanager

@@ -181,7 +181,7 @@ class ClosedLoop:
         self.control.wrote(client.answer, n)
         if not client.step:
             self._next_step(client)
-        elif over or self.control.leaves(client.configuration, self._accepts.choice("a."), step_ends=False):
+        elif over or self.control.leaves(client.configuration, step_ends=False):
             self._change(client)
         return n
 

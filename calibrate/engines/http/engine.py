@@ -1,11 +1,11 @@
 """The HTTP backend: a model on any OpenAI-compatible server (vLLM, SGLang, TGI, llama.cpp, ...).
 
-Prompts are texts. Extensions of the common interface are detected when the engine starts and reported by
-`OpenAIEngine.describe`. Stop strings are part of a step's text, and servers treat them in three ways: they include them
-(vLLM, by a parameter), they omit them and report which one it was (then it is appended here), or they omit them and do
-not distinguish a stop string from the end of the text; then no stop string is sent, the text is searched here, and the
-stream is closed when one appears. Whether a repeated request gives the same text depends on the server, even with a
-seed.
+Prompts are texts, or token ids that a server of the model has told. Extensions of the common interface are detected
+when the engine starts and reported by `OpenAIEngine.describe`. Stop strings are part of a step's text, and servers
+treat them in three ways: they include them (vLLM, by a parameter), they omit them and report which one it was (then it
+is appended here), or they omit them and do not distinguish a stop string from the end of the text; then no stop string
+is sent, the text is searched here, and the stream is closed when one appears. Whether a repeated request gives the same
+text depends on the server, even with a seed.
 """
 
 from __future__ import annotations
@@ -45,6 +45,9 @@ class OpenAIEngine(Server):
         self._stop_mode = "unknown"
         self.counted: dict[str, int] = {}
         """Latest prompts of `count_tokens` -> their tokens; servers of one model may share it."""
+
+        self.whole_ids: set[int] = set()
+        """Tokens that are whole characters by themselves; servers of one model may share it."""
 
         self._ids: dict[str, tuple[int, ...]] = {}
         self._replies = Replies(self)
@@ -102,7 +105,9 @@ class OpenAIEngine(Server):
         """
         if request.speculation is not None:
             return await self._speculating(request.speculation).generate(replace(request, speculation=None), progress)
-        streamed = Streamed(on_text=progress.on_text if progress is not None else None)
+        streamed = Streamed(on_text=progress.on_text if progress is not None else None, whole_ids=self.whole_ids)
+        if progress is not None:
+            progress.tokens = lambda: streamed.tokens
         try:
             await self.stream(request, streamed)
             finish = self._settle(streamed, request.stop)
@@ -112,8 +117,10 @@ class OpenAIEngine(Server):
                 await self.stream(request, streamed)
                 finish = self._settle(streamed, request.stop) or "eos"
         finally:
+            tokens = streamed.tokens
+            streamed.prompt_ids = []  # streams are kept, prompts are not
             if progress is not None:
-                progress.n_generated = sum(n for _, n in streamed.arrivals)
+                progress.n_generated, progress.tokens = sum(n for _, n in streamed.arrivals), lambda: tokens
         if progress is not None:
             progress.n_generated = streamed.n_tokens
         self._count(streamed)
@@ -226,11 +233,15 @@ class OpenAIEngine(Server):
         ------
         CalibrationError : the server refused, failed, or ended the stream without an end.
         """
-        body = self.body(_text_only(request.prompt), request.max_tokens)
+        prompt = request.prompt
+        body = self.body(prompt, request.max_tokens)
         body |= {"temperature": request.sampling.temperature, "top_p": request.sampling.top_p}
         body |= {"seed": request.seed & 0x7FFFFFFF, "stream": True}  # some servers take 32 bits
         body |= {k: v for k, v in self.extras.items() if k != "ignore_eos" or request.ignore_eos} | self.salted()
-        streamed.n_prompt_ids = self.counted.get(str(body["prompt"]), 0)  # usage comes last, if the answer is not cut
+        if isinstance(prompt, str):
+            streamed.n_prompt_ids = self.counted.get(prompt, 0)  # usage comes last, if the answer is not cut
+        else:
+            streamed.prompt_ids = list(prompt)
         if self._stop_mode == "watched":
             streamed.stops = request.stop
         elif request.stop:

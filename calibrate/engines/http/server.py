@@ -13,6 +13,7 @@ from typing import Any, Final
 from calibrate.engines.http.stream import Streamed
 from calibrate.engines.http.wire import BrokenOffError, EngineTimeoutError, HttpConfig, RefusedError, Wire
 from calibrate.engines.prometheus import Load, Sample, load, parse_metrics
+from calibrate.engines.protocol import Prompt
 from theory.errors import CalibrationError, SchemaError, shown
 
 __all__ = ["KEPT_TEXTS", "Server", "raise_transient"]
@@ -92,7 +93,8 @@ class Server:
         ------
         CalibrationError : the server refused, failed, or ended the stream without an end.
         """
-        streamed.read_before, texts = self._share_read(body["prompt"]), self._texts
+        text = body["prompt"] if isinstance(body["prompt"], str) else ""  # ids are not compared
+        streamed.read_before, texts = self._share_read(text), self._texts
         streamed.sent = time.monotonic()
         try:
             streamed.sent = await self.wire.stream(f"{self.wire.api}/completions", body, streamed.take)
@@ -103,7 +105,7 @@ class Server:
         finally:
             streamed.end = time.monotonic()
             self.streams.append(streamed)
-            texts.append(body["prompt"] + streamed.text)
+            texts.append(text + streamed.text)
         return self._whole(streamed)
 
     def _share_read(self, prompt: str) -> float:
@@ -130,7 +132,7 @@ class Server:
             raise self.wire.broken_off(f"ended an answer of {n} tokens without its usage, which it gave before")
         return streamed
 
-    def body(self, prompt: str, max_tokens: int) -> dict[str, Any]:
+    def body(self, prompt: Prompt, max_tokens: int) -> dict[str, Any]:
         """Body of every request for a completion."""
         return {"model": self.model, "prompt": prompt, "max_tokens": max_tokens}
 

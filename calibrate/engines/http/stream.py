@@ -104,8 +104,17 @@ class Streamed:
     on_text: Callable[[str, int], object] | None = field(default=None, compare=False, repr=False)
     """Called with each piece of text as it arrives, and its tokens."""
 
+    whole_ids: set[int] = field(default_factory=set, compare=False, repr=False)
+    """Tokens that are whole characters by themselves, as chunks have shown; streams of a server may share them."""
+
     text: str = ""
     ids: list[int] = field(default_factory=list)
+    prompt_ids: list[int] = field(default_factory=list)
+    """Tokens of the prompt while it is under way, where text is handed on."""
+
+    is_whole: bool = True
+    """Whether no token so far waits for the rest of a character, for certain."""
+
     arrivals: list[tuple[float, int]] = field(default_factory=list)
     """Arrival times, and number of tokens at each."""
 
@@ -147,6 +156,17 @@ class Streamed:
     def seen(self, moment: float) -> int:
         """Tokens that had arrived at a moment, s on the monotonic clock."""
         return sum(n for arrived, n in self.arrivals if arrived <= moment)
+
+    @property
+    def tokens(self) -> tuple[int, ...] | None:
+        """Ids of prompt and answer; see `calibrate.engines.protocol.Progress`.
+
+        A server that is given a part of a character at a prompt's end writes that character wrongly: vLLM sends the
+        whole prompt's text with it.
+        """
+        if self.reason not in ("", "abort"):
+            return None
+        return (*self.prompt_ids, *self.ids) if self.is_whole and self.prompt_ids else ()
 
     @property
     def n_prompt(self) -> int:
@@ -199,18 +219,31 @@ class Streamed:
         self.text += text
         self.ids += ids
         self.likeliest = self.likeliest or _first_likeliest(choice.get("logprobs"))
-        self.n_prompt_ids = self.n_prompt_ids or len(choice.get("prompt_token_ids") or ())
+        if told := choice.get("prompt_token_ids"):
+            self.n_prompt_ids = self.n_prompt_ids or len(told)
+            self.prompt_ids = told if self.on_text is not None else []
+        self.reason = choice.get("finish_reason") or self.reason
         n = len(ids) or _n_scored(choice.get("logprobs")) or bool(text)
         if n:
+            self._complete(text, ids)
             self.arrivals.append((now, int(n)))
             self.begun.set()
             if self.on_text is not None:
                 self.on_text(text, int(n))
-        self.reason = choice.get("finish_reason") or self.reason
         for key in ("stop_reason", "matched_stop"):
             if key in choice:
                 self.tells_stop = True
                 self.stopped_by = choice[key] if choice[key] is not None else self.stopped_by
+
+    def _complete(self, text: str, ids: Sequence[int]) -> None:
+        """Tell whether a chunk ends with a whole character: servers send none before all of its tokens are there.
+
+        Of several tokens the last may wait for others, unless each of them is known to be whole.
+        """
+        alone = len(ids) == 1 and bool(text)
+        if alone and self.is_whole:
+            self.whole_ids.update(ids)
+        self.is_whole = alone or (bool(ids) and self.is_whole and self.whole_ids.issuperset(ids))
 
 
 def _whole(text: str) -> str:

@@ -87,6 +87,8 @@ class Answer:
     """Tokens of the prompt; 0 if the server has not stated them yet."""
     n_seen: int = 0
     """Tokens that have been sent, those of a step under way included."""
+    ids: tuple[int, ...] = ()
+    """Tokens of the prompt and the answer so far; empty where they are unknown, and the text is sent in their place."""
     refused: bool = False
     """Whether a helper rejects its requests, e.g. for their key: it is decoded plainly, and not compared."""
 
@@ -229,7 +231,7 @@ class Answering:
         """Run a generator from the last committed step until it ends, fails, or another configuration is wanted."""
 
         def commit(step: Step) -> None:
-            answer.last = step
+            answer.last, answer.ids = step, ()
             answer.n_seen = answer.n_tokens
             self.control.wrote(answer, step.n_tokens)
             send(step.payload.text)
@@ -252,47 +254,63 @@ class Answering:
             algorithm.close()
             await drive.abort()  # also operations that a schedule leaves running at the end of an answer
             self.control.stops(answer)
-            answer.n_prompt = answer.n_prompt or _prompt_tokens(session, answer.root)
+            answer.n_prompt = answer.n_prompt or _prompt_tokens(session, answer)
             self._observer.ran(configuration, session, in_flight)
         if error is not None:
             raise error
+
+    def _leaves(self, answer: Answer, configuration: Configuration, progress: Progress, *, step_ends: bool) -> bool:
+        """Whether an answer goes on by another configuration from here on.
+
+        A server that tells no ids is left only where a step ends: the text up to there is read as the tokens that
+        wrote it, which half a word may not be.
+        """
+        if answer.refused or not self.control.leaves(configuration, step_ends=step_ends):
+            return False
+        ids = progress.tokens()
+        return ids is not None and bool(ids or step_ends) and answer.n_seen < answer.request.max_tokens
 
     async def _stream(
         self, answer: Answer, clock: WallClock, configuration: Configuration, send: Callable[[str], None]
     ) -> None:
         """Have the target write the rest in one request, until it ends or another method is wanted.
 
-        It is left where `Control.leaves` says; a server that speculates at once when it has lost too much.
+        It is left where `_leaves` says; a server that speculates at once when it has lost too much. The rest is asked
+        for by the ids of all tokens so far, where they are known.
         """
         session = WallSession(answer.request.name, self.servers.speculation(configuration))
         in_flight, operation = self.control.in_flight, Generate(TARGET, answer.last, whole=True)
         session.operations.append(operation)
         marks = StepMarks(answer.last, TARGET, clock.limits.separator)
-        seed, depth = answer.request.seed, answer.last.depth
         answer.n_seen = answer.n_tokens
 
         def on_text(text: str, n_tokens: int) -> None:
             answer.n_seen += n_tokens
             send(text)
             self.control.wrote(answer, n_tokens)
-            leaves = self.control.leaves(configuration, text, step_ends=marks.take(text, n_tokens))
-            if leaves and answer.n_seen < answer.request.max_tokens and not answer.refused:
+            if self._leaves(answer, configuration, progress, step_ends=marks.take(text, n_tokens)):
+                raise asyncio.CancelledError  # here, before what has arrived with this piece is read
+
+        def look() -> None:  # now, as the servers that others change to may take what this one needs to say more
+            if self._leaves(answer, configuration, progress, step_ends=False):
                 writing.cancel()
 
-        if depth >= 0:  # a rest, whose draws must not repeat those of the beginning
-            seed = derive_seed(seed, answer.request.name, TARGET, depth, 0)
         self._running[TARGET] += 1
         busy = self._running[TARGET]
         if not answer.refused:
             self.control.starts(answer, configuration)
         speculation = session.speculation.get(TARGET)
-        rest = clock.rest(operation, Progress(on_text), seed=seed, speculation=speculation, stop=answer.request.stop)
-        writing = asyncio.ensure_future(rest)
+        progress, seed, stop = Progress(on_text), _seed(answer), answer.request.stop
+        writing = asyncio.ensure_future(
+            clock.rest(operation, progress, seed=seed, speculation=speculation, stop=stop, ids=answer.ids)
+        )
         look_s = None if speculation is None else self.control.look_s
+        self.control.watching.add(look)
         try:
             while not writing.done() and not self.control.over(configuration):
                 await asyncio.wait((writing,), timeout=look_s)
         finally:
+            self.control.watching.discard(look)
             writing.cancel()
             await asyncio.wait((writing,))
             self._running[TARGET] -= 1
@@ -303,9 +321,9 @@ class Answering:
                 error = None
             for step in steps_after(answer.last, marks.last):
                 session.commit(step)
-            answer.last = marks.last
+            answer.last, answer.ids = marks.last, progress.tokens() or ()
             operation.n_generated, operation.job = marks.n_tokens, written
-            answer.n_prompt = answer.n_prompt or _prompt_tokens(session, answer.root)
+            answer.n_prompt = answer.n_prompt or _prompt_tokens(session, answer)
             operation.finished = session.finished = session.now()
             self._observer.ran(configuration, session, in_flight)
         if error is not None:
@@ -313,6 +331,12 @@ class Answering:
             raise CalibrationError(str(error)) from (helper_error(error, SPECULATIVE) if of_helper else error)
         if written is not None:
             self._observer.timed(TARGET, busy, written)
+
+
+def _seed(answer: Answer) -> int:
+    """Seed of the request for the rest of an answer, whose draws must not repeat those of the beginning."""
+    seed, depth = answer.request.seed, answer.last.depth
+    return seed if depth < 0 else derive_seed(seed, answer.request.name, TARGET, depth, 0)
 
 
 def _ended(marks: StepMarks, written: Generation | None, *, complete: bool) -> bool:
@@ -326,11 +350,11 @@ def _ended(marks: StepMarks, written: Generation | None, *, complete: bool) -> b
     return complete or written is not None
 
 
-def _prompt_tokens(session: WallSession, root: Step) -> int:
+def _prompt_tokens(session: WallSession, answer: Answer) -> int:
     """Tokens of the prompt by a request of the target that continued it; 0 where none has stated them."""
-    of_prompt = (one for one in session.operations if isinstance(one, Generate) and one.prefix is root)
+    of_prompt = [one for one in session.operations if isinstance(one, Generate) and one.prefix is answer.root]
     stated = (one.job.n_prompt_tokens for one in of_prompt if one.role == TARGET and isinstance(one.job, Generation))
-    return next(stated, 0)
+    return next(stated, len(answer.ids) - answer.n_tokens if of_prompt and answer.ids else 0)
 
 
 def _observed(algorithm: Algorithm, commit: Callable[[Step], None], wanted: Callable[[], bool]) -> Algorithm:

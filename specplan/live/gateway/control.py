@@ -38,6 +38,7 @@ class Control:
     ----------
     in_flight : answers in flight.
     n_switches : number of times that the wanted configuration changed, but for failures.
+    watching : called when that happens.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Control:
         self._clock = clock
         self.in_flight = 0
         self.n_switches = 0
+        self.watching: set[Callable[[], object]] = set()
         self._latest = PLAIN
         self._wanted: Configuration | None = None
         self._at = 1
@@ -86,22 +88,20 @@ class Control:
             wanted = self.measured.wanted(load, now, without=self._lacks(self._plan.candidate(load_class(load))))
         else:
             wanted = self._plan.at(load)
-        if wanted != self._wanted:
-            self.n_switches += self._wanted is not None
-            self._wanted = wanted
+        changed, self._wanted = self._wanted not in (None, wanted), wanted
         self._latest = PLAIN if self.measured is None and self._lacks(wanted) else wanted
+        self.n_switches += changed
+        for call in tuple(self.watching) if changed else ():
+            call()
         return self._latest
 
-    def leaves(self, configuration: Configuration, text: str, *, step_ends: bool) -> bool:
+    def leaves(self, configuration: Configuration, *, step_ends: bool) -> bool:
         """Return whether a text that the target writes in one request goes on by another configuration.
 
-        One that works on steps begins where a step ends, others also where ``text``, which has just arrived, ends a
-        word for certain: waiting for all steps to end would take longer than a block.
+        One that works on steps begins where a step ends, others after any token.
         """
         wanted = self.wanted() if step_ends else self._latest
-        if wanted == configuration:
-            return False
-        return step_ends or not (wanted.spec.drafts_steps or text[-1:].isalnum())
+        return wanted != configuration and (step_ends or not wanted.spec.drafts_steps)
 
     def over(self, configuration: Configuration) -> bool:
         """Return whether an answer must leave a configuration at once, within a step: it has lost too much."""

@@ -273,7 +273,7 @@ async def opened(endpoints: Endpoints, models: RemoteModels, plan: ServingPlan) 
         for server, config in models.speculating_servers():
             name = f"{TARGET} with {setting_of(config).key}"
             other = await start(name, server, _HELPER_RETRIES)
-            other.speculates = speculation_of(config)
+            other.speculates, other.whole_ids = speculation_of(config), target.whole_ids
             target.speculating[other.speculates] = other
         if EMBEDDING in needed:
             encoder = await EmbeddingServer.start(config_of(EMBEDDING, endpoints.embedding, _HELPER_RETRIES))

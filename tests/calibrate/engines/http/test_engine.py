@@ -92,6 +92,35 @@ def test_ids_stand_for_the_text_and_lack_the_end_token() -> None:
         ask(server, work)
 
 
+def chunk(text: str, *ids: int, **more: object) -> dict[str, object]:
+    return {"choices": [{"text": text, "token_ids": ids, **more}]}
+
+
+def test_a_text_is_told_by_its_tokens_only_where_no_part_of_a_character_may_be_missing() -> None:
+    streamed = Streamed(on_text=lambda text, n: None)
+
+    def after(*given: object) -> tuple[int, ...] | None:
+        streamed.take(chunk(*given), 0.0)
+        return streamed.tokens
+
+    assert after("") == ()  # no prompt yet
+    streamed.take(chunk("so", 1, prompt_token_ids=[7, 8]), 0.0)
+    assert streamed.tokens == (7, 8, 1)
+    assert after(" the", 2, 3) == ()  # the last of two may wait for more
+    assert after("re", 4) == (7, 8, 1, 2, 3, 4)
+    assert after("", 5) == ()  # half a character
+    assert after("é", 6) == (7, 8, 1, 2, 3, 4, 5, 6)
+    assert after("so", 1) is not None
+    assert after("so", 3) == (7, 8, 1, 2, 3, 4, 5, 6, 1, 3)
+    assert after("soso", 1, 3) is not None  # each was a text by itself before
+    assert after("é so", 5, 6) == ()  # which the second half was not
+    assert after("so", 1, 3) == ()  # nor is it known what came before
+    streamed.take(chunk("so", 1, finish_reason="abort"), 0.0)
+    assert (streamed.tokens or ())[-3:] == (1, 3, 1)
+    streamed.take(chunk("", 0, finish_reason="stop"), 0.0)
+    assert streamed.tokens is None
+
+
 def test_answers_that_this_process_reads_late_are_told() -> None:
     async def work(url: str) -> list[str]:
         async with RemoteModels(target=url, draft=url).open() as (roles, _):

@@ -85,21 +85,19 @@ def test_a_server_that_speculates_is_needed_by_token_level_methods_alone() -> No
     assert control.wanted() == PLAIN
 
 
-def test_a_text_is_left_at_a_steps_end_and_for_what_works_on_tokens_after_a_word_too() -> None:
+def test_a_text_is_left_at_a_steps_end_and_for_what_works_on_tokens_after_any_of_them() -> None:
     eagle = Configuration.parse("eagle k2=4")
     control = Control(ServingPlan(name="x", by_load=((1, eagle), (4, PLAIN), (16, DEEP))), 64, Clock())
     assert control.wanted() == eagle
-    assert not control.leaves(eagle, " one.", step_ends=True)
+    assert not control.leaves(eagle, step_ends=True)
     control.in_flight = 4
-    assert not control.leaves(eagle, " one.", step_ends=False)  # nobody has asked what is wanted now
+    assert not control.leaves(eagle, step_ends=False)  # nobody has asked what is wanted now
     assert control.wanted() == PLAIN
-    assert not control.leaves(eagle, " one", step_ends=False)  # it may go on
-    assert control.leaves(eagle, " one.", step_ends=False)
-    assert control.leaves(eagle, " one", step_ends=True)
+    assert control.leaves(eagle, step_ends=False)
     control.in_flight = 16
     assert control.wanted() == DEEP
-    assert not control.leaves(PLAIN, " one.", step_ends=False)
-    assert control.leaves(PLAIN, "\n\n", step_ends=True)
+    assert not control.leaves(PLAIN, step_ends=False)
+    assert control.leaves(PLAIN, step_ends=True)
 
 
 def test_no_more_than_the_most_are_admitted() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 from openai import APIStatusError
-from openai_server import Planted
+from openai_server import Planted, text_of
 
 from sim.configuration import Configuration
 from sim.operations import DRAFT, JUDGE, TARGET
@@ -104,8 +104,9 @@ async def test_an_answer_that_breaks_off_goes_on_after_its_last_token() -> None:
         sent = target.bodies[before:]
     assert (finish, "".join(texts).count("\n\n")) == ("stop", SLOW.steps - 1)
     assert len(sent) == 2
-    assert sent[1]["prompt"].startswith(sent[0]["prompt"])
-    rest = sent[1]["prompt"].removeprefix(sent[0]["prompt"])
+    continued = text_of(sent[1]["prompt"])
+    assert continued.startswith(sent[0]["prompt"])
+    rest = continued.removeprefix(sent[0]["prompt"])
     assert rest
     assert "".join(texts).startswith(rest)
 

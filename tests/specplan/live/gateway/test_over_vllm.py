@@ -29,6 +29,7 @@ from connections import stopped
 from fault_proxy import FaultProxy, proxied
 from openai import AsyncOpenAI
 from served_plans import serve_plan, write_plan, write_profile
+from vllm_server import NGRAM
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1800)]
 
@@ -166,6 +167,37 @@ def test_no_answer_is_lost_when_a_helper_dies(endpoints: dict[str, str], tmp_pat
             assert text
             # Whole: the model ended it, or all its tokens are there.
             assert finish == "stop" or tokens == SHORT
+
+
+def test_an_answer_that_changes_its_server_is_the_targets_own(
+    endpoints: dict[str, str], vllm_servers: dict[str, str], tmp_path: Path
+) -> None:
+    """A gateway that measures has answers change between plain decoding and n-grams, in the middle of words too."""
+    configuration = Configuration.parse("prompt-lookup k2=4")
+    servers = {"target": endpoints["target"], "speculative": json.dumps([{**NGRAM, "server": vllm_servers["fast"]}])}
+    problems = bundled_problems(24, 6, "validation")
+
+    async def texts(url: str) -> tuple[list[str], list[str]]:
+        """Texts of greedy answers, two at once, and by which methods each was written."""
+        asked: dict[str, Any] = {"model": "target", "temperature": 0.0, "max_tokens": SHORT}
+        found: dict[int, Any] = {}
+        numbers = iter(range(len(problems)))
+        async with AsyncOpenAI(base_url=url, api_key="none", max_retries=0, timeout=600) as client:
+
+            async def asks() -> None:
+                for number in numbers:
+                    create = client.completions.with_raw_response.create
+                    found[number] = await create(**asked, prompt=problems[number].prompt)
+
+            await asyncio.gather(asks(), asks())
+        inorder = [found[number] for number in range(len(problems))]
+        methods = [one.headers.get("x-specplan-method", "") for one in inorder]
+        return [one.parse().choices[0].text for one in inorder], methods
+
+    with serve_plan(write_plan(tmp_path, configuration), None, servers) as url:
+        found, methods = asyncio.run(texts(url))
+    assert found == asyncio.run(texts(endpoints["target"]))[0]
+    assert sum(";" in one for one in methods) >= 2
 
 
 SHORT = 200
