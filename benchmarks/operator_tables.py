@@ -189,17 +189,21 @@ def _products(rows: list[Row], arithmetic: str) -> Table:
     """Products of at most 8192 rows with weights as large models have them."""
 
     def put(gpu: Gpu, values: Sequence[float]) -> Gpu:
-        overhead, bandwidth, rate, sharpness = values
-        new = ProductRates(overhead, bandwidth, rate, max(sharpness, 1.0))
+        overhead, bandwidth, rate, sharpness, *tiles = values
+        new = ProductRates(overhead, bandwidth, rate, max(sharpness, 1.0), *tiles)
         return replace(gpu, products={**gpu.products, arithmetic: new})
 
     def is_large(row: Row) -> bool:
         n, k = int(row["n"]), int(row["k"])
         return int(row["m"]) <= 8192 and min(n, k) >= 256 and n * k >= 2**20
 
+    def constants(gpu: Gpu) -> tuple[float, ...]:
+        rates = gpu.products[arithmetic]
+        return astuple(rates) if rates.input_s else astuple(rates)[:4]
+
     kept = [row for row in rows if is_large(row)]
     name = arithmetic.replace("-", "_")  # as the tables' files have it
-    return _table("products", name, kept, ("n", "k"), lambda gpu: astuple(gpu.products[arithmetic]), put)
+    return _table("products", name, kept, ("n", "k"), constants, put)
 
 
 def _attention(rows: list[Row]) -> Table:

@@ -8,6 +8,7 @@ expect (`gpus`); what is planned with them has a wider interval.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -29,7 +30,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class ProductRates:
-    """Matrix products with weights of one format: ``s + [(bytes / B)^p + (operations / F)^p]^(1/p)``."""
+    """Products of m rows of k inputs: ``s + [(bytes / B)^p + max(operations / F, l k)^p]^(1/p) + m k / Q``."""
 
     overhead_s: float
     """s, fixed time of a product, s."""
@@ -39,6 +40,12 @@ class ProductRates:
     """F, operations per second, 1/s."""
     sharpness: float
     """p, how sharply one limit gives way to the other, [-], >= 1."""
+    input_s: float = 0.0
+    """l, time per input in which one multiprocessor computes a tile of 128 x 128, s: kernels that leave all inputs of a
+    tile to one of them take that long however few tiles there are; 0 where inputs are shared out. Tiles for at most 128
+    rows take half of it, for at most 64 a quarter."""
+    quantising: float = math.inf
+    """Q, numbers of inputs that are brought into the format per second, 1/s."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,23 +111,23 @@ _ALIASES: Final[Mapping[str, str]] = {
 _PRODUCTS: Final = {
     "NVIDIA H100 SXM": {
         "bf16": ProductRates(3.80e-6, 2.96e12, 8.09e14, 2.73),
-        "fp8": ProductRates(6.97e-6, 2.96e12, 9.49e14, 1.16),
+        "fp8": ProductRates(5.41e-6, 2.87e12, 1.18e15, 1.59, 2.30e-9, 3.77e11),
         "fp8-block": ProductRates(6.28e-6, 2.95e12, 1.20e15, 1.0),
     },
     "NVIDIA H200 SXM": {
         "bf16": ProductRates(4.10e-6, 4.06e12, 8.02e14, 3.12),
-        "fp8": ProductRates(7.38e-6, 4.14e12, 1.03e15, 1.0),
+        "fp8": ProductRates(5.57e-6, 4.01e12, 1.36e15, 1.33, 2.20e-9, 3.48e11),
         "fp8-block": ProductRates(6.53e-6, 3.89e12, 1.13e15, 1.0),
     },
     "NVIDIA B200 SXM": {
         "bf16": ProductRates(3.59e-6, 6.32e12, 1.63e15, 2.44),
-        "fp8": ProductRates(7.41e-6, 6.37e12, 2.16e15, 1.0),
+        "fp8": ProductRates(5.92e-6, 6.92e12, 4.07e15, 1.0, 8.8e-10, 4.30e11),
         "fp8-block": ProductRates(7.74e-6, 6.36e12, 2.92e15, 1.2),
     },
     "NVIDIA A100 SXM": {"bf16": ProductRates(5.77e-6, 1.55e12, 2.63e14, 1.65)},
     "NVIDIA L40S": {
         "bf16": ProductRates(1.0e-6, 6.8e11, 2.35e14, 2.14),
-        "fp8": ProductRates(4.17e-6, 6.8e11, 4.21e14, 1.0),
+        "fp8": ProductRates(2.75e-6, 6.67e11, 4.30e14, 1.29, 3.11e-9, 3.02e11),
     },
 }
 _ATTENTION: Final = {
@@ -320,7 +320,14 @@ def _gpu(name: str, like: str | None = None) -> Gpu:
 
 
 def _scaled(rates: ProductRates, slower: float, memory: float, arithmetic: float) -> ProductRates:
-    return ProductRates(rates.overhead_s * slower, rates.bandwidth * memory, rates.rate * arithmetic, rates.sharpness)
+    return replace(
+        rates,
+        overhead_s=rates.overhead_s * slower,
+        bandwidth=rates.bandwidth * memory,
+        rate=rates.rate * arithmetic,
+        input_s=rates.input_s / arithmetic,
+        quantising=rates.quantising * memory,
+    )
 
 
 def _linked(rates: SumRates, slower: float, link: float) -> SumRates:

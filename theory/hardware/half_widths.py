@@ -40,7 +40,7 @@ GAIN: Final = "gain"
 HALF_WIDTHS: Final[Mapping[tuple[str, str], float]] = MappingProxyType(
     {
         # ML.ENERGY, vLLM 0.11.1, and single iterations of two dense models in later versions
-        (ITERATION, "dense"): 0.11,
+        (ITERATION, "dense"): 0.08,
         (ITERATION, "dense, Blackwell"): 0.14,
         (ITERATION, "dense, Blackwell, waiting"): 0.65,
         (ITERATION, "experts"): 0.17,

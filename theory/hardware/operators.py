@@ -92,8 +92,10 @@ def product_seconds(gpu: Gpu, rows: float, outputs: float, inputs: float, weight
     """
     rates, size = _rates(gpu, weights)
     moved = weights.bytes_per_number * outputs * inputs + rows * (size * inputs + _ACTIVATION * outputs)
-    limits = (moved / rates.bandwidth, 2.0 * rows * outputs * inputs / rates.rate)
-    return rates.overhead_s + _joined(*limits, rates.sharpness)
+    tile = 0.25 if rows <= 64.0 else 0.5 if rows <= 128.0 else 1.0
+    computing = max(2.0 * rows * outputs * inputs / rates.rate, tile * rates.input_s * inputs)
+    joined = _joined(moved / rates.bandwidth, computing, rates.sharpness)
+    return rates.overhead_s + joined + rows * inputs / rates.quantising
 
 
 def attention_seconds(

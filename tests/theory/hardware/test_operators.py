@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -68,11 +69,20 @@ def test_corners_of_a_product() -> None:
 def test_half_the_precision_reads_weights_in_half_the_time(gpu) -> None:
     for name, size in (("bf16", 2.0), ("fp8", 1.0), ("int8", 1.0), ("int4", 0.5 + 2 / 128)):
         of = FORMATS[name]
-        low, high = (product_seconds(gpu, 1.0, n, 8192, of) for n in (8192, 16384))
+        shared = {kind: replace(rates, input_s=0.0) for kind, rates in gpu.products.items()}  # by tiles: see below
+        low, high = (product_seconds(replace(gpu, products=shared), 1.0, n, 8192, of) for n in (8192, 16384))
         arithmetic = of.arithmetic if of.arithmetic in gpu.products else "bf16"
         per_byte = 1.0 / gpu.products[arithmetic].bandwidth
         read = 8192 * 8192 * size * per_byte
         assert read <= high - low <= 1.3 * read  # one row's arithmetic, added whole where the corner is not sharp
+
+
+def test_inputs_of_a_tile_are_read_one_after_another_and_brought_into_the_format() -> None:
+    rates = replace(H100.products["fp8"], sharpness=1e3, overhead_s=0.0)  # the larger limit alone
+    gpu = replace(H100, products={"fp8": rates})
+    for rows, share in ((64.0, 0.25), (65.0, 0.5), (129.0, 1.0)):
+        found = product_seconds(gpu, rows, 128.0, 65536.0, FORMATS["fp8"])
+        assert found == pytest.approx(65536 * (share * rates.input_s + rows / rates.quantising), rel=1e-9)
 
 
 def test_attention_term_by_term() -> None:
