@@ -11,7 +11,7 @@ from sim.catalogue import Method, method
 from sim.configuration import PLAIN, Configuration
 from sim.operations import DRAFT, JUDGE, SCORER
 from specplan.worlds.arrangements import MOST_TP, Arrangement, Drafting, arrangements, parallel_of, splits
-from specplan.worlds.drafters.naming import block_kind, drafting_model, kind, methods_named
+from specplan.worlds.drafters.naming import block_kind, drafting_model, kind, layers_in_turn, methods_named
 from specplan.worlds.drafters.pairs import same_tokens
 from specplan.worlds.memory import MemoryPlan, Served, memory_plan
 from specplan.worlds.running.flags import first_with, has
@@ -290,6 +290,14 @@ def _unserved(deployment: Deployment) -> Iterator[str]:
         yield f"{engine} {first_with(engine, 'draft_model')} or later: {version} has no draft models"
 
 
+def _unserved_layers(deployment: Deployment) -> Iterator[str]:
+    """Why the engine does not serve the target's own layers as it is set."""
+    layers, k = layers_in_turn(deployment), deployment.k
+    for one in [k] if isinstance(k, int) else [] if k is None else [entry.k for entry in k.ranges]:
+        if one > layers and one % layers:
+            yield f"--k of at most {layers} or a multiple of it, not {one}: {layers} layers draft in turn"
+
+
 def _unserved_blocks(deployment: Deployment) -> Iterator[str]:
     """Why the engine as it is set does not serve the block drafter."""
     block, engine = deployment.block, deployment.engine.name
@@ -303,13 +311,16 @@ def _unserved_blocks(deployment: Deployment) -> Iterator[str]:
         yield f"{engine} {first_with(engine, kind)} or later: {deployment.engine_version} has no {kind}"
 
 
+_UNSERVED: Final = {"draft-model": _unserved, "eagle": _unserved_layers, "block-drafter": _unserved_blocks}
+
+
 def _lacking(deployment: Deployment, spec: Method) -> tuple[str, ...]:
     """What a method needs that names do not tell."""
     if spec.name in _NEEDS:
         role, words = _NEEDS[spec.name]
         if getattr(deployment, role) is None:
             return (words,)
-        unserved = {"draft-model": _unserved, "block-drafter": _unserved_blocks}.get(spec.name)
+        unserved = _UNSERVED.get(spec.name)
         return () if unserved is None else tuple(unserved(deployment))
     if spec.name in _KNOWN:
         return ()
