@@ -13,6 +13,7 @@ from specplan.output import SCREEN
 from specplan.planning.loads.gpu_types import GpuPlans, Priced
 from specplan.show.loads.gpu_types import break_evens, cheapest
 from specplan.show.loads.results import GpusPlan
+from specplan.worlds.request import Load
 from theory.errors import ParameterError
 
 SMALL = {"answer_tokens": 200, "context": 400, "methods": ["ngram"]}
@@ -70,6 +71,11 @@ def test_break_evens_are_where_the_lines_on_logarithms_cross(found: GpusPlan) ->
     assert load == pytest.approx(4.0)
     assert (below.gpu, above.gpu) == ("NVIDIA L40S", "NVIDIA H100 SXM")
     assert break_evens(made) == "Break-even: from about 4 answers at once H100 SXM is cheaper than L40S."
+    loads = tuple(
+        tuple(replace(one, load=Load(concurrency=n)) for one in rows)
+        for n, rows in zip((64, 256), made.loads, strict=True)
+    )
+    assert "from about 130 answers at once" in break_evens(replace(made, loads=loads)), "no 1.3e+02"
     flat = crossing(found, {"NVIDIA H100 SXM": (2.0, 2.0), "NVIDIA L40S": (1.0, 1.0)})
     assert break_evens(flat) == "Break-even: none; L40S is the cheapest at all these loads."
 
