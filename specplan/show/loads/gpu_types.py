@@ -69,9 +69,10 @@ def break_evens(found: GpuPlans) -> str:
         return "Break-even: say several loads (--concurrency 1,8,64) to see where another type becomes the cheapest."
     changes = found.break_evens()
     if not changes:
-        kinds = {rows[0].gpu for rows in found.loads if rows[0].row.meets}
-        only = _short(kinds.pop()) if len(kinds) == 1 else "no type"
-        return f"Break-even: none; {only} is the cheapest at all these loads."
+        best = [rows[0].gpu for rows in found.loads if rows[0].row.meets]
+        only = _short(best[0]) if len(set(best)) == 1 else "no type"
+        where = "all these loads" if len(best) == len(found.loads) else "the loads at which any meets the bounds"
+        return f"Break-even: none; {only} is the cheapest at {where}."
     closed = found.loads[0][0].load.concurrency is not None
     told = [
         f"from about {brief(load, 2)} {_AT_ONCE if closed else 'answers per second'} {_short(after.gpu)} is cheaper "

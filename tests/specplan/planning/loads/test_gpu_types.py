@@ -87,6 +87,14 @@ def test_what_misses_the_bounds_is_not_the_cheapest(found: GpusPlan) -> None:
     assert [load for load, _, _ in made.break_evens()] == pytest.approx([16.0])
 
 
+def test_nothing_is_the_cheapest_where_nothing_meets_the_bounds(found: GpusPlan) -> None:
+    made = crossing(found, {"NVIDIA H100 SXM": (2.0, 1.0), "NVIDIA L40S": (1.0, 2.0)})
+    missed = tuple(replace(one, row=replace(one.row, meets=False)) for one in made.loads[1])
+    none = replace(made, loads=(made.loads[0], missed))
+    assert none.break_evens() == []
+    assert break_evens(none) == "Break-even: none; L40S is the cheapest at the loads at which any meets the bounds."
+
+
 def test_costs_that_are_close_are_not_told_apart(found: GpusPlan) -> None:
     near = crossing(found, {"NVIDIA H100 SXM": (1.05, 9.0), "NVIDIA L40S": (1.0, 1.0)})
     assert "1.05 times as much, which costs of passes do not tell apart" in cheapest(near, near.loads[0])
