@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from specplan.planning.loads.asked import AskedPlan, deployment_plan
 from specplan.planning.loads.prices import Dollars, dollars_of, gpus_named, prices_of
-from specplan.worlds.arrangements import MOST_TP
+from specplan.worlds.memory import MOST_TP
 from theory.errors import ParameterError
 from theory.hardware.half_widths import THROUGHPUT, TIME_PER_TOKEN, half_width
 

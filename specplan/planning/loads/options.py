@@ -10,10 +10,10 @@ from calibrate.token_acceptance.schedule import Schedule
 from sim.catalogue import Method, method
 from sim.configuration import PLAIN, Configuration
 from sim.operations import DRAFT, JUDGE, SCORER
-from specplan.worlds.arrangements import MOST_TP, Arrangement, Drafting, arrangements, parallel_of, splits
+from specplan.worlds.arrangements import Arrangement, Drafting, arrangements, parallel_of, splits
 from specplan.worlds.drafters.naming import block_kind, drafting_model, kind, layers_in_turn, methods_named
 from specplan.worlds.drafters.pairs import same_tokens
-from specplan.worlds.memory import MemoryPlan, Served, memory_plan
+from specplan.worlds.memory import MOST_TP, MemoryPlan, Served, memory_plan
 from specplan.worlds.running.flags import first_with, has
 from theory.errors import ParameterError
 from theory.hardware.work import Parallel
