@@ -226,6 +226,8 @@ BAD = {
     "no prompt": (("plan", *NAMED, "--context", "100", "--answer-tokens", "100"), "it holds prompt and answer"),
     "unknown task": (("plan", *NAMED, "--task", "gsm9k"), "did you mean 'gsm8k'?"),
     "unknown format": (("plan", *NAMED, "--precision", "fp3"), "--precision='fp3' must be one of bf16, fp8"),
+    "format in capitals": (("plan", *NAMED, "--precision", "FP8"), "did you mean 'fp8'?"),
+    "no table": (("plan", *NAMED, "--k", "[[1,8,4]"), "--k: not JSON"),
     "no trace": (("plan", *NAMED, "--trace", "missing.jsonl"), "missing.jsonl"),
     "nothing to check": (("profile", "check"), "Missing argument"),
 }

@@ -270,7 +270,7 @@ def _table(typed: str) -> Schedule:
     from calibrate.record.json_text import parse_json
     from calibrate.token_acceptance.schedule import Schedule
 
-    table = Schedule.parse(parse_json(typed, "k"), "k")
+    table = Schedule.parse(parse_json(typed, "--k"), "--k")
     for before, after in pairwise(table.ranges):
         if after.first > before.last + 1:
             whole = [before.first, after.first - 1, before.k]
