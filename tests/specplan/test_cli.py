@@ -217,6 +217,10 @@ BAD = {
     "unmodelled": (("plan", "--target", "ai21labs/AI21-Jamba-Mini-1.7"), "is not modelled"),
     "unknown gpu": (("plan", *NAMED, "--gpu", "H1000"), "did you mean 'NVIDIA H100 SXM'?"),
     "too few gpus": (("plan", "--target", "meta-llama/Llama-3.3-70B-Instruct", "--gpus", "1"), "2 GPUs would do"),
+    "no machine": (
+        ("plan", "--target", "moonshotai/Kimi-K3", "--gpu", "H200"),
+        "neither up to 8 of them",
+    ),
     "no gpus": (("plan", *NAMED, "--gpus", "0"), "--gpus=0 must be an integer in [1, 1024]"),
     "odd split": (("plan", *NAMED, "--gpus", "4", "--tp", "3"), "--tp=3 must be one of 1, 2, 4, 8"),
     "two loads": (("plan", *NAMED, "--concurrency", "1", "--rate", "1"), "say one kind of load"),

@@ -46,7 +46,7 @@ DEPTHS: Final = (2, 3, 4, 6, 8)
 RULES: Final = "released-code"
 """Schedule of Lookahead Reasoning, unless another is asked for."""
 
-_DRAFT: Final = "a draft model; none of the target's family and vocabulary is small enough (--draft)"
+_DRAFT: Final = "a draft model; none of the target's family and vocabulary is small enough and reads as much (--draft)"
 _NEEDS: Final[Mapping[str, tuple[str, str]]] = {
     "draft-model": ("draft", _DRAFT),
     "eagle": ("head", "a head; the target has no MTP layers, and no head for it is in the table (--eagle)"),
