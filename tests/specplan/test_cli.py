@@ -210,6 +210,9 @@ BAD = {
     "answer < 0": (("simulate", *FAST, "--answer", "-1"), "--answer=-1 must be an integer in"),
     "output folder": (("plan", *FAST, "-o", "."), "is a folder; give the name of a file"),
     "output nowhere": (("plan", *FAST, "-o", "no/where.json"), "there is no folder 'no'"),
+    "unknown latency": (("plan", *FAST, "--latency", "nope"), "--latency='nope' is neither a file nor"),
+    "second of two": (("profile", "diff", PROFILE, "nope", "--all"), "SECOND='nope' is neither a file nor"),
+    "first of two": (("profile", "diff", "nope", PROFILE), "FIRST='nope' is neither a file nor"),
     "both kinds": (("plan", *FAST, "--target", "Qwen/Qwen3-8B"), "give --profile or --target, not both"),
     "profile's option": (("plan", *NAMED, "--k2-max", "8"), "--k2-max needs --profile"),
     "target's option": (("plan", *FAST, "--gpus", "2"), "--gpus needs --target"),
@@ -325,6 +328,23 @@ def test_failures_have_their_exit_codes(
     assert exit_code(error) == code
     if isinstance(error, RuntimeError):
         assert "internal error, RuntimeError: bug (SPECPLAN_DEBUG=1 shows where)" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "lacking", "extra"),
+    [
+        (("explain", "http://127.0.0.1:1", "--for", "1"), "httpx", "openai"),
+        (("acceptance", "http://127.0.0.1:1/metrics"), "httpx", "openai"),
+        (("calibrate", "torch", "-o", "out.json"), "tokenizers", "torch"),
+    ],
+)
+def test_what_a_plain_installation_lacks_is_named_with_its_extra(
+    run_main: Main, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], lacking: str, extra: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, lacking, None)
+    said = refusal(run_main, *words, code=1)
+    assert said == f"specplan: error: this needs {lacking}: pip install 'specplan[{extra}]'\n"
 
 
 def test_debugging_shows_the_traceback(run_installed: Run) -> None:
