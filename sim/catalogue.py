@@ -321,7 +321,7 @@ def choice(name: str, value: str, allowed: Iterable[T], what: str = "one") -> T:
             return item
     if not listed:
         raise ParameterError(name, value, f"must be {what}, which has none")
-    near = get_close_matches(value, listed, n=1)
+    near = get_close_matches(value.lower(), listed, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise ParameterError(name, value, f"must be {what} of {', '.join(listed)}{hint}")
 

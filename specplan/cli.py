@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module
+from itertools import pairwise
 from types import FrameType
 from typing import Any, Final, NoReturn
 
@@ -206,12 +207,15 @@ _KNOWN_AS: Final = {
 }
 """Names of parameters within, and the options that set them, where a command has such an option."""
 
+_EXTRAS: Final = {"httpx": "openai", **dict.fromkeys(("torch", "transformers", "tokenizers", "psutil"), "torch")}
+"""Modules that a plain installation lacks, and the extra that brings each."""
+
 
 def _as_typed(error: ParameterError, argv: Sequence[str]) -> str:
     """The error with the name of the option that the user typed, where it is about one."""
     command = _command_of(argv)
     named = _named(error.name, command) or _named(_KNOWN_AS.get(error.name, ""), command)
-    if named is None or not any(name in argv for name in named.opts):
+    if named is None or not any(name in argv for name in named.opts) or not _beside(named, error.value, argv):
         named = _typed_for(error.value, command, argv) or named
     if named is None:
         return str(error)
@@ -227,14 +231,23 @@ def _named(name: str, command: click.Command) -> click.Parameter | None:
     return next(as_typed, next((one for one in command.params if one.name == name), None))
 
 
+def _beside(option: click.Parameter, value: object, argv: Sequence[str]) -> bool:
+    """Whether a text, where it was typed at all, is what an option was given."""
+    return value not in argv or any(pair[0] in option.opts and pair[1] == value for pair in pairwise(argv))
+
+
 def _typed_for(value: object, command: click.Command, argv: Sequence[str]) -> click.Parameter | None:
     """The option or argument that a text was typed for; None: it was not typed."""
     if not isinstance(value, str) or not value or value not in argv:
         return None
-    before = argv[list(argv).index(value) - 1]
-    options = (one for one in command.params if isinstance(one, click.Option) and not one.is_flag)
-    arguments = (one for one in command.params if isinstance(one, click.Argument))
-    return next((one for one in options if before in one.opts), next(arguments, None))
+    options = [one for one in command.params if isinstance(one, click.Option) and not one.is_flag]
+    found = next((one for one in options if _beside(one, value, argv)), None)
+    arguments = [one for one in command.params if isinstance(one, click.Argument)]
+    if found is not None or not arguments:
+        return found
+    valued = {name for one in options for name in one.opts}
+    words = [two for one, two in pairwise(["", *argv]) if not two.startswith("-") and one not in valued]
+    return arguments[max(words.index(value) - len(words), -len(arguments))]  # the last words are the arguments
 
 
 def _one_line(error: BaseException, argv: Sequence[str] = ()) -> str:
@@ -271,10 +284,10 @@ def _told(error: BaseException, argv: Sequence[str]) -> str:
         where = "specplan" if context is None else context.command_path
         hint = f" (see '{where} --help')" if isinstance(error, click.UsageError) else ""
         return shown(error.format_message().rstrip("."), 600) + hint
-    if isinstance(error, ParameterError):
-        return _as_typed(error, argv)
     if isinstance(error, SpecplanError):
-        return str(error)
+        return _as_typed(error, argv) if isinstance(error, ParameterError) else str(error)
     if isinstance(error, OSError) and error.strerror:
         return f"{shown(str(error.filename))}: {error.strerror}" if error.filename else error.strerror
+    if isinstance(error, ModuleNotFoundError) and error.name in _EXTRAS:
+        return f"this needs {error.name}: pip install 'specplan[{_EXTRAS[error.name]}]'"
     return f"internal error, {type(error).__name__}: {error} (SPECPLAN_DEBUG=1 shows where)"

@@ -340,7 +340,7 @@ def screen(*blocks: str | Sequence[str]) -> str:
         if not isinstance(block, str)
         else block
         if "\n" in block
-        else textwrap.fill(block, SCREEN)
+        else textwrap.fill(block, SCREEN, break_on_hyphens=False)
         for block in blocks
     )
 

@@ -82,3 +82,15 @@ def test_modules_that_are_to_be_run_or_named_are_there() -> None:
     assert run
     assert named
     assert [name for name in {*run, *named} if importlib.util.find_spec(name) is None] == []
+
+
+def test_the_commands_that_print_no_json_are_named() -> None:
+    def prints(command: click.Command) -> bool:
+        inner = command.commands.values() if isinstance(command, click.Group) else ()
+        return any("--json" in option.opts for option in command.params) or any(map(prints, inner))
+
+    context = click.Context(cli)
+    known = {name: cli.get_command(context, name) for name in cli.list_commands(context)}
+    without = {name for name, command in known.items() if command is not None and not prints(command)}
+    (said,) = re.findall(r"All but (.*?) take `--json`", (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert set(re.findall(r"`(\w+)`", said)) == without

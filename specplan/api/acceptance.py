@@ -225,5 +225,5 @@ def _is_profile(source: str) -> bool:
     if source != "-" and not Path(source).is_file():
         return True
     text = read_text(source, "a profile, a curve of acceptance or a dump of /metrics")
-    other = f'"{SCHEMA}"' in text or RECORDS in text or is_benchmark(Path(source))
+    other = f'"{SCHEMA}"' in text or RECORDS in text or is_benchmark(Path(source), "token acceptance")
     return text.lstrip().startswith("{") and not other

@@ -27,6 +27,7 @@ __all__ = ["Explained", "Metrics", "explain"]
 Metrics: TypeAlias = "str | Path"
 """Result of ``GET /metrics``: a file, or the text itself, which has several lines."""
 
+_WHAT: Final = "Prometheus metrics"
 _PARTS: Final = 12
 """Windows of a live server; it is read once more than that."""
 
@@ -175,7 +176,7 @@ def _reading(source: Metrics) -> Reading:
 
     if _is_text(source):
         return read_metrics(str(source), "metrics")
-    return read_metrics(read_text(source, "Prometheus metrics"), str(source))
+    return read_metrics(read_text(source, _WHAT), str(source))
 
 
 def _watched(url: str, seconds: float) -> list[Reading]:
@@ -233,7 +234,7 @@ def _benchmark(source: Metrics) -> Point | None:
     """The round of a benchmark's result file; None where it is not such a file."""
     from specplan.readers.formats import is_benchmark, read_benchmarks
 
-    if _is_text(source) or not is_benchmark(Path(source)):
+    if _is_text(source) or not is_benchmark(Path(source), _WHAT):
         return None
     from specplan.live.explaining.costs import Point
 

@@ -104,7 +104,7 @@ def _page(source: str) -> str:
 
 def _file(source: str, k: int | None, form: str) -> ReadAcceptance:
     path = Path(source)
-    if is_benchmark(path):
+    if is_benchmark(path, _WHAT):
         return _benchmarks(read_benchmarks(path), source, k)
     text = read_text(path, _WHAT)
     if form == "vllm-requests" or RECORDS in text:

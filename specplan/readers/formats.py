@@ -112,8 +112,13 @@ class _Perf(_Read):
     error: Any = None
 
 
-def is_benchmark(path: Path) -> bool:
+def is_benchmark(path: Path, what: str) -> bool:
     """Whether a file begins as one of these tools begins it; standard input is taken for none.
+
+    Parameters
+    ----------
+    path : the file.
+    what : it is read as, for errors.
 
     Raises
     ------
@@ -121,7 +126,7 @@ def is_benchmark(path: Path) -> bool:
     """
     if str(path) == STDIN:
         return False
-    with opened(path, "arrivals", most_bytes=_MOST_BYTES) as file:
+    with opened(path, what, most_bytes=_MOST_BYTES) as file:
         head = file.read(_HEAD)
     return any(mark in head for mark in _MARKS)
 

@@ -22,6 +22,7 @@ __all__ = [
     "Table",
     "Text",
     "Widget",
+    "brief",
     "cleaned",
     "filled",
     "interval",
@@ -40,6 +41,17 @@ def cleaned(text: str) -> str:
     'a\\u202eb'
     """
     return _HIDDEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def brief(value: float, digits: int = 3) -> str:
+    """Return a number with so many significant digits, without an exponent.
+
+    >>> brief(1234.5), brief(128.0, 2), brief(0.00002345, 2)
+    ('1230', '130', '0.000023')
+    """
+    import numpy as np
+
+    return np.format_float_positional(value, precision=digits, fractional=False, trim="-")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+from specplan.worlds.memory import MOST_TP
 from theory.errors import ParameterError
 from theory.hardware.mixers.states import Recurrent
 from theory.hardware.shapes import Attention, Experts, Mixer
@@ -15,16 +16,13 @@ from theory.hardware.work import Parallel
 if TYPE_CHECKING:
     from specplan.worlds.request import Deployment, ServedModel
 
-__all__ = ["MOST_TP", "Arrangement", "Copies", "Drafting", "Split", "arrangements", "parallel_of", "splits"]
+__all__ = ["Arrangement", "Copies", "Drafting", "Split", "arrangements", "parallel_of", "splits"]
 
 Split: TypeAlias = int | Parallel
 """How GPUs share a model: each layer over so many of them, or as `Parallel` says."""
 
 Drafting = Literal["none", "shared", "own"]
 """Nobody drafts steps; draft and judge run on the target's GPUs; they have GPUs of their own."""
-
-MOST_TP: Final = 8
-"""GPUs that share a layer: those of one machine."""
 
 _BLOCK: Final = 128
 """Columns of a block of fp8 weights with one scale: engines refuse parts of other widths (vllm-project/vllm#17569)."""

@@ -98,8 +98,10 @@ def known_config(name: str) -> tuple[str, dict[str, Any]]:
             said = {**quantisation, **(_NVIDIA if asked.startswith("nvidia/") and quantisation else {})}
             return _requantised(base, name.strip()[-len(ending) :], said)
     by_name = _by_name()
-    near = get_close_matches(asked, by_name, n=3) or get_close_matches(asked.rpartition("/")[2], by_name, n=3)
-    suggested = dict.fromkeys(by_name[one][0] for one in near)
+    short = asked.rpartition("/")[2]
+    near = [one for one in by_name if short and short in one]  # a family, or a name that breaks off
+    near = near or get_close_matches(asked, by_name, n=3) or get_close_matches(short, by_name, n=3)
+    suggested = list(dict.fromkeys(by_name[one][0] for one in near))[:3]
     hint = f"; did you mean {' or '.join(suggested)}?" if suggested else ""
     rule = f"must be a config.json, a folder with one, or one of {len(known_models())} known models"
     raise ParameterError("model", name, rule + hint)

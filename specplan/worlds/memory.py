@@ -19,11 +19,14 @@ from theory.hardware.shapes import Experts, Shape
 from theory.hardware.sharding import cache_bytes_per_gpu, check_split, weight_bytes_per_gpu
 from theory.hardware.work import Parallel
 
-__all__ = ["ENGINE_SHARE", "MemoryPlan", "Room", "Served", "memory_plan"]
+__all__ = ["ENGINE_SHARE", "MOST_TP", "MemoryPlan", "Room", "Served", "memory_plan"]
 
 ENGINE_SHARE: Final = 0.9
 """Share of a GPU's memory that the engines on it take, [-]: vLLM's default ``gpu_memory_utilization`` (0.11 to 0.19).
 CUDA graphs and fragments live in the rest."""
+
+MOST_TP: Final = 8
+"""GPUs that share a layer: those of one machine."""
 
 _BATCHED_TOKENS: Final = 8192
 """Tokens of one iteration at most: vLLM's ``max_num_batched_tokens`` for a server on a large GPU."""
@@ -43,9 +46,6 @@ _LOGIT_BYTES: Final = 12.0
 _SAMPLED: Final = 256
 """Sequences that the engine prepares to sample at once when it measures its own memory: vLLM's ``max_num_seqs`` by
 default on most GPUs; 1024 on the largest, which takes 1 GB more."""
-
-_MOST_GPUS: Final = 64
-"""Up to which a remedy is looked for."""
 
 _GB: Final = 1e9
 
@@ -225,12 +225,13 @@ def _too_little(room: Room, context: float) -> str:
         f"{room.cache_bytes(context) / _GB:.1f}) and offers {there / _GB:.1f}"
     )
     remedies = [remedy for remedy in (_more_gpus(room, context), _fewer_bytes(room, context)) if remedy]
-    return f"{what}; {' or '.join(remedies) or 'no number of GPUs or precision would do'}"
+    none = f"neither up to {MOST_TP} of them nor fewer bits would do: take larger ones"
+    return f"{what}; {' or '.join(remedies) or none}"
 
 
 def _more_gpus(room: Room, context: float) -> str:
     n = room.gpus * 2
-    while n <= _MOST_GPUS:
+    while n <= MOST_TP:
         factor = n // room.gpus
         if _would_do(room, context, lambda model, f=factor: _wider(model, f)):  # type: ignore[misc]
             return f"{n} GPUs would do"

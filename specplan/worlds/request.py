@@ -49,6 +49,13 @@ class ServedModel:
         """Name of the model, as the user gave it."""
         return self.facts.name
 
+    @property
+    def quantised_on_loading(self) -> bool:
+        """Whether vLLM and SGLang make the wanted format when they load the published weights: fp8 of bf16."""
+        published, wanted = self.facts.precision, self.precision
+        plain = published.weights == published.expert_format.name == "bf16"
+        return plain and wanted.weights == wanted.expert_format.name == "fp8"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:

@@ -34,6 +34,7 @@ from theory.errors import SchemaError
 
 __all__ = ["read_trace"]
 
+_WHAT: Final = "arrivals"
 _MOST_BYTES: Final = 512 * 2**20
 _MOST_ROWS: Final = 2_000_000
 _MOST_LINE: Final = 2**20
@@ -107,7 +108,7 @@ def read_trace(path: str | Path) -> Arrivals:
     times: list[float] = []
     prompts: list[int] = []
     answers: list[int] = []
-    if is_benchmark(path):
+    if is_benchmark(path, _WHAT):
         return read_benchmarks(path)[0].arrivals
     last = -math.inf
     with closing(_lines(path)) as lines:
@@ -127,7 +128,7 @@ def read_trace(path: str | Path) -> Arrivals:
 
 def _lines(path: Path) -> Generator[tuple[int, str], None, None]:
     """Lines with their numbers, blank ones left out."""
-    with opened(path, "arrivals", most_bytes=_MOST_BYTES) as raw:
+    with opened(path, _WHAT, most_bytes=_MOST_BYTES) as raw:
         file = io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")
         number = 0
         while line := file.readline(_MOST_LINE + 1):

@@ -101,7 +101,9 @@ class World:
         spec, algorithm = configuration.spec, configuration.algorithm()
         engines, sized = self._engines(configuration, arrangement, limits), sizes or self.drawn(limits)
         if spec.drafts_steps:
-            trial = Trial.of(algorithm, _Sized(self._steps, sized, self._mean_step), engines, meets=spec.meets)
+            trial = Trial.of(
+                algorithm, _Sized(self._steps, sized, self._mean_step, limits.cache_tokens), engines, meets=spec.meets
+            )
         else:
             trial = Trial(
                 algorithm=algorithm,
@@ -278,25 +280,34 @@ def _whole(prompt_tokens: int, tokens: int) -> BaselineAnswer:
 class _Sized:
     """Answers step by step, each of its size.
 
+    Steps are drawn one by one: an answer that comes out too long for the cache, as a server would cut it, ends before.
+
     Parameters
     ----------
     alike : the behaviour, whose answers are all as long.
     sizes : of each answer.
     step : mean tokens of a step.
+    cache_tokens : of the target's engine, which judges a step beside another one.
     """
 
-    def __init__(self, alike: SyntheticBehaviour, sizes: Sizes, step: float) -> None:
+    def __init__(self, alike: SyntheticBehaviour, sizes: Sizes, step: float, cache_tokens: float) -> None:
         self._alike = alike
         self._sizes = sizes
         self._step = step
+        self._room = cache_tokens - alike.judge_overhead_tokens - ASSUMED.step_limit
         self.seed = alike.seed
         self.n_answers = None
 
     def answer(self, index: int) -> DrawnAnswer:
         """Return an answer of its size."""
         prompt, tokens = self._sizes.of(index)
-        steps = Fixed(max(round(tokens / self._step), 1))
-        return replace(self._alike, steps=steps, prompt_tokens=prompt).answer(index)
+        n = max(round(tokens / self._step), 1)
+        found = replace(self._alike, steps=Fixed(n), prompt_tokens=prompt).answer(index)
+        if prompt + n * ASSUMED.step_limit <= self._room:
+            return found
+        longest = np.minimum(np.maximum(found.target_lengths(), found.draft_lengths()), ASSUMED.step_limit)
+        fit = int(np.searchsorted(np.cumsum(longest), self._room - prompt, side="right"))
+        return replace(self._alike, steps=Fixed(max(min(fit, n), 1)), prompt_tokens=prompt).answer(index)
 
     def baseline_answer(self, index: int) -> DrawnAnswer:
         """Return the same answer."""

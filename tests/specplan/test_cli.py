@@ -210,6 +210,9 @@ BAD = {
     "answer < 0": (("simulate", *FAST, "--answer", "-1"), "--answer=-1 must be an integer in"),
     "output folder": (("plan", *FAST, "-o", "."), "is a folder; give the name of a file"),
     "output nowhere": (("plan", *FAST, "-o", "no/where.json"), "there is no folder 'no'"),
+    "unknown latency": (("plan", *FAST, "--latency", "nope"), "--latency='nope' is neither a file nor"),
+    "second of two": (("profile", "diff", PROFILE, "nope", "--all"), "SECOND='nope' is neither a file nor"),
+    "first of two": (("profile", "diff", "nope", PROFILE), "FIRST='nope' is neither a file nor"),
     "both kinds": (("plan", *FAST, "--target", "Qwen/Qwen3-8B"), "give --profile or --target, not both"),
     "profile's option": (("plan", *NAMED, "--k2-max", "8"), "--k2-max needs --profile"),
     "target's option": (("plan", *FAST, "--gpus", "2"), "--gpus needs --target"),
@@ -217,6 +220,10 @@ BAD = {
     "unmodelled": (("plan", "--target", "ai21labs/AI21-Jamba-Mini-1.7"), "is not modelled"),
     "unknown gpu": (("plan", *NAMED, "--gpu", "H1000"), "did you mean 'NVIDIA H100 SXM'?"),
     "too few gpus": (("plan", "--target", "meta-llama/Llama-3.3-70B-Instruct", "--gpus", "1"), "2 GPUs would do"),
+    "no machine": (
+        ("plan", "--target", "moonshotai/Kimi-K3", "--gpu", "H200"),
+        "neither up to 8 of them",
+    ),
     "no gpus": (("plan", *NAMED, "--gpus", "0"), "--gpus=0 must be an integer in [1, 1024]"),
     "odd split": (("plan", *NAMED, "--gpus", "4", "--tp", "3"), "--tp=3 must be one of 1, 2, 4, 8"),
     "two loads": (("plan", *NAMED, "--concurrency", "1", "--rate", "1"), "say one kind of load"),
@@ -226,6 +233,8 @@ BAD = {
     "no prompt": (("plan", *NAMED, "--context", "100", "--answer-tokens", "100"), "it holds prompt and answer"),
     "unknown task": (("plan", *NAMED, "--task", "gsm9k"), "did you mean 'gsm8k'?"),
     "unknown format": (("plan", *NAMED, "--precision", "fp3"), "--precision='fp3' must be one of bf16, fp8"),
+    "format in capitals": (("plan", *NAMED, "--precision", "FP8"), "did you mean 'fp8'?"),
+    "no table": (("plan", *NAMED, "--k", "[[1,8,4]"), "--k: not JSON"),
     "no trace": (("plan", *NAMED, "--trace", "missing.jsonl"), "missing.jsonl"),
     "nothing to check": (("profile", "check"), "Missing argument"),
 }
@@ -319,6 +328,23 @@ def test_failures_have_their_exit_codes(
     assert exit_code(error) == code
     if isinstance(error, RuntimeError):
         assert "internal error, RuntimeError: bug (SPECPLAN_DEBUG=1 shows where)" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "lacking", "extra"),
+    [
+        (("explain", "http://127.0.0.1:1", "--for", "1"), "httpx", "openai"),
+        (("acceptance", "http://127.0.0.1:1/metrics"), "httpx", "openai"),
+        (("calibrate", "torch", "-o", "out.json"), "tokenizers", "torch"),
+    ],
+)
+def test_what_a_plain_installation_lacks_is_named_with_its_extra(
+    run_main: Main, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], lacking: str, extra: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, lacking, None)
+    said = refusal(run_main, *words, code=1)
+    assert said == f"specplan: error: this needs {lacking}: pip install 'specplan[{extra}]'\n"
 
 
 def test_debugging_shows_the_traceback(run_installed: Run) -> None:

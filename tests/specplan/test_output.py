@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specplan.output import table
+from specplan.output import screen, table
 
 WORDS = st.lists(st.text("abcdef", min_size=1, max_size=9), min_size=1, max_size=12).map(" ".join)
 
@@ -38,3 +38,9 @@ def test_no_word_is_lost_and_no_line_wider(rows: list[tuple[str, str]], width: i
         wrapped = " ".join(" ".join(line[column] for line in told[2:]).split())
         wanted = " ".join(row[0 if column.start is None else 1] for row in rows)
         assert wrapped == " ".join(wanted.split())
+
+
+def test_names_are_not_broken_at_their_hyphens() -> None:
+    name = "meta-llama/Llama-3.3-70B-Instruct"
+    block = f"A plan for a model of such a name, with a draft that has as many of them, {name}, and one more, {name}"
+    assert screen(block).count(name) == screen([block]).count(name) == 2

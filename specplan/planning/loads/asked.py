@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 from calibrate.engines.token_vocabulary import BLOCK_DRAFTERS
 from specplan.planning.loads.asking import bounds_of, loads_of
 from specplan.planning.loads.prices import prices_of
+from specplan.worlds.memory import MOST_TP
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ __all__ = ["AskedPlan", "deployment_plan", "deployment_plans"]
 
 _CONTEXT: Final = 8192
 _ANSWER_TOKENS: Final = 4096
-_MOST_GPUS: Final = 64
 _TRAINED: Final = "trained"
 """An EAGLE-3 head of the usual size."""
 _OWN: Final = "mtp"
@@ -221,7 +221,7 @@ def _with_drafters(
             raise ParameterError("methods", ",".join(wanted), rule)
     draft = made.draft
     if draft is None and {"draft-model", "lr-async", "lr-sync"} & set(methods):
-        name = family_draft(target.facts)
+        name = family_draft(target.facts, made.context)
         draft = None if name is None else _model(name, None, asked["cache"])
     over = {**found.passed_over, **others.passed_over}
     passed_over = {name: why for name, why in over.items() if name not in kinds}
@@ -270,7 +270,7 @@ def _table(typed: str) -> Schedule:
     from calibrate.record.json_text import parse_json
     from calibrate.token_acceptance.schedule import Schedule
 
-    table = Schedule.parse(parse_json(typed, "k"), "k")
+    table = Schedule.parse(parse_json(typed, "--k"), "--k")
     for before, after in pairwise(table.ranges):
         if after.first > before.last + 1:
             whole = [before.first, after.first - 1, before.k]
@@ -340,7 +340,7 @@ def _block(name: str, target: ServedModel, cache: str | None) -> ServedModel:
 def _check_tp(deployment: Deployment, tp: int) -> None:
     from specplan.worlds.arrangements import splits
 
-    allowed = splits(deployment.target, _MOST_GPUS)
+    allowed = splits(deployment.target, MOST_TP)
     if tp not in allowed:
         rule = f"must be one of {', '.join(map(str, allowed))}, over which {deployment.target.name} can be split"
         raise ParameterError("tp", tp, rule)
@@ -353,7 +353,7 @@ def _fewest(deployment: Deployment, least: int) -> Deployment:
     from specplan.planning.loads.options import considered
 
     refused = None
-    for gpus in (2**i for i in range(_MOST_GPUS.bit_length()) if 2**i >= least):
+    for gpus in (2**i for i in range(MOST_TP.bit_length()) if 2**i >= least):
         try:
             considered(replace(deployment, gpus=gpus), ())
         except ParameterError as error:

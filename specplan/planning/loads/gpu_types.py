@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from specplan.planning.loads.asked import AskedPlan, deployment_plan
 from specplan.planning.loads.prices import Dollars, dollars_of, gpus_named, prices_of
-from specplan.worlds.arrangements import MOST_TP
+from specplan.worlds.memory import MOST_TP
 from theory.errors import ParameterError
 from theory.hardware.half_widths import THROUGHPUT, TIME_PER_TOKEN, half_width
 
@@ -92,12 +92,14 @@ class GpuPlans:
     def break_evens(self) -> list[tuple[float, Priced, Priced]]:
         """Return where the cheapest type changes: the load, what is cheapest below it, and above it.
 
-        Between two loads the costs of both types are straight on logarithms, of loads as of dollars.
+        Between two loads the costs of both types are straight on logarithms, of loads as of dollars. What misses the
+        bounds is no cheapest type.
         """
         found = []
         for below, above in zip(self.loads, self.loads[1:], strict=False):
             before, after = below[0], above[0]
-            if before.gpu != after.gpu and before.size and after.size:
+            meet = before.row.meets and after.row.meets
+            if meet and before.gpu != after.gpu and before.size and after.size:
                 gaps = [_gap(rows, before.gpu, after.gpu) for rows in (below, above)]
                 share = gaps[0] / (gaps[0] - gaps[1]) if gaps[0] < 0.0 < gaps[1] else 1.0
                 found.append((before.size * (after.size / before.size) ** share, before, after))

@@ -10,10 +10,10 @@ from calibrate.token_acceptance.schedule import Schedule
 from sim.catalogue import Method, method
 from sim.configuration import PLAIN, Configuration
 from sim.operations import DRAFT, JUDGE, SCORER
-from specplan.worlds.arrangements import MOST_TP, Arrangement, Drafting, arrangements, parallel_of, splits
-from specplan.worlds.drafters.naming import block_kind, drafting_model, kind, methods_named
+from specplan.worlds.arrangements import Arrangement, Drafting, arrangements, parallel_of, splits
+from specplan.worlds.drafters.naming import block_kind, drafting_model, kind, layers_in_turn, methods_named
 from specplan.worlds.drafters.pairs import same_tokens
-from specplan.worlds.memory import MemoryPlan, Served, memory_plan
+from specplan.worlds.memory import MOST_TP, MemoryPlan, Served, memory_plan
 from specplan.worlds.running.flags import first_with, has
 from theory.errors import ParameterError
 from theory.hardware.work import Parallel
@@ -46,7 +46,7 @@ DEPTHS: Final = (2, 3, 4, 6, 8)
 RULES: Final = "released-code"
 """Schedule of Lookahead Reasoning, unless another is asked for."""
 
-_DRAFT: Final = "a draft model; none of the target's family and vocabulary is small enough (--draft)"
+_DRAFT: Final = "a draft model; none of the target's family and vocabulary is small enough and reads as much (--draft)"
 _NEEDS: Final[Mapping[str, tuple[str, str]]] = {
     "draft-model": ("draft", _DRAFT),
     "eagle": ("head", "a head; the target has no MTP layers, and no head for it is in the table (--eagle)"),
@@ -290,6 +290,14 @@ def _unserved(deployment: Deployment) -> Iterator[str]:
         yield f"{engine} {first_with(engine, 'draft_model')} or later: {version} has no draft models"
 
 
+def _unserved_layers(deployment: Deployment) -> Iterator[str]:
+    """Why the engine does not serve the target's own layers as it is set."""
+    layers, k = layers_in_turn(deployment), deployment.k
+    for one in [k] if isinstance(k, int) else [] if k is None else [entry.k for entry in k.ranges]:
+        if one > layers and one % layers:
+            yield f"--k of at most {layers} or a multiple of it, not {one}: {layers} layers draft in turn"
+
+
 def _unserved_blocks(deployment: Deployment) -> Iterator[str]:
     """Why the engine as it is set does not serve the block drafter."""
     block, engine = deployment.block, deployment.engine.name
@@ -303,13 +311,16 @@ def _unserved_blocks(deployment: Deployment) -> Iterator[str]:
         yield f"{engine} {first_with(engine, kind)} or later: {deployment.engine_version} has no {kind}"
 
 
+_UNSERVED: Final = {"draft-model": _unserved, "eagle": _unserved_layers, "block-drafter": _unserved_blocks}
+
+
 def _lacking(deployment: Deployment, spec: Method) -> tuple[str, ...]:
     """What a method needs that names do not tell."""
     if spec.name in _NEEDS:
         role, words = _NEEDS[spec.name]
         if getattr(deployment, role) is None:
             return (words,)
-        unserved = {"draft-model": _unserved, "block-drafter": _unserved_blocks}.get(spec.name)
+        unserved = _UNSERVED.get(spec.name)
         return () if unserved is None else tuple(unserved(deployment))
     if spec.name in _KNOWN:
         return ()

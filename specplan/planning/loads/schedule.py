@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 from calibrate.token_acceptance.schedule import Schedule
 from sim.configuration import Configuration
 from specplan.worlds.arrangements import Split
+from specplan.worlds.drafters.naming import layers_in_turn
 from specplan.worlds.world import World
 from theory.adaptive.verification import least_that_pays
 from theory.hardware.work import Parallel
@@ -85,11 +86,18 @@ class Depths:
         best = self._given or min(worst, key=lambda k: (round(worst[k], 3), k))
         return FixedK(best, worst[best])
 
-    def ks(self, token: str) -> range:
-        """Return the numbers of tokens that a method may draft: those of a block drafter's blocks, or 1 to `most`."""
-        block = self._world.deployment.block
+    def ks(self, token: str) -> Sequence[int]:
+        """Return the numbers of tokens that a method may draft: those of a block drafter's blocks, or 1 to `most`.
+
+        Of several layers of the target's own none that ends in the middle of a later turn.
+        """
+        deployment = self._world.deployment
+        block = deployment.block
         sizes = block.facts.block if token == "block-drafter" and block is not None else None
-        return range(1, self.most + 1) if sizes is None else range(sizes.least, sizes.most + 1)
+        if sizes is not None:
+            return range(sizes.least, sizes.most + 1)
+        layers = layers_in_turn(deployment) if token == "eagle" else 1
+        return [k for k in range(1, self.most + 1) if k < layers or k % layers == 0]
 
     def adaptive(self, token: str, split: Split, sequences: int) -> Configuration | None:
         """Return the best adaptive verification with so many sequences in the batch; None: nothing is left out.

@@ -257,8 +257,9 @@ def _turn(gain: Callable[[int], float | None], low: int, high: int) -> int:
 
 def _gain(deployment: Deployment, option: Option, answers: int, prompt: int) -> float | None:
     """The gain of one copy after prompts of so many tokens; None where the model reads no more, or no answer fits."""
+    draft = deployment.draft if option.configuration.token == "draft-model" else None  # others need not read as much
     try:
-        world = World(replace(deployment, context=prompt + deployment.answer_tokens))
+        world = World(replace(deployment, context=prompt + deployment.answer_tokens, draft=draft))
         own, plain = (_rate(world, one, option, answers) for one in (option.configuration, PLAIN))
     except ParameterError:  # the model reads no more, or the models leave no room
         return None

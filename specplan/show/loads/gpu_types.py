@@ -10,6 +10,7 @@ from specplan.output import SCREEN, screen, table
 from specplan.show.loads.assumed import assumed_by_plan
 from specplan.show.loads.plain import plan_as_json
 from specplan.show.loads.words import at_load, named
+from specplan.show.page import brief
 
 if TYPE_CHECKING:
     from specplan.planning.loads.gpu_types import GpuPlans, Priced
@@ -41,7 +42,7 @@ def _short(gpu: str) -> str:
 
 
 def _cost(found: GpuPlans, dollars: float) -> str:
-    return f"${dollars:.3g}" if found.priced else f"{dollars:.3g} GPU h"
+    return f"${brief(dollars)}" if found.priced else f"{brief(dollars)} GPU h"
 
 
 def cheapest(found: GpuPlans, rows: Sequence[Priced]) -> str:
@@ -52,7 +53,7 @@ def cheapest(found: GpuPlans, rows: Sequence[Priced]) -> str:
         return f"{at}: no type of GPU meets the bounds."
     on = f"{best.gpus} x {_short(best.gpu)} with {named(best.asked.plan, best.row.option)}"
     text = f"{at}: cheapest is {on}, {_cost(found, best.per_million)} per million tokens"
-    text += f", between {best.low:.3g} and {best.high:.3g} with 95 % confidence"
+    text += f", between {brief(best.low)} and {brief(best.high)} with 95 % confidence"
     second = next((one for one in others if one.row.meets), None)
     if second is None:
         return f"{text}; {'no other type meets the bounds' if others else 'no other type was planned'}."
@@ -68,13 +69,14 @@ def break_evens(found: GpuPlans) -> str:
         return "Break-even: say several loads (--concurrency 1,8,64) to see where another type becomes the cheapest."
     changes = found.break_evens()
     if not changes:
-        kinds = {rows[0].gpu for rows in found.loads if rows[0].row.meets}
-        only = _short(kinds.pop()) if len(kinds) == 1 else "no type"
-        return f"Break-even: none; {only} is the cheapest at all these loads."
+        best = [rows[0].gpu for rows in found.loads if rows[0].row.meets]
+        only = _short(best[0]) if len(set(best)) == 1 else "no type"
+        where = "all these loads" if len(best) == len(found.loads) else "the loads at which any meets the bounds"
+        return f"Break-even: none; {only} is the cheapest at {where}."
     closed = found.loads[0][0].load.concurrency is not None
     told = [
-        f"from about {load:.2g} {_AT_ONCE if closed else 'answers per second'} {_short(after.gpu)} is cheaper than "
-        f"{_short(before.gpu)}"
+        f"from about {brief(load, 2)} {_AT_ONCE if closed else 'answers per second'} {_short(after.gpu)} is cheaper "
+        f"than {_short(before.gpu)}"
         for load, before, after in changes
     ]
     return f"Break-even: {'; '.join(told)}."
@@ -86,8 +88,8 @@ def _table(found: GpuPlans) -> str:
         for i, one in enumerate(priced):
             option = named(one.asked.plan, one.row.option)
             cells = [one.load.text if not i else "", f"{one.gpus} x {_short(one.gpu)}", option]
-            cells += [f"{one.row.tokens_per_s:.0f}", f"{one.per_million:.3g} [{one.low:.3g}, {one.high:.3g}]"]
-            rows.append([*cells, f"{one.per_answer:.2g}" if one.row.meets else "misses bounds"])
+            cells += [f"{one.row.tokens_per_s:.0f}", f"{brief(one.per_million)} [{brief(one.low)}, {brief(one.high)}]"]
+            rows.append([*cells, brief(one.per_answer, 2) if one.row.meets else "misses bounds"])
     headings = ["load", "GPUs", "best", "tokens/s", f"{unit(found)}/M tokens", f"{unit(found)}/answer"]
     return table(headings, rows, width=SCREEN)
 

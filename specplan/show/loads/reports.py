@@ -36,6 +36,7 @@ from specplan.show.page import (
     Section,
     Table,
     Text,
+    brief,
     filled,
     interval,
 )
@@ -132,7 +133,7 @@ def _priced(found: GpuPlans, rows: Sequence[Priced]) -> Table:
                 f"{one.gpus} x {one.gpu}",
                 named(one.asked.plan, one.row.option),
                 Interval(value=one.per_million, low=one.low, high=one.high),
-                f"{one.per_answer:.2g}",
+                brief(one.per_answer, 2),
                 "met" if one.row.meets else "missed",
             ]
             for one in rows
@@ -147,7 +148,7 @@ def _answers(plan: NamesPlan) -> Iterator[Answer]:
     yield Answer(
         question="Per GPU?",
         answer=f"{best.tokens_per_s / gpus:.0f} tokens/s for each GPU",
-        detail=f"{gpus / best.answers_per_s:.3g} GPU seconds for an answer, at {at_load(load)}",
+        detail=f"{brief(gpus / best.answers_per_s)} GPU seconds for an answer, at {at_load(load)}",
     )
     if best.errors:
         largest = max(best.errors, key=best.errors.__getitem__)
@@ -207,7 +208,7 @@ def _gains(plan: LoadPlan, load: Load, rows: Sequence[LoadRow]) -> Table:
         ("GPUs" if isinstance(plan, NamesPlan) else "engines", [row.option.arrangement.text for row in rows]),
         ("gain, 95 % interval", [interval(row.gain) for row in rows]),
         ("tokens/s", [f"{row.tokens_per_s:.0f}" for row in rows]),
-        (f"{per} per answer", [f"{n / row.answers_per_s:.3g}" if n else _NONE for row in rows]),
+        (f"{per} per answer", [brief(n / row.answers_per_s) if n else _NONE for row in rows]),
         ("runs out first", [row.limit or _NONE for row in rows]),
         ("bounds", [_NONE if not plan.limits.binding else "met" if row.meets else "missed" for row in rows]),
         ("$/M tokens", [per_million for per_million, _ in dollars]),
@@ -227,7 +228,7 @@ def _times(plan: LoadPlan, load: Load, rows: Sequence[LoadRow]) -> Table:
         ("TTFT s", [median_and_90th(row, "ttft_s", 1.0) for row in rows]),
         ("TPOT ms", [median_and_90th(row, "tpot_s", 1e3) for row in rows]),
         ("answer s", [median_and_90th(row, "seconds", 1.0) for row in rows]),
-        ("goodput/s", [f"{row.goodput:.3g}" if plan.limits.binding else _NONE for row in rows]),
+        ("goodput/s", [brief(row.goodput) if plan.limits.binding else _NONE for row in rows]),
         ("draft waste", waste["draft"]),
         ("target waste", waste["target"]),
         ("of priors", [f"{100.0 * row.prior_share:.0f} %" if assumed and row.errors else _NONE for row in rows]),

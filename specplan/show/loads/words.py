@@ -12,6 +12,7 @@ from specplan.planning.loads.load_plan import LoadPlan, LoadRow, NamesPlan
 from specplan.planning.loads.options import pays
 from specplan.planning.loads.prices import dollars_of
 from specplan.planning.loads.statements import Pays, adaptive_steps, by_prompt, fixed_k, gains_by_load
+from specplan.show.page import brief
 from specplan.worlds.drafters.naming import drafter_name
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def engine_name(deployment: Deployment) -> str:
 def median_and_90th(row: LoadRow, name: str, unit: float) -> str:
     """Return the median and the 90th percentile, in a unit."""
     known = row.served.percentiles(name)
-    median, most = ("–" if math.isnan(known[p]) else f"{unit * known[p]:.3g}" for p in (50, 90))
+    median, most = ("–" if math.isnan(known[p]) else brief(unit * known[p]) for p in (50, 90))
     return "–" if median == most == "–" else f"{median} / {most}"
 
 
@@ -95,7 +96,7 @@ def _placed(plan: LoadPlan, option: Option) -> str:
 def dollars_each(plan: LoadPlan, row: LoadRow) -> tuple[str, str]:
     """Return dollars per million tokens and per answer, for all GPUs of the plan; dashes without a price."""
     dollars = dollars_of(plan.deployment, row) if isinstance(plan, NamesPlan) else None
-    return ("–", "–") if dollars is None else (f"{dollars.per_million_tokens:.3g}", f"{dollars.per_answer:.2g}")
+    return ("–", "–") if dollars is None else (brief(dollars.per_million_tokens), brief(dollars.per_answer, 2))
 
 
 def beyond_timings(plan: LoadPlan) -> Iterator[str]:

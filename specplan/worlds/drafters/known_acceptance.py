@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from calibrate.engines.token_vocabulary import OF_ENGINES, engines_name
+from calibrate.engines.token_vocabulary import engines_name
+from calibrate.record.files import STDIN
 from calibrate.token_acceptance.curves import AcceptanceCurve
 from specplan.readers.acceptance import ReadAcceptance, is_address, read_acceptance
+from specplan.worlds.configs.reading import exists
 from theory.block_drafting import LAWS, BlockLaw, at_length
-from theory.errors import ParameterError
+from theory.errors import ParameterError, shown
 
 __all__ = ["KnownAcceptance", "known_acceptances"]
 
@@ -79,7 +81,7 @@ def known_acceptances(texts: Sequence[str]) -> dict[str, KnownAcceptance]:
 
 def _one(text: str) -> tuple[str, KnownAcceptance]:
     name, equals, value = (part.strip() for part in text.partition("="))
-    if equals and not Path(text).exists():
+    if equals and not exists(Path(text)):
         if not name or not value:
             raise ParameterError("acceptance", text, f"must be {_FORMS}")
         method = _method(name, text)
@@ -94,7 +96,7 @@ def _method(name: str, text: str) -> str:
     try:
         return engines_name(name)
     except ParameterError as error:
-        raise ParameterError("acceptance", text, f"{error.rule} (methods: {', '.join(OF_ENGINES)})") from None
+        raise ParameterError("acceptance", text, error.rule) from None
 
 
 def _number(text: str, match: re.Match[str]) -> KnownAcceptance:
@@ -118,10 +120,13 @@ def _number(text: str, match: re.Match[str]) -> KnownAcceptance:
 
 
 def _file(text: str, value: str, method: str) -> tuple[str, KnownAcceptance]:
-    whole = Path(value).exists()
+    whole = exists(Path(value))
     match = None if whole else _FILES.fullmatch(value)
     files, row, k = (match["files"], match["row"] or "", _k(text, match["k"])) if match else (value, "", None)
-    sources = [files] if whole or Path(files).exists() else [part.strip() for part in files.split(",")]
+    sources = [files] if whole or exists(Path(files)) else [part.strip() for part in files.split(",")]
+    for source in sources:
+        if not (source == STDIN or is_address(source) or exists(Path(source))):
+            raise ParameterError("acceptance", text, f"must be {_FORMS}, and there is no file {shown(source)!r}")
     model, _, mode = row.rpartition("/")
     try:
         found = read_acceptance(sources, k, model=model or None, mode=mode or None)

@@ -21,6 +21,7 @@ __all__ = [
     "drafting_model",
     "head_kind",
     "kind",
+    "layers_in_turn",
     "method_name",
     "methods_named",
 ]
@@ -63,6 +64,15 @@ def head_kind(head: ServedModel | None) -> str:
     """Return ``mtp``, ``eagle`` or ``eagle3``, which a published head is unless its configuration says otherwise."""
     named = "" if head is None else head.facts.architecture
     return named if named in _HEADS else "eagle3"
+
+
+def layers_in_turn(deployment: Deployment) -> int:
+    """Return how many layers of the target's checkpoint draft a token each, in turn; 1 for a head of its own weights.
+
+    vLLM drafts at most so many tokens a round, or a multiple of it (``n_predict``, 0.32).
+    """
+    head = deployment.head
+    return deployment.target.facts.next_token_layers if head is not None and head.facts.in_target else 1
 
 
 def block_kind(block: ServedModel | None) -> str:

@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from specplan.worlds.arrangements import parallel_of
 from specplan.worlds.drafters.naming import drafter_name
 
 if TYPE_CHECKING:
@@ -60,13 +61,25 @@ def sglang_command(
     models: tuple[str, str],
     schedule: Schedule,
     arrangement: Arrangement,
+    sequences: int,
 ) -> str:
-    """Return the command of a server; ``models``: names of target and drafter, empty if that is in the target."""
+    """Return the command of a server.
+
+    Parameters
+    ----------
+    deployment, configuration, schedule, arrangement : what runs, and where.
+    models : names of target and drafter, empty if that is in the target.
+    sequences : in flight at most; SGLang, not told, speculates on 48 over all copies of attention (0.5.23).
+    """
     algorithm, (target, drafter) = sglang_algorithm(deployment, configuration.token), models
+    model, parallel = deployment.target, parallel_of(deployment.target, arrangement.split)
     words = ["python", "-m", "sglang.launch_server", "--model-path", target]
     words += ["--tp", str(arrangement.tp), "--context-length", str(deployment.context)]
-    if arrangement.dp > 1:
-        words += ["--dp", str(arrangement.dp), "--enable-dp-attention", "--ep", str(arrangement.tp)]
+    words += ["--max-running-requests", str(-(-sequences // parallel.dp) * parallel.dp)]
+    words += ["--dp", str(parallel.dp), "--enable-dp-attention"] if parallel.dp > 1 else []
+    words += ["--ep", str(parallel.ep)] if parallel.ep > 1 else []
+    words += ["--quantization", "fp8"] if model.quantised_on_loading else []
+    words += ["--kv-cache-dtype", "fp8_e4m3"] if model.precision.cache == "fp8" else []
     words += ["--speculative-algorithm", algorithm]
     if drafter:
         words += ["--speculative-draft-model-path", drafter]

@@ -99,7 +99,6 @@ def settings_of(
         for port, server in enumerate(_servers(deployment, arrangement, steps=steps), _FIRST_PORT)
     ]
     notes += _later_versions(deployment, configuration)
-    elsewhere = [_how_to_get(model) for model in _models(deployment, steps=steps) if _is_elsewhere(model)]
     models = _served_name(deployment.target), _drafter(deployment, configuration.token)
     file = None
     if deployment.engine.name == "trtllm" and not steps:
@@ -111,7 +110,8 @@ def settings_of(
         file |= {"enable_attention_dp": True} if arrangement.dp > 1 else {}
     elif deployment.engine.name != "vllm":
         notes.append(f"planned with what {deployment.engine.name} takes; the commands start vLLM")
-    notes += elsewhere
+    made = file is None  # TensorRT-LLM takes weights as they are
+    notes += [_how_to_get(one) for one in _models(deployment, steps=steps) if _is_elsewhere(one, made=made)]
     if arrangement.replicas > 1:
         notes.append(f"{arrangement.replicas} copies: deal the answers out evenly to their ports")
     adaptive = None
@@ -120,7 +120,7 @@ def settings_of(
         notes.append("SGLang has no DSpark with copies of attention")
     elif schedule is not None and algorithm:
         adaptive = sglang_adaptive(schedule) if algorithm.startswith("EAGLE") else None
-        commands.append(sglang_command(deployment, configuration, models, schedule, arrangement))
+        commands.append(sglang_command(deployment, configuration, models, schedule, arrangement, sequences))
         table = "; adaptive.json holds the table below it" if adaptive is not None else ""
         notes.append(f"SGLang ({SGLANG_SINCE[algorithm]} or later) instead of vLLM: the last command{table}")
     client = _client(deployment, configuration) if steps else None
@@ -197,31 +197,24 @@ def _models(deployment: Deployment, *, steps: bool) -> Iterator[ServedModel]:
     yield from (model for model in (deployment.draft, deployment.judge) if steps and model is not None)
 
 
-def _served_name(model: ServedModel) -> str:
+def _served_name(model: ServedModel, *, made: bool = True) -> str:
     """Return what to serve: a name on the hub, a folder; in angle brackets what the reader has to put in its place."""
     facts = model.facts
     if facts.source.startswith("the usual size"):
         return "<EAGLE-3 head>" if facts.architecture == "eagle3" else f"<{facts.architecture} drafter>"
-    if _is_elsewhere(model):
+    if _is_elsewhere(model, made=made):
         return f"<{model.name} in {model.precision.weights}>"
     folder, is_file, _ = facts.source.rpartition("/config.json")
     return folder if is_file and folder else model.name
 
 
-def _quantises(model: ServedModel) -> bool:
-    """Whether the engine makes the wanted format when it loads the weights: fp8 of bf16."""
-    published = model.facts.precision
-    plain = published.weights == published.expert_format.name == "bf16"
-    return plain and model.precision.weights == model.precision.expert_format.name == "fp8"
-
-
-def _is_elsewhere(model: ServedModel) -> bool:
-    """Whether the wanted weights are neither the published ones nor made of them by the engine."""
+def _is_elsewhere(model: ServedModel, *, made: bool) -> bool:
+    """Whether the wanted weights are neither the published ones nor, where it can, ``made`` of them by the engine."""
     wanted, published = model.precision, model.facts.precision
     formats = [(one.weight_format, one.attention_format, one.expert_format) for one in (wanted, published)]
     has_experts = model.facts.shape.has_experts
     alike = formats[0] == formats[1] if has_experts else formats[0][:2] == formats[1][:2]
-    return not alike and not _quantises(model)
+    return not alike and not (made and model.quantised_on_loading)
 
 
 def _how_to_get(model: ServedModel) -> str:
@@ -289,7 +282,7 @@ def _vllm(
     tokens = max(min(last, places) * (k + 1) for _, last, k in drafted)
     if tokens in _GRAPHED:
         words += ["--max-cudagraph-capture-size", str(-(-tokens // 16) * 16)]  # vLLM captures in steps of 16
-    if _quantises(model):
+    if model.quantised_on_loading:
         words += ["--quantization", "fp8"]
     if model.precision.cache != "bf16":
         words += ["--kv-cache-dtype", model.precision.cache]
@@ -298,7 +291,8 @@ def _vllm(
 
 def _trtllm(deployment: Deployment, server: _Server, port: int, sequences: int) -> str:
     parallel = parallel_of(server.model, server.split)
-    words = ["trtllm-serve", _served_name(server.model), "--port", str(port), "--tp_size", str(len(server.devices))]
+    words = ["trtllm-serve", _served_name(server.model, made=False), "--port", str(port)]
+    words += ["--tp_size", str(len(server.devices))]
     words += ["--ep_size", str(parallel.ep)] if parallel.ep > 1 else []
     words += ["--max_seq_len", str(deployment.context), "--max_batch_size", str(-(-sequences // parallel.dp))]
     words += ["--extra_llm_api_options", "trtllm.json"]

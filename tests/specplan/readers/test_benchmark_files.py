@@ -109,9 +109,9 @@ def test_other_files_are_refused_in_one_line(tmp_path: Path, data: object, rule:
 
 def test_traces_are_no_benchmarks(tmp_path: Path) -> None:
     path = written(tmp_path, '{"timestamp": 0, "input_length": 5, "output_length": 5}\n')
-    assert not is_benchmark(path)
-    with pytest.raises(SchemaError, match="missing: cannot be read"):
-        is_benchmark(tmp_path / "missing")
+    assert not is_benchmark(path, "arrivals")
+    with pytest.raises(SchemaError, match="missing: cannot be read as token acceptance"):
+        is_benchmark(tmp_path / "missing", "token acceptance")
 
 
 @pytest.mark.vllm

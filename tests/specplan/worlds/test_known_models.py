@@ -101,6 +101,22 @@ def test_unknown_names_get_the_nearest() -> None:
 
 
 @pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("Qwen/Qwen3-Next", "Qwen/Qwen3-Next-80B-A3B-Instruct"),
+        ("Qwen/Qwen3.5-397B", "Qwen/Qwen3.5-397B-A17B"),
+        ("DeepSeek-V4", "deepseek-ai/DeepSeek-V4-Flash"),
+        ("Nemotron-3", "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16"),
+        ("gemma-4", "google/gemma-4-26B-A4B"),
+    ],
+)
+def test_names_that_break_off_get_those_that_go_on(typed: str, meant: str) -> None:
+    with pytest.raises(ParameterError, match=f"did you mean {meant}") as caught:
+        known_config(typed)
+    assert str(caught.value).count(" or ") <= 3
+
+
+@pytest.mark.parametrize(
     ("file", "columns"),
     [
         ("hardware/mlenergy_itl.csv", ("model_id",)),

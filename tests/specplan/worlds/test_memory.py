@@ -103,7 +103,11 @@ def test_models_that_do_not_fit_say_what_would() -> None:
     assert text.startswith("gpus=1 of 86 GB hold too little for meta-llama/Llama-3.3-70B-Instruct: each needs 145.3 GB")
     assert text.endswith("2 GPUs would do or fp8 weights would do")  # 70.5 GB of each 77, or 72.7 with one answer
     assert refusal(llama, context=30_000).endswith("4 GPUs would do or int4 weights would do")
-    assert "no number of GPUs or precision would do" in refusal(served("Qwen/Qwen3-8B"), gpu_bytes=1e8)
+    assert "neither up to 8 of them nor fewer bits would do: take larger ones" in refusal(
+        served("Qwen/Qwen3-8B"), gpu_bytes=1e8
+    )
+    kimi = served("moonshotai/Kimi-K3", parallel=Parallel(tp=8))
+    assert refusal(kimi, gpu_bytes=1.5e11).endswith("take larger ones"), "no copy spreads over two machines"
 
 
 def test_what_contradicts_itself() -> None:

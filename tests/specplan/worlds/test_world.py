@@ -53,6 +53,18 @@ def test_answers_of_a_trace_have_its_sizes() -> None:
     assert written[1] > written[0]
 
 
+def test_answers_of_steps_end_where_the_cache_does() -> None:
+    """Their steps are drawn one by one, and some add up to more than the answer's tokens."""
+    limits = ServingLimits(cache_tokens=700 + 256)
+    for judge in (None, "Qwen/Qwen3-1.7B"):
+        wanted = deployment(draft="Qwen/Qwen3-0.6B", judge=judge, gpus=4, context=700, answer_tokens=300)
+        own = Arrangement(tp=1, replicas=1, drafting="own", own_gpus=1)
+        trial = World(wanted).trial(Configuration.parse("lr-async k1=3 rules=released-code"), own, limits)
+        load = closed_loop(trial, concurrency=1, tokens=20_000)
+        assert max(answer.tokens for answer in load.answers) <= 300 + 256
+        assert np.mean([answer.tokens for answer in load.answers]) > 0.75 * 300, "cut ones alone are shorter"
+
+
 def test_moved_beliefs_move_the_world_and_known_ones_do_not() -> None:
     lookup = Configuration.parse("prompt-lookup k2=4")
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from click.testing import CliRunner
-from deployments import deployment, head_of
+from deployments import deployment, head_of, own_layers
 from refusals import refused
 
 from calibrate.token_acceptance.schedule import BatchRange, Schedule
@@ -12,7 +14,7 @@ from sim.configuration import PLAIN
 from specplan.commands.plan import command
 from specplan.planning.loads.from_names import sequences_for
 from specplan.planning.loads.load_plan import NamesPlan, plan_loads
-from specplan.planning.loads.options import room_of
+from specplan.planning.loads.options import check_named, room_of
 from specplan.planning.loads.schedule import Depths
 from specplan.planning.loads.statements import k_table, schedule_of
 from specplan.show.loads.plain import plan_as_json
@@ -20,7 +22,7 @@ from specplan.show.loads.words import one_k
 from specplan.worlds.arrangements import Arrangement
 from specplan.worlds.request import Limits, Load
 from specplan.worlds.world import World
-from theory.errors import SpecplanError
+from theory.errors import ParameterError, SpecplanError
 
 HEAD = head_of("Qwen/Qwen3-8B")
 
@@ -122,3 +124,14 @@ test_settings_outside_their_range_are_refused = refused(
     ({"memory_share": 0.0}, r"gpu_memory_utilization=0.0 must be in \(0, 1\]"),
     ({"memory_share": float("nan")}, "gpu_memory_utilization=nan must be"),
 )
+
+
+def test_layers_that_draft_in_turn_draft_whole_turns() -> None:
+    """vLLM 0.32 (`SpeculativeConfig`) refuses 4 tokens of 3 layers."""
+    own = deployment(target=(name := "stepfun-ai/Step-3.7-Flash"), head=own_layers(name), gpus=8)
+    assert list(Depths(World(own)).ks("eagle")) == [1, 2, 3, 6]
+    check_named(replace(own, k=6), ["mtp"])
+    table = Schedule((BatchRange(1, 8, 6), BatchRange(9, 64, 4)))
+    for k in (4, table):
+        with pytest.raises(ParameterError, match="--k of at most 3 or a multiple of it, not 4: 3 layers draft in turn"):
+            check_named(replace(own, k=k), ["mtp"])

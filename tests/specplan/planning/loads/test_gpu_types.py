@@ -13,6 +13,7 @@ from specplan.output import SCREEN
 from specplan.planning.loads.gpu_types import GpuPlans, Priced
 from specplan.show.loads.gpu_types import break_evens, cheapest
 from specplan.show.loads.results import GpusPlan
+from specplan.worlds.request import Load
 from theory.errors import ParameterError
 
 SMALL = {"answer_tokens": 200, "context": 400, "methods": ["ngram"]}
@@ -70,6 +71,11 @@ def test_break_evens_are_where_the_lines_on_logarithms_cross(found: GpusPlan) ->
     assert load == pytest.approx(4.0)
     assert (below.gpu, above.gpu) == ("NVIDIA L40S", "NVIDIA H100 SXM")
     assert break_evens(made) == "Break-even: from about 4 answers at once H100 SXM is cheaper than L40S."
+    loads = tuple(
+        tuple(replace(one, load=Load(concurrency=n)) for one in rows)
+        for n, rows in zip((64, 256), made.loads, strict=True)
+    )
+    assert "from about 130 answers at once" in break_evens(replace(made, loads=loads)), "no 1.3e+02"
     flat = crossing(found, {"NVIDIA H100 SXM": (2.0, 2.0), "NVIDIA L40S": (1.0, 1.0)})
     assert break_evens(flat) == "Break-even: none; L40S is the cheapest at all these loads."
 
@@ -79,6 +85,14 @@ def test_what_misses_the_bounds_is_not_the_cheapest(found: GpusPlan) -> None:
     assert "cheapest is 1 x H100 SXM" in cheapest(made, made.loads[0])
     assert "no other type meets the bounds" in cheapest(made, made.loads[0])
     assert [load for load, _, _ in made.break_evens()] == pytest.approx([16.0])
+
+
+def test_nothing_is_the_cheapest_where_nothing_meets_the_bounds(found: GpusPlan) -> None:
+    made = crossing(found, {"NVIDIA H100 SXM": (2.0, 1.0), "NVIDIA L40S": (1.0, 2.0)})
+    missed = tuple(replace(one, row=replace(one.row, meets=False)) for one in made.loads[1])
+    none = replace(made, loads=(made.loads[0], missed))
+    assert none.break_evens() == []
+    assert break_evens(none) == "Break-even: none; L40S is the cheapest at the loads at which any meets the bounds."
 
 
 def test_costs_that_are_close_are_not_told_apart(found: GpusPlan) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from deployments import deployment, head_of
+from deployments import deployment, head_of, own_layers
 
 from specplan.planning.loads.load_plan import NamesPlan, plan_loads
 from specplan.planning.loads.options import pays
@@ -33,6 +33,13 @@ def test_gains_of_heads_fall_beyond_the_prompts_of_their_priors(plan: NamesPlan)
     sentence = next(by_prompts(plan))
     assert sentence.startswith("By prompt, on the same GPUs, eagle3, k = ")
     assert f"with 1 at once: 2k {first.gains[2048]:.2f}, 8k" in sentence
+
+
+def test_a_draft_that_reads_less_ends_no_other_method_s_gains() -> None:
+    target = "Qwen/Qwen3-Next-80B-A3B-Instruct"
+    wanted = deployment(target=target, head=own_layers(target), draft="Qwen/Qwen3-0.6B", gpus=4)
+    (found,) = by_prompt(plan_loads(wanted, [Load(concurrency=1)], Limits(), ["eagle"], curve=False))
+    assert list(found.gains) == list(LENGTHS), "the draft reads 40,960 tokens"
 
 
 def test_known_acceptance_holds_at_all_prompts() -> None:

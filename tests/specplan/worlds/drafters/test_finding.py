@@ -53,6 +53,18 @@ def test_what_exists_for_well_known_targets(target: str, head: str | None, draft
         assert same_tokens(facts, shape_of(draft))
 
 
+@pytest.mark.parametrize(
+    ("target", "draft"),
+    [
+        ("Qwen/Qwen3-235B-A22B-Instruct-2507", "Qwen/Qwen3-30B-A3B-Instruct-2507"),
+        ("Qwen/Qwen3-Next-80B-A3B-Instruct", None),
+    ],
+)
+def test_a_draft_of_the_family_reads_what_the_target_is_to_read(target: str, draft: str | None) -> None:
+    assert family_draft(shape_of(target), 40_960) == "Qwen/Qwen3-0.6B"
+    assert family_draft(shape_of(target), 100_000) == draft
+
+
 def test_every_published_head_is_of_a_known_target_and_fits_it() -> None:
     known = {name for model in known_models() for name in model.names}
     for one in _table():

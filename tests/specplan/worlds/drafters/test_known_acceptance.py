@@ -83,7 +83,9 @@ test_what_is_no_acceptance_is_one_line = refused(
     ("mtp=2/round@0", r"must have k in \[1, 64\]"),
     ("mpt=0.7", "did you mean 'mtp'"),
     ("suffix=0.7", "is not planned: its acceptance depends on"),
-    ("mtp=no-such-file.prom", "No such file"),
+    ("mtp=no-such-file.prom", "there is no file 'no-such-file.prom'"),
+    ("mtp=80%", "must be METHOD=0.85 .* and there is no file '80%'"),
+    (f"mtp={'a' * 5000}", "there is no file 'a+ ... a+'"),
     error=SpecplanError,
 )
 

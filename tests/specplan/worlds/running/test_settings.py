@@ -138,6 +138,15 @@ def test_tensorrt_llm_is_started_with_its_own_file(configuration: str, config: d
     assert found.adaptive is None
 
 
+def test_tensorrt_llm_makes_no_formats_when_it_loads() -> None:
+    """Its PyTorch backend runs checkpoints that are quantised already (its pages on quantisation)."""
+    wanted = deployment(engine=engine_named("trtllm"))
+    fp8 = replace(wanted, target=replace(wanted.target, precision=Precision(weights="fp8")))
+    found = made(fp8, Configuration(method="autoregressive"), Arrangement(tp=1, replicas=1))
+    assert shlex.split(found.commands[0])[2] == "<Qwen/Qwen3-8B in fp8>"
+    assert any("put a checkpoint in fp8" in note for note in found.notes)
+
+
 def test_sglang_is_started_with_the_target_s_own_layers_where_it_is_planned_for() -> None:
     target = "zai-org/GLM-4.5-Air"
     wanted = deployment(target=target, head=own_layers(target), gpus=4, engine=engine_named("sglang"))
@@ -146,6 +155,34 @@ def test_sglang_is_started_with_the_target_s_own_layers_where_it_is_planned_for(
     assert words[words.index("--speculative-algorithm") + 1] == "EAGLE"
     assert "--speculative-draft-model-path" not in words
     assert found.adaptive == sglang_adaptive(SCHEDULE)
+
+
+def test_sglang_is_started_in_the_formats_and_with_the_places_of_the_plan() -> None:
+    """Not told, SGLang speculates on 48 requests at once, over all copies of attention, in the published formats."""
+    wanted = deployment(head=head_of("Qwen/Qwen3-8B"))
+    fp8 = replace(wanted, target=replace(wanted.target, precision=Precision(weights="fp8", cache="fp8")))
+    single = ["--tp", "1", "--context-length", "300", "--max-running-requests", "64"]
+    formats = ["--quantization", "fp8", "--kv-cache-dtype", "fp8_e4m3"]
+    r1, mixture = "deepseek-ai/DeepSeek-R1", "Qwen/Qwen3-235B-A22B-FP8"
+    cases = (
+        (fp8, Arrangement(tp=1, replicas=1), [*single, *formats]),
+        (
+            deployment(target=r1, head=own_layers(r1), gpus=8, engine=engine_named("sglang")),
+            Arrangement(tp=8, dp=8, replicas=1),
+            ["--max-running-requests", "64", "--dp", "8", "--enable-dp-attention", "--ep", "8"],
+        ),
+        (
+            deployment(target=mixture, head=head_of(mixture), gpus=8),
+            Arrangement(tp=8, replicas=1),
+            ["--max-running-requests", "64", "--ep", "8"],
+        ),
+    )
+    for one, where, told in cases:
+        found = settings_of(
+            one, Configuration.parse("eagle k2=4"), where, sequences=60 + (where.dp == 1) * 4, schedule=SCHEDULE
+        )
+        words = shlex.split(found.commands[-1])
+        assert words[: words.index("--speculative-algorithm")][-len(told) :] == told
 
 
 def test_the_adaptive_table_of_sglang_drafts_nothing_where_the_schedule_does() -> None:
