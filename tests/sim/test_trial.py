@@ -22,7 +22,7 @@ from sim.engines.batching import BatchEngine
 from sim.engines.costs import LinearCost
 from sim.estimate import Estimate, mean, proportion, ratio_of_totals
 from sim.operations import Algorithm, Step
-from sim.serving.arrivals import poisson_times
+from sim.serving.arrivals import bursty_times
 from sim.serving.run import OverloadError, arriving, closed_loop
 from sim.timeline import Counts
 from sim.trial import Runs, Trial, simulate, with_plain
@@ -161,7 +161,7 @@ def method(k1: int, sync: bool = False) -> partial[Algorithm]:
 def test_overload_is_said() -> None:
     trial = Trial.of(autoregressive, behaviour(), batch_engines())
     with pytest.raises(OverloadError, match="overload"):
-        arriving(trial, poisson_times(50.0, 200).tolist(), max_in_flight=30)
+        arriving(trial, bursty_times(50.0, 1.0, 200).tolist(), max_in_flight=30)
     with pytest.raises(ParameterError, match="moments_s=0"):
         arriving(trial, [])
     with pytest.raises(ParameterError, match="concurrency=0"):
