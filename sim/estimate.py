@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 _COVERAGE: Final = 0.95
-"""Of all intervals."""
+"""Coverage of all intervals, [-]."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
