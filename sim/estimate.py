@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,6 +22,9 @@ __all__ = [
     "student_quantile",
     "with_errors",
 ]
+
+_COVERAGE: Final = 0.95
+"""Coverage of all intervals, [-]."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +50,7 @@ class Estimate:
     n: int
     """Independent observations behind it (answers, batches, replications); 0 for an exact number."""
 
-    confidence: float = 0.95
+    confidence: float = _COVERAGE
     """Coverage that the interval aims at, in (0, 1)."""
 
     estimator: str = "mean"
@@ -83,31 +87,27 @@ class Estimate:
         return f"{self.value:.{digits}f} ± {self.stderr:.{digits}f}{unit}"
 
 
-def mean(
-    samples: ArrayLike, *, confidence: float = 0.95, unit: str = "", estimator: str = "mean", seed: int | None = None
-) -> Estimate:
+def mean(samples: ArrayLike) -> Estimate:
     """Mean of independent samples with Student's interval.
 
     Parameters
     ----------
     samples : independent observations, shape (n,), n >= 1; with n = 1 the interval is infinite.
-    confidence : coverage, in (0, 1).
 
     Raises
     ------
-    ParameterError : no samples, or ``confidence`` outside (0, 1).
+    ParameterError : no samples.
     """
     x = _vector("samples", samples)
     value = float(x.mean())
     stderr = float(x.std(ddof=1) / math.sqrt(x.size)) if x.size > 1 else math.nan
-    return _student(value, stderr, x.size, confidence, estimator, unit, seed)
+    return _student(value, stderr, x.size, "mean")
 
 
 def ratio_of_totals(
     numerator: ArrayLike,
     denominator: ArrayLike,
     *,
-    confidence: float = 0.95,
     estimator: str = "ratio of totals",
     unit: str = "",
     seed: int | None = None,
@@ -138,10 +138,10 @@ def ratio_of_totals(
     n = b.size
     residual = b - value * t
     stderr = math.sqrt(float(residual @ residual) / (n * (n - 1))) / (total / n) if n > 1 else math.nan
-    return _student(value, stderr, n, confidence, estimator, unit, seed)
+    return _student(value, stderr, n, estimator, unit, seed)
 
 
-def proportion(successes: int, n: int, *, confidence: float = 0.95, seed: int | None = None) -> Estimate:
+def proportion(successes: int, n: int) -> Estimate:
     """Share of independent trials that succeeded, with Wilson's interval (valid near 0 and 1 too).
 
     Raises
@@ -150,7 +150,7 @@ def proportion(successes: int, n: int, *, confidence: float = 0.95, seed: int | 
     """
     if n < 1 or not 0 <= successes <= n:
         raise ParameterError("successes", f"{successes} of {n}", "must satisfy 0 <= successes <= n with n >= 1")
-    z = _normal_quantile(confidence)
+    z = _normal_quantile(_COVERAGE)
     p = successes / n
     centre = (p + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
@@ -160,9 +160,7 @@ def proportion(successes: int, n: int, *, confidence: float = 0.95, seed: int | 
         low=max(centre - half, 0.0),
         high=min(centre + half, 1.0),
         n=n,
-        confidence=confidence,
         estimator="proportion (Wilson)",
-        seed=seed,
     )
 
 
@@ -175,7 +173,7 @@ def on_logarithm(value: float, half_width: float, n: int, *, estimator: str, see
     half_width : of the interval of the logarithm, >= 0, [-].
     n : observations; 0 where nothing was sampled.
     """
-    quantile = student_quantile(0.95, max(n - 1, 1)) if n else _normal_quantile(0.95)
+    quantile = student_quantile(_COVERAGE, max(n - 1, 1)) if n else _normal_quantile(_COVERAGE)
     return Estimate(
         value=value,
         stderr=value * half_width / quantile,
@@ -235,17 +233,14 @@ def _normal_quantile(confidence: float) -> float:
     return NormalDist().inv_cdf(0.5 + confidence / 2.0)
 
 
-def _student(
-    value: float, stderr: float, n: int, confidence: float, estimator: str, unit: str, seed: int | None
-) -> Estimate:
-    half = student_quantile(confidence, n - 1) * stderr if n > 1 else math.inf
+def _student(value: float, stderr: float, n: int, estimator: str, unit: str = "", seed: int | None = None) -> Estimate:
+    half = student_quantile(_COVERAGE, n - 1) * stderr if n > 1 else math.inf
     return Estimate(
         value=value,
         stderr=stderr,
         low=value - half,
         high=value + half,
         n=n,
-        confidence=confidence,
         estimator=estimator,
         unit=unit,
         seed=seed,

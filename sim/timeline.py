@@ -130,9 +130,6 @@ class Counts:
     targets_discarded: int = 0
     """Target steps after a refused prefix, or past the end of the answer."""
 
-    verifier_calls: int = 0
-    """Verifications, scores and choices started."""
-
     draft_tokens: int = 0
     """Tokens that the draft generated."""
 
@@ -162,13 +159,12 @@ class Counts:
         """Count a finished run."""
         tally, tokens = dict.fromkeys(_COUNTED, 0), dict.fromkeys(_COUNTED, 0)
         end = _end(run)
-        starts, ends, n_requests = [], [], 0
+        starts, ends = [], []
         for op in run.operations:
             if not isinstance(op, Generate):
                 continue
             role = op.role
             fate = role, op.outcome
-            n_requests += 1
             tally[fate] += 1 if op.result is None else op.result.depth - op.prefix.depth
             tokens[fate] += _tokens(op)
             finished = op.finished if op.finished >= 0.0 else end
@@ -188,7 +184,6 @@ class Counts:
             committed_tokens=sum(step.n_tokens for step in run.committed),
             drafted=drafted,
             targets=targets,
-            verifier_calls=len(run.operations) - n_requests,
             draft_tokens=written[DRAFT],
             target_tokens=written[TARGET],
             wasted_draft_tokens=written[DRAFT] - tokens[DRAFT, Outcome.ACCEPTED],

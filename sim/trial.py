@@ -8,7 +8,6 @@ the ratio of the totals.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
@@ -28,7 +27,6 @@ from sim.fast.one_by_one import runs_one_by_one
 from sim.operations import MakeAlgorithm
 from sim.timeline import Counts, acceptance
 from sim.virtual_clock import Answer, Session, VirtualClock
-from theory.errors import ParameterError
 
 __all__ = [
     "Runs",
@@ -42,8 +40,6 @@ __all__ = [
     "trial_seconds",
     "with_plain",
 ]
-
-_PILOT = 100  # answers before the first check of the precision: fewer make sequential stopping optimistic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,28 +182,20 @@ class Runs:
         return sum(getattr(counts, name) for counts in self.counts)
 
 
-def run_trial(trial: Trial, indices: Sequence[int], *, jobs: int = 1) -> Runs:
+def run_trial(trial: Trial, indices: Sequence[int]) -> Runs:
     """Simulate answers of a trial, each at concurrency 1.
 
     Parameters
     ----------
     trial : algorithm, answers and engines.
     indices : indices of the answers.
-    jobs : processes, through ``joblib.Parallel``.
     """
-    if jobs == 1 or len(indices) < 2:
-        one_by_one = runs_one_by_one(trial.algorithm, trial.answer, trial.engines, indices)
-        if one_by_one is not None:
-            return Runs(*one_by_one)
-        sessions = [session_of(trial, index) for index in indices]
-        seconds = [float(session.finished or 0.0) - session.started for session in sessions]
-        return Runs(np.array(seconds), tuple(Counts.of(session) for session in sessions))
-    from joblib import Parallel, delayed
-
-    size = -(-len(indices) // min(4 * abs(jobs), len(indices)))
-    parts = [list(indices[i : i + size]) for i in range(0, len(indices), size)]
-    runs: list[Runs] = Parallel(n_jobs=jobs)(delayed(run_trial)(trial, part) for part in parts)
-    return sum(runs[1:], start=runs[0])
+    one_by_one = runs_one_by_one(trial.algorithm, trial.answer, trial.engines, indices)
+    if one_by_one is not None:
+        return Runs(*one_by_one)
+    sessions = [session_of(trial, index) for index in indices]
+    seconds = [float(session.finished or 0.0) - session.started for session in sessions]
+    return Runs(np.array(seconds), tuple(Counts.of(session) for session in sessions))
 
 
 def trial_seconds(trial: Trial, indices: Sequence[int]) -> NDArray[np.float64]:
@@ -229,78 +217,26 @@ class Simulation:
     method: Runs
     baseline: Runs
 
-    seed: int | None
-    """Seed of the answers."""
 
-    @property
-    def n(self) -> int:
-        """Answers simulated."""
-        return len(self.method.counts)
-
-
-def simulate(
-    trial: Trial,
-    baseline: Trial,
-    *,
-    n: int | None = None,
-    precision: float | None = None,
-    max_answers: int = 20_000,
-    confidence: float = 0.95,
-    jobs: int = 1,
-) -> Simulation:
+def simulate(trial: Trial, baseline: Trial, *, n: int) -> Simulation:
     """Simulate answers one by one under a method and under its baseline.
 
     Parameters
     ----------
     trial, baseline : trials on the same answers; see `with_plain`.
-    n : answers to simulate, >= 1. Default: all recorded answers of a replay, 200 drawn ones.
-    precision : instead of ``n``, simulate until half the speedup's confidence interval, relative to its value, is at
-        most this, in (0, 1).
-    max_answers : upper limit of the number of answers.
-    confidence : coverage of the intervals, in (0, 1).
-    jobs : processes, through ``joblib.Parallel``.
+    n : answers to simulate, >= 1.
 
     Raises
     ------
-    ParameterError : a count or precision outside its domain, or both ``n`` and ``precision``.
+    ParameterError : no answer.
     """
-    _check(n, precision, max_answers)
-    limit = min(max_answers, trial.n_answers or max_answers) if precision is not None else n or trial.n_answers or 200
-    first = min(limit, _PILOT) if precision is not None else limit
-    simulation = _compared(trial, baseline, range(first), confidence, jobs)
-    while precision is not None and simulation.n < limit:
-        width = simulation.speedup.relative_half_width
-        if width <= precision:
-            break
-        needed = math.ceil(simulation.n * 1.1 * (width / precision) ** 2) if math.isfinite(width) else limit
-        more = min(max(needed, simulation.n + _PILOT), 4 * simulation.n, limit)
-        simulation = _compared(trial, baseline, range(simulation.n, more), confidence, jobs, simulation)
-    return simulation
+    method, plain = (run_trial(one, range(n)) for one in (trial, baseline))
+    speedup = ratio_of_totals(plain.seconds, method.seconds, seed=trial.seed)
+    return Simulation(speedup=speedup, method=method, baseline=plain)
 
 
-def _compared(
-    trial: Trial, baseline: Trial, indices: range, confidence: float, jobs: int, before: Simulation | None = None
-) -> Simulation:
-    """Simulate more answers, and estimate the speedup of all."""
-    method, plain = (run_trial(one, indices, jobs=jobs) for one in (trial, baseline))
-    if before is not None:
-        method, plain = before.method + method, before.baseline + plain
-    speedup = ratio_of_totals(plain.seconds, method.seconds, confidence=confidence, seed=trial.seed)
-    return Simulation(speedup=speedup, method=method, baseline=plain, seed=trial.seed)
-
-
-def false_accepts(counts: Sequence[Counts], *, confidence: float = 0.95, seed: int | None = None) -> Estimate | None:
+def false_accepts(counts: Sequence[Counts]) -> Estimate | None:
     """Wrong draft steps accepted per answer; ``None`` unless all committed steps are known to be right or wrong."""
     if not all(c.graded_steps == c.steps > 0 for c in counts):
         return None
-    return mean([c.false_accepts for c in counts], confidence=confidence, seed=seed)
-
-
-def _check(n: int | None, precision: float | None, max_answers: int) -> None:
-    if n is not None and precision is not None:
-        raise ParameterError("precision", precision, "must not be given together with n")
-    for name, value in (("n", n), ("max_answers", max_answers)):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-            raise ParameterError(name, value, "must be an integer >= 1")
-    if precision is not None and not 0.0 < precision < 1.0:
-        raise ParameterError("precision", precision, "must be in (0, 1)")
+    return mean([c.false_accepts for c in counts])

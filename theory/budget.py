@@ -36,7 +36,7 @@ REGIMES: Final[tuple[Regime, ...]] = ("autoregressive", "token-only", "step-only
 """Names of the codes in `RegimeMap.regime`: bit 0 is k2 >= 2, bit 1 is k1 >= 2."""
 
 TIE_RTOL: Final = 32 * float(np.finfo(np.float64).eps)
-"""7.1e-15. The error of h stays below 8 eps (``test_h_against_mpmath``), so equal configurations always tie."""
+"""7.1e-15. The error of h stays below 8 eps (``test_product_of_both_levels``), so equal configurations always tie."""
 
 MAX_BUDGET: Final = 2**40
 """Largest budget accepted: 2 sqrt(M) candidates are then 2 million, a second's work."""

@@ -15,7 +15,7 @@ in the long run, over plain decoding.
 
 All functions broadcast, compute in float64 and return a numpy scalar for scalar arguments. Measured against 50-digit
 arithmetic over all magnitudes of the arguments, k up to 1e6, no result is off by more than 1e-15 relative
-(``tests/theory/test_speedup_accuracy.py`` holds each function to its own bound).
+(``tests/ledger/lookahead_reasoning/test_numeric_functions.py`` holds each function to it).
 """
 
 from __future__ import annotations

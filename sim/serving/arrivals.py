@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sim.random_streams import stream
 from theory.errors import ParameterError
 
-__all__ = ["Arrivals", "bursty_times", "poisson_times"]
+__all__ = ["Arrivals", "bursty_times"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,17 +69,6 @@ class Arrivals:
         return float(gaps.std(ddof=1) / gaps.mean()) if gaps.size > 1 and gaps.mean() > 0.0 else math.nan
 
 
-def poisson_times(rate: float, n: int, *, seed: int = 0, replication: int = 0) -> NDArray[np.float64]:
-    """Return ``n`` moments, s, of a Poisson process of ``rate`` arrivals per second, > 0.
-
-    Raises
-    ------
-    ParameterError : a rate or number outside its domain.
-    """
-    _check(rate, n)
-    return np.cumsum(stream(seed, "arrivals", replication).exponential(1.0 / rate, n))
-
-
 def bursty_times(rate: float, cv: float, n: int, *, seed: int = 0, replication: int = 0) -> NDArray[np.float64]:
     """Return ``n`` moments, s, with independent gamma gaps: a renewal process, as of bursts where ``cv`` > 1.
 
@@ -97,15 +86,10 @@ def bursty_times(rate: float, cv: float, n: int, *, seed: int = 0, replication: 
     ------
     ParameterError : a number outside its domain.
     """
-    _check(rate, n)
-    if not (math.isfinite(cv) and cv > 0.0):
-        raise ParameterError("cv", cv, "must be finite and > 0")
-    shape = 1.0 / (cv * cv)
-    return np.cumsum(stream(seed, "arrivals", replication).gamma(shape, 1.0 / (rate * shape), n))
-
-
-def _check(rate: float, n: int) -> None:
-    if not (math.isfinite(rate) and rate > 0.0):
-        raise ParameterError("rate", rate, "must be finite and > 0")
+    for name, value in (("rate", rate), ("cv", cv)):
+        if not (math.isfinite(value) and value > 0.0):
+            raise ParameterError(name, value, "must be finite and > 0")
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise ParameterError("n", n, "must be an integer >= 1")
+    shape = 1.0 / (cv * cv)
+    return np.cumsum(stream(seed, "arrivals", replication).gamma(shape, 1.0 / (rate * shape), n))

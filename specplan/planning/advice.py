@@ -113,14 +113,13 @@ def batch_schedule(profile: Profile, k2: int) -> tuple[Schedule | None, str]:
     return schedule, note
 
 
-def advise(profile: Profile, configuration: Configuration, *, threshold: float | None = None) -> Advice:
+def advise(profile: Profile, configuration: Configuration) -> Advice:
     """How to run a configuration with the models of a profile.
 
     Parameters
     ----------
     profile : names the models, and tells acceptance and pass times where they were measured.
     configuration : method and knobs.
-    threshold : the verifier's threshold; default the one that the profile was measured with.
     """
     steps = configuration.spec.drafts_steps
     config, notes = _token_level(profile, configuration)
@@ -142,7 +141,7 @@ def advise(profile: Profile, configuration: Configuration, *, threshold: float |
     elif profile.models["target"].location == "bundled":
         where = "python -c 'import calibrate, pathlib; print(pathlib.Path(calibrate.__file__).parents[1])'"
         notes.append(f"paths of the bundled models are relative to the folder that this prints: {where}")
-    client = _client(profile, configuration, threshold) if steps else None
+    client = _client(profile, configuration) if steps else None
     return Advice(servers=tuple(servers), client=client, notes=tuple(notes))
 
 
@@ -241,7 +240,7 @@ def _server(profile: Profile, role: str, config: dict[str, Any] | None, sequence
     )
 
 
-def _client(profile: Profile, configuration: Configuration, threshold: float | None) -> dict[str, Any]:
+def _client(profile: Profile, configuration: Configuration) -> dict[str, Any]:
     settings = profile.settings
     limit = settings.get("max_step_tokens", settings.get("step_token_limit", 100))
     knobs = {name: value for name, value in configuration.knobs.items() if value is not None}
@@ -258,8 +257,6 @@ def _client(profile: Profile, configuration: Configuration, threshold: float | N
     if JUDGE in configuration.spec.roles:
         found.setdefault("threshold", settings.get("judge_threshold", 0.5))
         found["judge"] = f"http://127.0.0.1:{_PORTS['judge' if _own_judge(profile, configuration) else 'target']}/v1"
-    if threshold is not None:
-        found["threshold"] = threshold
     return found | {name: settings[name] for name in ("temperature", "top_p") if name in settings}
 
 

@@ -381,12 +381,3 @@ def test_errata_need_a_folder_and_overwrite_nothing(tmp_path: Path) -> None:
     taken = CliRunner().invoke(theorems, ["--errata", "confspec", "-o", str(tmp_path)])
     assert isinstance(taken.exception, ParameterError)
     assert (tmp_path / "confspec.md").read_text(encoding="utf-8") == "mine"
-
-
-def test_filters() -> None:
-    result = CliRunner().invoke(theorems, ["--paper", "LR", "--severity", "slip"])
-    assert "LR-S6" in result.stdout
-    assert "LR-S4" not in result.stdout
-    none = CliRunner().invoke(theorems, ["--paper", "LR", "--verdict", "numeric", "--verify", "--severity", "slip"])
-    assert none.exit_code == 0
-    assert none.stdout.strip().startswith("0 claims") or "0 claims" in none.stdout

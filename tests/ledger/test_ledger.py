@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -12,7 +11,6 @@ import sympy as sp
 from click.testing import CliRunner
 
 from ledger import readme, texts
-from ledger.errata.letter import FINDINGS
 from ledger.ledger import PAPERS, Claim, Evidence, Mutant, Verdict, claim, claim_modules, claims
 from ledger.lookahead_reasoning import exact
 from ledger.lookahead_reasoning.hybrid import theorem_4
@@ -225,30 +223,6 @@ def test_runner_keeps_the_order_and_reports_each() -> None:
     assert sorted(seen) == ["LR-B1", "LR-T1"]
 
 
-def test_command_begins_with_a_screen() -> None:
-    """Totals of each paper and its gravest findings, in 40 lines of 80 columns; lists where some claims are chosen."""
-    result = CliRunner().invoke(theorems, [])
-    lines = result.stdout.splitlines()
-    assert len(lines) <= 40
-    assert max(map(len, lines)) <= 80
-    told = " ".join(result.stdout.split())
-    for key, name in PAPERS.items():
-        assert f"{name}, the gravest:" in told
-        for finding in FINDINGS[key][:3]:
-            assert f"{finding.claims[0]} {finding.title}" in told
-    assert "LR-B1" not in told
-    some = CliRunner().invoke(theorems, ["--verdict", "numeric"]).stdout
-    assert "LD-N3" in some or "CS-N10" in some
-    assert "the gravest" not in some
-
-
-def test_command_shows_a_claim_in_full() -> None:
-    result = CliRunner().invoke(theorems, ["LR-S4"])
-    assert result.exit_code == 0
-    for part in ("2/5", "ceil(1/c1)", "counterexample", "correction", "1/(c1 + (1 - alpha1)*(1 - c1))", "mutant"):
-        assert part in result.stdout
-
-
 def test_command_fails_when_a_verdict_differs(monkeypatch: pytest.MonkeyPatch) -> None:
     """The exit code comes from the derivation, not from the record."""
     wrong = _claim(Verdict.PROVED, Verdict.OPEN)
@@ -258,11 +232,3 @@ def test_command_fails_when_a_verdict_differs(monkeypatch: pytest.MonkeyPatch) -
     assert result.exit_code == 1
     assert "X-1" in result.stderr
     assert "DIFFERS" in result.stdout
-
-
-def test_command_json_has_sorted_keys_and_evidence() -> None:
-    result = CliRunner().invoke(theorems, ["LR-T2d", "--json"])
-    (record,) = json.loads(result.stdout)["claims"]
-    assert list(record) == sorted(record)
-    assert record["derived"]["counterexample"] == {"c1": "2/5", "gamma": "3"}
-    assert record["agrees"] is True

@@ -59,7 +59,6 @@ def test_counts() -> None:
         targets_committed=1,
         targets_reference=2,
         targets_discarded=1,
-        verifier_calls=3,
         draft_tokens=2 + 2 + 1 + 1,
         target_tokens=10 + 10 + 2 + 10,  # the cancelled one had come 2 tokens far
         wasted_draft_tokens=2 + 1,

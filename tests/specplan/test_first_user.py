@@ -61,7 +61,6 @@ REFUSED = {
     "profile check alpha1-nan.json": "alpha1",
     "profile check k1.json": "k1",
     "simulate -p profile.json -n 40 --timeline t.png --answer 40": "--answer=40",
-    f"{SIMULATE} --set k1=2 --set k1=3": "k1",
     f"{SIMULATE} --set k1=0": "--k1=0 must",
     f"{SIMULATE} --token prompt-lookup --k2 999": "k2=999",
     f"{SIMULATE} --timeline t.png --until 1e-300": "--until=1e-300 must be",
@@ -82,14 +81,9 @@ REFUSED = {
     "plan -p /dev/zero": "it is a device: give a regular file",
     "plan -p fifo": "it is a pipe: give a regular file",
     f"{PAIRS.replace('pairs.jsonl', 'fifo')}": "it is a pipe",
-    "plan -p profile.json -n 1000000000": "--answers=1000000000 must be an integer in [2, 10000]",
     "profile check sparse.json": "larger than",
     # messages
-    f"{PAIRS} --risk 5": "--risk=5.0 must",
     f"{PAIRS} --gate --gate-cost -1 --judge-cost 2": "--gate-cost=-1.0 must",
-    "simulate -p profile.json -n 0": "--answers=0 must",
-    "plan -p profile.json --concurrency 0": "--concurrency='0' must",
-    f"{SIMULATE} --timeline x.bmp": "--timeline='x.bmp' must",
     "plan -p ": "--profile='' must not be empty",
 }
 """Lines that must fail, and what their one line of an error must say."""

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from theory import speedup
 
-# Each value is right to 6e-16 (test_speedup_accuracy.py), so an order between two can be off by twice that.
+# Each value is right to 6e-16 (ledger: test_numeric_functions.py), so an order between two can be off by twice that.
 ULPS = 1.5e-15
 
 probabilities = st.one_of(st.floats(0, 1), st.sampled_from([0.0, 1e-300, 0.5, 1 - 1e-15, 1.0]))
@@ -46,6 +46,24 @@ def test_sync_is_never_faster_than_async(alpha: float, c: float, k: int) -> None
 def test_async_is_constant_once_unsaturated(alpha: float, c: float, k: int) -> None:
     assume(k * c > 1)
     assert f(alpha, c, k, "async") == f(alpha, c, 10 * k, "async") == speedup.f_async_unsaturated(alpha, c)
+
+
+@given(ratios, depths)
+def test_certain_acceptance_is_the_limit(c: float, k: int) -> None:
+    """The geometric sum is k, and of an unsaturated window the draft alone takes time."""
+    assert f(1.0, c, k, "sync") == speedup.g(1.0, c, k) == pytest.approx(k / (1.0 - c + c * k), rel=ULPS)
+    assert speedup.walltime_leviathan_2023(1.0, c, k - 1) == pytest.approx(k / (1.0 + c * (k - 1)), rel=ULPS)
+    assert f(1.0, c, k, "async") == pytest.approx(k if k * c < 1.0 else 1.0 / c, rel=ULPS)
+    assert speedup.f_async_saturated(1.0, c, k) == speedup.expected_tokens(1.0, k - 1) == k
+    assert speedup.expected_accepted_steps(1.0, k) == k
+    assert speedup.expected_accepted_steps(1.0) == np.inf
+    assert np.isinf(speedup.f_async_unsaturated(1.0, [0.0, 5e-324])).all()
+
+
+@given(probabilities, depths)
+def test_free_drafts_leave_the_geometric_sum(alpha: float, k: int) -> None:
+    for mode in ("sync", "async"):
+        assert f(alpha, 0.0, k, mode) == pytest.approx(float(speedup.expected_tokens(alpha, k - 1)), rel=ULPS)
 
 
 @given(probabilities, ratios, st.integers(1, 10**5))

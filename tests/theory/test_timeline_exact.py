@@ -119,5 +119,5 @@ def test_no_jump_at_the_switch() -> None:
     at = 1.0 / k
     for alpha in (0.1, 0.6, 0.999, 1 - 1e-12):
         values = [f_async(alpha, c, k) for c in (np.nextafter(at, 0), at, np.minimum(np.nextafter(at, 1), 1))]
-        # Each side has its own rounding error (6e-16, test_f_async_against_mpmath) and a slope of at most 1 per ulp.
+        # Each side has its own rounding error (6e-16) and a slope of at most 1 per ulp.
         assert np.max(np.abs(np.diff(np.log(values), axis=0))) <= 2e-15

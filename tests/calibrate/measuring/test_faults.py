@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import gc
 import json
-import socket
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,9 +14,6 @@ from openai_server import Planted, served
 from small_plans import remote_plan
 from virtual_time import run_virtually
 
-from calibrate.engines.http.engine import OpenAIEngine
-from calibrate.engines.http.wire import HttpConfig
-from calibrate.engines.protocol import Request
 from calibrate.measuring.calibration import calibrate_models
 from calibrate.measuring.engine_timings import MeasureOptions
 from calibrate.models.servers import RemoteModels
@@ -149,42 +142,3 @@ def test_a_server_that_stays_away_is_unreachable(tmp_path: Path) -> None:
             await calibrated(target, draft, tmp_path / "j")
 
     through_proxies(work)
-
-
-# The proxy itself
-
-
-def test_it_lets_a_server_see_that_its_client_left() -> None:
-    async def leave() -> None:
-        async with served(Planted(iteration_s=0.01)) as (server,), proxying(server.url) as proxy, asyncio.timeout(60):
-            engine = await OpenAIEngine.start(HttpConfig(name="x", url=proxy.url))
-            task = asyncio.create_task(engine.generate(Request(prompt="a", max_tokens=500, ignore_eos=True, stop=())))
-            while not server._running:
-                await asyncio.sleep(0.005)
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-            await engine.close()
-            while not server.aborted:
-                await asyncio.sleep(0.005)
-
-    run_virtually(leave())
-
-
-def test_it_leaves_no_connection_open_when_it_stops() -> None:
-    """However far it has come with accepting them."""
-
-    async def connect_and_stop(turns: int) -> list[socket.socket]:
-        proxy = FaultProxy("http://127.0.0.1:9")
-        await proxy.start()
-        clients = [socket.create_connection(("127.0.0.1", int(proxy.url.rsplit(":", 1)[1]))) for _ in range(3)]
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        await proxy.stop()
-        return clients
-
-    clients = [client for turns in range(6) for client in asyncio.run(connect_and_stop(turns))]
-    gc.collect()  # a socket left open is an error here, as every warning is
-    for client in clients:
-        client.settimeout(10.0)
-        with client, suppress(ConnectionError):
-            assert client.recv(1) == b""

@@ -72,6 +72,7 @@ def broken(path: str, value: Any) -> dict[str, Any]:
         (broken("answers", []), r"at least one answer"),
         (broken("source", "published"), r"needs the section 'published'"),
         ([1, 2], r"schema_version=None"),
+        ({"schema_version": 1, "name": "x"}, r"source: field required"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_its_place(tmp_path: Path, data: Any, message: str) -> None:

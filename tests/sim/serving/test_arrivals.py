@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from refusals import refused
 
-from sim.serving.arrivals import Arrivals, bursty_times, poisson_times
+from sim.serving.arrivals import Arrivals, bursty_times
 
 N = 20_000
 Z = 4.9
@@ -25,15 +25,15 @@ def test_bursts_have_the_rate_and_the_variation_asked(cv: float) -> None:
 
 
 def test_poisson_counts_are_as_varied_as_their_mean() -> None:
-    times = poisson_times(2.0, N, seed=2)
+    times = bursty_times(2.0, 1.0, N, seed=2)
     counts = np.bincount(times[times < 8000.0].astype(int), minlength=8000)
     assert abs(counts.var(ddof=1) / counts.mean() - 1.0) <= Z * math.sqrt(2.0 / 8000)
 
 
 def test_replications_differ_and_repeat() -> None:
-    first = poisson_times(1.0, 5, seed=3, replication=0)
-    assert (first == poisson_times(1.0, 5, seed=3, replication=0)).all()
-    assert (first != poisson_times(1.0, 5, seed=3, replication=1)).all()
+    first = bursty_times(1.0, 2.0, 5, seed=3, replication=0)
+    assert (first == bursty_times(1.0, 2.0, 5, seed=3, replication=0)).all()
+    assert (first != bursty_times(1.0, 2.0, 5, seed=3, replication=1)).all()
 
 
 def test_recorded_arrivals_start_their_clock_with_the_first() -> None:
@@ -56,8 +56,5 @@ test_recorded_arrivals_guard_their_domain = refused(
 
 
 test_generators_guard_their_domain = refused(
-    lambda call: call(),
-    (lambda: poisson_times(0.0, 3), "rate=0"),
-    (lambda: poisson_times(1.0, 0), "n=0"),
-    (lambda: bursty_times(1.0, 0.0, 3), "cv=0"),
+    bursty_times, (0.0, 1.0, 3, "rate=0"), (1.0, 1.0, 0, "n=0"), (1.0, 0.0, 3, "cv=0")
 )

@@ -14,7 +14,7 @@ from sim.configuration import Configuration
 from sim.estimate import Estimate
 from sim.gaps.worlds import World, behaviour_of, engines_of
 from sim.random_streams import stream
-from sim.serving.arrivals import poisson_times
+from sim.serving.arrivals import bursty_times
 from sim.serving.load_run import (
     CHOICE,
     REPORT,
@@ -122,7 +122,7 @@ def test_windows_of_steps_deliver_what_those_of_lives_do(number: int) -> None:
 
 
 def arrivals(configuration: Configuration, n: int = 40) -> ArrivalRun:
-    return ArrivalRun(LOAD.trial(configuration), lambda i: poisson_times(0.5, n, replication=i).tolist(), warmup=8)
+    return ArrivalRun(LOAD.trial(configuration), lambda i: bursty_times(0.5, 1.0, n, replication=i).tolist(), warmup=8)
 
 
 def test_replications_of_arrivals_have_moments_and_answers_of_their_own() -> None:
@@ -138,7 +138,7 @@ def test_arrivals_are_replicated_until_the_gain_is_known_and_a_trace_is_met_once
     estimate = sooner(own, plain, precision=0.03)
     assert estimate.relative_half_width <= 1.96 * 0.03 or estimate.n == own.most
     assert estimate.n == len(own.loads) == len(plain.loads) >= 4
-    moments = poisson_times(0.5, 160).tolist()
+    moments = bursty_times(0.5, 1.0, 160).tolist()
     trace = [ArrivalRun(LOAD.trial(one), lambda _: moments, warmup=8, most=1) for one in (LOAD.configuration, PLAIN)]
     met = sooner(*trace, precision=0.001)
     assert [len(run.loads) for run in trace] == [1, 1]

@@ -1,5 +1,8 @@
 """The serving engine set up so that it is a queue with an exact answer, and gives that answer.
 
+The mean service takes 1 s throughout, so that the load of a server, rho, is its arrivals per second. The closed forms
+are those of L. Kleinrock, *Queueing Systems* I and II (K1 and K2 below).
+
 Statistical tests compare the mean of independent replications with the closed form: they allow ``Z`` standard errors of
 Student's distribution, a false alarm of 1e-4 per comparison (the seeds are fixed: one that passes goes on passing), and
 the bias of whole iterations, derived where it is used. Where one path can be told exactly, it is.
@@ -16,14 +19,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-import queueing as q
 from numpy.typing import NDArray
 from scipy import stats
 
 from sim.algorithms import autoregressive
 from sim.engines.costs import LinearCost
 from sim.operations import Generate, Step, prompt
-from sim.serving.arrivals import poisson_times
+from sim.serving.arrivals import bursty_times
 from sim.serving.engine import ServingEngine
 from sim.serving.limits import ADDED, Joined, ServingLimits
 from sim.virtual_clock import Session, VirtualClock
@@ -65,6 +67,10 @@ def served(
     return sessions
 
 
+def poisson_times(rate: float, seed: int, replication: int) -> NDArray[np.float64]:
+    return bursty_times(rate, 1.0, ANSWERS, seed=seed, replication=replication)
+
+
 def sojourns(sessions: list[Session]) -> NDArray[np.float64]:
     return np.array([session.finished - session.started for session in sessions if session.finished is not None])
 
@@ -83,10 +89,10 @@ def agrees(samples: Sequence[float], exact: float, bias: tuple[float, float] = (
 
 @pytest.mark.parametrize("load", [0.3, 0.7])
 def test_one_sequence_of_one_length_is_md1(load: float) -> None:
-    """Each wait is Lindley's recursion, to the rounding; their mean and distribution are the closed forms."""
-    means, below = [], []
+    """Each wait is Lindley's recursion, to the rounding, and their mean is rho / (2 (1 - rho))."""
+    means = []
     for r in range(REPLICATIONS):
-        times = poisson_times(load, ANSWERS, seed=5, replication=r)
+        times = poisson_times(load, 5, r)
         waits = (
             sojourns(served(LinearCost(base_s=0.1), ServingLimits(max_sequences=1), times, np.full(ANSWERS, 10))) - 1.0
         )
@@ -95,20 +101,18 @@ def test_one_sequence_of_one_length_is_md1(load: float) -> None:
             expected.append(max(expected[-1] + 1.0 - (now - before), 0.0))
         assert waits == pytest.approx(expected, abs=1e-9)
         means.append(float(waits[WARMUP:].mean()))
-        below.append(float((waits[WARMUP:] <= 0.75).mean()))
-    agrees(means, q.md1_wait(load, 1.0))
-    agrees(below, q.md1_wait_cdf(0.75, load, 1.0))
+    agrees(means, load / (2.0 * (1.0 - load)))
 
 
 def test_one_sequence_of_geometric_lengths_is_mg1() -> None:
-    """Geometric lengths of mean m vary by cv^2 = 1 - 1/m: Pollaczek's and Khinchine's formula is exact for them."""
-    mean, means = 10, []
+    """Pollaczek's and Khinchine's rho (1 + cv^2) / (2 (1 - rho)) (K1 5.6); for lengths of mean m, cv^2 = 1 - 1/m."""
+    load, mean, means = 0.5, 10, []
     for r in range(REPLICATIONS):
-        times = poisson_times(0.5, ANSWERS, seed=6, replication=r)
+        times = poisson_times(load, 6, r)
         lengths = geometric(r, ANSWERS, mean)
         sessions = served(LinearCost(base_s=1.0 / mean), ServingLimits(max_sequences=1), times, lengths)
         means.append(float((sojourns(sessions) - lengths / mean)[WARMUP:].mean()))
-    agrees(means, q.mg1_wait(0.5, 1.0, math.sqrt(1.0 - 1.0 / mean)))
+    agrees(means, load * (2.0 - 1.0 / mean) / (2.0 * (1.0 - load)))
 
 
 LOAD_SHARED, STEP = 0.5, 1.0 / ITERATIONS
@@ -119,7 +123,7 @@ def shared(draw: str) -> list[tuple[NDArray[np.float64], NDArray[np.floating[Any
     """Return sojourns and sizes, s, of replications of a server that all in flight share equally."""
     found = []
     for r in range(REPLICATIONS):
-        times = poisson_times(LOAD_SHARED, ANSWERS, seed=8, replication=r)
+        times = poisson_times(LOAD_SHARED, 8, r)
         lengths = geometric(r, ANSWERS, ITERATIONS) if draw == "geometric" else np.full(ANSWERS, ITERATIONS)
         sessions = served(LinearCost(base_s=0.0, sequence_s=STEP), ServingLimits(), times, lengths)
         found.append((sojourns(sessions)[WARMUP:], lengths[WARMUP:] * STEP))
@@ -128,19 +132,19 @@ def shared(draw: str) -> list[tuple[NDArray[np.float64], NDArray[np.floating[Any
 
 @pytest.mark.parametrize("draw", ["geometric", "fixed"])
 def test_iterations_that_grow_with_the_batch_share_the_server(draw: str) -> None:
-    """Mean sojourn S / (1 - rho), whatever the distribution of the lengths.
+    """Mean sojourn 1 / (1 - rho), whatever the distribution of the lengths (K2 4.4).
 
     Bias: an arrival waits for the end of the running iteration and is read in the next, so it loses at most two
     iterations of the batch it meets, on average rho / (1 - rho) sequences and itself; service so deferred delays others
     by no more than the same again.
     """
     most = 4.0 * STEP / (1.0 - LOAD_SHARED)
-    agrees([float(taken.mean()) for taken, _ in shared(draw)], q.mm1_ps_sojourn(LOAD_SHARED, 1.0), (-most, most))
+    agrees([float(taken.mean()) for taken, _ in shared(draw)], 1.0 / (1.0 - LOAD_SHARED), (-most, most))
 
 
 @pytest.mark.parametrize("is_long", [False, True])
 def test_long_answers_are_stretched_as_short_ones_where_the_server_is_shared(is_long: bool) -> None:
-    """Sojourn x / (1 - rho): the stretch of the longer half of the answers is that of the shorter.
+    """Sojourn x / (1 - rho) (K2 4.4): the stretch of the longer half of the answers is that of the shorter.
 
     Bias as in the test above, over the mean size: 1 + ln 2 in the longer half, 1 - ln 2 in the shorter.
     """
@@ -149,7 +153,13 @@ def test_long_answers_are_stretched_as_short_ones_where_the_server_is_shared(is_
         part = (sizes > math.log(2.0)) == is_long
         stretches.append(float(taken[part].sum() / sizes[part].sum()))
     most = 4.0 * STEP / (1.0 - LOAD_SHARED) / (1.0 + math.log(2.0) if is_long else 1.0 - math.log(2.0))
-    agrees(stretches, q.mm1_ps_sojourn_of(1.0, LOAD_SHARED, 1.0), (-most, most))
+    agrees(stretches, 1.0 / (1.0 - LOAD_SHARED), (-most, most))
+
+
+def erlang_c(servers: int, offered: float) -> float:
+    """Probability of having to wait for one of ``servers``: Erlang's second formula (K1 3.8)."""
+    last = offered**servers / math.factorial(servers) / (1.0 - offered / servers)
+    return last / (last + sum(offered**n / math.factorial(n) for n in range(servers)))
 
 
 def test_iterations_of_constant_time_are_servers() -> None:
@@ -162,7 +172,7 @@ def test_iterations_of_constant_time_are_servers() -> None:
     servers, load, step, t = 2, 0.5, 1.0 / ITERATIONS, 0.5
     means, beyond = [], []
     for r in range(REPLICATIONS):
-        times = poisson_times(load * servers, ANSWERS, seed=10, replication=r)
+        times = poisson_times(load * servers, 10, r)
         lengths = geometric(r, ANSWERS, ITERATIONS)
         sessions = served(LinearCost(base_s=step), ServingLimits(max_sequences=servers), times, lengths)
         waits = sojourns(sessions) - lengths * step
@@ -172,12 +182,14 @@ def test_iterations_of_constant_time_are_servers() -> None:
         means.append(float(waits[WARMUP:].mean()))
         beyond.append(float((waits[WARMUP:] > t).mean()))
     rate, longer = load * servers, 1.0 + 2.0 * step
-    wait = q.mmc_wait(rate, 1.0, servers)
-    agrees(means, wait, (-wait * step / 2.0, q.mmc_wait(rate, longer, servers) - wait + 2.0 * step))
+
+    def wait(service: float) -> float:
+        return erlang_c(servers, rate * service) / (servers / service - rate)
 
     def tail(service: float, at: float) -> float:
-        return q.erlang_c(servers, rate * service) * math.exp(-(servers / service - rate) * at)
+        return erlang_c(servers, rate * service) * math.exp(-(servers / service - rate) * at)
 
+    agrees(means, wait(1.0), (-wait(1.0) * step / 2.0, wait(longer) - wait(1.0) + 2.0 * step))
     agrees(beyond, tail(1.0, t), (-tail(1.0, t) * step, tail(longer, t - 2.0 * step) - tail(1.0, t)))
 
 
@@ -195,8 +207,9 @@ def in_line(times: NDArray[np.float64], services: NDArray[np.floating[Any]], ser
 def test_a_closed_loop_with_thinking_is_machine_repair() -> None:
     """Customers think outside the engine (a constant time: its distribution does not matter), one is served at a time.
 
-    The service is geometric, not exponential: with mean m its cv^2 is 1 - 1/m, which moves the throughput by less than
-    1/m of itself (here 0.5 %: a bound, as the whole way from exponential to fixed service moves it by less than 1).
+    How often n of the N wait or are served is in proportion to N! / (N - n)! / think^n (K1 3.10). The service is
+    geometric, not exponential: with mean m its cv^2 is 1 - 1/m, which moves the throughput by less than 1/m of itself
+    (here 0.5 %: a bound, as the whole way from exponential to fixed service moves it by less than 1).
     """
     customers, think, step = 4, 3.0, 1.0 / ITERATIONS
     cost = LinearCost(base_s=step, request_s=think)
@@ -204,7 +217,8 @@ def test_a_closed_loop_with_thinking_is_machine_repair() -> None:
     for r in range(REPLICATIONS):
         ends = closed_loop_ends(cost, customers, geometric(r, ANSWERS + customers, ITERATIONS))
         paces.append((ANSWERS - WARMUP) / (ends[-1] - ends[WARMUP - 1]))
-    exact = q.machine_repair_throughput(customers, think, 1.0)
+    weights = [math.perm(customers, n) / think**n for n in range(customers + 1)]
+    exact = 1.0 - weights[0] / sum(weights)
     agrees(paces, exact, (-exact / ITERATIONS, exact / ITERATIONS))
 
 
@@ -238,5 +252,5 @@ def test_a_constant_batch_is_exact(concurrency: int) -> None:
     cost = LinearCost(base_s=0.02, sequence_s=0.001)
     limits = ServingLimits(chunked=False)  # else the first one has an iteration for itself, while the others are read
     sessions = served(cost, limits, np.zeros(concurrency), np.full(concurrency, 100))
-    pace = q.constant_batch_throughput(concurrency, cost.iteration(concurrency, 0.0), 100.0)
+    pace = concurrency / (100.0 * cost.iteration(concurrency, 0.0))
     assert concurrency / sojourns(sessions) == pytest.approx(pace, rel=1e-9)

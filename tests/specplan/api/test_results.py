@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import re
 import subprocess
 import sys
 from html.parser import HTMLParser
-from typing import Any
 
 import pytest
 from refusals import refused
-from screens import Main
+from screens import Main, check_printed, check_screen
 
 import specplan as sp
-from specplan.output import SCREEN, to_json
+from specplan.output import SCREEN
 from specplan.show.plans import ProfilePlan
 from specplan.show.result import Result, flat
 from theory.errors import ParameterError, SchemaError
@@ -27,18 +24,14 @@ def plan() -> ProfilePlan:
 
 def test_a_plan_is_what_the_command_prints(plan: ProfilePlan, run_main: Main) -> None:
     words = ("plan", "-p", "lr-qwen3-gsm8k", "--methods", "lr-async,prompt-lookup", "--k1-max", "2", "-n", "4")
-    code, text, _ = run_main(*words, "--concurrency", "2")
-    assert (code, text.rstrip("\n")) == (0, repr(plan))
-    code, data, _ = run_main(*words, "--concurrency", "2", "--json")
-    assert (code, data.rstrip("\n")) == (0, to_json(plan.plain()))
+    check_printed(run_main, (*words, "--concurrency", "2"), plan)
+    assert repr(plan) == plan.text()
 
 
 def test_a_simulation_is_what_the_command_prints(run_main: Main) -> None:
     found = sp.simulate("lr-qwen3-gsm8k", "lr-async k1=2 + prompt-lookup k2=3", n_answers=4)
     words = ("simulate", "-p", "lr-qwen3-gsm8k", "--set", "k1=2", "--token", "prompt-lookup", "--token-set", "k2=3")
-    code, text, _ = run_main(*words, "-n", "4")
-    assert (code, text.rstrip("\n")) == (0, found.text())
-    assert json.loads(run_main(*words, "-n", "4", "--json")[1]) == json.loads(to_json(found.plain()))
+    check_printed(run_main, (*words, "-n", "4"), found)
     (record,) = found.records()
     assert record["speedup_low"] < record["speedup"] < record["speedup_high"]
     assert found.timeline(3).commits
@@ -76,23 +69,20 @@ def test_a_row_for_each_method_and_each_number_of_answers(plan: ProfilePlan) -> 
     assert plan.headline().startswith(plan.ranking.verdict)
 
 
-def test_a_first_screen_fits_80_columns_and_says_the_rest_with_v(plan: ProfilePlan, run_main: Main) -> None:
-    screens = [plan.text(), sp.simulate("lr-deepseek-gsm8k", "lr-async k1=4", n_answers=4).text()]
-    for screen in screens:
-        assert max(map(len, screen.splitlines())) <= SCREEN
-        assert len(screen.splitlines()) < 30
-        assert "-v" in screen
-    first = " ".join(plan.text().split("\n\n")[0].split())
-    assert first == plan.headline()
+def test_a_first_screen_fits_80_columns_and_says_the_rest_with_v(plan: ProfilePlan) -> None:
+    simulated = sp.simulate("lr-deepseek-gsm8k", "lr-async k1=4", n_answers=4).text().splitlines()
+    for lines in (check_screen(plan, 30), simulated):
+        assert max(map(len, lines)) <= SCREEN
+        assert len(lines) < 30
+        assert "-v" in " ".join(lines)
+    first = plan.headline()
     speedup = plan.speedup
     assert f"{speedup.value:.2f} times" in first
     assert f"between {speedup.low:.2f} and {speedup.high:.2f} with 95 % confidence" in first
     assert "You need 3 servers: target, draft and judge." in first
     assert "Most of the interval" in plan.text()
     assert "vllm serve" not in plan.text()
-    words = ("plan", "-p", "lr-qwen3-gsm8k", "--methods", "lr-async,prompt-lookup", "--k1-max", "2", "-n", "4")
-    whole = run_main(*words, "--concurrency", "2", "-v")[1]
-    assert whole.rstrip("\n") == plan.text(verbose=True)
+    whole = plan.text(verbose=True)
     assert "vllm serve" in whole
     assert max(map(len, whole.splitlines())) <= SCREEN
     assert all(note in " ".join(whole.split()) for note in plan.ranking.assumptions)
@@ -181,22 +171,17 @@ test_bad_arguments_are_refused = refused(
 )
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"target": None}, "target=None must name a model"),
-        ({"gpus": float("nan")}, "--gpus"),
-        ({"gpus": float("inf")}, "--gpus"),
-        ({"context": "8k"}, "--context"),
-        ({"context": [8]}, "--context"),
-        ({"concurrency": "many"}, "--concurrency"),
-        ({"alpha1": object()}, "--alpha1"),
-        ({"acceptance": {"mtp": 1.5}}, "acceptance='mtp=1.5' must be a rate per token"),
-        ({"acceptance": "mtp"}, "No such file"),
-        ({"alpha2": 0.7}, "is no option of a deployment"),
-    ],
+test_arguments_of_plans_from_names_are_checked_as_options_are = refused(
+    lambda options: sp.plan_models(**{"target": "Qwen/Qwen3-8B", **options}),
+    ({"target": None}, "target=None must name a model"),
+    ({"gpus": float("nan")}, "--gpus"),
+    ({"gpus": float("inf")}, "--gpus"),
+    ({"context": "8k"}, "--context"),
+    ({"context": [8]}, "--context"),
+    ({"concurrency": "many"}, "--concurrency"),
+    ({"alpha1": object()}, "--alpha1"),
+    ({"acceptance": {"mtp": 1.5}}, "acceptance='mtp=1.5' must be a rate per token"),
+    ({"acceptance": "mtp"}, "No such file"),
+    ({"alpha2": 0.7}, "is no option of a deployment"),
+    error=(ParameterError, SchemaError),
 )
-def test_arguments_of_plans_from_names_are_checked_as_options_are(options: dict[str, Any], message: str) -> None:
-    asked = {"target": "Qwen/Qwen3-8B", **options}
-    with pytest.raises((ParameterError, SchemaError), match=re.escape(message)):
-        sp.plan_models(**asked)

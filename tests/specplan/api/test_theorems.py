@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-import pytest
+from refusals import refuses
 from screens import Main, check_printed, check_screen
 
 import specplan as sp
-from ledger.ledger import claims
-from theory.errors import ParameterError
+from ledger.errata.letter import FINDINGS
+from ledger.ledger import PAPERS, claims
 
 
 def test_claims_are_what_the_command_prints(run_main: Main) -> None:
@@ -17,6 +17,15 @@ def test_claims_are_what_the_command_prints(run_main: Main) -> None:
     words = ("theorems", "--paper", "ConfSpec", "--verdict", "false")
     check_printed(run_main, words, found)
     assert {row["verdict"] for row in found.records()} == {"false"}
+
+
+def test_slips_are_listed_and_graver_claims_are_not() -> None:
+    ids = [row["id"] for row in sp.theorems(paper="LR", severity="slip").records()]
+    assert "LR-S6" in ids
+    assert "LR-S4" not in ids
+    assert (
+        sp.theorems(paper="LR", verdict="numeric", severity="slip", verify=True).headline().startswith("0 of 0 claims")
+    )
 
 
 def test_a_first_screen_says_how_many_hold_and_fits_80_columns() -> None:
@@ -29,6 +38,11 @@ def test_a_first_screen_says_how_many_hold_and_fits_80_columns() -> None:
         (line,) = (line for line in found.text().split("\n\n")[1].splitlines() if line.startswith(paper))
         counts = [int(word) for word in line.removeprefix(paper).split()]
         assert counts[0] == n == sum(counts[1:])
+    told = " ".join(found.text().split())
+    for key, name in PAPERS.items():
+        assert f"{name}, the gravest:" in told
+        assert all(f"{finding.claims[0]} {finding.title}" in told for finding in FINDINGS[key][:3])
+    assert "the gravest" not in sp.theorems(verdict="numeric").text()
 
 
 def test_verdicts_are_derived_again() -> None:
@@ -40,18 +54,19 @@ def test_verdicts_are_derived_again() -> None:
 
 def test_one_claim_is_shown_with_its_evidence() -> None:
     found = sp.theorems("LR-S4")
-    assert "counterexample" in found.text()
+    for part in ("2/5", "ceil(1/c1)", "counterexample", "correction", "1/(c1 + (1 - alpha1)*(1 - c1))", "mutant"):
+        assert part in found.text()
     assert found.plain()["claims"][0]["agrees"] is True
     assert found.records()[0]["severity"] == "edge"
+    (record,) = sp.theorems("LR-T2d").plain()["claims"]
+    assert record["derived"]["counterexample"] == {"c1": "2/5", "gamma": "3"}
 
 
-def test_bad_arguments_are_refused() -> None:
-    for arguments, message in (
-        ({"paper": "EAGLE"}, "paper='EAGLE' must begin the name of one of"),
-        ({"verdict": "true"}, "verdict='true' must be one of proved"),
-        ({"severity": "sli"}, "did you mean 'slip'"),
-        ({"claim": "LR-X"}, "LR-X"),
-        ({"jobs": 0}, "jobs=0 must be at least 1"),
-    ):
-        with pytest.raises(ParameterError, match=message):
-            sp.theorems(**arguments)  # type: ignore[arg-type]
+test_bad_arguments_are_refused = refuses(
+    sp.theorems,
+    ({"paper": "EAGLE"}, "paper='EAGLE' must begin the name of one of"),
+    ({"verdict": "true"}, "verdict='true' must be one of proved"),
+    ({"severity": "sli"}, "did you mean 'slip'"),
+    ({"claim": "LR-X"}, "LR-X"),
+    ({"jobs": 0}, "jobs=0 must be at least 1"),
+)

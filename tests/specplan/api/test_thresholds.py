@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 from measured_profiles import measured
+from refusals import refuses
 from screens import Main, check_printed, check_screen
 
 import specplan as sp
 from specplan.output import SCREEN
-from theory.errors import ParameterError
 
 
 def drawn(n: int = 1200) -> list[dict[str, Any]]:
@@ -62,14 +62,12 @@ def test_a_gate_is_told_by_its_costs() -> None:
     assert found.plain()["schema"] == "specplan.gate"
 
 
-def test_bad_arguments_are_refused() -> None:
-    for arguments, message in (
-        ({}, "profile=None must be given, or pairs"),
-        ({"pairs": drawn(12)}, "c1=None must be given"),
-        ({"pairs": drawn(12), "c1": 0.2, "gate_cost": 1.0}, "gate_cost=1.0 is for a gate only"),
-        ({"pairs": judged(12), "gate": True, "gate_cost": 1.0}, "judge_cost=None must be given"),
-        ({"of": measured([True] * 4), "k1": 1}, "k1=1 must be at least 2"),
-        ({"of": measured([True] * 4), "gate": True}, "pairs=None must be given"),
-    ):
-        with pytest.raises(ParameterError, match=message):
-            sp.thresholds(**arguments)
+test_bad_arguments_are_refused = refuses(
+    sp.thresholds,
+    ({}, "profile=None must be given, or pairs"),
+    ({"pairs": drawn(12)}, "c1=None must be given"),
+    ({"pairs": drawn(12), "c1": 0.2, "gate_cost": 1.0}, "gate_cost=1.0 is for a gate only"),
+    ({"pairs": judged(12), "gate": True, "gate_cost": 1.0}, "judge_cost=None must be given"),
+    ({"of": measured([True] * 4), "k1": 1}, "k1=1 must be at least 2"),
+    ({"of": measured([True] * 4), "gate": True}, "pairs=None must be given"),
+)

@@ -144,11 +144,6 @@ def test_plain_decoding_needs_no_client() -> None:
     assert json.loads(json.dumps(advice.plain())) == advice.plain()
 
 
-def test_the_client_takes_a_threshold_that_was_chosen() -> None:
-    advice = advise(measured([True, False]), Configuration(method="lr-sync", k1=3), threshold=0.93)
-    assert (advice.client["threshold"], advice.client["method"]) == (0.93, "lr-sync")
-
-
 def test_the_table_by_batch_size_comes_from_measured_passes() -> None:
     """The lookup has u = 4/6, 2/6 and a hit rate of .6: at batch 1 a pass of 10 to 11 ms brings 1.6 tokens at K = 2.
 

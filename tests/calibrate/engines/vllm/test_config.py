@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from refusals import refused, refuses
 
 from calibrate import pair
 from calibrate.engines.speculation import Speculation
@@ -25,36 +27,32 @@ IMPOSED = {"rejection_sample_method": "synthetic"}
 MODEL = Path("m")
 
 
-@pytest.mark.parametrize(
-    ("config", "named"),
-    [
-        ({"num_speculative_tokens": 3}, "method"),
-        ({**NGRAM, "method": "ngrams"}, "method"),
-        ({**NGRAM, "prompt_lookup_maximum": 3}, "prompt_lookup_maximum"),
-        ({**NGRAM, "model": "m"}, "model"),
-        ({**NGRAM, "num_speculative_tokens": 0}, "num_speculative_tokens"),
-        ({**NGRAM, "num_speculative_tokens": True}, "num_speculative_tokens"),
-        ({**NGRAM, "prompt_lookup_max": None}, "prompt_lookup_max"),
-        ({**NGRAM, "prompt_lookup_min": 4}, "prompt_lookup_max"),
-        ({"method": "draft_model", "num_speculative_tokens": 3}, "model"),
-        ({"method": "eagle", "model": "", "num_speculative_tokens": 3}, "model"),
-        ({"method": "eagle", "model": "m", "num_speculative_tokens": 3, "prompt_lookup_max": 3}, "prompt_lookup_max"),
-        ({**DRAFTING, "synthetic_acceptance_length": 2.6}, "synthetic_acceptance_length"),
-        ({**DRAFTING, **IMPOSED}, "needs one of"),
-        ({**DRAFTING, **IMPOSED, "synthetic_acceptance_length": 3.1}, "synthetic_acceptance_length"),
-        ({**DRAFTING, **IMPOSED, "synthetic_acceptance_length": True}, "synthetic_acceptance_length"),
-        ({**DRAFTING, **IMPOSED, "synthetic_acceptance_rates": [0.5]}, "synthetic_acceptance_rates"),
-        ({**DRAFTING, **IMPOSED, "synthetic_acceptance_rates": [0.5, 0.6]}, "synthetic_acceptance_rates"),
-        ({**DRAFTING, **IMPOSED, "synthetic_acceptance_rates": [1.5, 0.6]}, "synthetic_acceptance_rates"),
-        ({**DRAFTING, **IMPOSED, "synthetic_acceptance_rates": ["a", 0.6]}, "synthetic_acceptance_rates"),
-    ],
+MISREAD = (
+    ({"num_speculative_tokens": 3}, "method"),
+    ({**NGRAM, "method": "ngrams"}, "method"),
+    ({**NGRAM, "prompt_lookup_maximum": 3}, "prompt_lookup_maximum"),
+    ({**NGRAM, "model": "m"}, "model"),
+    ({**NGRAM, "num_speculative_tokens": 0}, "num_speculative_tokens"),
+    ({**NGRAM, "num_speculative_tokens": True}, "num_speculative_tokens"),
+    ({**NGRAM, "prompt_lookup_max": None}, "prompt_lookup_max"),
+    ({**NGRAM, "prompt_lookup_min": 4}, "prompt_lookup_max"),
+    ({"method": "draft_model", "num_speculative_tokens": 3}, "model"),
+    ({"method": "eagle", "model": "", "num_speculative_tokens": 3}, "model"),
+    ({"method": "eagle", "model": "m", "num_speculative_tokens": 3, "prompt_lookup_max": 3}, "prompt_lookup_max"),
+    ({**DRAFTING, "synthetic_acceptance_length": 2.6}, "synthetic_acceptance_length"),
+    ({**DRAFTING, **IMPOSED}, "needs one of"),
+    ({**DRAFTING, **IMPOSED, "synthetic_acceptance_length": 3.1}, "synthetic_acceptance_length"),
+    ({**DRAFTING, **IMPOSED, "synthetic_acceptance_length": True}, "synthetic_acceptance_length"),
+    ({**DRAFTING, **IMPOSED, "synthetic_acceptance_rates": [0.5]}, "synthetic_acceptance_rates"),
+    ({**DRAFTING, **IMPOSED, "synthetic_acceptance_rates": [0.5, 0.6]}, "synthetic_acceptance_rates"),
+    ({**DRAFTING, **IMPOSED, "synthetic_acceptance_rates": [1.5, 0.6]}, "synthetic_acceptance_rates"),
+    ({**DRAFTING, **IMPOSED, "synthetic_acceptance_rates": ["a", 0.6]}, "synthetic_acceptance_rates"),
 )
-def test_names_and_numbers_that_vllm_would_misread_are_refused(config: dict[str, Any], named: str) -> None:
-    """VLLM takes an unknown method for a draft model, and guesses a missing one."""
-    with pytest.raises(ParameterError, match=named):
-        checked_speculative(config)
-    with pytest.raises(ParameterError, match=named):
-        VllmConfig(name="t", model=MODEL, speculative=config)
+"""VLLM takes an unknown method for a draft model, and guesses a missing one."""
+test_names_and_numbers_that_vllm_would_misread_are_refused = refused(checked_speculative, *MISREAD)
+test_an_engine_refuses_them_too = refused(
+    lambda config: VllmConfig(name="t", model=MODEL, speculative=config), *MISREAD
+)
 
 
 def test_what_a_request_asks_for_in_vllms_words() -> None:
@@ -101,22 +99,17 @@ def test_an_engine_is_split_over_the_gpus_that_are_named(
             environment_of(replace(config, gpus=(1, 3)))
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"device": "tpu"},
-        {"cores": ()},
-        {"cores": (9999,)},
-        {"gpus": (0,)},
-        {"gpus": (1, 1), "device": "cuda"},
-        {"gpus": (), "device": "cuda"},
-        {"max_batch": 0},
-        {"gpu_memory_utilization": 0.0},
-    ],
+test_impossible_settings_are_refused = refuses(
+    partial(VllmConfig, name="t", model=MODEL),
+    ({"device": "tpu"}, "device"),
+    ({"cores": ()}, "cores"),
+    ({"cores": (9999,)}, "cores"),
+    ({"gpus": (0,)}, "gpus"),
+    ({"gpus": (1, 1), "device": "cuda"}, "gpus"),
+    ({"gpus": (), "device": "cuda"}, "gpus"),
+    ({"max_batch": 0}, "max_batch"),
+    ({"gpu_memory_utilization": 0.0}, "gpu_memory_utilization"),
 )
-def test_impossible_settings_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ParameterError, match=next(iter(wrong))):
-        VllmConfig(name="t", model=MODEL, **wrong)
 
 
 def details(prefilled: int, batch: int, rows: int) -> Any:

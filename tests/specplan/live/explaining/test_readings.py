@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from planted_metrics import Planted, exposition
+from screens import Main, refusal, refused_words
 
 from specplan.api.explaining import explain
 from specplan.commands.explain import command
@@ -172,27 +173,18 @@ def test_a_live_server_is_read_while_it_works(tmp_path: Path) -> None:
     assert json.loads(run.output)["source"].startswith("http://127.0.0.1:")
 
 
-@pytest.mark.parametrize(
-    ("words", "rule"),
-    [
-        (["missing.prom"], "cannot be read"),
-        (["http://127.0.0.1:1", "a.prom"], "not both"),
-        (["http://127.0.0.1:1", "--for", "nan"], "--for=nan must be a number in"),
-        (["http://127.0.0.1:1", "--for", "1"], "cannot be read"),
-        (["ftp://here", "--for", "1"], "http"),
-        (["missing.prom", "missing.prom"], "cannot be read"),
-    ],
+test_wrong_sources_are_refused_in_one_line = refused_words(
+    "explain",
+    ("missing.prom", "cannot be read"),
+    ("missing.prom missing.prom", "cannot be read"),
+    ("http://127.0.0.1:1 a.prom", "not both"),
+    ("http://127.0.0.1:1 --for nan", "--for=nan must be a number in"),
+    ("ftp://here --for 1", "http"),
 )
-def test_wrong_sources_are_refused_in_one_line(words: list[str], rule: str) -> None:
-    from click import ClickException
 
-    from theory.errors import SpecplanError
 
-    run = CliRunner().invoke(command, words, standalone_mode=False)
-    assert isinstance(run.exception, SpecplanError | ClickException)
-    told = str(run.exception) or run.exception.format_message()
-    assert rule in told
-    assert "\n" not in told
+def test_a_server_that_is_not_there_is_one_line(run_main: Main) -> None:
+    assert "cannot be read" in refusal(run_main, "explain", "http://127.0.0.1:1", "--for", "1", code=1)
 
 
 def test_counts_of_a_block_hold_for_its_size_only() -> None:
