@@ -115,6 +115,8 @@ def test_totals_are_those_of_the_answers() -> None:
     result = simulate(*with_plain(partial(lookahead_async, k1=3), behaviour(), batch_engines()), n=15)
     times, bases = result.method.seconds, result.baseline.seconds
     assert result.speedup.value == pytest.approx(sum(bases) / sum(times))
+    assert result.speedup.value > 1.0
+    assert result.speedup.seed == behaviour().seed
     assert times.shape == bases.shape == (15,)
     assert sum(counts.steps for counts in result.method.counts) == 15 * 20
     assert result.method.peak_targets == 3

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +75,7 @@ def broken(path: str, value: Any) -> dict[str, Any]:
         (broken("source", "published"), r"needs the section 'published'"),
         ([1, 2], r"schema_version=None"),
         ({"schema_version": 1, "name": "x"}, r"source: field required"),
+        (broken("published", {"alpha1": {"value": math.nan}}), r"published.alpha1.value: .*finite number"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_its_place(tmp_path: Path, data: Any, message: str) -> None:
@@ -91,7 +94,7 @@ def test_what_does_not_fit_is_refused_with_its_place(tmp_path: Path, data: Any, 
 def test_unreadable_files(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "bad.json"
     path.write_bytes(content)
-    with pytest.raises(SchemaError, match=message):
+    with pytest.raises(SchemaError, match=rf"^{re.escape(str(path))}: .*{message}"):
         Profile.read(path)
     with pytest.raises(SchemaError, match="cannot be read as a profile"):
         Profile.read(tmp_path)
