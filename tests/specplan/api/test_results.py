@@ -192,7 +192,7 @@ test_bad_arguments_are_refused = refused(
         ({"concurrency": "many"}, "--concurrency"),
         ({"alpha1": object()}, "--alpha1"),
         ({"acceptance": {"mtp": 1.5}}, "acceptance='mtp=1.5' must be a rate per token"),
-        ({"acceptance": "mtp"}, "No such file"),
+        ({"acceptance": "mtp"}, "there is no file"),
         ({"alpha2": 0.7}, "is no option of a deployment"),
     ],
 )
