@@ -176,7 +176,7 @@ def plan_models(
     target: str,
     *,
     gpu: str | None = None,
-    concurrency: int | Sequence[int] = (1,),
+    concurrency: int | Sequence[int] | None = None,
     methods: Sequence[str] = (),
     max_accuracy_loss: float = 0.05,
     max_parallel: int | None = None,
@@ -196,11 +196,12 @@ def plan_models(
     ----------
     target : name on the hub, config.json, or its folder.
     gpu : default H100.
-    concurrency : answers in flight, one load each.
+    concurrency : answers in flight, one load each; default 1, unless ``rate`` or ``trace`` is given.
     methods, max_accuracy_loss, k1_max : as for `plan`.
     max_parallel, rules : as for `plan`, but by default without bound, and released-code.
     deployment : further options of ``specplan plan --target``, as their names with underscores: draft, judge, eagle,
-        gpus, tp, context, answer_tokens, alpha1 and so on; acceptance as ``["mtp=0.85"]`` or ``{"mtp": 0.85}``.
+        gpus, tp, context, answer_tokens, alpha1, rate (one or several) and so on; acceptance as ``["mtp=0.85"]`` or
+        ``{"mtp": 0.85}``.
 
     Raises
     ------
@@ -221,7 +222,7 @@ def plan_gpus(
     target: str,
     gpu: Sequence[str] | Mapping[str, float],
     *,
-    concurrency: int | Sequence[int] = (1, 8, 64),
+    concurrency: int | Sequence[int] | None = None,
     methods: Sequence[str] = (),
     max_accuracy_loss: float = 0.05,
     **deployment: Any,
@@ -238,7 +239,7 @@ def plan_gpus(
     ----------
     target : name on the hub, config.json, or its folder.
     gpu : names of the types; a mapping gives the dollars of each per GPU and hour, else costs are in GPU hours.
-    concurrency, methods, max_accuracy_loss, deployment : as for `plan_models`.
+    concurrency, methods, max_accuracy_loss, deployment : as for `plan_models`, but by default 1, 8 and 64 at once.
 
     Raises
     ------
@@ -251,7 +252,7 @@ def plan_gpus(
     return GpusPlan(found=gpu_plans({**asked, "gpu": ",".join(gpu)}, methods, max_accuracy_loss))
 
 
-def _asked(target: str, concurrency: int | Sequence[int], deployment: Mapping[str, Any]) -> dict[str, Any]:
+def _asked(target: str, concurrency: int | Sequence[int] | None, deployment: Mapping[str, Any]) -> dict[str, Any]:
     """Options as the command line hands them on."""
     from specplan.planning.loads.asking import DEPLOYMENT, LOADS, checked
     from theory.errors import ParameterError
@@ -267,6 +268,7 @@ def _asked(target: str, concurrency: int | Sequence[int], deployment: Mapping[st
         given = [f"{method}={value}" for method, value in given.items()]
     elif isinstance(given, str):
         given = [given]
-    counts = concurrency if isinstance(concurrency, Sequence) and not isinstance(concurrency, str) else (concurrency,)
-    said = {**deployment, "acceptance": given, "target": str(target), "concurrency": ",".join(map(str, counts))}
+    loads = {"concurrency": concurrency, "rate": deployment.get("rate")}
+    listed = {name: None if of is None else ",".join(map(str, _several(of))) for name, of in loads.items()}
+    said = {**deployment, **listed, "acceptance": given, "target": str(target)}
     return checked({**options, **said})

@@ -111,6 +111,10 @@ class LoadPlan:
         """
         return self.planner.curve(self.grid, self.progress)
 
+    def compares(self, load: Load) -> bool:
+        """Whether anything was looked for besides plain decoding, be it that it was too far behind for a row."""
+        return load.concurrency is None or len(self.planner.best_at(load.concurrency)) > 1
+
     @property
     def interrupted(self) -> bool:
         """Whether an interruption left loads out, or a part of the curve."""
@@ -363,6 +367,8 @@ class Planner:
         if load.trace is not None and math.isinf(load.trace.rate):
             arrivals = f"{len(load.trace)} answers"
             return ParameterError("trace", arrivals, f"all arrive at one moment; the rate {rule}")
+        if load.trace is not None:
+            return ParameterError("trace", f"{load.per_second:.6g} answers per second", rule)
         return _BeyondError("rate", f"{load.per_second:g}", rule)
 
     def curve(self, grid: Sequence[int], progress: Progress) -> Curve:

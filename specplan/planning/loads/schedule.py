@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from calibrate.token_acceptance.schedule import Schedule
-from sim.configuration import Configuration
+from sim.configuration import PLAIN, Configuration
 from specplan.worlds.arrangements import Split
 from specplan.worlds.drafters.naming import layers_in_turn
 from specplan.worlds.world import World
@@ -80,11 +80,19 @@ class Depths:
         lost = {size: self.losses(token, split, size) for size in SIZES if size <= max(most, 1)}
         if isinstance(self._given, Schedule):
             drafted = ((size, self._given.at(size)) for size in lost)
-            loss = max(lost[size][self.ks(token).index(k)] if k else 0.0 for size, k in drafted)
+            loss = max(
+                lost[size][self.ks(token).index(k)] if k else self._lost_by_none(token, split, size)
+                for size, k in drafted
+            )
             return FixedK(self._given.most, loss)
         worst = {k: max(losses) for k, losses in zip(self.ks(token), zip(*lost.values(), strict=True), strict=True)}
         best = self._given or min(worst, key=lambda k: (round(worst[k], 3), k))
         return FixedK(best, worst[best])
+
+    def _lost_by_none(self, token: str, split: Split, size: int) -> float:
+        """Share of the best k's rate that is lost where nothing is drafted; 0 where that is faster."""
+        plain, best = self._rate(PLAIN, split, size), max(self._rates_at(token, split, min(size, self._places)))
+        return max(1.0 - plain / best, 0.0)
 
     def ks(self, token: str) -> Sequence[int]:
         """Return the numbers of tokens that a method may draft: those of a block drafter's blocks, or 1 to `most`.

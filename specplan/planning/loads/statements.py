@@ -14,13 +14,13 @@ from functools import cache, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
+from calibrate.token_acceptance.schedule import Schedule
 from sim.configuration import PLAIN
 from specplan.planning.loads.options import pays, room_of
 from specplan.worlds.world import World
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
-    from calibrate.token_acceptance.schedule import Schedule
     from sim.configuration import Configuration
     from specplan.planning.loads.load_plan import LoadPlan, LoadRow, NamesPlan
     from specplan.planning.loads.options import Option
@@ -146,7 +146,10 @@ def fixed_k(plan: NamesPlan) -> FixedK | None:
     option = found[0][1]
     token = option.configuration.token
     assert token is not None
-    alike = [n for n, one in found if one.configuration.token == token]
+    if isinstance(plan.deployment.k, Schedule):  # also where the table drafts nothing
+        alike = [load.concurrency or 1 for load, _ in plan.loads]
+    else:
+        alike = [n for n, one in found if one.configuration.token == token]
     return plan.depths.fixed(token, option.arrangement.split, -(-max(alike) // option.arrangement.replicas))
 
 

@@ -96,6 +96,10 @@ def _table(found: GpuPlans) -> str:
 
 def _below(found: GpuPlans) -> Iterator[str]:
     yield from (f"Not planned for {_short(name)}: {why}." for name, why in found.refused.items())
+    for plan in (one.plan for one in found.plans):
+        yield from (
+            f"Not planned on {plan.deployment.gpus} x {_short(plan.deployment.gpu.name)}: {why}." for why in plan.beyond
+        )
     told = dict.fromkeys(one.text for plan in found.plans for one in assumed_by_plan(plan.plan))
     yield from (f"Assumed: {text}." for text in told)
     yield (

@@ -123,7 +123,7 @@ def verdict(plan: LoadPlan, load: Load, rows: Sequence[LoadRow]) -> str:
     """Return what to do at a load, what it brings and how sure that is."""
     at = f"At {at_load(load)}"
     best = rows[0]
-    if len(rows) == 1 and best.option.configuration == PLAIN:
+    if len(rows) == 1 and best.option.configuration == PLAIN and not plan.compares(load):
         return f"{at}: nothing was compared with plain decoding."
     if math.isinf(best.gain.value):
         return f"{at}: {_placed(plan, best.option)}; plain decoding cannot keep up."

@@ -181,7 +181,7 @@ test_arguments_of_plans_from_names_are_checked_as_options_are = refused(
     ({"concurrency": "many"}, "--concurrency"),
     ({"alpha1": object()}, "--alpha1"),
     ({"acceptance": {"mtp": 1.5}}, "acceptance='mtp=1.5' must be a rate per token"),
-    ({"acceptance": "mtp"}, "No such file"),
+    ({"acceptance": "mtp"}, "there is no file"),
     ({"alpha2": 0.7}, "is no option of a deployment"),
     error=(ParameterError, SchemaError),
 )

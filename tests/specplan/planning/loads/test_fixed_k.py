@@ -16,9 +16,9 @@ from specplan.planning.loads.from_names import sequences_for
 from specplan.planning.loads.load_plan import NamesPlan, plan_loads
 from specplan.planning.loads.options import check_named, room_of
 from specplan.planning.loads.schedule import Depths
-from specplan.planning.loads.statements import k_table, schedule_of
+from specplan.planning.loads.statements import fixed_k, k_table, schedule_of
 from specplan.show.loads.plain import plan_as_json
-from specplan.show.loads.words import one_k
+from specplan.show.loads.words import one_k, verdict
 from specplan.worlds.arrangements import Arrangement
 from specplan.worlds.request import Limits, Load
 from specplan.worlds.world import World
@@ -135,3 +135,23 @@ def test_layers_that_draft_in_turn_draft_whole_turns() -> None:
     for k in (4, table):
         with pytest.raises(ParameterError, match="--k of at most 3 or a multiple of it, not 4: 3 layers draft in turn"):
             check_named(replace(own, k=k), ["mtp"])
+
+
+def test_a_table_that_drafts_nothing_loses_what_drafting_would_gain() -> None:
+    wanted = deployment(head=HEAD, k=Schedule((BatchRange(1, 8, 4), BatchRange(9, 64, 0))))
+    found = plan_loads(wanted, [Load(concurrency=n) for n in (1, 16)], Limits(), ["eagle"], curve=False)
+    free = plan_loads(deployment(head=HEAD), [Load(concurrency=16)], Limits(), ["eagle"], curve=False)
+    gain = free.loads[0][1][0].gain.value
+    assert gain > 1.2
+    fixed = fixed_k(found)
+    assert fixed is not None
+    assert fixed.loss == pytest.approx(1.0 - 1.0 / gain, abs=0.1), "of rounds alone, without the reading of prompts"
+
+
+def test_methods_that_are_far_behind_were_compared() -> None:
+    wanted = deployment(draft="Qwen/Qwen3-0.6B", gpus=2)
+    (load, rows), *_ = (found := plan_loads(wanted, [Load(concurrency=1)], Limits(), ["lr-async"], curve=False)).loads
+    assert [row.option.configuration for row in rows] == [PLAIN]
+    assert "leave speculation off" in verdict(found, load, rows)
+    (load, rows), *_ = (alone := plan_loads(wanted, [Load(concurrency=1)], Limits(), [], curve=False)).loads
+    assert "nothing was compared" in verdict(alone, load, rows)

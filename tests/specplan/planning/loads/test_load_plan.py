@@ -19,6 +19,7 @@ from screens import Main
 
 import specplan as sp
 from sim.configuration import PLAIN
+from sim.serving.arrivals import Arrivals
 from specplan.output import SCREEN
 from specplan.planning.loads.asked import AskedPlan
 from specplan.planning.loads.limits import LIMITS
@@ -179,6 +180,9 @@ def test_rates_beyond_what_the_gpus_finish_are_refused() -> None:
         ParameterError, match=r"rate='1000' must be below [\d.]+, the answers per second that 2 x NVIDIA H100 SXM"
     ):
         plan_loads(WANTED, [Load(rate=1000.0)], Limits(), ["prompt-lookup"])
+    many = Load(trace=Arrivals.of([0.001 * i for i in range(50)], [100] * 50, [200] * 50))
+    with pytest.raises(ParameterError, match=r"trace='1[0-9.]+ answers per second' must be below"):
+        plan_loads(WANTED, [many], Limits(), ["prompt-lookup"])
     both = plan_loads(WANTED, [Load(rate=0.5), Load(rate=1000.0)], Limits(), [])
     assert [load.rate for load, _ in both.loads] == [0.5]
     assert "Not planned: rate='1000' must be below" in whole(both)
