@@ -3,9 +3,9 @@
     python -m benchmarks.gateway_overhead
 
 A planted server writes a token of each answer in each pass, so that each token comes by itself; gateway and proxy are
-processes of their own, whose CPU time is read before and after each round. A request with ``top_k`` cannot be served by steps: the gateway passes its bytes on. The
-proxy does not read what it passes on, which is the least that one in Python can do. The kinds of requests take turns;
-the median of their rounds is printed.
+processes of their own, whose CPU time is read before and after each round. A request with ``top_k`` cannot be served by
+steps: the gateway passes its bytes on. The proxy does not read what it passes on, which is the least that one in Python
+can do. The kinds of requests take turns; the median of their rounds is printed.
 """
 
 from __future__ import annotations
