@@ -47,9 +47,8 @@ def proxy_of(address: str) -> str | None:
 
     parts, proxies = urlsplit(address), getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")
-    if proxy is None or is_local(parts) or proxy_bypass(parts.netloc):
-        return None
-    return proxy if "://" in proxy else f"http://{proxy}"
+    none = proxy is None or is_local(parts) or proxy_bypass(parts.netloc)
+    return None if none else f"http://{proxy}" if "://" not in str(proxy) else proxy
 
 
 def split_endpoint(text: str) -> tuple[str, str]:

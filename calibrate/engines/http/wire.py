@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakSet
 
@@ -38,6 +38,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+Answer: TypeAlias = "tuple[aiohttp.ClientResponse, asyncio.Timeout]"
 OnEvent = Callable[[dict[str, Any], float], bool]
 """Receives an event and its arrival time; returns whether the stream may be closed."""
 
@@ -47,8 +48,6 @@ A gateway forwards its clients' keys with it; a context ends with the request th
 
 _RETRIED: Final = frozenset({408, 429, 500, 502, 503, 504})
 _LONGEST_WAIT_S: Final = 60.0
-_IDLE_S: Final = 4.0
-"""Seconds for which an idle connection is kept: less than the 5 s after which uvicorn closes it, which vLLM runs on."""
 _LATE: Final = 1.1
 """A silence ends after 1 to 1.1 times its limit: to begin it anew with each token would take as long as reading it."""
 _MOST_BYTES: Final = 16 * 2**20
@@ -169,25 +168,19 @@ class Wire:
         """Errors of `answer` by its connection, a silence among them."""
 
     @asynccontextmanager
-    async def answer(
-        self, method: str, url: str, **sent: Any
-    ) -> AsyncIterator[tuple[aiohttp.ClientResponse, asyncio.Timeout]]:
+    async def answer(self, method: str, url: str, **sent: Any) -> AsyncIterator[Answer]:
         """Send a request; yield its answer, whose body is still on its way, and the end of the silence, see `heard`.
 
         Leaving before the end of the body closes the connection.
         """
-        limit = self.config.timeout_s
+        aiohttp, limit = self._aiohttp, self.config.timeout_s
         if self._session is None:  # it belongs to the event loop that runs now
-            self._session = self._aiohttp.ClientSession(
-                connector=self._aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE_S),
-                timeout=self._aiohttp.ClientTimeout(connect=min(limit, 20.0)),
-                proxy=proxy_of(self.api),
-            )
+            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=4.0)  # uvicorn, so vLLM, closes after 5 s
+            timeout = aiohttp.ClientTimeout(connect=min(limit, 20.0))
+            self._session = aiohttp.ClientSession(connector=connector, timeout=timeout, proxy=proxy_of(self.api))
         # aiohttp's own limit of a silence does not hold after a broken chunk, nor does its end of a session end a read
-        async with (
-            asyncio.timeout(limit) as silence,
-            self._session.request(method, url, allow_redirects=False, **sent) as response,
-        ):
+        request = self._session.request(method, url, allow_redirects=False, **sent)
+        async with asyncio.timeout(limit) as silence, request as response:
             self.heard(silence)
             self._read.add(response)
             yield response, silence
@@ -289,12 +282,13 @@ class Wire:
                     return
             if len(rest) > _MOST_BYTES or n_bytes > _MOST_STREAMED:
                 raise self.error("sent a stream without an end, or an event of more than 16 MiB")
-        self._taken(rest, on_event)
+        if rest.startswith(b"data:"):
+            self._taken(rest, on_event)
 
     def _taken(self, line: bytes, on_event: OnEvent) -> bool:
-        """Pass on the event of a line, if it has one; return whether the stream may be closed."""
+        """Pass on the event of a line of data, if it has one; return whether the stream may be closed."""
         now = time.monotonic()  # events that were read at once have moments of their own: each is a pass of the server
-        event = self._event(line.strip())
+        event = self._event(line[5:].strip())
         if event is None:
             return False
         try:
@@ -302,11 +296,8 @@ class Wire:
         except SchemaError as error:
             raise self.error(f"sent an event that does not match the API: {error}") from None
 
-    def _event(self, line: bytes) -> dict[str, Any] | None:
-        """The object on a line of the stream; None for comments, blank lines, other fields and the end mark."""
-        if not line.startswith(b"data:"):
-            return None
-        data = line[5:].strip()
+    def _event(self, data: bytes) -> dict[str, Any] | None:
+        """The object of a line of data; None for the end mark."""
         if data == b"[DONE]":
             return None
         event = fields(data) or self._json(data.decode("utf-8", "replace"), "the stream")

@@ -19,7 +19,7 @@ from calibrate.engines.http.wire import CLIENT_KEY, RefusedError
 from sim.operations import TARGET
 from specplan.live.gateway.answering import Answering
 from specplan.live.gateway.chat import ChatTemplate
-from specplan.live.gateway.forwarding import Forwarding
+from specplan.live.gateway.forwarding import forward
 from specplan.live.gateway.plans import RequestDefaults
 from specplan.live.gateway.refusals import (
     Refusal,
@@ -69,14 +69,12 @@ class _Gateway:
         answering: Answering,
         defaults: RequestDefaults,
         bounds: Bounds,
-        forwarding: Forwarding,
         refused: Callable[[int], None],
         forwarded: Callable[[Sequence[str]], None],
     ) -> None:
         self.answering = answering
         self.defaults = defaults
         self.bounds = bounds
-        self.forwarding = forwarding
         self.refused = refused
         self.forwarded = forwarded
         self.works: set[asyncio.Task[None]] = set()
@@ -191,7 +189,7 @@ class _Gateway:
     async def _forwarded(self, path: str, body: bytes | dict[str, Any], sender: _Sender) -> None:
         try:
             async with asyncio.timeout(self.bounds.answer_seconds):
-                await self.forwarding.forward(path, body, sender.raw)
+                await forward(self.answering.servers.target, path, body, sender.raw)
         except TimeoutError:
             rule = f"the target's server took longer than {self.bounds.answer_seconds:g} s (--max-seconds)"
             raise upstream_failed(rule) from None
@@ -335,7 +333,7 @@ def application(
     forwarded : called with the fields because of which a request was forwarded to the target's server.
     """
     engine = answering.servers.target
-    gateway = _Gateway(answering, defaults, bounds, Forwarding(engine), refused, forwarded)
+    gateway = _Gateway(answering, defaults, bounds, refused, forwarded)
 
     async def chat(request: Request) -> Response:
         return await gateway.serve(request, "chat")

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import random
-import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -25,15 +22,6 @@ from gateways import PlantedGateway, planted_gateway
 
 ASYNC = Configuration.parse("lr-async k1=3")
 SLOW = Planted(iteration_s=0.002, prefill_s=0.002, acceptance=0.6)
-
-
-@pytest.fixture(autouse=True)
-def collected() -> Iterator[None]:
-    """Leave no socket to a later test: httpcore leaves that of a request that is cancelled while its server dies."""
-    yield
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
 
 
 def whole(answer: Any) -> bool:

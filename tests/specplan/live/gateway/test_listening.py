@@ -91,6 +91,21 @@ async def test_a_head_that_does_not_end_is_refused_in_time(pieces: list[bytes], 
     assert seconds >= SECONDS
 
 
+CHUNKED = b"POST /short HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [b"GET /", GET, GET + b"X: ", CHUNKED + b"1;x=", CHUNKED + b"0\r\n", CHUNKED + b"0\r\nX: "],
+    ids=["path", "headers", "header", "extension", "trailers", "trailer"],
+)
+async def test_what_is_no_body_is_bounded(begin: bytes) -> None:
+    flood = b"X: y\r\n" * 5_000 if begin.endswith(b"\n") else b"x" * 20_000
+    async with running(App().routes()) as url:
+        answer, _ = await said(url, begin, *[flood] * 8, apart=0.01)
+    assert b"HTTP/1.1 400" in answer
+
+
 async def test_a_slow_answer_is_not_a_slow_head() -> None:
     async with running(App().routes(), client_seconds=SECONDS) as url:
         answer, _ = await said(url, b"GET /late HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
