@@ -78,7 +78,7 @@ def by_load(table: Times, rows: Sequence[Driven]) -> tuple[tuple[Array, Array], 
     for row in rows:
         facts, model = driven.deployed(row)
         engine = _without(table, model.engine)
-        model = replace(model, engine=replace(engine, verified_s=verified.get(row.where, engine.verified_s)))
+        model = replace(model, engine=replace(engine, **verified.get(row.where, {})))
         predicted = driven.throughput(row, driven.loop_times(row, facts, model))
         speeds[row.where] = predicted / row.throughput_tok_s, half_width(THROUGHPUT, model)
     plain = driven.plain_rows(rows)

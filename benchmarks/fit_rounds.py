@@ -108,12 +108,16 @@ def gains_left_out(rows: Sequence[Speculated]) -> tuple[list[Speculated], Array,
     return judged, np.array(errors, dtype=float), np.array(widths, dtype=float)
 
 
-def verified_left_out(rows: Sequence[Driven]) -> dict[str, float]:
-    """Return ``where`` of a row -> seconds of a drafted token from the other workloads and formats of the cache."""
+def verified_left_out(rows: Sequence[Driven]) -> dict[str, dict[str, float]]:
+    """Return ``where`` of a row -> the engine's constants of verification from the other workloads and caches."""
     table = _outputs(rows)
     cells = {row.where: _cell(row) for row in rows if row.drafts}
     others = {cell: table.cell != cell for cell in cells.values()}
-    return {where: float(table.fitted(others[cell])[0]) for where, cell in cells.items() if others[cell].any()}
+    names = ("verified_s", "ungraphed_decoding_s")
+    fits = {
+        cell: dict(zip(names, map(float, table.fitted(of)), strict=True)) for cell, of in others.items() if of.any()
+    }
+    return {where: fits[cell] for where, cell in cells.items() if cell in fits}
 
 
 def _cell(row: Driven) -> str:
@@ -154,20 +158,22 @@ def _mean(logs: Array) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Outputs:
-    """Times between outputs of rounds: base + drafted tokens * seconds of each + seconds of a round."""
+    """Times between outputs of rounds: base + drafted tokens * seconds of each + seconds outside graphs."""
 
     base: Array
     drafted: Array
+    outside: Array
+    """1 where the verification is outside graphs, else 0."""
     measured: Array
     cell: NDArray[np.str_]
 
     def errors(self, values: Array, chosen: NDArray[np.bool_]) -> Array:
         """Log errors of the chosen rows."""
-        times = self.base + self.drafted * values[0] + values[1]
+        times = self.base + self.drafted * values[0] + self.outside * values[1]
         return np.asarray(np.log(times / self.measured)[chosen])
 
     def fitted(self, chosen: NDArray[np.bool_]) -> Array:
-        """Seconds of a drafted token and of a round."""
+        """Seconds of a drafted token and of a verification outside graphs."""
         scales = np.array([1e-5, 1e-3])
         objective = partial(self._scaled, scales, chosen)
         return np.asarray(
@@ -188,12 +194,16 @@ def _outputs(rows: Sequence[Driven]) -> _Outputs:
             head = draft_head(facts, row.method.lower().replace("-", "")).shape
         except SpecplanError:
             continue
-        bare = replace(model, engine=replace(model.engine, verified_s=0.0, round_s=0.0, draft_pass_s=0.0))
+        none = dict.fromkeys(("verified_s", "ungraphed_s", "ungraphed_decoding_s", "round_s", "draft_pass_s"), 0.0)
+        bare = replace(model, engine=replace(model.engine, **none))
         context = driven.prompt_tokens(row) + row.answer_tokens / 2.0
         base = head_round(bare, head).seconds(row.concurrency, row.num_speculative_tokens + 1.0, context)
-        numbers.append((base, row.concurrency * row.num_speculative_tokens, 1e-3 * row.itl_p50_ms))
+        verified = Work(sequences=row.concurrency, tokens=row.num_speculative_tokens + 1.0, context=context)
+        outside = float(model.parts(verified).ungraphed > 0.0)
+        drafted = row.concurrency * row.num_speculative_tokens
+        numbers.append((base, drafted, outside, 1e-3 * row.itl_p50_ms))
         cells.append(_cell(row))
-    return _Outputs(*np.array(numbers).reshape(-1, 3).T, np.array(cells))
+    return _Outputs(*np.array(numbers).reshape(-1, 4).T, np.array(cells))
 
 
 def _print_outputs(rows: Sequence[Driven]) -> None:
@@ -201,8 +211,8 @@ def _print_outputs(rows: Sequence[Driven]) -> None:
     everything = np.full(len(table.base), True)
     values = table.fitted(everything)
     engine = engine_named("vllm")
-    print(f"\nvLLM's rounds: {values[0]:.2e} s per drafted token, {values[1]:.2e} s per round")
-    print(f"  committed: {engine.verified_s:.2e} s, {engine.round_s:.2e} s")
+    print(f"\nvLLM's rounds: {values[0]:.2e} s per drafted token, {values[1]:.2e} s per verification outside graphs")
+    print(f"  committed: {engine.verified_s:.2e} s, {engine.ungraphed_decoding_s:.2e} s")
     print(f"  fitted to all: {_mean(table.errors(values, everything))} of {len(table.base)} rows")
     for cell in np.unique(table.cell):
         here = table.cell == cell

@@ -210,11 +210,16 @@ def _attention(rows: list[Row]) -> Table:
     """Decoding and prefills, heads of 64 numbers or more."""
 
     def put(gpu: Gpu, values: Sequence[float]) -> Gpu:
-        return replace(gpu, attention=AttentionRates(*values))
+        *first, sharpness = values[:6]
+        return replace(gpu, attention=AttentionRates(*first, max(sharpness, 1.0), gpu.attention.tile, *values[6:]))
+
+    def constants(gpu: Gpu) -> tuple[float, ...]:
+        *first, _, alone = astuple(gpu.attention)  # the tile is the kernel's
+        return (*first, alone) if np.isfinite(alone) else tuple(first)
 
     large = [row for row in rows if int(row["head_dim"]) >= 64]
     shape = ("num_heads", "num_key_value_heads", "head_dim")
-    return _table("attention", "", large, shape, lambda gpu: astuple(gpu.attention), put)
+    return _table("attention", "", large, shape, constants, put)
 
 
 def _served(row: Row) -> bool:

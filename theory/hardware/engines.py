@@ -46,8 +46,10 @@ class EngineConstants:
     verified_s: float = 0.0
     """Per drafted token that a sequence has in an iteration (its place in the batch, its scores, its acceptance), s."""
     ungraphed_s: float = 0.0
-    """Per iteration that the graphs of whole passes do not cover, s: one that reads a prompt, one of more than
-    `graphed_rows`, or one that verifies with an attention kernel that has graphs for single tokens only."""
+    """Per iteration that the graphs of whole passes do not cover, s: one that reads a prompt, and those below."""
+    ungraphed_decoding_s: float = 0.0
+    """The same of one that reads none but has more than `graphed_rows`, or verifies with an attention kernel that has
+    graphs for single tokens only, s; 0: no server told, and it is `ungraphed_s`."""
     graphed_rows: float = math.inf
     """Tokens of a pass up to which graphs were captured; infinite: all, as commands of plans have them."""
     apart: bool = False
@@ -77,10 +79,10 @@ class EngineConstants:
     @property
     def drafting(self) -> EngineConstants:
         """The same for passes of a draft: what sequences and drafted tokens take is the target's."""
-        return replace(self, sequence_s=0.0, verified_s=0.0, ungraphed_s=0.0)
+        return replace(self, sequence_s=0.0, verified_s=0.0, ungraphed_s=0.0, ungraphed_decoding_s=0.0)
 
 
-_VERIFIED_S: Final = 2.2e-5
+_VERIFIED_S: Final = 2.8e-5
 """Fitted to vLLM 0.24.0 on A100, and taken for its other versions and TensorRT-LLM; so are rounds and passes of drafts
 without time of their own."""
 _TREE_S: Final = 1.0e-3
@@ -93,13 +95,13 @@ ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
             EngineConstants(
                 name="vllm",
                 version="0.11.1",
-                norm_s=1.20e-5,
-                expert_norm_s=1.76e-5,
+                norm_s=1.21e-5,
+                expert_norm_s=1.81e-5,
                 recurrent_s=4.4e-5,
-                sequence_s=5.70e-5,
+                sequence_s=5.59e-5,
                 ungraphed_s=5e-3,
-                untuned=0.703,
-                untuned_small=0.356,
+                untuned=0.709,
+                untuned_small=0.352,
                 padding=127.0,
                 verified_s=5.7e-5,  # no less than a sequence
                 tree_s=_TREE_S,
@@ -110,8 +112,8 @@ ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
                 name="vllm",
                 version="0.12.0",
                 norm_s=0.0,
-                expert_norm_s=1.07e-5,
-                sequence_s=4.8e-6,
+                expert_norm_s=1.08e-5,
+                sequence_s=4.4e-6,
                 ungraphed_s=4.4e-3,
                 verified_s=_VERIFIED_S,
                 tree_s=_TREE_S,
@@ -120,8 +122,8 @@ ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
                 name="vllm",
                 version="0.16.0",
                 norm_s=0.0,
-                expert_norm_s=2.11e-5,
-                sequence_s=1.17e-5,
+                expert_norm_s=2.12e-5,
+                sequence_s=1.21e-5,
                 ungraphed_s=5.4e-3,
                 verified_s=_VERIFIED_S,
                 tree_s=_TREE_S,
@@ -130,7 +132,7 @@ ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
                 name="vllm",
                 version="0.17.0",
                 norm_s=0.0,
-                expert_norm_s=1.39e-5,
+                expert_norm_s=1.40e-5,
                 sequence_s=2.0e-5,
                 ungraphed_s=5.7e-3,
                 verified_s=_VERIFIED_S,
@@ -141,9 +143,10 @@ ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
                 version="0.18.0",
                 until="0.24",
                 norm_s=0.0,
-                expert_norm_s=8.2e-6,
-                sequence_s=4.8e-6,
-                ungraphed_s=8.7e-3,
+                expert_norm_s=8.3e-6,
+                sequence_s=3.3e-6,
+                ungraphed_s=1.03e-2,
+                ungraphed_decoding_s=7.5e-3,  # with what a drafted token takes
                 verified_s=_VERIFIED_S,
                 tree_s=_TREE_S,
             ),
@@ -153,9 +156,9 @@ ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
                 version="0.21.0",
                 fused_sums="all",
                 norm_s=1.02e-5,
-                expert_norm_s=1.88e-5,
+                expert_norm_s=1.87e-5,
                 sequence_s=0.0,
-                ungraphed_s=5.2e-3,
+                ungraphed_s=5.1e-3,
                 verified_s=_VERIFIED_S,
                 tree_s=_TREE_S,
             ),
@@ -166,7 +169,7 @@ ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
                 fused_sums="all",
                 norm_s=1.02e-5,
                 expert_norm_s=1.02e-5,
-                sequence_s=4.5e-6,
+                sequence_s=4.7e-6,
                 ungraphed_s=9.1e-3,
                 verified_s=_VERIFIED_S,
                 tree_s=_TREE_S,
@@ -180,9 +183,9 @@ ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
                 fused_sums="all",
                 norm_s=1.02e-5,
                 expert_norm_s=2.57e-5,
-                blackwell=0.172,
-                sequence_s=5.4e-6,
-                ungraphed_s=8.8e-3,
+                blackwell=0.176,
+                sequence_s=5.1e-6,
+                ungraphed_s=8.4e-3,
                 verified_s=_VERIFIED_S,
                 tree_s=_TREE_S,
             ),
@@ -190,17 +193,17 @@ ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
                 name="sglang",
                 version="0.5.6",
                 until="0.5",
-                norm_s=1.3e-6,
+                norm_s=2.4e-6,
                 expert_norm_s=3.4e-6,
-                sequence_s=1.58e-5,
+                sequence_s=1.59e-5,
                 # not told apart by batches of up to 8, and more than nothing: else speculation would gain at any batch
                 verified_s=1e-5,
                 apart=True,
                 fused_sums="Blackwell",
-                round_s=9.1e-4,
-                draft_pass_s=4.8e-5,
+                round_s=9.2e-4,
+                draft_pass_s=5.05e-5,
                 tree_s=_TREE_S,
-                ungraphed_s=1.1e-4,
+                ungraphed_s=3.9e-4,
             ),
         )
     }

@@ -50,18 +50,25 @@ class ProductRates:
 
 @dataclass(frozen=True, slots=True)
 class AttentionRates:
-    """Attention of one layer: ``sqrt(s^2 + (s' b)^2) + cache / B + queries / B' + operations / F``, b sequences."""
+    """Attention of one layer: ``s + [(s' n)^p + (cache / B)^p]^(1/p) + new / B' + operations / F``, n blocks."""
 
     overhead_s: float
     """s, fixed time, s."""
-    sequence_s: float
-    """s', time per sequence of a large batch, s."""
+    block_s: float
+    """s', time per block of threads (of a sequence's heads with one key, and at most a tile of their queries), s."""
     cache_bandwidth: float
     """B, cached bytes read per second, B/s."""
     query_bandwidth: float
-    """B', bytes of queries and outputs handled per second, B/s."""
+    """B', bytes of new queries, keys, values and outputs handled per second, B/s."""
     rate: float
-    """F, operations per second, 1/s."""
+    """F, operations of products per second, exponentials apart, 1/s."""
+    sharpness: float
+    """p, how far blocks start while others read, [-], >= 1."""
+    tile: float
+    """Queries that a block computes, at most: 64 before Hopper, 128 there, two times as many on Blackwell."""
+    block_bandwidth: float = math.inf
+    """Bytes per second that one block reads, B/s: kernels that leave all cached tokens to it, where heads have keys of
+    their own; infinite: tokens are shared out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,11 +131,11 @@ _PRODUCTS: Final = {
     },
 }
 _ATTENTION: Final = {
-    "NVIDIA H100 SXM": AttentionRates(1.19e-5, 5.6e-8, 3.09e12, 1.04e12, 5.96e14),
-    "NVIDIA H200 SXM": AttentionRates(1.19e-5, 5.9e-8, 4.24e12, 1.08e12, 5.85e14),
-    "NVIDIA B200 SXM": AttentionRates(9.87e-6, 2.0e-8, 7.38e12, 1.13e12, 1.15e15),
-    "NVIDIA A100 SXM": AttentionRates(1.60e-5, 8.3e-8, 1.43e12, 7.2e11, 1.80e14),
-    "NVIDIA L40S": AttentionRates(9.5e-6, 4.7e-8, 7.9e11, 6.4e11, 1.85e14),
+    "NVIDIA H100 SXM": AttentionRates(1.20e-5, 2.28e-8, 3.12e12, 1.97e12, 9.66e14, 1.12, 128.0),
+    "NVIDIA H200 SXM": AttentionRates(1.20e-5, 2.37e-8, 4.32e12, 2.11e12, 9.37e14, 1.14, 128.0),
+    "NVIDIA B200 SXM": AttentionRates(9.69e-6, 9.53e-9, 7.30e12, 1.76e12, 2.96e15, 7.8, 256.0),
+    "NVIDIA A100 SXM": AttentionRates(1.58e-5, 3.57e-8, 1.48e12, 1.85e12, 2.00e14, 1.75, 64.0, 2.38e10),
+    "NVIDIA L40S": AttentionRates(1.02e-5, 3.04e-8, 7.06e11, 1.89e12, 2.13e14, 2.42, 64.0, 3.09e10),
 }
 # The H100's and H200's overhead is that of served DeepSeek-R1; operators timed alone took 84 us.
 _LATENT: Final = {
@@ -274,12 +274,12 @@ def _gpu(name: str, like: str | None = None) -> Gpu:
         name=name,
         sheet=sheet,
         products={of: _scaled(rates, slower, memory, arithmetic(of)) for of, rates in _PRODUCTS[like].items()},
-        attention=AttentionRates(
-            _ATTENTION[like].overhead_s * slower,
-            _ATTENTION[like].sequence_s,
-            _ATTENTION[like].cache_bandwidth * memory,
-            _ATTENTION[like].query_bandwidth * memory,
-            _ATTENTION[like].rate * arithmetic("bf16"),
+        attention=replace(
+            _ATTENTION[like],
+            overhead_s=_ATTENTION[like].overhead_s * slower,
+            cache_bandwidth=_ATTENTION[like].cache_bandwidth * memory,
+            query_bandwidth=_ATTENTION[like].query_bandwidth * memory,
+            rate=_ATTENTION[like].rate * arithmetic("bf16"),
         ),
         latent=LatentRates(
             latent.overhead_s * slower,

@@ -34,7 +34,11 @@ _FULLEST: Final = {1: 0.0, 2: 0.56, 4: 1.03, 8: 1.42}
 """Mean of the largest of so many standard normal numbers, [-]: of the fullest GPU that experts are dealt out to."""
 _TILE: Final = 64.0
 """Rows to which a touched expert's tokens are padded."""
-
+_MULTIPROCESSORS: Final = 132.0
+"""Of data-centre GPUs: 108 (A100) to 148 (B200)."""
+_EXPONENTIALS: Final = 5e12
+"""Exponentials per second that add to products, 1/s: 16 per clock of each multiprocessor are 2.4e12 (A100) to 4.4e12
+(B200), part of which products hide."""
 
 _WIDENED_BANDWIDTH: Final = 0.8
 """Bandwidth that products reach whose 4-bit weights are widened to bf16, over that with weights in bf16, [-]."""
@@ -120,15 +124,22 @@ def attention_seconds(
     heads, kv_heads, head_dim : on this GPU.
     cache_bytes : of a cached number, B.
     window : tokens that a new one looks back at, at most.
+
+    Blocks of threads take turns, and one multiprocessor computes the longest. Exponentials take as long as products of
+    several tens of numbers: heads of 64 are not twice as fast as heads of 128.
     """
     rates = gpu.attention
     read = min(context, window) + tokens
     seen = min(context + (tokens + 1.0) / 2.0, window) if math.isfinite(window) else context + (tokens + 1.0) / 2.0
     cache = 2.0 * cache_bytes * sequences * kv_heads * head_dim * read
-    queries = 2.0 * _ACTIVATION * sequences * heads * head_dim * tokens
-    operations = 4.0 * sequences * heads * head_dim * tokens * seen
-    fixed = math.hypot(rates.overhead_s, rates.sequence_s * sequences)
-    return fixed + cache / rates.cache_bandwidth + queries / rates.query_bandwidth + operations / rates.rate
+    new = 2.0 * _ACTIVATION * sequences * (heads + kv_heads) * head_dim * tokens
+    longest = min(tokens, rates.tile) * min(tokens, window) * _MULTIPROCESSORS
+    pairs = max(sequences * heads * tokens * seen, longest)
+    waiting = max(sequences * max(kv_heads, heads * tokens / rates.tile) - _MULTIPROCESSORS, 0.0)
+    seconds = _joined(rates.block_s * waiting, cache / rates.cache_bandwidth, rates.sharpness)
+    seconds += new / rates.query_bandwidth + pairs * (4.0 * head_dim / rates.rate + 1.0 / _EXPONENTIALS)
+    alone = cache / (rates.block_bandwidth * sequences * kv_heads) if heads == kv_heads else 0.0
+    return rates.overhead_s + max(seconds, alone)
 
 
 def latent_seconds(

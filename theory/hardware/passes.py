@@ -118,7 +118,7 @@ class PassModel:
             streams=self._streams(shared.rows),
             layers=self._between_s,
             sequences=self.engine.sequence_s * read + self.engine.verified_s * shared.sequences * (shared.tokens - 1.0),
-            ungraphed=self.engine.ungraphed_s * self._outside_graphs(shared),
+            ungraphed=self._outside_graphs(shared),
         )
 
     def _streams(self, rows: float) -> float:
@@ -138,10 +138,11 @@ class PassModel:
         return between + recurrent * self.engine.recurrent_s
 
     def _outside_graphs(self, work: Work) -> float:
-        """Share of an engine's time outside graphs that an iteration takes, in [0, 1]."""
+        """What the engine takes for an iteration outside its graphs, s."""
+        reading = self.engine.ungraphed_s * min(work.prefill_tokens / _SHORT_PROMPT, 1.0)
         if (work.tokens > 1.0 and self._widened) or work.rows > self.engine.graphed_rows:
-            return 1.0
-        return min(work.prefill_tokens / _SHORT_PROMPT, 1.0)
+            return max(reading, self.engine.ungraphed_decoding_s or self.engine.ungraphed_s)
+        return reading
 
     @property
     def _widened(self) -> bool:

@@ -36,6 +36,10 @@ _FORMAT_OF: Final[Mapping[str, Format]] = {
     "fp8_block": FORMATS["fp8-block"], "nvfp4": FORMATS["nvfp4"], "int4_wo": FORMATS["int4"],
     "w4a16_mxfp4": replace(FORMATS["mxfp4"], arithmetic="bf16"),
 }  # fmt: skip
+_ON_CHIP: Final[Mapping[str, tuple[float, float]]] = {"NVIDIA L40S": (96e6, 3.0)}
+"""Second-level cache by the maker, B, and its bandwidth over the memory's: attention was timed again and again on the
+same keys, which stay there if they fit; a server's layers evict them. On the others, whose memory is faster, no such
+factor tells more of the tables."""
 _UNGATED: Final = {(2048, 5120), (1024, 2688), (2688, 1856)}
 """Hidden and intermediate sizes of experts with two matrices; A100's table, which is older, timed three of all."""
 
@@ -142,14 +146,19 @@ def _product(gpu: Gpu, row: Row, file: str) -> Predicted:
 
 def _attention(gpu: Gpu, row: Row, _: str) -> Predicted:
     tokens, heads = float(row["isl"]), float(row["num_heads"])
+    sequences, context, head_dim = float(row["batch_size"]), float(row["step"]), int(row["head_dim"])
+    kv_heads, (size, faster) = float(row["num_key_value_heads"]) or heads, _ON_CHIP.get(gpu.name, (0.0, 1.0))
+    if 4.0 * sequences * kv_heads * head_dim * (context + tokens) < size:
+        kept = replace(gpu.attention, cache_bandwidth=faster * gpu.attention.cache_bandwidth)
+        gpu = replace(gpu, attention=kept)
     seconds = attention_seconds(
         gpu,
-        sequences=float(row["batch_size"]),
+        sequences=sequences,
         tokens=tokens,
-        context=float(row["step"]),
+        context=context,
         heads=heads,
-        kv_heads=float(row["num_key_value_heads"]) or heads,
-        head_dim=int(row["head_dim"]),
+        kv_heads=kv_heads,
+        head_dim=head_dim,
         cache_bytes=2.0,
     )
     return "one token" if tokens == 1.0 else "prompts", seconds

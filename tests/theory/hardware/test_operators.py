@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -86,14 +85,31 @@ def test_inputs_of_a_tile_are_read_one_after_another_and_brought_into_the_format
 
 
 def test_attention_term_by_term() -> None:
-    # b = 2, q = 3, n = 10, 4 heads over 2 of 128
-    cache, queries = 2 * 2 * 2 * 2 * 128 * 13, 2 * 2 * 2 * 4 * 128 * 3
-    operations = 4 * 2 * 4 * 128 * (3 * 10 + 6)  # token i sees the ten cached ones and i of the new: 1 + 2 + 3
+    # b = 200, q = 3, n = 10, 4 heads over 2 of 128; 400 blocks, 132 of which start at once
+    cache, new = 2 * 2 * 200 * 2 * 128 * 13, 2 * 2 * 200 * (4 + 2) * 128 * 3
+    seen = 200 * 4 * (3 * 10 + 6)  # token i sees the ten cached ones and i of the new: 1 + 2 + 3
     rates = H100.attention
-    expected = math.hypot(rates.overhead_s, 2 * rates.sequence_s)
-    expected += cache / rates.cache_bandwidth + queries / rates.query_bandwidth + operations / rates.rate
-    found = _attention(sequences=2.0, tokens=3.0, context=10.0, heads=4.0, kv_heads=2.0)
+    turns, reading = (400 - 132) * rates.block_s, cache / rates.cache_bandwidth
+    expected = rates.overhead_s + (turns**rates.sharpness + reading**rates.sharpness) ** (1 / rates.sharpness)
+    expected += new / rates.query_bandwidth + seen * (4 * 128 / rates.rate + 1 / 5e12)
+    found = _attention(sequences=200.0, tokens=3.0, context=10.0, heads=4.0, kv_heads=2.0)
     assert found == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_prompt_takes_what_its_longest_block_takes() -> None:
+    one, four = (_attention(sequences=n, tokens=4096.0, context=0.0, heads=1.0, kv_heads=1.0) for n in (1.0, 4.0))
+    longest = 128 * 4096 * 132 * (4 * 128 / H100.attention.rate + 1 / 5e12)
+    assert one == pytest.approx(H100.attention.overhead_s + longest, rel=0.1)
+    assert four < 1.2 * one  # 128 blocks, of which 132 run at once
+
+
+def test_heads_with_keys_of_their_own_are_not_split_before_hopper() -> None:
+    a100 = GPUS["NVIDIA A100 SXM"]
+    own, grouped = (_attention(gpu=a100, sequences=1.0, context=65535.0, heads=2.0, kv_heads=n) for n in (2.0, 1.0))
+    # 4 x 128 bytes of 65,536 tokens by one block; measured 1.53 ms (two heads with one key between them: 0.063)
+    assert own == pytest.approx(a100.attention.overhead_s + 2**25 / a100.attention.block_bandwidth)
+    assert own > 10 * grouped
+    assert _attention(heads=2.0, kv_heads=2.0) < 1.5 * _attention(heads=2.0, kv_heads=1.0)  # on H100
 
 
 @given(st.floats(0.0, 1e5), st.floats(1.0, 1e5))
@@ -106,7 +122,8 @@ def test_a_window_is_attention_over_its_tokens_and_no_wider_one_is_faster(contex
 
 
 def test_a_cache_in_fp8_is_read_in_half_the_time() -> None:
-    full, half, none = (_attention(sequences=64.0, cache_bytes=size) for size in (2.0, 1.0, 0.0))
+    gpu = replace(H100, attention=replace(H100.attention, block_s=0.0))  # no turns of blocks, which hide some of it
+    full, half, none = (_attention(gpu=gpu, sequences=64.0, cache_bytes=size) for size in (2.0, 1.0, 0.0))
     assert full - none == pytest.approx(2 * (half - none), rel=1e-9)
 
 

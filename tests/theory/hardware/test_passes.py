@@ -114,7 +114,8 @@ def test_four_bits_are_faster_than_sixteen_for_few_sequences(gpu, sequences: flo
 def test_a_pass_of_several_tokens_costs_less_than_as_many_passes(model, sequences, context) -> None:
     """Beyond what the engine takes for each drafted token, and for attention kernels without graphs for several."""
     four, one = Work(sequences=sequences, tokens=4.0, context=context), Work(sequences=sequences, context=context)
-    free = replace(model, engine=replace(model.engine, verified_s=0.0, ungraphed_s=0.0))
+    unpriced = dict.fromkeys(("verified_s", "ungraphed_s", "ungraphed_decoding_s"), 0.0)
+    free = replace(model, engine=replace(model.engine, **unpriced))
     if model.precision.cache == "bf16":
         assert free.seconds(four) < 4 * free.seconds(one) * (1 + 1e-9)
     drafted = 3.0 * max(sequences / model.parallel.dp, 1.0)  # a copy of the attention decodes one sequence at least
@@ -130,7 +131,7 @@ def test_an_fp8_cache_is_slow_where_the_gpu_has_no_fp8() -> None:
         )
         verified = Work(sequences=8.0, tokens=4.0, context=100.0)
         assert (narrow.parts(verified).attention > wide.parts(verified).attention) == widened
-        assert narrow.parts(verified).ungraphed == (narrow.engine.ungraphed_s if widened else 0.0)
+        assert narrow.parts(verified).ungraphed == (narrow.engine.ungraphed_decoding_s if widened else 0.0)
         assert narrow.parts(replace(verified, tokens=1.0)).ungraphed == wide.parts(verified).ungraphed == 0.0
 
 
@@ -139,7 +140,9 @@ def test_passes_of_more_tokens_than_graphs_were_captured_for_are_outside_them() 
     model = PassModel(gpu=gpu_named("H100"), shape=DENSE, engine=engine)
     within, beyond = (Work(sequences=64.0, tokens=tokens, context=100.0) for tokens in (8.0, 8.01))
     assert model.parts(within).ungraphed == 0.0
-    assert model.parts(beyond).ungraphed == engine.ungraphed_s
+    assert model.parts(beyond).ungraphed == engine.ungraphed_decoding_s > 0.0
+    unknown = replace(engine, ungraphed_decoding_s=0.0)
+    assert replace(model, engine=unknown).parts(beyond).ungraphed == engine.ungraphed_s
     assert replace(model, engine=engine_named("vllm")).parts(beyond).ungraphed == 0.0
 
 
