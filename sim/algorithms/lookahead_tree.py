@@ -31,7 +31,6 @@ class _Node:
     """
 
     __slots__ = (
-        "alive",
         "anew",
         "attempt",
         "decided",
@@ -63,7 +62,6 @@ class _Node:
         self.next_step: Step | None = None  # the step that follows the prefix
         self.next_node: _Node | None = None
         self.waiting = False  # outside the window: some of its requests have not started
-        self.alive = True
 
 
 class Lookahead:
@@ -185,7 +183,7 @@ class Lookahead:
                 self._judge(node, draft)
             elif not self.late_in_order and (self.rules.late_draft == "cancel" or self._refuses(node)):
                 self._give_up(node, draft)
-        if not self.late_in_order:
+        if not self.late_in_order and (node.waiting or not node.drafts):
             self._close(node)
         if not self.slides:
             self._reopen()
@@ -313,7 +311,7 @@ class Lookahead:
         stack = [top]
         while stack:
             node = stack.pop()
-            node.alive, node.parent = False, None
+            node.waiting, node.parent = False, None
             for operation in (node.target, node.anew, *node.drafts, *node.verifies):
                 if operation is None:
                     continue
@@ -332,7 +330,7 @@ class Lookahead:
     def _advance(self) -> None:
         """Commit the steps that are decided, in order; then start the requests that the moved window allows."""
         root = first = self.root
-        while root.next_step is not None or self._is_known(root):
+        while root.next_step is not None or ((root.decided or self.late_in_order) and self._is_known(root)):
             if (step := root.next_step) is not None:
                 self.actions.append(Commit(step))
                 if step.final:
@@ -342,7 +340,7 @@ class Lookahead:
             assert root.next_node is not None
             root = self.root = root.next_node
             root.parent = None
-        if root is not first:
+        if root is not first and self.waiting:
             self._reopen()
 
     def _is_known(self, root: _Node) -> bool:
@@ -365,7 +363,7 @@ class Lookahead:
     def _reopen(self) -> None:
         waiting, self.waiting = self.waiting, []
         for node in waiting:
-            if node.alive and node.waiting:
+            if node.waiting:
                 self._open(node)
 
     def _end(self, root: _Node) -> None:

@@ -26,6 +26,9 @@ __all__ = ["Answers", "Sizes", "blocks_of", "shared_by", "sizes_of", "step_secon
 Array: TypeAlias = NDArray[Any]
 Flags = NDArray[np.bool_]
 
+Indices: TypeAlias = tuple[int, ...] | range
+"""Indices of answers as part of a cache's key: a range is told by its ends."""
+
 Sizes: TypeAlias = Callable[[Sequence[int]], NDArray[np.int64]]
 """Takes indices of answers; returns the tokens of their prompts and of what is written, shape (2, indices)."""
 
@@ -44,7 +47,7 @@ class Answers:
     """
 
     behaviour: SyntheticBehaviour
-    indices: tuple[int, ...]
+    indices: Indices
     n_steps: NDArray[np.int64]
     """Steps of each answer, shape (answers,); values after them in the arrays have no meaning."""
     target: Array
@@ -71,7 +74,7 @@ def blocks_of(behaviour: SyntheticBehaviour, indices: Sequence[int]) -> Iterator
     typical = max(int(behaviour.steps.mean), 1)
     size = max(_BLOCK // typical // behaviour.block, 1) * behaviour.block
     for first in range(0, len(indices), size):
-        yield _drawn(behaviour, tuple(indices[first : first + size]))
+        yield _drawn(behaviour, _kept(indices[first : first + size]))
 
 
 def shared_by(n_steps: int) -> int:
@@ -100,7 +103,11 @@ def step_seconds(engine: PerToken, tokens: Array) -> Array:
     return seconds
 
 
-def _drawn(behaviour: SyntheticBehaviour, indices: tuple[int, ...]) -> Answers:
+def _kept(indices: Sequence[int]) -> Indices:
+    return indices if isinstance(indices, range) else tuple(indices)
+
+
+def _drawn(behaviour: SyntheticBehaviour, indices: Indices) -> Answers:
     seed = behaviour.seed
     if isinstance(behaviour.steps, Fixed):
         n_steps = np.full(len(indices), behaviour.steps.n)
@@ -123,7 +130,7 @@ def _drawn(behaviour: SyntheticBehaviour, indices: tuple[int, ...]) -> Answers:
 def _sizes(behaviour: SyntheticBehaviour, indices: Sequence[int]) -> NDArray[np.int64]:
     lengths, scores = behaviour.lengths, None
     if not isinstance(lengths.target, Fixed):
-        scores = _scores(behaviour.seed, "lengths/target", tuple(indices), 1, behaviour.block, lengths.lag1)
+        scores = _scores(behaviour.seed, "lengths/target", _kept(indices), 1, behaviour.block, lengths.lag1)
     tokens, _ = _tokens(lengths.target, scores, math.inf if lengths.limit is None else lengths.limit)
     sizes = np.full((2, len(indices)), behaviour.prompt_tokens, dtype=np.int64)
     sizes[1] = tokens.ravel()
@@ -131,9 +138,7 @@ def _sizes(behaviour: SyntheticBehaviour, indices: Sequence[int]) -> NDArray[np.
 
 
 @lru_cache(maxsize=_KEPT // 2)
-def _lengths(
-    lengths: Lengths, seed: int, indices: tuple[int, ...], n: int, block: int
-) -> tuple[Array, Array, Flags, Flags]:
+def _lengths(lengths: Lengths, seed: int, indices: Indices, n: int, block: int) -> tuple[Array, Array, Flags, Flags]:
     """Tokens of the target's steps and of drafts, and which of them were cut, each with a row per answer; cached."""
     scores, own = _unless_fixed(lengths, seed, indices, n, block)
     limit = math.inf if lengths.limit is None else lengths.limit
@@ -152,7 +157,7 @@ def _lengths(
 
 
 def _unless_fixed(
-    lengths: Lengths, seed: int, indices: tuple[int, ...], n: int, block: int
+    lengths: Lengths, seed: int, indices: Indices, n: int, block: int
 ) -> tuple[Array | None, Array | None]:
     """Latent scores of the target's steps, and the noise of the drafts'; None where no length depends on them."""
     if isinstance(lengths.target, Fixed) and isinstance(lengths.draft, Fixed):
@@ -171,7 +176,7 @@ def _tokens(marginal: Marginal, scores: Array | None, limit: float) -> tuple[Arr
     return np.minimum(tokens, limit, out=tokens), cut
 
 
-def _accepted(behaviour: SyntheticBehaviour, indices: tuple[int, ...], n: int) -> Flags:
+def _accepted(behaviour: SyntheticBehaviour, indices: Indices, n: int) -> Flags:
     """`sim.answers.acceptance.Acceptance.first` for many answers."""
     acceptance, seed = behaviour.acceptance, behaviour.seed
     drawn = _uniforms(seed, "acceptance/branch/0", indices, n, behaviour.block)
@@ -196,7 +201,7 @@ def _below(drawn: Array, share: float) -> Flags:
 
 
 @lru_cache(maxsize=_KEPT)
-def _uniforms(seed: int, name: str, indices: tuple[int, ...], n: int, block: int) -> Array:
+def _uniforms(seed: int, name: str, indices: Indices, n: int, block: int) -> Array:
     """Uniform numbers of one source, a row per answer; cached. For answers in blocks, integers of 32 bits."""
     if block > 1:
         return _frozen(_by_blocks(lambda number: block_of_bits(seed, name, number, n, block), indices, block).T)
@@ -206,7 +211,7 @@ def _uniforms(seed: int, name: str, indices: tuple[int, ...], n: int, block: int
     return _frozen(numbers)
 
 
-def _normals(seed: int, name: str, indices: tuple[int, ...], n: int) -> Array:
+def _normals(seed: int, name: str, indices: Indices, n: int) -> Array:
     """Standard normal numbers of one source, a row for each answer."""
     numbers = np.empty((len(indices), n))
     for row, source in zip(numbers, streams(seed, name, indices), strict=True):
@@ -215,7 +220,7 @@ def _normals(seed: int, name: str, indices: tuple[int, ...], n: int) -> Array:
 
 
 @lru_cache(maxsize=_KEPT)
-def _scores(seed: int, name: str, indices: tuple[int, ...], n: int, block: int, lag1: float) -> Array:
+def _scores(seed: int, name: str, indices: Indices, n: int, block: int, lag1: float) -> Array:
     """Latent scores of lengths, a row per answer; cached.
 
     The values of a position of all answers are contiguous in memory, here and in arrays computed from it.
@@ -227,10 +232,11 @@ def _scores(seed: int, name: str, indices: tuple[int, ...], n: int, block: int, 
     return _frozen(drawn.T)
 
 
-def _by_blocks(drawn: Callable[[int], Array], indices: tuple[int, ...], block: int) -> Array:
+def _by_blocks(drawn: Callable[[int], Array], indices: Indices, block: int) -> Array:
     """The numbers drawn for the blocks of answers, shape (n, answers)."""
     first, n = indices[0], len(indices)
-    if first % block == 0 and n % block == 0 and indices == tuple(range(first, first + n)):
+    row = range(first, first + n)
+    if first % block == 0 and n % block == 0 and (indices == row or indices == tuple(row)):
         whole = [drawn(number) for number in range(first // block, (first + n) // block)]
         return np.concatenate(whole, axis=1) if len(whole) > 1 else whole[0]
     numbers = [index // block for index in indices]

@@ -8,6 +8,7 @@ on the virtual clock are the specification.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -178,17 +179,23 @@ def _constant_seconds(
     Verdicts then come in order, so the process restarts after each rejection. An answer takes the sum of its runs, each
     ended by a rejection or by the end of the answer; their times are commit times of a row of accepted drafts.
     """
-    steps = np.arange(accepted.shape[1])
-    ends = ~accepted if (n_steps == steps.size).all() else ~accepted[steps < n_steps[:, None]]
-    ends, last = ends.reshape(-1), np.cumsum(n_steps) - 1
+    most, last = accepted.shape[1], np.cumsum(n_steps)
+    refused = ~accepted if (n_steps == most).all() else ~accepted[np.arange(most) < n_steps[:, None]]
+    ends = np.ones(last[-1] + 1, dtype=np.bool_)  # which steps end runs, all answers in a row; before them one more
+    ends[1:] = refused.reshape(-1)
     ends[last] = True
     at = np.flatnonzero(ends)
-    n_before = np.diff(at, prepend=-1) - 1  # accepted drafts before a run's last step
-    longest = (1, int(n_before.max()) + 1)
-    target_s, draft_s = (np.broadcast_to(seconds[0, 0], longest) for seconds in (target, draft))
-    (run_s,), _ = async_recursion(target_s, draft_s, np.ones(longest), k1=window, verify_s=float(verify))
-    first_runs = np.searchsorted(at, np.append(0, last[:-1] + 1))
-    return np.asarray(np.add.reduceat(run_s[n_before], first_runs))
+    n_run = at[1:] - at[:-1]
+    longest = min(1 << int(n_run.max() - 1).bit_length(), most)
+    run_s = _run_seconds(float(target[0, 0]), float(draft[0, 0]), float(verify), window, longest)
+    return np.asarray(np.add.reduceat(run_s[n_run], np.searchsorted(at, last - n_steps)))
+
+
+@lru_cache(maxsize=16)
+def _run_seconds(target: float, draft: float, verify: float, window: int, longest: int) -> Array:
+    """Seconds of runs of 0 to ``longest`` steps, shape (longest + 1,); cached: a block of answers takes no longer."""
+    row = np.full((1, longest), target), np.full((1, longest), draft), np.ones((1, longest))
+    return np.append(0.0, async_recursion(*row, k1=window, verify_s=verify)[0])
 
 
 def _admitted(prefix: Array, commits: Array, d: int, window: int) -> Array:
