@@ -3,8 +3,9 @@
 Lost time is booked in answers: the time that answers took, less the time of plain decoding for the same tokens, over
 that of a plain answer. What is booked is the largest loss of any stretch of work that ends now and is no longer than
 `STRETCH`: gains before a stretch are no credit in it, and older losses do not count. While that is more than `FULL`,
-nothing is speculated. So no stretch of so much work loses more than `FULL`, plus what is in progress at the moment at
-which the account becomes full, which is two answers at most in trials in virtual time: 3 % of 200 answers in all.
+nothing is speculated; a trial may lose only a share, so that after one that met a stall there is another. So no
+stretch of so much work loses more than `FULL`, plus what is in progress at the moment at which the account becomes
+full, which is two answers at most in trials in virtual time: 3 % of 200 answers in all.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class Budget:
 
     def __init__(self) -> None:
         self.full = False
-        self._lost = self._worked = 0.0
+        self._lost = self._worked = self._before = 0.0
         self._lows = deque([(0.0, 0.0)])
         """Losses below all later ones, and until when, in work, no more was lost; both rise."""
 
@@ -57,6 +58,10 @@ class Budget:
         while self._lows[0][1] < self._worked - STRETCH:
             self._lows.popleft()
 
+    def begins(self) -> None:
+        """Handle a beginning of speculation: from now on its share is counted beyond what was lost before."""
+        self._before = self.lost
+
     def check(self, in_flight: int, pending: float = 0.0, share: float = 1.0) -> bool:
         """Return whether speculation may run, with so many answers in flight.
 
@@ -64,11 +69,12 @@ class Budget:
         ----------
         in_flight : >= 1; with many, the least trial is larger, as all of them switch together.
         pending : loss that is visible but not booked, in plain answers.
-        share : of a full account, at which speculation stops, in (0, 1].
+        share : of a full account, that may be lost from the beginning of speculation on, in (0, 1]; in all no more than
+            the middle between it and 1.
         """
-        limit = share * FULL * max(in_flight / _ALIKE, 1.0)
-        if self.lost + pending >= limit:
+        size = FULL * max(in_flight / _ALIKE, 1.0)
+        if self.lost + pending >= min(self._before + share * size, (1.0 + share) / 2.0 * size):
             self.full = True
-        elif self.lost <= _AGAIN * limit:
+        elif self.lost <= _AGAIN * size:
             self.full = False
         return not self.full

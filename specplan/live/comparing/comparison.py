@@ -30,6 +30,9 @@ _SHARE: Final = 0.1
 _DUE: Final = 0.1
 """Clear pairs by which each has to gain, 2 %: what does not is not worth the changes."""
 
+_TRIAL: Final = 0.4
+"""Share of the account that a trial may use while nothing gains, so that one that meets a stall is not the last."""
+
 _RECENT: Final = 5
 """Latest blocks of plain decoding whose median tells its seconds per token: a stall in one of them does not."""
 
@@ -106,8 +109,8 @@ class Comparison:
 
     @property
     def credit(self) -> float:
-        """Share of the account that its trials may use: a half, and all of it after a pair that gains clearly."""
-        return 0.5 + 0.5 * min(max(self._lean, 0.0), 1.0)
+        """Share of the account that a trial may use: a part of it, and all of it after a pair that gains clearly."""
+        return _TRIAL + (1.0 - _TRIAL) * min(max(self._lean, 0.0), 1.0)
 
     @property
     def tokens_per_second(self) -> Interval:

@@ -105,6 +105,8 @@ class Measured:
             elif self._is_complete(block, comparison, now):
                 comparison.complete()
                 anew = True
+                if comparison.speculating and block.configuration == self._plain:
+                    self.budget.begins()
         if comparison.speculating and (without or not self._may_lose(comparison, in_flight, now)):
             comparison.stop()
         configuration = comparison.candidate if comparison.speculating else self._plain

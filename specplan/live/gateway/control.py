@@ -98,7 +98,7 @@ class Control:
     def leaves(self, configuration: Configuration, *, step_ends: bool) -> bool:
         """Return whether a text that the target writes in one request goes on by another configuration.
 
-        One that works on steps begins where a step ends, others after any token.
+        One that works on steps begins where a step ends, others anywhere.
         """
         wanted = self.wanted() if step_ends else self._latest
         return wanted != configuration and (step_ends or not wanted.spec.drafts_steps)

@@ -46,6 +46,23 @@ def test_it_is_full_until_a_third_is_older_than_a_stretch_and_gains_are_no_credi
     assert budget.check(1)
 
 
+def test_a_trial_that_met_a_stall_leaves_room_for_another_but_not_for_a_third() -> None:
+    budget = Budget()
+    budget.begins()
+    budget.book(0.4 * FULL, 1.0)
+    assert not budget.check(1, share=0.4)
+    budget.book(0.0, 1.0)
+    assert not budget.check(1, share=0.4)  # not before it begins again
+    budget.begins()
+    assert budget.check(1, share=0.4)
+    budget.book(0.3 * FULL, 1.0)
+    assert not budget.check(1, share=0.4)
+    budget.begins()
+    assert not budget.check(1, share=0.4)
+    budget.book(0.0, STRETCH)
+    assert budget.check(1, share=0.4)
+
+
 def test_what_is_pending_counts_and_many_answers_have_more_room() -> None:
     budget = Budget()
     budget.book(0.6 * FULL, 0.0)
