@@ -184,16 +184,9 @@ class _Sitting:
 
     async def measure_loads(self) -> None:
         """Measure the engines with several clients, and the target by load for a share of the time taken so far."""
-        clients = partial(
-            measure_clients,
-            self._clock,
-            self.plan.problems,
-            self.plan.clients,
-            self._journal,
-            work=partial(work_done, self.engines),
-            patiently=self._patiently,
-            progress=self._step,
-        )
+        both: dict[str, Any] = {"patiently": self._patiently, "progress": self._step}
+        measured = self._clock, self.plan.problems, self.plan.clients, self._journal
+        clients = partial(measure_clients, *measured, work=partial(work_done, self.engines), **both)
         if (options := self.plan.loads) is None:
             for number in range(self.plan.client_rounds):
                 await clients(number)
@@ -203,8 +196,7 @@ class _Sitting:
             decodings=self.plan.decodings,
             clock=self._clock,
             journal=self._journal,
-            patiently=self._patiently,
-            progress=self._step,
+            **both,
         )
         await sweep.measure(self.plan.problems[: self.n_answers], time.monotonic() - self._began, clients)
 

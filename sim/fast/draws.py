@@ -27,7 +27,7 @@ Array: TypeAlias = NDArray[Any]
 Flags = NDArray[np.bool_]
 
 Indices: TypeAlias = tuple[int, ...] | range
-"""Indices of answers as part of a cache's key: a range is told by its ends."""
+"""Indices of answers as part of a cache's key: a range is given by its ends."""
 
 Sizes: TypeAlias = Callable[[Sequence[int]], NDArray[np.int64]]
 """Takes indices of answers; returns the tokens of their prompts and of what is written, shape (2, indices)."""

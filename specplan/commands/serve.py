@@ -180,6 +180,7 @@ def command(
 
 def _need_extra() -> None:
     try:
+        import aiohttp  # noqa: F401
         import httptools  # noqa: F401
         import prometheus_client  # noqa: F401
         import starlette  # noqa: F401

@@ -1,6 +1,6 @@
 """The HTTP backend: a model on any OpenAI-compatible server (vLLM, SGLang, TGI, llama.cpp, ...).
 
-Prompts are texts, or token ids that a server of the model has told. Extensions of the common interface are detected
+Prompts are texts, or token ids that a server of the model has stated. Extensions of the common interface are detected
 when the engine starts and reported by `OpenAIEngine.describe`. Stop strings are part of a step's text, and servers
 treat them in three ways: they include them (vLLM, by a parameter), they omit them and report which one it was (then it
 is appended here), or they omit them and do not distinguish a stop string from the end of the text; then no stop string

@@ -52,14 +52,14 @@ def pages(url: str, n: int, seconds: float, *, on_page: Callable[[], None]) -> I
     CalibrationError : the server cannot be reached, or its answer is not a page of metrics.
     """
     where = metrics_url(url)
-    opener = build_opener(*((ProxyHandler({}),) if is_local(urlsplit(where)) else ()))
+    reach = build_opener(*((ProxyHandler({}),) if is_local(urlsplit(where)) else ())).open
     first = time.monotonic()
     for i in range(n):
         wait = first + i * seconds / (n - 1) - time.monotonic()
         if wait > 0.0:
             time.sleep(wait)
         try:
-            with opener.open(where, timeout=_TIMEOUT_S) as answer:
+            with reach(where, timeout=_TIMEOUT_S) as answer:
                 text = _text(answer, where)
         except HTTPError as error:
             error.close()

@@ -215,9 +215,9 @@ class Streamed:
         self.text += text
         self.ids += ids
         self.likeliest = self.likeliest or _first_likeliest(logprobs)
-        if told := choice.get("prompt_token_ids"):
-            self.n_prompt_ids = self.n_prompt_ids or len(told)
-            self.prompt_ids = told if self.on_text is not None else []
+        if stated := choice.get("prompt_token_ids"):
+            self.n_prompt_ids = self.n_prompt_ids or len(stated)
+            self.prompt_ids = stated if self.on_text is not None else []
         self.reason = choice.get("finish_reason") or self.reason
         n = len(ids) or _n_scored(logprobs) or bool(text)
         if n:
