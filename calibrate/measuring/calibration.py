@@ -185,8 +185,11 @@ class _Sitting:
     async def measure_loads(self) -> None:
         """Measure the engines with several clients, and the target by load for a share of the time taken so far."""
         both: dict[str, Any] = {"patiently": self._patiently, "progress": self._step}
-        measured = self._clock, self.plan.problems, self.plan.clients, self._journal
-        clients = partial(measure_clients, *measured, work=partial(work_done, self.engines), **both)
+
+        async def clients(number: int) -> None:
+            plan, work = self.plan, partial(work_done, self.engines)
+            await measure_clients(self._clock, plan.problems, plan.clients, self._journal, number, work=work, **both)
+
         if (options := self.plan.loads) is None:
             for number in range(self.plan.client_rounds):
                 await clients(number)

@@ -275,8 +275,8 @@ class Answering:
     ) -> None:
         """Have the target write the rest in one request, until it ends or another method is wanted.
 
-        It is left where `_leaves` says; a server that speculates at once when it has lost too much. The rest is asked
-        for by the ids of all tokens so far, where they are known.
+        It is left where `_leaves` says; a server that speculates at once when it has lost too much. The rest is
+        requested by the ids of all tokens so far, where they are known.
         """
         session = WallSession(answer.request.name, self.servers.speculation(configuration))
         in_flight, operation = self.control.in_flight, Generate(TARGET, answer.last, whole=True)
