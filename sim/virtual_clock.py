@@ -127,9 +127,7 @@ class Session:
         the clock moves on with it, as long as the next event is an end of its own requests.
         """
         send: Callable[[Operation | None], Any] = self._send  # the classes of its results are compared below
-        ready, timed = self._ready, self._timed
-        queue: list[Any] = self._queue
-        record = self.operations.append if self._record else None
+        ready, timed, queue = self._ready, self._timed, self._queue
         now = self._env._now  # the property behind it costs a call
         self._waiting = False
         if message is not None:
@@ -162,8 +160,8 @@ class Session:
                         self._start_one_token(action)
                         continue
                     action.started = now
-                    if record is not None:
-                        record(action)
+                    if self._record:
+                        self.operations.append(action)
                     rates = timed[action.role]
                     if rates is None:
                         self._submit(action)
@@ -180,23 +178,30 @@ class Session:
                             message.result = message.pending
                             break
                     else:
-                        message = None
-                        while goes_on and queue:
-                            end = queue[0][3]
-                            if (end.__class__ is not Generate and end.__class__ is not Verify) or (
-                                end.job is not self and not end.cancelled
-                            ):
-                                break
-                            at = heappop(queue)[0]
-                            if not end.cancelled:
-                                self._env._now = end.finished = now = at
-                                end.job, end.result, message = None, end.pending, end
-                                break
-                        if message is None:
-                            self._waiting = True
-                            return
+                        if goes_on and (message := self._next_end()) is not None:
+                            now = message.finished
+                            continue
+                        self._waiting = True
+                        return
         except StopIteration:
             self._end()
+
+    def _next_end(self) -> Operation | None:
+        """Move the clock to the next event if it is the end of a request of this session; return the request."""
+        queue: list[Any] = self._queue
+        while queue:
+            end = queue[0][3]
+            if end.__class__ is not Generate and end.__class__ is not Verify:
+                return None
+            if end.cancelled:
+                heappop(queue)
+            elif end.job is self:
+                self._env._now = end.finished = heappop(queue)[0]
+                end.job, end.result = None, end.pending
+                return end
+            else:
+                return None
+        return None
 
     def _end(self) -> None:
         self._ready.clear()
