@@ -50,9 +50,9 @@ def loaded_samples(
     method : token-level method; empty: plain decoding.
     rng : if given, for a resample of the loops of each load.
     """
-    loads: dict[tuple[str, int], list[LoadRecord]] = defaultdict(list)
+    loads: dict[object, list[LoadRecord]] = defaultdict(list)
     for loop in _loops(record, method):
-        loads[str(sorted(loop.settings.items())), loop.at_once].append(loop)
+        loads[tuple(sorted(loop.settings.items())), loop.at_once].append(loop)
     means: dict[int, list[tuple[DecodeSample, int]]] = defaultdict(list)
     for loops in loads.values():
         passes = [one for loop in resampled(loops, rng) for one in loop.passes]

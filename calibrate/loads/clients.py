@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from calibrate.loads.levels import ROUNDS
+from calibrate.loads.levels import ROUNDS, in_round
 from calibrate.record.engine_records import ClientsInUse, InUse, as_json
 from calibrate.record.journal import Journal
 from calibrate.running.closed_loop import real_round
@@ -65,13 +65,14 @@ async def measure_clients(
         return {name: {**did, "clients": n, "in_flight": in_flight} for name, did in as_json(done.work).items()}
 
     for n in reversed(clients) if number % 2 else clients:
-        if _key(n, number) not in journal:
-            journal.add(_key(n, number), await patiently(partial(measured, n)))
-        progress(_key(n, number))
+        key = _key(n, number)
+        if key not in journal:
+            journal.add(key, await patiently(partial(measured, n)))
+        progress(key)
 
 
 def _key(n: int, number: int) -> str:
-    return f"{n} clients{f', round {number + 1}' if number else ''}"
+    return in_round(f"{n} clients", number)
 
 
 def kept_clients(journal: Journal, clients: Sequence[int], engine: str) -> list[ClientsInUse]:

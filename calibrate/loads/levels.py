@@ -26,7 +26,7 @@ from calibrate.running.problem import Problem
 from calibrate.running.wall_clock import WallClock
 from theory.errors import CalibrationError, ParameterError, check_integers
 
-__all__ = ["ROUNDS", "Decoding", "LoadOptions", "LoadSweep", "kept_loads", "load_notes"]
+__all__ = ["ROUNDS", "Decoding", "LoadOptions", "LoadSweep", "in_round", "kept_loads", "load_notes"]
 
 _QUESTIONS: Final = 256
 """Most questions that the clients send in turns."""
@@ -145,22 +145,23 @@ class LoadSweep:
             self.journal.add(_PLAN, self.options.plan(others_s, len(self.decodings)))
         levels, seconds, n_rounds = self.journal[_PLAN]
         questions = [await self.clock.root(problem.prompt) for problem in problems[:_QUESTIONS]]
-        ended = set[str]()
         for number in range(ROUNDS):
             if number < n_rounds:
                 await before(number)
             for at_once, decoding in product(reversed(levels) if number % 2 else levels, self.decodings):
-                first, key = (_key(decoding.key, at_once, n) for n in (0, number))
-                if number:
-                    wanted = number < n_rounds and first in self.journal and self.journal[first]["record"] is not None
-                else:
-                    wanted = decoding.key not in ended
-                if wanted and key not in self.journal:
+                key = _key(decoding.key, at_once, number)
+                if key not in self.journal and number < n_rounds and self._runs(decoding.key, at_once, number):
                     level = partial(self._level, questions, at_once, seconds, decoding)
                     self.journal.add(key, await self.patiently(level))
-                if not number and key in self.journal and self._is_last(self.journal[key]):
-                    ended.add(decoding.key)
                 self.progress(key)
+
+    def _runs(self, decoding: str, at_once: int, number: int) -> bool:
+        """Whether a level is measured: at first all up to the last that the server runs, later those that it ran."""
+        levels = self.journal[_PLAN][0]
+        first = {n: self.journal[key] for n in levels if (key := _key(decoding, n, 0)) in self.journal}
+        if number:
+            return at_once in first and first[at_once]["record"] is not None
+        return not any(self._is_last(entry) for n, entry in first.items() if n < at_once)
 
     def _is_last(self, entry: Mapping[str, Any]) -> bool:
         """Whether larger levels are not measured: the server let requests wait, or the level was left out."""
@@ -185,25 +186,28 @@ class LoadSweep:
         return {"record": record.model_dump(mode="json"), "notes": [f"{where}: {c}" for c in cautions(loop, record)]}
 
 
+def in_round(what: str, number: int) -> str:
+    """Return the name in the journal of what is measured in each round; of the first round it is the thing's own."""
+    return f"{what}, round {number + 1}" if number else what
+
+
 def _key(decoding: str, at_once: int, number: int) -> str:
-    return f"{decoding}, {at_once} at once{f', round {number + 1}' if number else ''}"
+    return in_round(f"{decoding}, {at_once} at once", number)
 
 
 def kept_loads(journal: Journal, decodings: Sequence[Decoding]) -> list[LoadRecord]:
     """Return the records of all loops that were finished, smallest load first, those of a level by round."""
-    entries = (entry for loops in _entries(journal, decodings) for entry in loops)
+    entries = _entries(journal, decodings)
     return [LoadRecord.model_validate(entry["record"]) for entry in entries if entry["record"]]
 
 
 def load_notes(journal: Journal, decodings: Sequence[Decoding]) -> list[str]:
     """Return the notes on all finished levels, for the profile."""
-    return [note for entries in _entries(journal, decodings) for entry in entries for note in entry["notes"]]
+    return [note for entry in _entries(journal, decodings) for note in entry["notes"]]
 
 
-def _entries(journal: Journal, decodings: Sequence[Decoding]) -> list[list[Any]]:
-    """The loops of each level, those that are finished."""
-    if _PLAN not in journal:
-        return []
-    levels = product(journal[_PLAN][0], decodings)
-    keys = ([_key(one.key, n, number) for number in range(ROUNDS)] for n, one in levels)
-    return [[journal[key] for key in of_level if key in journal] for of_level in keys]
+def _entries(journal: Journal, decodings: Sequence[Decoding]) -> list[Any]:
+    """The loops that are finished, level by level."""
+    levels = journal[_PLAN][0] if _PLAN in journal else ()
+    keys = (_key(one.key, n, number) for n, one, number in product(levels, decodings, range(ROUNDS)))
+    return [journal[key] for key in keys if key in journal]
