@@ -11,7 +11,7 @@ from sim.catalogue import Method, method
 from sim.configuration import PLAIN, Configuration
 from sim.operations import DRAFT, JUDGE, SCORER
 from specplan.worlds.arrangements import Arrangement, Drafting, arrangements, parallel_of, splits
-from specplan.worlds.drafters.naming import block_kind, drafting_model, kind, layers_in_turn, methods_named
+from specplan.worlds.drafters.naming import block_kind, drafting_model, ends_a_turn, kind, layers_in_turn, methods_named
 from specplan.worlds.drafters.pairs import same_tokens
 from specplan.worlds.memory import MOST_TP, MemoryPlan, Served, memory_plan
 from specplan.worlds.running.flags import first_with, has
@@ -294,7 +294,7 @@ def _unserved_layers(deployment: Deployment) -> Iterator[str]:
     """Why the engine does not serve the target's own layers as it is set."""
     layers, k = layers_in_turn(deployment), deployment.k
     for one in [k] if isinstance(k, int) else [] if k is None else [entry.k for entry in k.ranges]:
-        if one > layers and one % layers:
+        if not ends_a_turn(one, layers):
             yield f"--k of at most {layers} or a multiple of it, not {one}: {layers} layers draft in turn"
 
 

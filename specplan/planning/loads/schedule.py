@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 from calibrate.token_acceptance.schedule import Schedule
 from sim.configuration import PLAIN, Configuration
 from specplan.worlds.arrangements import Split
-from specplan.worlds.drafters.naming import layers_in_turn
+from specplan.worlds.drafters.naming import ends_a_turn, layers_in_turn
 from specplan.worlds.world import World
 from theory.adaptive.verification import least_that_pays
 from theory.hardware.work import Parallel
@@ -105,7 +105,7 @@ class Depths:
         if sizes is not None:
             return range(sizes.least, sizes.most + 1)
         layers = layers_in_turn(deployment) if token == "eagle" else 1
-        return [k for k in range(1, self.most + 1) if k < layers or k % layers == 0]
+        return [k for k in range(1, self.most + 1) if ends_a_turn(k, layers)]
 
     def adaptive(self, token: str, split: Split, sequences: int) -> Configuration | None:
         """Return the best adaptive verification with so many sequences in the batch; None: nothing is left out.

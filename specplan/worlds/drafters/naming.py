@@ -19,6 +19,7 @@ __all__ = [
     "drafter_name",
     "drafters",
     "drafting_model",
+    "ends_a_turn",
     "head_kind",
     "kind",
     "layers_in_turn",
@@ -73,6 +74,11 @@ def layers_in_turn(deployment: Deployment) -> int:
     """
     head = deployment.head
     return deployment.target.facts.next_token_layers if head is not None and head.facts.in_target else 1
+
+
+def ends_a_turn(k: int, layers: int) -> bool:
+    """Return whether vLLM takes a round of ``k`` tokens of so many layers that draft in turn, see `layers_in_turn`."""
+    return k <= layers or k % layers == 0
 
 
 def block_kind(block: ServedModel | None) -> str:
