@@ -207,7 +207,7 @@ _KNOWN_AS: Final = {
 }
 """Names of parameters within, and the options that set them, where a command has such an option."""
 
-_EXTRAS: Final = {"aiohttp": "openai", **dict.fromkeys(("torch", "transformers", "tokenizers", "psutil"), "torch")}
+_EXTRAS: Final = dict.fromkeys(("torch", "transformers", "tokenizers", "psutil"), "torch")
 """Modules that a plain installation lacks, and the extra that brings each."""
 
 

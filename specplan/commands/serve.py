@@ -179,14 +179,11 @@ def command(
 
 
 def _need_extra() -> None:
-    try:
-        import aiohttp  # noqa: F401
-        import httptools  # noqa: F401
-        import prometheus_client  # noqa: F401
-        import starlette  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError as error:
-        raise CalibrationError(f"serving needs {error.name}: pip install 'specplan[serve]'") from None
+    from importlib.util import find_spec
+
+    for module in ("aiohttp", "httptools", "prometheus_client", "starlette", "uvicorn"):
+        if find_spec(module) is None:
+            raise CalibrationError(f"serving needs {module}: pip install 'specplan[serve]'")
 
 
 def _listening(host: str, port: int) -> socket.socket:
