@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import fmean
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -25,6 +28,9 @@ _LEAST: Final = 4
 _WEIGHT: Final = 16
 """Samples, at most, that stand for the passes of a loop."""
 
+_LINE: Final = 3
+"""Least loads that tell how far their times are from a line."""
+
 _SEEN: Final = 1.1
 """Least time of a pass that reads prompts / time of one that does not, [-], at which reading is not hidden."""
 
@@ -34,15 +40,24 @@ _APART: Final = 1.2
 _Numbers: TypeAlias = NDArray[np.float64]
 
 
+@dataclass(frozen=True, slots=True)
+class _Passes:
+    """The mean pass of a load, how many samples stand for it, and the relative variance of its seconds over rounds."""
+
+    sample: DecodeSample
+    weight: int
+    variance: float
+
+
 def loaded_samples(
     record: EngineRecord, method: str = "", rng: np.random.Generator | None = None
 ) -> list[DecodeSample]:
     """Return passes of plain decoding or of a method, drafting included, by the loads of an engine.
 
     The passes of a load are taken together at their mean batch, for each number of rows per sequence: a loop has few
-    passes of the batches below its own, and those are passes around a beginning or an end. Passes of more sequences
-    take no less time: loops last some seconds, and where the machine was faster in that of the larger batch, the two
-    have their mean.
+    passes of the batches below its own, and those are passes around a beginning or an end. Loops last seconds, in which
+    machines are faster or slower by a tenth: as far as the rounds of the loads leave it open, their times lie on a line
+    by batch. Passes of more sequences take no less time.
 
     Parameters
     ----------
@@ -53,29 +68,63 @@ def loaded_samples(
     loads: dict[object, list[LoadRecord]] = defaultdict(list)
     for loop in _loops(record, method):
         loads[tuple(sorted(loop.settings.items())), loop.at_once].append(loop)
-    means: dict[int, list[tuple[DecodeSample, int]]] = defaultdict(list)
+    known: dict[int, list[_Passes]] = defaultdict(list)
     for loops in loads.values():
-        passes = [one for loop in resampled(loops, rng) for one in loop.passes]
-        least = _NEAR * max((one.batch for one in passes), default=0)
-        by_rows: dict[int, list[LoadedSums]] = defaultdict(list)
-        for one in passes:
-            if one.batch >= least:
-                by_rows[one.rows].append(one)
-        for rows, sums in by_rows.items():
+        rounds = [_by_rows(loop) for loop in loops]
+        picked = resampled(rounds, rng)
+        for rows in {rows for one in picked for rows in one}:
+            sums = [one for by_rows in picked for one in by_rows[rows]]
             n = sum(one.n for one in sums)
             if n >= _LEAST:
-                means[rows].append((_mean(sums, n, rows, method), min(n, _WEIGHT)))
-    return [sample for _, known in sorted(means.items()) for sample in _never_falling(known)]
+                known[rows].append(_Passes(_mean(sums, n, rows, method), min(n, _WEIGHT), _variance(rounds, rows)))
+    return [sample for _, passes in sorted(known.items()) for sample in _by_batch(passes)]
 
 
-def _never_falling(known: Sequence[tuple[DecodeSample, int]]) -> list[DecodeSample]:
-    """As many samples as each weighs, with times by batch that do not fall: the nearest in squares."""
+def _by_rows(loop: LoadRecord) -> dict[int, list[LoadedSums]]:
+    """The passes of a loop near its largest batch, by rows per sequence."""
+    least = _NEAR * max((one.batch for one in loop.passes), default=0)
+    by_rows: dict[int, list[LoadedSums]] = defaultdict(list)
+    for one in loop.passes:
+        if one.batch >= least:
+            by_rows[one.rows].append(one)
+    return by_rows
+
+
+def _variance(rounds: Sequence[dict[int, list[LoadedSums]]], rows: int) -> float:
+    """Variance of the mean time of a pass over the rounds of a load, relative to its square; NaN of one round."""
+    means = [sum(one.seconds for one in sums) / sum(one.n for one in sums) for r in rounds if (sums := r.get(rows))]
+    return float(np.var(means, ddof=1)) / len(means) / fmean(means) ** 2 if len(means) > 1 else math.nan
+
+
+def _by_batch(known: list[_Passes]) -> list[DecodeSample]:
+    """As many samples as each load weighs, with times that do not fall with the batch: the nearest in squares."""
     from scipy.optimize import isotonic_regression
 
-    samples, weights = zip(*sorted(known, key=lambda one: one[0].batch), strict=True)
-    seconds = isotonic_regression([one.seconds for one in samples], weights=weights).x.tolist()
-    risen = (one.model_copy(update={"seconds": s}) for one, s in zip(samples, seconds, strict=True))
+    known.sort(key=lambda one: one.sample.batch)
+    weights = [one.weight for one in known]
+    seconds = isotonic_regression(_towards_line(known), weights=weights).x.tolist()
+    risen = (one.sample.model_copy(update={"seconds": s}) for one, s in zip(known, seconds, strict=True))
     return [sample for one, n in zip(risen, weights, strict=True) for sample in [one] * n]
+
+
+def _towards_line(known: Sequence[_Passes]) -> _Numbers:
+    """Seconds of passes by batch, moved towards the line through them by the share that their rounds explain.
+
+    The share is the variance of the loads' means over rounds / that of their deviations from the line (moments), both
+    relative to the times: where engines have steps by batch, the deviations are larger, and stay.
+    """
+    from scipy.optimize import nnls
+
+    seconds = np.array([one.sample.seconds for one in known])
+    variances = [one.variance for one in known if not math.isnan(one.variance)]
+    if len(known) < _LINE or not variances:
+        return seconds
+    batches = np.array([one.sample.batch for one in known], dtype=float)
+    terms = np.column_stack([np.ones_like(batches), batches])
+    line = terms @ nnls(terms / seconds[:, None], np.ones_like(seconds))[0]
+    deviations = float(np.sum((line / seconds - 1.0) ** 2)) / (len(known) - 2)
+    share = min(fmean(variances) / deviations, 1.0) if deviations else 1.0
+    return seconds + share * (line - seconds)
 
 
 def _mean(sums: Sequence[LoadedSums], n: int, rows: int, method: str) -> DecodeSample:

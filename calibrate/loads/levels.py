@@ -9,7 +9,7 @@ requests wait, larger levels are left out; so are, by name, a level that it refu
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
 from typing import Any, Final
@@ -24,6 +24,7 @@ from calibrate.record.journal import Journal
 from calibrate.running.patience import Patience
 from calibrate.running.problem import Problem
 from calibrate.running.wall_clock import WallClock
+from sim.operations import TARGET
 from theory.errors import CalibrationError, ParameterError, check_integers
 
 __all__ = ["ROUNDS", "Decoding", "LoadOptions", "LoadSweep", "in_round", "kept_loads", "load_notes"]
@@ -62,7 +63,12 @@ class LoadOptions:
     @property
     def most_levels(self) -> tuple[int, ...]:
         """The levels, where time allows all of them."""
-        return tuple(sorted(set(self.levels))) or tuple(2**i for i in range(self.most.bit_length()))
+        doubled = (2**i for i in range(self.most.bit_length()))
+        return tuple(sorted({*self.levels} or {*doubled, self.most}))
+
+    def up_to(self, limit: int | None) -> LoadOptions:
+        """Return the options for a server that runs so many sequences at once; None: not known."""
+        return self if limit is None else replace(self, most=min(self.most, limit))
 
     def plan(self, others_s: float, n_decodings: int) -> tuple[list[int], float, int]:
         """Return the levels, the seconds of a loop, and the number of rounds.
@@ -142,7 +148,8 @@ class LoadSweep:
         CalibrationError : a server failed, or the journal cannot be written.
         """
         if _PLAN not in self.journal:
-            self.journal.add(_PLAN, self.options.plan(others_s, len(self.decodings)))
+            limit = self.clock.backend(TARGET).describe().get("max_batch")
+            self.journal.add(_PLAN, self.options.up_to(limit).plan(others_s, len(self.decodings)))
         levels, seconds, n_rounds = self.journal[_PLAN]
         questions = [await self.clock.root(problem.prompt) for problem in problems[:_QUESTIONS]]
         for number in range(ROUNDS):

@@ -31,6 +31,7 @@ def described(
         "device": effective.device_config.device_type,
         "cores": list(config.cores) if config.cores is not None else None,
         "gpus": list(config.gpus) if config.gpus is not None else None,
+        "max_batch": config.max_batch,
         "versions": {name: _version(name) for name in (package, "torch", "transformers")}
         | {"python": platform.python_version()},
         "settings": {

@@ -183,8 +183,6 @@ def _most(roles: Mapping[str, Any]) -> dict[str, int]:
     """The largest batch of the engines by role, where they report it."""
     limits = {}
     for role in (TARGET, DRAFT):
-        about = roles[role].describe()
-        most = about.get("max_batch") or about.get("settings", {}).get("max_num_seqs")
-        if most:
+        if most := roles[role].describe().get("max_batch"):
             limits[role] = int(most)
     return limits
