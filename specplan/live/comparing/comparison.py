@@ -21,6 +21,10 @@ _GROWTH: Final = 2.5
 """What each pair that gains clearly multiplies them by: a change costs what a short run hardly earns. One that loses
 clearly multiplies the blocks between trials, one at first, by the square."""
 
+_BETWEEN: Final = 2.0
+"""Blocks of plain decoding between such runs until a gain is certain: one is a pair with the run before, one with that
+after, for the same changes."""
+
 _LEAN: Final = (-3.0, 4.5)
 """Bounds of the clear pairs that count: the candidate waits for at most 244 blocks, and runs for at most 124."""
 
@@ -137,9 +141,9 @@ class Comparison:
         self._n_blocks += 1
         growth = _GROWTH**self._lean
         if not self.speculating:
-            least = growth**-2.0
+            least = _BETWEEN if self._lean > 0.0 and self.verdict is Verdict.UNKNOWN else growth**-2.0
         elif self.verdict is Verdict.UNKNOWN:
-            between = 0.5 + 2.0 * max(self.changes, 0.0) / max(self.n_changes, 1)
+            between = 0.5 * _BETWEEN + 2.0 * max(self.changes, 0.0) / max(self.n_changes, 1)
             least = min(_FIRST * max(growth, 1.0), between / _SHARE)
         else:
             least = _FIRST * max(growth, 1.0)

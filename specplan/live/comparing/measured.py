@@ -33,6 +33,10 @@ _LONGEST_UNIT: Final = 1024
 _RECENT: Final = 64
 """Latest answers of which the mean length is taken."""
 
+_LOOK: Final = 1.0 / 16.0
+_SOONEST_S: Final = 0.02
+"""Share of a plain answer's time after which it is looked again what is lost, and the least such time, s."""
+
 _LEAST_ENDED: Final = 2
 """Answers that must have ended before lengths are known."""
 
@@ -53,7 +57,6 @@ class Measured:
     ----------
     candidate : returns the speculating configuration at so many answers in flight; ``plain`` where none is tried.
     plain : plain decoding.
-    longest_step : most tokens of a step.
     error : probability, for each end of an interval, that it ever excludes the ratio.
     tell : called with a line for each decision.
 
@@ -68,7 +71,6 @@ class Measured:
         candidate: Callable[[int], Configuration],
         plain: Configuration,
         *,
-        longest_step: int,
         error: float = ERROR,
         tell: Callable[[str], None] = lambda text: None,
     ) -> None:
@@ -76,7 +78,6 @@ class Measured:
         self.budget = Budget()
         self._candidate = candidate
         self._plain = plain
-        self._longest_step = longest_step
         self._error = error
         self._tell = tell
         self._meter = Meter(self._ended)
@@ -121,13 +122,13 @@ class Measured:
             return False
         if comparison is None or comparison.seconds_per_token is None:
             return self.budget.full
-        return not self._may_lose(comparison, in_flight, now)
+        return self.budget.over(max(in_flight, 1), self._silent(comparison, now))
 
     @property
     def look_s(self) -> float:
         """Seconds after which to call `over` again."""
         known = [one.seconds_per_token for one in self.comparisons.values() if one.seconds_per_token is not None]
-        return max(self._longest_step * min(known, default=0.01) / 4.0, 0.02)
+        return max(_LOOK * (self._unit or 0.0) * min(known, default=0.0), _SOONEST_S)
 
     def starts(self, answer: Hashable, configuration: Configuration, now: float) -> None:
         """Handle an answer that runs a configuration from now on."""
@@ -206,13 +207,15 @@ class Measured:
         return block.seconds_at(now) >= tokens * per_token
 
     def _may_lose(self, comparison: Comparison, in_flight: int, now: float) -> bool:
-        """Whether the budget allows the candidate; steps longer than any of plain decoding count as lost."""
-        per_token, unit = comparison.seconds_per_token, self._unit
-        if per_token is None or unit is None:
+        """Whether the budget allows the candidate."""
+        if comparison.seconds_per_token is None or self._unit is None:
             return False  # plain decoding comes first
-        usual = self._longest_step * per_token
-        late = sum(max(silent - usual, 0.0) for silent in self._meter.silent(comparison.candidate, now))
-        return self.budget.check(max(in_flight, 1), late / (unit * per_token), comparison.credit)
+        return self.budget.check(max(in_flight, 1), self._silent(comparison, now), comparison.credit)
+
+    def _silent(self, comparison: Comparison, now: float) -> float:
+        """Time since the candidate's answers last wrote, in plain answers."""
+        answer_s = (self._unit or 0.0) * (comparison.seconds_per_token or 0.0)
+        return sum(self._meter.silent(comparison.candidate, now)) / answer_s if answer_s else 0.0
 
     def _broke_off(self, load: int, comparison: Comparison) -> None:
         changed = comparison.broke_off()
@@ -225,7 +228,8 @@ class Measured:
         if comparison is None or comparison.seconds_per_token is None or not block_tokens or not self._unit:
             return
         lost = seconds / comparison.seconds_per_token - n_tokens
-        self.budget.book(lost / self._unit, work / self._unit)
+        hole = changing and not comparison.candidate.spec.drafts_steps  # a first step is the method's own work too
+        self.budget.book(lost / self._unit, work / self._unit, sunk=hole)
         comparison.changes += changing * lost / block_tokens
 
     def _ended(self, block: Block) -> None:
