@@ -61,7 +61,9 @@ class Scene:
     def engine(self, n: int, gain: float) -> Any:
         """The engine on which it gains so much with n clients."""
         drafts_s = (self.tokens / gain - 1.0) * PLAINLY.seconds(n, 0) / n
-        holes = {"switch_s": n * PLAINLY.switch_s, "cold_s": n * PLAINLY.cold_s}
+        # A method of steps stays on the target's server, which has read the prompt; its helpers were asked before.
+        server = 0.5 if self.candidate.spec.drafts_steps else 1.0
+        holes = {"switch_s": server * n * PLAINLY.switch_s, "cold_s": (server == 1.0) * n * PLAINLY.cold_s}
         return replace(PLAINLY, tokens=self.tokens, drafts_s=drafts_s, **holes)
 
 

@@ -65,25 +65,31 @@ class Budget:
         """Handle a beginning of speculation: from now on its share is counted beyond what was lost before."""
         self._before = self.lost
 
-    def check(self, in_flight: int, silent: float = 0.0, share: float = 1.0) -> bool:
-        """Return whether speculation may run, with so many answers in flight.
+    def check(self, in_flight: int, silent: float = 0.0, most: float = 1.0, share: float = 1.0) -> bool:
+        """Return whether speculation may run.
 
         Parameters
         ----------
-        in_flight : >= 1; with many, the least trial is larger, as all of them switch together.
-        silent : work in progress that is lost if it is broken off, in plain answers.
+        in_flight, silent, most : as of `over`.
         share : of a full account, that may be lost from the beginning of speculation on, in (0, 1].
         """
         size = _size(in_flight)
-        if self.over(in_flight, silent) or self.lost >= self._before + share * size:
-            self.full = True
-        elif self.lost <= _AGAIN * size:
-            self.full = False
+        if not self.over(in_flight, silent, most):
+            self.full = self.lost >= self._before + share * size or (self.full and self.lost > _AGAIN * size)
         return not self.full
 
-    def over(self, in_flight: int, silent: float = 0.0) -> bool:
-        """Return whether the account would be full if all work in progress were lost now."""
-        return self.lost + silent >= _size(in_flight)
+    def over(self, in_flight: int, silent: float = 0.0, most: float = 1.0) -> bool:
+        """Return whether too much is lost if work in progress is broken off now: then the account is full.
+
+        Parameters
+        ----------
+        in_flight : answers, >= 1; with many, the least trial is larger, as all of them switch together.
+        silent : work in progress, in plain answers.
+        most : of a full account, that may be lost so, in (0, 1].
+        """
+        over = self.lost + silent >= most * _size(in_flight)
+        self.full = self.full or over
+        return over
 
 
 def _size(in_flight: int) -> float:

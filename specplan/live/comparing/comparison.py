@@ -34,7 +34,7 @@ _SHARE: Final = 0.1
 _DUE: Final = 0.1
 """Clear pairs by which each has to gain, 2 %: what does not is not worth the changes."""
 
-_TRIAL: Final = 0.4
+_TRIAL: Final = 0.25
 """Share of the account that a trial may use while nothing gains, so that one that meets a stall is not the last."""
 
 _RECENT: Final = 5
