@@ -79,10 +79,12 @@ def test_what_a_change_costs_ends_no_trial_but_counts_in_all() -> None:
 
 def test_what_is_in_progress_counts_and_many_answers_have_more_room() -> None:
     budget = Budget()
-    budget.book(0.6 * FULL, 0.0)
+    budget.book(0.7 * FULL, 0.0)
     assert budget.check(8)
     assert budget.over(8, silent=0.5 * FULL)
-    assert not budget.check(8, silent=0.5 * FULL)
+    assert not budget.check(8)  # it is full as of then
+    assert budget.check(16)
+    assert budget.over(16, silent=0.5 * FULL, most=0.5)
     crowd = Budget()
     crowd.book(1.5 * FULL, 0.0)
     assert crowd.check(16)
