@@ -68,7 +68,7 @@ def test_after_losses_where_it_gained_that_is_unknown_again() -> None:
     blocks(comparison, 21, 1.3)
     assert comparison.broke_off() is Verdict.UNKNOWN
     assert (comparison.verdict, comparison.speculating, comparison.n_pairs) == (Verdict.UNKNOWN, False, 0)
-    assert lengths(blocks(comparison, 15, 1.3)) == [7, 2, 2, 4]
+    assert lengths(blocks(comparison, 15, 1.3)) == [7, 2, 1, 5]
 
 
 def test_longer_answers_outweigh_more_tokens_per_second() -> None:
