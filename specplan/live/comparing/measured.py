@@ -217,12 +217,10 @@ class Measured:
 
     def _in_progress(self, comparison: Comparison, in_flight: int, now: float) -> tuple[int, float, float]:
         """Answers in flight, the time since the candidate's last wrote, in plain answers, and what may be lost so."""
-        silent, answer_s = (
-            self._meter.silent(comparison.candidate, now),
-            self._unit * (comparison.seconds_per_token or 0.0),
-        )
+        answer_s = self._unit * (comparison.seconds_per_token or 0.0)
+        silent = sum(self._meter.silent(comparison.candidate, now)) / answer_s if answer_s else 0.0
         most = (1.0 + comparison.credit) / 2.0 if comparison.candidate.spec.drafts_steps else 1.0
-        return max(in_flight, 1), sum(silent) / answer_s if answer_s else 0.0, most
+        return max(in_flight, 1), silent, most
 
     def _broke_off(self, load: int, comparison: Comparison) -> None:
         changed = comparison.broke_off()
