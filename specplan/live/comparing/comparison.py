@@ -117,6 +117,11 @@ class Comparison:
         return _TRIAL + (1.0 - _TRIAL) * min(max(self._lean, 0.0), 1.0)
 
     @property
+    def there_and_back(self) -> float:
+        """What two changes have cost on average, in blocks."""
+        return 2.0 * max(self.changes, 0.0) / max(self.n_changes, 1)
+
+    @property
     def tokens_per_second(self) -> Interval:
         """Tokens per second of an answer."""
         return _interval(self._speed)
@@ -143,7 +148,7 @@ class Comparison:
         if not self.speculating:
             least = _BETWEEN if self._lean > 0.0 and self.verdict is Verdict.UNKNOWN else growth**-2.0
         elif self.verdict is Verdict.UNKNOWN:
-            between = 0.5 * _BETWEEN + 2.0 * max(self.changes, 0.0) / max(self.n_changes, 1)
+            between = 0.5 * _BETWEEN + self.there_and_back
             least = min(_FIRST * max(growth, 1.0), between / _SHARE)
         else:
             least = _FIRST * max(growth, 1.0)

@@ -108,6 +108,9 @@ class Measured:
                 anew = True
                 if comparison.speculating and block.configuration == self._plain:
                     self.budget.begins()
+                    changes = comparison.there_and_back * self._block_tokens(load) / self._unit
+                    if comparison.credit < 1.0 and self.budget.over(max(in_flight, 1), changes):
+                        comparison.stop()  # a trial would not come to run
         if comparison.speculating and (without or not self._may_lose(comparison, in_flight, now)):
             comparison.stop()
         configuration = comparison.candidate if comparison.speculating else self._plain
