@@ -5,7 +5,7 @@ that of a plain answer. What is booked is the largest loss of any stretch of wor
 `STRETCH`: gains before a stretch are no credit in it, and older losses do not count. While that is more than `FULL`,
 nothing is speculated; a trial may lose only a share, so that after one that met a stall there is another. What a change
 costs before anything runs by the new configuration is lost whether or not a trial goes on, so that it is no reason to
-end one: it counts towards `FULL` alone. So does the time in which answers have written nothing, which is lost if they
+end one: it counts only towards `FULL`. So does the time in which answers have written nothing, which is lost if they
 are broken off. So no stretch of so much work loses more than `FULL`, plus what it takes to return: 3 % of 200 answers
 in all.
 """
