@@ -3,9 +3,9 @@
     python -m benchmarks.gateway_trials --seeds 100
 
 Clients in closed loops ask planted engines whose pace, length of answers, and holes at changes resemble what
-`benchmarks.gateway_loops` measured with vLLM on two cores: short answers, so that a change costs nearly half of what an
-answer takes. The pace of the machine wanders, and some stalls hit whoever runs. Each scene is run with many seeds;
-printed are
+`benchmarks.gateway_loops` measured with vLLM on two cores: short answers, and changes in which all wait for the prompts
+of all, so that with eight clients a change costs more than an answer takes; the first one ever costs more. The pace of
+the machine wanders, and some stalls hit whoever runs. Each scene is run with many seeds; printed are
 
 - wrong: runs in which it was ever said that what loses gains, or that what gains loses;
 - said: the median moment of the first verdict, in answers (none: in less than half of the runs there was one);
@@ -35,10 +35,10 @@ virtual: Final = helper("virtual_gateways")
 TOKENS, STEP = 106, 10
 """Mean tokens of an answer and of a step."""
 
-PLAINLY: Final = virtual.Engine(pass_s=0.005, sequence_s=0.0009, switch_s=0.07, first_s=0.03)
-"""With four in flight a token takes 8.6 ms, and a change of all of them a third of an answer."""
+PLAINLY: Final = virtual.Engine(pass_s=0.008, sequence_s=0.00025, switch_s=0.02, first_s=0.03, cold_s=0.015)
+"""With four in flight a token takes 9 ms, with eight 10 ms. The times of a change are for each client."""
 
-WANDERS, HOLDS_S = 0.04, 4.0
+WANDERS, HOLDS_S = 0.06, 4.0
 """Standard deviation of the logarithm of the machine's pace, and for how long it holds on average, s."""
 
 STALLS_S, STALL_S = 20.0, 0.3
@@ -56,11 +56,15 @@ class Scene:
     candidate: Configuration
     after: float | None = None
     """What it gains from the middle of the run on; None: the same."""
+    step: int = STEP
 
     def engine(self, n: int, gain: float) -> Any:
         """The engine on which it gains so much with n clients."""
-        pass_s = PLAINLY.seconds(n, 0)
-        return replace(PLAINLY, tokens=self.tokens, drafts_s=(self.tokens / gain - 1.0) * pass_s / n)
+        drafts_s = (self.tokens / gain - 1.0) * PLAINLY.seconds(n, 0) / n
+        # A method of steps stays on the target's server, which has read the prompt; its helpers were asked before.
+        server = 0.5 if self.candidate.spec.drafts_steps else 1.0
+        holes = {"switch_s": server * n * PLAINLY.switch_s, "cold_s": (server == 1.0) * n * PLAINLY.cold_s}
+        return replace(PLAINLY, tokens=self.tokens, drafts_s=drafts_s, **holes)
 
 
 SCENES: Final = (
@@ -68,7 +72,8 @@ SCENES: Final = (
     Scene(name="fair", gain=1.45, tokens=2.2, candidate=virtual.STREAMED),
     Scene(name="slight", gain=1.1, tokens=1.5, candidate=virtual.STREAMED),
     Scene(name="nearly", gain=1.0, tokens=1.5, candidate=virtual.STREAMED),
-    Scene(name="bad", gain=0.8, tokens=1.5, candidate=virtual.SPECULATING),
+    Scene(name="bad", gain=0.75, tokens=1.5, candidate=virtual.SPECULATING, step=3 * STEP),
+    Scene(name="hopeless", gain=0.3, tokens=1.5, candidate=virtual.SPECULATING, step=3 * STEP),
     Scene(name="slowed", gain=1.85, tokens=2.2, candidate=virtual.STREAMED, after=0.6),
 )
 
@@ -99,7 +104,9 @@ def loop(scene: Scene, n: int, seed: int, policy: Configuration | None, middle: 
         times = {name: factor * getattr(one, name) for name in ("pass_s", "sequence_s", "drafts_s")}
         return replace(one, **times)
 
-    return virtual.ClosedLoop(n, engine, seed=seed, policy=policy, tokens=TOKENS, step=STEP, candidate=scene.candidate)
+    return virtual.ClosedLoop(
+        n, engine, seed=seed, policy=policy, tokens=TOKENS, step=scene.step, candidate=scene.candidate
+    )
 
 
 @cache

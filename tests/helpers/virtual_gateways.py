@@ -37,6 +37,8 @@ class Engine:
     """Mean tokens that a pass gives an answer that speculates; half of the passes give one."""
     switch_s: float = 0.03
     """Time that an answer writes nothing after a change of its configuration."""
+    cold_s: float = 0.0
+    """More, until an answer has written by the changed one for the first time."""
     first_s: float = 0.05
     """The same at its start."""
 
@@ -98,8 +100,9 @@ class ClosedLoop:
         self.n_ended = 0
         self._engine, self._rng, self._accepts = engine, random.Random(seed), random.Random(-1 - seed)
         self._tokens, self._step = tokens, step
+        self._warm = {PLAIN}
         plan = ServingPlan(name="planted", by_load=((1, policy or candidate),))
-        measured = Measured(plan.candidate, PLAIN, longest_step=3 * step, tell=self._says)
+        measured = Measured(plan.candidate, PLAIN, tell=self._says)
         self.control = Control(plan, n, lambda: self.now, None if policy else measured)
         self._clients = [_Client() for _ in range(n)]
         self.control.in_flight = n
@@ -176,6 +179,7 @@ class ClosedLoop:
                 self._change(client)
             return 0
         n, client.held = client.held, 0
+        self._warm.add(client.configuration)
         client.step -= n
         client.left -= n
         self.control.wrote(client.answer, n)
@@ -203,5 +207,7 @@ class ClosedLoop:
     def _change(self, client: _Client) -> None:
         self.control.stops(client.answer)
         client.configuration = self.control.wanted()
-        client.idle_until = self.now + self._engine(self.now).switch_s
+        engine = self._engine(self.now)
+        cold_s = 0.0 if client.configuration in self._warm else engine.cold_s
+        client.idle_until = self.now + engine.switch_s + cold_s
         self.control.starts(client.answer, client.configuration)

@@ -181,6 +181,10 @@ class Meter:
         """Return the times since the last piece of all answers that run a configuration, s."""
         return [now - one.wrote for one in self._answers.values() if one.configuration == configuration]
 
+    def lengths(self) -> list[int]:
+        """Return the tokens so far of all answers in flight."""
+        return [one.n_tokens + sum(n for _, n in one.written) for one in self._answers.values()]
+
     def _under(self, one: _InFlight, block: Block | None) -> None:
         before, one.under = one.under, block
         if block is not None:

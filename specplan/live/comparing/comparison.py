@@ -21,6 +21,10 @@ _GROWTH: Final = 2.5
 """What each pair that gains clearly multiplies them by: a change costs what a short run hardly earns. One that loses
 clearly multiplies the blocks between trials, one at first, by the square."""
 
+_BETWEEN: Final = 2.0
+"""Blocks of plain decoding between such runs until a gain is certain: one is a pair with the run before, one with that
+after, for the same changes."""
+
 _LEAN: Final = (-3.0, 4.5)
 """Bounds of the clear pairs that count: the candidate waits for at most 244 blocks, and runs for at most 124."""
 
@@ -30,7 +34,7 @@ _SHARE: Final = 0.1
 _DUE: Final = 0.1
 """Clear pairs by which each has to gain, 2 %: what does not is not worth the changes."""
 
-_TRIAL: Final = 0.4
+_TRIAL: Final = 0.25
 """Share of the account that a trial may use while nothing gains, so that one that meets a stall is not the last."""
 
 _RECENT: Final = 5
@@ -113,6 +117,11 @@ class Comparison:
         return _TRIAL + (1.0 - _TRIAL) * min(max(self._lean, 0.0), 1.0)
 
     @property
+    def there_and_back(self) -> float:
+        """What two changes have cost on average, in blocks."""
+        return 2.0 * max(self.changes, 0.0) / max(self.n_changes, 1)
+
+    @property
     def tokens_per_second(self) -> Interval:
         """Tokens per second of an answer."""
         return _interval(self._speed)
@@ -137,9 +146,9 @@ class Comparison:
         self._n_blocks += 1
         growth = _GROWTH**self._lean
         if not self.speculating:
-            least = growth**-2.0
+            least = _BETWEEN if self._lean > 0.0 and self.verdict is Verdict.UNKNOWN else growth**-2.0
         elif self.verdict is Verdict.UNKNOWN:
-            between = 0.5 + 2.0 * max(self.changes, 0.0) / max(self.n_changes, 1)
+            between = 0.5 * _BETWEEN + self.there_and_back
             least = min(_FIRST * max(growth, 1.0), between / _SHARE)
         else:
             least = _FIRST * max(growth, 1.0)

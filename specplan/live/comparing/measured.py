@@ -33,8 +33,12 @@ _LONGEST_UNIT: Final = 1024
 _RECENT: Final = 64
 """Latest answers of which the mean length is taken."""
 
+_LOOK: Final = 1.0 / 16.0
+_SOONEST_S: Final = 0.02
+"""Share of a plain answer's time after which it is looked again what is lost, and the least such time, s."""
+
 _LEAST_ENDED: Final = 2
-"""Answers that must have ended before lengths are known."""
+"""Answers that must have ended before lengths are known, and no fewer than are in flight."""
 
 
 def load_class(in_flight: int) -> int:
@@ -53,7 +57,6 @@ class Measured:
     ----------
     candidate : returns the speculating configuration at so many answers in flight; ``plain`` where none is tried.
     plain : plain decoding.
-    longest_step : most tokens of a step.
     error : probability, for each end of an interval, that it ever excludes the ratio.
     tell : called with a line for each decision.
 
@@ -68,7 +71,6 @@ class Measured:
         candidate: Callable[[int], Configuration],
         plain: Configuration,
         *,
-        longest_step: int,
         error: float = ERROR,
         tell: Callable[[str], None] = lambda text: None,
     ) -> None:
@@ -76,13 +78,12 @@ class Measured:
         self.budget = Budget()
         self._candidate = candidate
         self._plain = plain
-        self._longest_step = longest_step
         self._error = error
         self._tell = tell
         self._meter = Meter(self._ended)
         self._lengths: deque[int] = deque(maxlen=_RECENT)
-        self._unit: float | None = None
-        """Tokens of the answer in which work is counted; None before some have ended."""
+        self._unit = 0.0
+        """Tokens of the answer in which work is counted; 0 before some have ended."""
 
     def wanted(self, in_flight: int, now: float, *, without: bool = False) -> Configuration:
         """Return what runs from now on.
@@ -107,6 +108,9 @@ class Measured:
                 anew = True
                 if comparison.speculating and block.configuration == self._plain:
                     self.budget.begins()
+                    changes = comparison.there_and_back * self._block_tokens(load) / self._unit
+                    if comparison.credit < 1.0 and self.budget.over(max(in_flight, 1), changes):
+                        comparison.stop()  # a trial would not come to run
         if comparison.speculating and (without or not self._may_lose(comparison, in_flight, now)):
             comparison.stop()
         configuration = comparison.candidate if comparison.speculating else self._plain
@@ -121,13 +125,13 @@ class Measured:
             return False
         if comparison is None or comparison.seconds_per_token is None:
             return self.budget.full
-        return not self._may_lose(comparison, in_flight, now)
+        return self.budget.over(*self._in_progress(comparison, in_flight, now))
 
     @property
     def look_s(self) -> float:
         """Seconds after which to call `over` again."""
         known = [one.seconds_per_token for one in self.comparisons.values() if one.seconds_per_token is not None]
-        return max(self._longest_step * min(known, default=0.01) / 4.0, 0.02)
+        return max(_LOOK * self._unit * min(known, default=0.0), _SOONEST_S)
 
     def starts(self, answer: Hashable, configuration: Configuration, now: float) -> None:
         """Handle an answer that runs a configuration from now on."""
@@ -157,8 +161,11 @@ class Measured:
         if not by_itself or not whole:
             return
         self._lengths.append(whole)
-        if len(self._lengths) >= _LEAST_ENDED:
-            self._unit = min(sum(self._lengths) / len(self._lengths), _LONGEST_UNIT)
+        running = self._meter.lengths()
+        if len(self._lengths) >= min(max(_LEAST_ENDED, len(running)), _RECENT):  # those that end first are short
+            mean = sum(self._lengths) / len(self._lengths)
+            seen = [*self._lengths, *(n for n in running if n > mean)]
+            self._unit = min(sum(seen) / len(seen), _LONGEST_UNIT)
         block = self._meter.block
         if block is not None and block.load in self.comparisons:
             plainly = sum(tokens for configuration, tokens in written if configuration == self._plain)
@@ -194,25 +201,29 @@ class Measured:
             self.comparisons[load] = Comparison(candidate, self._error)
         return self.comparisons[load]
 
-    def _block_tokens(self, load: int) -> float | None:
-        return None if self._unit is None else self._unit * max(_BLOCK, load / 4.0)
+    def _block_tokens(self, load: int) -> float:
+        return self._unit * max(_BLOCK, load / 4.0)
 
     def _is_complete(self, block: Block, comparison: Comparison, now: float) -> bool:
         tokens, per_token = self._block_tokens(block.load), comparison.seconds_per_token
-        if tokens is None:
+        if not tokens:
             return False
         if block.configuration == self._plain or per_token is None:
             return block.tokens >= tokens
         return block.seconds_at(now) >= tokens * per_token
 
     def _may_lose(self, comparison: Comparison, in_flight: int, now: float) -> bool:
-        """Whether the budget allows the candidate; steps longer than any of plain decoding count as lost."""
-        per_token, unit = comparison.seconds_per_token, self._unit
-        if per_token is None or unit is None:
+        """Whether the budget allows the candidate."""
+        if comparison.seconds_per_token is None or not self._unit:
             return False  # plain decoding comes first
-        usual = self._longest_step * per_token
-        late = sum(max(silent - usual, 0.0) for silent in self._meter.silent(comparison.candidate, now))
-        return self.budget.check(max(in_flight, 1), late / (unit * per_token), comparison.credit)
+        return self.budget.check(*self._in_progress(comparison, in_flight, now), comparison.credit)
+
+    def _in_progress(self, comparison: Comparison, in_flight: int, now: float) -> tuple[int, float, float]:
+        """Answers in flight, the time since the candidate's last wrote, in plain answers, and what may be lost so."""
+        answer_s = self._unit * (comparison.seconds_per_token or 0.0)
+        silent = sum(self._meter.silent(comparison.candidate, now)) / answer_s if answer_s else 0.0
+        most = (1.0 + comparison.credit) / 2.0 if comparison.candidate.spec.drafts_steps else 1.0
+        return max(in_flight, 1), silent, most
 
     def _broke_off(self, load: int, comparison: Comparison) -> None:
         changed = comparison.broke_off()
@@ -222,15 +233,16 @@ class Measured:
     def _book(self, load: int, seconds: float, n_tokens: int, work: int, *, changing: bool) -> None:
         """Book work on the budget: ``seconds`` for ``n_tokens`` are compared with plain decoding."""
         comparison, block_tokens = self.comparisons.get(load), self._block_tokens(load)
-        if comparison is None or comparison.seconds_per_token is None or not block_tokens or not self._unit:
+        if comparison is None or comparison.seconds_per_token is None or not self._unit:
             return
         lost = seconds / comparison.seconds_per_token - n_tokens
-        self.budget.book(lost / self._unit, work / self._unit)
+        hole = changing and not comparison.candidate.spec.drafts_steps  # a first step is the method's own work too
+        self.budget.book(lost / self._unit, work / self._unit, sunk=hole)
         comparison.changes += changing * lost / block_tokens
 
     def _ended(self, block: Block) -> None:
         comparison, tokens = self.comparisons.get(block.load), self._block_tokens(block.load)
-        if comparison is None or tokens is None:
+        if comparison is None or not tokens:
             return
         speculating, whole_s = block.configuration != self._plain, tokens * (comparison.seconds_per_token or 0.0)
         if not speculating or block.seconds:

@@ -104,7 +104,7 @@ class _Gateway:
             limit = self.bounds.answer_tokens
             parsed = parse_body(data, kind, model=self.model, defaults=self.defaults, max_tokens=limit)
             stack.enter_context(self.answering.control.admitted())
-            return lambda sender: self._written(parsed, sender)
+            return lambda sender: self._written(parsed, sender, stack)
 
         return await self._responding(request, prepared)
 
@@ -150,7 +150,7 @@ class _Gateway:
             self.refused(refusal.status)
             await sender.fail(refusal)
 
-    async def _written(self, request: AnswerRequest, sender: _Sender) -> None:
+    async def _written(self, request: AnswerRequest, sender: _Sender, stack: ExitStack) -> None:
         prompt: str | None = request.prompt
         if not request.whole and request.kind == "chat":
             prompt = await self.template.prompt(request.messages, request.template_kwargs)
@@ -174,6 +174,7 @@ class _Gateway:
                     await sender.stream(reply, data)
                 if cutter.stopped:
                     break
+        stack.close()  # its place is free before its client learns that it has ended, and asks again
         finish, n_tokens = ("stop", n_sent) if cutter.stopped else (answer.finish, answer.n_tokens)
         texts.append(cutter.rest())
         if request.include_usage or not request.stream:

@@ -80,7 +80,7 @@ class Serving:
         trust_plan: bool = False,
         tell: Callable[[str], None] = lambda text: None,
     ) -> None:
-        measured = Measured(plan.candidate, PLAIN, longest_step=plan.defaults.max_step_tokens, tell=tell)
+        measured = Measured(plan.candidate, PLAIN, tell=tell)
         self.control = Control(plan, limits.in_flight, measured=None if trust_plan else measured)
         self.watch = drift_watch(plan, profile, false_alarm)
         self.recorder = None if profile is None else Recorder(profile)

@@ -55,7 +55,7 @@ def test_a_trial_that_met_a_stall_leaves_room_for_another_but_not_for_a_third() 
     assert not budget.check(1, share=0.4)  # not before it begins again
     budget.begins()
     assert budget.check(1, share=0.4)
-    budget.book(0.3 * FULL, 1.0)
+    budget.book(0.4 * FULL, 1.0)
     assert not budget.check(1, share=0.4)
     budget.begins()
     assert not budget.check(1, share=0.4)
@@ -63,11 +63,28 @@ def test_a_trial_that_met_a_stall_leaves_room_for_another_but_not_for_a_third() 
     assert budget.check(1, share=0.4)
 
 
-def test_what_is_pending_counts_and_many_answers_have_more_room() -> None:
+def test_what_a_change_costs_ends_no_trial_but_counts_in_all() -> None:
     budget = Budget()
-    budget.book(0.6 * FULL, 0.0)
+    budget.begins()
+    budget.book(0.5 * FULL, 1.0, sunk=True)
+    budget.book(0.3 * FULL, 1.0)
+    assert budget.check(1, share=0.4)
+    budget.book(0.1 * FULL, 1.0)
+    assert not budget.check(1, share=0.4)
+    paid = Budget()
+    paid.begins()
+    paid.book(FULL, 1.0, sunk=True)
+    assert not paid.check(1)
+
+
+def test_what_is_in_progress_counts_and_many_answers_have_more_room() -> None:
+    budget = Budget()
+    budget.book(0.7 * FULL, 0.0)
     assert budget.check(8)
-    assert not budget.check(8, pending=0.5 * FULL)
+    assert budget.over(8, silent=0.5 * FULL)
+    assert not budget.check(8)  # it is full as of then
+    assert budget.check(16)
+    assert budget.over(16, silent=0.5 * FULL, most=0.5)
     crowd = Budget()
     crowd.book(1.5 * FULL, 0.0)
     assert crowd.check(16)

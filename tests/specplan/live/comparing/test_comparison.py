@@ -30,7 +30,7 @@ def lengths(ran: str) -> list[int]:
 
 def test_what_gains_runs_for_longer_and_longer_and_is_known_after_five_pairs() -> None:
     comparison = Comparison(OWN, 0.05)
-    assert lengths(blocks(comparison, 25, 1.3)) == [1, 5, 1, 5, 1, 5, 1, 5, 1]
+    assert lengths(blocks(comparison, 25, 1.3)) == [1, 5, 2, 10, 2, 5]
     assert comparison.verdict is Verdict.GAINS
     assert comparison.decided[0].low > 1.0
     assert comparison.decided[1] == 5
@@ -42,7 +42,7 @@ def test_what_gains_runs_for_longer_and_longer_and_is_known_after_five_pairs() -
 def test_where_changes_cost_much_they_are_few_from_the_start() -> None:
     comparison = Comparison(OWN, 0.05)
     comparison.changes = 100.0
-    assert lengths(blocks(comparison, 134, 1.3)) == [1, 5, 1, 13, 1, 32, 1, 79, 1]
+    assert lengths(blocks(comparison, 170, 1.3)) == [1, 5, 2, 32, 2, 124, 1, 3]
 
 
 def test_where_it_loses_trials_become_rare_and_a_gain_brings_it_back() -> None:
@@ -65,7 +65,7 @@ def test_what_neither_gains_nor_loses_is_tried_less_and_less() -> None:
 def test_after_losses_where_it_gained_that_is_unknown_again() -> None:
     comparison = Comparison(OWN, 0.05)
     assert Comparison(OWN, 0.05).broke_off() is None
-    blocks(comparison, 25, 1.3)
+    blocks(comparison, 21, 1.3)
     assert comparison.broke_off() is Verdict.UNKNOWN
     assert (comparison.verdict, comparison.speculating, comparison.n_pairs) == (Verdict.UNKNOWN, False, 0)
     assert lengths(blocks(comparison, 15, 1.3)) == [7, 2, 1, 5]

@@ -112,7 +112,7 @@ def test_no_more_than_the_most_are_admitted() -> None:
 
 def test_what_is_measured_decides_and_the_load_is_held_alike() -> None:
     clock, said = Clock(), list[str]()
-    measured = Measured(PLAN.candidate, PLAIN, longest_step=20, tell=said.append)
+    measured = Measured(PLAN.candidate, PLAIN, tell=said.append)
     control = Control(PLAN, 64, clock, measured)
     assert drive(control, clock, SHALLOW, 1.5, 400) > 100
     assert measured.comparisons[4].verdict is Verdict.GAINS
@@ -134,7 +134,7 @@ def test_what_is_measured_decides_and_the_load_is_held_alike() -> None:
 
 def test_helpers_that_failed_are_not_asked_in_trials_either() -> None:
     clock = Clock()
-    control = Control(PLAN, 64, clock, Measured(PLAN.candidate, PLAIN, longest_step=20))
+    control = Control(PLAN, 64, clock, Measured(PLAN.candidate, PLAIN))
     drive(control, clock, SHALLOW, 1.5, 400)
     control.failed("draft")
     begin = clock.now

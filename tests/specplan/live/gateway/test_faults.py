@@ -201,6 +201,15 @@ async def test_keys_are_handed_on_and_are_in_no_message(caplog: pytest.LogCaptur
     assert not any("sk-" in text for text in (caught.value.message, page, caplog.text))
 
 
+async def test_a_place_is_free_when_its_client_learns_that_its_answer_has_ended() -> None:
+    async with planted_gateway(ASYNC, planted=Planted(iteration_s=0.0), limits=Limits(in_flight=1)) as served:
+        for number in range(20):
+            assert (await served.streamed("x", seed=number))[0]
+            assert served.serving.control.in_flight == 0
+            assert await served.answer("x", seed=number)
+            assert served.serving.control.in_flight == 0
+
+
 async def test_requests_are_bounded() -> None:
     limits = Limits(in_flight=2, answer_tokens=100, body_bytes=2000)
     planted = Planted(iteration_s=0.02)

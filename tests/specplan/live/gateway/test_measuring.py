@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from virtual_gateways import SPECULATING, ClosedLoop, Engine
+from virtual_gateways import SPECULATING, STREAMED, ClosedLoop, Engine
 
 from specplan.live.comparing.comparison import Comparison, Verdict
 from specplan.live.gateway.plans import PLAIN
@@ -50,6 +50,15 @@ def test_a_good_plan_is_on_after_trials_and_a_bad_one_is_off() -> None:
     plain = plain_speed(4, BAD[4], tokens=120, step=12)
     assert bad.speed() >= 0.97 * plain
     assert "pauses: it lost what trials may lose" in bad.said[0]
+
+
+def test_what_the_first_change_ever_costs_eight_clients_does_not_end_the_first_trial() -> None:
+    """Two answers' work, of the four that may be lost, before a token is written."""
+    engine = Engine(pass_s=0.008, sequence_s=0.00025, tokens=2.2, drafts_s=0.0003, switch_s=0.16, cold_s=0.12)
+    assert engine.gain(8) > 1.6
+    loop = ClosedLoop(8, always(engine), tokens=106, step=10, candidate=STREAMED).run(160)
+    assert "gains and is on" in loop.said[0]
+    assert loop.speed() > 1.3 * plain_speed(8, engine, tokens=106, step=10)
 
 
 @pytest.mark.slow
