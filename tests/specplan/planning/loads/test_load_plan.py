@@ -29,6 +29,7 @@ from specplan.planning.loads.schedule import Depths
 from specplan.planning.loads.statements import schedule_of
 from specplan.show.loads.plain import row_as_json
 from specplan.show.loads.results import LoadsPlan
+from specplan.show.loads.words import engine_name
 from specplan.worlds.drafters.known_acceptance import known_acceptances
 from specplan.worlds.request import Limits, Load
 from specplan.worlds.world import World
@@ -112,6 +113,12 @@ def test_what_is_printed_keeps_littles_law(found: NamesPlan) -> None:
             chance = 4.0 * each.stderr / each.value
             assert data["tokens_per_s"] * each.value == pytest.approx(load.concurrency, rel=0.03 + chance)
             assert chance < 0.2
+
+
+def test_an_engine_later_than_those_measured_is_said_to_be() -> None:
+    shown = "vllm 0.32.0 (costs of 0.18.0; none after 0.24 was measured)"
+    assert engine_name(deployment(engine_version="0.32.0")) == shown
+    assert engine_name(deployment(engine_version="0.19.1")) == "vllm 0.19.1 (costs of 0.18.0)"
 
 
 def test_lengths_that_differ_are_drawn_unless_none_are_wanted() -> None:
