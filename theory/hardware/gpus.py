@@ -95,6 +95,7 @@ _SHEETS: Final[Mapping[str, DataSheet]] = {
 
 _ALIASES: Final[Mapping[str, str]] = {
     "a10g": "NVIDIA A10",
+    "6000pro": "NVIDIA RTX PRO 6000",
     "dgxspark": "NVIDIA GB10",
     "ryzenaimax395": "AMD Strix Halo",
     "radeon8060s": "AMD Strix Halo",

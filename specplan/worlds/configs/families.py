@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
-__all__ = ["FAMILIES", "Family"]
+__all__ = ["FAMILIES", "REMOTE", "Family"]
 
 Windows = Literal["none", "all", "switch", "pattern"]
 
@@ -177,3 +177,10 @@ FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
     }
 )
 """Families by ``model_type``, of the language part where a file describes more."""
+
+REMOTE: Final = frozenset({
+    "bailing_moe", "bailing_moe_v2", "exaone", "internlm3", "kimi_k2", "kimi_k25", "kimi_k3", "kimi_linear", "mimo",
+    "mimo_v2",
+})  # fmt: skip
+"""Types for whose configurations, or (Kimi) tokenizers, vLLM 0.32 and transformers 5.19 have no classes: the code is in
+the models' repositories (``auto_map``), and servers run it if they are told to."""

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from specplan.worlds.arrangements import parallel_of
+from specplan.worlds.configs.families import REMOTE
 from specplan.worlds.drafters.naming import drafter_name
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ def sglang_command(
     algorithm, (target, drafter) = sglang_algorithm(deployment, configuration.token), models
     model, parallel = deployment.target, parallel_of(deployment.target, arrangement.split)
     words = ["python", "-m", "sglang.launch_server", "--model-path", target]
+    words += ["--trust-remote-code"] if model.facts.architecture in REMOTE else []
     words += ["--tp", str(arrangement.tp), "--context-length", str(deployment.context)]
     words += ["--max-running-requests", str(-(-sequences // parallel.dp) * parallel.dp)]
     words += ["--dp", str(parallel.dp), "--enable-dp-attention"] if parallel.dp > 1 else []

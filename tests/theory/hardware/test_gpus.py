@@ -30,6 +30,7 @@ from theory.hardware.gpus import GPUS, gpu_named
         ("RTX6000 Ada", "NVIDIA RTX 6000 Ada"),
         ("NVIDIA RTX 6000 Ada Generation", "NVIDIA RTX 6000 Ada"),
         ("RTX PRO 6000 Blackwell Server Edition", "NVIDIA RTX PRO 6000"),
+        ("rtx6000pro", "NVIDIA RTX PRO 6000"),
         ("a6000", "NVIDIA RTX A6000"),
         ("DGX Spark", "NVIDIA GB10"),
         ("AMD Instinct MI350X", "AMD MI350X"),

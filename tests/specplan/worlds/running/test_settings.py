@@ -147,6 +147,16 @@ def test_tensorrt_llm_makes_no_formats_when_it_loads() -> None:
     assert any("put a checkpoint in fp8" in note for note in found.notes)
 
 
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])
+def test_code_from_the_hub_is_allowed_where_it_is_needed_and_said(engine: str) -> None:
+    flag = "--trust_remote_code" if engine == "trtllm" else "--trust-remote-code"
+    for name, needs in (("moonshotai/Kimi-K2-Instruct", True), ("Qwen/Qwen3-235B-A22B", False)):
+        wanted = deployment(target=name, head=head_of(name), gpus=16, engine=engine_named(engine))
+        found = made(wanted, Configuration.parse("eagle k2=3"), Arrangement(tp=8, replicas=2))
+        assert {flag in shlex.split(command) for command in found.commands} == {needs}
+        assert any(f"code from the repository of {name}" in note for note in found.notes) == needs
+
+
 def test_sglang_is_started_with_the_target_s_own_layers_where_it_is_planned_for() -> None:
     target = "zai-org/GLM-4.5-Air"
     wanted = deployment(target=target, head=own_layers(target), gpus=4, engine=engine_named("sglang"))
