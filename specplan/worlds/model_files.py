@@ -240,7 +240,8 @@ def draft_head(target: ModelFacts, method: str) -> ModelFacts:
             raise ParameterError(
                 "method", method, f"needs layers for further tokens, which {target.name} does not have"
             )
-        head = further_layers_of(shape, 1)
+        family = FAMILIES.get(target.architecture)
+        head = further_layers_of(shape, 1, light=family is not None and family.light_further)
     elif method in ("eagle", "eagle3"):
         head = usual_head(shape, method)
     else:

@@ -61,6 +61,10 @@ class Family:
     cache: Literal["bf16", "fp8"] = "bf16"
     """Format of the cache where neither file nor user says it: what engines take for this architecture."""
 
+    light_further: bool = False
+    """Whether layers for further tokens have windowed attention and a dense feed-forward part (vLLM, ``mimo_v2_mtp``);
+    else those of the last layer that attends."""
+
     latent: bool = False
     """Whether attention is latent where ``kv_lora_rank`` is given."""
 
@@ -127,7 +131,10 @@ _KIMI_LINEAR = Family(
     mixing="kda", latent=True, mixture=True, defaults={"first_k_dense_replace": 0, "moe_layer_freq": 1}
 )
 _GEMMA4 = Family(tied=True, mixture=None, dense_beside=True, norms=4, scaled_context=True)
-_MIMO2 = Family(mixture=True, unequal=True, defaults={"n_shared_experts": 0})
+# its file does not count the layers for further tokens, of which vLLM drafts with one
+_MIMO2 = Family(
+    mixture=True, unequal=True, light_further=True, defaults={"n_shared_experts": 0, "num_nextn_predict_layers": 1}
+)
 _STEP35 = Family(mixture=True, windows="all", defaults={"n_shared_experts": 0})
 _MINIMAX_M3 = Family(mixture=True, expert_size="intermediate_size")
 _DEEPSEEK_V4 = Family(mixing="compressed", mixture=True, norms=2, cache="fp8")
