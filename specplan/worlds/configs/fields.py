@@ -192,7 +192,7 @@ class ConfigFields(BaseModel):
         "top_k_experts",
         "moe_top_k",
     )
-    moe_intermediate_size: _AlikeSize | None = None
+    moe_intermediate_size: _AlikeSize | None = _named("moe_intermediate_size", "expert_hidden_dim")
     shared_experts: _AlikeCount | None = _named(
         "n_shared_experts", "num_shared_experts", "moe_num_shared_experts", "num_shared_expert"
     )
@@ -204,7 +204,7 @@ class ConfigFields(BaseModel):
     )
     intermediate_size_mlp: Size | None = _named("intermediate_size_mlp", "dense_intermediate_size")
     moe_latent_size: Size | None = _named("moe_latent_size", "routed_expert_hidden_size")
-    first_k_dense_replace: _Count | None = None
+    first_k_dense_replace: _Count | None = _named("first_k_dense_replace", "num_dense_layers")
     moe_layer_freq: Size | list[Literal[0, 1]] | None = None
     decoder_sparse_step: Size | None = None
     interleave_moe_layer_step: _Count | None = None
