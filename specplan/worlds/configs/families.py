@@ -183,6 +183,7 @@ FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
         **dict.fromkeys(("deepseek_v4", "deepseek_v41", "deepseek_v41_text"), _DEEPSEEK_V4),
         **dict.fromkeys(("minimax_m3", "minimax_m3_vl", "minimax_m3_vl_text"), _MINIMAX_M3),
         **dict.fromkeys(("gemma4", "gemma4_text", "gemma4_unified", "gemma4_unified_text"), _GEMMA4),
+        "gemma4_assistant": replace(_GEMMA4, mixture=False),
         **dict.fromkeys(("mimo_v2_flash", "mimo_v2"), _MIMO2),
         **dict.fromkeys(("step3p5", "step3p7"), _STEP35),
         "mistral4": _DEEPSEEK,

@@ -148,6 +148,7 @@ class ConfigFields(BaseModel):
 
     attn_output_gate: _Flag | None = None
     attention_k_eq_v: _Flag | None = None
+    num_kv_shared_layers: _Count | None = None
     global_head_dim: Size | None = None
     num_global_key_value_heads: Size | None = None
     swa_num_attention_heads: Size | None = None
@@ -217,7 +218,7 @@ class ConfigFields(BaseModel):
 
     mtp_kinds: _Kinds | None = _named("mtp_layers_block_type", "mtp_hybrid_override_pattern")
     draft_vocab_size: Size | None = None
-    target_hidden_size: Size | None = None
+    target_hidden_size: Size | None = _named("target_hidden_size", "backbone_hidden_size")
     num_nextn_predict_layers: _Count | None = _named("num_nextn_predict_layers", "mtp_num_hidden_layers")
     dspark_block_size: Size | None = None
     dspark_n_routed_experts: Size | None = None

@@ -15,7 +15,7 @@ from theory.hardware.mixers.sparse import CompressedAttention
 from theory.hardware.mixers.states import Recurrent
 from theory.hardware.shapes import Attention, Dense, Experts, Layers, Mixer, Shape
 
-__all__ = ["further_layers_of", "joined_head", "usual_head"]
+__all__ = ["further_layers_of", "joined_assistant", "joined_head", "usual_head"]
 
 _STATES: Final = 3
 """Hidden states of the target that an EAGLE-3 head joins (arXiv 2503.01840, 3.1)."""
@@ -33,6 +33,19 @@ def joined_head(fields: ConfigFields, shape: Shape) -> Shape:
         return Shape(hidden=shape.hidden, vocab=vocab, layers=shape.layers, tied=True)
     states = _STATES * (fields.target_hidden_size or shape.hidden)
     return _head(shape.hidden, vocab, attention, forward.intermediate + _columns(states, attention))
+
+
+def joined_assistant(fields: ConfigFields, shape: Shape) -> Shape:
+    """Return the shape of an assistant of Gemma-4, whose layers ``shape`` has.
+
+    Three matrices of its size by the target's lead from the target's state and embedding, and back.
+    """
+    more = (fields.target_hidden_size or 0) // shape.n_layers
+    layers = []
+    for group in shape.layers:
+        assert isinstance(group.feed_forward, Dense)
+        layers.append(replace(group, feed_forward=Dense(intermediate=group.feed_forward.intermediate + more)))
+    return replace(shape, layers=tuple(layers))
 
 
 def usual_head(target: Shape, method: str) -> Shape:

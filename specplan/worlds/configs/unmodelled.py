@@ -64,6 +64,7 @@ _MODELLED: Final[Mapping[str, frozenset[str]]] = {
         frozenset((_UNEQUAL,)),
     ),
     **dict.fromkeys(("step3p5", "step3p7"), frozenset((_UNEQUAL,))),
+    "gemma4_assistant": frozenset((_UNEQUAL, _SHARED)),
 }
 """What is modelled after all in a type that is read with these fields."""
 

@@ -48,11 +48,12 @@ def sglang_adaptive(schedule: Schedule) -> dict[str, Any]:
 def sglang_algorithm(deployment: Deployment, token: str | None) -> str:
     """Return SGLang's name of a method whose drafter has weights; empty where no command is printed.
 
-    The target's own layers are printed where SGLang is planned for: elsewhere vLLM's command does.
+    The target's own layers are printed where SGLang is planned for: elsewhere vLLM's command does, as for assistants.
     """
     name = "" if token in (None, "prompt-lookup", "draft-model") else drafter_name(deployment, str(token))
     if name == "mtp":
-        return "EAGLE" if deployment.engine.name == "sglang" else ""
+        own = deployment.head is not None and deployment.head.facts.in_target
+        return "EAGLE" if own and deployment.engine.name == "sglang" else ""
     return "EAGLE3" if name in ("eagle", "eagle3") else name.upper()
 
 
@@ -114,7 +115,7 @@ def trtllm_file(
     if configuration.token is None:
         return found
     name = drafter_name(deployment, configuration.token)
-    if name not in _TRTLLM:
+    if name not in _TRTLLM or (name == "mtp" and drafter):  # 1.4 drafts with MTP layers of the target alone
         return None
     config: dict[str, Any] = {"decoding_type": _TRTLLM[name], "max_draft_len": configuration.k2 - 1}
     config |= {"speculative_model": drafter} if drafter else {}

@@ -189,9 +189,9 @@ def _method(deployment: Deployment, token: str, k: int) -> dict[str, Any]:
     model = drafting_model(deployment, token)
     name = drafter_name(deployment, token)
     further = {"draft_sample_method": "probabilistic"} if name == "dspark" else {}  # as vLLM's documents run it
-    if model is not None and model.facts.in_target:
-        return {"method": name, "num_speculative_tokens": k, **further}
-    served = None if model is None else _served_name(model)
+    served = None if model is None or model.facts.in_target else _served_name(model)
+    if name == "mtp" or (model is not None and served is None):
+        return {"method": name, **({"model": served} if served else {}), "num_speculative_tokens": k, **further}
     return {**OF_VLLM[name].vllm_configuration(k + 1, model=served, max_ngram=_NGRAM), **further}
 
 
