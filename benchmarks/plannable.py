@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import specplan as sp
 from theory.errors import ParameterError, SpecplanError
-from theory.hardware.gpus import GPUS
+from theory.hardware.gpus import gpu_named
 
 _ENGINES: Final = {"trt": "trtllm", "trtllm": "trtllm", "vllm": "vllm", "sglang": "sglang"}
 
@@ -27,7 +27,7 @@ def why_not(entry: Mapping[str, Any]) -> str:
     """Return why a server of the list cannot be planned; empty: it can."""
     try:
         runner, framework = str(entry["runner"]), str(entry["framework"])
-        gpu = next((name for name in sorted(_gpus(), key=len, reverse=True) if name in runner.lower()), runner)
+        gpu = next((word for word in re.split(r"\W", runner) if _is_gpu(word)), runner)
         engine = next((_ENGINES[word] for word in re.split(r"\W", framework) if word in _ENGINES), framework)
         return _planned(str(entry["model"]), gpu, engine)
     except KeyError as error:
@@ -45,10 +45,11 @@ def _planned(model: str, gpu: str, engine: str) -> str:
     return ""
 
 
-@cache
-def _gpus() -> frozenset[str]:
-    """The types of GPUs as their data sheets are named, without maker and form."""
-    return frozenset(word.lower() for gpu in GPUS for word in gpu.split() if any(c.isdigit() for c in word))
+def _is_gpu(word: str) -> bool:
+    try:
+        return bool(gpu_named(word))
+    except ParameterError:
+        return False
 
 
 def main() -> None:

@@ -46,7 +46,7 @@ def parse_json(text: str, where: str) -> Any:
         data = json.loads(text, object_pairs_hook=unique)
     except json.JSONDecodeError as error:
         place = f" at line {error.lineno}, column {error.colno}" if "\n" in text.strip() or error.colno > 1 else ""
-        raise SchemaError(f"{where}: not JSON: {error.msg}{place}") from None
+        raise SchemaError(f"{where}: not JSON: {error.msg.removesuffix(' at')}{place}") from None
     except RecursionError:
         raise _too_deep(where) from None
     except ValueError:  # Python reads no integers of more than 4,300 digits

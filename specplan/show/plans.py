@@ -69,9 +69,8 @@ class ProfilePlan(Result):
             n = load.concurrency
             for row in load_rows:
                 fields = {**_knobs(row.option.configuration), "speedup": row.gain}
-                seconds = n / row.answers_per_s if n else row.served.mean("seconds")
                 place = {"answers_at_once": n} if n else {"load": load.text}
-                rows.append({**flat(fields), **place, "seconds_per_answer": seconds})
+                rows.append({**flat(fields), **place, "seconds_per_answer": row.mean_s})
         return rows
 
     def plain(self) -> dict[str, Any]:

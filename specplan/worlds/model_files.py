@@ -23,7 +23,7 @@ from specplan.worlds.configs.blocks import (
 )
 from specplan.worlds.configs.families import FAMILIES, Family
 from specplan.worlds.configs.fields import ConfigFields
-from specplan.worlds.configs.heads import further_layers_of, joined_head, usual_head
+from specplan.worlds.configs.heads import further_layers_of, joined_assistant, joined_head, usual_head
 from specplan.worlds.configs.layers import layer_groups
 from specplan.worlds.configs.published_formats import published_precision
 from specplan.worlds.configs.reading import config_in, exists
@@ -40,6 +40,7 @@ _RENAMED: Final[Mapping[str, str]] = {
     "MiniMaxM2ForCausalLM": "minimax_m2",  # the first revisions say minimax, which is another architecture
     "DeepseekV4ForCausalLM": "deepseek_v4",  # copies in fp8 say deepseek_ref
     "DeepseekV41ForCausalLM": "deepseek_v41",
+    "Gemma4AssistantForCausalLM": "gemma4_assistant",  # its layers, like the target's, say gemma4_text
 }
 """Types of architectures whose files give another ``model_type``."""
 
@@ -161,6 +162,9 @@ def facts_of_config(config: Mapping[str, Any], *, name: str, where: str) -> Mode
     if block is not None:
         shape = joined_block(shape, _states(config), config.get("draft_vocab_size") or fields.draft_vocab_size)
         notes.append("block drafter: embeddings shared with the target; the joining of states counts as feed-forward")
+    elif model_type == "gemma4_assistant":
+        shape = joined_assistant(fields, shape)
+        notes.append("draft head: it reads the target's cache; the joining of its states counts as feed-forward")
     elif fields.draft_vocab_size is not None:
         shape = joined_head(fields, shape)
         notes.append("draft head: embeddings shared with the target; the joining of its states counts as feed-forward")
@@ -240,7 +244,8 @@ def draft_head(target: ModelFacts, method: str) -> ModelFacts:
             raise ParameterError(
                 "method", method, f"needs layers for further tokens, which {target.name} does not have"
             )
-        head = further_layers_of(shape, 1)
+        family = FAMILIES.get(target.architecture)
+        head = further_layers_of(shape, 1, light=family is not None and family.light_further)
     elif method in ("eagle", "eagle3"):
         head = usual_head(shape, method)
     else:
@@ -260,7 +265,7 @@ def draft_head(target: ModelFacts, method: str) -> ModelFacts:
 def _language_part(config: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
     inner = config.get("text_config") or config.get("llm_config") or config.get("language_config")
     if isinstance(inner, dict):
-        outer = ("quantization_config", "tie_word_embeddings", "architectures", "model_type")
+        outer = ("quantization_config", "tie_word_embeddings", "architectures", "model_type", "backbone_hidden_size")
         kept = {key: config[key] for key in outer if key in config}
         notes.append("language part only: weights for images and sound are not counted")
         return {**kept, **{key: value for key, value in inner.items() if value is not None}}

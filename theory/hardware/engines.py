@@ -217,23 +217,20 @@ def engine_named(name: str, version: str | None = None) -> EngineConstants:
     Parameters
     ----------
     name : in any case.
-    version : a number such as ``0.15.1``, not later than the engine's latest release series that was measured; a
-        nightly build counts as the latest.
+    version : a number such as ``0.15.1``; a nightly build counts as the latest. Later ones than were measured are not
+        priced (`is_priced`), and have the constants of the latest.
 
     Raises
     ------
-    ParameterError : an unknown engine, a version that is no number, or one outside what is priced.
+    ParameterError : an unknown engine, a version that is no number, or one before those that are priced.
 
-    >>> engine_named("vLLM", "0.11.2").version, engine_named("vllm", "0.15.1").version
-    ('0.11.1', '0.12.0')
+    >>> engine_named("vLLM", "0.11.2").version, engine_named("vllm", "0.32").version
+    ('0.11.1', '0.18.0')
     """
     known = _versions(name)
-    newest = known[max(known)]
-    if version and not is_priced(name, version):
-        priced = ", ".join(one.version for _, one in sorted(known.items()))
-        rule = (
-            f"is not priced: priced are {priced} and later up to {newest.until}.x; without a version, {newest.version}"
-        )
+    if version and not version.startswith("nightly") and (_numbers(version) or ()) < min(known):
+        priced, newest = ", ".join(one.version for _, one in sorted(known.items())), known[max(known)]
+        rule = f"is not priced: priced are {priced} and later; without a version, {newest.version}"
         raise ParameterError(f"{newest.name} version", version, rule)
     return nearest_engine(name, version or "")
 

@@ -7,6 +7,7 @@ not the fit's, a comment says whose they are.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from difflib import get_close_matches
@@ -72,9 +73,12 @@ _SHEETS: Final[Mapping[str, DataSheet]] = {
     "NVIDIA A30": _sheet(24576, 0.933, 165, link=200),
     "NVIDIA A40": _sheet(46068, 0.696, 149.7),
     "NVIDIA A10": _sheet(23028, 0.6, 125),
+    "NVIDIA T4": _sheet(15360, 0.32, 65, link=32),
     "NVIDIA L4": _sheet(23034, 0.3, 121, 242),
+    "NVIDIA L20": _sheet(46068, 0.864, 119.5, 239),
     "NVIDIA L40": _sheet(46068, 0.864, 181, 362),
     "NVIDIA L40S": _sheet(46068, 0.864, 362, 733),
+    "NVIDIA RTX A6000": _sheet(49140, 0.768, 154.8),
     "NVIDIA RTX 3090": _sheet(24576, 0.936, 71),
     "NVIDIA RTX 4090": _sheet(24564, 1.008, 165, 330),
     "NVIDIA RTX 5090": _sheet(32607, 1.792, 209, 419, 838),
@@ -85,27 +89,16 @@ _SHEETS: Final[Mapping[str, DataSheet]] = {
     "AMD Strix Halo": _sheet(98304, 0.256, 59.4),
     "AMD MI300X": _sheet(196592, 5.3, 1307, 2614, link=896),
     "AMD MI325X": _sheet(262128, 6.0, 1307, 2614, link=896),
+    "AMD MI350X": _sheet(294896, 8.0, 2307, 4614, 9228, link=1075),
     "AMD MI355X": _sheet(294896, 8.0, 2500, 5000, 10000, link=1075),
 }
 
 _ALIASES: Final[Mapping[str, str]] = {
-    "h100": "NVIDIA H100 SXM",
-    "h200": "NVIDIA H200 SXM",
-    "h800": "NVIDIA H800 SXM",
-    "b200": "NVIDIA B200 SXM",
-    "b300": "NVIDIA B300 SXM",
-    "a100": "NVIDIA A100 SXM",
-    "a10080gb": "NVIDIA A100 SXM",
-    "a10040gb": "NVIDIA A100 SXM 40GB",
     "a10g": "NVIDIA A10",
-    "3090": "NVIDIA RTX 3090",
-    "4090": "NVIDIA RTX 4090",
-    "5090": "NVIDIA RTX 5090",
+    "6000pro": "NVIDIA RTX PRO 6000",
     "dgxspark": "NVIDIA GB10",
     "ryzenaimax395": "AMD Strix Halo",
     "radeon8060s": "AMD Strix Halo",
-    "rtxpro6000blackwell": "NVIDIA RTX PRO 6000",
-    "h10080gbhbm3": "NVIDIA H100 SXM",
 }
 
 _PRODUCTS: Final = {
@@ -234,14 +227,15 @@ _FUSED_SUMS: Final = {
 _LIKE: Final[Mapping[str, str]] = {
     **dict.fromkeys(("NVIDIA B300 SXM", "NVIDIA GB200", "NVIDIA GB300"), "NVIDIA B200 SXM"),
     **dict.fromkeys(("NVIDIA RTX 5090", "NVIDIA RTX PRO 6000", "NVIDIA GB10", "AMD Strix Halo"), "NVIDIA L40S"),
-    **dict.fromkeys(("NVIDIA L4", "NVIDIA L40", "NVIDIA RTX 4090", "NVIDIA RTX 6000 Ada"), "NVIDIA L40S"),
+    **dict.fromkeys(("NVIDIA L4", "NVIDIA L20", "NVIDIA L40", "NVIDIA RTX 4090", "NVIDIA RTX 6000 Ada"), "NVIDIA L40S"),
     **dict.fromkeys(("NVIDIA A100 SXM 40GB", "NVIDIA A100 PCIe", "NVIDIA A800", "NVIDIA A30"), "NVIDIA A100 SXM"),
-    **dict.fromkeys(("NVIDIA A40", "NVIDIA A10", "NVIDIA V100", "NVIDIA RTX 3090"), "NVIDIA A100 SXM"),
+    **dict.fromkeys(("NVIDIA A40", "NVIDIA A10", "NVIDIA V100", "NVIDIA T4"), "NVIDIA A100 SXM"),
+    **dict.fromkeys(("NVIDIA RTX 3090", "NVIDIA RTX A6000"), "NVIDIA A100 SXM"),
 }
 """GPU to the fitted one that is built most like it; the H100 for all others."""
 
 
-_SLOWER: Final[Mapping[str, float]] = {"AMD MI300X": 1.17, "AMD MI325X": 1.17, "AMD MI355X": 1.17}
+_SLOWER: Final[Mapping[str, float]] = dict.fromkeys(("AMD MI300X", "AMD MI325X", "AMD MI350X", "AMD MI355X"), 1.17)
 """Fixed times of kernels over the H100's, [-]: fitted to DeepSeek-R1 on MI355X, served by ATOM (ten times per token of
 ROCm/ATOM#409, off by 9 % with 1 and by 5 % so). DeepSeek-V3.2 there (ROCm/ATOM#750), not fitted, is off by 4 %."""
 
@@ -339,30 +333,39 @@ GPUS: Final[Mapping[str, Gpu]] = MappingProxyType({name: _gpu(name) for name in 
 """All GPUs by name."""
 
 
+_UNTOLD: Final = re.compile(
+    r"nvidia|amd|instinct|geforce|tesla|rtx|blackwell|generation|(server|workstation) edition|hbm\d?e?|sxm\d?(?!\d)"
+)
+"""Words of names that tell nothing more."""
+_MEMORY: Final = re.compile(r"(?<!\d)(\d+) ?gi?b(?![a-z\d])")
+_NEAR: Final = 0.1
+"""Share by which a memory in a name may differ from the driver's: makers count in GB or GiB, the driver keeps some."""
+
+
 def _plain(name: str) -> str:
     """A name without what people write differently."""
-    found = "".join(c for c in name.lower() if c.isalnum())
-    for word in ("nvidia", "amd", "instinct", "geforce", "tesla", "sxm5", "sxm4", "sxm6", "sxm"):
-        found = found.replace(word, "")
-    return found
+    return "".join(c for c in _UNTOLD.sub("", name.lower()) if c.isalnum())
 
 
 _BY_NAME: Final = {**{_plain(name): name for name in _SHEETS}, **_ALIASES}
 
 
 def gpu_named(name: str) -> Gpu:
-    """Return a GPU by its name, in any case, with or without maker and socket.
+    """Return a GPU by its name, in any case, with or without maker, socket and the memory that it has.
 
     Raises
     ------
     ParameterError : it is not in the table.
 
-    >>> gpu_named("h100_sxm").name
-    'NVIDIA H100 SXM'
+    >>> gpu_named("h100_sxm").name, gpu_named("RTX 4090 24GB").name
+    ('NVIDIA H100 SXM', 'NVIDIA RTX 4090')
     """
-    found = _BY_NAME.get(_plain(name))
+    found, memory = _BY_NAME.get(_plain(name)), _MEMORY.search(name.lower())
+    if found is None and memory is not None:
+        of = _BY_NAME.get(_plain(_MEMORY.sub("", name.lower())))
+        found = of if of and abs(float(memory[1]) * 2.0**30 / GPUS[of].memory - 1.0) <= _NEAR else None
     if found is None:
         near = get_close_matches(_plain(name), _BY_NAME, n=1)
-        hint = f"did you mean {_BY_NAME[near[0]]!r}? " if near else ""
+        hint = f"did you mean {_BY_NAME[near[0]]!r} ({GPUS[_BY_NAME[near[0]]].memory / 1e9:.0f} GB)? " if near else ""
         raise ParameterError("gpu", name, f"is not known: {hint}known are {', '.join(GPUS)}")
     return GPUS[found]

@@ -37,11 +37,13 @@ class Attention:
     """Whether outputs have a gate, which is a further product as large as that of the queries."""
     values_are_keys: bool = False
     """Whether values are made of the keys' product; both are cached."""
+    shared: bool = False
+    """Whether keys and values are another model's, so that none are made or kept."""
     selection: Selection | None = None
     """Which cached tokens are read; None: all, or the window."""
 
     def __post_init__(self) -> None:
-        flags = ("gated", "values_are_keys", "selection")
+        flags = ("gated", "values_are_keys", "shared", "selection")
         check_counts(self, optional=("window", "value_dim"), skipped=flags)
         if self.heads % self.kv_heads:
             raise ParameterError("heads", self.heads, f"must be a multiple of kv_heads={self.kv_heads}")
@@ -62,7 +64,7 @@ class Attention:
 
     def columns(self, tp: int) -> tuple[float, float]:
         """Columns of the input's products on one of ``tp`` GPUs, and rows of the output's."""
-        heads, kv_heads = self.heads / tp, max(self.kv_heads / tp, 1.0)
+        heads, kv_heads = self.heads / tp, 0.0 if self.shared else max(self.kv_heads / tp, 1.0)
         cached = kv_heads * (self.head_dim + (0 if self.values_are_keys else self._values))
         return heads * (self.head_dim + (self._values if self.gated else 0)) + cached, heads * self._values
 
@@ -78,7 +80,7 @@ class Attention:
     def held(self, context: float, tp: int = 1, cache_bytes: float = 2.0, copies: float = 1.0) -> float:
         """Bytes that a sequence of ``context`` tokens takes on one of ``tp`` GPUs, which keeps a head at least, B."""
         index = 0.0 if self.selection is None else self.selection.held(context)
-        share = max(self.kv_heads / tp, 1.0) / self.kv_heads
+        share = 0.0 if self.shared else max(self.kv_heads / tp, 1.0) / self.kv_heads
         return self.cached * share * self.kept(context) * cache_bytes + index
 
 

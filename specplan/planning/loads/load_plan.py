@@ -46,6 +46,8 @@ _MANY: Final = (32, 128)
 """Answers at once at which an option finishes most."""
 _SLO_SHARE: Final = 90
 """Percentile of the answers that must meet a bound."""
+_Speed = tuple[float, float, float]
+"""Tokens and answers per second, mean seconds of an answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +65,8 @@ class LoadRow:
     tokens_per_s: float
     """Tokens per second of all copies."""
     answers_per_s: float
+    mean_s: float
+    """Mean seconds: by Little's law in a closed loop, whose windows miss the longest; else of those seen."""
     in_vain: Mapping[str, float]
     """Role (draft, target) to what it writes or checks in vain per token that stands, [-]: tokens of steps, and
     positions of passes; empty where it was not counted."""
@@ -74,6 +78,11 @@ class LoadRow:
     """Answers per second of all copies that meet the bounds."""
     timed: int | None = None
     """Answers at once up to which the target's passes were timed; None without timings."""
+
+    @property
+    def place(self) -> Place:
+        """Its place in a table."""
+        return rank(self.option.configuration, meets=self.meets, gain=self.gain.value, seconds=self.mean_s)
 
     @property
     def prior_share(self) -> float:
@@ -285,7 +294,7 @@ class Planner:
     def rows(self, load: Load) -> tuple[LoadRow, ...]:
         """What the best kinds do at a load, best first."""
         rows = self._arriving(load) if load.concurrency is None else self._closed(load.concurrency)
-        return tuple(sorted(rows, key=_place))
+        return tuple(sorted(rows, key=lambda row: row.place))
 
     def _closed(self, answers: int) -> list[LoadRow]:
         """Rows for so many answers at once, on answers that had no part in the choice."""
@@ -297,7 +306,9 @@ class Planner:
         simulated, rate = self.simulator.reported(option, plain, answers)
         self._gains[answers, option] = simulated.value
         served = self.simulator.served(option, answers, rate)
-        return self._row(option, answers, simulated, served, (rate.value, rate.value / self.simulator.answer_tokens))
+        each_s = self.simulator.answer_tokens / rate.value
+        speed = rate.value, 1.0 / each_s, answers * each_s
+        return self._row(option, answers, simulated, served, speed, "tokens per second")
 
     def _arriving(self, load: Load) -> list[LoadRow]:
         """Rows for answers that arrive, at random or as in a trace, by mean seconds of an answer."""
@@ -316,21 +327,14 @@ class Planner:
         served = ServedLoad.together(run.loads or run.run(min(_REPLICATIONS, run.most)))
         copies = option.arrangement.replicas
         answers = max(round(served.in_flight), 1) * copies
-        per_s = served.tokens_per_s * copies, served.answers_per_s * copies
-        corrected = self.simulator.corrected(option, gain)
-        return self._row(option, answers, corrected, served, per_s, of="mean seconds of an answer")
+        speed = served.tokens_per_s * copies, served.answers_per_s * copies, served.mean("seconds")
+        gain = self.simulator.corrected(option, gain)
+        return self._row(option, answers, gain, served, speed, "mean seconds of an answer")
 
     def _row(
-        self,
-        option: Option,
-        answers: int,
-        simulated: Estimate,
-        served: ServedLoad,
-        per_s: tuple[float, float],
-        *,
-        of: str = "tokens per second",
+        self, option: Option, answers: int, simulated: Estimate, served: ServedLoad, speed: _Speed, of: str
     ) -> LoadRow:
-        """A row of a simulated gain; ``per_s``: tokens and answers per second."""
+        """A row of a simulated gain, the ratio of what ``of`` says."""
         simulator, errors = self.simulator, self.simulator.errors(option, answers, simulated)
         copies = option.arrangement.replicas
         bounds = {"ttft_s": self.limits.ttft_s, "tpot_s": self.limits.tpot_s}
@@ -339,13 +343,14 @@ class Planner:
             gain=with_errors(simulated.value, errors, simulated.n, of=f"ratio of {of}"),
             errors=errors,
             served=served,
-            tokens_per_s=per_s[0],
-            answers_per_s=per_s[1],
+            tokens_per_s=speed[0],
+            answers_per_s=speed[1],
+            mean_s=speed[2],
             meets=all(
                 bound is None or not served.answers or served.percentiles(name)[_SLO_SHARE] <= bound
                 for name, bound in bounds.items()
             ),
-            goodput=copies * served.goodput(**bounds) if self.limits.binding else per_s[1],
+            goodput=copies * served.goodput(**bounds) if self.limits.binding else speed[1],
             **simulator.facts(option, max(shares_of(answers, copies)), served),
         )
 
@@ -391,9 +396,3 @@ class Planner:
         if known is None:
             known = self._gains[answers, option] = self.simulator.gain(option, plain, answers)
         return known
-
-
-def _place(row: LoadRow) -> Place:
-    """The place of a row in its table."""
-    seconds = row.served.mean("seconds")
-    return rank(row.option.configuration, meets=row.meets, gain=row.gain.value, seconds=seconds)

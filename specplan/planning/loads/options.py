@@ -291,8 +291,12 @@ def _unserved(deployment: Deployment) -> Iterator[str]:
 
 
 def _unserved_layers(deployment: Deployment) -> Iterator[str]:
-    """Why the engine does not serve the target's own layers as it is set."""
-    layers, k = layers_in_turn(deployment), deployment.k
+    """Why the engine does not serve the head, or the target's own layers, as it is set."""
+    layers, k, head = layers_in_turn(deployment), deployment.k, deployment.head
+    engine, version = deployment.engine.name, deployment.engine_version
+    kind = "" if head is None else head.facts.architecture
+    if deployment.engine_said and not has(engine, version, kind):
+        yield f"{engine} {first_with(engine, kind)} or later: {version} has no {kind}"
     for one in [k] if isinstance(k, int) else [] if k is None else [entry.k for entry in k.ranges]:
         if not ends_a_turn(one, layers):
             yield f"--k of at most {layers} or a multiple of it, not {one}: {layers} layers draft in turn"

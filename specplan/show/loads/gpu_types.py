@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from specplan.output import SCREEN, screen, table
 from specplan.show.loads.assumed import assumed_by_plan
 from specplan.show.loads.plain import plan_as_json
-from specplan.show.loads.words import at_load, named
+from specplan.show.loads.words import at_load, engine_name, named
 from specplan.show.page import brief
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 __all__ = ["break_evens", "cheapest", "gpus_as_json", "gpus_first_screen", "unit"]
 
 _MAKER: Final = "NVIDIA "
-_AT_ONCE: Final = "answers at once"
 
 
 def gpus_first_screen(found: GpuPlans) -> str:
@@ -26,7 +25,7 @@ def gpus_first_screen(found: GpuPlans) -> str:
     deployment = found.loads[0][0].asked.plan.deployment
     sentences = [*(cheapest(found, rows) for rows in found.loads), break_evens(found)]
     title = (
-        f"Plans for {deployment.target.name} by type of GPU, {deployment.engine.name} {deployment.engine_version}: "
+        f"Plans for {deployment.target.name} by type of GPU, {engine_name(deployment)}: "
         f"prompts of {deployment.prompt_tokens} tokens, answers of {deployment.answer_tokens}:"
     )
     return screen(sentences, [title], _table(found), list(_below(found)))
@@ -73,13 +72,16 @@ def break_evens(found: GpuPlans) -> str:
         only = _short(best[0]) if len(set(best)) == 1 else "no type"
         where = "all these loads" if len(best) == len(found.loads) else "the loads at which any meets the bounds"
         return f"Break-even: none; {only} is the cheapest at {where}."
-    closed = found.loads[0][0].load.concurrency is not None
+    of = "per second" if found.loads[0][0].load.concurrency is None else "at once"
     told = [
-        f"from about {brief(load, 2)} {_AT_ONCE if closed else 'answers per second'} {_short(after.gpu)} is cheaper "
-        f"than {_short(before.gpu)}"
+        f"from about {_answers(brief(load, 2))} {of} {_short(after.gpu)} is cheaper than {_short(before.gpu)}"
         for load, before, after in changes
     ]
     return f"Break-even: {'; '.join(told)}."
+
+
+def _answers(number: str) -> str:
+    return f"{number} answer{'s' if number != '1' else ''}"
 
 
 def _table(found: GpuPlans) -> str:

@@ -118,9 +118,9 @@ def loads_as_json(plan: LoadPlan | None) -> dict[str, Any]:
 
 
 def row_at_once(answers: int, row: LoadRow) -> dict[str, Any]:
-    """Return a row with so many answers at once on a profile's engines, their mean seconds by Little's law."""
-    data, seconds = row_as_json(row), answers / row.answers_per_s
-    mean = {"seconds": seconds, "baseline_seconds": seconds * row.gain.value}
+    """Return a row with so many answers at once on a profile's engines."""
+    data = row_as_json(row)
+    mean = {"seconds": row.mean_s, "baseline_seconds": row.mean_s * row.gain.value}
     return {**data, "answers": answers, "answer_s": data["seconds"], **mean, "timed": row.timed}
 
 
@@ -134,7 +134,7 @@ def row_as_json(row: LoadRow) -> dict[str, Any]:
         "tokens_per_s": row.tokens_per_s,
         "answers_per_s": row.answers_per_s,
         **{name: served.percentiles(name) for name in ("ttft_s", "tpot_s", "seconds")},
-        "mean": {name: served.mean(name) for name in ("seconds", "tokens")},
+        "mean": {"seconds": row.mean_s, "tokens": row.tokens_per_s / row.answers_per_s},
         "in_flight_per_copy": served.in_flight,
         "busy": served.busy,
         "preempted": served.preempted,

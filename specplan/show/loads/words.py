@@ -14,6 +14,7 @@ from specplan.planning.loads.prices import dollars_of
 from specplan.planning.loads.statements import Pays, adaptive_steps, by_prompt, fixed_k, gains_by_load
 from specplan.show.page import brief
 from specplan.worlds.drafters.naming import drafter_name
+from theory.hardware.engines import is_priced
 
 if TYPE_CHECKING:
     from sim.configuration import Configuration
@@ -61,7 +62,8 @@ def title(deployment: Deployment) -> str:
 def engine_name(deployment: Deployment) -> str:
     """The engine with the version that was said, and with the one whose costs are taken for it."""
     engine, said = deployment.engine, deployment.engine_version
-    priced = "" if said == engine.version else f" (costs of {engine.version})"
+    measured = "" if is_priced(engine.name, said) else f"; none after {engine.until} was measured"
+    priced = "" if said == engine.version else f" (costs of {engine.version}{measured})"
     return f"{engine.name} {said}{priced}"
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
-__all__ = ["FAMILIES", "Family"]
+__all__ = ["FAMILIES", "REMOTE", "Family"]
 
 Windows = Literal["none", "all", "switch", "pattern"]
 
@@ -61,6 +61,10 @@ class Family:
     cache: Literal["bf16", "fp8"] = "bf16"
     """Format of the cache where neither file nor user says it: what engines take for this architecture."""
 
+    light_further: bool = False
+    """Whether layers for further tokens have windowed attention and a dense feed-forward part (vLLM, ``mimo_v2_mtp``);
+    else those of the last layer that attends."""
+
     latent: bool = False
     """Whether attention is latent where ``kv_lora_rank`` is given."""
 
@@ -97,6 +101,8 @@ _GEMMA3 = Family(
     },
 )
 _COHERE2 = Family(tied=True, windows="pattern", period=4, defaults={"sliding_window": 4096})
+_AFMOE = Family(mixture=True, windows="pattern", period=4, gated_attention=True, norms=4)
+_EXAONE_MOE = Family(mixture=True, windows="pattern", period=4, defaults={"first_k_dense_replace": 1})
 _BAILING = Family(mixture=True, windows="switch", defaults={"first_k_dense_replace": 0})
 _ERNIE_MOE = Family(mixture=True, tied=True, defaults={"moe_layer_start_index": 1, "moe_layer_interval": 1})
 _LLAMA4 = Family(
@@ -127,7 +133,10 @@ _KIMI_LINEAR = Family(
     mixing="kda", latent=True, mixture=True, defaults={"first_k_dense_replace": 0, "moe_layer_freq": 1}
 )
 _GEMMA4 = Family(tied=True, mixture=None, dense_beside=True, norms=4, scaled_context=True)
-_MIMO2 = Family(mixture=True, unequal=True, defaults={"n_shared_experts": 0})
+# its file does not count the layers for further tokens, of which vLLM drafts with one
+_MIMO2 = Family(
+    mixture=True, unequal=True, light_further=True, defaults={"n_shared_experts": 0, "num_nextn_predict_layers": 1}
+)
 _STEP35 = Family(mixture=True, windows="all", defaults={"n_shared_experts": 0})
 _MINIMAX_M3 = Family(mixture=True, expert_size="intermediate_size")
 _DEEPSEEK_V4 = Family(mixing="compressed", mixture=True, norms=2, cache="fp8")
@@ -136,7 +145,7 @@ FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
     {
         **dict.fromkeys(("llama", "glm", "granite", "helium", "internlm3", "seed_oss", "stablelm"), _DENSE),
         **dict.fromkeys(("olmo", "mimo", "exaone", "ministral3"), _DENSE),
-        **dict.fromkeys(("glm4", "olmo2"), Family(norms=4)),
+        **dict.fromkeys(("glm4", "glm4v_text", "olmo2"), Family(norms=4)),
         "hunyuan_v1_dense": _DENSE,
         **dict.fromkeys(("ernie4_5", "smollm3", "cohere"), _TIED),
         **dict.fromkeys(("arcee", "apertus", "nemotron", "phi"), _UNGATED),
@@ -145,7 +154,7 @@ FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
         "gemma2": _GEMMA2,
         "gemma3_text": _GEMMA3,
         "cohere2": _COHERE2,
-        "exaone4": Family(windows="pattern", period=4),
+        **dict.fromkeys(("exaone4", "exaone4_5_text"), Family(windows="pattern", period=4)),
         "olmo3": Family(windows="pattern", period=4, norms=4),
         **dict.fromkeys(("mistral", "phi3", "ministral"), Family(windows="all")),
         **dict.fromkeys(("qwen2", "qwen2_5_vl", "qwen2_vl", "qwen2_5_vl_text", "qwen2_vl_text"), _SWITCH),
@@ -153,11 +162,14 @@ FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
         "qwen2_moe": replace(_EXPERTS, windows="switch"),
         **dict.fromkeys(("qwen3_moe", "qwen3_vl_moe_text"), replace(_EXPERTS, windows="switch")),
         **dict.fromkeys(("mixtral", "phimoe"), replace(_SMALL_EXPERTS, windows="all")),
-        "granitemoe": _SMALL_EXPERTS,
+        **dict.fromkeys(("granitemoe", "granitemoeshared"), _SMALL_EXPERTS),
         **dict.fromkeys(("olmoe", "minimax_m2"), replace(_SMALL_EXPERTS, norms=4)),
         "gpt_oss": replace(_SMALL_EXPERTS, windows="pattern", period=2),
         **dict.fromkeys(("deepseek_v2", "deepseek_v3", "kimi_k2", "kimi_k25", "glm4_moe_lite"), _DEEPSEEK),
-        **dict.fromkeys(("glm4_moe", "glm4v_moe_text", "dots1"), replace(_DEEPSEEK, latent=False)),
+        **dict.fromkeys(("glm4_moe", "glm4v_moe_text", "dots1", "solar_open"), replace(_DEEPSEEK, latent=False)),
+        "hy_v3": Family(mixture=True, defaults={"first_k_dense_replace": 1}),
+        "exaone_moe": _EXAONE_MOE,
+        "afmoe": _AFMOE,
         **dict.fromkeys(("bailing_moe", "bailing_moe_v2"), _BAILING),
         "ernie4_5_moe": _ERNIE_MOE,
         **dict.fromkeys(("hunyuan_v1_moe", "hunyuan"), Family(mixture=True, tied=True)),
@@ -170,10 +182,18 @@ FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
         **dict.fromkeys(("deepseek_v32", "glm_moe_dsa"), replace(_DEEPSEEK, index=True)),
         **dict.fromkeys(("deepseek_v4", "deepseek_v41", "deepseek_v41_text"), _DEEPSEEK_V4),
         **dict.fromkeys(("minimax_m3", "minimax_m3_vl", "minimax_m3_vl_text"), _MINIMAX_M3),
-        **dict.fromkeys(("gemma4", "gemma4_text"), _GEMMA4),
+        **dict.fromkeys(("gemma4", "gemma4_text", "gemma4_unified", "gemma4_unified_text"), _GEMMA4),
+        "gemma4_assistant": replace(_GEMMA4, mixture=False),
         **dict.fromkeys(("mimo_v2_flash", "mimo_v2"), _MIMO2),
         **dict.fromkeys(("step3p5", "step3p7"), _STEP35),
         "mistral4": _DEEPSEEK,
     }
 )
 """Families by ``model_type``, of the language part where a file describes more."""
+
+REMOTE: Final = frozenset({
+    "bailing_moe", "bailing_moe_v2", "exaone", "internlm3", "kimi_k2", "kimi_k25", "kimi_k3", "kimi_linear", "mimo",
+    "mimo_v2",
+})  # fmt: skip
+"""Types for whose configurations, or (Kimi) tokenizers, vLLM 0.32 and transformers 5.19 have no classes: the code is in
+the models' repositories (``auto_map``), and servers run it if they are told to."""

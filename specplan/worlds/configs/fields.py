@@ -148,6 +148,7 @@ class ConfigFields(BaseModel):
 
     attn_output_gate: _Flag | None = None
     attention_k_eq_v: _Flag | None = None
+    num_kv_shared_layers: _Count | None = None
     global_head_dim: Size | None = None
     num_global_key_value_heads: Size | None = None
     swa_num_attention_heads: Size | None = None
@@ -192,7 +193,7 @@ class ConfigFields(BaseModel):
         "top_k_experts",
         "moe_top_k",
     )
-    moe_intermediate_size: _AlikeSize | None = None
+    moe_intermediate_size: _AlikeSize | None = _named("moe_intermediate_size", "expert_hidden_dim")
     shared_experts: _AlikeCount | None = _named(
         "n_shared_experts", "num_shared_experts", "moe_num_shared_experts", "num_shared_expert"
     )
@@ -204,7 +205,7 @@ class ConfigFields(BaseModel):
     )
     intermediate_size_mlp: Size | None = _named("intermediate_size_mlp", "dense_intermediate_size")
     moe_latent_size: Size | None = _named("moe_latent_size", "routed_expert_hidden_size")
-    first_k_dense_replace: _Count | None = None
+    first_k_dense_replace: _Count | None = _named("first_k_dense_replace", "num_dense_layers")
     moe_layer_freq: Size | list[Literal[0, 1]] | None = None
     decoder_sparse_step: Size | None = None
     interleave_moe_layer_step: _Count | None = None
@@ -217,7 +218,7 @@ class ConfigFields(BaseModel):
 
     mtp_kinds: _Kinds | None = _named("mtp_layers_block_type", "mtp_hybrid_override_pattern")
     draft_vocab_size: Size | None = None
-    target_hidden_size: Size | None = None
+    target_hidden_size: Size | None = _named("target_hidden_size", "backbone_hidden_size")
     num_nextn_predict_layers: _Count | None = _named("num_nextn_predict_layers", "mtp_num_hidden_layers")
     dspark_block_size: Size | None = None
     dspark_n_routed_experts: Size | None = None

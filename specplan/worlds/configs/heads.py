@@ -15,7 +15,7 @@ from theory.hardware.mixers.sparse import CompressedAttention
 from theory.hardware.mixers.states import Recurrent
 from theory.hardware.shapes import Attention, Dense, Experts, Layers, Mixer, Shape
 
-__all__ = ["further_layers_of", "joined_head", "usual_head"]
+__all__ = ["further_layers_of", "joined_assistant", "joined_head", "usual_head"]
 
 _STATES: Final = 3
 """Hidden states of the target that an EAGLE-3 head joins (arXiv 2503.01840, 3.1)."""
@@ -35,6 +35,19 @@ def joined_head(fields: ConfigFields, shape: Shape) -> Shape:
     return _head(shape.hidden, vocab, attention, forward.intermediate + _columns(states, attention))
 
 
+def joined_assistant(fields: ConfigFields, shape: Shape) -> Shape:
+    """Return the shape of an assistant of Gemma-4, whose layers ``shape`` has.
+
+    Three matrices of its size by the target's lead from the target's state and embedding, and back.
+    """
+    more = (fields.target_hidden_size or 0) // shape.n_layers
+    layers = []
+    for group in shape.layers:
+        assert isinstance(group.feed_forward, Dense)
+        layers.append(replace(group, feed_forward=Dense(intermediate=group.feed_forward.intermediate + more)))
+    return replace(shape, layers=tuple(layers))
+
+
 def usual_head(target: Shape, method: str) -> Shape:
     """Return the head of usual size for a target: ``eagle`` (one state, all tokens) or ``eagle3``."""
     attention = _last_attention(target)
@@ -51,10 +64,13 @@ def usual_head(target: Shape, method: str) -> Shape:
     return _head(target.hidden, target.vocab, full, inner + _columns(2 * target.hidden, None))
 
 
-def further_layers_of(target: Shape, count: int, experts: tuple[int, int] | None = None) -> Shape:
+def further_layers_of(
+    target: Shape, count: int, experts: tuple[int, int] | None = None, *, light: bool = False
+) -> Shape:
     """Return so many layers with which a target predicts further tokens: its last attention and feed-forward part.
 
-    ``experts`` : routed ones, and those of a token; None: as many as the target's.
+    ``experts`` : routed ones, and those of a token; None: as many as the target's. ``light`` : with the target's
+    windowed attention and dense feed-forward part.
 
     Published ones attend also where layers of the target keep states (Qwen3-Next, Nemotron-3), and compress nothing
     (DeepSeek-V4: its last entry of ``compress_ratios`` is 0).
@@ -65,6 +81,9 @@ def further_layers_of(target: Shape, count: int, experts: tuple[int, int] | None
     *_, forward = (group.feed_forward for group in target.layers if group.feed_forward is not None)
     if experts is not None and isinstance(forward, Experts):
         forward = replace(forward, count=experts[0], per_token=experts[1])
+    if light:
+        attention = next(group.attention for group in target.layers if getattr(group.attention, "window", None))
+        forward = next(group.feed_forward for group in target.layers if isinstance(group.feed_forward, Dense))
     layer = Layers(count=count, attention=attention, feed_forward=forward)
     return Shape(hidden=target.hidden, vocab=target.vocab, layers=(layer,), tied=True, streams=target.streams)
 

@@ -142,6 +142,7 @@ def _grouped(fields: ConfigFields, family: Family, window: int | None, selection
         window=window,
         gated=gated,
         values_are_keys=bool(fields.attention_k_eq_v) and window is None,
+        shared=bool(fields.num_kv_shared_layers),
         selection=selection,
     )
 

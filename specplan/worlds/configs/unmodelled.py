@@ -60,8 +60,11 @@ _MODELLED: Final[Mapping[str, frozenset[str]]] = {
     ),
     **dict.fromkeys(("minimax_m3", "minimax_m3_vl", "minimax_m3_vl_text"), frozenset((_SPARSE,))),
     **dict.fromkeys(
-        ("gemma4", "gemma4_text", "mimo_v2_flash", "mimo_v2", "step3p5", "step3p7"), frozenset((_UNEQUAL,))
+        ("gemma4", "gemma4_text", "gemma4_unified", "gemma4_unified_text", "mimo_v2_flash", "mimo_v2"),
+        frozenset((_UNEQUAL,)),
     ),
+    **dict.fromkeys(("step3p5", "step3p7"), frozenset((_UNEQUAL,))),
+    "gemma4_assistant": frozenset((_UNEQUAL, _SHARED)),
 }
 """What is modelled after all in a type that is read with these fields."""
 

@@ -103,7 +103,8 @@ def family_draft(target: ModelFacts, context: int = 1) -> str | None:
     sizes: dict[str, int] = {}
     for model in known_models():
         name = model.names[0]
-        vocabulary = model.config.get("vocab_size") == target.shape.vocab and _IMAGES not in name.lower()
+        other = _IMAGES in name.lower() or "target_hidden_size" in model.config  # heads
+        vocabulary = model.config.get("vocab_size") == target.shape.vocab and not other
         if vocabulary and _family(name) == (organisation, family) and not published_precision(model.config).experts:
             try:
                 facts = shape_of(name)

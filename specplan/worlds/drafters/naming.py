@@ -64,7 +64,7 @@ def drafting_model(deployment: Deployment, token: str | None) -> ServedModel | N
 def head_kind(head: ServedModel | None) -> str:
     """Return ``mtp``, ``eagle`` or ``eagle3``, which a published head is unless its configuration says otherwise."""
     named = "" if head is None else head.facts.architecture
-    return named if named in _HEADS else "eagle3"
+    return "mtp" if named == "gemma4_assistant" else named if named in _HEADS else "eagle3"
 
 
 def layers_in_turn(deployment: Deployment) -> int:

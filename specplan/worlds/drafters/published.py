@@ -21,7 +21,7 @@ class PublishedHead(Record):
 
     targets: list[str] = Field(min_length=1)
     """Targets that it was trained for, as named on the hub."""
-    method: Literal["eagle", "eagle3"] | BlockMethod
+    method: Literal["eagle", "eagle3", "mtp"] | BlockMethod
     """As engines call it."""
     head: str
     """Its name on the hub."""

@@ -13,6 +13,7 @@ _SINCE: Final[Mapping[tuple[str, str], tuple[int, int]]] = {
     ("vllm", "dflash"): (0, 20),  # vllm-project/vllm#36847; z-lab/dflash asks for 0.20.1
     ("vllm", "dspark"): (0, 25),  # vllm-project/vllm#46995
     ("vllm", "enable_adaptive_verification"): (0, 28),  # vllm-project/vllm#47808; DSpark only
+    ("vllm", "gemma4_assistant"): (0, 21),  # vllm-project/vllm#42005, #41789: not in 0.20.1, runs after 0.20.2
     ("vllm", "draft_model"): (0, 15),  # vllm-project/vllm#24322; 0.10 to 0.14 raise NotImplementedError
 }
 """(engine, option) to the first release series that has it; options that every priced version has are left out."""

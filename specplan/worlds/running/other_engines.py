@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from specplan.worlds.arrangements import parallel_of
+from specplan.worlds.configs.families import REMOTE
 from specplan.worlds.drafters.naming import drafter_name
 
 if TYPE_CHECKING:
@@ -47,11 +48,12 @@ def sglang_adaptive(schedule: Schedule) -> dict[str, Any]:
 def sglang_algorithm(deployment: Deployment, token: str | None) -> str:
     """Return SGLang's name of a method whose drafter has weights; empty where no command is printed.
 
-    The target's own layers are printed where SGLang is planned for: elsewhere vLLM's command does.
+    The target's own layers are printed where SGLang is planned for: elsewhere vLLM's command does, as for assistants.
     """
     name = "" if token in (None, "prompt-lookup", "draft-model") else drafter_name(deployment, str(token))
     if name == "mtp":
-        return "EAGLE" if deployment.engine.name == "sglang" else ""
+        own = deployment.head is not None and deployment.head.facts.in_target
+        return "EAGLE" if own and deployment.engine.name == "sglang" else ""
     return "EAGLE3" if name in ("eagle", "eagle3") else name.upper()
 
 
@@ -74,6 +76,7 @@ def sglang_command(
     algorithm, (target, drafter) = sglang_algorithm(deployment, configuration.token), models
     model, parallel = deployment.target, parallel_of(deployment.target, arrangement.split)
     words = ["python", "-m", "sglang.launch_server", "--model-path", target]
+    words += ["--trust-remote-code"] if model.facts.architecture in REMOTE else []
     words += ["--tp", str(arrangement.tp), "--context-length", str(deployment.context)]
     words += ["--max-running-requests", str(-(-sequences // parallel.dp) * parallel.dp)]
     words += ["--dp", str(parallel.dp), "--enable-dp-attention"] if parallel.dp > 1 else []
@@ -112,7 +115,7 @@ def trtllm_file(
     if configuration.token is None:
         return found
     name = drafter_name(deployment, configuration.token)
-    if name not in _TRTLLM:
+    if name not in _TRTLLM or (name == "mtp" and drafter):  # 1.4 drafts with MTP layers of the target alone
         return None
     config: dict[str, Any] = {"decoding_type": _TRTLLM[name], "max_draft_len": configuration.k2 - 1}
     config |= {"speculative_model": drafter} if drafter else {}

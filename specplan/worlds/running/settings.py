@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from calibrate.engines.token_vocabulary import OF_VLLM
 from calibrate.token_acceptance.schedule import Schedule
 from specplan.worlds.arrangements import Split, parallel_of
+from specplan.worlds.configs.families import REMOTE
 from specplan.worlds.drafters.naming import block_kind, drafter_name, drafting_model
 from specplan.worlds.memory import ENGINE_SHARE
 from specplan.worlds.running.flags import first_with, has
@@ -112,6 +113,8 @@ def settings_of(
         notes.append(f"planned with what {deployment.engine.name} takes; the commands start vLLM")
     made = file is None  # TensorRT-LLM takes weights as they are
     notes += [_how_to_get(one) for one in _models(deployment, steps=steps) if _is_elsewhere(one, made=made)]
+    hub = [one.name for one in _models(deployment, steps=steps) if one.facts.architecture in REMOTE]
+    notes += [f"--trust-remote-code runs code from the repository of {name}: read it first" for name in hub]
     if arrangement.replicas > 1:
         notes.append(f"{arrangement.replicas} copies: deal the answers out evenly to their ports")
     adaptive = None
@@ -186,9 +189,9 @@ def _method(deployment: Deployment, token: str, k: int) -> dict[str, Any]:
     model = drafting_model(deployment, token)
     name = drafter_name(deployment, token)
     further = {"draft_sample_method": "probabilistic"} if name == "dspark" else {}  # as vLLM's documents run it
-    if model is not None and model.facts.in_target:
-        return {"method": name, "num_speculative_tokens": k, **further}
-    served = None if model is None else _served_name(model)
+    served = None if model is None or model.facts.in_target else _served_name(model)
+    if name == "mtp" or (model is not None and served is None):
+        return {"method": name, **({"model": served} if served else {}), "num_speculative_tokens": k, **further}
     return {**OF_VLLM[name].vllm_configuration(k + 1, model=served, max_ngram=_NGRAM), **further}
 
 
@@ -270,6 +273,7 @@ def _vllm(
     model, devices = server.model, server.devices
     words = ["vllm", "serve", _served_name(model), "--port", str(port)]
     parallel = parallel_of(model, server.split)
+    words += ["--trust-remote-code"] if model.facts.architecture in REMOTE else []
     if parallel.tp > 1:
         words += ["--tensor-parallel-size", str(parallel.tp)]
     if parallel.dp > 1:
@@ -292,6 +296,7 @@ def _vllm(
 def _trtllm(deployment: Deployment, server: _Server, port: int, sequences: int) -> str:
     parallel = parallel_of(server.model, server.split)
     words = ["trtllm-serve", _served_name(server.model, made=False), "--port", str(port)]
+    words += ["--trust_remote_code"] if server.model.facts.architecture in REMOTE else []
     words += ["--tp_size", str(len(server.devices))]
     words += ["--ep_size", str(parallel.ep)] if parallel.ep > 1 else []
     words += ["--max_seq_len", str(deployment.context), "--max_batch_size", str(-(-sequences // parallel.dp))]

@@ -119,6 +119,10 @@ def test_a_layer_for_further_tokens_attends_and_compresses_nothing() -> None:
     hybrid = draft_head(shape_of("Qwen/Qwen3.5-35B-A3B"), "mtp").shape.layers[0]
     assert isinstance(hybrid.attention, Attention)
     assert isinstance(hybrid.feed_forward, Experts)
+    light = draft_head(shape_of("XiaomiMiMo/MiMo-V2-Flash"), "mtp").shape
+    assert light.parameters - light.embeddings == pytest.approx(0.33e9, rel=0.12)  # model card, the joining left out
+    assert isinstance(attention := light.layers[0].attention, Attention)
+    assert attention.window == 128
     compressed = draft_head(shape_of("deepseek-ai/DeepSeek-V4-Flash"), "mtp").shape.layers[0].attention
     assert isinstance(compressed, CompressedAttention)
     assert (compressed.ratio, compressed.selection) == (0, None)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from theory.errors import ParameterError
-from theory.hardware.engines import ENGINES, engine_named, nearest_engine
+from theory.hardware.engines import ENGINES, engine_named, is_priced, nearest_engine
 from theory.hardware.gpus import gpu_named
 from theory.hardware.passes import PassModel
 from theory.hardware.shapes import Attention, Experts, Layers, Shape
@@ -34,6 +34,8 @@ MODEL = PassModel(gpu=gpu_named("H100"), shape=Shape(hidden=2048, vocab=151936, 
         ("vllm", None, "0.18.0"),
         ("vllm", "nightly-5b8c30d6", "0.18.0"),
         ("vllm", "0.24.3", "0.18.0"),
+        ("vllm", "0.32", "0.18.0"),
+        ("sglang", "0.6.1", "0.5.6"),
         ("TensorRT-LLM", "1.1.0rc2.post2", "1.0.0"),
         ("trtllm", "1.3.0rc1", "1.2.0"),
         ("sglang", "0.5.9", "0.5.6"),
@@ -43,13 +45,13 @@ def test_the_latest_known_version_up_to_the_one_named(name: str, version: str | 
     assert engine_named(name, version).version == taken
 
 
-@pytest.mark.parametrize("version", ["0.31.0", "1.3", "0.6.4", "0.25", "banana", "gpt-oss-dev", " "])
+@pytest.mark.parametrize("version", ["0.6.4", "banana", "gpt-oss-dev", " "])
 def test_a_version_that_is_not_priced_is_refused_with_those_that_are(version: str) -> None:
     with pytest.raises(ParameterError) as caught:
         engine_named("vllm", version)
     assert str(caught.value) == (
-        f"vllm version={version!r} is not priced: priced are 0.11.1, 0.12.0, 0.16.0, 0.17.0, 0.18.0 and later up to "
-        "0.24.x; without a version, 0.18.0"
+        f"vllm version={version!r} is not priced: priced are 0.11.1, 0.12.0, 0.16.0, 0.17.0, 0.18.0 and later; "
+        "without a version, 0.18.0"
     )
 
 
@@ -59,6 +61,10 @@ def test_a_version_that_is_not_priced_is_refused_with_those_that_are(version: st
 )
 def test_measured_rows_take_the_nearest_version(version: str, taken: str) -> None:
     assert nearest_engine("vllm", version).version == taken
+
+
+def test_a_version_later_than_those_measured_has_no_price_of_its_own() -> None:
+    assert [is_priced("vllm", version) for version in ("0.24.3", "0.25", "nightly-5b8c", "0.32")] == [1, 0, 1, 0]
 
 
 def test_an_unknown_engine() -> None:

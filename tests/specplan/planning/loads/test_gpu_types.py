@@ -76,6 +76,8 @@ def test_break_evens_are_where_the_lines_on_logarithms_cross(found: GpusPlan) ->
         for n, rows in zip((64, 256), made.loads, strict=True)
     )
     assert "from about 130 answers at once" in break_evens(replace(made, loads=loads)), "no 1.3e+02"
+    near = crossing(found, {"NVIDIA H100 SXM": (1.0001, 1.0), "NVIDIA L40S": (1.0, 2.0)})
+    assert "from about 1 answer at once H100" in break_evens(near)
     flat = crossing(found, {"NVIDIA H100 SXM": (2.0, 2.0), "NVIDIA L40S": (1.0, 1.0)})
     assert break_evens(flat) == "Break-even: none; L40S is the cheapest at all these loads."
 

@@ -24,11 +24,12 @@ from specplan.output import SCREEN
 from specplan.planning.loads.asked import AskedPlan
 from specplan.planning.loads.limits import LIMITS
 from specplan.planning.loads.load_plan import LoadRow, NamesPlan, plan_loads
-from specplan.planning.loads.options import Budget, Place, considered, pays, rank
+from specplan.planning.loads.options import Budget, considered, pays
 from specplan.planning.loads.schedule import Depths
 from specplan.planning.loads.statements import schedule_of
 from specplan.show.loads.plain import row_as_json
 from specplan.show.loads.results import LoadsPlan
+from specplan.show.loads.words import engine_name
 from specplan.worlds.drafters.known_acceptance import known_acceptances
 from specplan.worlds.request import Limits, Load
 from specplan.worlds.world import World
@@ -49,11 +50,6 @@ def rows(found: NamesPlan, place: int) -> dict[str, LoadRow]:
     return {row.option.kind: row for row in found.loads[place][1]}
 
 
-def place(row: LoadRow) -> Place:
-    seconds = row.served.mean("seconds")
-    return rank(row.option.configuration, meets=row.meets, gain=row.gain.value, seconds=seconds)
-
-
 def test_plain_decoding_is_the_measure_and_intervals_hold_the_gains(found: NamesPlan) -> None:
     for load, all_rows in found.loads:
         plain = next(row for row in all_rows if row.option.configuration == PLAIN)
@@ -63,7 +59,7 @@ def test_plain_decoding_is_the_measure_and_intervals_hold_the_gains(found: Names
             assert 0.0 <= row.prior_share <= 1.0
             assert row.limit in LIMITS
             assert row.option.arrangement.gpus <= WANTED.gpus
-        assert list(all_rows) == sorted(all_rows, key=place)
+        assert list(all_rows) == sorted(all_rows, key=lambda row: row.place)
         assert all(earlier.gain.value >= later.gain.value - 0.01 for earlier, later in pairwise(all_rows))
         assert load.text
 
@@ -104,19 +100,25 @@ def test_of_an_interrupted_curve_what_is_known_is_kept() -> None:
 def test_more_answers_make_more_tokens_and_longer_answers(found: NamesPlan) -> None:
     one, six = rows(found, 0)["autoregressive"], rows(found, 1)["autoregressive"]
     assert six.tokens_per_s > 2.0 * one.tokens_per_s
-    assert six.served.mean("seconds") >= one.served.mean("seconds")
+    assert six.mean_s >= one.mean_s
 
 
 def test_what_is_printed_keeps_littles_law(found: NamesPlan) -> None:
-    """Answers in flight = tokens per second x mean seconds of an answer / its mean tokens, in each row."""
+    """Answers in flight = answers per second x mean seconds of an answer, in each row, and so say the answers seen."""
     for load, all_rows in found.loads:
         for row in all_rows if load.concurrency else ():
-            data = row_as_json(row)
-            each = data["mean"]["seconds"] / data["mean"]["tokens"]
-            error = row.served.seconds_per_token()
-            chance = 4.0 * error.stderr / error.value
-            assert data["tokens_per_s"] * each == pytest.approx(load.concurrency, rel=0.03 + chance)
+            data, each = row_as_json(row), row.served.seconds_per_token()
+            assert data["answers_per_s"] * data["mean"]["seconds"] == pytest.approx(load.concurrency)
+            assert data["mean"]["tokens"] == pytest.approx(WANTED.answer_tokens)
+            chance = 4.0 * each.stderr / each.value
+            assert data["tokens_per_s"] * each.value == pytest.approx(load.concurrency, rel=0.03 + chance)
             assert chance < 0.2
+
+
+def test_an_engine_later_than_those_measured_is_said_to_be() -> None:
+    shown = "vllm 0.32.0 (costs of 0.18.0; none after 0.24 was measured)"
+    assert engine_name(deployment(engine_version="0.32.0")) == shown
+    assert engine_name(deployment(engine_version="0.19.1")) == "vllm 0.19.1 (costs of 0.18.0)"
 
 
 def test_lengths_that_differ_are_drawn_unless_none_are_wanted() -> None:

@@ -13,11 +13,13 @@ from deployments import block_of, deployment, head_of, model, own_layers
 
 from calibrate.token_acceptance.schedule import BatchRange, Schedule
 from sim.configuration import Configuration
+from specplan.planning.loads.options import considered
 from specplan.planning.loads.schedule import Depths
 from specplan.worlds.arrangements import Arrangement, Drafting
+from specplan.worlds.drafters.finding import find_head
 from specplan.worlds.known_models import known_config
 from specplan.worlds.model_files import block_drafter
-from specplan.worlds.request import Deployment
+from specplan.worlds.request import Deployment, ServedModel
 from specplan.worlds.running.other_engines import sglang_adaptive
 from specplan.worlds.running.settings import Settings, settings_of
 from specplan.worlds.world import World
@@ -145,6 +147,34 @@ def test_tensorrt_llm_makes_no_formats_when_it_loads() -> None:
     found = made(fp8, Configuration(method="autoregressive"), Arrangement(tp=1, replicas=1))
     assert shlex.split(found.commands[0])[2] == "<Qwen/Qwen3-8B in fp8>"
     assert any("put a checkpoint in fp8" in note for note in found.notes)
+
+
+def test_an_assistant_is_named_as_vllm_does() -> None:
+    """Gemma-4's reads the target's cache and has weights of its own; "draft_model" would not start."""
+    target = "google/gemma-4-31B-it"
+    head = find_head(model(target).facts).facts
+    assert head is not None
+    assert head.shape.cache_bytes(8192.0, head.precision) == 0.0
+    for engine in ("vllm", "sglang", "trtllm"):
+        wanted = deployment(
+            target=target, head=ServedModel(facts=head, precision=head.precision), engine=engine_named(engine), gpus=2
+        )
+        found = made(wanted, Configuration.parse("eagle k2=4"), Arrangement(tp=2, replicas=1))
+        (command,) = found.commands
+        config = {"method": "mtp", "model": "google/gemma-4-31B-it-assistant", "num_speculative_tokens": 3}
+        assert json.loads(options(command)[1]["--speculative-config"]).items() >= config.items()
+    old = replace(wanted, engine=engine_named("vllm"), engine_version="0.19.0", engine_said=True)
+    assert "vllm 0.21 or later: 0.19.0 has no gemma4_assistant" in considered(old, ["eagle"]).unknown["eagle"]
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])
+def test_code_from_the_hub_is_allowed_where_it_is_needed_and_said(engine: str) -> None:
+    flag = "--trust_remote_code" if engine == "trtllm" else "--trust-remote-code"
+    for name, needs in (("moonshotai/Kimi-K2-Instruct", True), ("Qwen/Qwen3-235B-A22B", False)):
+        wanted = deployment(target=name, head=head_of(name), gpus=16, engine=engine_named(engine))
+        found = made(wanted, Configuration.parse("eagle k2=3"), Arrangement(tp=8, replicas=2))
+        assert {flag in shlex.split(command) for command in found.commands} == {needs}
+        assert any(f"code from the repository of {name}" in note for note in found.notes) == needs
 
 
 def test_sglang_is_started_with_the_target_s_own_layers_where_it_is_planned_for() -> None:

@@ -1,0 +1,53 @@
+"""Names of GPUs, as people, drivers and clouds write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from theory.errors import ParameterError
+from theory.hardware.gpus import GPUS, gpu_named
+
+
+@pytest.mark.parametrize(
+    ("said", "name"),
+    [
+        ("H100", "NVIDIA H100 SXM"),
+        ("H100 80GB", "NVIDIA H100 SXM"),
+        ("NVIDIA H100 80GB HBM3", "NVIDIA H100 SXM"),
+        ("H100-PCIe", "NVIDIA H100 PCIe"),
+        ("A100 40GB", "NVIDIA A100 SXM 40GB"),
+        ("NVIDIA A100-SXM4-40GB", "NVIDIA A100 SXM 40GB"),
+        ("NVIDIA A100-SXM4-80GB", "NVIDIA A100 SXM"),
+        ("NVIDIA A100 80GB PCIe", "NVIDIA A100 PCIe"),
+        ("h200-141gb", "NVIDIA H200 SXM"),
+        ("B200 180 GB", "NVIDIA B200 SXM"),
+        ("A10G", "NVIDIA A10"),
+        ("V100", "NVIDIA V100"),
+        ("Tesla T4 16GB", "NVIDIA T4"),
+        ("L20", "NVIDIA L20"),
+        ("RTX 4090 24GB", "NVIDIA RTX 4090"),
+        ("GeForce RTX 3090", "NVIDIA RTX 3090"),
+        ("RTX6000 Ada", "NVIDIA RTX 6000 Ada"),
+        ("NVIDIA RTX 6000 Ada Generation", "NVIDIA RTX 6000 Ada"),
+        ("RTX PRO 6000 Blackwell Server Edition", "NVIDIA RTX PRO 6000"),
+        ("rtx6000pro", "NVIDIA RTX PRO 6000"),
+        ("a6000", "NVIDIA RTX A6000"),
+        ("DGX Spark", "NVIDIA GB10"),
+        ("AMD Instinct MI350X", "AMD MI350X"),
+    ],
+)
+def test_names_that_people_type(said: str, name: str) -> None:
+    assert gpu_named(said).name == name
+
+
+def test_every_gpu_is_found_by_its_own_name() -> None:
+    assert [gpu_named(name).name for name in GPUS] == list(GPUS)
+
+
+@pytest.mark.parametrize(
+    ("said", "near"), [("V100 16GB", "NVIDIA V100' (34 GB)"), ("H100 40GB", "NVIDIA A100 SXM 40GB' (43 GB)")]
+)
+def test_another_memory_is_another_gpu(said: str, near: str) -> None:
+    with pytest.raises(ParameterError, match="is not known: did you mean") as caught:
+        gpu_named(said)
+    assert near in str(caught.value)
