@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from specplan.live.explaining.first_screen import summary
-from specplan.live.explaining.text import next_step
+from specplan.live.explaining.text import next_step, summary
 from specplan.show.page import Answer, Bullets, Code, Interval, Part, Picture, Report, Section, Table, Text, interval
 from specplan.show.svg import Line, lines
 
