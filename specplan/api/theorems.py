@@ -6,13 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ledger.errata.findings import Severity
+from ledger.errata.letter import severity_of
+from ledger.ledger import Claim, Testable, Verdict, claims
+from ledger.ledger import claim as claim_of
+from ledger.proving.search.falsifier import QUICK, THOROUGH
+from ledger.runner import Verification, verify_all
+from sim.catalogue import choice
 from specplan.output import progress
+from specplan.show import theorems as shown
+from specplan.show.rendering import as_text
 from specplan.show.result import Result
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
-    from ledger.ledger import Claim, Testable
-    from ledger.runner import Verification
     from specplan.show.page import Report
 
 __all__ = ["Theorems", "theorems"]
@@ -35,9 +42,7 @@ class Theorems(Result):
 
     def headline(self) -> str:
         """Return how many claims hold as printed."""
-        from specplan.show.texts.theorems import summary
-
-        return summary(self.claims, self.derived)
+        return shown.summary(self.claims, self.derived)
 
     def records(self) -> list[dict[str, Any]]:
         """Return a row for each claim."""
@@ -57,18 +62,13 @@ class Theorems(Result):
 
     def text(self, *, verbose: bool = False) -> str:
         """Return what ``specplan theorems`` prints, with ``verbose`` what it prints with ``-v``."""
-        from specplan.show.rendering import as_text
-        from specplan.show.texts import theorems as texts
-
         if self.in_full:
-            return texts.one_claim(self.claims[0], self.derived[self.claims[0].id])
-        return as_text(self.report()) if verbose else texts.first_screen(self.claims, self.derived)
+            return shown.one_claim(self.claims[0], self.derived[self.claims[0].id])
+        return as_text(self.report()) if verbose else shown.first_screen(self.claims, self.derived)
 
     def report(self) -> Report:
         """Return the page that ``--report`` writes."""
-        from specplan.show.theorems import theorems_report
-
-        return theorems_report(self.claims, self.derived)
+        return shown.theorems_report(self.claims, self.derived)
 
 
 def theorems(
@@ -103,8 +103,6 @@ def theorems(
     ------
     ParameterError : no such claim, paper, verdict or severity.
     """
-    from ledger.ledger import claim as claim_of
-
     if jobs < 1:
         raise ParameterError("jobs", jobs, "must be at least 1")
     chosen = (claim_of(claim),) if claim else _filtered(_of_paper(paper), verdict, severity)
@@ -115,8 +113,6 @@ def theorems(
 
 def _of_paper(paper: str | None) -> tuple[Claim, ...]:
     """The claims of the ledger, or of one paper."""
-    from ledger.ledger import claims
-
     if paper is None:
         return claims()
     wanted = paper.casefold()
@@ -129,11 +125,6 @@ def _of_paper(paper: str | None) -> tuple[Claim, ...]:
 
 def _filtered(chosen: Sequence[Claim], verdict: str | None, severity: str | None) -> tuple[Claim, ...]:
     """Those of a verdict and of a severity; an empty list is an answer too."""
-    from ledger.errata.findings import Severity
-    from ledger.errata.letter import severity_of
-    from ledger.ledger import Verdict
-    from sim.catalogue import choice
-
     if severity is not None:
         grave = choice("severity", severity, tuple(one.value for one in Severity))
         chosen = [item for item in chosen if severity_of(item.id) == grave]
@@ -143,9 +134,6 @@ def _filtered(chosen: Sequence[Claim], verdict: str | None, severity: str | None
 
 def _derived(chosen: Sequence[Claim], jobs: int, *, thorough: bool) -> dict[str, Verification]:
     """Derive the verdicts, with a bar on stderr."""
-    from ledger.proving.search.falsifier import QUICK, THOROUGH
-    from ledger.runner import verify_all
-
     with progress("deriving verdicts", len(chosen)) as step_done:
         results = verify_all(
             [item.id for item in chosen],
@@ -157,8 +145,6 @@ def _derived(chosen: Sequence[Claim], jobs: int, *, thorough: bool) -> dict[str,
 
 
 def _severity(one: Claim) -> str | None:
-    from ledger.errata.letter import severity_of
-
     found = severity_of(one.id)
     return None if found is None else found.value
 

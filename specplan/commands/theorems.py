@@ -81,7 +81,7 @@ def theorems(
         return
     check_output(output, force=force)
     if coverage:
-        from specplan.show.texts.theorems import coverage_screen
+        from specplan.show.theorems import coverage_screen
 
         deliver(coverage_screen(), output)
         return

@@ -22,9 +22,10 @@ from specplan.show.page import (
     filled,
     interval,
 )
+from specplan.show.plan_screen import first_screen, summary, widest
 from specplan.show.rendering import as_text
 from specplan.show.result import Result, flat
-from specplan.show.texts.plan import first_screen, summary, widest
+from specplan.show.svg import draw_timeline
 
 if TYPE_CHECKING:
     from sim.configuration import Configuration
@@ -230,7 +231,6 @@ def _per_answer(estimate: Estimate | None) -> str | Interval:
 def _timeline(plan: ProfilePlan) -> Iterator[Section]:
     """An answer of the best step-level method; token-level methods have no steps to draw."""
     from specplan.planning.predict import Predictor
-    from specplan.show.timeline import draw_timeline
 
     rows = [row for row in plan.ranking.rows if row.prediction.configuration.spec.drafts_steps]
     if not rows:

@@ -1,26 +1,143 @@
-"""Reports of thresholds with guarantees."""
+"""Thresholds with guarantees: the first screen of 80 columns, and the report."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
 
-from specplan.show.page import Answer, Interval, Part, Picture, Report, Section, filled
+from specplan.output import screen, table
+from specplan.show.page import Answer, Interval, Part, Picture, Report, Section, filled, interval
 from specplan.show.svg import Line, lines
-from specplan.show.texts.thresholds import ThresholdRow, about, distinct, needed, notes, status
 
 if TYPE_CHECKING:
     from calibrate.thresholds.frontier import Cascade, Frontier
     from calibrate.thresholds.labelled_decisions import LabelledDecisions
-    from calibrate.thresholds.risk import TestedThreshold
+    from calibrate.thresholds.risk import Bound, TestedThreshold
 
-__all__ = ["thresholds_report"]
+__all__ = ["first_screen", "thresholds_report"]
+
+_MOST_ROWS: Final = 12
+"""Most thresholds on the first screen."""
+_BEYOND: Final = 3
+"""Thresholds after the chosen one on the first screen."""
+
+_Row = tuple["TestedThreshold", "str | Interval", bool]
+"""A threshold, its speedup or cost, and whether it is chosen."""
+
+_SAMPLING_NOTES: Final = {
+    "independent": "decisions are assumed independent (true if each answer has one decision)",
+    "one-per-answer": "answers are independent; one decision of each is drawn with the seed; answers have equal weight",
+    "per-answer-mean": "answers are independent; mean loss of each answer, betting p-values; answers have equal weight",
+}
+
+
+def first_screen(search: Frontier | Cascade, labelled: LabelledDecisions, speedup_from: str) -> str:
+    """Return the choice and the thresholds around it in 80 columns.
+
+    Parameters
+    ----------
+    search : all tested thresholds.
+    labelled : the labelled decisions.
+    speedup_from : source of the speedups; empty for a gate.
+    """
+    rows = _distinct(search)
+    shown = _around_the_chosen(rows)
+    unit = search.bound.unit
+    first, value, kept = ("threshold", "speedup", "accepted") if speedup_from else ("gamma", "cost", "kept")
+    some_needed = any(row.units_needed is not None for row, *_ in shown)
+    headings = [first, kept, "risk", "at most", value, *(["needed"] if some_needed else []), "status"]
+    below = [
+        *([f"{len(rows) - len(shown)} more with other decisions are not shown."] if len(rows) > len(shown) else []),
+        f"risk: observed; at most: its upper limit for this single {first}"
+        f"{f'; needed: labelled {unit} to certify it' if some_needed else ''}. All rows and assumptions: -v.",
+    ]
+    cells = table(headings, [_short_cells(row, with_needed=some_needed) for row in shown])
+    return screen(f"{search.verdict} {search.advice}", f"{_about(labelled)}:", cells, below)
+
+
+def _about(labelled: LabelledDecisions) -> str:
+    """Which decisions there are, and how many are left out."""
+    known = f"{labelled.source}: {labelled.decisions.n} labelled decisions"
+    if labelled.clustered:
+        known += f" of {labelled.decisions.n_answers} answers"
+    if labelled.n_unscored or labelled.n_unlabelled:
+        known += f"; left out: {labelled.n_unscored} without a score, {labelled.n_unlabelled} without a label"
+    return known
+
+
+def _distinct(search: Frontier | Cascade) -> list[_Row]:
+    """The thresholds; of neighbours with equal decisions only the last, or the chosen one."""
+    if hasattr(search, "points"):
+        known: list[tuple[TestedThreshold, str | Interval]] = [(p.row, interval(p.speedup)) for p in search.points]
+    else:
+        known = [(row, f"{cost:.4g}") for row, cost in zip(search.rows, search.costs, strict=True)]
+    kept: list[_Row] = []
+    for i, (row, brings) in enumerate(known):
+        item = row, brings, i == search.chosen
+        alike = kept and (kept[-1][0].accepted, kept[-1][0].status) == (row.accepted, row.status)
+        if alike and not kept[-1][-1]:
+            kept[-1] = item
+        elif not alike or i == search.chosen:
+            kept.append(item)
+    return kept
+
+
+def _around_the_chosen(rows: Sequence[_Row]) -> Sequence[_Row]:
+    """Rows around the chosen threshold; without a choice, those that were tested last."""
+    tested = [i for i, (row, *_) in enumerate(rows) if row.status in ("certified", "failed")]
+    middle = next((i for i, row in enumerate(rows) if row[-1]), tested[-1] if tested else len(rows) - 1)
+    end = min(max(middle + 1 + _BEYOND, _MOST_ROWS), len(rows))
+    return rows[max(end - _MOST_ROWS, 0) : end]
+
+
+def _status(item: _Row) -> str:
+    row, *_, chosen = item
+    return "CHOSEN" if chosen else row.status
+
+
+def _needed(row: TestedThreshold) -> str:
+    """The labelled units that would certify a threshold; a dash where none would."""
+    return "–" if row.units_needed is None else f"{row.units_needed:,}"
+
+
+def _short_cells(item: _Row, *, with_needed: bool) -> list[str]:
+    row, brings, _ = item
+    return [
+        f"{row.threshold:.5g}",
+        f"{100 * row.accepted:.1f} %",
+        f"{row.risk:.4f}" if row.trials else "–",
+        f"{row.high:.4f}",
+        str(brings),
+        *([_needed(row)] if with_needed else []),
+        _status(item),
+    ]
+
+
+def _notes(bound: Bound, speedup_from: str) -> Iterator[str]:
+    """What the guarantee rests on."""
+    yield f"sampling: {_SAMPLING_NOTES[bound.sampling]}"
+    yield "the guarantee holds for fresh decisions of the same models, prompts and temperature"
+    if bound.risk == "wrong-given-accepted":
+        yield (
+            "two searches, each with half of the failure probability, start where enough decisions are accepted; "
+            "exact if P(wrong | score) does not increase with the score"
+        )
+    if bound.risk == "accuracy-loss":
+        way = (
+            f"union bound 1 - (1 - d)^n over n = {bound.decisions_per_answer} decisions of an answer"
+            if bound.union
+            else "an answer with any false accept counts as lost"
+        )
+        yield f"accuracy loss: {way}"
+    if speedup_from:
+        yield f"speedup: {speedup_from}"
 
 
 def thresholds_report(search: Frontier | Cascade, labelled: LabelledDecisions, speedup_from: str) -> Report:
     """Return the report of the search for a threshold, or for the gate of a cascade."""
     bound = search.bound
     name = "threshold" if hasattr(search, "points") else "gamma"
-    rows = distinct(search)
+    rows = _distinct(search)
     chosen = next((item for item in rows if item[-1]), None)
     answers = [
         Answer(
@@ -52,14 +169,14 @@ def thresholds_report(search: Frontier | Cascade, labelled: LabelledDecisions, s
         ("risk, one-sided limits", [_risk(row) for row, *_ in rows]),
         ("p-value", [f"{row.p_value:.2g}" for row, *_ in rows]),
         ("speedup, 95 % interval" if speedup_from else "cost", [brings for _, brings, _ in rows]),
-        (f"{bound.unit} needed", [needed(row) for row, *_ in rows]),
-        ("status", [status(item) for item in rows]),
+        (f"{bound.unit} needed", [_needed(row) for row, *_ in rows]),
+        ("status", [_status(item) for item in rows]),
         strong=None if chosen is None else rows.index(chosen),
         reference=None if speedup_from else bound.level,
     )
     return Report(
         title=f"A {name} with a guarantee",
-        about=about(labelled),
+        about=_about(labelled),
         lead=search.verdict,
         answers=answers,
         sections=[Section(title=f"Every {name}", parts=[*_picture(rows, bound.level, name), table])],
@@ -67,11 +184,11 @@ def thresholds_report(search: Frontier | Cascade, labelled: LabelledDecisions, s
             ("answers", str(labelled.decisions.n_answers) if labelled.clustered else "not stated"),
             ("seed", str(bound.seed)),
         ],
-        notes=list(notes(bound, speedup_from)),
+        notes=list(_notes(bound, speedup_from)),
     )
 
 
-def _picture(rows: list[ThresholdRow], level: float, name: str) -> list[Part]:
+def _picture(rows: list[_Row], level: float, name: str) -> list[Part]:
     kept = [row for row, *_ in rows if row.trials and row.risk == row.risk]  # NaN without trials
     if len(kept) < 2:
         return []
