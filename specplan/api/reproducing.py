@@ -10,7 +10,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args, overload
 
+from sim.catalogue import choice
 from specplan.output import SCREEN, progress
+from specplan.show.rendering import as_text
+from specplan.show.reproductions import board_report, cells_report, papers_report
 from specplan.show.result import Result
 from theory.errors import ParameterError
 
@@ -57,8 +60,6 @@ class Reproduced(Result):
     def text(self, *, verbose: bool = False) -> str:
         """Return what ``specplan reproduce`` prints, with ``verbose`` what it prints with ``-v``."""
         if verbose:
-            from specplan.show.rendering import as_text
-
             return as_text(self.report())
         reasons = [
             textwrap.fill(f"- {reason}", SCREEN, subsequent_indent="  ", break_on_hyphens=False)
@@ -70,8 +71,6 @@ class Reproduced(Result):
 
     def report(self) -> Report:
         """Return the page that ``--report`` writes."""
-        from specplan.show.reproductions import cells_report
-
         return cells_report(self.paper.TITLE, self.headline(), self.records(), self.paper.REASONS)
 
 
@@ -104,8 +103,6 @@ class ReproducedPapers(Result):
 
     def report(self) -> Report:
         """Return the page that ``--report`` writes."""
-        from specplan.show.reproductions import papers_report
-
         return papers_report([one.report() for one in self.papers.values()])
 
 
@@ -146,8 +143,6 @@ class Scored(Result):
 
     def report(self) -> Report:
         """Return the page that ``--report`` writes."""
-        from specplan.show.reproductions import board_report
-
         return board_report(self.board)
 
 
@@ -199,8 +194,6 @@ def reproduce(which: str, folder: str | Path | None = None) -> Reproduced | Repr
     ParameterError : no such paper, or a folder that is missing or that a paper has no use for.
     SchemaError : a table that cannot be read.
     """
-    from sim.catalogue import choice
-
     chosen = choice("which", which, (*get_args(Paper), "all", *get_args(Measured), "operators"))
     if chosen == "all" or chosen in _MODULES:
         if folder is not None:
