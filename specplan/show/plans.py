@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from specplan.output import by_need
+from specplan.show.loads.plain import loads_as_json
+from specplan.show.loads.reports import load_parts
+from specplan.show.loads.words import named, switch_off
 from specplan.show.page import (
     Answer,
     Bullets,
@@ -77,8 +80,6 @@ class ProfilePlan(Result):
 
     def plain(self) -> dict[str, Any]:
         """Return what ``specplan plan --json`` prints."""
-        from specplan.show.loads.plain import loads_as_json
-
         return {
             "schema": "specplan.plan",
             "schema_version": 1,
@@ -105,9 +106,7 @@ class ProfilePlan(Result):
 
     def text(self, *, verbose: bool = False) -> str:
         """Return the text of ``specplan plan``, with ``verbose`` that of ``specplan plan -v``."""
-        if verbose:
-            return as_text(_report(self, drawn=False))
-        return first_screen(self.ranking, self.timings, self.loads)
+        return as_text(_report(self, drawn=False)) if verbose else first_screen(self.ranking, self.timings, self.loads)
 
 
 def _knobs(c: Configuration) -> dict[str, Any]:
@@ -124,8 +123,6 @@ def _record(row: Row) -> dict[str, Any]:
 
 def _report(plan: ProfilePlan, *, drawn: bool) -> Report:
     """The report of a plan; where it is ``drawn``, with a timeline and sliders."""
-    from specplan.show.loads.reports import load_parts
-
     profile, ranking = plan.timings.profile, plan.ranking
     models = {role: model.name for role, model in profile.models.items()}
     pair = ", ".join(f"{role} {name}" for role, name in models.items())
@@ -186,8 +183,6 @@ def _device(plan: ProfilePlan) -> str:
 
 
 def _at_load(plan: ProfilePlan) -> Answer:
-    from specplan.show.loads.words import named, switch_off
-
     question, loads = "At which load?", plan.loads
     if loads is None:
         detail = "for more, give --concurrency 1,8,32, or --rate"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -101,8 +102,6 @@ def _cells(one: Outcome) -> list[str]:
 
 
 def _reasons(every: Sequence[str]) -> Bullets:
-    from collections import Counter
-
     return Bullets(items=[f"{count} rows: {reason}" for reason, count in Counter(every).most_common()])
 
 

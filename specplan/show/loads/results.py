@@ -6,6 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from specplan.show.loads.first_screen import first_screen
+from specplan.show.loads.gpu_types import cheapest, gpus_as_json, gpus_first_screen
+from specplan.show.loads.plain import plan_as_json
+from specplan.show.loads.reports import gpus_report, load_plan_report
+from specplan.show.loads.words import verdict
 from specplan.show.rendering import as_text
 from specplan.show.result import Result, flat
 
@@ -30,24 +35,18 @@ class LoadsPlan(Result):
 
     def report(self) -> Report:
         """Return the plan as a report."""
-        from specplan.show.loads.reports import load_plan_report
-
         return load_plan_report(self.asked)
 
     def headline(self) -> str:
         """Return what to do at the first of the loads."""
-        from specplan.show.loads.words import verdict
-
         return verdict(self.asked.plan, *self.asked.plan.loads[0])
 
     def parts(self, *, verbose: bool = False) -> Iterator[str]:
         """Yield what ``specplan plan --target`` prints, with ``verbose`` what it prints with ``-v``."""
         if verbose:
             yield as_text(self.report())
-            return
-        from specplan.show.loads.first_screen import first_screen
-
-        yield from first_screen(self.asked.plan)
+        else:
+            yield from first_screen(self.asked.plan)
 
     def text(self, *, verbose: bool = False) -> str:
         """Return the parts as one text."""
@@ -55,8 +54,6 @@ class LoadsPlan(Result):
 
     def plain(self) -> dict[str, Any]:
         """Return what ``specplan plan --target --json`` prints."""
-        from specplan.show.loads.plain import plan_as_json
-
         return plan_as_json(self.asked.plan, self.asked.settings)
 
     def records(self) -> list[dict[str, Any]]:
@@ -77,28 +74,18 @@ class GpusPlan(Result):
 
     def report(self) -> Report:
         """Return the plans as a report."""
-        from specplan.show.loads.reports import gpus_report
-
         return gpus_report(self.found)
 
     def headline(self) -> str:
         """Return the cheapest type at the first of the loads."""
-        from specplan.show.loads.gpu_types import cheapest
-
         return cheapest(self.found, self.found.loads[0])
 
     def text(self, *, verbose: bool = False) -> str:
         """Return what ``specplan plan --target --gpu A,B`` prints, with ``verbose`` what it prints with ``-v``."""
-        if verbose:
-            return as_text(self.report())
-        from specplan.show.loads.gpu_types import gpus_first_screen
-
-        return gpus_first_screen(self.found)
+        return as_text(self.report()) if verbose else gpus_first_screen(self.found)
 
     def plain(self) -> dict[str, Any]:
         """Return what it prints with ``--json``."""
-        from specplan.show.loads.gpu_types import gpus_as_json
-
         return gpus_as_json(self.found)
 
     def records(self) -> list[dict[str, Any]]:
