@@ -176,7 +176,7 @@ def _watched(url: str, seconds: float) -> list[Reading]:
     n = min(_PARTS, max(int(seconds), 1)) + 1
     with progress(f"watching {where} for {seconds:g} s", n) as report:
         every = list(pages(url, n, seconds, on_page=report))
-    return [read_metrics(text, where, moment) for text, moment in every]
+    return [read_metrics(text, where) for text, _ in every]
 
 
 def _of_server(
