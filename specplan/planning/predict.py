@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from calibrate.replay.recursion import FACTOR_KNOWN, SIMULATED, sharing_factor
 from calibrate.replay.token_level import TokenModel
 from calibrate.replay.trials import Trials
 from sim.answers.drawn import Behaviour
-from sim.configuration import METHOD_NAMES, PLAIN, Configuration
+from sim.configuration import PLAIN, Configuration
 from sim.estimate import Estimate, proportion, ratio_of_totals, student_quantile, with_errors
 from sim.operations import JUDGE
 from sim.timeline import Counts, Timeline
@@ -35,9 +35,7 @@ from specplan.planning.measured_error import measured_error
 from specplan.planning.model_error import PUBLISHED_RULES, ModelError, model_error
 from theory.errors import ParameterError
 
-__all__ = ["METHODS", "Configuration", "Prediction", "Predictor"]
-
-METHODS: Final = METHOD_NAMES
+__all__ = ["Configuration", "Prediction", "Predictor"]
 
 _RESAMPLES = 8
 _RESAMPLE_ANSWERS = 8

@@ -153,7 +153,7 @@ async def validate(
     SchemaError : the journal is of another validation.
     ParameterError : a token-level method that these engines cannot run.
     """
-    by_name = {_name(p.configuration): p for p in predictions}
+    by_name = {p.configuration.name: p for p in predictions}
     methods = {name: real_configuration(p, models) for name, p in by_name.items()}
     options = {
         "profile": digest(profile.model_dump_json()),
@@ -274,10 +274,6 @@ def _replayed(
             if method_s is not None:
                 speedups[name] = plain_s / method_s
     return speedups
-
-
-def _name(configuration: Configuration) -> str:
-    return configuration.name
 
 
 def real_configuration(prediction: Prediction, models: MeasurableModels) -> RealConfiguration:

@@ -80,13 +80,9 @@ def _world(parameters: dict[str, Any]) -> World:
             raise ParameterError(name, value, f"must be {'an integer' if whole else 'a number'}")
         if not (math.isfinite(value) and 0 <= value <= 1e6):
             raise ParameterError(name, value, "must be finite and >= 0")
-    world = replace(defaults, ends=True, steps=parameters.get("steps", 100), **_without(parameters, "steps"))
+    world = replace(defaults, ends=True, **{"steps": 100, **parameters})
     positive("c1", world.c1)
     return world
-
-
-def _without(parameters: dict[str, Any], name: str) -> dict[str, Any]:
-    return {key: value for key, value in parameters.items() if key != name}
 
 
 _ROUNDING: Final = 1e-12

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from calibrate.record.files import opened, replacing
-from calibrate.record.journal import Journal
+from calibrate.record.journal import Journal, digest
 from calibrate.record.library import load
-from calibrate.record.profile import Profile
 from specplan.output import journal_of
 from specplan.planning.sweeping.backends import Backend, results
 from specplan.planning.sweeping.grid import Grid
@@ -68,7 +66,8 @@ def run_sweep(
     SweepError : no point has a speedup; nothing is written, and nothing kept.
     """
     points, profile = grid.points(), None if grid.profile is None else load(grid.profile)
-    settings = {"grid": grid.model_dump(mode="json"), "profile": _digest(profile), "specplan": __version__}
+    known = None if profile is None else digest(profile.model_dump_json())
+    settings = {"grid": grid.model_dump(mode="json"), "profile": known, "specplan": __version__}
     journal = Journal(journal_of(output), settings)
     finished = False
     try:
@@ -88,10 +87,6 @@ def run_sweep(
     finally:
         journal.close(remove=finished)
     return rows
-
-
-def _digest(profile: Profile | None) -> str | None:
-    return None if profile is None else hashlib.sha256(profile.model_dump_json().encode()).hexdigest()
 
 
 def _columns(rows: Sequence[Row]) -> list[str]:
