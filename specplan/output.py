@@ -42,6 +42,7 @@ __all__ = [
     "progress",
     "refuse_unused",
     "screen",
+    "several",
     "silent",
     "table",
     "to_json",
@@ -193,12 +194,13 @@ def _files_of(context: click.Context | None) -> tuple[dict[str, Path], dict[str,
         if isinstance(option.type, OutputFile):
             outputs[name] = value
         elif isinstance(option.type, (InputName, click.Path)):
-            inputs[name] = [Path(one) for word in _several(value) for one in _names_in(word, option.type)]
+            inputs[name] = [Path(one) for word in several(value) for one in _names_in(word, option.type)]
     return outputs, inputs
 
 
-def _several(value: Any) -> tuple[Any, ...]:
-    return value if isinstance(value, tuple) else (value,)
+def several(value: Any) -> tuple[Any, ...]:
+    """Return the values of an option that may be repeated, the one value of another."""
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,)
 
 
 def _names_in(word: Any, kind: click.ParamType) -> list[Any]:  # type: ignore[type-arg]  # as above
