@@ -265,16 +265,12 @@ def deliver(text: str | Iterable[str], path: Path | None) -> None:
         if sys.stdout is None:
             raise BrokenPipeError
         for i, part in enumerate(parts):
-            click.echo(("\n" if i else "") + _STEERING.sub(_escaped, part))
+            shown = _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", part)  # as JSON escapes it: JSON stays JSON
+            click.echo(("\n" if i else "") + shown)
         return
     from calibrate.record.files import write_atomically
 
     write_atomically(path, "\n\n".join(parts) + "\n")
-
-
-def _escaped(found: re.Match[str]) -> str:
-    """As JSON escapes it, so that JSON stays JSON."""
-    return f"\\u{ord(found[0]):04x}"
 
 
 def to_json(data: Any) -> str:
