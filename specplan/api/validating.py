@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from calibrate.models.servers import timeouts_as_such
 from calibrate.record.files import replacing
 from specplan.api.planning import profile as profile_of
-from specplan.check.validating import load_text, under_load, validation
 from specplan.check.validating import text as texts
+from specplan.check.validating import under_load, validation
 from specplan.check.validating.questions import named, to_ask
 from specplan.check.validating.under_load import LoadValidation
 from specplan.check.validating.validation import Validation
@@ -95,11 +95,11 @@ class ValidatedUnderLoad(Result):
 
     def plain(self) -> dict[str, Any]:
         """Return what ``specplan validate --concurrency --json`` prints."""
-        return load_text.plain(self.validation)
+        return texts.load_plain(self.validation)
 
     def text(self, *, verbose: bool = False) -> str:
         """Return what ``specplan validate --concurrency`` prints."""
-        first = load_text.first_screen(self.validation)
+        first = texts.load_first_screen(self.validation)
         return f"{first}\n\n{as_text(self.report())}" if verbose else first
 
     def report(self) -> Report:
@@ -165,8 +165,8 @@ def validate(
                 progress=lambda part: step_done(),
             )
         )
-    best = max(result.rows, key=lambda row: row.measured.speedup.value)
-    return Validated(validation=result, profile=given, advice=advise(given, best.prediction.configuration))
+    advice = advise(given, result.fastest.prediction.configuration)
+    return Validated(validation=result, profile=given, advice=advice)
 
 
 def validate_under_load(

@@ -41,10 +41,7 @@ def explanation_report(explanation: Explanation) -> Report:
         lead=summary(explanation),
         answers=list(_answers(explanation)),
         sections=sections,
-        made=[
-            ("source", window.source),
-            ("rounds", f"{window.rounds:.0f} of {window.answers:.0f} answers"),
-        ],
+        made=[("source", window.source), ("rounds", f"{window.rounds:.0f} of {window.answers:.0f} answers")],
         notes=[*(f"give {what}" for what in explanation.missing), *explanation.notes],
     )
 
@@ -88,12 +85,7 @@ def _causes(explanation: Explanation) -> Iterator[Part]:
     yield Table(
         headings=["cause", "share of an answer's time", "why", "sure"],
         rows=[
-            [
-                cause.name,
-                _percent(cause.saves),
-                _sentence(cause.why),
-                "yes" if cause.sure else "measure first",
-            ]
+            [cause.name, _percent(cause.saves), _sentence(cause.why), "yes" if cause.sure else "measure first"]
             for cause in explanation.causes
         ],
         strong=0,
@@ -138,11 +130,7 @@ def _round(explanation: Explanation) -> Table:
     return Table(
         headings=["part", "ms, 95 % interval", "share"],
         rows=[
-            [
-                name,
-                Interval(value=1e3 * one.value, low=1e3 * one.low, high=1e3 * one.high),
-                f"{100 * one.value / whole:.0f} %",
-            ]
+            [name, interval(one, times=1e3), f"{100 * one.value / whole:.0f} %"]
             for name, one in parts
             if one is not None
         ],

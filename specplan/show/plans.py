@@ -243,13 +243,13 @@ def _timeline(plan: ProfilePlan) -> Iterator[Section]:
 
 def _explorer(plan: ProfilePlan) -> Iterator[Section]:
     from calibrate.replay.trials import Trials
-    from specplan.show.explorer import explorer_data, figures_of
+    from specplan.show.explorer import explorer_data, world_of
 
-    figures = figures_of(plan.timings.profile, Trials(plan.timings.profile))
-    if figures is None:
+    world = world_of(plan.timings.profile, Trials(plan.timings.profile))
+    if world is None:
         return
     widget = Widget(
-        data=explorer_data(figures),
+        data=explorer_data(world),
         caption="Dashed: the closed forms f_async and f_sync of Lookahead Reasoning, without the time of verification, "
         "load, and the spread of step lengths. Squares: simulations with this profile's step lengths and cost of a "
         "batch, interpolated linearly. They have step-level speculation with the paper's schedule only: token-level "

@@ -102,6 +102,11 @@ class Validation:
     effective: Mapping[str, Any] = field(default_factory=dict)
     """Effective parameters of the run by part, as plain data."""
 
+    @property
+    def fastest(self) -> Row:
+        """The row that was measured fastest."""
+        return max(self.rows, key=lambda row: row.measured.speedup.value)
+
 
 def plain_answers(n_rows: int) -> int:
     """Return how often plain decoding should answer each question that ``n_rows`` configurations answer once.
