@@ -158,16 +158,12 @@ def _formula(tried: Testable | None) -> dict[str, str | None] | None:
 
 def _plain(item: Claim, result: Verification | None, *, full: bool) -> dict[str, Any]:
     """A record, with its evidence when it was derived."""
+    as_recorded = ("id", "source", "statement", "assumptions", "correction", "notes")
     data: dict[str, Any] = {
-        "id": item.id,
-        "source": item.source,
-        "statement": item.statement,
-        "assumptions": item.assumptions,
+        **{name: getattr(item, name) for name in as_recorded},
         "verdict": item.verdict.value,
         "reach": item.reach or None,
         "severity": _severity(item),
-        "correction": item.correction,
-        "notes": item.notes,
         "mutants": [{"name": m.name, "what_changed": m.what_changed} for m in item.mutants],
     }
     if full:
