@@ -152,7 +152,8 @@ def _ranked(predictions: Sequence[Prediction], plain: Prediction, request: Reque
     for p in sorted(predictions, key=lambda p: (_lost(p, plain, request), -p.speedup.value)):
         lost = _lost(p, plain, request)
         said = f"ruled out: loses {accuracy_loss(p, plain):.2f} of the right answers; " if lost else ""
-        yield Row(prediction=p, label=label(p.configuration), why=said + why(p), ruled_out=lost)
+        why = said + "; ".join(_reasons(p))
+        yield Row(prediction=p, label=label(p.configuration), why=why, ruled_out=lost)
 
 
 def label(configuration: Configuration) -> str:
@@ -177,12 +178,8 @@ def _accurate_enough(
     return [configuration for configuration, share in zip(alike, right, strict=True) if share >= enough]
 
 
-def why(prediction: Prediction) -> str:
-    """One line: what the speedup comes from, or why there is none."""
-    return "; ".join(_reasons(prediction))
-
-
 def _reasons(p: Prediction) -> Iterator[str]:
+    """What the speedup comes from, or why there is none."""
     configuration = p.configuration
     if not configuration.speculates:
         yield "the reference: every token costs one target pass"

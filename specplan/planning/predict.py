@@ -263,9 +263,6 @@ class Predictor:
         recorded = self.trials.n_answers(configuration)
         return n if recorded is None else min(n, recorded)
 
-    def _few(self, n_answers: int) -> int:
-        return min(n_answers, self.n_answers) if self._recorded is None else self.n_answers
-
     def _accuracy(self, configuration: Configuration, counts: Sequence[Counts]) -> Estimate | None:
         if not configuration.spec.drafts_steps:  # the text is the target's own, whatever decodes it
             return self._baseline_accuracy()
@@ -289,20 +286,18 @@ class Predictor:
         }
 
     def _profile_error(self, configuration: Configuration) -> float:
+        """Half-width of the logarithm of the speedup between resampled profiles."""
         if not self._variants:
             return 0.0
         if configuration not in self._profile_errors:
-            self._profile_errors[configuration] = self._spread(configuration)
+            logs = np.log([self._variant_speedup(configuration, variant) for variant in self._variants])
+            error = student_quantile(0.95, len(logs) - 1) * float(np.std(logs, ddof=1))
+            self._profile_errors[configuration] = error
         return self._profile_errors[configuration]
-
-    def _spread(self, configuration: Configuration) -> float:
-        """Half-width of the logarithm of the speedup between resampled profiles."""
-        speedups = [self._variant_speedup(configuration, variant) for variant in self._variants]
-        return student_quantile(0.95, len(speedups) - 1) * float(np.std(np.log(speedups), ddof=1))
 
     def _variant_speedup(self, configuration: Configuration, variant: int) -> float:
         """The speedup by a resampled profile."""
-        n = self._few(_RESAMPLE_ANSWERS)
+        n = min(_RESAMPLE_ANSWERS, self.n_answers) if self._recorded is None else self.n_answers
         if self._sparing and not self._extends:
             n = min(_SPARING_ANSWERS, n)
         if variant not in self._variant_baselines:
