@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from click.exceptions import Exit
-
-from calibrate.thresholds.frontier import Cascade, Frontier, cascade, frontier
+from calibrate.thresholds.frontier import cascade, frontier
 from calibrate.thresholds.labelled_decisions import (
     LABELS,
     SCORES,
@@ -26,14 +22,11 @@ from sim.catalogue import choice
 from sim.configuration import Configuration
 from specplan.api.planning import profile
 from specplan.planning.threshold_speedup import Speedup, closed_form_speedup, replayed_speedup
-from specplan.show.rendering import as_text
-from specplan.show.result import Result, flat
-from specplan.show.thresholds import first_screen, thresholds_report
+from specplan.show.thresholds import Thresholds
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
     from calibrate.record.profile import Profile
-    from specplan.show.page import Report
 
 __all__ = ["Pairs", "Thresholds", "thresholds"]
 
@@ -45,71 +38,6 @@ _RISK_OF: Final = {
     "accepted-and-wrong": "accepted-and-wrong",
     "accuracy-loss": "accuracy-loss",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Thresholds(Result):
-    """Every threshold of a grid with its risk and what it brings, and the one to choose."""
-
-    found: Frontier | Cascade
-    labelled: LabelledDecisions
-    speedup_from: str
-    """What the speedups rest on, in words; empty for the gate of a cascade, which has costs instead."""
-
-    @property
-    def threshold(self) -> float | None:
-        """The threshold to choose; None if none is certified."""
-        rows = self.found.points if hasattr(self.found, "points") else self.found.rows
-        if self.found.chosen is None:
-            return None
-        chosen = rows[self.found.chosen]
-        return float(chosen.row.threshold if hasattr(chosen, "row") else chosen.threshold)
-
-    def headline(self) -> str:
-        """Return what to do and how sure it is, and what more labels would bring."""
-        return f"{self.found.verdict} {self.found.advice}"
-
-    def records(self) -> list[dict[str, Any]]:
-        """Return a row for each threshold, the safest first; the limits of its risk are one-sided."""
-        if hasattr(self.found, "points"):
-            rows = [(point.row, {"speedup": point.speedup}) for point in self.found.points]
-        else:
-            rows = [(row, {"cost": cost}) for row, cost in zip(self.found.rows, self.found.costs, strict=True)]
-        names = ("threshold", "accepted", "failures", "trials", "p_value", "status", "units_needed")
-        return [
-            flat({name: getattr(row, name) for name in names})
-            | {"risk": row.risk, "risk_low": row.low, "risk_high": row.high, "chosen": i == self.found.chosen}
-            | flat(brings)
-            for i, (row, brings) in enumerate(rows)
-        ]
-
-    def plain(self) -> dict[str, Any]:
-        """Return what ``specplan thresholds --json`` prints."""
-        known = self.labelled
-        return {
-            "schema": "specplan.thresholds" if self.speedup_from else "specplan.gate",
-            "schema_version": 1,
-            "source": known.source,
-            "n_decisions": known.decisions.n,
-            "n_answers": known.decisions.n_answers if known.clustered else None,
-            "n_unlabelled": known.n_unlabelled,
-            "n_unscored": known.n_unscored,
-            "clustered": known.clustered,
-            **dataclasses.asdict(self.found),
-        }
-
-    def text(self, *, verbose: bool = False) -> str:
-        """Return what ``specplan thresholds`` prints, with ``verbose`` what it prints with ``-v``."""
-        return as_text(self.report()) if verbose else first_screen(self.found, self.labelled, self.speedup_from)
-
-    def conclude(self) -> None:
-        """End the command with 3 where more labels would certify a threshold, with 1 where they would not."""
-        if self.threshold is None:
-            raise Exit(1 if self.found.labels_needed is None else 3)
-
-    def report(self) -> Report:
-        """Return the page that ``--report`` writes."""
-        return thresholds_report(self.found, self.labelled, self.speedup_from)
 
 
 def thresholds(

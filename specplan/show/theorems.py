@@ -5,18 +5,21 @@ from __future__ import annotations
 import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 from ledger.errata.letter import FINDINGS, paper_key, severity_of
 from ledger.ledger import PAPERS, claims
 from specplan.output import SCREEN, table
 from specplan.show.page import Answer, Report, Section, Table, filled
+from specplan.show.rendering import as_text
+from specplan.show.result import Result
 
 if TYPE_CHECKING:
     from ledger.ledger import Claim, Evidence, Testable
     from ledger.runner import Verification
 
-__all__ = ["coverage_screen", "first_screen", "one_claim", "summary", "theorems_report"]
+__all__ = ["Theorems", "coverage_screen"]
 
 _GRAVEST: Final = 3
 """Findings of a paper on the first screen."""
@@ -24,8 +27,88 @@ _WIDE: Final = 200
 """Characters of a line of a claim in full: formulas are not broken."""
 
 
-def summary(chosen: Sequence[Claim], results: Mapping[str, Verification]) -> str:
-    """Return how many claims hold as printed, and whether the derived verdicts agree."""
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Theorems(Result):
+    """Claims as printed in the papers, and what is known about them."""
+
+    claims: tuple[Claim, ...]
+    derived: Mapping[str, Verification]
+    """What was derived now, by the id of the claim."""
+    in_full: bool
+    """One claim was asked for, with its evidence."""
+
+    @property
+    def differing(self) -> tuple[str, ...]:
+        """Ids whose derived verdict is not the recorded one."""
+        return tuple(name for name, result in self.derived.items() if not result.agrees)
+
+    def headline(self) -> str:
+        """Return how many claims hold as printed."""
+        return _summary(self.claims, self.derived)
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row for each claim."""
+        return [
+            {
+                **{"id": one.id, "paper": one.paper, "source": one.source, "verdict": one.verdict.value},
+                **{"severity": _severity(one), "statement": one.statement, "correction": one.correction},
+                **({"agrees": self.derived[one.id].agrees} if one.id in self.derived else {}),
+            }
+            for one in self.claims
+        ]
+
+    def plain(self) -> dict[str, Any]:
+        """Return what ``specplan theorems --json`` prints."""
+        claims = [_plain(one, self.derived.get(one.id), full=self.in_full) for one in self.claims]
+        return {"schema": "specplan.theorems", "schema_version": 1, "claims": claims}
+
+    def text(self, *, verbose: bool = False) -> str:
+        """Return what ``specplan theorems`` prints, with ``verbose`` what it prints with ``-v``."""
+        if self.in_full:
+            return _one_claim(self.claims[0], self.derived[self.claims[0].id])
+        return as_text(self.report()) if verbose else _first_screen(self.claims, self.derived)
+
+    def report(self) -> Report:
+        """Return the page that ``--report`` writes."""
+        chosen, results = self.claims, self.derived
+        wrong = [item for item in chosen if item.needs_correction]
+        counts = Counter(item.verdict.value for item in chosen)
+        papers = dict.fromkeys(item.paper for item in chosen)
+        agreeing = sum(result.agrees for result in results.values())
+        derived = (
+            f"{agreeing} of {len(results)} newly derived verdicts agree with the record"
+            if results
+            else "as recorded; --verify derives them again"
+        )
+        sections = [_overview(chosen, list(papers))]
+        if wrong:
+            sections.append(Section(title="What does not hold as printed", parts=[_corrections(wrong)]))
+        sections += [Section(title=paper, parts=[_table_of(chosen, paper, results)]) for paper in papers]
+        return Report(
+            title="Claims of the papers, checked by machine",
+            about=", ".join(papers) or "no claims",
+            lead=f"{len(chosen)} claims: " + ", ".join(f"{count} {name}" for name, count in counts.most_common()) + ".",
+            answers=[
+                Answer(
+                    question="What holds as printed?",
+                    answer=f"{len(chosen) - len(wrong) - counts['open']} of {len(chosen)} claims",
+                    detail="proved, verified for the stated cases, or shown numerically",
+                ),
+                Answer(
+                    question="What does not?",
+                    answer=f"{len(wrong)} claims",
+                    detail="false, or proved only with the stated correction",
+                ),
+                Answer(question="How sure?", answer=derived, detail="each check has mutants that it must reject"),
+            ],
+            sections=sections,
+            made=[("verdicts", derived)],
+            notes=["a claim is judged as printed; proofs are symbolic, or in ball arithmetic"],
+        )
+
+
+def _summary(chosen: Sequence[Claim], results: Mapping[str, Verification]) -> str:
+    """How many claims hold as printed, and whether the derived verdicts agree."""
     counts = Counter(item.verdict.value for item in chosen)
     verdicts = ", ".join(f"{n} {name}" for name, n in counts.most_common())
     wrong = sum(item.needs_correction for item in chosen)
@@ -42,9 +125,9 @@ def _agreement(results: Mapping[str, Verification]) -> str:
     return f"{agreeing} of {len(results)} derived verdicts agree with the record ({work:.1f} s of work)"
 
 
-def first_screen(chosen: Sequence[Claim], results: Mapping[str, Verification]) -> str:
-    """Return the verdicts in 80 columns: totals, and the gravest findings of whole papers or else each claim."""
-    blocks = [textwrap.fill(summary(chosen, results), SCREEN)]
+def _first_screen(chosen: Sequence[Claim], results: Mapping[str, Verification]) -> str:
+    """The verdicts in 80 columns: totals, and the gravest findings of whole papers or else each claim."""
+    blocks = [textwrap.fill(_summary(chosen, results), SCREEN)]
     papers = _whole_papers(chosen)
     if len({item.paper for item in chosen}) > 1:
         blocks.append(_by_paper(chosen))
@@ -115,8 +198,8 @@ def coverage_screen() -> str:
     return "\n\n".join([textwrap.fill(lead, SCREEN), "\n".join(why), table(["document", "all", *answers], rows)])
 
 
-def one_claim(item: Claim, result: Verification) -> str:
-    """Return everything about one claim."""
+def _one_claim(item: Claim, result: Verification) -> str:
+    """Everything about one claim."""
     rows: list[tuple[str, str]] = [("source", item.source), ("statement", item.statement)]
     if item.expression is not None:
         rows.append(("expression", str(item.expression())))
@@ -165,44 +248,6 @@ def _evidence_rows(name: str, evidence: Evidence) -> list[tuple[str, str]]:
     return rows
 
 
-def theorems_report(chosen: Sequence[Claim], results: Mapping[str, Verification]) -> Report:
-    """Return the report of claims, with the verdicts that were derived in this run, if any."""
-    wrong = [item for item in chosen if item.needs_correction]
-    counts = Counter(item.verdict.value for item in chosen)
-    papers = dict.fromkeys(item.paper for item in chosen)
-    agreeing = sum(result.agrees for result in results.values())
-    derived = (
-        f"{agreeing} of {len(results)} newly derived verdicts agree with the record"
-        if results
-        else "as recorded; --verify derives them again"
-    )
-    sections = [_overview(chosen, list(papers))]
-    if wrong:
-        sections.append(Section(title="What does not hold as printed", parts=[_corrections(wrong)]))
-    sections += [Section(title=paper, parts=[_table_of(chosen, paper, results)]) for paper in papers]
-    return Report(
-        title="Claims of the papers, checked by machine",
-        about=", ".join(papers) or "no claims",
-        lead=f"{len(chosen)} claims: " + ", ".join(f"{count} {name}" for name, count in counts.most_common()) + ".",
-        answers=[
-            Answer(
-                question="What holds as printed?",
-                answer=f"{len(chosen) - len(wrong) - counts['open']} of {len(chosen)} claims",
-                detail="proved, verified for the stated cases, or shown numerically",
-            ),
-            Answer(
-                question="What does not?",
-                answer=f"{len(wrong)} claims",
-                detail="false, or proved only with the stated correction",
-            ),
-            Answer(question="How sure?", answer=derived, detail="each check has mutants that it must reject"),
-        ],
-        sections=sections,
-        made=[("verdicts", derived)],
-        notes=["a claim is judged as printed; proofs are symbolic, or in ball arithmetic"],
-    )
-
-
 def _overview(chosen: Sequence[Claim], papers: Sequence[str]) -> Section:
     verdicts = list(dict.fromkeys(item.verdict.value for item in chosen))
     rows = [
@@ -241,3 +286,40 @@ def _slack(result: Verification) -> str:
 
 def _method(result: Verification) -> str:
     return result.evidence.method + ("" if result.agrees else f"; DIFFERS: {result.evidence.verdict.value}")
+
+
+def _severity(one: Claim) -> str | None:
+    found = severity_of(one.id)
+    return None if found is None else found.value
+
+
+def _formula(tried: Testable | None) -> dict[str, str | None] | None:
+    """What a machine tries, and where; no LaTeX of a test in words."""
+    if tried is None:
+        return None
+    return {"text": tried.text, "domain": tried.where, "latex": tried.latex or None}
+
+
+def _plain(item: Claim, result: Verification | None, *, full: bool) -> dict[str, Any]:
+    """A record, with its evidence when it was derived."""
+    as_recorded = ("id", "source", "statement", "assumptions", "correction", "notes")
+    data: dict[str, Any] = {
+        **{name: getattr(item, name) for name in as_recorded},
+        "verdict": item.verdict.value,
+        "reach": item.reach or None,
+        "severity": _severity(item),
+        "mutants": [{"name": m.name, "what_changed": m.what_changed} for m in item.mutants],
+    }
+    if full:
+        data["expression"] = None if item.expression is None else str(item.expression())
+        data["formula"] = _formula(item.formula)
+        data["no_formula"] = item.no_formula or None
+        data["correction_formula"] = _formula(item.correction_formula)
+    if result is not None:
+        data["searched"] = None if result.finding is None else result.finding.as_json()
+        data["correction_searched"] = None if result.correction_finding is None else result.correction_finding.as_json()
+        data["derived"] = result.evidence.as_json()
+        data["correction_derived"] = None if result.correction is None else result.correction.as_json()
+        data["agrees"] = result.agrees
+        data["seconds"] = round(result.seconds, 3)
+    return data

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from click.exceptions import Exit
 
 from specplan.output import screen, table
 from specplan.show.page import Answer, Interval, Part, Picture, Report, Section, filled, interval
+from specplan.show.rendering import as_text
+from specplan.show.result import Result, flat
 from specplan.show.svg import Line, lines
 
 if TYPE_CHECKING:
@@ -14,7 +20,7 @@ if TYPE_CHECKING:
     from calibrate.thresholds.labelled_decisions import LabelledDecisions
     from calibrate.thresholds.risk import Bound, TestedThreshold
 
-__all__ = ["first_screen", "thresholds_report"]
+__all__ = ["Thresholds"]
 
 _MOST_ROWS: Final = 12
 """Most thresholds on the first screen."""
@@ -31,28 +37,134 @@ _SAMPLING_NOTES: Final = {
 }
 
 
-def first_screen(search: Frontier | Cascade, labelled: LabelledDecisions, speedup_from: str) -> str:
-    """Return the choice and the thresholds around it in 80 columns.
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Thresholds(Result):
+    """Every threshold of a grid with its risk and what it brings, and the one to choose."""
 
-    Parameters
-    ----------
-    search : all tested thresholds.
-    labelled : the labelled decisions.
-    speedup_from : source of the speedups; empty for a gate.
-    """
-    rows = _distinct(search)
-    shown = _around_the_chosen(rows)
-    unit = search.bound.unit
-    first, value, kept = ("threshold", "speedup", "accepted") if speedup_from else ("gamma", "cost", "kept")
-    some_needed = any(row.units_needed is not None for row, *_ in shown)
-    headings = [first, kept, "risk", "at most", value, *(["needed"] if some_needed else []), "status"]
-    below = [
-        *([f"{len(rows) - len(shown)} more with other decisions are not shown."] if len(rows) > len(shown) else []),
-        f"risk: observed; at most: its upper limit for this single {first}"
-        f"{f'; needed: labelled {unit} to certify it' if some_needed else ''}. All rows and assumptions: -v.",
-    ]
-    cells = table(headings, [_short_cells(row, with_needed=some_needed) for row in shown])
-    return screen(f"{search.verdict} {search.advice}", f"{_about(labelled)}:", cells, below)
+    found: Frontier | Cascade
+    labelled: LabelledDecisions
+    speedup_from: str
+    """What the speedups rest on, in words; empty for the gate of a cascade, which has costs instead."""
+
+    @property
+    def threshold(self) -> float | None:
+        """The threshold to choose; None if none is certified."""
+        rows = self.found.points if hasattr(self.found, "points") else self.found.rows
+        if self.found.chosen is None:
+            return None
+        chosen = rows[self.found.chosen]
+        return float(chosen.row.threshold if hasattr(chosen, "row") else chosen.threshold)
+
+    def headline(self) -> str:
+        """Return what to do and how sure it is, and what more labels would bring."""
+        return f"{self.found.verdict} {self.found.advice}"
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row for each threshold, the safest first; the limits of its risk are one-sided."""
+        if hasattr(self.found, "points"):
+            rows = [(point.row, {"speedup": point.speedup}) for point in self.found.points]
+        else:
+            rows = [(row, {"cost": cost}) for row, cost in zip(self.found.rows, self.found.costs, strict=True)]
+        names = ("threshold", "accepted", "failures", "trials", "p_value", "status", "units_needed")
+        return [
+            flat({name: getattr(row, name) for name in names})
+            | {"risk": row.risk, "risk_low": row.low, "risk_high": row.high, "chosen": i == self.found.chosen}
+            | flat(brings)
+            for i, (row, brings) in enumerate(rows)
+        ]
+
+    def plain(self) -> dict[str, Any]:
+        """Return what ``specplan thresholds --json`` prints."""
+        known = self.labelled
+        return {
+            "schema": "specplan.thresholds" if self.speedup_from else "specplan.gate",
+            "schema_version": 1,
+            "source": known.source,
+            "n_decisions": known.decisions.n,
+            "n_answers": known.decisions.n_answers if known.clustered else None,
+            "n_unlabelled": known.n_unlabelled,
+            "n_unscored": known.n_unscored,
+            "clustered": known.clustered,
+            **dataclasses.asdict(self.found),
+        }
+
+    def text(self, *, verbose: bool = False) -> str:
+        """Return what ``specplan thresholds`` prints, with ``verbose`` what it prints with ``-v``."""
+        if verbose:
+            return as_text(self.report())
+        found = self.found
+        rows = _distinct(found)
+        shown = _around_the_chosen(rows)
+        unit = found.bound.unit
+        first, value, kept = ("threshold", "speedup", "accepted") if self.speedup_from else ("gamma", "cost", "kept")
+        some_needed = any(row.units_needed is not None for row, *_ in shown)
+        headings = [first, kept, "risk", "at most", value, *(["needed"] if some_needed else []), "status"]
+        below = [
+            *([f"{len(rows) - len(shown)} more with other decisions are not shown."] if len(rows) > len(shown) else []),
+            f"risk: observed; at most: its upper limit for this single {first}"
+            f"{f'; needed: labelled {unit} to certify it' if some_needed else ''}. All rows and assumptions: -v.",
+        ]
+        cells = table(headings, [_short_cells(row, with_needed=some_needed) for row in shown])
+        return screen(f"{found.verdict} {found.advice}", f"{_about(self.labelled)}:", cells, below)
+
+    def conclude(self) -> None:
+        """End the command with 3 where more labels would certify a threshold, with 1 where they would not."""
+        if self.threshold is None:
+            raise Exit(1 if self.found.labels_needed is None else 3)
+
+    def report(self) -> Report:
+        """Return the page that ``--report`` writes."""
+        found, bound, labelled = self.found, self.found.bound, self.labelled.decisions
+        name = "threshold" if hasattr(found, "points") else "gamma"
+        rows = _distinct(found)
+        chosen = next((item for item in rows if item[-1]), None)
+        answers = [
+            Answer(
+                question=f"Which {name}?",
+                answer="none is certified" if chosen is None else f"{chosen[0].threshold:g}",
+                detail="" if chosen is None else f"it accepts {100 * chosen[0].accepted:.1f} % of the decisions",
+            ),
+            Answer(
+                question="How sure?",
+                answer=f"{100 * bound.confidence:g} % that the risk is at most {bound.level:g}",
+                detail=f"risk: {bound.risk}; sampling: {bound.sampling}; on fresh decisions from the same distribution",
+            ),
+        ]
+        if chosen is not None and isinstance(chosen[1], Interval):
+            answers.append(Answer(question="What is the gain?", answer=f"speedup {chosen[1]}"))
+        answers.append(
+            Answer(
+                question="What to measure next?",
+                answer="nothing: more labels would not help"
+                if found.labels_needed is None
+                else f"{found.labels_needed:,} labelled {bound.unit} in all",
+                detail=found.advice,
+            )
+        )
+        table = filled(
+            (name, [f"{row.threshold:.5g}" for row, *_ in rows]),
+            ("accepted", [f"{100 * row.accepted:.1f} %" for row, *_ in rows]),
+            ("failures", [f"{row.failures} of {row.trials}" for row, *_ in rows]),
+            ("risk, one-sided limits", [_risk(row) for row, *_ in rows]),
+            ("p-value", [f"{row.p_value:.2g}" for row, *_ in rows]),
+            ("speedup, 95 % interval" if self.speedup_from else "cost", [brings for _, brings, _ in rows]),
+            (f"{bound.unit} needed", [_needed(row) for row, *_ in rows]),
+            ("status", [_status(item) for item in rows]),
+            strong=None if chosen is None else rows.index(chosen),
+            reference=None if self.speedup_from else bound.level,
+        )
+        return Report(
+            title=f"A {name} with a guarantee",
+            about=_about(self.labelled),
+            lead=found.verdict,
+            answers=answers,
+            sections=[Section(title=f"Every {name}", parts=[*_picture(rows, bound.level, name), table])],
+            made=[
+                ("answers", str(labelled.n_answers) if self.labelled.clustered else "not stated"),
+                ("seed", str(bound.seed)),
+            ],
+            notes=list(_notes(bound, self.speedup_from)),
+        )
 
 
 def _about(labelled: LabelledDecisions) -> str:
@@ -131,61 +243,6 @@ def _notes(bound: Bound, speedup_from: str) -> Iterator[str]:
         yield f"accuracy loss: {way}"
     if speedup_from:
         yield f"speedup: {speedup_from}"
-
-
-def thresholds_report(search: Frontier | Cascade, labelled: LabelledDecisions, speedup_from: str) -> Report:
-    """Return the report of the search for a threshold, or for the gate of a cascade."""
-    bound = search.bound
-    name = "threshold" if hasattr(search, "points") else "gamma"
-    rows = _distinct(search)
-    chosen = next((item for item in rows if item[-1]), None)
-    answers = [
-        Answer(
-            question=f"Which {name}?",
-            answer="none is certified" if chosen is None else f"{chosen[0].threshold:g}",
-            detail="" if chosen is None else f"it accepts {100 * chosen[0].accepted:.1f} % of the decisions",
-        ),
-        Answer(
-            question="How sure?",
-            answer=f"{100 * bound.confidence:g} % that the risk is at most {bound.level:g}",
-            detail=f"risk: {bound.risk}; sampling: {bound.sampling}; on fresh decisions from the same distribution",
-        ),
-    ]
-    if chosen is not None and isinstance(chosen[1], Interval):
-        answers.append(Answer(question="What is the gain?", answer=f"speedup {chosen[1]}"))
-    answers.append(
-        Answer(
-            question="What to measure next?",
-            answer="nothing: more labels would not help"
-            if search.labels_needed is None
-            else f"{search.labels_needed:,} labelled {bound.unit} in all",
-            detail=search.advice,
-        )
-    )
-    table = filled(
-        (name, [f"{row.threshold:.5g}" for row, *_ in rows]),
-        ("accepted", [f"{100 * row.accepted:.1f} %" for row, *_ in rows]),
-        ("failures", [f"{row.failures} of {row.trials}" for row, *_ in rows]),
-        ("risk, one-sided limits", [_risk(row) for row, *_ in rows]),
-        ("p-value", [f"{row.p_value:.2g}" for row, *_ in rows]),
-        ("speedup, 95 % interval" if speedup_from else "cost", [brings for _, brings, _ in rows]),
-        (f"{bound.unit} needed", [_needed(row) for row, *_ in rows]),
-        ("status", [_status(item) for item in rows]),
-        strong=None if chosen is None else rows.index(chosen),
-        reference=None if speedup_from else bound.level,
-    )
-    return Report(
-        title=f"A {name} with a guarantee",
-        about=_about(labelled),
-        lead=search.verdict,
-        answers=answers,
-        sections=[Section(title=f"Every {name}", parts=[*_picture(rows, bound.level, name), table])],
-        made=[
-            ("answers", str(labelled.decisions.n_answers) if labelled.clustered else "not stated"),
-            ("seed", str(bound.seed)),
-        ],
-        notes=list(_notes(bound, speedup_from)),
-    )
 
 
 def _picture(rows: list[_Row], level: float, name: str) -> list[Part]:
