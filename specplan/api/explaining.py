@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from calibrate.engines.http.metrics_page import metrics_url, pages
 from calibrate.record.files import read_text
@@ -14,22 +13,18 @@ from sim.catalogue import choice
 from specplan.api.planning import profile as profile_of
 from specplan.live.drift.offline import Drift, token_drift
 from specplan.live.explaining.costs import Named, Point
-from specplan.live.explaining.explanation import Explanation, explained, point_of
+from specplan.live.explaining.explanation import explained, point_of
 from specplan.live.explaining.names import named_round
 from specplan.live.explaining.reading import Reading, read_metrics
-from specplan.live.explaining.text import explanation_as_json, first_screen, summary
 from specplan.live.explaining.window import windows, work_of
 from specplan.output import progress
 from specplan.readers.formats import is_benchmark, read_benchmarks
-from specplan.show.explanations import explanation_report
-from specplan.show.rendering import as_text
-from specplan.show.result import Result, flat
+from specplan.show.explanations import Explained
 from theory.block_drafting import LAWS
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
     from calibrate.record.profile import Profile
-    from specplan.show.page import Report
 
 __all__ = ["Explained", "Metrics", "explain"]
 
@@ -39,39 +34,6 @@ Metrics: TypeAlias = "str | Path"
 _WHAT: Final = "Prometheus metrics"
 _PARTS: Final = 12
 """Windows of a live server; it is read once more than that."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Explained(Result):
-    """Why a server is slow, and what moved."""
-
-    explanation: Explanation
-    drift: Drift | None
-    """What moved from the predictions of a profile; None where none was given."""
-
-    def headline(self) -> str:
-        """Return why the server is slow, and the best k with its interval."""
-        return summary(self.explanation)
-
-    def records(self) -> list[dict[str, Any]]:
-        """Return the causes, the weightiest first."""
-        return [
-            flat({"cause": one.name, "saves": one.saves, "sure": one.sure, "why": one.why, "set": list(one.flags)})
-            for one in self.explanation.causes
-        ]
-
-    def plain(self) -> dict[str, Any]:
-        """Return what ``specplan explain --json`` prints."""
-        return {**explanation_as_json(self.explanation), "drift": None if self.drift is None else self.drift.plain()}
-
-    def text(self, *, verbose: bool = False) -> str:
-        """Return the text of ``specplan explain``, with ``verbose`` that of ``specplan explain -v``."""
-        text = as_text(self.report()) if verbose else first_screen(self.explanation)
-        return text if self.drift is None else f"{text}\n\n{self.drift.text()}"
-
-    def report(self) -> Report:
-        """Return the page that ``--report`` writes."""
-        return explanation_report(self.explanation)
 
 
 def explain(
