@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from specplan.output import SCREEN, between, narrow, screen
-from specplan.show.loads.first_screen import by_load
+from specplan.show.loads.results import by_load
 from specplan.show.loads.words import beyond_timings, switch_off
 
 if TYPE_CHECKING:
