@@ -13,6 +13,7 @@ from calibrate.record.journal import Journal, digest
 from calibrate.record.library import load
 from specplan.output import journal_of
 from specplan.planning.sweeping.backends import Backend, results
+from specplan.planning.sweeping.evaluate import RESULTS
 from specplan.planning.sweeping.grid import Grid
 from specplan.version import __version__
 from theory.errors import SchemaError, SpecplanError, shown
@@ -23,16 +24,6 @@ Row = dict[str, Any]
 ENDINGS: Final = (".parquet", ".csv")
 
 _NUMBERS: Final = ("speedup", "stderr")
-_RESULTS: Final = (
-    "speedup",
-    "stderr",
-    "answers",
-    "seconds",
-    "baseline_seconds",
-    "variance_ratio",
-    "paired_ratio",
-    "error",
-)
 
 
 class SweepError(SpecplanError):
@@ -92,7 +83,7 @@ def run_sweep(
 def _columns(rows: Sequence[Row]) -> list[str]:
     """What tells points apart first, then what was found."""
     names = dict.fromkeys(name for row in rows for name in row)
-    return [name for name in names if name not in _RESULTS] + [name for name in _RESULTS if name in names]
+    return [name for name in names if name not in RESULTS] + [name for name in RESULTS if name in names]
 
 
 def write_rows(rows: Sequence[Row], path: Path) -> None:
