@@ -144,7 +144,7 @@ def command(
 
     return plan(
         profile,
-        **{name: value for name, value in asked.items() if value is not None},
+        **{name: value for name, value in asked.items() if value is not None},  # of loads: others were refused
         copies=copies,
         methods=names,
         max_parallel=max_parallel,
