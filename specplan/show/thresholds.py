@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from calibrate.thresholds.frontier import Cascade, Frontier
     from calibrate.thresholds.labelled_decisions import LabelledDecisions
     from calibrate.thresholds.risk import Bound, TestedThreshold
+    from sim.estimate import Estimate
 
 __all__ = ["Thresholds"]
 
@@ -49,11 +50,14 @@ class Thresholds(Result):
     @property
     def threshold(self) -> float | None:
         """The threshold to choose; None if none is certified."""
-        rows = self.found.points if hasattr(self.found, "points") else self.found.rows
-        if self.found.chosen is None:
-            return None
-        chosen = rows[self.found.chosen]
-        return float(chosen.row.threshold if hasattr(chosen, "row") else chosen.threshold)
+        return None if self.found.chosen is None else float(self.tested[self.found.chosen][0].threshold)
+
+    @property
+    def tested(self) -> list[tuple[TestedThreshold, Estimate | float]]:
+        """Every threshold, the safest first, with its speedup, or of a gate with its cost."""
+        if hasattr(self.found, "points"):
+            return [(point.row, point.speedup) for point in self.found.points]
+        return list(zip(self.found.rows, self.found.costs, strict=True))
 
     def headline(self) -> str:
         """Return what to do and how sure it is, and what more labels would bring."""
@@ -61,16 +65,12 @@ class Thresholds(Result):
 
     def records(self) -> list[dict[str, Any]]:
         """Return a row for each threshold, the safest first; the limits of its risk are one-sided."""
-        if hasattr(self.found, "points"):
-            rows = [(point.row, {"speedup": point.speedup}) for point in self.found.points]
-        else:
-            rows = [(row, {"cost": cost}) for row, cost in zip(self.found.rows, self.found.costs, strict=True)]
         names = ("threshold", "accepted", "failures", "trials", "p_value", "status", "units_needed")
         return [
             flat({name: getattr(row, name) for name in names})
             | {"risk": row.risk, "risk_low": row.low, "risk_high": row.high, "chosen": i == self.found.chosen}
-            | flat(brings)
-            for i, (row, brings) in enumerate(rows)
+            | flat({"speedup" if self.speedup_from else "cost": brings})
+            for i, (row, brings) in enumerate(self.tested)
         ]
 
     def plain(self) -> dict[str, Any]:
@@ -93,7 +93,7 @@ class Thresholds(Result):
         if verbose:
             return as_text(self.report())
         found = self.found
-        rows = _distinct(found)
+        rows = _distinct(self)
         shown = _around_the_chosen(rows)
         unit = found.bound.unit
         first, value, kept = ("threshold", "speedup", "accepted") if self.speedup_from else ("gamma", "cost", "kept")
@@ -115,8 +115,8 @@ class Thresholds(Result):
     def report(self) -> Report:
         """Return the page that ``--report`` writes."""
         found, bound, labelled = self.found, self.found.bound, self.labelled.decisions
-        name = "threshold" if hasattr(found, "points") else "gamma"
-        rows = _distinct(found)
+        name = "threshold" if self.speedup_from else "gamma"
+        rows = _distinct(self)
         chosen = next((item for item in rows if item[-1]), None)
         answers = [
             Answer(
@@ -177,19 +177,16 @@ def _about(labelled: LabelledDecisions) -> str:
     return known
 
 
-def _distinct(search: Frontier | Cascade) -> list[_Row]:
+def _distinct(result: Thresholds) -> list[_Row]:
     """The thresholds; of neighbours with equal decisions only the last, or the chosen one."""
-    if hasattr(search, "points"):
-        known: list[tuple[TestedThreshold, str | Interval]] = [(p.row, interval(p.speedup)) for p in search.points]
-    else:
-        known = [(row, f"{cost:.4g}") for row, cost in zip(search.rows, search.costs, strict=True)]
     kept: list[_Row] = []
-    for i, (row, brings) in enumerate(known):
-        item = row, brings, i == search.chosen
+    for i, (row, brings) in enumerate(result.tested):
+        cell = f"{brings:.4g}" if isinstance(brings, float) else interval(brings)
+        item = row, cell, i == result.found.chosen
         alike = kept and (kept[-1][0].accepted, kept[-1][0].status) == (row.accepted, row.status)
         if alike and not kept[-1][-1]:
             kept[-1] = item
-        elif not alike or i == search.chosen:
+        elif not alike or item[-1]:
             kept.append(item)
     return kept
 
