@@ -42,6 +42,7 @@ __all__ = [
     "progress",
     "refuse_unused",
     "screen",
+    "several",
     "silent",
     "table",
     "to_json",
@@ -193,12 +194,13 @@ def _files_of(context: click.Context | None) -> tuple[dict[str, Path], dict[str,
         if isinstance(option.type, OutputFile):
             outputs[name] = value
         elif isinstance(option.type, (InputName, click.Path)):
-            inputs[name] = [Path(one) for word in _several(value) for one in _names_in(word, option.type)]
+            inputs[name] = [Path(one) for word in several(value) for one in _names_in(word, option.type)]
     return outputs, inputs
 
 
-def _several(value: Any) -> tuple[Any, ...]:
-    return value if isinstance(value, tuple) else (value,)
+def several(value: Any) -> tuple[Any, ...]:
+    """Return the values of an option that may be repeated, the one value of another."""
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,)
 
 
 def _names_in(word: Any, kind: click.ParamType) -> list[Any]:  # type: ignore[type-arg]  # as above
@@ -263,16 +265,12 @@ def deliver(text: str | Iterable[str], path: Path | None) -> None:
         if sys.stdout is None:
             raise BrokenPipeError
         for i, part in enumerate(parts):
-            click.echo(("\n" if i else "") + _STEERING.sub(_escaped, part))
+            shown = _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", part)  # as JSON escapes it: JSON stays JSON
+            click.echo(("\n" if i else "") + shown)
         return
     from calibrate.record.files import write_atomically
 
     write_atomically(path, "\n\n".join(parts) + "\n")
-
-
-def _escaped(found: re.Match[str]) -> str:
-    """As JSON escapes it, so that JSON stays JSON."""
-    return f"\\u{ord(found[0]):04x}"
 
 
 def to_json(data: Any) -> str:

@@ -25,7 +25,7 @@ from sim.estimate import ratio_of_totals
 from sim.gaps.table import CASES, END_STEPS, Case, Cell, committed_cells
 from sim.gaps.worlds import CONDITIONS, World, behaviour_of, engines_of
 from sim.trial import Trial, trial_seconds
-from specplan.gaps_text import gaps_text
+from specplan.api.methods import gaps_text
 from specplan.output import progress
 from workshop.played_passes import token_behaviour, token_engines
 

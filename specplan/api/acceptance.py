@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from calibrate.engines.token_vocabulary import engines_name
+from calibrate.record.files import read_text
+from calibrate.token_acceptance.curve_files import SCHEMA, curve_as_csv
+from calibrate.token_acceptance.curves import FIGURES, AcceptanceCurve
+from calibrate.token_acceptance.lengths import LengthTable
+from calibrate.token_acceptance.measured import curve_of, dynamic_stats_of
+from calibrate.token_acceptance.schedule import DynamicStats
+from sim.catalogue import choice
 from specplan.api.planning import profile
 from specplan.output import SCREEN, table, to_json
+from specplan.readers.acceptance import RECORDS, is_address, read_acceptance
+from specplan.readers.formats import is_benchmark
 from specplan.show.result import Result
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
     from calibrate.record.profile import Profile
-    from calibrate.token_acceptance.curves import AcceptanceCurve
-    from calibrate.token_acceptance.schedule import DynamicStats
 
 __all__ = ["FORMS", "WRITABLE", "Acceptance", "acceptance"]
 
@@ -51,8 +59,6 @@ class Acceptance(Result):
 
     def records(self) -> list[dict[str, Any]]:
         """Return a row for each position: its rates, and the figures of drafts that end there."""
-        from calibrate.token_acceptance.curves import FIGURES
-
         conditional = self.curve.conditional()
         return [
             {
@@ -64,8 +70,6 @@ class Acceptance(Result):
 
     def plain(self) -> dict[str, Any]:
         """Return what ``specplan acceptance --json`` prints."""
-        from calibrate.token_acceptance.curves import FIGURES
-
         curve, every = self.curve, range(1, self.curve.k + 1)
         return {
             "schema": "specplan.acceptance",
@@ -125,16 +129,10 @@ class Acceptance(Result):
         ------
         ParameterError : no such format, or one that needs the time of passes where they are not known.
         """
-        from sim.catalogue import choice
-
         wanted = choice("to", form, WRITABLE)
         if wanted == "csv":
-            from calibrate.token_acceptance.curve_files import curve_as_csv
-
             return curve_as_csv(self.curve)
         if wanted == "lengths":
-            from calibrate.token_acceptance.lengths import LengthTable
-
             lengths = {k: self.curve.figure("length-with-bonus", k) for k in range(1, self.curve.k + 1)}
             return LengthTable({(model, mode): lengths}).to_yaml()
         if self.stats is None:
@@ -174,22 +172,14 @@ def acceptance(
     ParameterError : no such format or method, or rates that no draft has.
     SchemaError : a file that cannot be read.
     """
-    from dataclasses import replace
-
-    from calibrate.engines.token_vocabulary import engines_name
-
     found = _found(of, form, model, mode, k)
     return found if method is None else replace(found, method=engines_name(method))
 
 
 def _found(of: Any, form: str, model: str | None, mode: str | None, k: int | None) -> Acceptance:
-    from sim.catalogue import choice
-
     known = choice("form", form, FORMS)
     several = isinstance(of, Sequence) and not isinstance(of, str)
     if several and not all(isinstance(one, (str, Path)) for one in of):
-        from calibrate.token_acceptance.curves import AcceptanceCurve
-
         return Acceptance(curve=AcceptanceCurve.of(of, "unconditional"))
     sources = [str(one) for one in of] if several else [str(of)] if isinstance(of, (str, Path)) else []
     if len(sources) > 1 and known not in ("auto", "metrics"):
@@ -197,29 +187,17 @@ def _found(of: Any, form: str, model: str | None, mode: str | None, k: int | Non
     if known == "auto":
         known = "profile" if not sources or (len(sources) == 1 and _is_profile(sources[0])) else "auto"
     if known == "profile":
-        from calibrate.token_acceptance.measured import curve_of, dynamic_stats_of
-
         given = profile(sources[0]) if sources else of
         return Acceptance(curve=curve_of(given), stats=dynamic_stats_of(given))
     if known != "vllm-dynamic":
-        from specplan.readers.acceptance import read_acceptance
-
         read = read_acceptance(sources, k, form=known, model=model, mode=mode)
         return Acceptance(curve=read.curve, method=read.method, convention=read.convention)
-    from calibrate.record.files import read_text
-    from calibrate.token_acceptance.schedule import DynamicStats
-
     stats = DynamicStats.parse(read_text(Path(sources[0]), "a file of the format vllm-dynamic"), sources[0])
     return Acceptance(curve=stats.curve, stats=stats)
 
 
 def _is_profile(source: str) -> bool:
     """Whether a source is a profile, by what is in it; a name that is neither a file nor an address is one."""
-    from calibrate.record.files import read_text
-    from calibrate.token_acceptance.curve_files import SCHEMA
-    from specplan.readers.acceptance import RECORDS, is_address
-    from specplan.readers.formats import is_benchmark
-
     if is_address(source) or source.lower().endswith((".yaml", ".yml")):
         return False
     if source != "-" and not Path(source).is_file():

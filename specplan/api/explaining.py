@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
+from calibrate.engines.http.metrics_page import metrics_url, pages
+from calibrate.record.files import read_text
 from sim.catalogue import choice
 from specplan.api.planning import profile as profile_of
+from specplan.live.drift.offline import Drift, token_drift
+from specplan.live.explaining.costs import Named, Point
+from specplan.live.explaining.explanation import explained, point_of
+from specplan.live.explaining.names import named_round
+from specplan.live.explaining.reading import Reading, read_metrics
+from specplan.live.explaining.window import windows, work_of
 from specplan.output import progress
-from specplan.show.result import Result, flat
+from specplan.readers.formats import is_benchmark, read_benchmarks
+from specplan.show.explanations import Explained
+from theory.block_drafting import LAWS
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
     from calibrate.record.profile import Profile
-    from specplan.live.drift.offline import Drift
-    from specplan.live.explaining.costs import Named, Point
-    from specplan.live.explaining.explanation import Explanation
-    from specplan.live.explaining.reading import Reading
-    from specplan.show.page import Report
 
 __all__ = ["Explained", "Metrics", "explain"]
 
@@ -30,51 +34,6 @@ Metrics: TypeAlias = "str | Path"
 _WHAT: Final = "Prometheus metrics"
 _PARTS: Final = 12
 """Windows of a live server; it is read once more than that."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Explained(Result):
-    """Why a server is slow, and what moved."""
-
-    explanation: Explanation
-    drift: Drift | None
-    """What moved from the predictions of a profile; None where none was given."""
-
-    def headline(self) -> str:
-        """Return why the server is slow, and the best k with its interval."""
-        from specplan.live.explaining.first_screen import summary
-
-        return summary(self.explanation)
-
-    def records(self) -> list[dict[str, Any]]:
-        """Return the causes, the weightiest first."""
-        return [
-            flat({"cause": one.name, "saves": one.saves, "sure": one.sure, "why": one.why, "set": list(one.flags)})
-            for one in self.explanation.causes
-        ]
-
-    def plain(self) -> dict[str, Any]:
-        """Return what ``specplan explain --json`` prints."""
-        from specplan.live.drift.offline_text import drift_as_json
-        from specplan.live.explaining.text import explanation_as_json
-
-        drift = None if self.drift is None else drift_as_json(self.drift)
-        return {**explanation_as_json(self.explanation), "drift": drift}
-
-    def text(self, *, verbose: bool = False) -> str:
-        """Return the text of ``specplan explain``, with ``verbose`` that of ``specplan explain -v``."""
-        from specplan.live.drift.offline_text import drift_as_text
-        from specplan.live.explaining.first_screen import first_screen
-        from specplan.show.rendering import as_text
-
-        text = as_text(self.report()) if verbose else first_screen(self.explanation)
-        return text if self.drift is None else f"{text}\n\n{drift_as_text(self.drift)}"
-
-    def report(self) -> Report:
-        """Return the page that ``--report`` writes."""
-        from specplan.show.explanations import explanation_report
-
-        return explanation_report(self.explanation)
 
 
 def explain(
@@ -134,9 +93,6 @@ def explain(
     ParameterError : too few readings, or arguments that do not belong together.
     SchemaError : readings that do not belong together, or of a server that does not speculate.
     """
-    from specplan.live.explaining.explanation import explained
-    from theory.block_drafting import LAWS
-
     drafts = choice("drafter", drafter, ("chain", *LAWS))
     if adaptive and profile is not None:
         rule = "counts what its policy verified, which no profile predicts: leave out the profile"
@@ -171,9 +127,6 @@ def _is_text(source: Metrics) -> bool:
 
 
 def _reading(source: Metrics) -> Reading:
-    from calibrate.record.files import read_text
-    from specplan.live.explaining.reading import read_metrics
-
     if _is_text(source):
         return read_metrics(str(source), "metrics")
     return read_metrics(read_text(source, _WHAT), str(source))
@@ -181,14 +134,11 @@ def _reading(source: Metrics) -> Reading:
 
 def _watched(url: str, seconds: float) -> list[Reading]:
     """Read the metrics of a live server several times."""
-    from calibrate.engines.http.metrics_page import metrics_url, pages
-    from specplan.live.explaining.reading import read_metrics
-
     where = metrics_url(url)
     n = min(_PARTS, max(int(seconds), 1)) + 1
     with progress(f"watching {where} for {seconds:g} s", n) as report:
         every = list(pages(url, n, seconds, on_page=report))
-    return [read_metrics(text, where, moment) for text, moment in every]
+    return [read_metrics(text, where) for text, _ in every]
 
 
 def _of_server(
@@ -199,18 +149,12 @@ def _of_server(
         if method is not None:
             raise ParameterError("method", method, "needs a profile: it chooses a record of the profile")
         return None
-    from specplan.live.drift.offline import token_drift
-    from specplan.live.explaining.window import windows, work_of
-
     parts = windows(readings) or [work_of(readings)]
     return token_drift(parts, profile_of(profile), method=method, false_alarm=false_alarm)
 
 
 def _baselines(given: Metrics | Sequence[Metrics], chunk: int) -> tuple[list[Point], float]:
     """The rounds of baselines, and the cache tokens of the baseline without speculation; NaN where there is none."""
-    from specplan.live.explaining.explanation import point_of
-    from specplan.live.explaining.window import work_of
-
     points: list[Point] = []
     plain_cache = math.nan
     several = [given] if isinstance(given, (str, Path)) else list(given)
@@ -232,12 +176,8 @@ def _baselines(given: Metrics | Sequence[Metrics], chunk: int) -> tuple[list[Poi
 
 def _benchmark(source: Metrics) -> Point | None:
     """The round of a benchmark's result file; None where it is not such a file."""
-    from specplan.readers.formats import is_benchmark, read_benchmarks
-
     if _is_text(source) or not is_benchmark(Path(source), _WHAT):
         return None
-    from specplan.live.explaining.costs import Point
-
     run = read_benchmarks(str(source))[0]
     return Point(k=run.k, seconds=run.round_s, batch=max(run.concurrency, 1.0), source=run.source)
 
@@ -260,9 +200,5 @@ def _named(
     if target is None or gpu is None:
         rule = "must be given too: the times of a round are modelled from target and gpu"
         raise ParameterError("target" if target is None else "gpu", None, rule)
-    from specplan.live.explaining.names import named_round
-    from specplan.live.explaining.window import work_of
-
-    whole = work_of(readings)
-    engine = readings[-1].engine
-    return named_round(target, draft=draft, eagle=eagle, gpu=gpu, tp=tp, window=whole, engine=engine, drafter=drafter)
+    window, engine = work_of(readings), readings[-1].engine
+    return named_round(target, draft=draft, eagle=eagle, gpu=gpu, tp=tp, window=window, engine=engine, drafter=drafter)

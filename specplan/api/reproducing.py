@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args, overload
+from typing import Any, Final, Literal, TypeAlias, get_args, overload
 
-from specplan.output import SCREEN, progress
-from specplan.show.result import Result
+from sim.catalogue import choice
+from specplan.output import progress
+from specplan.show.reproductions import OperatorsScored, Reproduced, ReproducedPapers, Scored
 from theory.errors import ParameterError
-
-if TYPE_CHECKING:
-    from specplan.check.scoreboard.board import Board
-    from specplan.check.scoreboard.operators import OperatorErrors
-    from specplan.show.page import Report
 
 __all__ = ["Measured", "OperatorsScored", "Paper", "Reproduced", "ReproducedPapers", "Scored", "reproduce"]
 
@@ -31,145 +25,6 @@ _MODULES: Final[dict[str, str]] = {
     "lookahead-decoding": "lookahead_decoding",
 }
 """Paper to the module of `specplan.check.reproducing` that predicts it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Reproduced(Result):
-    """The cells of a paper's tables, predicted and published."""
-
-    cells: tuple[Any, ...]
-    paper: Any
-    """The module that predicted them."""
-
-    def headline(self) -> str:
-        """Return how good the predictions are."""
-        return str(self.paper.summary(self.cells))
-
-    def records(self) -> list[dict[str, Any]]:
-        """Return a row for each cell."""
-        return [cell.plain() for cell in self.cells]
-
-    def plain(self) -> dict[str, Any]:
-        """Return what ``specplan reproduce`` prints with ``--json``."""
-        head = {"schema": "specplan.reproduction", "schema_version": 1}
-        return {**head, "cells": self.records(), "reasons": list(self.paper.REASONS)}
-
-    def text(self, *, verbose: bool = False) -> str:
-        """Return what ``specplan reproduce`` prints, with ``verbose`` what it prints with ``-v``."""
-        if verbose:
-            from specplan.show.rendering import as_text
-
-            return as_text(self.report())
-        reasons = [
-            textwrap.fill(f"- {reason}", SCREEN, subsequent_indent="  ", break_on_hyphens=False)
-            for reason in self.paper.REASONS
-        ]
-        below = textwrap.fill(str(self.paper.BELOW), SCREEN)
-        parts = [textwrap.fill(self.headline(), SCREEN), f"{self.paper.TITLE}:", self.paper.short_table(self.cells)]
-        return "\n\n".join([*parts, "\n".join([self.paper.HEADING, *reasons]), below])
-
-    def report(self) -> Report:
-        """Return the page that ``--report`` writes."""
-        from specplan.show.reproductions import cells_report
-
-        return cells_report(self.paper.TITLE, self.headline(), self.records(), self.paper.REASONS)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class ReproducedPapers(Result):
-    """The tables of all papers."""
-
-    papers: dict[str, Reproduced]
-    """By the name that the command has for each."""
-
-    def headline(self) -> str:
-        """Return how good the predictions are, paper by paper."""
-        return " ".join(one.headline() for one in self.papers.values())
-
-    def records(self) -> list[dict[str, Any]]:
-        """Return a row for each cell of each paper."""
-        return [{"paper": name, **row} for name, one in self.papers.items() for row in one.records()]
-
-    def plain(self) -> dict[str, Any]:
-        """Return what ``specplan reproduce all`` prints with ``--json``."""
-        head = {"schema": "specplan.reproductions", "schema_version": 1}
-        return {**head, "papers": {name: one.plain() for name, one in self.papers.items()}}
-
-    def text(self, *, verbose: bool = False) -> str:
-        """Return what ``specplan reproduce all`` prints, with ``verbose`` what it prints with ``-v``."""
-        if verbose:
-            return "\n\n\n".join(one.text(verbose=True) for one in self.papers.values())
-        told = [f"{one.paper.TITLE}:\n{textwrap.fill(one.headline(), SCREEN)}" for one in self.papers.values()]
-        return "\n\n".join([*told, "Row by row, and why the worst rows are off: -v."])
-
-    def report(self) -> Report:
-        """Return the page that ``--report`` writes."""
-        from specplan.show.reproductions import papers_report
-
-        return papers_report([one.report() for one in self.papers.values()])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Scored(Result):
-    """Public measurements beside their predictions."""
-
-    board: Board
-
-    def records(self) -> list[dict[str, Any]]:
-        """Return every row that was predicted, with the 95 % interval of what is measured."""
-        return [
-            {
-                **{"row": one.where, "quantity": one.quantity, "model": one.model, **one.labels, "unit": one.unit},
-                **{"measured": one.measured, "predicted": one.predicted, "error": one.error},
-                **{"predicted_low": one.interval[0], "predicted_high": one.interval[1], "doubt": one.doubt},
-            }
-            for one in self.board.outcomes
-        ]
-
-    def plain(self) -> dict[str, Any]:
-        """Return what ``specplan reproduce`` prints with ``--json``."""
-        from specplan.check.scoreboard.text import as_json
-
-        return as_json(self.board)
-
-    def text(self, *, verbose: bool = False) -> str:
-        """Return what ``specplan reproduce`` prints, with ``verbose`` what it prints with ``--rows``."""
-        from specplan.check.scoreboard.text import rows_text, summary_text
-
-        return rows_text(self.board) if verbose else summary_text(self.board)
-
-    def csv(self) -> str:
-        """Return all rows as CSV, those that are not predicted too."""
-        from specplan.check.scoreboard.text import as_csv
-
-        return as_csv(self.board)
-
-    def report(self) -> Report:
-        """Return the page that ``--report`` writes."""
-        from specplan.show.reproductions import board_report
-
-        return board_report(self.board)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class OperatorsScored(Result):
-    """Operators that were timed alone, beside their predictions."""
-
-    errors: tuple[OperatorErrors, ...]
-
-    def records(self) -> list[dict[str, Any]]:
-        """Return the errors of each operator on each GPU."""
-        return [asdict(one) for one in self.errors]
-
-    def plain(self) -> dict[str, Any]:
-        """Return what ``specplan reproduce operators --json`` prints."""
-        return {"schema": "specplan.operators", "schema_version": 1, "operators": self.records()}
-
-    def text(self, *, verbose: bool = False) -> str:
-        """Return what ``specplan reproduce operators`` prints."""
-        from specplan.check.scoreboard.text import operators_text
-
-        return operators_text(self.errors)
 
 
 @overload
@@ -199,8 +54,6 @@ def reproduce(which: str, folder: str | Path | None = None) -> Reproduced | Repr
     ParameterError : no such paper, or a folder that is missing or that a paper has no use for.
     SchemaError : a table that cannot be read.
     """
-    from sim.catalogue import choice
-
     chosen = choice("which", which, (*get_args(Paper), "all", *get_args(Measured), "operators"))
     if chosen == "all" or chosen in _MODULES:
         if folder is not None:

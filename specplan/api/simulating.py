@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from calibrate.record.files import replacing, write_atomically
+from sim.configuration import Configuration
+from sim.timeline import Timeline, perfetto
 from specplan.api.planning import profile
 from specplan.output import SCREEN, progress, table
+from specplan.planning.loads.from_profile import FromProfile
+from specplan.planning.loads.load_plan import LoadRow, row_at
+from specplan.planning.planner import Request, label
+from specplan.planning.predict import Prediction, Predictor
+from specplan.show.loads.plain import row_at_once
 from specplan.show.result import Result, flat
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
     from calibrate.record.profile import Profile
-    from sim.configuration import Configuration
-    from sim.timeline import Timeline
-    from specplan.planning.loads.load_plan import LoadRow
-    from specplan.planning.predict import Prediction, Predictor
 
 __all__ = ["Simulated", "save_timeline", "simulate"]
 
@@ -69,8 +74,6 @@ class Simulated(Result):
         data: dict[str, Any] = {**head, **self.prediction.plain()}
         data["at_once"] = None
         if self.loaded is not None and self.concurrency is not None:
-            from specplan.show.loads.plain import row_at_once
-
             data["at_once"] = row_at_once(self.concurrency, self.loaded)
         return data
 
@@ -109,10 +112,6 @@ def simulate(
     ------
     ParameterError : an unknown configuration, or an argument outside its range.
     """
-    from sim.configuration import Configuration
-    from specplan.planning.planner import Request
-    from specplan.planning.predict import Predictor
-
     given = profile(of)
     if isinstance(configuration, str):
         configuration = Configuration.parse(configuration, rules=Request().rules_for(given))
@@ -130,9 +129,6 @@ def simulate(
 
 def _loaded(predictor: Predictor, prediction: Prediction, concurrency: int) -> LoadRow:
     """Simulate concurrent answers on shared engines, with the method and with plain decoding."""
-    from specplan.planning.loads.from_profile import FromProfile
-    from specplan.planning.loads.load_plan import row_at
-
     with progress(f"simulating {concurrency} answers at once", 1) as step_done:
         simulator = FromProfile(predictor.trials, [prediction])
         loaded = row_at(simulator, simulator.option(prediction.configuration), simulator.plain, concurrency)
@@ -142,11 +138,7 @@ def _loaded(predictor: Predictor, prediction: Prediction, concurrency: int) -> L
 
 def save_timeline(timeline: Timeline, path: Path, *, until: float | None = None) -> None:
     """Draw a timeline, or write it as a trace for Perfetto where the name ends in .json."""
-    from calibrate.record.files import replacing, write_atomically
-
     if path.suffix.lower() == ".json":
-        from sim.timeline import perfetto
-
         write_atomically(path, json.dumps(perfetto(timeline), sort_keys=True) + "\n")
         return
     from sim.gantt import draw
@@ -158,10 +150,6 @@ def save_timeline(timeline: Timeline, path: Path, *, until: float | None = None)
 
 
 def _as_text(result: Simulated, *, verbose: bool) -> str:
-    import textwrap
-
-    from specplan.planning.planner import label
-
     p = result.prediction
     c, s = p.configuration, p.speedup
     rows = [

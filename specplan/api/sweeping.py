@@ -7,13 +7,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from sim.catalogue import choice
 from specplan.output import progress, table
+from specplan.planning.sweeping.backends import BACKENDS
+from specplan.planning.sweeping.grid import grid_of, read_grid
+from specplan.planning.sweeping.sweep import Row, run_sweep
 from specplan.show.result import Result
-
-if TYPE_CHECKING:
-    from specplan.planning.sweeping.sweep import Row
 
 __all__ = ["Swept", "sweep"]
 
@@ -96,11 +97,6 @@ def sweep(
     SchemaError, ParameterError : a grid that cannot be read, or holds no points.
     SweepError : no point has a speedup.
     """
-    from sim.catalogue import choice
-    from specplan.planning.sweeping.backends import BACKENDS
-    from specplan.planning.sweeping.grid import grid_of, read_grid
-    from specplan.planning.sweeping.sweep import run_sweep
-
     points = read_grid(grid) if isinstance(grid, (str, Path)) else grid_of(grid)
     where: Any = choice("backend", backend, BACKENDS)
     place = None if output is None else Path(output)

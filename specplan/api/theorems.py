@@ -2,73 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
 
+from ledger.errata.findings import Severity
+from ledger.errata.letter import severity_of
+from ledger.ledger import Claim, Verdict, claims
+from ledger.ledger import claim as claim_of
+from ledger.proving.search.falsifier import QUICK, THOROUGH
+from ledger.runner import Verification, verify_all
+from sim.catalogue import choice
 from specplan.output import progress
-from specplan.show.result import Result
+from specplan.show.theorems import Theorems
 from theory.errors import ParameterError
 
-if TYPE_CHECKING:
-    from ledger.ledger import Claim, Testable
-    from ledger.runner import Verification
-    from specplan.show.page import Report
-
 __all__ = ["Theorems", "theorems"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Theorems(Result):
-    """Claims as printed in the papers, and what is known about them."""
-
-    claims: tuple[Claim, ...]
-    derived: Mapping[str, Verification]
-    """What was derived now, by the id of the claim."""
-    in_full: bool
-    """One claim was asked for, with its evidence."""
-
-    @property
-    def differing(self) -> tuple[str, ...]:
-        """Ids whose derived verdict is not the recorded one."""
-        return tuple(name for name, result in self.derived.items() if not result.agrees)
-
-    def headline(self) -> str:
-        """Return how many claims hold as printed."""
-        from specplan.show.texts.theorems import summary
-
-        return summary(self.claims, self.derived)
-
-    def records(self) -> list[dict[str, Any]]:
-        """Return a row for each claim."""
-        return [
-            {
-                **{"id": one.id, "paper": one.paper, "source": one.source, "verdict": one.verdict.value},
-                **{"severity": _severity(one), "statement": one.statement, "correction": one.correction},
-                **({"agrees": self.derived[one.id].agrees} if one.id in self.derived else {}),
-            }
-            for one in self.claims
-        ]
-
-    def plain(self) -> dict[str, Any]:
-        """Return what ``specplan theorems --json`` prints."""
-        claims = [_plain(one, self.derived.get(one.id), full=self.in_full) for one in self.claims]
-        return {"schema": "specplan.theorems", "schema_version": 1, "claims": claims}
-
-    def text(self, *, verbose: bool = False) -> str:
-        """Return what ``specplan theorems`` prints, with ``verbose`` what it prints with ``-v``."""
-        from specplan.show.rendering import as_text
-        from specplan.show.texts import theorems as texts
-
-        if self.in_full:
-            return texts.one_claim(self.claims[0], self.derived[self.claims[0].id])
-        return as_text(self.report()) if verbose else texts.first_screen(self.claims, self.derived)
-
-    def report(self) -> Report:
-        """Return the page that ``--report`` writes."""
-        from specplan.show.theorems import theorems_report
-
-        return theorems_report(self.claims, self.derived)
 
 
 def theorems(
@@ -103,8 +50,6 @@ def theorems(
     ------
     ParameterError : no such claim, paper, verdict or severity.
     """
-    from ledger.ledger import claim as claim_of
-
     if jobs < 1:
         raise ParameterError("jobs", jobs, "must be at least 1")
     chosen = (claim_of(claim),) if claim else _filtered(_of_paper(paper), verdict, severity)
@@ -115,8 +60,6 @@ def theorems(
 
 def _of_paper(paper: str | None) -> tuple[Claim, ...]:
     """The claims of the ledger, or of one paper."""
-    from ledger.ledger import claims
-
     if paper is None:
         return claims()
     wanted = paper.casefold()
@@ -129,11 +72,6 @@ def _of_paper(paper: str | None) -> tuple[Claim, ...]:
 
 def _filtered(chosen: Sequence[Claim], verdict: str | None, severity: str | None) -> tuple[Claim, ...]:
     """Those of a verdict and of a severity; an empty list is an answer too."""
-    from ledger.errata.findings import Severity
-    from ledger.errata.letter import severity_of
-    from ledger.ledger import Verdict
-    from sim.catalogue import choice
-
     if severity is not None:
         grave = choice("severity", severity, tuple(one.value for one in Severity))
         chosen = [item for item in chosen if severity_of(item.id) == grave]
@@ -143,9 +81,6 @@ def _filtered(chosen: Sequence[Claim], verdict: str | None, severity: str | None
 
 def _derived(chosen: Sequence[Claim], jobs: int, *, thorough: bool) -> dict[str, Verification]:
     """Derive the verdicts, with a bar on stderr."""
-    from ledger.proving.search.falsifier import QUICK, THOROUGH
-    from ledger.runner import verify_all
-
     with progress("deriving verdicts", len(chosen)) as step_done:
         results = verify_all(
             [item.id for item in chosen],
@@ -154,46 +89,3 @@ def _derived(chosen: Sequence[Claim], jobs: int, *, thorough: bool) -> dict[str,
             progress=lambda _result: step_done(),
         )
     return {result.id: result for result in results}
-
-
-def _severity(one: Claim) -> str | None:
-    from ledger.errata.letter import severity_of
-
-    found = severity_of(one.id)
-    return None if found is None else found.value
-
-
-def _formula(tried: Testable | None) -> dict[str, str | None] | None:
-    """What a machine tries, and where; no LaTeX of a test in words."""
-    if tried is None:
-        return None
-    return {"text": tried.text, "domain": tried.where, "latex": tried.latex or None}
-
-
-def _plain(item: Claim, result: Verification | None, *, full: bool) -> dict[str, Any]:
-    """A record, with its evidence when it was derived."""
-    data: dict[str, Any] = {
-        "id": item.id,
-        "source": item.source,
-        "statement": item.statement,
-        "assumptions": item.assumptions,
-        "verdict": item.verdict.value,
-        "reach": item.reach or None,
-        "severity": _severity(item),
-        "correction": item.correction,
-        "notes": item.notes,
-        "mutants": [{"name": m.name, "what_changed": m.what_changed} for m in item.mutants],
-    }
-    if full:
-        data["expression"] = None if item.expression is None else str(item.expression())
-        data["formula"] = _formula(item.formula)
-        data["no_formula"] = item.no_formula or None
-        data["correction_formula"] = _formula(item.correction_formula)
-    if result is not None:
-        data["searched"] = None if result.finding is None else result.finding.as_json()
-        data["correction_searched"] = None if result.correction_finding is None else result.correction_finding.as_json()
-        data["derived"] = result.evidence.as_json()
-        data["correction_derived"] = None if result.correction is None else result.correction.as_json()
-        data["agrees"] = result.agrees
-        data["seconds"] = round(result.seconds, 3)
-    return data

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from calibrate.thresholds.frontier import cascade, frontier
+from calibrate.thresholds.labelled_decisions import (
+    LABELS,
+    SCORES,
+    LabelledDecisions,
+    check_scores,
+    decisions_of_profile,
+    decisions_of_rows,
+    default_grid,
+    read_decisions,
+)
+from calibrate.thresholds.risk import SAMPLINGS, Bound
+from sim.catalogue import choice
+from sim.configuration import Configuration
 from specplan.api.planning import profile
-from specplan.show.result import Result, flat
+from specplan.planning.threshold_speedup import Speedup, closed_form_speedup, replayed_speedup
+from specplan.show.thresholds import Thresholds
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
     from calibrate.record.profile import Profile
-    from calibrate.thresholds.frontier import Cascade, Frontier
-    from calibrate.thresholds.labelled_decisions import LabelledDecisions
-    from calibrate.thresholds.risk import Bound
-    from sim.configuration import Configuration
-    from sim.estimate import Estimate
-    from specplan.show.page import Report
 
 __all__ = ["Pairs", "Thresholds", "thresholds"]
 
@@ -31,78 +38,6 @@ _RISK_OF: Final = {
     "accepted-and-wrong": "accepted-and-wrong",
     "accuracy-loss": "accuracy-loss",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Thresholds(Result):
-    """Every threshold of a grid with its risk and what it brings, and the one to choose."""
-
-    found: Frontier | Cascade
-    labelled: LabelledDecisions
-    speedup_from: str
-    """What the speedups rest on, in words; empty for the gate of a cascade, which has costs instead."""
-
-    @property
-    def threshold(self) -> float | None:
-        """The threshold to choose; None if none is certified."""
-        rows = self.found.points if hasattr(self.found, "points") else self.found.rows
-        if self.found.chosen is None:
-            return None
-        chosen = rows[self.found.chosen]
-        return float(chosen.row.threshold if hasattr(chosen, "row") else chosen.threshold)
-
-    def headline(self) -> str:
-        """Return what to do and how sure it is, and what more labels would bring."""
-        return f"{self.found.verdict} {self.found.advice}"
-
-    def records(self) -> list[dict[str, Any]]:
-        """Return a row for each threshold, the safest first; the limits of its risk are one-sided."""
-        if hasattr(self.found, "points"):
-            rows = [(point.row, {"speedup": point.speedup}) for point in self.found.points]
-        else:
-            rows = [(row, {"cost": cost}) for row, cost in zip(self.found.rows, self.found.costs, strict=True)]
-        names = ("threshold", "accepted", "failures", "trials", "p_value", "status", "units_needed")
-        return [
-            flat({name: getattr(row, name) for name in names})
-            | {"risk": row.risk, "risk_low": row.low, "risk_high": row.high, "chosen": i == self.found.chosen}
-            | flat(brings)
-            for i, (row, brings) in enumerate(rows)
-        ]
-
-    def plain(self) -> dict[str, Any]:
-        """Return what ``specplan thresholds --json`` prints."""
-        known = self.labelled
-        return {
-            "schema": "specplan.thresholds" if self.speedup_from else "specplan.gate",
-            "schema_version": 1,
-            "source": known.source,
-            "n_decisions": known.decisions.n,
-            "n_answers": known.decisions.n_answers if known.clustered else None,
-            "n_unlabelled": known.n_unlabelled,
-            "n_unscored": known.n_unscored,
-            "clustered": known.clustered,
-            **dataclasses.asdict(self.found),
-        }
-
-    def text(self, *, verbose: bool = False) -> str:
-        """Return what ``specplan thresholds`` prints, with ``verbose`` what it prints with ``-v``."""
-        from specplan.show.rendering import as_text
-        from specplan.show.texts.thresholds import first_screen
-
-        return as_text(self.report()) if verbose else first_screen(self.found, self.labelled, self.speedup_from)
-
-    def conclude(self) -> None:
-        """End the command with 3 where more labels would certify a threshold, with 1 where they would not."""
-        from click.exceptions import Exit
-
-        if self.threshold is None:
-            raise Exit(1 if self.found.labels_needed is None else 3)
-
-    def report(self) -> Report:
-        """Return the page that ``--report`` writes."""
-        from specplan.show.thresholds import thresholds_report
-
-        return thresholds_report(self.found, self.labelled, self.speedup_from)
 
 
 def thresholds(
@@ -159,10 +94,6 @@ def thresholds(
     ParameterError : an argument outside its range, or one that is missing.
     SchemaError : decisions that cannot be read, or that lack scores or labels.
     """
-    from calibrate.thresholds.frontier import cascade, frontier
-    from calibrate.thresholds.labelled_decisions import check_scores, default_grid
-    from sim.catalogue import choice
-
     if (of is None) == (pairs is None):
         raise ParameterError("profile", of, "must be given, or pairs, and not both")
     for name, cost in (("gate_cost", gate_cost), ("judge_cost", judge_cost)):
@@ -178,8 +109,6 @@ def thresholds(
             labelled.decisions, guarantee(labelled), gate_cost=gate_cost, judge_cost=judge_cost, grid=grid
         )
         return Thresholds(found=cheapest, labelled=labelled, speedup_from="")
-    from calibrate.thresholds.labelled_decisions import SCORES
-
     kind = choice("score", score, SCORES)
     if of is not None:
         labelled, speedup, rests_on = _of_profile(of, label, _configuration(method, k1))
@@ -192,15 +121,11 @@ def thresholds(
     return Thresholds(found=fastest, labelled=labelled, speedup_from=rests_on)
 
 
-_Known: TypeAlias = "tuple[LabelledDecisions, Callable[[float], Estimate], str]"
+_Known: TypeAlias = tuple[LabelledDecisions, Speedup, str]
 """Labelled decisions, the speedup of a threshold, and what that rests on."""
 
 
 def _of_profile(of: Profile | str | Path, label: str, configuration: Configuration) -> _Known:
-    from calibrate.thresholds.labelled_decisions import LABELS, decisions_of_profile
-    from sim.catalogue import choice
-    from specplan.planning.threshold_speedup import replayed_speedup
-
     given = profile(of)
     labelled = decisions_of_profile(given, choice("label", label, LABELS))
     rests_on = (
@@ -211,8 +136,6 @@ def _of_profile(of: Profile | str | Path, label: str, configuration: Configurati
 
 
 def _of_pairs(pairs: Pairs, c1: float | None, k1: int) -> _Known:
-    from specplan.planning.threshold_speedup import closed_form_speedup
-
     labelled = _read(pairs, gate=False)
     if c1 is None:
         raise ParameterError("c1", None, "must be given with pairs: draft / target step time")
@@ -233,15 +156,10 @@ def _gated(
 
 
 def _read(pairs: Pairs, *, gate: bool) -> LabelledDecisions:
-    from calibrate.thresholds.labelled_decisions import decisions_of_rows, read_decisions
-
     return read_decisions(pairs, gate=gate) if isinstance(pairs, (str, Path)) else decisions_of_rows(pairs, gate=gate)
 
 
 def _configuration(method: str, k1: int) -> Configuration:
-    from sim.catalogue import choice
-    from sim.configuration import Configuration
-
     if k1 < 2:
         raise ParameterError("k1", k1, "must be at least 2: with one step in flight nothing is accepted")
     return Configuration(method=choice("method", method, ("lr-async", "lr-sync")), k1=k1)
@@ -256,9 +174,6 @@ def _bound(
     decisions: int | None,
     seed: int,
 ) -> Bound:
-    from calibrate.thresholds.risk import SAMPLINGS, Bound
-    from sim.catalogue import choice
-
     risk: Any = _RISK_OF[choice("bound", bound, tuple(_RISK_OF))]
     default = "per-answer-mean" if labelled.clustered else "independent"
     chosen = choice("sampling", sampling or default, SAMPLINGS)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from specplan.show.loads.traced import TracesPlan, TreePlan
+from specplan.planning.traced import BATCHES, DEPTHS, ranked_tree, traced_plan
+from specplan.readers.traced import TracedRequest, read_latency, read_traced
+from specplan.show.loads.traced import TracesPlan, TreePlan
+from theory.errors import ParameterError
 
 __all__ = ["plan_traces"]
 
@@ -41,11 +42,6 @@ def plan_traces(
     SchemaError : a file cannot be read, or is not as `specplan.readers.traced` says.
     ParameterError : a drafter that a file lacks, or something else that has no use with acceptance by rank.
     """
-    from specplan.planning.traced import BATCHES, DEPTHS, ranked_tree, traced_plan
-    from specplan.readers.traced import TracedRequest, read_latency, read_traced
-    from specplan.show.loads.traced import TracesPlan, TreePlan
-    from theory.errors import ParameterError
-
     times, known = read_latency(latency), read_traced(acceptance)
     requests = [one for one in known if isinstance(one, TracedRequest)]
     if requests:

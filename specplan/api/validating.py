@@ -7,17 +7,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from calibrate.models.servers import timeouts_as_such
+from calibrate.record.files import replacing
 from specplan.api.planning import profile as profile_of
+from specplan.check.validating import text as texts
+from specplan.check.validating import under_load, validation
+from specplan.check.validating.questions import named, to_ask
+from specplan.check.validating.under_load import LoadValidation
+from specplan.check.validating.validation import Validation
 from specplan.finishing import finished
 from specplan.output import progress
+from specplan.planning.advice import Advice, advise
+from specplan.show.rendering import as_text
 from specplan.show.result import Result, flat
+from specplan.show.validations import load_validation_report, validation_report
 
 if TYPE_CHECKING:
     from calibrate.record.profile import Profile
     from sim.configuration import Configuration
-    from specplan.check.validating.under_load import LoadValidation
-    from specplan.check.validating.validation import Validation
-    from specplan.planning.advice import Advice
     from specplan.show.page import Report
 
 __all__ = ["Validated", "ValidatedUnderLoad", "validate", "validate_under_load"]
@@ -47,35 +54,25 @@ class Validated(Result):
 
     def plain(self) -> dict[str, Any]:
         """Return what ``specplan validate --json`` prints."""
-        from specplan.check.validating.text import plain
-
-        return {**plain(self.validation), "advice": self.advice.plain()}
+        return {**texts.plain(self.validation), "advice": self.advice.plain()}
 
     def text(self, *, verbose: bool = False) -> str:
         """Return the text of ``specplan validate``, with ``verbose`` that of ``specplan validate -v``."""
-        from specplan.check.validating.text import first_screen
-        from specplan.show.rendering import as_text
-
-        first = first_screen(self.validation)
+        first = texts.first_screen(self.validation)
         return f"{first}\n\n{as_text(self.report())}" if verbose else first
 
     def draw(self, path: Path) -> bool:
         """Draw an answer of the fastest configuration, simulated above measured; return False if none was run now."""
-        from calibrate.record.files import replacing
-        from specplan.check.validating.validation import draw_timelines
-
         rows = [row for row in self.validation.rows if row.name in self.validation.runs.sessions]
         if not rows:
             return False
         with replacing(path) as temporary:
             fastest = max(rows, key=lambda row: row.measured.speedup.value)
-            draw_timelines(self.profile, self.validation, fastest, temporary)
+            validation.draw_timelines(self.profile, self.validation, fastest, temporary)
         return True
 
     def report(self) -> Report:
         """Return the page that ``--report`` writes."""
-        from specplan.show.validations import validation_report
-
         return validation_report(self.validation, self.advice)
 
 
@@ -98,22 +95,15 @@ class ValidatedUnderLoad(Result):
 
     def plain(self) -> dict[str, Any]:
         """Return what ``specplan validate --concurrency --json`` prints."""
-        from specplan.check.validating.load_text import plain
-
-        return plain(self.validation)
+        return texts.load_plain(self.validation)
 
     def text(self, *, verbose: bool = False) -> str:
         """Return what ``specplan validate --concurrency`` prints."""
-        from specplan.check.validating.load_text import first_screen
-        from specplan.show.rendering import as_text
-
-        first = first_screen(self.validation)
+        first = texts.load_first_screen(self.validation)
         return f"{first}\n\n{as_text(self.report())}" if verbose else first
 
     def report(self) -> Report:
         """Return the page that ``--report`` writes."""
-        from specplan.show.validations import load_validation_report
-
         return load_validation_report(self.validation)
 
 
@@ -154,11 +144,6 @@ def validate(
     ParameterError : a profile without models, an unknown configuration, or no questions for these models.
     CalibrationError : an engine failed.
     """
-    from calibrate.models.servers import timeouts_as_such
-    from specplan.check.validating import validation
-    from specplan.check.validating.questions import named, to_ask
-    from specplan.planning.advice import advise
-
     given = profile_of(of)
     chosen = named(configurations)
     models, questions = to_ask(given, n_answers, None if prompts is None else Path(prompts), seed, servers or {})
@@ -180,8 +165,8 @@ def validate(
                 progress=lambda part: step_done(),
             )
         )
-    best = max(result.rows, key=lambda row: row.measured.speedup.value)
-    return Validated(validation=result, profile=given, advice=advise(given, best.prediction.configuration))
+    advice = advise(given, result.fastest.prediction.configuration)
+    return Validated(validation=result, profile=given, advice=advice)
 
 
 def validate_under_load(
@@ -213,10 +198,6 @@ def validate_under_load(
     ------
     ParameterError, CalibrationError : as `validate`; or too few questions for the rounds.
     """
-    from calibrate.models.servers import timeouts_as_such
-    from specplan.check.validating import under_load
-    from specplan.check.validating.questions import named, to_ask
-
     given = profile_of(of)
     chosen = named(configurations)
     loads = [concurrency] if isinstance(concurrency, int) else sorted(set(concurrency))

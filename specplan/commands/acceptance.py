@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -34,11 +34,8 @@ def command(
     sources: tuple[str, ...],
     source_format: str,
     target_format: str | None,
-    method: str | None,
-    k: int | None,
-    model: str | None,
-    mode: str | None,
     max_batch: int | None,
+    **options: Any,
 ) -> Acceptance | str:
     """Read token acceptance from SOURCE, show it in every convention, or write it in another format.
 
@@ -56,7 +53,8 @@ def command(
     known = choice("from", source_format, READABLE)
     if max_batch is not None and target_format != "vllm-schedule":
         raise ParameterError("max-batch", max_batch, "needs --to vllm-schedule")
-    found = acceptance(sources, form=known, model=model, mode=mode, method=method, k=k)
-    if target_format is not None:
-        return found.written(target_format, model=model or sources[0], mode=mode or "default", max_batch=max_batch)
-    return found
+    found = acceptance(sources, form=known, **options)
+    if target_format is None:
+        return found
+    model, mode = options["model"] or sources[0], options["mode"] or "default"
+    return found.written(target_format, model=model, mode=mode, max_batch=max_batch)

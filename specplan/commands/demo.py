@@ -41,25 +41,13 @@ def sequence(folder: Path, k1: Sequence[int]) -> list[list[str]]:
     profile = str(folder / "bundled-pair.json")
     timeline = str(folder / "timeline.png")
     windows = ",".join(map(str, k1))
+    short = "-n 10 --plain-answers 1"
     calibration = "calibrate torch -n 10 --candidates 0 --token-answers 2 --timings-share 0.33"
     return [
         [*calibration.split(), "--force", "--allow-noise", "-o", profile],
         ["plan", "--profile", profile],
         ["simulate", "--profile", profile, "--k1", str(max(k1))],
-        [
-            "validate",
-            "--profile",
-            profile,
-            "-n",
-            "10",
-            "--plain-answers",
-            "1",
-            "--k1",
-            windows,
-            "--timeline",
-            timeline,
-            "--force",
-        ],
+        ["validate", "--profile", profile, *short.split(), "--k1", windows, "--timeline", timeline, "--force"],
     ]
 
 

@@ -144,8 +144,7 @@ def command(
 
     return plan(
         profile,
-        **{name: asked[name].split(",") for name in ("concurrency", "rate") if asked[name] is not None},
-        **{name: asked[name] for name in ("burstiness", "slo_ttft", "slo_tpot")},
+        **{name: value for name, value in asked.items() if value is not None},  # of loads: others were refused
         copies=copies,
         methods=names,
         max_parallel=max_parallel,

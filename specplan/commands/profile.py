@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -138,7 +139,8 @@ def diff(
     one, two = load(first), load(second)
     speedups = _planned_speedups(one, two) if with_plan else {}
     comparison = compare(one, two, speedups=speedups, confidence=confidence)
-    deliver(_comparison_json(comparison) if as_json else _comparison_text(comparison, show_all=show_all), output)
+    plain = {"schema": "specplan.profile-diff", "schema_version": 1, **asdict(comparison)}
+    deliver(to_json(plain) if as_json else _comparison_text(comparison, show_all=show_all), output)
     if exit_code and comparison.real:
         raise click.exceptions.Exit(1)
 
@@ -165,10 +167,8 @@ def pool(profile: str, others: tuple[str, ...]) -> str:
     for other in more:
         comparison = compare_acceptance(one, other)
         if comparison is not None and comparison.p < _SAME_MODELS:
-            rule = (
-                f"accepts {comparison.second:.1%} of drafts, {one.name} {comparison.first:.1%} (p = {comparison.p:.1g})"
-            )
-            raise ParameterError("others", other.name, rule)
+            rule = f"accepts {comparison.second:.1%} of drafts, {one.name} {comparison.first:.1%}"
+            raise ParameterError("others", other.name, f"{rule} (p = {comparison.p:.1g})")
     return pooled.to_json().rstrip()
 
 
@@ -216,12 +216,6 @@ def _planned_speedups(one: Profile, two: Profile) -> dict[str, tuple[Estimate, E
     return speedups
 
 
-def _comparison_json(comparison: Comparison) -> str:
-    from dataclasses import asdict
-
-    return to_json({"schema": "specplan.profile-diff", "schema_version": 1, **asdict(comparison)})
-
-
 def _comparison_text(comparison: Comparison, *, show_all: bool) -> str:
     lines = [f"{comparison.first} -> {comparison.second}"]
     if comparison.settings:
@@ -233,11 +227,8 @@ def _comparison_text(comparison: Comparison, *, show_all: bool) -> str:
         lines += ["", table(headings, [_difference_row(one) for one in shown])]
     lines += [f"not compared: {text}" for text in comparison.not_compared if show_all]
     n, rate = len(comparison.differences), 1.0 - comparison.confidence
-    lines += [
-        "",
-        f"{len(comparison.real)} of {n} measured quantities differ by more than noise (error rate {rate:.3g})",
-    ]
-    return "\n".join(lines)
+    differing = f"{len(comparison.real)} of {n} measured quantities differ by more than noise"
+    return "\n".join([*lines, "", f"{differing} (error rate {rate:.3g})"])
 
 
 def _difference_row(one: Difference) -> list[str]:
@@ -247,16 +238,8 @@ def _difference_row(one: Difference) -> list[str]:
         change, interval = f"{one.change:+.3f}", f"[{one.low:+.3f}, {one.high:+.3f}]"
     verdict = "differs" if one.real else "within noise"
     counts = " and ".join(map(str, one.n))
-    return [
-        one.quantity,
-        f"{one.first:.4g}",
-        f"{one.second:.4g}",
-        change,
-        interval,
-        counts,
-        f"{one.adjusted_p:.2g}",
-        verdict,
-    ]
+    values = [f"{one.first:.4g}", f"{one.second:.4g}"]
+    return [one.quantity, *values, change, interval, counts, f"{one.adjusted_p:.2g}", verdict]
 
 
 def _summary(profile: Profile) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -29,7 +29,9 @@ __all__ = ["command"]
 @click.option("--width", type=WINDOW, help="Drafts per position. Default the method's.")
 @click.option("--rules", help="Schedule of LR: paper, released-code or eager. Default as for plan.")
 @click.option("--corruption", type=PROBABILITY, help="Acceptance lost after a wrong step, 0 to 1. Default as measured.")
-@click.option("-n", "--answers", type=ANSWERS, help="Answers to simulate. Default all recorded ones, or 40.")
+@click.option(
+    "-n", "--answers", "n_answers", type=ANSWERS, help="Answers to simulate. Default all recorded ones, or 40."
+)
 @click.option(
     "--concurrency", type=WholeNumber(1, 256), help="Also simulate this number of answers at once on the same engines."
 )
@@ -61,12 +63,11 @@ def command(
     width: int | None,
     rules: str | None,
     corruption: float | None,
-    answers: int | None,
-    concurrency: int | None,
     places: tuple[str, ...],
     timeline: Path | None,
     answer: int,
     until: float | None,
+    **options: Any,
 ) -> Simulated:
     """Predict a configuration by simulation, and draw a timeline of an answer."""
     if timeline is None:
@@ -97,14 +98,8 @@ def command(
     )
     if corruption is not None and not configuration.spec.drafts_steps:
         raise ParameterError("corruption", corruption, f"does not apply to {chosen}, which has no draft steps")
-    simulated = simulate(
-        known,
-        configuration,
-        n_answers=answers,
-        concurrency=concurrency,
-        corruption=corruption,
-        places=pairs("place", places, "must be ROLE=ROLE or ROLE=own"),
-    )
+    moved = pairs("place", places, "must be ROLE=ROLE or ROLE=own")
+    simulated = simulate(known, configuration, corruption=corruption, places=moved, **options)
     drawn = simulated.timeline(answer) if timeline is not None or answer else None  # refuses a number without an answer
     if timeline is not None and drawn is not None:
         save_timeline(drawn, timeline, until=until)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -47,19 +48,14 @@ _SEVERITIES = ["statement", "argument", "edge", "slip"]
 @output_options
 def theorems(
     claim_id: str | None,
-    verify: bool,
-    thorough: bool,
-    paper: str | None,
-    verdict: str | None,
-    severity: str | None,
     errata: str | None,
     coverage: bool,
-    jobs: int,
     verbose: bool,
     report: Path | None,
     as_json: bool,
     output: Path | None,
     force: bool,
+    **options: Any,
 ) -> None:
     """List the papers' claims with their verdicts, or show the claim ID in full.
 
@@ -81,17 +77,15 @@ def theorems(
         return
     check_output(output, force=force)
     if coverage:
-        from specplan.show.texts.theorems import coverage_screen
+        from specplan.show.theorems import coverage_screen
 
         deliver(coverage_screen(), output)
         return
-    if thorough and not (verify or claim_id):
+    if options["thorough"] and not (options["verify"] or claim_id):
         raise ParameterError("--thorough", "", "searches while verdicts are derived; add --verify, or give an ID")
     from specplan.api.theorems import theorems as found_of
 
-    found = found_of(
-        claim_id, paper=paper, verdict=verdict, severity=severity, verify=verify, thorough=thorough, jobs=jobs
-    )
+    found = found_of(claim_id, **options)
     if report is not None:
         save(report, found.report())
     deliver(to_json(found.plain()) if as_json else found.text(verbose=verbose), output)

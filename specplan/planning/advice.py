@@ -73,17 +73,8 @@ class Advice:
 
     def plain(self) -> dict[str, Any]:
         """The advice as plain data."""
-        servers = [
-            {
-                "role": server.role,
-                "model": server.model,
-                "command": server.command,
-                "speculative_config": server.speculative_config,
-                "max_num_seqs": server.max_num_seqs,
-                "port": server.port,
-            }
-            for server in self.servers
-        ]
+        names = ("role", "model", "command", "speculative_config", "max_num_seqs", "port")
+        servers = [{name: getattr(server, name) for name in names} for server in self.servers]
         return {"servers": servers, "client": self.client, "notes": list(self.notes)}
 
 

@@ -1,4 +1,4 @@
-"""Which configurations a plan considers: those within the budget of which the profile knows enough."""
+"""What a plan is asked for, and which configurations it considers: those within the budget that the profile knows."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ from itertools import product
 from types import MappingProxyType
 from typing import Final
 
+from calibrate.record.profile import Profile
 from calibrate.replay.trials import Trials
 from sim.catalogue import KnobValue, Method, method
-from sim.configuration import Configuration
+from sim.configuration import METHOD_NAMES, Configuration
 from sim.operations import TARGET
+from specplan.worlds.drafters.naming import PROPOSED
+from theory.checks import scalar_count, scalar_probability
+from theory.errors import ParameterError
 
-__all__ = ["GRID", "Candidates", "candidates", "knobs_in_words"]
+__all__ = ["GRID", "Candidates", "Request", "knobs_in_words"]
 
 GRID: Final[Mapping[str, tuple[int | float, ...]]] = MappingProxyType(
     {"width": (2, 4), "keep": (1, 2), "threshold": (0.7, 0.9), "tau": (0.8, 0.95)}
@@ -32,35 +36,58 @@ class Candidates:
     """Name of a method to what the profile lacks to predict it."""
 
 
-def candidates(
-    trials: Trials, names: tuple[str, ...], *, rules: str, budget: int, k1_max: int, k2_max: int | None
-) -> Candidates:
-    """Return the configurations of some methods within the budget; below each k1 the token-level ones that pay.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What to plan for."""
 
-    The budget holds for the most sequences that the schedule can have in flight, not for the mean: with steps of
-    varying length the window does fill up, however cheap the draft.
+    max_parallel: int = 32
+    """M: target positions in flight at most, sequences times tokens per pass, >= 1."""
+    methods: tuple[str, ...] = PROPOSED
+    """Methods to consider, as far as the profile knows what they need; plain decoding is always among them."""
+    k1_max: int = 8
+    """Largest k1 to consider, >= 1."""
+    k2_max: int | None = None
+    """Largest k2 to consider, >= 1; default what the profile has data for."""
+    rules: str | None = None
+    """Schedule of Lookahead Reasoning; default ``released-code`` for published profiles (it is what was published),
+    ``paper`` for measured ones (it is what `specplan validate` runs)."""
+    n_answers: int | None = None
+    """Answers to simulate per configuration; default all recorded ones, or 40."""
+    max_accuracy_loss: float = 0.05
+    """Share of right answers that a method may cost, in [0, 1]; where accuracy is not known, nothing is ruled out."""
 
-    Parameters
-    ----------
-    trials : of the profile.
-    names : of methods.
-    rules : schedule of Lookahead Reasoning.
-    budget : target positions in flight at most, sequences times tokens per pass.
-    k1_max, k2_max : largest values to consider; k2_max None for what the profile has data for.
-    """
-    found = Candidates()
-    below = [_Below(trials, name, k2_max) for name in names if method(name).level == "token"]
-    for token in below:
-        found.known += _alone(trials, token, budget, found)
-    for name in names:
-        for configuration in _above(method(name), rules, k1_max):
-            lacking = trials.missing(configuration)
-            if lacking:
-                found.unknown.setdefault(name, lacking)
-            elif configuration.most_sequences <= budget:
-                found.known.append(configuration)
-                found.known += _hybrids(configuration, below, budget)
-    return found
+    def __post_init__(self) -> None:
+        scalar_probability("max_accuracy_loss", self.max_accuracy_loss)
+        for name in ("max_parallel", "k1_max", "k2_max"):
+            if getattr(self, name) is not None:
+                scalar_count(name, getattr(self, name), maximum=4096)
+        for name in self.methods:
+            if name not in METHOD_NAMES:
+                raise ParameterError("methods", name, f"must be among {', '.join(METHOD_NAMES)}")
+
+    def rules_for(self, profile: Profile) -> str:
+        """The schedule to simulate."""
+        return self.rules or ("released-code" if profile.published is not None else "paper")
+
+    def candidates(self, trials: Trials) -> Candidates:
+        """Return the configurations of the methods within the budget; below each k1 the token-level ones that pay.
+
+        The budget holds for the most sequences that the schedule can have in flight, not for the mean: with steps of
+        varying length the window does fill up, however cheap the draft.
+        """
+        found, budget = Candidates(), self.max_parallel
+        below = [_Below(trials, name, self.k2_max) for name in self.methods if method(name).level == "token"]
+        for token in below:
+            found.known += _alone(trials, token, budget, found)
+        for name in self.methods:
+            for configuration in _above(method(name), self.rules_for(trials.profile), self.k1_max):
+                lacking = trials.missing(configuration)
+                if lacking:
+                    found.unknown.setdefault(name, lacking)
+                elif configuration.most_sequences <= budget:
+                    found.known.append(configuration)
+                    found.known += _hybrids(configuration, below, budget)
+        return found
 
 
 def _alone(trials: Trials, token: _Below, budget: int, found: Candidates) -> Iterator[Configuration]:

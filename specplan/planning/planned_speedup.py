@@ -10,7 +10,7 @@ from calibrate.measuring.stopping import Precision
 from calibrate.record.profile import Profile
 from calibrate.record.uses import FIELD_OF_USE, work_in_use
 from calibrate.replay.corruption import corruption
-from sim.configuration import Configuration
+from sim.configuration import PLAIN, Configuration
 from specplan.planning.planner import Request, accuracy_loss, plan
 from specplan.planning.predict import Predictor
 
@@ -60,7 +60,7 @@ def _ranked(profile: Profile) -> list[Configuration]:
 
 def _best(predictor: Predictor, shortlist: Sequence[Configuration]) -> Configuration:
     """The fastest that costs no more accuracy than the planner allows by default."""
-    plain = predictor.predict(Configuration(method="autoregressive"))
+    plain = predictor.predict(PLAIN)
     predictions = [predictor.predict(configuration) for configuration in shortlist]
     allowed = [p for p in predictions if accuracy_loss(p, plain) <= Request().max_accuracy_loss] or predictions
     return max(allowed, key=lambda p: p.speedup.value).configuration

@@ -7,69 +7,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from calibrate.record.profile import Profile
-from calibrate.replay.trials import Trials
 from calibrate.token_acceptance.by_context import growths
 from sim.catalogue import method
 from sim.configuration import PLAIN
 from sim.operations import DRAFT
 from specplan.output import Progress, silent
-from specplan.planning.candidates import Candidates, candidates, knobs_in_words
-from specplan.planning.predict import METHODS, Configuration, Prediction, Predictor
+from specplan.planning.candidates import Request, knobs_in_words
+from specplan.planning.predict import Configuration, Prediction, Predictor
 from specplan.planning.race import fastest
-from specplan.worlds.drafters.naming import PROPOSED, kind
-from theory.checks import scalar_count, scalar_probability
-from theory.errors import ParameterError
+from specplan.worlds.drafters.naming import kind
 
 __all__ = ["Plan", "Request", "Row", "plan"]
 
 _FINALISTS = 5
 """Configurations of the best kinds that are simulated on all answers; the others on ``_ROUGH_ANSWERS`` at least."""
 _ROUGH_ANSWERS = 32
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What to plan for."""
-
-    max_parallel: int = 32
-    """M: target positions in flight at most, sequences times tokens per pass, >= 1."""
-    methods: tuple[str, ...] = PROPOSED
-    """Methods to consider, as far as the profile knows what they need; plain decoding is always among them."""
-    k1_max: int = 8
-    """Largest k1 to consider, >= 1."""
-    k2_max: int | None = None
-    """Largest k2 to consider, >= 1; default what the profile has data for."""
-    rules: str | None = None
-    """Schedule of Lookahead Reasoning; default ``released-code`` for published profiles (it is what was published),
-    ``paper`` for measured ones (it is what `specplan validate` runs)."""
-    n_answers: int | None = None
-    """Answers to simulate per configuration; default all recorded ones, or 40."""
-    max_accuracy_loss: float = 0.05
-    """Share of right answers that a method may cost, in [0, 1]; where accuracy is not known, nothing is ruled out."""
-
-    def __post_init__(self) -> None:
-        scalar_probability("max_accuracy_loss", self.max_accuracy_loss)
-        for name in ("max_parallel", "k1_max", "k2_max"):
-            if getattr(self, name) is not None:
-                scalar_count(name, getattr(self, name), maximum=4096)
-        for name in self.methods:
-            if name not in METHODS:
-                raise ParameterError("methods", name, f"must be among {', '.join(METHODS)}")
-
-    def rules_for(self, profile: Profile) -> str:
-        """The schedule to simulate."""
-        return self.rules or ("released-code" if profile.published is not None else "paper")
-
-    def candidates(self, trials: Trials) -> Candidates:
-        """What to consider for a profile."""
-        return candidates(
-            trials,
-            self.methods,
-            rules=self.rules_for(trials.profile),
-            budget=self.max_parallel,
-            k1_max=self.k1_max,
-            k2_max=self.k2_max,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,7 +152,8 @@ def _ranked(predictions: Sequence[Prediction], plain: Prediction, request: Reque
     for p in sorted(predictions, key=lambda p: (_lost(p, plain, request), -p.speedup.value)):
         lost = _lost(p, plain, request)
         said = f"ruled out: loses {accuracy_loss(p, plain):.2f} of the right answers; " if lost else ""
-        yield Row(prediction=p, label=label(p.configuration), why=said + why(p), ruled_out=lost)
+        why = said + "; ".join(_reasons(p))
+        yield Row(prediction=p, label=label(p.configuration), why=why, ruled_out=lost)
 
 
 def label(configuration: Configuration) -> str:
@@ -225,12 +178,8 @@ def _accurate_enough(
     return [configuration for configuration, share in zip(alike, right, strict=True) if share >= enough]
 
 
-def why(prediction: Prediction) -> str:
-    """One line: what the speedup comes from, or why there is none."""
-    return "; ".join(_reasons(prediction))
-
-
 def _reasons(p: Prediction) -> Iterator[str]:
+    """What the speedup comes from, or why there is none."""
     configuration = p.configuration
     if not configuration.speculates:
         yield "the reference: every token costs one target pass"

@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from calibrate.replay.recursion import FACTOR_KNOWN, SIMULATED, sharing_factor
 from calibrate.replay.token_level import TokenModel
 from calibrate.replay.trials import Trials
 from sim.answers.drawn import Behaviour
-from sim.configuration import METHOD_NAMES, PLAIN, Configuration
+from sim.configuration import PLAIN, Configuration
 from sim.estimate import Estimate, proportion, ratio_of_totals, student_quantile, with_errors
 from sim.operations import JUDGE
 from sim.timeline import Counts, Timeline
@@ -35,9 +35,7 @@ from specplan.planning.measured_error import measured_error
 from specplan.planning.model_error import PUBLISHED_RULES, ModelError, model_error
 from theory.errors import ParameterError
 
-__all__ = ["METHODS", "Configuration", "Prediction", "Predictor"]
-
-METHODS: Final = METHOD_NAMES
+__all__ = ["Configuration", "Prediction", "Predictor"]
 
 _RESAMPLES = 8
 _RESAMPLE_ANSWERS = 8
@@ -265,9 +263,6 @@ class Predictor:
         recorded = self.trials.n_answers(configuration)
         return n if recorded is None else min(n, recorded)
 
-    def _few(self, n_answers: int) -> int:
-        return min(n_answers, self.n_answers) if self._recorded is None else self.n_answers
-
     def _accuracy(self, configuration: Configuration, counts: Sequence[Counts]) -> Estimate | None:
         if not configuration.spec.drafts_steps:  # the text is the target's own, whatever decodes it
             return self._baseline_accuracy()
@@ -291,20 +286,18 @@ class Predictor:
         }
 
     def _profile_error(self, configuration: Configuration) -> float:
+        """Half-width of the logarithm of the speedup between resampled profiles."""
         if not self._variants:
             return 0.0
         if configuration not in self._profile_errors:
-            self._profile_errors[configuration] = self._spread(configuration)
+            logs = np.log([self._variant_speedup(configuration, variant) for variant in self._variants])
+            error = student_quantile(0.95, len(logs) - 1) * float(np.std(logs, ddof=1))
+            self._profile_errors[configuration] = error
         return self._profile_errors[configuration]
-
-    def _spread(self, configuration: Configuration) -> float:
-        """Half-width of the logarithm of the speedup between resampled profiles."""
-        speedups = [self._variant_speedup(configuration, variant) for variant in self._variants]
-        return student_quantile(0.95, len(speedups) - 1) * float(np.std(np.log(speedups), ddof=1))
 
     def _variant_speedup(self, configuration: Configuration, variant: int) -> float:
         """The speedup by a resampled profile."""
-        n = self._few(_RESAMPLE_ANSWERS)
+        n = min(_RESAMPLE_ANSWERS, self.n_answers) if self._recorded is None else self.n_answers
         if self._sparing and not self._extends:
             n = min(_SPARING_ANSWERS, n)
         if variant not in self._variant_baselines:

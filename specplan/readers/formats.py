@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AliasPath, BaseModel, ConfigDict, Field
 
 from calibrate.record.files import STDIN, opened, read_text
 from calibrate.record.json_text import json_lines, parse_json
@@ -46,6 +46,11 @@ _Milliseconds = Annotated[float, Field(ge=0.0, le=1e10)]
 _Nanoseconds = Annotated[int, Field(ge=0, le=10**21)]
 
 
+def _at(*path: str, default: Any = ...) -> Any:
+    """A field that stands deeper in the file."""
+    return Field(default, validation_alias=AliasPath(*path))
+
+
 class _Read(BaseModel):
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
 
@@ -62,32 +67,20 @@ class _Vllm(_Read):
     spec_decode_num_drafts: _Tokens = 0
 
 
-class _GuideTimings(_Read):
-    first_token_iteration: _Moment | None = None
-    last_token_iteration: _Moment | None = None
-    token_iterations: _Tokens = 0
-    """Pieces of the stream that held tokens."""
-
-
-class _GuideInfo(_Read):
-    timings: _GuideTimings = _GuideTimings()
-
-
 class _GuideStats(_Read):
     request_start_time: _Moment
     prompt_tokens: _Tokens | None
     output_tokens: _Tokens | None
     time_to_first_token_ms: _Milliseconds | None = None
     request_latency: _Seconds | None = None
-    info: _GuideInfo = _GuideInfo()
-
-
-class _GuideRequests(_Read):
-    successful: list[_GuideStats]
+    first_token_iteration: _Moment | None = _at("info", "timings", "first_token_iteration", default=None)
+    last_token_iteration: _Moment | None = _at("info", "timings", "last_token_iteration", default=None)
+    token_iterations: _Tokens = _at("info", "timings", "token_iterations", default=0)
+    """Pieces of the stream that held tokens."""
 
 
 class _GuideBenchmark(_Read):
-    requests: _GuideRequests
+    requests: list[_GuideStats] = _at("requests", "successful")
 
 
 class _Guide(_Read):
@@ -99,15 +92,11 @@ class _Metric(_Read):
     unit: str
 
 
-class _PerfMetadata(_Read):
-    request_start_ns: _Nanoseconds
-    request_end_ns: _Nanoseconds
-    benchmark_phase: str = "profiling"
-    was_cancelled: bool = False
-
-
 class _Perf(_Read):
-    metadata: _PerfMetadata
+    start_ns: _Nanoseconds = _at("metadata", "request_start_ns")
+    end_ns: _Nanoseconds = _at("metadata", "request_end_ns")
+    phase: str = _at("metadata", "benchmark_phase", default="profiling")
+    was_cancelled: bool = _at("metadata", "was_cancelled", default=False)
     metrics: dict[str, _Metric]
     error: Any = None
 
@@ -196,9 +185,9 @@ def _guide(item: Any, where: str) -> list[Benchmark]:
                 answer_tokens=stats.output_tokens or 0,
                 first_s=_or_nan(stats.time_to_first_token_ms) / 1e3,
                 decode_s=_decoding(stats),
-                rounds=max(stats.info.timings.token_iterations - 1, 0),
+                rounds=max(stats.token_iterations - 1, 0),
             )
-            for stats in run.requests.successful
+            for stats in run.requests
             if stats.output_tokens
         ]
         found.append(Benchmark(source=f"{where}: benchmarks[{i}]", tool="guidellm", requests=tuple(requests)))
@@ -207,9 +196,8 @@ def _guide(item: Any, where: str) -> list[Benchmark]:
 
 def _decoding(stats: _GuideStats) -> float:
     """From the first piece of a stream to the last, s; else what is left of the request after the first token."""
-    timings = stats.info.timings
-    if timings.first_token_iteration is not None and timings.last_token_iteration is not None:
-        return max(timings.last_token_iteration - timings.first_token_iteration, 0.0)
+    if stats.first_token_iteration is not None and stats.last_token_iteration is not None:
+        return max(stats.last_token_iteration - stats.first_token_iteration, 0.0)
     return _or_nan(stats.request_latency) - _or_nan(stats.time_to_first_token_ms) / 1e3
 
 
@@ -217,15 +205,14 @@ def _perf(objects: list[Any], where: str) -> Benchmark:
     requests = []
     for number, item in enumerate(objects, 1):
         read = checked(_Perf, item, f"{where}:{number}")
-        metadata = read.metadata
-        if read.error or metadata.was_cancelled or metadata.benchmark_phase != "profiling":
+        if read.error or read.was_cancelled or read.phase != "profiling":
             continue
         first = _seconds(read.metrics, "time_to_first_token", f"{where}:{number}")
-        whole = (metadata.request_end_ns - metadata.request_start_ns) / 1e9
+        whole = (read.end_ns - read.start_ns) / 1e9
         gaps = _gaps(read.metrics, f"{where}:{number}")
         requests.append(
             Request(
-                start_s=metadata.request_start_ns / 1e9,
+                start_s=read.start_ns / 1e9,
                 prompt_tokens=_count(read.metrics, "input_sequence_length", f"{where}:{number}"),
                 answer_tokens=_count(read.metrics, "output_sequence_length", f"{where}:{number}"),
                 first_s=first,

@@ -1,20 +1,23 @@
-"""Reports of why a speculating server is slow."""
+"""Why a speculating server is slow, and what moved, as a result: screen, rows and report."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
-from specplan.live.explaining.first_screen import summary
-from specplan.live.explaining.text import next_step
+from specplan.live.explaining.text import explanation_as_json, first_screen, next_step, summary
 from specplan.show.page import Answer, Bullets, Code, Interval, Part, Picture, Report, Section, Table, Text, interval
+from specplan.show.rendering import as_text
+from specplan.show.result import Result, flat
 from specplan.show.svg import Line, lines
 
 if TYPE_CHECKING:
     from sim.estimate import Estimate
+    from specplan.live.drift.offline import Drift
     from specplan.live.explaining.explanation import Explanation
 
-__all__ = ["explanation_report"]
+__all__ = ["Explained"]
 
 _WAYS: Final = {
     "window": "these readings only",
@@ -24,30 +27,55 @@ _WAYS: Final = {
 }
 
 
-def explanation_report(explanation: Explanation) -> Report:
-    """Return the report of an explanation."""
-    window = explanation.window
-    k = f"k = {explanation.k}" if explanation.k else "k unknown"
-    sections = [Section(title="Causes", parts=list(_causes(explanation)))] if explanation.causes else []
-    sections.append(
-        Section(title="What a round takes", parts=[_round(explanation), Bullets(items=_facts(explanation))])
-    )
-    if explanation.acceptance.k:
-        sections.append(Section(title="Acceptance by position", parts=list(_positions(explanation))))
-    if explanation.depth is not None:
-        sections.append(Section(title="Other k", parts=list(_depths(explanation))))
-    return Report(
-        title="Why is it slow",
-        about=f"{window.engine}, {window.source}, {k}",
-        lead=summary(explanation),
-        answers=list(_answers(explanation)),
-        sections=sections,
-        made=[
-            ("source", window.source),
-            ("rounds", f"{window.rounds:.0f} of {window.answers:.0f} answers"),
-        ],
-        notes=[*(f"give {what}" for what in explanation.missing), *explanation.notes],
-    )
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Explained(Result):
+    """Why a server is slow, and what moved."""
+
+    explanation: Explanation
+    drift: Drift | None
+    """What moved from the predictions of a profile; None where none was given."""
+
+    def headline(self) -> str:
+        """Return why the server is slow, and the best k with its interval."""
+        return summary(self.explanation)
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return the causes, the weightiest first."""
+        return [
+            flat({"cause": one.name, "saves": one.saves, "sure": one.sure, "why": one.why, "set": list(one.flags)})
+            for one in self.explanation.causes
+        ]
+
+    def plain(self) -> dict[str, Any]:
+        """Return what ``specplan explain --json`` prints."""
+        return {**explanation_as_json(self.explanation), "drift": None if self.drift is None else self.drift.plain()}
+
+    def text(self, *, verbose: bool = False) -> str:
+        """Return the text of ``specplan explain``, with ``verbose`` that of ``specplan explain -v``."""
+        text = as_text(self.report()) if verbose else first_screen(self.explanation)
+        return text if self.drift is None else f"{text}\n\n{self.drift.text()}"
+
+    def report(self) -> Report:
+        """Return the page that ``--report`` writes."""
+        explanation, window = self.explanation, self.explanation.window
+        k = f"k = {explanation.k}" if explanation.k else "k unknown"
+        sections = [Section(title="Causes", parts=list(_causes(explanation)))] if explanation.causes else []
+        sections.append(
+            Section(title="What a round takes", parts=[_round(explanation), Bullets(items=_facts(explanation))])
+        )
+        if explanation.acceptance.k:
+            sections.append(Section(title="Acceptance by position", parts=list(_positions(explanation))))
+        if explanation.depth is not None:
+            sections.append(Section(title="Other k", parts=list(_depths(explanation))))
+        return Report(
+            title="Why is it slow",
+            about=f"{window.engine}, {window.source}, {k}",
+            lead=self.headline(),
+            answers=list(_answers(explanation)),
+            sections=sections,
+            made=[("source", window.source), ("rounds", f"{window.rounds:.0f} of {window.answers:.0f} answers")],
+            notes=[*(f"give {what}" for what in explanation.missing), *explanation.notes],
+        )
 
 
 def _sentence(text: str) -> str:
@@ -89,12 +117,7 @@ def _causes(explanation: Explanation) -> Iterator[Part]:
     yield Table(
         headings=["cause", "share of an answer's time", "why", "sure"],
         rows=[
-            [
-                cause.name,
-                _percent(cause.saves),
-                _sentence(cause.why),
-                "yes" if cause.sure else "measure first",
-            ]
+            [cause.name, _percent(cause.saves), _sentence(cause.why), "yes" if cause.sure else "measure first"]
             for cause in explanation.causes
         ],
         strong=0,
@@ -139,11 +162,7 @@ def _round(explanation: Explanation) -> Table:
     return Table(
         headings=["part", "ms, 95 % interval", "share"],
         rows=[
-            [
-                name,
-                Interval(value=1e3 * one.value, low=1e3 * one.low, high=1e3 * one.high),
-                f"{100 * one.value / whole:.0f} %",
-            ]
+            [name, interval(one, times=1e3), f"{100 * one.value / whole:.0f} %"]
             for name, one in parts
             if one is not None
         ],

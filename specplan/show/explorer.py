@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, Any, Final
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from calibrate.record.profile import Profile
     from calibrate.replay.trials import Trials
 
-__all__ = ["Figures", "explorer_data", "figures_of"]
+__all__ = ["explorer_data", "world_of"]
 
 _ALPHAS: Final = (0.3, 0.5, 0.7, 0.8, 0.9, 0.97)
 _C1S: Final = (0.03, 0.1, 0.2, 0.4)
@@ -47,24 +47,14 @@ _PRECISION: Final = 0.03
 _CACHED: Final = 2000.0
 """Tokens of context at which the costs of a batch are compared."""
 _SEED: Final = 0
+_WORLD: Final = World(lag1=0.37, correlation=0.6, steps=100, ends=True)
+"""What no profile tells."""
 
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
-    """Parameters of a profile in the terms of the closed forms; times are in target steps."""
-
-    alpha1: float
-    c1: float
-    verify: float
-    cv: float
-    sequence: float
-    """Relative increase of a target iteration per additional sequence, [-]."""
-
-
-def figures_of(profile: Profile, trials: Trials) -> Figures | None:
-    """Return the parameters; None for profiles without judged draft steps."""
+def world_of(profile: Profile, trials: Trials) -> World | None:
+    """Return a profile's acceptance, costs and spread of lengths as a world; None without judged draft steps."""
     cost = trials.system.costs[trials.system.placement["target"]]
     one = cost.iteration(1, _CACHED)
     sequence = max(cost.iteration(2, 2.0 * _CACHED) / one - 1.0, 1e-6)
@@ -72,36 +62,39 @@ def figures_of(profile: Profile, trials: Trials) -> Figures | None:
     if published is not None:
         verify = 0.0 if published.verify_s is None else published.verify_s.value / published.target_step_s.value
         cv = 1.2 if published.step_length_cv is None else published.step_length_cv.value
-        return Figures(alpha1=published.alpha1.value, c1=published.c1.value, verify=verify, cv=cv, sequence=sequence)
+        return replace(
+            _WORLD, alpha1=published.alpha1.value, c1=published.c1.value, judge=verify, cv=cv, sequence=sequence
+        )
     steps = [step for answer in profile.answers for step in answer.steps]
     target_s = sum(step.target.seconds for step in steps)
     if not steps or not target_s > 0.0:
         return None
     lengths = [step.target.tokens for step in steps]
-    return Figures(
+    return replace(
+        _WORLD,
         alpha1=sum(step.verdict.accepted for step in steps) / len(steps),
         c1=min(sum(step.draft.seconds for step in steps) / target_s, 1.0),
-        verify=sum(step.verdict.seconds for step in steps) / target_s,
+        judge=sum(step.verdict.seconds for step in steps) / target_s,
         cv=pstdev(lengths) / fmean(lengths),
         sequence=sequence,
     )
 
 
-def explorer_data(figures: Figures) -> dict[str, Any]:
-    """Return the data of the page: sliders that start at the figures, and the simulated grid."""
+def explorer_data(world: World) -> dict[str, Any]:
+    """Return the data of the page: sliders that start at the world's parameters, and the simulated grid."""
     axes: list[list[float]] = [
-        _around(_ALPHAS, figures.alpha1),
-        _around(_C1S, max(figures.c1, 0.01)),
-        _around(_VERIFY, figures.verify),
+        _around(_ALPHAS, world.alpha1),
+        _around(_C1S, max(world.c1, 0.01)),
+        _around(_VERIFY, world.judge),
         [float(count) for count in _AT_ONCE],
     ]
     loops = len(_METHODS) * len(_K1S) * len(_coarse(axes)) * len(axes[3])
     with progress("simulating for the sliders", loops) as step_done:
-        values = [_grid(figures, name, axes, step_done) for _, name, _ in _METHODS]
+        values = [_grid(world, name, axes, step_done) for _, name, _ in _METHODS]
     sliders = [
-        _slider("alpha1", "acceptance of a draft step, alpha1", axes[0], figures.alpha1),
-        _slider("c1", "draft step / target step, c1", axes[1], max(figures.c1, 0.01)),
-        _slider("verify", "verification, in target steps", axes[2], figures.verify),
+        _slider("alpha1", "acceptance of a draft step, alpha1", axes[0], world.alpha1),
+        _slider("c1", "draft step / target step, c1", axes[1], max(world.c1, 0.01)),
+        _slider("verify", "verification, in target steps", axes[2], world.judge),
         {"name": "at_once", "title": "answers at once", "start": 1, "values": _powers(axes[3])},
     ]
     return {
@@ -131,29 +124,19 @@ def _powers(axis: Sequence[float]) -> list[int]:
     return sorted({*powers, *(int(one) for one in axis)})
 
 
-def _grid(figures: Figures, name: str, axes: Sequence[Sequence[float]], step_done: Any) -> Array:
+def _grid(world: World, name: str, axes: Sequence[Sequence[float]], step_done: Any) -> Array:
     """Speedups, shape (k1, alpha1 x c1 x verification x answers at once), the last running fastest."""
     grid = []
     for k1 in _K1S:
-        ideal = [_ideal(_world(figures, *at), name, k1) for at in itertools.product(*axes[:3])]
+        ideal = [_ideal(_at(world, *at), name, k1) for at in itertools.product(*axes[:3])]
         shape = tuple(len(axis) for axis in axes)
-        changed = _changes(figures, name, k1, axes, step_done)
+        changed = _changes(world, name, k1, axes, step_done)
         grid.append((np.array(ideal).reshape(shape[:3])[..., None] * changed[:, :, None, :]).ravel())
     return np.asarray(np.round(np.array(grid), 3), dtype=np.float64)
 
 
-def _world(figures: Figures, alpha1: float, c1: float, verify: float, sequence: float = 0.0) -> World:
-    return World(
-        alpha1=alpha1,
-        c1=c1,
-        judge=verify,
-        sequence=sequence,
-        cv=figures.cv,
-        lag1=0.37,
-        correlation=0.6,
-        steps=100,
-        ends=True,
-    )
+def _at(world: World, alpha1: float, c1: float, verify: float, sequence: float = 0.0) -> World:
+    return replace(world, alpha1=alpha1, c1=c1, judge=verify, sequence=sequence)
 
 
 def _trials(world: World, name: str, k1: int) -> tuple[Trial, Trial]:
@@ -176,10 +159,10 @@ def _coarse(axes: Sequence[Sequence[float]]) -> list[tuple[float, float]]:
     return [(high, c1s[0]), (high, middle), (high, c1s[-1]), (low, middle)]
 
 
-def _changes(figures: Figures, name: str, k1: int, axes: Sequence[Sequence[float]], step_done: Any) -> Array:
+def _changes(world: World, name: str, k1: int, axes: Sequence[Sequence[float]], step_done: Any) -> Array:
     """Ratio of speedups with and without a shared target, shape (alpha1, c1, answers at once)."""
     coarse = _coarse(axes)
-    *by_c1, low = (_change(figures, name, k1, at, axes[3], step_done) for at in coarse)
+    *by_c1, low = (_change(world, name, k1, at, axes[3], step_done) for at in coarse)
     costs, ends = [c1 for _, c1 in coarse[:3]], [coarse[3][0], coarse[0][0]]
     factors = np.array([low / by_c1[1], np.ones_like(low)])
     of_alpha = np.array([np.interp(axes[0], ends, one) for one in factors.T])
@@ -188,10 +171,10 @@ def _changes(figures: Figures, name: str, k1: int, axes: Sequence[Sequence[float
 
 
 def _change(
-    figures: Figures, name: str, k1: int, at: tuple[float, float], counts: Sequence[float], step_done: Any
+    world: World, name: str, k1: int, at: tuple[float, float], counts: Sequence[float], step_done: Any
 ) -> Array:
     """Ratio of speedups with and without a shared target, by answers at once."""
-    ideal, shared = (_world(figures, *at, figures.verify, sequence) for sequence in (0.0, figures.sequence))
+    ideal, shared = (_at(world, *at, world.judge, sequence) for sequence in (0.0, world.sequence))
     alone = _ideal(ideal, name, k1)
     ratios = []
     for count in counts:

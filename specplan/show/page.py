@@ -68,9 +68,10 @@ class Interval:
         return value if low == high == value else f"{value} [{low}, {high}]"
 
 
-def interval(estimate: Estimate, digits: int = 2) -> Interval:
-    """Return an estimate as a cell of a table."""
-    return Interval(value=estimate.value, low=estimate.low, high=estimate.high, digits=digits)
+def interval(estimate: Estimate, digits: int = 2, *, times: float = 1.0) -> Interval:
+    """Return an estimate, so many ``times`` its unit (100: in per cent), as a cell of a table."""
+    value, low, high = (times * one for one in (estimate.value, estimate.low, estimate.high))
+    return Interval(value=value, low=low, high=high, digits=digits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

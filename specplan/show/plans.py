@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from specplan.output import by_need
+from specplan.show.loads.plain import loads_as_json
+from specplan.show.loads.reports import load_parts
+from specplan.show.loads.words import named, switch_off
 from specplan.show.page import (
     Answer,
     Bullets,
@@ -22,9 +25,10 @@ from specplan.show.page import (
     filled,
     interval,
 )
+from specplan.show.plan_screen import first_screen, summary, widest
 from specplan.show.rendering import as_text
 from specplan.show.result import Result, flat
-from specplan.show.texts.plan import first_screen, summary, widest
+from specplan.show.svg import draw_timeline
 
 if TYPE_CHECKING:
     from sim.configuration import Configuration
@@ -75,8 +79,6 @@ class ProfilePlan(Result):
 
     def plain(self) -> dict[str, Any]:
         """Return what ``specplan plan --json`` prints."""
-        from specplan.show.loads.plain import loads_as_json
-
         return {
             "schema": "specplan.plan",
             "schema_version": 1,
@@ -103,9 +105,7 @@ class ProfilePlan(Result):
 
     def text(self, *, verbose: bool = False) -> str:
         """Return the text of ``specplan plan``, with ``verbose`` that of ``specplan plan -v``."""
-        if verbose:
-            return as_text(_report(self, drawn=False))
-        return first_screen(self.ranking, self.timings, self.loads)
+        return as_text(_report(self, drawn=False)) if verbose else first_screen(self.ranking, self.timings, self.loads)
 
 
 def _knobs(c: Configuration) -> dict[str, Any]:
@@ -122,8 +122,6 @@ def _record(row: Row) -> dict[str, Any]:
 
 def _report(plan: ProfilePlan, *, drawn: bool) -> Report:
     """The report of a plan; where it is ``drawn``, with a timeline and sliders."""
-    from specplan.show.loads.reports import load_parts
-
     profile, ranking = plan.timings.profile, plan.ranking
     models = {role: model.name for role, model in profile.models.items()}
     pair = ", ".join(f"{role} {name}" for role, name in models.items())
@@ -184,8 +182,6 @@ def _device(plan: ProfilePlan) -> str:
 
 
 def _at_load(plan: ProfilePlan) -> Answer:
-    from specplan.show.loads.words import named, switch_off
-
     question, loads = "At which load?", plan.loads
     if loads is None:
         detail = "for more, give --concurrency 1,8,32, or --rate"
@@ -229,7 +225,6 @@ def _per_answer(estimate: Estimate | None) -> str | Interval:
 def _timeline(plan: ProfilePlan) -> Iterator[Section]:
     """An answer of the best step-level method; token-level methods have no steps to draw."""
     from specplan.planning.predict import Predictor
-    from specplan.show.timeline import draw_timeline
 
     rows = [row for row in plan.ranking.rows if row.prediction.configuration.spec.drafts_steps]
     if not rows:
@@ -247,13 +242,13 @@ def _timeline(plan: ProfilePlan) -> Iterator[Section]:
 
 def _explorer(plan: ProfilePlan) -> Iterator[Section]:
     from calibrate.replay.trials import Trials
-    from specplan.show.explorer import explorer_data, figures_of
+    from specplan.show.explorer import explorer_data, world_of
 
-    figures = figures_of(plan.timings.profile, Trials(plan.timings.profile))
-    if figures is None:
+    world = world_of(plan.timings.profile, Trials(plan.timings.profile))
+    if world is None:
         return
     widget = Widget(
-        data=explorer_data(figures),
+        data=explorer_data(world),
         caption="Dashed: the closed forms f_async and f_sync of Lookahead Reasoning, without the time of verification, "
         "load, and the spread of step lengths. Squares: simulations with this profile's step lengths and cost of a "
         "batch, interpolated linearly. They have step-level speculation with the paper's schedule only: token-level "

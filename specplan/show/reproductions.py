@@ -1,21 +1,27 @@
-"""Reports of public measurements and of papers' tables, with predictions of both."""
+"""Tables of papers and public measurements as results: screens, rows and reports of what was predicted of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+import textwrap
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
+from specplan.output import SCREEN
 from specplan.show.page import Answer, Bullets, Interval, Part, Picture, Report, Section, Table, filled
+from specplan.show.rendering import as_text
+from specplan.show.result import Result
 from specplan.show.svg import scatter
 
 if TYPE_CHECKING:
     from specplan.check.scoreboard.board import Board
+    from specplan.check.scoreboard.operators import OperatorErrors
     from specplan.check.scoreboard.outcomes import Outcome
 
-__all__ = ["board_report", "cells_report", "papers_report"]
+__all__ = ["OperatorsScored", "Reproduced", "ReproducedPapers", "Scored"]
 
 _MOST_POINTS: Final = 1500
 """Most points of a drawing, so that the file stays below a megabyte."""
@@ -26,35 +32,220 @@ _SETS: Final = ("dataset", "benchmark")
 """Names of data sets, over which errors are averaged."""
 
 
-def board_report(board: Board) -> Report:
-    """Return the report of a scoreboard."""
-    from specplan.check.scoreboard.score import score
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Reproduced(Result):
+    """The cells of a paper's tables, predicted and published."""
 
-    counted = {name: [one for one in rows if one.counts] for name, rows in board.quantities().items()}
-    counted = {name: rows for name, rows in counted.items() if rows}
-    scores = {name: score(rows) for name, rows in counted.items()}
-    answers = [
-        Answer(
-            question=f"How good is {name}?",
-            answer=f"{100 * one.mean:.1f} % mean absolute error, {100 * one.coverage:.0f} % inside the 95 % interval",
-            detail=f"{one.n} rows; median {100 * one.median:.1f} %, nine of ten within {100 * one.p90:.1f} %, "
-            f"mean error {100 * one.signed:+.1f} %",
+    cells: tuple[Any, ...]
+    paper: Any
+    """The module that predicted them."""
+
+    def headline(self) -> str:
+        """Return how good the predictions are."""
+        return str(self.paper.summary(self.cells))
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row for each cell."""
+        return [cell.plain() for cell in self.cells]
+
+    def plain(self) -> dict[str, Any]:
+        """Return what ``specplan reproduce`` prints with ``--json``."""
+        head = {"schema": "specplan.reproduction", "schema_version": 1}
+        return {**head, "cells": self.records(), "reasons": list(self.paper.REASONS)}
+
+    def text(self, *, verbose: bool = False) -> str:
+        """Return what ``specplan reproduce`` prints, with ``verbose`` what it prints with ``-v``."""
+        if verbose:
+            return as_text(self.report())
+        reasons = [
+            textwrap.fill(f"- {reason}", SCREEN, subsequent_indent="  ", break_on_hyphens=False)
+            for reason in self.paper.REASONS
+        ]
+        below = textwrap.fill(str(self.paper.BELOW), SCREEN)
+        parts = [textwrap.fill(self.headline(), SCREEN), f"{self.paper.TITLE}:", self.paper.short_table(self.cells)]
+        return "\n\n".join([*parts, "\n".join([self.paper.HEADING, *reasons]), below])
+
+    def report(self) -> Report:
+        """Return the page that ``--report`` writes."""
+        cells = self.records()
+        compared = [cell for cell in cells if cell.get("predicted") and cell.get("published")]
+        key = "left_out" if compared and "left_out" in compared[0] else "predicted"
+        errors = [abs(cell[key] / cell["published"] - 1.0) for cell in compared]
+        names = [name for name in (cells[0] if cells else {}) if name not in _FIGURES]
+        points: dict[str, list[tuple[float, float, str]]] = {}
+        for cell in compared:
+            says = " ".join(str(cell[name]) for name in names)
+            value, published = cell[key], cell["published"]
+            point = (float(value), float(published), f"{says}: {value:.2f}, published {published}")
+            points.setdefault(str(cell[names[-1]]) if names else "rows", []).append(point)
+        parts: list[Part] = []
+        if compared:
+            picture = scatter(points, x_name="predicted", y_name="published")
+            parts.append(Picture(svg=picture, caption="On the dashed line predicted equals published."))
+        parts.append(_cells_of(cells, names))
+        if means := list(_means(compared, names)):
+            parts.append(Bullets(items=means))
+        mean = f"{100 * fmean(errors):.1f} %" if errors else "–"
+        covered = [bool(cell["covered"]) for cell in compared if "covered" in cell]
+        answers = [
+            Answer(
+                question="How good are the predictions?",
+                answer=f"{mean} mean absolute error",
+                detail=f"{len(compared)} of {len(cells)} published values are compared",
+            )
+        ]
+        if errors:
+            answers.append(Answer(question="How large is the largest error?", answer=f"{100 * max(errors):.1f} %"))
+        if covered:
+            answers.append(
+                Answer(
+                    question="How sure?",
+                    answer=f"{sum(covered)} of {len(covered)} inside their 95 % interval",
+                    detail="with one constant, fitted to the other rows" if key == "left_out" else "",
+                )
+            )
+        return Report(
+            title=self.paper.TITLE,
+            about="published values and predictions",
+            lead=self.headline(),
+            answers=answers,
+            sections=[Section(title="Predicted and published", parts=parts)],
+            notes=list(self.paper.REASONS),
         )
-        for name, one in scores.items()
-    ]
-    n = sum(one.n for one in scores.values())
-    sections = [Section(title=name, parts=list(_quantity(name, rows))) for name, rows in counted.items()]
-    if board.refused:
-        sections.append(Section(title="Not predicted", parts=[_reasons([one.reason for one in board.refused])]))
-    return Report(
-        title="Public measurements and predictions",
-        about=", ".join(board.files),
-        lead=f"{n} rows are compared; nothing is fitted to them. {len(board.refused)} rows are not predicted.",
-        answers=answers,
-        sections=sections,
-        made=[("files", ", ".join(board.files)), ("rows", f"{len(board.outcomes)} predicted")],
-        notes=list(board.notes),
-    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ReproducedPapers(Result):
+    """The tables of all papers."""
+
+    papers: dict[str, Reproduced]
+    """By the name that the command has for each."""
+
+    def headline(self) -> str:
+        """Return how good the predictions are, paper by paper."""
+        return " ".join(one.headline() for one in self.papers.values())
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row for each cell of each paper."""
+        return [{"paper": name, **row} for name, one in self.papers.items() for row in one.records()]
+
+    def plain(self) -> dict[str, Any]:
+        """Return what ``specplan reproduce all`` prints with ``--json``."""
+        head = {"schema": "specplan.reproductions", "schema_version": 1}
+        return {**head, "papers": {name: one.plain() for name, one in self.papers.items()}}
+
+    def text(self, *, verbose: bool = False) -> str:
+        """Return what ``specplan reproduce all`` prints, with ``verbose`` what it prints with ``-v``."""
+        if verbose:
+            return "\n\n\n".join(one.text(verbose=True) for one in self.papers.values())
+        told = [f"{one.paper.TITLE}:\n{textwrap.fill(one.headline(), SCREEN)}" for one in self.papers.values()]
+        return "\n\n".join([*told, "Row by row, and why the worst rows are off: -v."])
+
+    def report(self) -> Report:
+        """Return the page that ``--report`` writes."""
+        papers = [one.report() for one in self.papers.values()]
+        return Report(
+            title="Tables of papers and predictions",
+            about=", ".join(paper.title for paper in papers),
+            lead=" ".join(paper.lead for paper in papers),
+            answers=[
+                replace(answer, question=f"{paper.title}: {answer.question}")
+                for paper in papers
+                for answer in paper.answers
+            ],
+            sections=[replace(section, title=paper.title) for paper in papers for section in paper.sections],
+            notes=[f"{paper.title}: {note}" for paper in papers for note in paper.notes],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Scored(Result):
+    """Public measurements beside their predictions."""
+
+    board: Board
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return every row that was predicted, with the 95 % interval of what is measured."""
+        return [
+            {
+                **{"row": one.where, "quantity": one.quantity, "model": one.model, **one.labels, "unit": one.unit},
+                **{"measured": one.measured, "predicted": one.predicted, "error": one.error},
+                **{"predicted_low": one.interval[0], "predicted_high": one.interval[1], "doubt": one.doubt},
+            }
+            for one in self.board.outcomes
+        ]
+
+    def plain(self) -> dict[str, Any]:
+        """Return what ``specplan reproduce`` prints with ``--json``."""
+        from specplan.check.scoreboard.text import as_json
+
+        return as_json(self.board)
+
+    def text(self, *, verbose: bool = False) -> str:
+        """Return what ``specplan reproduce`` prints, with ``verbose`` what it prints with ``--rows``."""
+        from specplan.check.scoreboard.text import rows_text, summary_text
+
+        return rows_text(self.board) if verbose else summary_text(self.board)
+
+    def csv(self) -> str:
+        """Return all rows as CSV, those that are not predicted too."""
+        from specplan.check.scoreboard.text import as_csv
+
+        return as_csv(self.board)
+
+    def report(self) -> Report:
+        """Return the page that ``--report`` writes."""
+        from specplan.check.scoreboard.score import score
+
+        counted = {name: [one for one in rows if one.counts] for name, rows in self.board.quantities().items()}
+        counted = {name: rows for name, rows in counted.items() if rows}
+        scores = {name: score(rows) for name, rows in counted.items()}
+        answers = [
+            Answer(
+                question=f"How good is {name}?",
+                answer=f"{100 * one.mean:.1f} % mean absolute error, "
+                f"{100 * one.coverage:.0f} % inside the 95 % interval",
+                detail=f"{one.n} rows; median {100 * one.median:.1f} %, nine of ten within {100 * one.p90:.1f} %, "
+                f"mean error {100 * one.signed:+.1f} %",
+            )
+            for name, one in scores.items()
+        ]
+        n = sum(one.n for one in scores.values())
+        sections = [Section(title=name, parts=list(_quantity(name, rows))) for name, rows in counted.items()]
+        if self.board.refused:
+            sections.append(
+                Section(title="Not predicted", parts=[_reasons([one.reason for one in self.board.refused])])
+            )
+        return Report(
+            title="Public measurements and predictions",
+            about=", ".join(self.board.files),
+            lead=f"{n} rows are compared; nothing is fitted to them. {len(self.board.refused)} rows are not predicted.",
+            answers=answers,
+            sections=sections,
+            made=[("files", ", ".join(self.board.files)), ("rows", f"{len(self.board.outcomes)} predicted")],
+            notes=list(self.board.notes),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class OperatorsScored(Result):
+    """Operators that were timed alone, beside their predictions."""
+
+    errors: tuple[OperatorErrors, ...]
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return the errors of each operator on each GPU."""
+        return [asdict(one) for one in self.errors]
+
+    def plain(self) -> dict[str, Any]:
+        """Return what ``specplan reproduce operators --json`` prints."""
+        return {"schema": "specplan.operators", "schema_version": 1, "operators": self.records()}
+
+    def text(self, *, verbose: bool = False) -> str:
+        """Return what ``specplan reproduce operators`` prints."""
+        from specplan.check.scoreboard.text import operators_text
+
+        return operators_text(self.errors)
 
 
 def _quantity(name: str, rows: Sequence[Outcome]) -> Iterator[Part]:
@@ -100,73 +291,8 @@ def _cells(one: Outcome) -> list[str]:
     return [one.where, one.model, labels, f"{one.measured:.3g} {one.unit}", predicted, f"{100 * one.error:+.1f} %"]
 
 
-def _reasons(every: Sequence[str]) -> Bullets:
-    from collections import Counter
-
+def _reasons(every: Iterable[str]) -> Bullets:
     return Bullets(items=[f"{count} rows: {reason}" for reason, count in Counter(every).most_common()])
-
-
-def cells_report(title: str, lead: str, cells: Sequence[Mapping[str, Any]], reasons: Sequence[str]) -> Report:
-    """Return the report of a paper's table; cells have ``predicted``, ``published``, and an interval if known."""
-    compared = [cell for cell in cells if cell.get("predicted") and cell.get("published")]
-    key = "left_out" if compared and "left_out" in compared[0] else "predicted"
-    errors = [abs(cell[key] / cell["published"] - 1.0) for cell in compared]
-    names = [name for name in (cells[0] if cells else {}) if name not in _FIGURES]
-    points: dict[str, list[tuple[float, float, str]]] = {}
-    for cell in compared:
-        says = " ".join(str(cell[name]) for name in names)
-        point = (float(cell[key]), float(cell["published"]), f"{says}: {cell[key]:.2f}, published {cell['published']}")
-        points.setdefault(str(cell[names[-1]]) if names else "rows", []).append(point)
-    parts: list[Part] = []
-    if compared:
-        picture = scatter(points, x_name="predicted", y_name="published")
-        parts.append(Picture(svg=picture, caption="On the dashed line predicted equals published."))
-    parts.append(_cells_of(cells, names))
-    if means := list(_means(compared, names)):
-        parts.append(Bullets(items=means))
-    mean = f"{100 * fmean(errors):.1f} %" if errors else "–"
-    covered = [bool(cell["covered"]) for cell in compared if "covered" in cell]
-    answers = [
-        Answer(
-            question="How good are the predictions?",
-            answer=f"{mean} mean absolute error",
-            detail=f"{len(compared)} of {len(cells)} published values are compared",
-        )
-    ]
-    if errors:
-        answers.append(Answer(question="How large is the largest error?", answer=f"{100 * max(errors):.1f} %"))
-    if covered:
-        answers.append(
-            Answer(
-                question="How sure?",
-                answer=f"{sum(covered)} of {len(covered)} inside their 95 % interval",
-                detail="with one constant, fitted to the other rows" if key == "left_out" else "",
-            )
-        )
-    return Report(
-        title=title,
-        about="published values and predictions",
-        lead=lead,
-        answers=answers,
-        sections=[Section(title="Predicted and published", parts=parts)],
-        notes=list(reasons),
-    )
-
-
-def papers_report(papers: Sequence[Report]) -> Report:
-    """Return the reports of several papers as one."""
-    return Report(
-        title="Tables of papers and predictions",
-        about=", ".join(paper.title for paper in papers),
-        lead=" ".join(paper.lead for paper in papers),
-        answers=[
-            replace(answer, question=f"{paper.title}: {answer.question}")
-            for paper in papers
-            for answer in paper.answers
-        ],
-        sections=[replace(section, title=paper.title) for paper in papers for section in paper.sections],
-        notes=[f"{paper.title}: {note}" for paper in papers for note in paper.notes],
-    )
 
 
 def _cells_of(cells: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Table:

@@ -21,6 +21,7 @@ from specplan.output import (
     deliver,
     json_option,
     output_options,
+    several,
     to_json,
     verbose_option,
 )
@@ -137,9 +138,9 @@ def words_given(context: click.Context, without: Container[str] = ()) -> list[st
             continue
         value = context.params.get(name)
         if isinstance(parameter, click.Argument):
-            arguments += _several(value)
+            arguments += map(_shown, several(value))
         elif not (isinstance(parameter, click.Option) and parameter.is_flag):
-            options += [word for one in _several(value) for word in (max(parameter.opts, key=len), one)]
+            options += [word for one in several(value) for word in (max(parameter.opts, key=len), _shown(one))]
         elif value is True or value == parameter.flag_value:
             options.append(max(parameter.opts, key=len))
         elif value is False:
@@ -147,6 +148,5 @@ def words_given(context: click.Context, without: Container[str] = ()) -> list[st
     return options + arguments
 
 
-def _several(value: Any) -> list[str]:
-    every = value if isinstance(value, (tuple, list)) else [value]
-    return [_QUESTION.sub(r"\1", _PLACE.sub(r"\1", str(one))) for one in every]
+def _shown(value: Any) -> str:
+    return _QUESTION.sub(r"\1", _PLACE.sub(r"\1", str(value)))

@@ -1,77 +1,248 @@
-"""Reports of thresholds with guarantees."""
+"""Thresholds with guarantees: the first screen of 80 columns, and the report."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
-from specplan.show.page import Answer, Interval, Part, Picture, Report, Section, filled
+from click.exceptions import Exit
+
+from specplan.output import screen, table
+from specplan.show.page import Answer, Interval, Part, Picture, Report, Section, filled, interval
+from specplan.show.rendering import as_text
+from specplan.show.result import Result, flat
 from specplan.show.svg import Line, lines
-from specplan.show.texts.thresholds import ThresholdRow, about, distinct, needed, notes, status
 
 if TYPE_CHECKING:
     from calibrate.thresholds.frontier import Cascade, Frontier
     from calibrate.thresholds.labelled_decisions import LabelledDecisions
-    from calibrate.thresholds.risk import TestedThreshold
+    from calibrate.thresholds.risk import Bound, TestedThreshold
+    from sim.estimate import Estimate
 
-__all__ = ["thresholds_report"]
+__all__ = ["Thresholds"]
+
+_MOST_ROWS: Final = 12
+"""Most thresholds on the first screen."""
+_BEYOND: Final = 3
+"""Thresholds after the chosen one on the first screen."""
+
+_Row = tuple["TestedThreshold", "str | Interval", bool]
+"""A threshold, its speedup or cost, and whether it is chosen."""
+
+_SAMPLING_NOTES: Final = {
+    "independent": "decisions are assumed independent (true if each answer has one decision)",
+    "one-per-answer": "answers are independent; one decision of each is drawn with the seed; answers have equal weight",
+    "per-answer-mean": "answers are independent; mean loss of each answer, betting p-values; answers have equal weight",
+}
 
 
-def thresholds_report(search: Frontier | Cascade, labelled: LabelledDecisions, speedup_from: str) -> Report:
-    """Return the report of the search for a threshold, or for the gate of a cascade."""
-    bound = search.bound
-    name = "threshold" if hasattr(search, "points") else "gamma"
-    rows = distinct(search)
-    chosen = next((item for item in rows if item[-1]), None)
-    answers = [
-        Answer(
-            question=f"Which {name}?",
-            answer="none is certified" if chosen is None else f"{chosen[0].threshold:g}",
-            detail="" if chosen is None else f"it accepts {100 * chosen[0].accepted:.1f} % of the decisions",
-        ),
-        Answer(
-            question="How sure?",
-            answer=f"{100 * bound.confidence:g} % that the risk is at most {bound.level:g}",
-            detail=f"risk: {bound.risk}; sampling: {bound.sampling}; on fresh decisions from the same distribution",
-        ),
-    ]
-    if chosen is not None and isinstance(chosen[1], Interval):
-        answers.append(Answer(question="What is the gain?", answer=f"speedup {chosen[1]}"))
-    answers.append(
-        Answer(
-            question="What to measure next?",
-            answer="nothing: more labels would not help"
-            if search.labels_needed is None
-            else f"{search.labels_needed:,} labelled {bound.unit} in all",
-            detail=search.advice,
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Thresholds(Result):
+    """Every threshold of a grid with its risk and what it brings, and the one to choose."""
+
+    found: Frontier | Cascade
+    labelled: LabelledDecisions
+    speedup_from: str
+    """What the speedups rest on, in words; empty for the gate of a cascade, which has costs instead."""
+
+    @property
+    def threshold(self) -> float | None:
+        """The threshold to choose; None if none is certified."""
+        return None if self.found.chosen is None else float(self.tested[self.found.chosen][0].threshold)
+
+    @property
+    def tested(self) -> list[tuple[TestedThreshold, Estimate | float]]:
+        """Every threshold, the safest first, with its speedup, or of a gate with its cost."""
+        if hasattr(self.found, "points"):
+            return [(point.row, point.speedup) for point in self.found.points]
+        return list(zip(self.found.rows, self.found.costs, strict=True))
+
+    def headline(self) -> str:
+        """Return what to do and how sure it is, and what more labels would bring."""
+        return f"{self.found.verdict} {self.found.advice}"
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row for each threshold, the safest first; the limits of its risk are one-sided."""
+        names = ("threshold", "accepted", "failures", "trials", "p_value", "status", "units_needed")
+        return [
+            flat({name: getattr(row, name) for name in names})
+            | {"risk": row.risk, "risk_low": row.low, "risk_high": row.high, "chosen": i == self.found.chosen}
+            | flat({"speedup" if self.speedup_from else "cost": brings})
+            for i, (row, brings) in enumerate(self.tested)
+        ]
+
+    def plain(self) -> dict[str, Any]:
+        """Return what ``specplan thresholds --json`` prints."""
+        known = self.labelled
+        return {
+            "schema": "specplan.thresholds" if self.speedup_from else "specplan.gate",
+            "schema_version": 1,
+            "source": known.source,
+            "n_decisions": known.decisions.n,
+            "n_answers": known.decisions.n_answers if known.clustered else None,
+            "n_unlabelled": known.n_unlabelled,
+            "n_unscored": known.n_unscored,
+            "clustered": known.clustered,
+            **dataclasses.asdict(self.found),
+        }
+
+    def text(self, *, verbose: bool = False) -> str:
+        """Return what ``specplan thresholds`` prints, with ``verbose`` what it prints with ``-v``."""
+        if verbose:
+            return as_text(self.report())
+        found = self.found
+        rows = _distinct(self)
+        shown = _around_the_chosen(rows)
+        unit = found.bound.unit
+        first, value, kept = ("threshold", "speedup", "accepted") if self.speedup_from else ("gamma", "cost", "kept")
+        some_needed = any(row.units_needed is not None for row, *_ in shown)
+        headings = [first, kept, "risk", "at most", value, *(["needed"] if some_needed else []), "status"]
+        below = [
+            *([f"{len(rows) - len(shown)} more with other decisions are not shown."] if len(rows) > len(shown) else []),
+            f"risk: observed; at most: its upper limit for this single {first}"
+            f"{f'; needed: labelled {unit} to certify it' if some_needed else ''}. All rows and assumptions: -v.",
+        ]
+        cells = table(headings, [_short_cells(row, with_needed=some_needed) for row in shown])
+        return screen(f"{found.verdict} {found.advice}", f"{_about(self.labelled)}:", cells, below)
+
+    def conclude(self) -> None:
+        """End the command with 3 where more labels would certify a threshold, with 1 where they would not."""
+        if self.threshold is None:
+            raise Exit(1 if self.found.labels_needed is None else 3)
+
+    def report(self) -> Report:
+        """Return the page that ``--report`` writes."""
+        found, bound, labelled = self.found, self.found.bound, self.labelled.decisions
+        name = "threshold" if self.speedup_from else "gamma"
+        rows = _distinct(self)
+        chosen = next((item for item in rows if item[-1]), None)
+        answers = [
+            Answer(
+                question=f"Which {name}?",
+                answer="none is certified" if chosen is None else f"{chosen[0].threshold:g}",
+                detail="" if chosen is None else f"it accepts {100 * chosen[0].accepted:.1f} % of the decisions",
+            ),
+            Answer(
+                question="How sure?",
+                answer=f"{100 * bound.confidence:g} % that the risk is at most {bound.level:g}",
+                detail=f"risk: {bound.risk}; sampling: {bound.sampling}; on fresh decisions from the same distribution",
+            ),
+        ]
+        if chosen is not None and isinstance(chosen[1], Interval):
+            answers.append(Answer(question="What is the gain?", answer=f"speedup {chosen[1]}"))
+        answers.append(
+            Answer(
+                question="What to measure next?",
+                answer="nothing: more labels would not help"
+                if found.labels_needed is None
+                else f"{found.labels_needed:,} labelled {bound.unit} in all",
+                detail=found.advice,
+            )
         )
-    )
-    table = filled(
-        (name, [f"{row.threshold:.5g}" for row, *_ in rows]),
-        ("accepted", [f"{100 * row.accepted:.1f} %" for row, *_ in rows]),
-        ("failures", [f"{row.failures} of {row.trials}" for row, *_ in rows]),
-        ("risk, one-sided limits", [_risk(row) for row, *_ in rows]),
-        ("p-value", [f"{row.p_value:.2g}" for row, *_ in rows]),
-        ("speedup, 95 % interval" if speedup_from else "cost", [brings for _, brings, _ in rows]),
-        (f"{bound.unit} needed", [needed(row) for row, *_ in rows]),
-        ("status", [status(item) for item in rows]),
-        strong=None if chosen is None else rows.index(chosen),
-        reference=None if speedup_from else bound.level,
-    )
-    return Report(
-        title=f"A {name} with a guarantee",
-        about=about(labelled),
-        lead=search.verdict,
-        answers=answers,
-        sections=[Section(title=f"Every {name}", parts=[*_picture(rows, bound.level, name), table])],
-        made=[
-            ("answers", str(labelled.decisions.n_answers) if labelled.clustered else "not stated"),
-            ("seed", str(bound.seed)),
-        ],
-        notes=list(notes(bound, speedup_from)),
-    )
+        table = filled(
+            (name, [f"{row.threshold:.5g}" for row, *_ in rows]),
+            ("accepted", [f"{100 * row.accepted:.1f} %" for row, *_ in rows]),
+            ("failures", [f"{row.failures} of {row.trials}" for row, *_ in rows]),
+            ("risk, one-sided limits", [_risk(row) for row, *_ in rows]),
+            ("p-value", [f"{row.p_value:.2g}" for row, *_ in rows]),
+            ("speedup, 95 % interval" if self.speedup_from else "cost", [brings for _, brings, _ in rows]),
+            (f"{bound.unit} needed", [_needed(row) for row, *_ in rows]),
+            ("status", [_status(item) for item in rows]),
+            strong=None if chosen is None else rows.index(chosen),
+            reference=None if self.speedup_from else bound.level,
+        )
+        return Report(
+            title=f"A {name} with a guarantee",
+            about=_about(self.labelled),
+            lead=found.verdict,
+            answers=answers,
+            sections=[Section(title=f"Every {name}", parts=[*_picture(rows, bound.level, name), table])],
+            made=[
+                ("answers", str(labelled.n_answers) if self.labelled.clustered else "not stated"),
+                ("seed", str(bound.seed)),
+            ],
+            notes=list(_notes(bound, self.speedup_from)),
+        )
 
 
-def _picture(rows: list[ThresholdRow], level: float, name: str) -> list[Part]:
+def _about(labelled: LabelledDecisions) -> str:
+    """Which decisions there are, and how many are left out."""
+    known = f"{labelled.source}: {labelled.decisions.n} labelled decisions"
+    if labelled.clustered:
+        known += f" of {labelled.decisions.n_answers} answers"
+    if labelled.n_unscored or labelled.n_unlabelled:
+        known += f"; left out: {labelled.n_unscored} without a score, {labelled.n_unlabelled} without a label"
+    return known
+
+
+def _distinct(result: Thresholds) -> list[_Row]:
+    """The thresholds; of neighbours with equal decisions only the last, or the chosen one."""
+    kept: list[_Row] = []
+    for i, (row, brings) in enumerate(result.tested):
+        cell = f"{brings:.4g}" if isinstance(brings, float) else interval(brings)
+        item = row, cell, i == result.found.chosen
+        alike = kept and (kept[-1][0].accepted, kept[-1][0].status) == (row.accepted, row.status)
+        if alike and not kept[-1][-1]:
+            kept[-1] = item
+        elif not alike or item[-1]:
+            kept.append(item)
+    return kept
+
+
+def _around_the_chosen(rows: Sequence[_Row]) -> Sequence[_Row]:
+    """Rows around the chosen threshold; without a choice, those that were tested last."""
+    tested = [i for i, (row, *_) in enumerate(rows) if row.status in ("certified", "failed")]
+    middle = next((i for i, row in enumerate(rows) if row[-1]), tested[-1] if tested else len(rows) - 1)
+    end = min(max(middle + 1 + _BEYOND, _MOST_ROWS), len(rows))
+    return rows[max(end - _MOST_ROWS, 0) : end]
+
+
+def _status(item: _Row) -> str:
+    row, *_, chosen = item
+    return "CHOSEN" if chosen else row.status
+
+
+def _needed(row: TestedThreshold) -> str:
+    """The labelled units that would certify a threshold; a dash where none would."""
+    return "–" if row.units_needed is None else f"{row.units_needed:,}"
+
+
+def _short_cells(item: _Row, *, with_needed: bool) -> list[str]:
+    row, brings, _ = item
+    return [
+        f"{row.threshold:.5g}",
+        f"{100 * row.accepted:.1f} %",
+        f"{row.risk:.4f}" if row.trials else "–",
+        f"{row.high:.4f}",
+        str(brings),
+        *([_needed(row)] if with_needed else []),
+        _status(item),
+    ]
+
+
+def _notes(bound: Bound, speedup_from: str) -> Iterator[str]:
+    """What the guarantee rests on."""
+    yield f"sampling: {_SAMPLING_NOTES[bound.sampling]}"
+    yield "the guarantee holds for fresh decisions of the same models, prompts and temperature"
+    if bound.risk == "wrong-given-accepted":
+        yield (
+            "two searches, each with half of the failure probability, start where enough decisions are accepted; "
+            "exact if P(wrong | score) does not increase with the score"
+        )
+    if bound.risk == "accuracy-loss":
+        way = (
+            f"union bound 1 - (1 - d)^n over n = {bound.decisions_per_answer} decisions of an answer"
+            if bound.union
+            else "an answer with any false accept counts as lost"
+        )
+        yield f"accuracy loss: {way}"
+    if speedup_from:
+        yield f"speedup: {speedup_from}"
+
+
+def _picture(rows: list[_Row], level: float, name: str) -> list[Part]:
     kept = [row for row, *_ in rows if row.trials and row.risk == row.risk]  # NaN without trials
     if len(kept) < 2:
         return []

@@ -14,7 +14,6 @@ from specplan.show.page import (
     Answer,
     Bullets,
     Code,
-    Interval,
     Part,
     Picture,
     Report,
@@ -56,7 +55,7 @@ def validation_report(validation: Validation, advice: Advice) -> Report:
     ]
     if validation.effective:
         sections.append(Section(title="Run with", parts=[Code(text="\n".join(as_lines(validation.effective)))]))
-    best = max(validation.rows, key=lambda row: row.measured.speedup.value)
+    best = validation.fastest
     return Report(
         title=f"Validation of {validation.profile}",
         about=f"{validation.baseline.n} fresh questions, each answered by all configurations and plain decoding",
@@ -71,7 +70,7 @@ def validation_report(validation: Validation, advice: Advice) -> Report:
 
 
 def _answers(validation: Validation) -> Iterator[Answer]:
-    measured = max(validation.rows, key=lambda row: row.measured.speedup.value)
+    measured = validation.fastest
     chosen = max(validation.rows, key=lambda row: row.prediction.speedup.value)
     c = measured.prediction.configuration
     yield Answer(question="Which method is fastest?", answer=measured.name, detail=f"k1 = {c.k1}, k2 = {c.k2}")
@@ -279,12 +278,8 @@ def _choices(validation: LoadValidation) -> Table:
         ("clients", [str(one.clients) for one in verdicts]),
         ("predicted best", [one.chosen for one in verdicts]),
         ("measured best", [one.best for one in verdicts]),
-        ("regret, %", [_percent(one.regret) for one in verdicts]),
+        ("regret, %", [interval(one.regret, 1, times=100.0) for one in verdicts]),
     )
-
-
-def _percent(share: Estimate) -> Interval:
-    return Interval(value=100 * share.value, low=100 * share.low, high=100 * share.high, digits=1)
 
 
 def _remarks(validation: LoadValidation) -> Iterator[str]:

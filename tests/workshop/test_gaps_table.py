@@ -15,7 +15,7 @@ from sim.gaps import table as gaps
 from sim.gaps.table import CASES, CLOSED_FORMS, Cell
 from sim.gaps.worlds import CONDITIONS, IDEAL, LIMIT, MEASURED
 from sim.operations import TARGET, Generate, prompt
-from specplan.gaps_text import gaps_text
+from specplan.api.methods import gaps_text
 from theory.specs.beams import beam_speedup
 from workshop.gaps_table import is_about, simulated_cell
 from workshop.played_passes import PlayedPasses

@@ -18,6 +18,7 @@ from sim.serving.rounds import Round
 from sim.timeline import acceptance
 from specplan.check.validating.load_prediction import PERCENTILES, UNITS, LoadPredictor, Totals, share_beyond, totals_of
 from specplan.check.validating.validation import TOLERANCE
+from specplan.planning.loads.statements import Pays
 
 __all__ = ["LoadRow", "Verdict", "off_from", "row_of", "verdict_on"]
 
@@ -157,14 +158,7 @@ def verdict_on(rows: Sequence[LoadRow]) -> Verdict:
 
 def off_from(rows: Sequence[LoadRow], side: Side) -> int | None:
     """Return the least load from which no configuration has a gain above 1."""
-    gains: dict[int, list[float]] = {}
-    for row in rows:
-        known = gains.setdefault(row.clients, [])
-        if row.name != BASELINE:
-            known.append(getattr(row, side)["gain"].value)
-    off = None
-    for load in sorted(gains, reverse=True):
-        if max(gains[load], default=0.0) > 1.0:
-            break
-        off = load
-    return off
+    gains = {row.clients: 0.0 for row in rows}
+    for row in (row for row in rows if row.name != BASELINE):
+        gains[row.clients] = max(gains[row.clients], getattr(row, side)["gain"].value)
+    return Pays(tuple((load, gain > 1.0) for load, gain in sorted(gains.items()))).off_from

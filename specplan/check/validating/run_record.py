@@ -7,10 +7,11 @@ import json
 import os
 import platform
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
+from calibrate.record.journal import digest
 from calibrate.running.verifiers import LlmJudge
 from sim.operations import JUDGE
 from specplan.output import SCREEN
@@ -24,9 +25,18 @@ if TYPE_CHECKING:
     from calibrate.running.wall_clock import WallClock
     from sim.configuration import Configuration
 
-__all__ = ["as_lines", "effective", "of_configuration", "of_models", "of_profile", "of_questions"]
+__all__ = ["as_lines", "effective", "identity", "of_configuration", "of_models", "of_profile", "of_questions"]
 
 _WIDTH: Final = SCREEN - 2
+
+
+def identity(
+    profile: Profile, models: MeasurableModels, runs: Iterable[str], problems: Sequence[Problem]
+) -> dict[str, Any]:
+    """Return what makes a validation the same one, for its journal: profile, models, configurations and questions."""
+    questions = digest(*(problem.prompt for problem in problems))
+    known = {"profile": digest(profile.model_dump_json()), "models": models.identity()}
+    return {**known, "runs": list(runs), "questions": questions}
 
 
 def effective(*, stolen: float | None = None, **parts: Mapping[str, Any]) -> dict[str, Any]:

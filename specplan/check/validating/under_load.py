@@ -13,7 +13,7 @@ from typing import Any, Final
 from calibrate.measuring.engine_work import work_done
 from calibrate.measuring.noise import CpuTimes
 from calibrate.measuring.plan import MeasurableModels
-from calibrate.record.journal import Journal, digest
+from calibrate.record.journal import Journal
 from calibrate.record.profile import Profile
 from calibrate.running.closed_loop import Loaded, rounds_of, run_under_load
 from calibrate.running.problem import Problem, Truth
@@ -21,7 +21,14 @@ from sim.configuration import PLAIN, Configuration
 from sim.operations import DRAFT, TARGET
 from specplan.check.validating.load_prediction import LoadPredictor, swept_batches
 from specplan.check.validating.load_rows import LoadRow, Verdict, off_from, row_of, verdict_on
-from specplan.check.validating.run_record import effective, of_configuration, of_models, of_profile, of_questions
+from specplan.check.validating.run_record import (
+    effective,
+    identity,
+    of_configuration,
+    of_models,
+    of_profile,
+    of_questions,
+)
 from specplan.check.validating.validation import real_configuration, slowdowns
 from specplan.planning.predict import Predictor
 from theory.errors import ParameterError
@@ -94,14 +101,7 @@ async def validate_under_load(
     rounds = rounds_of(problems, n_rounds)
     predictor = Predictor(profile, uncertainty=False)
     methods = {c.name: real_configuration(predictor.predict(c), models) for c in configurations}
-    options = {
-        "profile": digest(profile.model_dump_json()),
-        "models": models.identity(),
-        "runs": list(methods),
-        "questions": digest(*(problem.prompt for problem in problems)),
-        **_load_options(loads, n_rounds),
-        "seed": seed,
-    }
+    options = {**identity(profile, models, methods, problems), **_load_options(loads, n_rounds), "seed": seed}
     async with AsyncExitStack() as stack:
         kept = None if journal is None else stack.enter_context(Journal(journal, options))
         roles, clock = await stack.enter_async_context(models.open())

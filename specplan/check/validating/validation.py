@@ -16,7 +16,7 @@ from calibrate.measuring.engine_work import work_done
 from calibrate.measuring.noise import CpuTimes
 from calibrate.measuring.plan import MeasurableModels
 from calibrate.record.engine_records import InUse
-from calibrate.record.journal import Journal, digest
+from calibrate.record.journal import Journal
 from calibrate.record.profile import Profile
 from calibrate.replay.trials import Trials
 from calibrate.running.interleaved import (
@@ -38,7 +38,14 @@ from sim.operations import RANDOM, TARGET
 from sim.timeline import Timeline
 from specplan.check.validating.closed_forms import closed_form
 from specplan.check.validating.next_measurement import Measurements
-from specplan.check.validating.run_record import effective, of_configuration, of_models, of_profile, of_questions
+from specplan.check.validating.run_record import (
+    effective,
+    identity,
+    of_configuration,
+    of_models,
+    of_profile,
+    of_questions,
+)
 from specplan.planning.predict import Configuration, Prediction, Predictor
 
 __all__ = [
@@ -102,6 +109,11 @@ class Validation:
     effective: Mapping[str, Any] = field(default_factory=dict)
     """Effective parameters of the run by part, as plain data."""
 
+    @property
+    def fastest(self) -> Row:
+        """The row that was measured fastest."""
+        return max(self.rows, key=lambda row: row.measured.speedup.value)
+
 
 def plain_answers(n_rows: int) -> int:
     """Return how often plain decoding should answer each question that ``n_rows`` configurations answer once.
@@ -141,10 +153,8 @@ async def validate(
     models : models, which are opened and closed here.
     problems : questions, at least two.
     n_plain : answers of plain decoding to each question; see `plain_answers`.
-    truth : ground truth of the task, if it has one.
-    source : source of the problems, for the record.
-    seed : seed of the order of the runs.
-    journal : file that keeps each finished run; the same validation continues from it. The caller removes it.
+    truth, source : ground truth of the task, if it has one, and the source of the problems, for the record.
+    seed, journal : of the order of the runs; file that keeps each of them, from which the same validation goes on.
     progress : called after each answer.
 
     Raises
@@ -153,16 +163,9 @@ async def validate(
     SchemaError : the journal is of another validation.
     ParameterError : a token-level method that these engines cannot run.
     """
-    by_name = {_name(p.configuration): p for p in predictions}
+    by_name = {p.configuration.name: p for p in predictions}
     methods = {name: real_configuration(p, models) for name, p in by_name.items()}
-    options = {
-        "profile": digest(profile.model_dump_json()),
-        "models": models.identity(),
-        "runs": list(by_name),
-        "questions": digest(*(problem.prompt for problem in problems)),
-        "seed": seed,
-        "plain": n_plain,
-    }
+    options = {**identity(profile, models, by_name, problems), "seed": seed, "plain": n_plain}
     async with AsyncExitStack() as stack:
         kept = None if journal is None else stack.enter_context(Journal(journal, options))
         roles, clock = await stack.enter_async_context(models.open())
@@ -274,10 +277,6 @@ def _replayed(
             if method_s is not None:
                 speedups[name] = plain_s / method_s
     return speedups
-
-
-def _name(configuration: Configuration) -> str:
-    return configuration.name
 
 
 def real_configuration(prediction: Prediction, models: MeasurableModels) -> RealConfiguration:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -63,17 +63,13 @@ def command(
     draft: str | None,
     target: str | None,
     prompts: Path | None,
-    tokens: int,
-    answer_tokens: int,
-    top: int,
-    concurrency: int,
     false_alarm: float,
-    seed: int | None,
     api_key_env: str,
     timeout: float,
     as_json: bool,
     output: Path | None,
     force: bool,
+    **amounts: Any,
 ) -> None:
     """Test whether a server that speculates draws from the target's distribution, by betting on defects.
 
@@ -88,12 +84,12 @@ def command(
     from specplan.live.certifying.scoring import Wanted
     from specplan.live.certifying.text import certificate_as_json, certificate_as_text
 
-    wanted = Wanted(tokens=tokens, answer_tokens=answer_tokens, top=top, concurrency=concurrency, seed=seed)
+    wanted = Wanted(**amounts)
     texts = _prompts(prompts, wanted.answers)
     scored = _scored(url, target, draft, texts, wanted, {"api_key_env": api_key_env, "timeout_s": timeout})
     drawn = drawn_from(scored)
     result = certificate(drawn, noise=noise_between(scored), false_alarm=false_alarm)
-    notes = [f"- {len(scored)} answers; tokens beyond the {top} likeliest count as one."]
+    notes = [f"- {len(scored)} answers; tokens beyond the {wanted.top} likeliest count as one."]
     if draft is None:
         notes.append("- Without --draft, defects that involve the draft's probabilities are not examined.")
     elif not drawn.shows_passes:
@@ -106,13 +102,12 @@ def command(
 
 def _prompts(path: Path | None, n: int) -> list[str]:
     """The texts that are continued, two at least."""
+    from calibrate.models.asking import bundled_problems
     from specplan.prompts import read_prompts
 
-    if path is not None:
-        return [problem.prompt for problem in read_prompts(path, max(n, 2))]
-    from calibrate.models.asking import bundled_problems
-
-    return [problem.prompt for problem in bundled_problems(max(n, 2), 0, "validation")]
+    most = max(n, 2)
+    problems = bundled_problems(most, 0, "validation") if path is None else read_prompts(path, most)
+    return [problem.prompt for problem in problems]
 
 
 def _scored(

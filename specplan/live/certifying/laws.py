@@ -113,7 +113,7 @@ class Defect:
     laws: Callable[[Drawn], Iterator[FloatArray]]
     """The laws of a token of an affected server, each (n, cells): one for each form of the defect."""
 
-    at: frozenset[Place]
+    at: frozenset[Place] = frozenset({Place.DRAFTED, Place.UNKNOWN})
     """Places at which tokens have these laws; elsewhere they have the target's."""
 
     needs_draft: bool = True
@@ -197,7 +197,6 @@ def _greedy_draft(drawn: Drawn) -> Iterator[FloatArray]:
     yield speculative(p, drawn.greedy, _acceptance(p, q), _beyond(p, q))
 
 
-_JUDGED: Final = frozenset({Place.DRAFTED, Place.UNKNOWN})
 _ALL: Final = frozenset(Place)
 
 DEFECTS: Final[tuple[Defect, ...]] = (
@@ -205,13 +204,11 @@ DEFECTS: Final[tuple[Defect, ...]] = (
         name="residual from p",
         says="after a rejection it draws from p instead of max(p - q, 0)",
         laws=_residual_from_target,
-        at=_JUDGED,
     ),
     Defect(
         name="relaxed acceptance",
         says="it accepts drafts with more than min(1, p / q)",
         laws=_relaxed,
-        at=_JUDGED,
     ),
     Defect(
         name="bonus from draft",
@@ -223,19 +220,16 @@ DEFECTS: Final[tuple[Defect, ...]] = (
         name="draft's temperature",
         says="it draws drafts at another temperature than that of the q by which it judges them",
         laws=_tempered_draft,
-        at=_JUDGED,
     ),
     Defect(
         name="greedy draft",
         says="it drafts the likeliest token and judges it by p / q, as if it were drawn from q",
         laws=_greedy_draft,
-        at=_JUDGED,
     ),
     Defect(
         name="draft's tokens",
         says="it emits tokens of the draft without judging them",
         laws=Drawn.drafts,
-        at=_JUDGED,
     ),
     Defect(
         name="stale cache",

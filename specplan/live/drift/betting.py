@@ -18,11 +18,12 @@ No test with one false alarm in N observations detects a drift sooner than after
 from __future__ import annotations
 
 import math
-from typing import Any, Final, Protocol
+from abc import ABC, abstractmethod
+from typing import Any, Final
 
 from theory.errors import ParameterError
 
-__all__ = ["EDGE", "HORIZON", "Bet", "BetLike", "MeanBets", "Stakes", "TwoWays"]
+__all__ = ["EDGE", "HORIZON", "Bet", "MeanBets", "Stakes", "TwoWays", "Wager"]
 
 HORIZON: Final = 5_000.0
 """Observations within which half of the later money is staked."""
@@ -75,22 +76,23 @@ class Stakes:
         self.money = self._staked + self._unstaked
 
 
-class BetLike(Protocol):
-    """Interface of a bet for `TwoWays`."""
+class Wager(Stakes, ABC):
+    """A bet whose stakes each observation multiplies by a factor."""
 
-    money: Any
-
+    @abstractmethod
     def factor(self, observed: Any) -> Any:
-        """Return the factor by which an observation multiplies a stake."""
+        """Return the factor of a stake, >= 0; its mean is at most 1 while the claim holds."""
+
+    @abstractmethod
+    def take_sum(self, total: float, n: int) -> None:
+        """Take in the sum of ``n`` observations; all money that is due at the first of them is staked there."""
 
     def take(self, observed: Any) -> None:
-        """Take in an observation."""
-
-    def take_sum(self, total: float, n: int) -> None:
-        """Take in the sum of ``n`` observations."""
+        """Take in an observation in [0, 1], or an array with that of each stream, shape (streams,)."""
+        self.multiply(self.factor(observed))
 
 
-class Bet(Stakes):
+class Bet(Wager):
     """A bet against the claim that a mean is at most (or at least) a bound.
 
     Parameters
@@ -116,10 +118,6 @@ class Bet(Stakes):
         """Return the factor of a stake, >= 0; its mean is at most 1 while the claim holds."""
         return 1.0 + self.stake * (observed - self.bound)
 
-    def take(self, observed: Any) -> None:
-        """Take in an observation in [0, 1], or an array with that of each stream, shape (streams,)."""
-        self.multiply(self.factor(observed))
-
     def take_sum(self, total: float, n: int) -> None:
         """Take in the sum of ``n`` observations; all money that is due at the first of them is staked there.
 
@@ -144,7 +142,7 @@ class TwoWays:
     false_alarm : probability of ever raising an alarm while the prediction holds, in (0, 1).
     """
 
-    def __init__(self, bets: tuple[BetLike, BetLike], false_alarm: float) -> None:
+    def __init__(self, bets: tuple[Wager, Wager], false_alarm: float) -> None:
         if not 0.0 < false_alarm < 1.0:
             raise ParameterError("false_alarm", false_alarm, "must be in (0, 1)")
         self.bets = bets

@@ -16,6 +16,8 @@ from itertools import chain
 from statistics import median
 from typing import Final, Self
 
+import numpy as np
+
 from calibrate.record.answer_records import StepRecord
 from calibrate.record.engine_records import EngineRecord
 from calibrate.record.profile import Profile
@@ -166,12 +168,7 @@ class TokenTime:
         sizes = sorted(self.by_batch)
         if not sizes or batch > sizes[-1]:
             return None
-        upper = next(size for size in sizes if size >= batch)
-        lower = max((size for size in sizes if size <= batch), default=upper)
-        if lower == upper:
-            return self.by_batch[upper]
-        share = (batch - lower) / (upper - lower)
-        return (1.0 - share) * self.by_batch[lower] + share * self.by_batch[upper]
+        return float(np.interp(batch, sizes, [self.by_batch[size] for size in sizes]))
 
 
 def token_times(profile: Profile) -> dict[str, TokenTime]:

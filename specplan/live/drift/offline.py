@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from calibrate.record.profile import Profile
 from calibrate.record.token_records import TokenRecord
@@ -22,6 +23,7 @@ from specplan.live.drift.expected import TIME_MARGIN, Band
 from specplan.live.drift.shares import ShareBets
 from specplan.live.drift.watch import FALSE_ALARM, LEAST_DRIFT
 from specplan.live.explaining.window import Window
+from specplan.output import table
 from theory.errors import ParameterError, SchemaError
 
 __all__ = ["Compared", "Drift", "token_drift"]
@@ -43,6 +45,19 @@ class Compared:
     """Window, from 1 on, after which the alarm was raised; None: no alarm."""
     unit: str = ""
 
+    def cells(self) -> list[str]:
+        """Return a row of the table: what is compared, as seen and as predicted, and how near it is to an alarm."""
+        seen, value, low, high = map(
+            self._shown, (self.seen, self.predicted.value, self.predicted.low, self.predicted.high)
+        )
+        moved = f"{min(self.evidence, 0.99):.0%} of an alarm" if self.at is None else f"moved (window {self.at})"
+        return [self.what, seen, f"{value} [{low}, {high}]", f"{self.n}", moved]
+
+    def _shown(self, value: float) -> str:
+        if self.unit == "s":
+            return f"{1e3 * value:.2f} ms"
+        return f"{value:.1f}" if self.unit else f"{value:.3f}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
@@ -59,6 +74,29 @@ class Drift:
     def moved(self) -> tuple[Compared, ...]:
         """The means that raised the alarm."""
         return tuple(one for one in self.compared if one.at is not None)
+
+    def plain(self) -> dict[str, Any]:
+        """Return the comparison as plain data."""
+        return {
+            "profile": self.profile,
+            "false_alarm": self.false_alarm,
+            "windows": self.n_windows,
+            "moved": [one.what for one in self.moved],
+            "compared": [asdict(one) for one in self.compared],
+            "notes": list(self.notes),
+        }
+
+    def text(self) -> str:
+        """Return the comparison as text, with the drifts first."""
+        moved = ", ".join(one.what for one in self.moved)
+        told = f"Moved from the predictions of {self.profile}: {moved}." if moved else ""
+        coverage = (
+            f"Over {self.n_windows} {'window' if self.n_windows == 1 else 'windows'}; the probability of any "
+            f"alarm while everything is as predicted is at most {self.false_alarm:.0%}."
+        )
+        cells = table(["", "seen", "predicted", "n", ""], [one.cells() for one in self.compared])
+        notes = "".join(f"\n- {note}" for note in self.notes)
+        return f"{told or f'As {self.profile} predicts: no alarm.'} {coverage}\n\n{cells}{notes}"
 
 
 @dataclass(frozen=True, slots=True)

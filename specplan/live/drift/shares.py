@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from specplan.live.drift.betting import EDGE, Stakes, TwoWays
+from specplan.live.drift.betting import EDGE, TwoWays, Wager
 from theory.errors import ParameterError
 
 __all__ = ["Record", "ShareBets"]
@@ -85,7 +85,7 @@ class _Known:
         self._seen[self.kind] += n
 
 
-class _ShareBet(Stakes):
+class _ShareBet(Wager):
     """A bet that the odds of a 1 have changed by the factor ``times``."""
 
     def __init__(self, known: _Known, times: float, alike: float) -> None:
@@ -103,10 +103,6 @@ class _ShareBet(Stakes):
         predicted = self._known.mean
         mean = np.clip(predicted, EDGE, 1.0 - EDGE)
         return mean, _moved(mean, self._times), predicted <= 1.0 - EDGE if self._times > 1.0 else predicted >= EDGE
-
-    def take(self, observed: Any) -> None:
-        """Take in an observation, 0 or 1, before the prediction is updated with it."""
-        self.multiply(self.factor(observed))
 
     def take_sum(self, total: float, n: int) -> None:
         """Take in the sum of ``n`` observations that are 0 or 1."""

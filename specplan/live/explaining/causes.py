@@ -125,23 +125,19 @@ def _rounds(window: Window, acceptance: Acceptance, depth: Depth, share: float, 
 
 def _saved(gain: Estimate, share: float) -> Estimate:
     """Share of the whole time that is saved if a part, ``share`` of it, becomes ``gain`` times as fast."""
-    low, value, high = (max(share * (1.0 - 1.0 / max(g, 1e-9)), -1.0) for g in (gain.low, gain.value, gain.high))
-    return Estimate(
-        value=value,
-        stderr=(high - low) / 3.92,
-        low=low,
-        high=high,
-        n=gain.n,
-        estimator="from the gain, on the share of an answer's time that rounds take",
-        seed=gain.seed,
-    )
+    ends = (max(share * (1.0 - 1.0 / max(g, 1e-9)), -1.0) for g in (gain.low, gain.value, gain.high))
+    return _spanned(gain, "from the gain, on the share of an answer's time that rounds take", *ends)
 
 
 def _part(seconds: Estimate, whole: float, share: float) -> Estimate:
-    low, value, high = (share * min(x / whole, 1.0) for x in (seconds.low, seconds.value, seconds.high))
-    return Estimate(
-        value=value, stderr=(high - low) / 3.92, low=low, high=high, n=seconds.n, estimator=seconds.estimator
-    )
+    ends = (share * min(x / whole, 1.0) for x in (seconds.low, seconds.value, seconds.high))
+    return _spanned(seconds, seconds.estimator, *ends)
+
+
+def _spanned(of: Estimate, how: str, low: float, value: float, high: float) -> Estimate:
+    """What follows from an estimate, with the ends of its interval."""
+    stderr = (high - low) / 3.92
+    return Estimate(value=value, stderr=stderr, low=low, high=high, n=of.n, estimator=how, seed=of.seed)
 
 
 def _cache(window: Window, time: RoundTime, answer: AnswerTime, cache_lost: float) -> Cause | None:

@@ -88,11 +88,7 @@ def explained(
     baselines : rounds of servers without speculation or with another k, at the same load.
     named : pass model of the round, made from names of models and a GPU.
     plain_cache : tokens in the cache of a server without speculation; NaN: unknown.
-    k : tokens drafted per round, for servers that do not report it.
-    chunk : most prompt tokens in a pass.
-    drafter : ``chain``, token by token, or a block in one pass: ``dflash``, ``dspark``.
-    adaptive : whether the engine verifies the drafted tokens that pay (``enable_adaptive_verification``).
-    seed : seed of the draws behind intervals.
+    k, chunk, drafter, adaptive, seed : as of `specplan.api.explaining.explain`.
 
     Raises
     ------

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from calibrate.engines.prometheus import Sample, SpecDecode, counted, load, parse_metrics
@@ -72,22 +72,26 @@ class Reading:
     """vLLM's counters of speculation; None if it does not speculate, or is not vLLM."""
     accept_length: float
     """SGLang's mean acceptance length with the bonus token; NaN where it is not reported."""
-    running: int
-    waiting: int
+    running: float
+    """Requests in the batch."""
+    waiting: float
     cache_usage: float
     """Share of the KV cache in use, in [0, 1]; NaN where it is not reported."""
     cache_tokens: float
     """Tokens that fit into the KV cache; NaN where it is not reported."""
-    moment: float = field(default=math.nan)
-    """When it was read, s on a clock that does not go back; NaN for files."""
 
     @property
     def speculates(self) -> bool:
         """Whether the server drafts tokens."""
         return self.spec is not None or self.accept_length >= 1.0
 
+    @property
+    def k(self) -> int:
+        """Tokens that a round drafts, as configured, >= 0; 0: no speculation, or not reported (SGLang)."""
+        return 0 if self.spec is None else len(self.spec.accepted_at)
 
-def read_metrics(text: str, source: str, moment: float = math.nan) -> Reading:
+
+def read_metrics(text: str, source: str) -> Reading:
     """Read a server's metrics.
 
     Raises
@@ -116,7 +120,6 @@ def read_metrics(text: str, source: str, moment: float = math.nan) -> Reading:
         waiting=requests.waiting if requests else 0,
         cache_usage=_mean(samples, _USAGE[engine]),
         cache_tokens=_cache_tokens(samples),
-        moment=moment,
     )
 
 

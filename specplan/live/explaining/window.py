@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from itertools import pairwise
+from typing import Any, Self
 
-from calibrate.engines.prometheus import SpecDecode
-from specplan.live.explaining.histogram import Histogram
 from specplan.live.explaining.reading import Reading
 from theory.errors import ParameterError, SchemaError
 
@@ -19,27 +18,34 @@ _LEAST_ROUNDS = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
-    """Differences of two readings, in tokens and seconds."""
+class Window(Reading):
+    """What counted between two readings, in tokens and seconds: requests are their mean, the cache's use the larger."""
 
-    source: str
-    engine: str
-    k: int
-    """Tokens that a round drafts, as configured, >= 0; 0: no speculation, or not reported (SGLang)."""
-    spec: SpecDecode | None
-    accept_length: float
-    counters: Mapping[str, float]
-    histograms: Mapping[str, Histogram]
-    running: float
-    """Requests in the batch, mean of both readings."""
-    waiting: float
-    cache_usage: float
-    """The larger of both readings, in [0, 1]; NaN where it is not reported."""
-    cache_tokens: float
-    seconds: float
-    """Seconds between the readings; NaN for files."""
     n_cold: float = 0.0
     """Prefills since the server's start that were cold starts; their times are not in ``histograms``."""
+
+    @classmethod
+    def of(cls, reading: Reading, **changed: Any) -> Self:
+        """Return the window of a reading in which some of its fields are changed.
+
+        Raises
+        ------
+        SchemaError : there are too few rounds in it.
+        """
+        made = cls(**{field.name: getattr(reading, field.name) for field in fields(Reading)} | changed)
+        made.check()
+        return made
+
+    def check(self) -> None:
+        """Refuse a window that has no latencies between tokens, or too few rounds, with a `SchemaError`."""
+        gaps = self.histograms.get("gaps")
+        if gaps is None:
+            raise SchemaError(f"{self.source}: no inter-token latencies: start the server with metrics enabled")
+        if self.generated <= 0.0 or gaps.count <= 0.0:
+            raise SchemaError(f"{self.source}: no token was generated between the readings: read it while it answers")
+        if self.rounds < _LEAST_ROUNDS:
+            rule = f"only {self.rounds:.0f} rounds between the readings, {_LEAST_ROUNDS} are needed: wait longer"
+            raise SchemaError(f"{self.source}: {rule}")
 
     @property
     def generated(self) -> float:
@@ -133,24 +139,19 @@ def window(before: Reading, after: Reading) -> Window:
             spec = spec.since(before.spec)
         except ParameterError:
             raise SchemaError(f"{where}: {_BACK}") from None
-    return _checked(
-        Window(
-            source=where,
-            engine=after.engine,
-            k=0 if after.spec is None else len(after.spec.accepted_at),
-            spec=spec,
-            accept_length=_accept_length(before, after),
-            counters={key: value - before.counters.get(key, 0.0) for key, value in after.counters.items()},
-            histograms={
-                key: histogram.since(before.histograms[key]) if key in before.histograms else histogram
-                for key, histogram in after.histograms.items()
-            },
-            running=(before.running + after.running) / 2.0,
-            waiting=(before.waiting + after.waiting) / 2.0,
-            cache_usage=_largest(before.cache_usage, after.cache_usage),
-            cache_tokens=after.cache_tokens,
-            seconds=after.moment - before.moment,
-        )
+    return Window.of(
+        after,
+        source=where,
+        spec=spec,
+        accept_length=_accept_length(before, after),
+        counters={key: value - before.counters.get(key, 0.0) for key, value in after.counters.items()},
+        histograms={
+            key: histogram.since(before.histograms[key]) if key in before.histograms else histogram
+            for key, histogram in after.histograms.items()
+        },
+        running=(before.running + after.running) / 2.0,
+        waiting=(before.waiting + after.waiting) / 2.0,
+        cache_usage=_largest(before.cache_usage, after.cache_usage),
     )
 
 
@@ -187,23 +188,7 @@ def since_start(reading: Reading) -> Window:
         histograms["prefill"], n_cold = histograms["prefill"].without_cold_starts()
     if n_cold and "first" in histograms:
         histograms["first"], _ = histograms["first"].without_cold_starts()
-    return _checked(
-        Window(
-            source=reading.source,
-            engine=reading.engine,
-            k=0 if reading.spec is None else len(reading.spec.accepted_at),
-            spec=reading.spec,
-            accept_length=reading.accept_length,
-            counters=reading.counters,
-            histograms=histograms,
-            running=float(reading.running),
-            waiting=float(reading.waiting),
-            cache_usage=reading.cache_usage,
-            cache_tokens=reading.cache_tokens,
-            seconds=math.nan,
-            n_cold=n_cold,
-        )
-    )
+    return Window.of(reading, histograms=histograms, n_cold=n_cold)
 
 
 _BACK = "a counter decreased: the server was restarted between the readings; read it twice within one run"
@@ -228,18 +213,6 @@ def _check_same(before: Reading, after: Reading, where: str) -> None:
         raise SchemaError(f"{where}: every counter decreases: the files are swapped; give the earlier one first")
     if fallen:
         raise SchemaError(f"{where}: {_BACK}")
-
-
-def _checked(result: Window) -> Window:
-    gaps = result.histograms.get("gaps")
-    if gaps is None:
-        raise SchemaError(f"{result.source}: no inter-token latencies: start the server with metrics enabled")
-    if result.generated <= 0.0 or gaps.count <= 0.0:
-        raise SchemaError(f"{result.source}: no token was generated between the readings: read it while it answers")
-    if result.rounds < _LEAST_ROUNDS:
-        rule = f"only {result.rounds:.0f} rounds between the readings, {_LEAST_ROUNDS} are needed: wait longer"
-        raise SchemaError(f"{result.source}: {rule}")
-    return result
 
 
 def _accept_length(before: Reading, after: Reading) -> float:

@@ -32,7 +32,9 @@ _DASK: Final = {
 """How workers that are started here differ from Dask's own, which give freed memory back at once: the pages of every
 array are then faulted in anew, which takes half as long as the work. Nobody sees their profile either."""
 
-Row = dict[str, Any]
+_Pieces = list[list[Point]]
+_Shared = tuple[Grid, Profile | None]
+_Found = Iterator[list[tuple[str, dict[str, Any]]]]
 
 
 class ClusterError(SpecplanError):
@@ -47,7 +49,7 @@ def results(
     backend: Backend = "joblib",
     cluster: str | None = None,
     workers: int = 1,
-) -> Iterator[list[tuple[str, Row]]]:
+) -> _Found:
     """Evaluate points, and yield their keys and rows as batches are finished, in whatever order.
 
     Parameters
@@ -66,30 +68,26 @@ def results(
         raise ParameterError("cluster", cluster, "needs --backend dask or ray")
     most = _PIECE["world" if profile is None else "profile"]
     size = max(min(most, len(points) // (4 * workers)), 1)
-    batches = [list(points[i : i + size]) for i in range(0, len(points), size)]
+    pieces = [list(points[i : i + size]) for i in range(0, len(points), size)]
     run = {"joblib": _by_joblib, "dask": _by_dask, "ray": _by_ray}[backend]
-    return run(batches, grid, profile, cluster, workers)
+    return run(pieces, (grid, profile), cluster, workers)
 
 
-def _batch(points: Sequence[Point], grid: Grid, profile: Profile | None) -> list[tuple[str, Row]]:
-    return [(point.key, evaluated(point, grid, profile)) for point in points]
+def _evaluated(points: Sequence[Point], shared: _Shared) -> list[tuple[str, dict[str, Any]]]:
+    return [(point.key, evaluated(point, *shared)) for point in points]
 
 
-def _by_joblib(
-    batches: list[list[Point]], grid: Grid, profile: Profile | None, cluster: str | None, workers: int
-) -> Iterator[list[tuple[str, Row]]]:
+def _by_joblib(pieces: _Pieces, shared: _Shared, cluster: str | None, workers: int) -> _Found:
     if workers == 1:
-        yield from (_batch(batch, grid, profile) for batch in batches)
+        yield from (_evaluated(piece, shared) for piece in pieces)
         return
     from joblib import Parallel, delayed
 
-    tasks = (delayed(_batch)(batch, grid, profile) for batch in batches)
+    tasks = (delayed(_evaluated)(piece, shared) for piece in pieces)
     yield from Parallel(n_jobs=workers, return_as="generator_unordered")(tasks)
 
 
-def _by_dask(
-    batches: list[list[Point]], grid: Grid, profile: Profile | None, cluster: str | None, workers: int
-) -> Iterator[list[tuple[str, Row]]]:
+def _by_dask(pieces: _Pieces, shared: _Shared, cluster: str | None, workers: int) -> _Found:
     try:
         dask: Any = import_module("distributed")
     except ImportError:
@@ -107,8 +105,8 @@ def _by_dask(
             local.close()
         raise ClusterError(f"cluster {cluster or 'on this machine'}: {error or 'no answer within 20 s'}") from None
     try:
-        shared = client.scatter((grid, profile), broadcast=True)
-        futures = [client.submit(_shared_batch, batch, shared, pure=False) for batch in batches]
+        there = client.scatter(shared, broadcast=True)
+        futures = [client.submit(_evaluated, piece, there, pure=False) for piece in pieces]
         for future in dask.as_completed(futures):
             yield future.result()
     finally:
@@ -117,13 +115,7 @@ def _by_dask(
             local.close()
 
 
-def _shared_batch(points: Sequence[Point], shared: tuple[Grid, Profile | None]) -> list[tuple[str, Row]]:
-    return _batch(points, *shared)
-
-
-def _by_ray(
-    batches: list[list[Point]], grid: Grid, profile: Profile | None, cluster: str | None, workers: int
-) -> Iterator[list[tuple[str, Row]]]:
+def _by_ray(pieces: _Pieces, shared: _Shared, cluster: str | None, workers: int) -> _Found:
     try:
         import ray
     except ImportError:
@@ -134,8 +126,8 @@ def _by_ray(
     except (OSError, ValueError, RuntimeError) as error:
         raise ClusterError(f"cluster {cluster or 'on this machine'}: {str(error).splitlines()[0]}") from None
     try:
-        remote, shared = ray.remote(_shared_batch), ray.put((grid, profile))
-        left = [remote.remote(batch, shared) for batch in batches]
+        remote, there = ray.remote(_evaluated), ray.put(shared)
+        left = [remote.remote(piece, there) for piece in pieces]
         while left:
             done, left = ray.wait(left)
             yield ray.get(done[0])

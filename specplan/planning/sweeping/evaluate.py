@@ -26,7 +26,13 @@ from specplan.planning.sweeping.grid import Grid, Point
 from theory.checks import positive
 from theory.errors import ParameterError, SpecplanError
 
-__all__ = ["evaluated"]
+__all__ = ["RESULTS", "evaluated"]
+
+RESULTS: Final = (
+    *("speedup", "stderr", "answers", "seconds", "baseline_seconds", "variance_ratio", "paired_ratio"),
+    "error",
+)
+"""Columns of what is found of a point."""
 
 Array = NDArray[np.float64]
 
@@ -44,8 +50,7 @@ def evaluated(point: Point, grid: Grid, profile: Profile | None) -> dict[str, An
         found = _in_world(point, grid) if profile is None else _by_profile(point, grid, profile)
     except SpecplanError as error:
         found = {"error": str(error)}
-    empty = dict.fromkeys(("speedup", "stderr", "answers", "seconds", "baseline_seconds", "variance_ratio"))
-    return {**point.columns, **empty, "paired_ratio": None, "error": None, **found}
+    return {**point.columns, **dict.fromkeys(RESULTS), **found}
 
 
 def _in_world(point: Point, grid: Grid) -> dict[str, Any]:
@@ -80,13 +85,9 @@ def _world(parameters: dict[str, Any]) -> World:
             raise ParameterError(name, value, f"must be {'an integer' if whole else 'a number'}")
         if not (math.isfinite(value) and 0 <= value <= 1e6):
             raise ParameterError(name, value, "must be finite and >= 0")
-    world = replace(defaults, ends=True, steps=parameters.get("steps", 100), **_without(parameters, "steps"))
+    world = replace(defaults, ends=True, **{"steps": 100, **parameters})
     positive("c1", world.c1)
     return world
-
-
-def _without(parameters: dict[str, Any], name: str) -> dict[str, Any]:
-    return {key: value for key, value in parameters.items() if key != name}
 
 
 _ROUNDING: Final = 1e-12

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from calibrate.record.files import opened, replacing
-from calibrate.record.journal import Journal
+from calibrate.record.journal import Journal, digest
 from calibrate.record.library import load
-from calibrate.record.profile import Profile
 from specplan.output import journal_of
 from specplan.planning.sweeping.backends import Backend, results
+from specplan.planning.sweeping.evaluate import RESULTS
 from specplan.planning.sweeping.grid import Grid
 from specplan.version import __version__
 from theory.errors import SchemaError, SpecplanError, shown
@@ -25,16 +24,6 @@ Row = dict[str, Any]
 ENDINGS: Final = (".parquet", ".csv")
 
 _NUMBERS: Final = ("speedup", "stderr")
-_RESULTS: Final = (
-    "speedup",
-    "stderr",
-    "answers",
-    "seconds",
-    "baseline_seconds",
-    "variance_ratio",
-    "paired_ratio",
-    "error",
-)
 
 
 class SweepError(SpecplanError):
@@ -68,7 +57,8 @@ def run_sweep(
     SweepError : no point has a speedup; nothing is written, and nothing kept.
     """
     points, profile = grid.points(), None if grid.profile is None else load(grid.profile)
-    settings = {"grid": grid.model_dump(mode="json"), "profile": _digest(profile), "specplan": __version__}
+    known = None if profile is None else digest(profile.model_dump_json())
+    settings = {"grid": grid.model_dump(mode="json"), "profile": known, "specplan": __version__}
     journal = Journal(journal_of(output), settings)
     finished = False
     try:
@@ -90,14 +80,10 @@ def run_sweep(
     return rows
 
 
-def _digest(profile: Profile | None) -> str | None:
-    return None if profile is None else hashlib.sha256(profile.model_dump_json().encode()).hexdigest()
-
-
 def _columns(rows: Sequence[Row]) -> list[str]:
     """What tells points apart first, then what was found."""
     names = dict.fromkeys(name for row in rows for name in row)
-    return [name for name in names if name not in _RESULTS] + [name for name in _RESULTS if name in names]
+    return [name for name in names if name not in RESULTS] + [name for name in RESULTS if name in names]
 
 
 def write_rows(rows: Sequence[Row], path: Path) -> None:

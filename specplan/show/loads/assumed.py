@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from specplan.worlds.beliefs import Beliefs
@@ -48,15 +48,8 @@ class Assumed:
 
     def plain(self) -> dict[str, Any]:
         """Return it as plain data."""
-        return {
-            "drafter": self.drafter,
-            "k": self.k,
-            "convention": "share of drafted steps accepted" if self.k is None else "tokens per round, accepted + 1",
-            "value": self.value,
-            "low": self.low,
-            "high": self.high,
-            "source": self.source,
-        }
+        convention = "share of drafted steps accepted" if self.k is None else "tokens per round, accepted + 1"
+        return {**asdict(self), "convention": convention}
 
 
 def assumed(deployment: Deployment, configuration: Configuration) -> list[Assumed]:
@@ -83,14 +76,8 @@ def _of_tokens(beliefs: Beliefs, deployment: Deployment, configuration: Configur
     ends = [[beliefs.tokens_per_pass(token, k2, *scores) for scores in ((z, 0.0), (0.0, z))] for z in _ENDS]
     below, above = (math.hypot(*(one - value for one in both)) for both in ends)  # errors of both beliefs, in squares
     low, high = max(value - below, 1.0), min(value + above, float(k2))
-    yield Assumed(
-        drafter=drafter_name(deployment, token),
-        k=k2 - 1,
-        value=value,
-        low=low,
-        high=high,
-        source=beliefs.source(token),
-    )
+    drafter, source = drafter_name(deployment, token), beliefs.source(token)
+    yield Assumed(drafter=drafter, k=k2 - 1, value=value, low=low, high=high, source=source)
 
 
 def _of_steps(beliefs: Beliefs, deployment: Deployment, configuration: Configuration) -> Iterator[Assumed]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from specplan.planning.loads.load_plan import NamesPlan
 from specplan.planning.loads.statements import k_table
 from specplan.show.loads.assumed import assumed_by_plan
+from specplan.show.loads.gpu_types import break_evens, cheapest, unit
 from specplan.show.loads.words import (
     at_load,
     beyond_timings,
@@ -79,8 +80,6 @@ def load_plan_report(asked: AskedPlan) -> Report:
 
 def gpus_report(found: GpuPlans) -> Report:
     """Return the report of plans on several types of GPUs: costs by load, then each plan's tables and commands."""
-    from specplan.show.loads.gpu_types import break_evens, cheapest
-
     deployment = found.loads[0][0].asked.plan.deployment
     answers = [
         Answer(question=f"What is cheapest at {at_load(rows[0].load)}?", answer=cheapest(found, rows))
@@ -105,8 +104,6 @@ def gpus_report(found: GpuPlans) -> Report:
 
 def _costs(found: GpuPlans) -> Iterator[Part]:
     """Costs by load, a line for each type."""
-    from specplan.show.loads.gpu_types import unit
-
     points: dict[str, list[tuple[float, float]]] = {}
     for one in (one for rows in found.loads for one in rows if one.size):
         points.setdefault(one.gpu, []).append((float(one.size or 0.0), one.per_million))
@@ -118,8 +115,6 @@ def _costs(found: GpuPlans) -> Iterator[Part]:
 
 
 def _priced(found: GpuPlans, rows: Sequence[Priced]) -> Table:
-    from specplan.show.loads.gpu_types import unit
-
     return Table(
         headings=[
             at_load(rows[0].load),

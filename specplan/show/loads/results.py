@@ -1,20 +1,41 @@
-"""Plans from names as results: at each load, and on each of several types of GPUs."""
+"""Plans from names as results, with their first screen: at each load, and on each of several types of GPUs."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from sim.configuration import PLAIN
+from specplan.output import SCREEN, between, narrow, screen
+from specplan.show.loads.assumed import assumed_by_plan
+from specplan.show.loads.gpu_types import cheapest, gpus_as_json, gpus_first_screen
+from specplan.show.loads.plain import plan_as_json
+from specplan.show.loads.reports import gpus_report, load_plan_report
+from specplan.show.loads.words import (
+    by_prompts,
+    depths,
+    dollars_each,
+    median_and_90th,
+    one_k,
+    policies,
+    switch_off,
+    title,
+    verdict,
+)
 from specplan.show.rendering import as_text
 from specplan.show.result import Result, flat
+from specplan.worlds.beliefs import MEASURE
+from specplan.worlds.world import passes_of
 
 if TYPE_CHECKING:
     from specplan.planning.loads.asked import AskedPlan
     from specplan.planning.loads.gpu_types import GpuPlans
+    from specplan.planning.loads.load_plan import LoadPlan, LoadRow, NamesPlan
     from specplan.show.page import Report
 
-__all__ = ["GpusPlan", "LoadsPlan"]
+__all__ = ["GpusPlan", "LoadsPlan", "by_load"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -30,14 +51,10 @@ class LoadsPlan(Result):
 
     def report(self) -> Report:
         """Return the plan as a report."""
-        from specplan.show.loads.reports import load_plan_report
-
         return load_plan_report(self.asked)
 
     def headline(self) -> str:
         """Return what to do at the first of the loads."""
-        from specplan.show.loads.words import verdict
-
         return verdict(self.asked.plan, *self.asked.plan.loads[0])
 
     def parts(self, *, verbose: bool = False) -> Iterator[str]:
@@ -45,9 +62,11 @@ class LoadsPlan(Result):
         if verbose:
             yield as_text(self.report())
             return
-        from specplan.show.loads.first_screen import first_screen
-
-        yield from first_screen(self.asked.plan)
+        plan = self.asked.plan
+        lead = "\n".join(textwrap.fill(verdict(plan, *plan.loads[i]), SCREEN) for i in sorted({0, len(plan.loads) - 1}))
+        yield screen(lead, title(plan.deployment) + ":", by_load(plan), *_by_means(plan))
+        pays = [switch_off(plan)] if plan.curve.gains else []  # for which other loads are simulated
+        yield screen([*pays, *(f"Not planned: {why}." for why in plan.beyond), *_below(plan)])
 
     def text(self, *, verbose: bool = False) -> str:
         """Return the parts as one text."""
@@ -55,8 +74,6 @@ class LoadsPlan(Result):
 
     def plain(self) -> dict[str, Any]:
         """Return what ``specplan plan --target --json`` prints."""
-        from specplan.show.loads.plain import plan_as_json
-
         return plan_as_json(self.asked.plan, self.asked.settings)
 
     def records(self) -> list[dict[str, Any]]:
@@ -77,30 +94,78 @@ class GpusPlan(Result):
 
     def report(self) -> Report:
         """Return the plans as a report."""
-        from specplan.show.loads.reports import gpus_report
-
         return gpus_report(self.found)
 
     def headline(self) -> str:
         """Return the cheapest type at the first of the loads."""
-        from specplan.show.loads.gpu_types import cheapest
-
         return cheapest(self.found, self.found.loads[0])
 
     def text(self, *, verbose: bool = False) -> str:
         """Return what ``specplan plan --target --gpu A,B`` prints, with ``verbose`` what it prints with ``-v``."""
-        if verbose:
-            return as_text(self.report())
-        from specplan.show.loads.gpu_types import gpus_first_screen
-
-        return gpus_first_screen(self.found)
+        return as_text(self.report()) if verbose else gpus_first_screen(self.found)
 
     def plain(self) -> dict[str, Any]:
         """Return what it prints with ``--json``."""
-        from specplan.show.loads.gpu_types import gpus_as_json
-
         return gpus_as_json(self.found)
 
     def records(self) -> list[dict[str, Any]]:
         """Return a row for each load and type, the cheapest of a load first."""
         return [{"load": load["load"], **flat(row)} for load in self.plain()["loads"] for row in load["gpus"]]
+
+
+def _by_means(plan: NamesPlan) -> Iterator[str]:
+    if plan.rough:
+        at = f"load{'s' if len(plan.rough) > 1 else ''} {', '.join(load.text for load in plan.rough)}"
+        yield f"By mean values, without methods that write steps ahead: {at}. A larger --budget simulates them."
+
+
+def by_load(plan: LoadPlan) -> str:
+    """Return a table with a row for each load, without columns that say nothing."""
+    found = [(load.text, rows[0]) for load, rows in plan.loads]
+    known = [depths(plan, row.option.configuration) for _, row in found]
+    columns = [
+        ("load", [load for load, _ in found]),
+        ("best", [plan.simulator.name_of(row.option.configuration) for _, row in found]),
+        *((name, [str(one.get(name, "–")) for one in known]) for name in ("k1", "k", "k2")),
+        ("gain", [_gain(row) for _, row in found]),
+        ("tokens/s", [f"{row.tokens_per_s:.0f}" for _, row in found]),
+        ("answer s", [median_and_90th(row, "seconds", 1.0) for _, row in found]),
+        *zip(("$/M tokens", "$/answer"), zip(*(dollars_each(plan, row) for _, row in found), strict=True), strict=True),
+    ]
+    return narrow(columns, long=1)
+
+
+def _gain(row: LoadRow) -> str:
+    return f"{row.gain.value:.2f}" if row.option.configuration == PLAIN else between(row.gain)
+
+
+def _below(plan: NamesPlan) -> Iterator[str]:
+    yield from (f"Assumed: {one.text}." for one in assumed_by_plan(plan))
+    yield from filter(None, [one_k(plan), policies(plan), *by_prompts(plan, ending=True)])
+    widest = {name: part for _, rows in plan.loads for name, part in rows[0].errors.items() if part > 0.0}
+    if widest:
+        name = max(widest, key=lambda one: widest[one])
+        how = f" To narrow it: {MEASURE[name]}." if name in MEASURE else ""
+        yield f"Most of the interval, ±{100 * widest[name]:.0f} %, is {name}.{how}"
+    _, whose = passes_of(plan.deployment, plan.deployment.target, 1)
+    if whose is not None:
+        yield f"{whose[0].upper()}{whose[1:]}."
+    names = [*plan.unknown, *plan.deployment.passed_over]
+    if names:
+        yield f"Not considered (why: -v): {', '.join(names)}."
+    yield from _legend(plan)
+
+
+def _legend(plan: NamesPlan) -> Iterator[str]:
+    """What the columns mean, as far as they are there."""
+    best = [rows[0].option.configuration for _, rows in plan.loads]
+    if any(configuration.k1 > 1 for configuration in best):
+        yield (
+            "k1: reasoning steps in flight at once; the draft writes whole steps ahead and the target judges them, so "
+            "answers may differ from the target's own."
+        )
+    k = "k: tokens drafted per round (num_speculative_tokens); " if any(one.k2 > 1 for one in best) else ""
+    yield (
+        f"{k}gain: tokens per second over plain decoding on as many GPUs, [95 % interval]; answer s: median / 90th "
+        "percentile. Other methods, GPUs, what runs out and the commands to run it: -v."
+    )

@@ -11,8 +11,8 @@ import pytest
 from planted_metrics import Planted, exposition, paces, served
 
 from specplan.live.explaining.explanation import Explanation, explained, point_of
-from specplan.live.explaining.first_screen import summary
 from specplan.live.explaining.reading import Reading, read_metrics
+from specplan.live.explaining.text import summary
 from specplan.live.explaining.window import since_start
 
 PLANTED = {

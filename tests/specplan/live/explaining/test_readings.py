@@ -18,9 +18,9 @@ from screens import Main, refusal, refused_words
 from specplan.api.explaining import explain
 from specplan.commands.explain import command
 from specplan.live.explaining.explanation import explained
-from specplan.live.explaining.first_screen import summary
 from specplan.live.explaining.histogram import Histogram
 from specplan.live.explaining.reading import read_metrics
+from specplan.live.explaining.text import summary
 from specplan.live.explaining.window import window
 from theory.errors import ParameterError, SchemaError
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from specplan.output import SCREEN, between, narrow, screen
+from specplan.show.loads.results import by_load
+from specplan.show.loads.words import beyond_timings, switch_off
 
 if TYPE_CHECKING:
     from sim.estimate import Estimate
@@ -108,9 +110,6 @@ def _short_table(rows: Sequence[Row]) -> str:
 
 def _by_load(loads: LoadPlan) -> str:
     """What is best at each load, and from which load on nothing is."""
-    from specplan.show.loads.first_screen import by_load
-    from specplan.show.loads.words import beyond_timings, switch_off
-
     said = [*beyond_timings(loads), *(f"Not planned: {why}." for why in loads.beyond), switch_off(loads)]
     return "\n".join([by_load(loads), *(textwrap.fill(line, SCREEN) for line in said if line)])
 

@@ -1,1 +1,0 @@
-"""Results as text: first screens of 80 columns, and full texts."""
