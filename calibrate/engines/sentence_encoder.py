@@ -1,4 +1,4 @@
-"""A sentence-embedding model in a process of its own, for `calibrate.running.embedding`.
+"""A sentence-embedding model in a process of its own, for `calibrate.running.verifiers.EmbeddingSimilarity`.
 
 The encoder runs in its own process, optionally pinned to a core: in a thread it would hold the interpreter lock for
 milliseconds and so delay every event of the wall clock. Requests and replies are lines of JSON; the process ends when

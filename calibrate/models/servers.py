@@ -28,7 +28,7 @@ from calibrate.models.vllm_settings import setting_of, speculation_of
 from calibrate.record.engine_records import EngineRecord
 from calibrate.record.json_text import parse_json
 from calibrate.record.profile import ModelRecord
-from calibrate.running.embedding import Encodes
+from calibrate.running.verifiers import Encodes
 from calibrate.running.wall_clock import WallClock
 from sim.operations import DRAFT, GATE, JUDGE, TARGET
 from theory.errors import CalibrationError, ParameterError, SchemaError
