@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Final, NamedTuple
 
 from calibrate.engines.protocol import Generation
-from calibrate.engines.work import EngineStatistics, Pass, Prefill, sums_by
+from calibrate.engines.work import EngineStatistics, Prefill, sums_by
 from calibrate.loads.closed_loop import Loop
 from calibrate.record.engine_records import JoinedSums, LoadedSums, LoadRecord
 
@@ -64,9 +64,7 @@ def record_of(loop: Loop, method: str, settings: Mapping[str, int | float | str 
 
 
 def _passes_of(work: EngineStatistics) -> Iterator[_Done]:
-    for it in work.iterations:
-        yield _Done(it.ended_s, it.seconds, 1, it.batch, it.batch)
-    for one in work.passes:
+    for one in (*work.iterations, *work.passes):
         yield _Done(one.ended_s, one.seconds, 1, one.batch, one.tokens)
     for both in work.joined:
         yield _Done(both.ended_s, both.seconds, both.n, both.batch + both.joiners, both.tokens + both.joiners)
@@ -103,7 +101,7 @@ def _first_token_s(generation: Generation) -> float:
 
 
 def _loaded(work: EngineStatistics) -> list[LoadedSums]:
-    passes = [*map(Pass.without_draft, work.iterations), *work.passes]
+    passes = (*work.iterations, *work.passes)
     rows = ((p.batch, max(round(p.rows / p.batch), 1), 1, p.context, p.tokens, p.seconds) for p in passes)
     return [LoadedSums(*row) for row in sums_by(2, rows)]
 
