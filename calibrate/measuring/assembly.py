@@ -21,7 +21,6 @@ from calibrate.measuring.from_outside import left_out_notes
 from calibrate.measuring.noise import leading_slow, steadiness
 from calibrate.measuring.plan import CalibrationPlan
 from calibrate.measuring.texts import kept_texts
-from calibrate.measuring.token_methods import token_records
 from calibrate.record.answer_records import RecordedAnswer
 from calibrate.record.engine_records import DecodeSample, EngineRecord, InUse, Sentinel
 from calibrate.record.journal import Journal
@@ -61,7 +60,10 @@ def assemble(
     """
     answers = [journal[f"answer:{problem.key}"] for problem in plan.problems[:n_answers]]
     texts = kept_texts(journal, plan.texts)
-    rounds = {name: _rounds(journal, name, n_rounds) for name in engines}
+    rounds = {
+        name: [EngineRecord.model_validate(journal[f"engine:{name}:{number}"]) for number in range(n_rounds)]
+        for name in engines
+    }
     records, notes = dict[str, EngineRecord](), list(stamp.get("notes", ()))
     for name in engines:
         records[name], n_slow = _engine_record(name, rounds[name], answers)
@@ -97,10 +99,6 @@ def _role_seconds(answers: Sequence[Any]) -> dict[str, list[float]]:
     concurrent = [seconds for answer in answers for seconds in answer.get("embedding_seconds", ())]
     times = _merged([answer["role_seconds"] for answer in answers])
     return {**times, EMBEDDING: concurrent} if concurrent else times
-
-
-def _rounds(journal: Journal, name: str, n: int) -> list[EngineRecord]:
-    return [EngineRecord.model_validate(journal[f"engine:{name}:{i}"]) for i in range(n)]
 
 
 def _engine_record(name: str, rounds: Sequence[EngineRecord], answers: Sequence[Any]) -> tuple[EngineRecord, int]:
@@ -151,11 +149,10 @@ def _notes(name: str, record: EngineRecord, n_slow: int) -> list[str]:
 
 
 def _token_records(plan: CalibrationPlan, answers: Sequence[Any]) -> list[TokenRecord]:
-    by_setting = {
-        setting.key: [TokenAnswer.model_validate(a["token"][setting.key]) for a in answers if setting.key in a["token"]]
-        for setting in plan.token
-    }
-    return token_records(plan.token, by_setting)
+    """A record for each setting that has answers."""
+    told = [answer["token"] for answer in answers]
+    by_setting = ((s, [TokenAnswer.model_validate(one[s.key]) for one in told if s.key in one]) for s in plan.token)
+    return [TokenRecord.counted(setting.method, setting.knobs, own) for setting, own in by_setting if own]
 
 
 def _merged(parts: Sequence[dict[str, list[float]]]) -> dict[str, list[float]]:
