@@ -103,12 +103,10 @@ class DraftModel(OneHot):
 
         Rows that need fewer tokens than others get the same number; the caller drops the excess.
         """
-        n_steps = max(wanted, default=0)
         drafts: list[list[int]] = [[] for _ in wanted]
         weights: list[torch.Tensor] = []
-        ends = None
-        for step in range(n_steps):
-            rows = [self._unread(row, job) for row, job in self._owners()] if step == 0 else self._drafted(drafts, ends)
+        rows = [self._unread(row, job) for row, job in enumerate(self._jobs)]
+        for step in range(max(wanted, default=0)):
             hidden = forward_rows(self.decoder, self.cache, 0, rows)
             for row, read in enumerate(rows):
                 self.cache.append(row, read.ids)
@@ -118,10 +116,8 @@ class DraftModel(OneHot):
                 draft.append(token)
             if drawn_from is not None:
                 weights.append(drawn_from)
+            rows = self._drafted(drafts, ends)
         return drafts, weights
-
-    def _owners(self) -> list[tuple[int, Job]]:
-        return list(enumerate(self._jobs))
 
     def _unread(self, row: int, job: Job) -> Rows:
         """The tokens of a job's text that are not in its row yet."""
@@ -133,7 +129,7 @@ class DraftModel(OneHot):
 
     def _draw(self, logits: torch.Tensor, step: int) -> tuple[list[int], torch.Tensor | None]:
         """The next token of each row, and the weights it was sampled from if any row samples."""
-        sampling = [row for row, job in self._owners() if job.sampling.temperature > 0.0]
+        sampling = [row for row, job in enumerate(self._jobs) if job.sampling.temperature > 0.0]
         greedy: list[int] = logits.argmax(-1).tolist() if len(sampling) < len(self._jobs) else [0] * len(sampling)
         if not sampling:
             return greedy, None
