@@ -87,12 +87,7 @@ class JoinedPass:
     ended_s: float
 
 
-_KINDS: Final[Mapping[str, type[Any]]] = {
-    "iterations": Pass,
-    "passes": Pass,
-    "prefills": Prefill,
-    "joined": JoinedPass,
-}
+_KINDS: Final[Mapping[str, type[Any]]] = {"iterations": Pass, "passes": Pass, "prefills": Prefill, "joined": JoinedPass}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

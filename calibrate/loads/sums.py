@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from statistics import fmean
 from typing import Final, NamedTuple
 
-from calibrate.engines.protocol import Generation
 from calibrate.engines.work import EngineStatistics, Prefill, sums_by
 from calibrate.loads.closed_loop import Loop
 from calibrate.record.engine_records import JoinedSums, LoadedSums, LoadRecord
@@ -57,7 +56,7 @@ def record_of(loop: Loop, method: str, settings: Mapping[str, int | float | str 
         prompt_tokens=sum(one.n_prompt_tokens for one in loop.ended),
         answer_tokens=sum(one.n_generated for one in loop.ended),
         ended=len(loop.ended),
-        first_token_s=fmean(map(_first_token_s, begun)) if begun else None,
+        first_token_s=fmean(max(one.times.first_token - one.times.queued, 0.0) for one in begun) if begun else None,
         passes=_loaded(loop.work),
         joined=[*_read_apart(loop.work), *_joined(loop.work)],
     )
@@ -94,10 +93,6 @@ def _told_waiting(loop: Loop) -> int:
     """Requests that waited at the end of the window, as the server tells; 0 where it does not."""
     counts = loop.closed.counts
     return 0 if counts is None or counts.load is None else counts.load.waiting
-
-
-def _first_token_s(generation: Generation) -> float:
-    return max(generation.times.first_token - generation.times.queued, 0.0)
 
 
 def _loaded(work: EngineStatistics) -> list[LoadedSums]:

@@ -21,12 +21,7 @@ from calibrate.engines.torch.model import check_model_folder, tokenizer_fingerpr
 from calibrate.engines.work import EngineStatistics
 from calibrate.loads.levels import Decoding
 from calibrate.measuring.answers import Inspection
-from calibrate.measuring.engine_timings import (
-    MeasureOptions,
-    measure_drafting_passes,
-    measure_engine,
-    warm_up,
-)
+from calibrate.measuring.engine_timings import MeasureOptions, measure_drafting_passes, measure_engine, warm_up
 from calibrate.measuring.token_methods import TOKEN_SETTINGS
 from calibrate.models.asking import BUNDLED, AskedModels
 from calibrate.record.engine_records import DecodeSample, EngineRecord

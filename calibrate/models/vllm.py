@@ -17,12 +17,7 @@ from calibrate.engines.vllm.config import VllmConfig, checked_speculative
 from calibrate.engines.vllm.group import VllmGroup
 from calibrate.loads.levels import Decoding
 from calibrate.measuring.answers import Inspection
-from calibrate.measuring.engine_timings import (
-    MeasureOptions,
-    measure_joining_prefills,
-    request_of_length,
-    timed_passes,
-)
+from calibrate.measuring.engine_timings import MeasureOptions, measure_joining_prefills, request_of_length, timed_passes
 from calibrate.models.asking import BUNDLED
 from calibrate.models.local import LocalModels, model_folder
 from calibrate.models.vllm_settings import setting_of, speculation_of, without_knobs
@@ -96,10 +91,7 @@ class VllmModels(LocalModels):
 
     async def _start(self, role: str, model: str, core: int) -> VllmGroup:
         """Start the engine for plain decoding; engines that speculate are started by the first request for them."""
-        return await VllmGroup.start(self._vllm_config(role, model, core), most=_AT_ONCE[self.device])
-
-    def _vllm_config(self, role: str, model: str, core: int) -> VllmConfig:
-        return VllmConfig(
+        config = VllmConfig(
             name=role,
             model=model_folder(role, model),
             device=self.device,
@@ -109,6 +101,7 @@ class VllmModels(LocalModels):
             eager=self.eager,
             gpu_memory_utilization=self.gpu_memory_utilization,
         )
+        return await VllmGroup.start(config, most=_AT_ONCE[self.device])
 
     def speculation(self, method: str, knobs: Mapping[str, Any]) -> Speculation:
         """Return the speculation of a request for a token-level method.
