@@ -63,10 +63,7 @@ def thresholds_report(search: Frontier | Cascade, labelled: LabelledDecisions, s
         lead=search.verdict,
         answers=answers,
         sections=[Section(title=f"Every {name}", parts=[*_picture(rows, bound.level, name), table])],
-        made=[
-            ("answers", str(labelled.decisions.n_answers) if labelled.clustered else "not stated"),
-            ("seed", str(bound.seed)),
-        ],
+        made=[("answers", str(labelled.decisions.n_answers) if labelled.clustered else "not stated")],
         notes=list(notes(bound, speedup_from)),
     )
 

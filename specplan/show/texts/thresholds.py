@@ -25,7 +25,6 @@ ThresholdRow = tuple["TestedThreshold", "str | Interval", bool]
 
 _SAMPLING_NOTES: Final = {
     "independent": "decisions are assumed independent (true if each answer has one decision)",
-    "one-per-answer": "answers are independent; one decision of each is drawn with the seed; answers have equal weight",
     "per-answer-mean": "answers are independent; mean loss of each answer, betting p-values; answers have equal weight",
 }
 
