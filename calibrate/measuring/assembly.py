@@ -97,7 +97,8 @@ def assemble(
 def _role_seconds(answers: Sequence[Any]) -> dict[str, list[float]]:
     """Times of verdicts by roles without an engine, s; of embeddings during target steps, if there are any."""
     concurrent = [seconds for answer in answers for seconds in answer.get("embedding_seconds", ())]
-    times = _merged([answer["role_seconds"] for answer in answers])
+    parts = [answer["role_seconds"] for answer in answers]
+    times = {role: [s for part in parts for s in part.get(role, [])] for role in sorted({r for p in parts for r in p})}
     return {**times, EMBEDDING: concurrent} if concurrent else times
 
 
@@ -153,10 +154,6 @@ def _token_records(plan: CalibrationPlan, answers: Sequence[Any]) -> list[TokenR
     told = [answer["token"] for answer in answers]
     by_setting = ((s, [TokenAnswer.model_validate(one[s.key]) for one in told if s.key in one]) for s in plan.token)
     return [TokenRecord.counted(setting.method, setting.knobs, own) for setting, own in by_setting if own]
-
-
-def _merged(parts: Sequence[dict[str, list[float]]]) -> dict[str, list[float]]:
-    return {role: [s for part in parts for s in part.get(role, [])] for role in sorted({r for p in parts for r in p})}
 
 
 def _ngrams(texts: Sequence[Any]) -> list[NGramRecord]:

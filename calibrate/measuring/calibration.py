@@ -162,7 +162,7 @@ class _Sitting:
             self._last_look = outcome
             if outcome.reason:
                 return [rule.summary(outcome, n_looks)]
-            n_answers, n_rounds = self._decided(n_looks, following.n_answers, following.n_rounds)
+            n_answers, n_rounds = self._decided(n_looks, following)
             self._n_parts += n_answers - self.n_answers + (n_rounds - self.n_rounds) * self.plan.parts_per_round
             self._watch(self._status())
 
@@ -210,11 +210,11 @@ class _Sitting:
             self._journal.add(key, asdict(of_profile(self.profile({}))))
         return Precision(**self._journal[key])
 
-    def _decided(self, n_looks: int, n_answers: int, n_rounds: int) -> tuple[int, int]:
+    def _decided(self, n_looks: int, following: tuple[int, int]) -> tuple[int, int]:
         """The next counts of answers and rounds after a look; decisions of an earlier run are kept."""
         key = f"after look:{n_looks}"
         if key not in self._journal:
-            self._journal.add(key, [n_answers, n_rounds])
+            self._journal.add(key, following)
         answers, rounds = self._journal[key]
         return int(answers), int(rounds)
 

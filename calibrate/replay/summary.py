@@ -129,8 +129,9 @@ def summarise(profile: Profile) -> list[str]:
     """Describe a measured profile in lines of text."""
     answers = profile.answers
     steps = [step for answer in answers for step in answer.steps]
+    more = f"{len(profile.texts)} more that were not timed, " if profile.texts else ""
     lines = [
-        f"{profile.name}: {len(answers)} answers, {_and_more(profile)}"
+        f"{profile.name}: {len(answers)} answers, {more}"
         f"{sum(len(answer.steps) for answer in profile.all_answers)} judged steps, {profile.provenance.device}, "
         f"{profile.provenance.engine} {profile.provenance.engine_version}",
         *(_of_steps(answers, steps, profile.all_answers) if steps else _of_target(answers)),
@@ -142,10 +143,6 @@ def summarise(profile: Profile) -> list[str]:
         checks = ", ".join(f"{name} {said(value)}" for name, value in replay_error(profile).items())
         lines.append(f"  check   modelled / measured time  {checks}")
     return lines
-
-
-def _and_more(profile: Profile) -> str:
-    return f"{len(profile.texts)} more that were not timed, " if profile.texts else ""
 
 
 def _of_target(answers: Sequence[RecordedAnswer]) -> list[str]:
