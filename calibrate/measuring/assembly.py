@@ -22,12 +22,11 @@ from calibrate.measuring.noise import leading_slow, steadiness
 from calibrate.measuring.plan import CalibrationPlan
 from calibrate.measuring.texts import kept_texts
 from calibrate.record.answer_records import RecordedAnswer
-from calibrate.record.engine_records import DecodeSample, EngineRecord, InUse, Sentinel
+from calibrate.record.engine_records import FIELD_OF_USE, STEPWISE, DecodeSample, EngineRecord, InUse, Sentinel
 from calibrate.record.journal import Journal
 from calibrate.record.profile import Profile, Provenance
 from calibrate.record.prompt_lookup import count_acceptance
 from calibrate.record.token_records import NGramRecord, TokenAnswer, TokenRecord
-from calibrate.record.uses import CLIENTS, FIELD_OF_USE, STEPWISE
 from sim.operations import EMBEDDING, TARGET
 
 __all__ = ["assemble"]
@@ -67,7 +66,7 @@ def assemble(
     records, notes = dict[str, EngineRecord](), list(stamp.get("notes", ()))
     for name in engines:
         records[name], n_slow = _engine_record(name, rounds[name], answers)
-        records[name] = records[name].model_copy(update={CLIENTS: kept_clients(journal, plan.clients, name)})
+        records[name] = records[name].model_copy(update={"clients_in_use": kept_clients(journal, plan.clients, name)})
         left_out = left_out_notes(plan.engine.batches, [timed.decode for timed in rounds[name]])
         notes += [*_notes(name, records[name], n_slow), *(f"{name}: {note}" for note in left_out)]
     notes += gpu_notes([[GpuState(*state) for state in answer.get("gpus", ())] for answer in answers])

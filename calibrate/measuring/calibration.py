@@ -18,8 +18,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
+from calibrate.engines.speculation import Decoding
 from calibrate.loads.clients import measure_clients
-from calibrate.loads.levels import Decoding, LoadSweep
+from calibrate.loads.levels import LoadSweep
 from calibrate.measuring.answers import measure_answer, outside_seconds, seconds_in_company
 from calibrate.measuring.assembly import assemble
 from calibrate.measuring.candidates import measure_beams
@@ -29,10 +30,9 @@ from calibrate.measuring.plan import CalibrationPlan, reaching
 from calibrate.measuring.stopping import LookOutcome, Precision, Status
 from calibrate.measuring.texts import AT_ONCE, ON_SERVERS, measure_texts
 from calibrate.measuring.token_methods import measure_token_answer
-from calibrate.record.engine_records import EngineRecord, InUse, as_json
+from calibrate.record.engine_records import FIELD_OF_USE, STEPWISE, EngineRecord, InUse, as_json
 from calibrate.record.journal import Journal
 from calibrate.record.profile import Profile
-from calibrate.record.uses import FIELD_OF_USE, STEPWISE
 from calibrate.running.patience import Patience
 from calibrate.running.problem import Problem
 from calibrate.running.wall_clock import WallClock

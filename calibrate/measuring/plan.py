@@ -10,9 +10,9 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from calibrate.engines.protocol import Progress
-from calibrate.engines.speculation import Speculation
+from calibrate.engines.speculation import Decoding, Speculation
 from calibrate.engines.torch.cuda.telemetry import GpuState
-from calibrate.loads.levels import ROUNDS, Decoding, LoadOptions
+from calibrate.loads.levels import ROUNDS, LoadOptions
 from calibrate.measuring.answers import Inspection
 from calibrate.measuring.engine_timings import MeasureOptions
 from calibrate.measuring.stopping import Stopping

@@ -15,9 +15,8 @@ from itertools import accumulate
 from typing import Final
 
 from calibrate.engines.protocol import Generation, MeasuredEngine, Request
-from calibrate.engines.speculation import Speculation
+from calibrate.engines.speculation import Decoding, Speculation
 from calibrate.engines.work import EngineStatistics, sums_by
-from calibrate.loads.levels import Decoding
 from calibrate.measuring.answers import outside_seconds
 from calibrate.record.engine_records import PrefillSums, RequestSums
 from calibrate.record.token_records import PassSample, PassSums, TokenAnswer, TokenRequest

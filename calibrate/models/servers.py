@@ -16,15 +16,13 @@ from calibrate.engines.http.stalls import StallWatch
 from calibrate.engines.http.wire import EngineTimeoutError, HttpConfig
 from calibrate.engines.prometheus import SpecDecode
 from calibrate.engines.protocol import Backend
-from calibrate.engines.speculation import Speculation
+from calibrate.engines.speculation import Decoding, Speculation
 from calibrate.engines.token_vocabulary import parsed_settings
-from calibrate.engines.vllm.config import checked_speculative
-from calibrate.loads.levels import Decoding
+from calibrate.engines.vllm.config import checked_speculative, setting_of, speculation_of
 from calibrate.measuring.answers import Inspection
 from calibrate.measuring.engine_timings import MeasureOptions
 from calibrate.measuring.from_outside import ESTIMATOR, Warmup, measure_server, timing_notes, warm_up_server
 from calibrate.models.asking import BUNDLED, AskedModels
-from calibrate.models.vllm_settings import setting_of, speculation_of
 from calibrate.record.engine_records import EngineRecord
 from calibrate.record.json_text import parse_json
 from calibrate.record.profile import ModelRecord

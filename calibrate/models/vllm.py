@@ -9,18 +9,16 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
 from calibrate.engines.protocol import MeasuredEngine
-from calibrate.engines.speculation import Speculation
+from calibrate.engines.speculation import Decoding, Speculation
 from calibrate.engines.token_vocabulary import OF_CATALOGUE, OF_VLLM, parsed_settings
 from calibrate.engines.torch.cuda.devices import gpu_numbers
 from calibrate.engines.torch.cuda.telemetry import GpuState, gpu_states
-from calibrate.engines.vllm.config import VllmConfig, checked_speculative
+from calibrate.engines.vllm.config import VllmConfig, checked_speculative, setting_of, speculation_of, without_knobs
 from calibrate.engines.vllm.group import VllmGroup
-from calibrate.loads.levels import Decoding
 from calibrate.measuring.answers import Inspection
 from calibrate.measuring.engine_timings import MeasureOptions, measure_joining_prefills, request_of_length, timed_passes
 from calibrate.models.asking import BUNDLED
 from calibrate.models.local import LocalModels, model_folder
-from calibrate.models.vllm_settings import setting_of, speculation_of, without_knobs
 from calibrate.record.engine_records import DecodeSample, EngineRecord
 from sim.operations import DRAFT, JUDGE, TARGET
 from theory.errors import ParameterError

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from calibrate.record.answer_records import RecordedAnswer
+from calibrate.record.engine_records import Use
 from calibrate.record.profile import Profile
-from calibrate.record.uses import Use
 from calibrate.replay.accuracy import Spoiling, spoiling
 from calibrate.replay.corruption import corruption
 from calibrate.replay.traces import trace_of

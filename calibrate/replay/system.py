@@ -16,8 +16,8 @@ from typing import Any, Final, get_args
 import numpy as np
 
 from calibrate.costs.fit import CostFit, fit_cost
+from calibrate.record.engine_records import Use
 from calibrate.record.profile import Profile, Published
-from calibrate.record.uses import USE_OF_LEVEL, Use
 from calibrate.replay.assumptions import ASSUMED, HALF_WIDTHS, Assumptions
 from calibrate.replay.corruption import least_corruption
 from calibrate.replay.recorded import Recorded, reread_tokens
@@ -25,7 +25,7 @@ from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import Behaviour, SyntheticBehaviour, TraceBehaviour
 from sim.answers.lengths import Fixed, Lengths, Lognormal
 from sim.answers.token_passes import PassSource
-from sim.catalogue import Meets, Method
+from sim.catalogue import Level, Meets, Method
 from sim.engines.batching import BatchEngine
 from sim.engines.costs import LinearCost, PacedCost
 from sim.engines.device import Device
@@ -39,6 +39,8 @@ from sim.trial import Trial
 from theory.errors import ParameterError
 
 __all__ = ["System", "as_seen_by", "system_of", "use_of"]
+
+_USE_OF_LEVEL: Final[Mapping[Level, Use]] = {"baseline": "plain", "token": "plain", "step": "steps", "beam": "beams"}
 
 _OWN: Final = "own"
 """Place that means a processor of the engine's own."""
@@ -236,7 +238,7 @@ def _timed(profile: Profile, rng: np.random.Generator | None) -> dict[str, Any]:
 def use_of(method: Method, knobs: Mapping[str, Any]) -> Use:
     """Return the use of engines by a method; methods with several drafts per position count as ``beams``."""
     width = method.settings(knobs).get("width") or 1
-    return "beams" if method.level == "step" and int(width) > 1 else USE_OF_LEVEL[method.level]
+    return "beams" if method.level == "step" and int(width) > 1 else _USE_OF_LEVEL[method.level]
 
 
 def _in(fits: Mapping[str, CostFit]) -> dict[str, Any]:

@@ -14,10 +14,11 @@ from virtual_time import on_servers
 
 from calibrate.engines.prometheus import Load, ServerCounts, SpecDecode
 from calibrate.engines.protocol import Finish, Generation
+from calibrate.engines.speculation import Decoding
 from calibrate.engines.work import EngineStatistics, JoinedPass, Pass, Prefill
 from calibrate.loads.cautions import cautions, unusable
 from calibrate.loads.closed_loop import Loop, Reading
-from calibrate.loads.levels import Decoding, LoadOptions, LoadSweep, kept_loads, load_notes
+from calibrate.loads.levels import LoadOptions, LoadSweep, kept_loads, load_notes
 from calibrate.loads.sums import record_of
 from calibrate.models.servers import RemoteModels
 from calibrate.record.engine_records import JoinedSums, LoadedSums, LoadRecord

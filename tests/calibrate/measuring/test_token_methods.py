@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from calibrate.engines.protocol import Sampling
-from calibrate.engines.speculation import Speculation
-from calibrate.loads.levels import Decoding
+from calibrate.engines.speculation import Decoding, Speculation
 from calibrate.measuring.engine_timings import MeasureOptions, measure_engine
 from calibrate.measuring.token_methods import TOKEN_SETTINGS, measure_token_answer
 from calibrate.models.local import TorchModels
