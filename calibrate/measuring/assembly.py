@@ -150,8 +150,8 @@ def _notes(name: str, record: EngineRecord, n_slow: int) -> list[str]:
 
 def _token_records(plan: CalibrationPlan, answers: Sequence[Any]) -> list[TokenRecord]:
     """A record for each setting that has answers."""
-    told = [answer["token"] for answer in answers]
-    by_setting = ((s, [TokenAnswer.model_validate(one[s.key]) for one in told if s.key in one]) for s in plan.token)
+    each = [answer["token"] for answer in answers]
+    by_setting = ((s, [TokenAnswer.model_validate(one[s.key]) for one in each if s.key in one]) for s in plan.token)
     return [TokenRecord.counted(setting.method, setting.knobs, own) for setting, own in by_setting if own]
 
 
