@@ -24,8 +24,9 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import specplan as sp
+from calibrate.engines.speculation import Decoding
 from calibrate.loads.closed_loop import run_loop
-from calibrate.loads.levels import Decoding, LoadOptions
+from calibrate.loads.levels import LoadOptions
 from calibrate.loads.sums import record_of
 from calibrate.measuring.calibration import calibrate_models
 from calibrate.measuring.engine_timings import MeasureOptions

@@ -121,10 +121,10 @@ def _towards_line(known: Sequence[_Passes]) -> _Numbers:
         return seconds
     batches = np.array([one.sample.batch for one in known], dtype=float)
     terms = np.column_stack([np.ones_like(batches), batches])
-    line: _Numbers = terms @ nnls(terms / seconds[:, None], np.ones_like(seconds))[0]
+    line = terms @ nnls(terms / seconds[:, None], np.ones_like(seconds))[0]
     deviations = float(np.sum((line / seconds - 1.0) ** 2)) / (len(known) - 2)
     share = min(fmean(variances) / deviations, 1.0) if deviations else 1.0
-    return seconds + share * (line - seconds)
+    return np.asarray(seconds + share * (line - seconds))
 
 
 def _mean(sums: Sequence[LoadedSums], n: int, rows: int, method: str) -> DecodeSample:

@@ -21,8 +21,7 @@ from calibrate.costs.in_use import (
 )
 from calibrate.costs.resampling import resampled, resampled_answers
 from calibrate.costs.sweep import SweepFit, fit_sweep
-from calibrate.record.engine_records import ClientsInUse, EngineRecord, InUse
-from calibrate.record.uses import Use, work_in_use
+from calibrate.record.engine_records import ClientsInUse, EngineRecord, InUse, Use
 from sim.engines.costs import TableCost
 from sim.engines.pass_costs import PassCost
 from sim.serving.limits import JoinLaw
@@ -84,7 +83,7 @@ def fit_cost(
     CalibrationError : no decode sample at batch 1, or no prefill sample.
     """
     sweep = fit_sweep(record, rng)
-    in_use = work_in_use(record, use)
+    in_use = record.work_in(use)
     quiet = record.plain_in_use if use == "plain" else record.stepwise or record.plain_in_use
     grouped = use == "beams" and bool(in_use)
     if not any(one.decode for one in in_use):

@@ -249,4 +249,3 @@ class MeasuredEngine(Backend, Protocol):
 
     async def stats(self, *, clear: bool = False) -> EngineStatistics:
         """Durations of the latest iterations and prefills; ``clear`` empties the records."""
-        ...

@@ -1,8 +1,9 @@
-"""Sampling of tokens: greedy, temperature and top-p, with a reproducible series of uniform numbers per request."""
+"""Sampling of tokens: greedy, temperature and top-p, with a seed and a series of uniform numbers for each request."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
 from calibrate.engines.sending import picked, sent
@@ -12,7 +13,17 @@ if TYPE_CHECKING:
 
     from calibrate.engines.protocol import Sampling
 
-__all__ = ["DRAFT_DRAWS", "TEST_DRAWS", "distribution", "draw", "invert", "nucleus", "nucleus_of_likeliest", "uniform"]
+__all__ = [
+    "DRAFT_DRAWS",
+    "TEST_DRAWS",
+    "derive_seed",
+    "distribution",
+    "draw",
+    "invert",
+    "nucleus",
+    "nucleus_of_likeliest",
+    "uniform",
+]
 
 _MASK: Final = (1 << 64) - 1
 _LIKELIEST: Final = 1024
@@ -25,6 +36,15 @@ DRAFT_DRAWS: Final = 0x6A09E667F3BCC908
 
 TEST_DRAWS: Final = 0xBB67AE8584CAA73B
 """XORed with a request's seed: the series for the acceptance of drafted tokens."""
+
+
+def derive_seed(*parts: int | str) -> int:
+    """A request's seed, in [0, 2**63): a hash of what names it, independent of earlier requests.
+
+    >>> derive_seed(1, "target", 3) == derive_seed(1, "target", 3) != derive_seed(1, "target", 4)
+    True
+    """
+    return int.from_bytes(blake2b(repr(parts).encode(), digest_size=8).digest(), "little") >> 1
 
 
 def uniform(seed: int, index: int) -> float:

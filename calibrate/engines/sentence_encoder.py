@@ -1,4 +1,4 @@
-"""A sentence-embedding model in a process of its own, for `calibrate.running.embedding`.
+"""A sentence-embedding model in a process of its own, for `calibrate.running.verifiers.EmbeddingSimilarity`.
 
 The encoder runs in its own process, optionally pinned to a core: in a thread it would hold the interpreter lock for
 milliseconds and so delay every event of the wall clock. Requests and replies are lines of JSON; the process ends when
@@ -22,6 +22,8 @@ __all__ = ["Encoder", "check_embedding_folder"]
 
 _WARM_UP: Final = 8
 """Pairs encoded before the first request: torch's first passes are slow."""
+_START_S: Final = 300.0
+"""Longest start, s."""
 _LINE_LIMIT: Final = 1 << 20
 _LISTED: Final = "modules.json"
 """File that every folder of a sentence-transformers model has."""
@@ -53,28 +55,23 @@ class Encoder:
         self._unread = 0  # replies to cancelled requests
 
     @classmethod
-    async def start(cls, folder: Path, *, core: int | None = None, timeout_s: float = 300.0) -> Self:
+    async def start(cls, folder: Path, *, core: int | None = None) -> Self:
         """Start the process and load the model, without any network access; return when it is warm.
 
         Parameters
         ----------
         folder : folder of a sentence-transformers model.
         core : CPU core to pin the process to; None: not pinned.
-        timeout_s : longest start, s.
 
         Raises
         ------
         CalibrationError : no such model, the extra ``embedding`` is not installed, or it was not ready in time.
         """
         check_embedding_folder(folder)
+        arguments = "-m", "calibrate.engines.sentence_encoder", str(folder), "" if core is None else str(core)
         process = await asyncio.create_subprocess_exec(
-            *(
-                sys.executable,
-                "-m",
-                "calibrate.engines.sentence_encoder",
-                str(folder),
-                "" if core is None else str(core),
-            ),
+            sys.executable,
+            *arguments,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
@@ -83,11 +80,11 @@ class Encoder:
         )
         encoder = cls(process)
         try:
-            async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout(_START_S):
                 await encoder._reply()
         except TimeoutError:
             await encoder.close()
-            raise CalibrationError(f"the embedding model was not ready within {timeout_s:g} s") from None
+            raise CalibrationError(f"the embedding model was not ready within {_START_S:g} s") from None
         except BaseException:
             await encoder.close()
             raise

@@ -7,14 +7,14 @@ server over HTTP speculates in a single way or not at all, so that a server is c
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 from calibrate.engines.token_vocabulary import OF_REQUEST, TokenMethodName
 from theory.errors import ParameterError, check_integers
 
-__all__ = ["Speculation"]
+__all__ = ["Decoding", "Speculation"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,3 +77,21 @@ class Speculation:
         """Rebuild what `to_message` returned."""
         extra = tuple((name, value) for name, value in message["extra"])
         return cls(**{**message, "model": Path(message["model"]) if message["model"] else None, "extra": extra})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoding:
+    """Plain decoding, or a token-level method of the catalogue on the target, with its knobs."""
+
+    method: str = ""
+    """Name in the catalogue; empty: plain decoding."""
+    knobs: Mapping[str, int | float | str | bool] = field(default_factory=dict)
+    speculation: Speculation | None = None
+    """Options of a request that select the method, where they are known."""
+
+    @property
+    def key(self) -> str:
+        """Name in one line."""
+        if not self.method:
+            return "plain decoding"
+        return " ".join([self.method, *(f"{name}={value}" for name, value in sorted(self.knobs.items()))])

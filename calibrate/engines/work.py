@@ -8,30 +8,14 @@ from dataclasses import dataclass, fields, replace
 from operator import attrgetter
 from typing import Any, Final, Self
 
-__all__ = ["EngineStatistics", "Iteration", "JoinedPass", "Pass", "Prefill", "WorkLog", "sums_by", "united"]
+__all__ = ["EngineStatistics", "JoinedPass", "Pass", "Prefill", "WorkLog", "sums_by", "united"]
 
 _KEPT: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Iteration:
-    """A decode iteration in which no sequence speculated; it gives each of them a token.
-
-    Attributes
-    ----------
-    batch, context : sequences decoded, and cached tokens of all of them.
-    seconds, ended_s : duration, s, and end, s on the machine's monotonic clock.
-    """
-
-    batch: int
-    context: int
-    seconds: float
-    ended_s: float
-
-
-@dataclass(frozen=True, slots=True)
 class Pass:
-    """A decode iteration in which a sequence speculated.
+    """A decode iteration: a pass over drafts where a sequence speculated, else one that gives each sequence a token.
 
     Attributes
     ----------
@@ -51,10 +35,9 @@ class Pass:
     ended_s: float
 
     @classmethod
-    def without_draft(cls, plain: Iteration) -> Self:
-        """Return a pass without a draft, from an iteration of an engine that speculates."""
-        n = plain.batch
-        return cls(n, plain.context, rows=n, tokens=n, seconds=plain.seconds, drafting_s=0.0, ended_s=plain.ended_s)
+    def plain(cls, batch: int, context: int, seconds: float, ended_s: float) -> Self:
+        """Return an iteration in which no sequence speculated."""
+        return cls(batch, context, rows=batch, tokens=batch, seconds=seconds, drafting_s=0.0, ended_s=ended_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,37 +87,34 @@ class JoinedPass:
     ended_s: float
 
 
-_KINDS: Final[Mapping[str, type[Any]]] = {
-    "iterations": Iteration,
-    "passes": Pass,
-    "prefills": Prefill,
-    "joined": JoinedPass,
-}
+_KINDS: Final[Mapping[str, type[Any]]] = {"iterations": Pass, "passes": Pass, "prefills": Prefill, "joined": JoinedPass}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineStatistics:
     """Work of an engine since its start or the last reading with ``clear``; oldest first."""
 
-    iterations: tuple[Iteration, ...] = ()
+    iterations: tuple[Pass, ...] = ()
+    """Those in which no sequence speculated."""
     passes: tuple[Pass, ...] = ()
+    """Those in which one did, and all of an engine that speculates."""
     prefills: tuple[Prefill, ...] = ()
     joined: tuple[JoinedPass, ...] = ()
 
     def with_speculating(self, others: Iterable[EngineStatistics]) -> EngineStatistics:
         """Return this work and that of engines that speculate for it, whose iterations count as passes."""
-        parts = (self, *others)
-        passes = [(*part.passes, *map(Pass.without_draft, part.iterations)) for part in parts[1:]]
+        speculating = tuple(others)
+        parts = (self, *speculating)
         return replace(
             self,
-            passes=sum(passes, start=self.passes),
+            passes=(*self.passes, *(one for part in speculating for one in (*part.passes, *part.iterations))),
             prefills=tuple(prefill for part in parts for prefill in part.prefills),
             joined=tuple(joined for part in parts for joined in part.joined),
         )
 
     def busy_spans(self) -> list[tuple[float, float]]:
         """Return the disjoint time spans (from, to) in which the engine worked, s on the monotonic clock, in order."""
-        done: tuple[Iteration | Pass | Prefill, ...] = (*self.iterations, *self.passes, *self.prefills)
+        done: tuple[Pass | Prefill, ...] = (*self.iterations, *self.passes, *self.prefills)
         return united((entry.ended_s - entry.seconds, entry.ended_s) for entry in done)
 
     def to_message(self) -> dict[str, Any]:
@@ -151,7 +131,7 @@ class WorkLog:
     """Records the latest work of an engine; the attributes are those of `EngineStatistics`."""
 
     def __init__(self) -> None:
-        self.iterations: deque[Iteration] = deque(maxlen=_KEPT)
+        self.iterations: deque[Pass] = deque(maxlen=_KEPT)
         self.passes: deque[Pass] = deque(maxlen=_KEPT)
         self.prefills: deque[Prefill] = deque(maxlen=_KEPT)
         self.joined: deque[JoinedPass] = deque(maxlen=_KEPT)

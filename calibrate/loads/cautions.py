@@ -37,12 +37,8 @@ def unusable(loop: Loop, record: LoadRecord | None) -> str:
     return ""
 
 
-def cautions(loop: Loop, record: LoadRecord) -> list[str]:
-    """Return what is to be known of a level, a line each."""
-    return list(_cautions(loop, record))
-
-
-def _cautions(loop: Loop, record: LoadRecord) -> Iterator[str]:
+def cautions(loop: Loop, record: LoadRecord) -> Iterator[str]:
+    """Yield what is to be known of a level, a line each."""
     if record.queued:
         yield f"the server ran {record.most} answers at once, the others waited"
     n_cut = sum(one.finish == "length" for one in loop.ended)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final, Protocol, runtime_checkable
 
@@ -76,31 +76,6 @@ class Loop:
         return self.opened.moment < moment <= self.closed.moment
 
 
-@dataclass(slots=True)
-class _Clients:
-    """Clients of a server, and the answers that they have received."""
-
-    clock: WallClock
-    questions: Sequence[Step]
-    speculation: Speculation | None
-    stream: str
-    """Names the seeds."""
-    ended: list[Generation] = field(default_factory=list)
-    numbers: Iterator[int] = field(default_factory=count)
-
-    async def run(self) -> None:
-        """Ask question after question, in turns with the other clients, until cancelled."""
-        while True:
-            number = next(self.numbers)
-            engine = self.clock.backend(TARGET)
-            if number and number % len(self.questions) == 0 and isinstance(engine, Served):
-                await engine.forget()  # a repeated question is as new as those of other users
-            operation = Generate(TARGET, self.questions[number % len(self.questions)], whole=True)
-            stream = f"{self.stream}, {number}"
-            reply = await self.clock.generate(operation, stream, Progress(), self.speculation)
-            self.ended.append(reply.record)
-
-
 async def run_loop(
     clock: WallClock, questions: Sequence[Step], at_once: int, seconds: float, speculation: Speculation | None = None
 ) -> Loop:
@@ -124,8 +99,17 @@ async def run_loop(
     await asyncio.sleep(_PAUSE_S)
     await engine.stats(clear=True)
     begun = await _read(engine, speculation)
-    clients = _Clients(clock, questions, speculation, f"{at_once} at once")
-    tasks = [asyncio.ensure_future(clients.run()) for _ in range(at_once)]
+    numbers, ended = count(), list[Generation]()
+
+    async def client() -> None:
+        for number in numbers:
+            if number and number % len(questions) == 0 and isinstance(engine, Served):
+                await engine.forget()  # a repeated question is as new as those of other users
+            operation = Generate(TARGET, questions[number % len(questions)], whole=True)
+            reply = await clock.generate(operation, f"{at_once} at once, {number}", Progress(), speculation)
+            ended.append(reply.record)
+
+    tasks = [asyncio.ensure_future(client()) for _ in range(at_once)]
     try:
         await _unless_failed(tasks, _UNTIL_BUSY * seconds)
         opened = await _read(engine, speculation)
@@ -136,8 +120,7 @@ async def run_loop(
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
     work = await engine.stats(clear=True)
-    ended = tuple(clients.ended)
-    return Loop(at_once=at_once, ended=ended, work=work, begun=begun, opened=opened, closed=closed)
+    return Loop(at_once=at_once, ended=tuple(ended), work=work, begun=begun, opened=opened, closed=closed)
 
 
 async def _unless_failed(tasks: Sequence[asyncio.Task[None]], seconds: float) -> None:

@@ -9,13 +9,13 @@ requests wait, larger levels are left out; so are, by name, a level that it refu
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from typing import Any, Final
 
 from calibrate.engines.http.wire import RefusedError
-from calibrate.engines.speculation import Speculation
+from calibrate.engines.speculation import Decoding
 from calibrate.loads.cautions import cautions, unusable
 from calibrate.loads.closed_loop import run_loop
 from calibrate.loads.sums import record_of
@@ -27,7 +27,7 @@ from calibrate.running.wall_clock import WallClock
 from sim.operations import TARGET
 from theory.errors import CalibrationError, ParameterError, check_integers
 
-__all__ = ["ROUNDS", "Decoding", "LoadOptions", "LoadSweep", "in_round", "kept_loads", "load_notes"]
+__all__ = ["ROUNDS", "LoadOptions", "LoadSweep", "in_round", "kept_loads", "load_notes"]
 
 _QUESTIONS: Final = 256
 """Most questions that the clients send in turns."""
@@ -91,24 +91,6 @@ class LoadOptions:
         each_s = budget_s / (len(levels) * n_decodings)
         n_rounds = min(max(int(each_s / _ENOUGH_S), 1), ROUNDS)
         return levels, min(max(each_s / n_rounds, least), longest), n_rounds
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decoding:
-    """Plain decoding, or a token-level method of the catalogue on the target, with its knobs."""
-
-    method: str = ""
-    """Name in the catalogue; empty: plain decoding."""
-    knobs: Mapping[str, int | float | str | bool] = field(default_factory=dict)
-    speculation: Speculation | None = None
-    """Options of a request that select the method, where they are known."""
-
-    @property
-    def key(self) -> str:
-        """Name in one line."""
-        if not self.method:
-            return "plain decoding"
-        return " ".join([self.method, *(f"{name}={value}" for name, value in sorted(self.knobs.items()))])
 
 
 @dataclass(slots=True, kw_only=True)

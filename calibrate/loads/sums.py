@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from statistics import fmean
 from typing import Final, NamedTuple
 
-from calibrate.engines.protocol import Generation
-from calibrate.engines.work import EngineStatistics, Pass, Prefill, sums_by
+from calibrate.engines.work import EngineStatistics, Prefill, sums_by
 from calibrate.loads.closed_loop import Loop
 from calibrate.record.engine_records import JoinedSums, LoadedSums, LoadRecord
 
@@ -57,16 +56,14 @@ def record_of(loop: Loop, method: str, settings: Mapping[str, int | float | str 
         prompt_tokens=sum(one.n_prompt_tokens for one in loop.ended),
         answer_tokens=sum(one.n_generated for one in loop.ended),
         ended=len(loop.ended),
-        first_token_s=fmean(map(_first_token_s, begun)) if begun else None,
+        first_token_s=fmean(max(one.times.first_token - one.times.queued, 0.0) for one in begun) if begun else None,
         passes=_loaded(loop.work),
         joined=[*_read_apart(loop.work), *_joined(loop.work)],
     )
 
 
 def _passes_of(work: EngineStatistics) -> Iterator[_Done]:
-    for it in work.iterations:
-        yield _Done(it.ended_s, it.seconds, 1, it.batch, it.batch)
-    for one in work.passes:
+    for one in (*work.iterations, *work.passes):
         yield _Done(one.ended_s, one.seconds, 1, one.batch, one.tokens)
     for both in work.joined:
         yield _Done(both.ended_s, both.seconds, both.n, both.batch + both.joiners, both.tokens + both.joiners)
@@ -98,12 +95,8 @@ def _told_waiting(loop: Loop) -> int:
     return 0 if counts is None or counts.load is None else counts.load.waiting
 
 
-def _first_token_s(generation: Generation) -> float:
-    return max(generation.times.first_token - generation.times.queued, 0.0)
-
-
 def _loaded(work: EngineStatistics) -> list[LoadedSums]:
-    passes = [*map(Pass.without_draft, work.iterations), *work.passes]
+    passes = (*work.iterations, *work.passes)
     rows = ((p.batch, max(round(p.rows / p.batch), 1), 1, p.context, p.tokens, p.seconds) for p in passes)
     return [LoadedSums(*row) for row in sums_by(2, rows)]
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 from calibrate.engines.protocol import Choice, Generation
 from calibrate.record.answer_records import Generated, RecordedAnswer, StepRecord, VerdictRecord
@@ -160,20 +161,18 @@ async def _nothing() -> None:
     """Leave caches as they are."""
 
 
-async def seconds_in_company(
-    clock: WallClock, problem: Problem, inspection: Inspection, role: str = EMBEDDING
-) -> list[float]:
-    """Seconds of verdicts by a role without an engine while the target writes the next step; none if not inspected.
+async def seconds_in_company(clock: WallClock, problem: Problem, inspection: Inspection) -> list[float]:
+    """Seconds of verdicts by embeddings while the target writes the next step; none if not inspected.
 
     In Lookahead Reasoning the two run concurrently. An encoder shares memory bandwidth with the target: in
     `measure_answer`, where the target is idle, it took 0.88 of the time (101 verdicts, standard error 0.04).
     """
-    if role not in inspection.verifiers:
+    if EMBEDDING not in inspection.verifiers:
         return []
     await clock.fresh()
     root = await clock.root(problem.prompt)
-    session = await clock.run(lookahead_async(root, k1=2, check=Check(verifier=role)), stream=problem.name)
-    return undelayed_seconds(session.operations, role)
+    session = await clock.run(lookahead_async(root, k1=2, check=Check(verifier=EMBEDDING)), stream=problem.name)
+    return undelayed_seconds(session.operations, EMBEDDING)
 
 
 def undelayed_seconds(operations: Sequence[Operation], role: str) -> list[float]:
@@ -249,45 +248,31 @@ def _step_records(session: WallSession, problem: Problem, truth: Truth | None) -
     return records
 
 
-@dataclass(frozen=True, slots=True)
-class _Opinion:
-    """A verdict or score of a step, other than the judge's verdict on the first draft."""
+def _opinions(session: WallSession) -> dict[int, dict[str, Any]]:
+    """Fields of `Generated` by the identity of the step: its scores, and the judge's verdict on a further draft.
 
-    role: str
-    score: float
-    """Score in the role's unit; for a verdict without a score 1 if it accepted, else 0."""
-
-    accepted: bool | None = None
-    """The judge's verdict; None for other roles."""
-
-
-def _opinions(session: WallSession) -> dict[int, list[_Opinion]]:
-    """All opinions, by the identity of the step."""
-    opinions: dict[int, list[_Opinion]] = {}
+    The judge's verdict on the first draft is none of them. A verdict without a score counts 1 if it accepted, else 0.
+    """
+    opinions: dict[int, dict[str, Any]] = defaultdict(lambda: {"scores": {}, "accepted": None})
     for o in session.operations:
         if isinstance(o, Score):
-            opinions.setdefault(id(o.candidate), []).append(_Opinion(o.role, float(o.result)))
+            opinions[id(o.candidate)]["scores"][o.role] = float(o.result)
         elif isinstance(o, Verify) and (o.role != JUDGE or o.branch):
-            opinions.setdefault(id(o.candidate), []).append(_of_verdict(o))
+            score = o.result.accepted if o.result.score is None else o.result.score
+            opinions[id(o.candidate)]["scores"][o.role] = float(score)
+            if o.role == JUDGE:
+                opinions[id(o.candidate)]["accepted"] = o.result.accepted
         elif isinstance(o, Choose) and o.result.scores is not None:
             for candidate, score in zip(o.candidates, o.result.scores, strict=True):
-                opinions.setdefault(id(candidate), []).append(_Opinion(o.role, score))
+                opinions[id(candidate)]["scores"][o.role] = score
     return opinions
 
 
-def _of_verdict(o: Verify) -> _Opinion:
-    score = o.result.accepted if o.result.score is None else o.result.score
-    return _Opinion(o.role, float(score), o.result.accepted if o.role == JUDGE else None)
-
-
 def _draft_record(
-    draft: Generate, problem: Problem, truth: Truth | None, before: Sequence[Step], opinions: dict[int, list[_Opinion]]
+    draft: Generate, problem: Problem, truth: Truth | None, before: Sequence[Step], opinions: dict[int, dict[str, Any]]
 ) -> Generated:
     """The record of a draft, with verdicts and scores other than the judge's decision."""
-    said = opinions.get(id(draft.result), [])
-    accepted = next((opinion.accepted for opinion in said if opinion.accepted is not None), None)
-    scores = {opinion.role: opinion.score for opinion in said}
-    return _generated(draft, problem, truth, before).model_copy(update={"scores": scores, "accepted": accepted})
+    return _generated(draft, problem, truth, before).model_copy(update=opinions[id(draft.result)])
 
 
 def _role_seconds(session: WallSession) -> dict[str, list[float]]:
@@ -307,13 +292,7 @@ def _record(step: Step, seconds: float, problem: Problem, truth: Truth | None, b
     if truth is not None:
         previous = [earlier.payload.text for earlier in before]
         correct = truth.step_is_correct(problem.prompt, previous, step.payload.text)
-    return Generated(
-        tokens=step.n_tokens,
-        seconds=seconds,
-        final=step.final,
-        truncated=step.truncated,
-        correct=correct,
-    )
+    return Generated(tokens=step.n_tokens, seconds=seconds, final=step.final, truncated=step.truncated, correct=correct)
 
 
 def _token_ids(

@@ -21,14 +21,12 @@ from calibrate.measuring.from_outside import left_out_notes
 from calibrate.measuring.noise import leading_slow, steadiness
 from calibrate.measuring.plan import CalibrationPlan
 from calibrate.measuring.texts import kept_texts
-from calibrate.measuring.token_methods import token_records
 from calibrate.record.answer_records import RecordedAnswer
-from calibrate.record.engine_records import DecodeSample, EngineRecord, InUse, Sentinel
+from calibrate.record.engine_records import FIELD_OF_USE, STEPWISE, DecodeSample, EngineRecord, InUse, Sentinel
 from calibrate.record.journal import Journal
 from calibrate.record.profile import Profile, Provenance
 from calibrate.record.prompt_lookup import count_acceptance
 from calibrate.record.token_records import NGramRecord, TokenAnswer, TokenRecord
-from calibrate.record.uses import CLIENTS, FIELD_OF_USE, STEPWISE
 from sim.operations import EMBEDDING, TARGET
 
 __all__ = ["assemble"]
@@ -61,11 +59,14 @@ def assemble(
     """
     answers = [journal[f"answer:{problem.key}"] for problem in plan.problems[:n_answers]]
     texts = kept_texts(journal, plan.texts)
-    rounds = {name: _rounds(journal, name, n_rounds) for name in engines}
+    rounds = {
+        name: [EngineRecord.model_validate(journal[f"engine:{name}:{number}"]) for number in range(n_rounds)]
+        for name in engines
+    }
     records, notes = dict[str, EngineRecord](), list(stamp.get("notes", ()))
     for name in engines:
         records[name], n_slow = _engine_record(name, rounds[name], answers)
-        records[name] = records[name].model_copy(update={CLIENTS: kept_clients(journal, plan.clients, name)})
+        records[name] = records[name].model_copy(update={"clients_in_use": kept_clients(journal, plan.clients, name)})
         left_out = left_out_notes(plan.engine.batches, [timed.decode for timed in rounds[name]])
         notes += [*_notes(name, records[name], n_slow), *(f"{name}: {note}" for note in left_out)]
     notes += gpu_notes([[GpuState(*state) for state in answer.get("gpus", ())] for answer in answers])
@@ -95,12 +96,9 @@ def assemble(
 def _role_seconds(answers: Sequence[Any]) -> dict[str, list[float]]:
     """Times of verdicts by roles without an engine, s; of embeddings during target steps, if there are any."""
     concurrent = [seconds for answer in answers for seconds in answer.get("embedding_seconds", ())]
-    times = _merged([answer["role_seconds"] for answer in answers])
+    parts = [answer["role_seconds"] for answer in answers]
+    times = {role: [s for part in parts for s in part.get(role, [])] for role in sorted({r for p in parts for r in p})}
     return {**times, EMBEDDING: concurrent} if concurrent else times
-
-
-def _rounds(journal: Journal, name: str, n: int) -> list[EngineRecord]:
-    return [EngineRecord.model_validate(journal[f"engine:{name}:{i}"]) for i in range(n)]
 
 
 def _engine_record(name: str, rounds: Sequence[EngineRecord], answers: Sequence[Any]) -> tuple[EngineRecord, int]:
@@ -151,15 +149,10 @@ def _notes(name: str, record: EngineRecord, n_slow: int) -> list[str]:
 
 
 def _token_records(plan: CalibrationPlan, answers: Sequence[Any]) -> list[TokenRecord]:
-    by_setting = {
-        setting.key: [TokenAnswer.model_validate(a["token"][setting.key]) for a in answers if setting.key in a["token"]]
-        for setting in plan.token
-    }
-    return token_records(plan.token, by_setting)
-
-
-def _merged(parts: Sequence[dict[str, list[float]]]) -> dict[str, list[float]]:
-    return {role: [s for part in parts for s in part.get(role, [])] for role in sorted({r for p in parts for r in p})}
+    """A record for each setting that has answers."""
+    each = [answer["token"] for answer in answers]
+    by_setting = ((s, [TokenAnswer.model_validate(one[s.key]) for one in each if s.key in one]) for s in plan.token)
+    return [TokenRecord.counted(setting.method, setting.knobs, own) for setting, own in by_setting if own]
 
 
 def _ngrams(texts: Sequence[Any]) -> list[NGramRecord]:

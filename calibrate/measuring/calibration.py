@@ -18,8 +18,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
+from calibrate.engines.speculation import Decoding
 from calibrate.loads.clients import measure_clients
-from calibrate.loads.levels import Decoding, LoadSweep
+from calibrate.loads.levels import LoadSweep
 from calibrate.measuring.answers import measure_answer, outside_seconds, seconds_in_company
 from calibrate.measuring.assembly import assemble
 from calibrate.measuring.candidates import measure_beams
@@ -29,10 +30,9 @@ from calibrate.measuring.plan import CalibrationPlan, reaching
 from calibrate.measuring.stopping import LookOutcome, Precision, Status
 from calibrate.measuring.texts import AT_ONCE, ON_SERVERS, measure_texts
 from calibrate.measuring.token_methods import measure_token_answer
-from calibrate.record.engine_records import EngineRecord, InUse, as_json
+from calibrate.record.engine_records import FIELD_OF_USE, STEPWISE, EngineRecord, InUse, as_json
 from calibrate.record.journal import Journal
 from calibrate.record.profile import Profile
-from calibrate.record.uses import FIELD_OF_USE, STEPWISE
 from calibrate.running.patience import Patience
 from calibrate.running.problem import Problem
 from calibrate.running.wall_clock import WallClock
@@ -162,7 +162,7 @@ class _Sitting:
             self._last_look = outcome
             if outcome.reason:
                 return [rule.summary(outcome, n_looks)]
-            n_answers, n_rounds = self._decided(n_looks, following.n_answers, following.n_rounds)
+            n_answers, n_rounds = self._decided(n_looks, following)
             self._n_parts += n_answers - self.n_answers + (n_rounds - self.n_rounds) * self.plan.parts_per_round
             self._watch(self._status())
 
@@ -210,11 +210,11 @@ class _Sitting:
             self._journal.add(key, asdict(of_profile(self.profile({}))))
         return Precision(**self._journal[key])
 
-    def _decided(self, n_looks: int, n_answers: int, n_rounds: int) -> tuple[int, int]:
+    def _decided(self, n_looks: int, following: tuple[int, int]) -> tuple[int, int]:
         """The next counts of answers and rounds after a look; decisions of an earlier run are kept."""
         key = f"after look:{n_looks}"
         if key not in self._journal:
-            self._journal.add(key, [n_answers, n_rounds])
+            self._journal.add(key, following)
         answers, rounds = self._journal[key]
         return int(answers), int(rounds)
 

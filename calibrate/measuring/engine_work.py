@@ -8,13 +8,13 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from calibrate.engines.protocol import MeasuredEngine
-from calibrate.engines.work import EngineStatistics, Iteration, Pass, Prefill, sums_by, united
+from calibrate.engines.work import EngineStatistics, Pass, Prefill, sums_by, united
 from calibrate.record.engine_records import InUse, IterationSums, PrefillSums, RequestSums, Work
 from sim.engines.batching import RESTED_S
 
 __all__ = ["summed", "work_done"]
 
-Done = TypeVar("Done", Iteration, Pass, Prefill)
+Done = TypeVar("Done", Pass, Prefill)
 
 
 async def work_done(
@@ -60,8 +60,7 @@ def _after_a_rest(statistics: EngineStatistics) -> frozenset[float]:
 
     A prefill that joined a pass is none, and of prompts that are read together only the first to end.
     """
-    done: list[Iteration | Pass | Prefill]
-    done = [*statistics.iterations, *statistics.passes, *statistics.prefills]
+    done: list[Pass | Prefill] = [*statistics.iterations, *statistics.passes, *statistics.prefills]
     done.sort(key=lambda one: one.ended_s)
     before = [-math.inf, *(one.ended_s for one in done)]
     return frozenset(
@@ -72,7 +71,7 @@ def _after_a_rest(statistics: EngineStatistics) -> frozenset[float]:
 
 
 def _work(
-    iterations: Sequence[Iteration], passes: Sequence[Pass], prefills: Sequence[Prefill], woken: Container[float]
+    iterations: Sequence[Pass], passes: Sequence[Pass], prefills: Sequence[Prefill], woken: Container[float]
 ) -> Work:
     return Work(
         decode=_by_batch(IterationSums(it.batch, 1, it.context, it.seconds) for it in iterations),

@@ -158,7 +158,7 @@ async def _timed_batch(engine: OpenAIEngine, prompts: Sequence[str], n: int, wat
     Attempts with late reads are repeated; requests that did not overlap are made longer. Where iterations are passes
     over drafts, lengths assume that half of each draft is right.
     """
-    what = _batch(len(prompts))
+    what = f"batch {len(prompts)}"
     behind = engine.outcomes[what, _LEFT_OUT] - engine.outcomes[what, _TIMED] if len(prompts) > 1 else 0
     hopeless = behind > 0
     enough, tried = max(n // 2, 1), list[_Attempt]()
@@ -360,14 +360,10 @@ def left_out_notes(batches: Sequence[int], rounds: Sequence[Sequence[DecodeSampl
     for batch in batches:
         n = sum(all(sample.batch != batch or sample.by for sample in samples) for samples in rounds)
         if n == len(rounds):
-            notes.append(f"warning: {_batch(batch)} was left out: {_NOT_TOGETHER}; {_REMEDY}; {_INSTEAD}")
+            notes.append(f"warning: batch {batch} was left out: {_NOT_TOGETHER}; {_REMEDY}; {_INSTEAD}")
         elif n:
-            notes.append(f"{_batch(batch)} was left out in {n} of {len(rounds)} rounds: {_NOT_TOGETHER}")
+            notes.append(f"batch {batch} was left out in {n} of {len(rounds)} rounds: {_NOT_TOGETHER}")
     return notes
-
-
-def _batch(n: int) -> str:
-    return f"batch {n}"
 
 
 def _prompts(rng: random.Random) -> Iterator[Callable[[int], str]]:

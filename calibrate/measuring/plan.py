@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Protocol
 
 from calibrate.engines.protocol import Progress
-from calibrate.engines.speculation import Speculation
+from calibrate.engines.speculation import Decoding, Speculation
 from calibrate.engines.torch.cuda.telemetry import GpuState
-from calibrate.loads.levels import ROUNDS, Decoding, LoadOptions
+from calibrate.loads.levels import ROUNDS, LoadOptions
 from calibrate.measuring.answers import Inspection
 from calibrate.measuring.engine_timings import MeasureOptions
 from calibrate.measuring.stopping import Stopping
@@ -20,6 +20,7 @@ from calibrate.measuring.texts import kept_texts
 from calibrate.record.engine_records import EngineRecord
 from calibrate.record.journal import Journal
 from calibrate.record.profile import ModelRecord
+from calibrate.running.patience import Patience
 from calibrate.running.problem import Problem, Truth
 from calibrate.running.wall_clock import WallClock
 from sim.operations import TARGET, Generate
@@ -54,68 +55,53 @@ class MeasurableModels(Protocol):
     @property
     def n_engines(self) -> int:
         """Engines that `open` opens; roles may share an engine."""
-        ...
 
     @property
     def seed(self) -> int:
         """Seed of the sampling."""
-        ...
 
     @property
     def is_bundled(self) -> bool:
         """Whether it is the bundled pair, whose task has ground truth."""
-        ...
 
     @property
     def by_load(self) -> bool:
         """Whether a calibration measures the target by load by default."""
-        ...
 
     def settings(self) -> dict[str, str | int | float | bool]:
         """Return all settings as plain data, for a profile."""
-        ...
 
     def identity(self) -> dict[str, Any]:
         """Return the settings on which results depend."""
-        ...
 
     def token_settings(self) -> tuple[Decoding, ...]:
         """Return the token-level methods that a calibration runs."""
-        ...
 
     def speculation(self, method: str, knobs: Mapping[str, Any]) -> Speculation:
         """Return the options of a request that select a token-level method."""
-        ...
 
     def inspection(self) -> Inspection:
         """Return the verdicts and scores of drafts that these models provide."""
-        ...
 
     def open(self) -> AbstractAsyncContextManager[tuple[Mapping[str, Any], WallClock]]:
         """Open the engines; yield them by role, and a wall clock on them."""
-        ...
 
     async def warm_up(self, engine: Any, seconds: float) -> Any:
         """Warm up an engine; return the record of the warm-up, for `time_engine`."""
-        ...
 
     async def time_engine(
         self, engine: Any, options: MeasureOptions, *, warmup: Any, progress: Callable[[str], None]
     ) -> EngineRecord:
         """Measure an engine; ``progress`` is called ``options.n_parts`` times."""
-        ...
 
     def record(self, role: str, engine: Any) -> ModelRecord:
         """Return the profile's entry for the model of a role."""
-        ...
 
     def gpus(self) -> Sequence[GpuState]:
         """Return what the GPUs of the models say of themselves now; none where they are not of this machine."""
-        ...
 
     async def stamp(self, engines: dict[str, Any]) -> dict[str, Any]:
         """Return fields of the provenance: engine, engine_version, and optionally device or notes."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,9 +255,7 @@ class CalibrationPlan:
         return rounds + self.models.n_engines + self.n_answers + len(self.texts) + self.n_loads + with_clients
 
 
-async def reaching(
-    plan: CalibrationPlan, clock: WallClock, journal: Journal, patiently: Callable[..., Awaitable[dict[str, int]]]
-) -> CalibrationPlan:
+async def reaching(plan: CalibrationPlan, clock: WallClock, journal: Journal, patiently: Patience) -> CalibrationPlan:
     """Return the plan with contexts and prompts as long as those of its questions and answers, where it asks for that.
 
     Parameters

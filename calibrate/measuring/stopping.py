@@ -25,7 +25,7 @@ import numpy as np
 from sim.estimate import student_quantile
 from theory.errors import ParameterError, check_integers
 
-__all__ = ["LookOutcome", "Next", "Precision", "Status", "Stopping", "cheapest_mix", "simultaneous_quantile"]
+__all__ = ["LookOutcome", "Precision", "Status", "Stopping", "cheapest_mix", "simultaneous_quantile"]
 
 _EXTRA_LOOKS: Final = 2
 """Most looks after which only timings are added; they are counted as if answers had been added."""
@@ -100,14 +100,6 @@ class Status:
     """Outcome of the latest look at the precision."""
 
 
-@dataclass(frozen=True, slots=True)
-class Next:
-    """Answers and timing rounds to have before the next look."""
-
-    n_answers: int
-    n_rounds: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stopping:
     """Stopping rule, fixed before the measurement."""
@@ -159,7 +151,7 @@ class Stopping:
 
     def decide(
         self, precision: Precision, n_answers: int, n_rounds: int, *, n_looks: int, answer_s: float, round_s: float
-    ) -> tuple[LookOutcome, Next]:
+    ) -> tuple[LookOutcome, tuple[int, int]]:
         """Decide after a look whether to continue.
 
         Parameters
@@ -171,21 +163,21 @@ class Stopping:
 
         Returns
         -------
-        Outcome of the look (``reason`` is set at the end), and the counts to reach before the next look.
+        Outcome of the look (``reason`` is set at the end), and the answers and timing rounds to have before the next.
         """
         factor = self.widening(n_answers)
         widened = factor * precision.half_width
         mix = cheapest_mix(
             precision, n_answers, n_rounds, target=self.precision / factor, answer_s=answer_s, round_s=round_s
         )
-        wanted = Next(min(mix[0], self.max_answers), min(mix[1], self.max_rounds))
+        wanted = min(mix[0], self.max_answers), min(mix[1], self.max_rounds)
         following = self._following(wanted, n_answers, n_rounds, n_looks)
         reason = ""
         if widened <= self.precision:
             reason = f"the requested precision is reached: ±{widened:.1%} of at most ±{self.precision:.1%}"
-        elif following == Next(n_answers, n_rounds):
+        elif following == (n_answers, n_rounds):
             reason = f"the limits are reached: ±{widened:.1%} instead of the requested ±{self.precision:.1%}"
-        left = max(wanted.n_answers - n_answers, 0) * answer_s + max(wanted.n_rounds - n_rounds, 0) * round_s
+        left = max(wanted[0] - n_answers, 0) * answer_s + max(wanted[1] - n_rounds, 0) * round_s
         outcome = LookOutcome(
             n_answers=n_answers,
             n_rounds=n_rounds,
@@ -205,20 +197,20 @@ class Stopping:
             f"widened {self.widening(outcome.n_answers):.2f} times, for at most {self.max_looks} looks)"
         )
 
-    def _following(self, wanted: Next, n_answers: int, n_rounds: int, n_looks: int) -> Next:
+    def _following(self, wanted: tuple[int, int], n_answers: int, n_rounds: int, n_looks: int) -> tuple[int, int]:
         """Counts of the next look: the next scheduled number of answers, or only more timings if these suffice.
 
         Rounds are at most doubled.
         """
         later = [count for count in self.looks if count > n_answers]
-        rounds = max(min(wanted.n_rounds, 2 * n_rounds), n_rounds)
+        rounds = max(min(wanted[1], 2 * n_rounds), n_rounds)
         spare = self.max_looks - n_looks > len(later)
-        only_timings = wanted.n_answers <= n_answers and rounds > n_rounds and spare
-        if wanted.n_answers <= n_answers and rounds == n_rounds == self.max_rounds:
-            return Next(n_answers, n_rounds)  # timings are missing, but their limit is reached
+        only_timings = wanted[0] <= n_answers and rounds > n_rounds and spare
+        if wanted[0] <= n_answers and rounds == n_rounds == self.max_rounds:
+            return n_answers, n_rounds  # timings are missing, but their limit is reached
         if not later or only_timings:
-            return Next(n_answers, rounds if spare else n_rounds)
-        return Next(later[0], rounds)
+            return n_answers, rounds if spare else n_rounds
+        return later[0], rounds
 
 
 def cheapest_mix(

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
-from calibrate.measuring.answers import Inspection, MeasuredAnswer, measure_answer
+from calibrate.measuring.answers import Inspection, measure_answer
 from calibrate.record.journal import Journal
 from calibrate.running.closed_loop import all_or_none
+from calibrate.running.patience import Patience
 from calibrate.running.problem import Problem, Truth
 from calibrate.running.wall_clock import WallClock
 
@@ -28,9 +29,6 @@ AT_ONCE: Final = 8
 ON_SERVERS: Final = 32
 """Concurrent answers on servers, which queue what they cannot run at once."""
 
-Patiently: TypeAlias = Callable[[Callable[[], Awaitable[MeasuredAnswer]]], Awaitable[MeasuredAnswer]]
-"""Function that measures a piece and repeats it after transient errors."""
-
 
 async def measure_texts(
     clock: WallClock,
@@ -39,7 +37,7 @@ async def measure_texts(
     *,
     truth: Truth | None,
     inspection: Inspection,
-    patiently: Patiently,
+    patiently: Patience,
     progress: Callable[[str], None],
     within_s: float = math.inf,
     at_once: int = AT_ONCE,

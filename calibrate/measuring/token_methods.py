@@ -10,30 +10,23 @@ after it only through the positions at which passes begin.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from typing import Final
 
 from calibrate.engines.protocol import Generation, MeasuredEngine, Request
-from calibrate.engines.speculation import Speculation
+from calibrate.engines.speculation import Decoding, Speculation
 from calibrate.engines.work import EngineStatistics, sums_by
-from calibrate.loads.levels import Decoding
 from calibrate.measuring.answers import outside_seconds
 from calibrate.record.engine_records import PrefillSums, RequestSums
-from calibrate.record.token_records import PassSample, PassSums, TokenAnswer, TokenRecord, TokenRequest
+from calibrate.record.token_records import PassSample, PassSums, TokenAnswer, TokenRequest
 from calibrate.running.problem import Problem
 from calibrate.running.session import WallSession
 from calibrate.running.wall_clock import WallClock
 from sim.algorithms import autoregressive
 from sim.operations import TARGET
 
-__all__ = [
-    "TOKEN_SETTINGS",
-    "measure_token_answer",
-    "token_records",
-]
-
+__all__ = ["TOKEN_SETTINGS", "measure_token_answer"]
 
 TOKEN_SETTINGS: Final = (
     *(Decoding(method="prompt-lookup", knobs={"k2": k2, "max_ngram": 3}) for k2 in (2, 4, 8)),
@@ -46,15 +39,6 @@ TOKEN_SETTINGS: Final = (
 
 _WARM_UP: Final = Request(prompt="1 2 3", max_tokens=2)
 """Request that is not recorded: it starts engines that have to start for a method, as vLLM's do."""
-
-
-def token_records(settings: Sequence[Decoding], answers: Mapping[str, Sequence[TokenAnswer]]) -> list[TokenRecord]:
-    """Return a record for each setting that has answers, by `Decoding.key`."""
-    return [
-        TokenRecord.counted(setting.method, setting.knobs, answers[setting.key])
-        for setting in settings
-        if answers.get(setting.key)
-    ]
 
 
 async def measure_token_answer(clock: WallClock, problem: Problem, speculation: Speculation) -> TokenAnswer:

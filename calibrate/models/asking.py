@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Final, Self
 from calibrate.engines.protocol import Backend, Sampling
 from calibrate.engines.torch.cuda.telemetry import GpuState
 from calibrate.measuring.answers import Inspection
-from calibrate.running.embedding import EmbeddingSimilarity, Encodes
 from calibrate.running.problem import Problem, Truth
 from calibrate.running.scorers import (
     Chooser,
@@ -25,7 +24,7 @@ from calibrate.running.scorers import (
     general_choice_prompt,
     general_score_prompt,
 )
-from calibrate.running.verifiers import LlmJudge, Verifier
+from calibrate.running.verifiers import EmbeddingSimilarity, Encodes, LlmJudge, Verifier
 from calibrate.running.wall_clock import StepLimits, WallClock
 from sim.operations import DRAFT, DRAFT_LIKELIHOOD, EMBEDDING, GATE, LIKELIHOOD, REWARD, SCORER, TARGET
 from theory.errors import ParameterError, SchemaError, check_integers

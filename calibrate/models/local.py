@@ -12,21 +12,15 @@ from typing import Any, Final
 
 from calibrate.engines.protocol import MeasuredEngine
 from calibrate.engines.sentence_encoder import Encoder
-from calibrate.engines.speculation import Speculation
+from calibrate.engines.speculation import Decoding, Speculation
 from calibrate.engines.token_vocabulary import OF_CATALOGUE
 from calibrate.engines.torch.cuda.devices import devices_of_roles
 from calibrate.engines.torch.cuda.telemetry import GpuState, gpu_states
 from calibrate.engines.torch.engine import TorchConfig, TorchEngine
 from calibrate.engines.torch.model import check_model_folder, tokenizer_fingerprint
 from calibrate.engines.work import EngineStatistics
-from calibrate.loads.levels import Decoding
 from calibrate.measuring.answers import Inspection
-from calibrate.measuring.engine_timings import (
-    MeasureOptions,
-    measure_drafting_passes,
-    measure_engine,
-    warm_up,
-)
+from calibrate.measuring.engine_timings import MeasureOptions, measure_drafting_passes, measure_engine, warm_up
 from calibrate.measuring.token_methods import TOKEN_SETTINGS
 from calibrate.models.asking import BUNDLED, AskedModels
 from calibrate.record.engine_records import DecodeSample, EngineRecord

@@ -16,19 +16,17 @@ from calibrate.engines.http.stalls import StallWatch
 from calibrate.engines.http.wire import EngineTimeoutError, HttpConfig
 from calibrate.engines.prometheus import SpecDecode
 from calibrate.engines.protocol import Backend
-from calibrate.engines.speculation import Speculation
+from calibrate.engines.speculation import Decoding, Speculation
 from calibrate.engines.token_vocabulary import parsed_settings
-from calibrate.engines.vllm.config import checked_speculative
-from calibrate.loads.levels import Decoding
+from calibrate.engines.vllm.config import checked_speculative, setting_of, speculation_of
 from calibrate.measuring.answers import Inspection
 from calibrate.measuring.engine_timings import MeasureOptions
 from calibrate.measuring.from_outside import ESTIMATOR, Warmup, measure_server, timing_notes, warm_up_server
 from calibrate.models.asking import BUNDLED, AskedModels
-from calibrate.models.vllm_settings import setting_of, speculation_of
 from calibrate.record.engine_records import EngineRecord
 from calibrate.record.json_text import parse_json
 from calibrate.record.profile import ModelRecord
-from calibrate.running.embedding import Encodes
+from calibrate.running.verifiers import Encodes
 from calibrate.running.wall_clock import WallClock
 from sim.operations import DRAFT, GATE, JUDGE, TARGET
 from theory.errors import CalibrationError, ParameterError, SchemaError
@@ -81,13 +79,12 @@ class RemoteModels(AskedModels):
         AskedModels.__post_init__(self)
         if self.task not in ("general", BUNDLED):
             raise ParameterError("task", self.task, "must be 'general' or 'bundled'")
-        servers = [server for server, _ in self.speculating_servers()]
-        for endpoint in filter(None, (self.target, self.draft, self.judge, *servers)):
+        for endpoint in self._endpoints:
             split_endpoint(endpoint)
         self._config(TARGET, self.target)
         if not self.draft and self.judge:
             raise ParameterError("judge", self.judge, "needs a draft, whose steps it compares with the target's")
-        if not self.draft and not servers:
+        if not self.draft and not self.speculating_servers():
             rule = "must be named; or, without a draft, a server of the target that speculates (--speculative)"
             raise ParameterError("draft", self.draft, rule)
         if self.template_kwargs and not self.chat:
@@ -111,11 +108,7 @@ class RemoteModels(AskedModels):
         """
         now = {split_endpoint(old): new for old, new in servers.items()}
         speculating = parsed_settings(self.speculative)
-        here = {
-            split_endpoint(endpoint): endpoint
-            for endpoint in (self.target, self.draft, self.judge, *(str(one["server"]) for one in speculating))
-            if endpoint
-        }
+        here = {split_endpoint(endpoint): endpoint for endpoint in self._endpoints}
         for old in servers:
             if split_endpoint(old) not in here:
                 raise ParameterError("server", old, f"must be one of these models': {', '.join(here.values())}")
@@ -185,8 +178,7 @@ class RemoteModels(AskedModels):
     @property
     def key_in_clear(self) -> tuple[str, ...]:
         """Hosts that the key is sent to without encryption."""
-        endpoints = (self.target, self.draft, self.judge, *(server for server, _ in self.speculating_servers()))
-        configs = (self._config(TARGET, endpoint) for endpoint in endpoints if endpoint)
+        configs = (self._config(TARGET, endpoint) for endpoint in self._endpoints)
         return tuple(dict.fromkeys(config.host for config in configs if config.key_in_clear))
 
     @property
@@ -275,6 +267,12 @@ class RemoteModels(AskedModels):
             if keys.count(key) > 1:
                 raise ParameterError("speculative", key, "is given twice: leave one of them out")
         return servers
+
+    @property
+    def _endpoints(self) -> list[str]:
+        """All servers."""
+        speculating = (server for server, _ in self.speculating_servers())
+        return list(filter(None, (self.target, self.draft, self.judge, *speculating)))
 
     def _config(self, role: str, endpoint: str) -> HttpConfig:
         return HttpConfig.of(role, endpoint, api_key_env=self.api_key_env, timeout_s=self.timeout_s)

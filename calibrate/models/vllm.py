@@ -9,23 +9,16 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
 from calibrate.engines.protocol import MeasuredEngine
-from calibrate.engines.speculation import Speculation
+from calibrate.engines.speculation import Decoding, Speculation
 from calibrate.engines.token_vocabulary import OF_CATALOGUE, OF_VLLM, parsed_settings
 from calibrate.engines.torch.cuda.devices import gpu_numbers
 from calibrate.engines.torch.cuda.telemetry import GpuState, gpu_states
-from calibrate.engines.vllm.config import VllmConfig, checked_speculative
+from calibrate.engines.vllm.config import VllmConfig, checked_speculative, setting_of, speculation_of, without_knobs
 from calibrate.engines.vllm.group import VllmGroup
-from calibrate.loads.levels import Decoding
 from calibrate.measuring.answers import Inspection
-from calibrate.measuring.engine_timings import (
-    MeasureOptions,
-    measure_joining_prefills,
-    request_of_length,
-    timed_passes,
-)
+from calibrate.measuring.engine_timings import MeasureOptions, measure_joining_prefills, request_of_length, timed_passes
 from calibrate.models.asking import BUNDLED
 from calibrate.models.local import LocalModels, model_folder
-from calibrate.models.vllm_settings import setting_of, speculation_of, without_knobs
 from calibrate.record.engine_records import DecodeSample, EngineRecord
 from sim.operations import DRAFT, JUDGE, TARGET
 from theory.errors import ParameterError
@@ -96,10 +89,7 @@ class VllmModels(LocalModels):
 
     async def _start(self, role: str, model: str, core: int) -> VllmGroup:
         """Start the engine for plain decoding; engines that speculate are started by the first request for them."""
-        return await VllmGroup.start(self._vllm_config(role, model, core), most=_AT_ONCE[self.device])
-
-    def _vllm_config(self, role: str, model: str, core: int) -> VllmConfig:
-        return VllmConfig(
+        config = VllmConfig(
             name=role,
             model=model_folder(role, model),
             device=self.device,
@@ -109,6 +99,7 @@ class VllmModels(LocalModels):
             eager=self.eager,
             gpu_memory_utilization=self.gpu_memory_utilization,
         )
+        return await VllmGroup.start(config, most=_AT_ONCE[self.device])
 
     def speculation(self, method: str, knobs: Mapping[str, Any]) -> Speculation:
         """Return the speculation of a request for a token-level method.

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from calibrate.record.fields import AtLeastOne, Count, Moment, NotNegative, Record, Seconds
 
 __all__ = [
+    "FIELD_OF_USE",
+    "STEPWISE",
     "ClientsInUse",
     "DecodeSample",
     "EngineRecord",
@@ -20,9 +22,22 @@ __all__ = [
     "PrefillSums",
     "RequestSums",
     "Sentinel",
+    "Use",
     "Work",
     "as_json",
 ]
+
+Use: TypeAlias = Literal["plain", "steps", "beams"]
+"""Uses of an engine, which differ in caches, in other engines at work and in batch size, and so in times.
+
+``plain``: plain decoding; ``steps``: steps in turns with another engine; ``beams``: many candidates at once.
+"""
+
+FIELD_OF_USE: Final[Mapping[Use, str]] = {"plain": "plain_in_use", "steps": "in_use", "beams": "beam_in_use"}
+"""Use -> field of `EngineRecord` with the engine's work in that use; journals have the same names."""
+
+STEPWISE: Final = "stepwise_in_use"
+"""Field of `EngineRecord` and of journals with the work of a target without a draft, in a request for each step."""
 
 
 class DecodeSample(Record):
@@ -280,6 +295,10 @@ class EngineRecord(Record):
     warmup_decode: list[DecodeSample] = []
     warmup_prefill: list[PrefillSample] = []
     sentinels: list[Sentinel] = []
+
+    def work_in(self, use: Use) -> list[InUse]:
+        """Return the work of the engine in a use, one entry per answer."""
+        return cast("list[InUse]", getattr(self, FIELD_OF_USE[use]))
 
     @property
     def timed_methods(self) -> frozenset[str]:

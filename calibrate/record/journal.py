@@ -76,8 +76,10 @@ class Journal:
                 if number == 0:
                     if entry is None and _HEADER.startswith(line[: len(_HEADER)]):
                         break  # cut while the header was written: nothing had been measured
-                    first = entry
-                    self._refuse_foreign(first)
+                    if entry is None or not isinstance(entry.get("settings"), dict):
+                        rule = "not a measurement in progress; choose another output or remove the file"
+                        raise SchemaError(f"{self.path}: {rule}")
+                    first = entry["settings"]
                 elif entry is None and not line.endswith(b"\n"):
                     break
                 elif entry is None or not isinstance(entry.get("key"), str) or "value" not in entry:
@@ -85,23 +87,16 @@ class Journal:
                 else:
                     self._pieces[entry["key"]] = entry["value"]
                 valid += len(line)
-        if first is not None and not self._pieces and first["settings"] != _as_read(settings):
+        new = json.loads(json.dumps(settings))  # as they are read
+        if first is None or first == new:
+            return valid
+        if not self._pieces:
             return 0  # no finished piece would be lost
-        if first is not None:
-            self._check(first["settings"], _as_read(settings))
-        return valid
-
-    def _refuse_foreign(self, header: dict[str, Any] | None) -> None:
-        if header is None or not isinstance(header.get("settings"), dict):
-            raise SchemaError(f"{self.path}: not a measurement in progress; choose another output or remove the file")
-
-    def _check(self, old: dict[str, Any], new: dict[str, Any]) -> None:
-        if old != new:
-            names = sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
-            raise SchemaError(
-                f"{self.path}: a measurement with other settings ({', '.join(names)}) is in progress there; "
-                "repeat its settings to resume it, or remove the file"
-            )
+        names = sorted(name for name in {*first, *new} if first.get(name) != new.get(name))
+        raise SchemaError(
+            f"{self.path}: a measurement with other settings ({', '.join(names)}) is in progress there; "
+            "repeat its settings to resume it, or remove the file"
+        )
 
     def __contains__(self, key: str) -> bool:
         return key in self._pieces
@@ -161,12 +156,6 @@ class Journal:
 def digest(*texts: str) -> str:
     """Replacement of a long text in the settings of a journal."""
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
-
-
-def _as_read(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings as they are after a round trip through JSON."""
-    read: dict[str, Any] = json.loads(json.dumps(settings))
-    return read
 
 
 def _whole(line: bytes) -> dict[str, Any] | None:

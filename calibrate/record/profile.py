@@ -175,7 +175,8 @@ class Profile(Record):
                 raise ParameterError(
                     "model", role, f"must be a role of the profile: {', '.join(sorted(self.placement))}"
                 )
-        renamed = {role: ModelRecord(name=name, dtype=self._dtype(role)) for role, name in names.items()}
+        dtypes = {role: model.dtype for role, model in self.models.items()}
+        renamed = {role: ModelRecord(name=name, dtype=dtypes.get(role, "")) for role, name in names.items()}
         measured = ", ".join(f"{role}: {self.models[role].name}" for role in names if role in self.models)
         notes = [*self.provenance.notes, f"timings of profile {self.name}" + (f" ({measured})" if measured else "")]
         return Profile(
@@ -187,9 +188,6 @@ class Profile(Record):
             engines=self.engines,
             settings=self.settings,
         )
-
-    def _dtype(self, role: str) -> str:
-        return self.models[role].dtype if role in self.models else ""
 
     def on_engines_of(self, latency: Profile) -> Profile:
         """Return the answers and acceptance of this profile with the timings of another one.

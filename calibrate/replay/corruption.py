@@ -34,12 +34,12 @@ from numpy.typing import NDArray
 
 from calibrate.record.answer_records import RecordedAnswer
 from calibrate.replay.accuracy import accepts
-from calibrate.replay.traces import traces_of
+from calibrate.replay.traces import trace_of
 from sim.answers.traces import AnswerTrace
 from sim.estimate import Estimate
 from sim.operations import JUDGE, REWARD, SCORER
 
-__all__ = ["corruption", "corruption_of", "known_corruption", "least_corruption"]
+__all__ = ["corruption", "corruption_of", "least_corruption"]
 
 Row: TypeAlias = tuple[int, int, int, int]
 """Counts of an answer: verdicts up to its first wrong committed step, accepted among them; verdicts after, accepted."""
@@ -71,7 +71,7 @@ def corruption(
     Maximum-likelihood estimate with the likelihood-ratio interval, in [0, 1] for the judge and in [-1, 1] for others;
     None unless there are verdicts both before and after a wrong step, and one of those before was an acceptance.
     """
-    traces = traces_of(answers) if traces is None else traces
+    traces = [trace_of(answer) for answer in answers] if traces is None else traces
     rows = [_row(answer, trace, role, threshold) for answer, trace in zip(answers, traces, strict=True)]
     known = tuple(row for row in rows if row is not None)
     return corruption_of(known, least=least_corruption(role)) if len(known) == len(rows) else None
@@ -80,21 +80,6 @@ def corruption(
 def least_corruption(role: str) -> float:
     """Return the least corruption of a role: 0 for the judge, -1 for scorers."""
     return 0.0 if role == JUDGE else -1.0
-
-
-def known_corruption(
-    answers: Sequence[RecordedAnswer],
-    role: str = JUDGE,
-    threshold: float | None = None,
-    *,
-    traces: Sequence[AnswerTrace] | None = None,
-) -> tuple[str, Estimate] | None:
-    """Return the role and its `corruption`; the judge and the judge's where the role's own verdicts do not suffice."""
-    for who, at in ((role, threshold), (JUDGE, None)):
-        estimate = corruption(answers, who, at, traces=traces)
-        if estimate is not None:
-            return who, estimate
-    return None
 
 
 def _row(answer: RecordedAnswer, trace: AnswerTrace, role: str, threshold: float | None) -> Row | None:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from calibrate.record.answer_records import RecordedAnswer
+from calibrate.record.engine_records import Use
 from calibrate.record.profile import Profile
-from calibrate.record.uses import Use
 from calibrate.replay.accuracy import Spoiling, spoiling
-from calibrate.replay.corruption import known_corruption
-from calibrate.replay.traces import traces_of
+from calibrate.replay.corruption import corruption
+from calibrate.replay.traces import trace_of
 from sim.answers.traces import AnswerTrace
 from sim.estimate import Estimate
 from sim.operations import JUDGE, TARGET
@@ -28,7 +28,7 @@ class Recorded:
     @cached_property
     def traces(self) -> tuple[AnswerTrace, ...]:
         """The traces that are replayed."""
-        return tuple(traces_of(self._answers))
+        return tuple(map(trace_of, self._answers))
 
     @cached_property
     def spoiling(self) -> Spoiling | None:
@@ -36,10 +36,11 @@ class Recorded:
         return spoiling(self._answers)
 
     def corruption(self, role: str = JUDGE, threshold: float | None = None) -> tuple[str, Estimate] | None:
-        """Return `calibrate.replay.corruption.known_corruption` for a verifier."""
+        """Return the role and its `corruption`; the judge and the judge's where its own verdicts do not suffice."""
         key = role, threshold
         if key not in self._corruption:
-            self._corruption[key] = known_corruption(self._answers, role, threshold, traces=self.traces)
+            each = ((who, corruption(self._answers, who, at, traces=self.traces)) for who, at in (key, (JUDGE, None)))
+            self._corruption[key] = next(((who, known) for who, known in each if known is not None), None)
         return self._corruption[key]
 
 

@@ -87,33 +87,27 @@ def replay_error(profile: Profile) -> dict[str, Estimate]:
     record = profile.engines[profile.placement[TARGET]]
     whole = not record.plain_in_use or record.stepwise is not record.plain_in_use
     plain = fit_cost(record, use="plain", reread=reread_tokens(profile, "plain") if whole else reread).cost
-    predicted: dict[str, list[float]] = {"baseline": [], "target": [], "draft": []}
-    seconds: dict[str, list[float]] = {"baseline": [], "target": [], "draft": []}
-    for answer in profile.answers:
+    modelled, measured = np.zeros((3, len(profile.answers))), np.zeros((3, len(profile.answers)))
+    for i, answer in enumerate(profile.answers):
         context, new = answer.prompt_tokens, answer.prompt_tokens
-        rows = {name: (0.0, 0.0) for name in predicted}
         for tokens, measured_s in _requests(answer.baseline, whole=whole):
-            rows["baseline"] = _add(rows["baseline"], plain.alone(tokens, new, context), measured_s)
+            modelled[0, i] += plain.alone(tokens, new, context)
+            measured[0, i] += measured_s
             context, new = context + tokens, 0
         context, by_draft = answer.prompt_tokens, True
         last = answer.prompt_tokens
         for position in answer.steps:
             unseen = (last if by_draft else 0, 0 if by_draft and context > answer.prompt_tokens else last)
-            times = _side_by_side(
+            modelled[1:, i] += _side_by_side(
                 (target.cost.alone(position.target.tokens, unseen[0], context), target.factors.beside or 1.0),
                 (draft.cost.alone(position.draft.tokens, unseen[1], context), draft.factors.beside or 1.0),
             )
-            for role, time, step in zip(("target", "draft"), times, (position.target, position.draft), strict=True):
-                rows[role] = _add(rows[role], time, step.seconds)
+            measured[1:, i] += position.target.seconds, position.draft.seconds
             by_draft = position.verdict.accepted
             last = position.draft.tokens if by_draft else position.target.tokens
             context += last
-        for name, (ours, theirs) in rows.items():
-            predicted[name].append(ours)
-            seconds[name].append(theirs)
-    return {
-        name: ratio_of_totals(predicted[name], seconds[name], estimator="modelled / measured") for name in predicted
-    }
+    both = zip(("baseline", TARGET, DRAFT), modelled, measured, strict=True)
+    return {name: ratio_of_totals(ours, theirs, estimator="modelled / measured") for name, ours, theirs in both}
 
 
 def _requests(steps: Sequence[Generated], *, whole: bool) -> list[tuple[int, float]]:
@@ -131,16 +125,13 @@ def _side_by_side(one: tuple[float, float], other: tuple[float, float]) -> tuple
     return first, other[0] + first * (1.0 - 1.0 / other[1])
 
 
-def _add(row: tuple[float, float], predicted: float, measured: float) -> tuple[float, float]:
-    return row[0] + predicted, row[1] + measured
-
-
 def summarise(profile: Profile) -> list[str]:
     """Describe a measured profile in lines of text."""
     answers = profile.answers
     steps = [step for answer in answers for step in answer.steps]
+    more = f"{len(profile.texts)} more that were not timed, " if profile.texts else ""
     lines = [
-        f"{profile.name}: {len(answers)} answers, {_and_more(profile)}"
+        f"{profile.name}: {len(answers)} answers, {more}"
         f"{sum(len(answer.steps) for answer in profile.all_answers)} judged steps, {profile.provenance.device}, "
         f"{profile.provenance.engine} {profile.provenance.engine_version}",
         *(_of_steps(answers, steps, profile.all_answers) if steps else _of_target(answers)),
@@ -152,10 +143,6 @@ def summarise(profile: Profile) -> list[str]:
         checks = ", ".join(f"{name} {said(value)}" for name, value in replay_error(profile).items())
         lines.append(f"  check   modelled / measured time  {checks}")
     return lines
-
-
-def _and_more(profile: Profile) -> str:
-    return f"{len(profile.texts)} more that were not timed, " if profile.texts else ""
 
 
 def _of_target(answers: Sequence[RecordedAnswer]) -> list[str]:

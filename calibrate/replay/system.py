@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import Any, get_args
+from typing import Any, Final, get_args
 
 import numpy as np
 
 from calibrate.costs.fit import CostFit, fit_cost
+from calibrate.record.engine_records import Use
 from calibrate.record.profile import Profile, Published
-from calibrate.record.uses import USE_OF_LEVEL, Use
 from calibrate.replay.assumptions import ASSUMED, HALF_WIDTHS, Assumptions
 from calibrate.replay.corruption import least_corruption
 from calibrate.replay.recorded import Recorded, reread_tokens
@@ -25,7 +25,7 @@ from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import Behaviour, SyntheticBehaviour, TraceBehaviour
 from sim.answers.lengths import Fixed, Lengths, Lognormal
 from sim.answers.token_passes import PassSource
-from sim.catalogue import Meets, Method
+from sim.catalogue import Level, Meets, Method
 from sim.engines.batching import BatchEngine
 from sim.engines.costs import LinearCost, PacedCost
 from sim.engines.device import Device
@@ -39,6 +39,11 @@ from sim.trial import Trial
 from theory.errors import ParameterError
 
 __all__ = ["System", "as_seen_by", "system_of", "use_of"]
+
+_USE_OF_LEVEL: Final[Mapping[Level, Use]] = {"baseline": "plain", "token": "plain", "step": "steps", "beam": "beams"}
+
+_OWN: Final = "own"
+"""Place that means a processor of the engine's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +109,38 @@ class System:
         fits = self.fits.get(self.use, {})
         return replace(self, pace={name: fits[name].slowdown(in_flight) for name in fits.keys() - self.moved})
 
+    def placed(self, places: Mapping[str, str]) -> System:
+        """Return the system with engines moved to other processors.
+
+        Engines of one processor share it equally while they work. The measured slowdown by another engine is dropped
+        for engines that share their processor with others than in the measurement.
+
+        Parameters
+        ----------
+        places : role -> role to whose processor its engine is moved, or ``own``: a
+            processor of its own.
+
+        Raises
+        ------
+        ParameterError : an unknown role, or a role whose engine has other roles too.
+        """
+        if not places:
+            return self
+        devices = dict(self.devices)
+        for role, place in places.items():
+            for one in (role, *(() if place == _OWN else (place,))):
+                if one not in self.placement:
+                    rule = f"must be one of {', '.join(self.placement)}; at the right also {_OWN}"
+                    raise ParameterError("place", one, rule)
+            engine = self.placement[role]
+            others = [other for other, home in self.placement.items() if home == engine and other != role]
+            if others:
+                rule = f"runs on the engine of the {others[0]}: it cannot be moved without it"
+                raise ParameterError("place", role, rule)
+            devices[engine] = f"{engine}, own" if place == _OWN else devices[self.placement[place]]
+        moved = frozenset(name for name in devices if _mates(name, devices) != _mates(name, self.devices))
+        return replace(self, devices=devices, moved=moved)
+
     def engines(self) -> dict[str, Engine]:
         """Return fresh engines by role; roles that share an engine get the same one, engines of a device share it."""
         homes = {name: self._home(name) for name in self.costs}
@@ -135,6 +172,11 @@ class System:
         device = self.devices[name]
         shared = sum(other == device for other in self.devices.values()) > 1
         return name if shared and name in self.beside and name not in self.moved else device
+
+
+def _mates(name: str, devices: Mapping[str, str]) -> set[str]:
+    """The engines on the processor of ``name``, including itself."""
+    return {other for other, device in devices.items() if device == devices[name]}
 
 
 def system_of(
@@ -196,7 +238,7 @@ def _timed(profile: Profile, rng: np.random.Generator | None) -> dict[str, Any]:
 def use_of(method: Method, knobs: Mapping[str, Any]) -> Use:
     """Return the use of engines by a method; methods with several drafts per position count as ``beams``."""
     width = method.settings(knobs).get("width") or 1
-    return "beams" if method.level == "step" and int(width) > 1 else USE_OF_LEVEL[method.level]
+    return "beams" if method.level == "step" and int(width) > 1 else _USE_OF_LEVEL[method.level]
 
 
 def _in(fits: Mapping[str, CostFit]) -> dict[str, Any]:

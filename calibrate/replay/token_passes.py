@@ -22,9 +22,9 @@ from calibrate.costs.fit import CostFit, slowdown_of
 from calibrate.costs.resampling import resampled_answers
 from calibrate.costs.sweep import fit_passes
 from calibrate.engines.token_vocabulary import imposed_on
+from calibrate.record.engine_records import Use
 from calibrate.record.profile import Profile
 from calibrate.record.token_records import NGramRecord, TokenAnswer, TokenRecord, TokenRequest
-from calibrate.record.uses import Use
 from calibrate.replay.recorded import reread_tokens
 from sim.answers.token_passes import DrawnPasses, PassSource, RecordedPasses
 from sim.engines.costs import TableCost

@@ -7,12 +7,7 @@ from collections.abc import Sequence
 from calibrate.record.answer_records import CandidatesRecord, Generated, RecordedAnswer, StepRecord
 from sim.answers.traces import AnswerTrace, BeamStepTrace, DraftTrace, StepTrace
 
-__all__ = ["candidates_known", "trace_of", "traces_of"]
-
-
-def traces_of(answers: Sequence[RecordedAnswer]) -> list[AnswerTrace]:
-    """Return the traces of recorded answers, in their order."""
-    return [trace_of(answer) for answer in answers]
+__all__ = ["candidates_known", "trace_of"]
 
 
 def trace_of(answer: RecordedAnswer) -> AnswerTrace:

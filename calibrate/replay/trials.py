@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from calibrate.costs.fit import CostFit
 from calibrate.record.profile import Profile
 from calibrate.replay.missing import Known
-from calibrate.replay.placing import placed
 from calibrate.replay.recorded import Recorded
 from calibrate.replay.recursion import unshared_seconds
 from calibrate.replay.system import System, as_seen_by, system_of
@@ -41,7 +40,7 @@ class Trials:
     profile : measured or published.
     corruption : share of acceptance lost after a wrong step, in [0, 1]; default the estimate from its answers.
     slower : engine name -> time of its work / time by the profile, [-]; default 1.
-    places : role -> role to whose processor its engine is moved (`calibrate.replay.placing.placed`).
+    places : role -> role to whose processor its engine is moved (`calibrate.replay.system.System.placed`).
     behaviour : answers in place of the profile's.
 
     Raises
@@ -146,9 +145,9 @@ class Trials:
         passes = {**system.passes, TARGET: own.decoding.source}
         return replace(system, costs={**system.costs, target: slower}, passes=passes)
 
-    def plain(self, *, variant: int | None = None) -> Trial:
+    def plain(self) -> Trial:
         """Return the trial of plain decoding."""
-        return self.trial(PLAIN, variant=variant)
+        return self.trial(PLAIN)
 
     @property
     def baseline(self) -> str:
@@ -218,7 +217,7 @@ class Trials:
 
     def _system_of(self, variant: int | None) -> System:
         made = system_of(self.profile, resample=variant, corruption=self.corruption, recorded=self.recorded)
-        return placed(made, self._places)
+        return made.placed(self._places)
 
     def _with_drafts(self, system: System, configuration: Configuration) -> System:
         """The system with the answers that a configuration can meet: texts have one draft of a position."""

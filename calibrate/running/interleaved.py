@@ -105,7 +105,7 @@ class Runs:
 async def run_interleaved(
     clock: WallClock,
     problems: Sequence[Problem],
-    methods: Mapping[str, MakeAlgorithm | RealConfiguration],
+    methods: Mapping[str, RealConfiguration],
     *,
     n_plain: int = 1,
     truth: Truth | None = None,
@@ -123,8 +123,7 @@ async def run_interleaved(
     ----------
     clock : wall clock with real engines.
     problems : at least two.
-    methods : name -> configuration, or the function that builds its generator (then without token-level speculation);
-        ``BASELINE`` is added.
+    methods : name -> configuration; ``BASELINE`` is added.
     n_plain : answers of plain decoding per problem, each with other seeds; >= 1.
     truth : ground truth of the task, if it has one.
     seed : seed of the random orders.
@@ -140,9 +139,7 @@ async def run_interleaved(
         raise ParameterError("problems", len(problems), "must be at least 2, for an interval")
     if n_plain < 1:
         raise ParameterError("n_plain", n_plain, "must be an integer >= 1")
-    configurations = {BASELINE: RealConfiguration(make=autoregressive)}
-    for name, method in methods.items():
-        configurations[name] = method if isinstance(method, RealConfiguration) else RealConfiguration(make=method)
+    configurations = {BASELINE: RealConfiguration(make=autoregressive), **methods}
     runs = Runs(by_name={name: [] for name in configurations})
     turns = [(name, 0) for name in configurations] + [(BASELINE, turn) for turn in range(1, n_plain)]
     rng = random.Random(seed)

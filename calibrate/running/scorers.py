@@ -35,7 +35,6 @@ class Scorer(Protocol):
 
     async def score(self, candidate: Step, *, engine: Backend) -> Reply[float, Choice | Likelihood | None]:
         """Return the score, greater is better."""
-        ...
 
 
 class Chooser(Protocol):
@@ -43,7 +42,6 @@ class Chooser(Protocol):
 
     async def choose(self, candidates: Sequence[Step], *, engine: Backend) -> Reply[Selection, Choice]:
         """Return the selection."""
-        ...
 
 
 def texts_before(step: Step) -> tuple[str, list[str]]:

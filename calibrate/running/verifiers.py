@@ -1,4 +1,4 @@
-"""Verifiers, which decide whether a draft step may replace the target's: a judge model, equal texts, or chance."""
+"""Verifiers, which decide whether a draft may replace the target's step: judge, embeddings, equal texts, or chance."""
 
 from __future__ import annotations
 
@@ -9,10 +9,20 @@ from typing import Protocol, TypeAlias
 from calibrate.engines.protocol import Backend, Choice
 from calibrate.engines.sampling import uniform
 from calibrate.running.session import Reply
-from sim.operations import Step, Verdict
+from sim.operations import EMBEDDING, OWN_THRESHOLDS, Step, Verdict
 from theory.errors import CalibrationError, ParameterError
 
-__all__ = ["ExactMatch", "Judged", "LlmJudge", "RandomAcceptance", "StepText", "Verifier", "step_text"]
+__all__ = [
+    "EmbeddingSimilarity",
+    "Encodes",
+    "ExactMatch",
+    "Judged",
+    "LlmJudge",
+    "RandomAcceptance",
+    "StepText",
+    "Verifier",
+    "step_text",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +50,6 @@ class Verifier(Protocol):
 
     async def verify(self, candidate: Step, reference: Step, *, judge: Backend | None, seed: int) -> Judged:
         """Return the verdict. ``judge`` is the backend of the operation's role; ``seed`` is the request's seed."""
-        ...
 
 
 def step_text(step: Step) -> str:
@@ -74,6 +83,28 @@ class LlmJudge:
         choice = await judge.choose(self.prompt(step_text(candidate), step_text(reference)), (self.yes, self.no))
         score = choice.probability(self.yes)
         return Reply(Verdict(score >= self.threshold, score), choice)
+
+
+class Encodes(Protocol):
+    """Compares two texts by their embeddings: a model in a process (`Encoder`), or on a server (`EmbeddingServer`)."""
+
+    async def cosine(self, first: str, second: str) -> float:
+        """Return the cosine of two texts' embeddings, in [-1, 1]."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingSimilarity:
+    """Accepts a draft whose embedding is similar to the reference's: the score is their cosine, in [-1, 1].
+
+    The cheap verifier of Lookahead Reasoning (section 4) and ConfSpec.
+    """
+
+    encoder: Encodes
+
+    async def verify(self, candidate: Step, reference: Step, *, judge: Backend | None, seed: int) -> Judged:
+        """Embed both texts and compare; ``judge`` is not used."""
+        cosine = await self.encoder.cosine(step_text(candidate), step_text(reference))
+        return Reply(Verdict(cosine >= OWN_THRESHOLDS[EMBEDDING], cosine), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

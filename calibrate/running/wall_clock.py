@@ -26,11 +26,10 @@ from calibrate.engines.protocol import (
     Request,
     Sampling,
 )
-from calibrate.engines.sampling import uniform
+from calibrate.engines.sampling import derive_seed, uniform
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.torch.likelihood import Likelihood
 from calibrate.running.scorers import Chooser, Scorer
-from calibrate.running.seeds import derive_seed
 from calibrate.running.session import Drive, Reply, ReplyTask, WallSession
 from calibrate.running.step_marks import StepMarks
 from calibrate.running.verifiers import ExactMatch, RandomAcceptance, StepText, Verifier

@@ -95,8 +95,9 @@ def _labelled(rows: Sequence[tuple[int, dict[str, Any]]], source: str, *, gate: 
         raise SchemaError(
             f"{source}:{line}: answer: missing, but other lines name one; name it in all lines or in none"
         )
-    collected = _of_gate if gate else _collected
-    return collected(decisions, clustered=all(named) and bool(named), source=source)
+    if gate:
+        decisions = [_kept_by_gate(source, decision) for decision in decisions]
+    return _collected(decisions, clustered=all(named) and bool(named), source=source)
 
 
 def _json_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -148,10 +149,6 @@ def _collected(decisions: Sequence[_Decision], *, clustered: bool, source: str) 
         n_unlabelled=len(scored) - len(kept),
         source=source,
     )
-
-
-def _of_gate(decisions: Sequence[_Decision], *, clustered: bool, source: str) -> LabelledDecisions:
-    return _collected([_kept_by_gate(source, decision) for decision in decisions], clustered=clustered, source=source)
 
 
 def _kept_by_gate(source: str, decision: _Decision) -> _Decision:

@@ -11,12 +11,10 @@ What each sampling assumes and estimates:
 ``independent``
     every labelled decision is an independent draw; exact binomial. Decisions of the same answer are rarely independent
     (after a rejection the next is more likely): use it with one decision per answer, or for other texts.
-``one-per-answer``
-    answers are independent, their decisions need not be: one decision of each answer is drawn with a fixed seed, exact
-    binomial on those. The risk is that of a decision drawn from an answer drawn at random: answers weigh the same.
 ``per-answer-mean``
-    answers are independent; the mean loss of each answer in [0, 1] is bet against (Waudby-Smith and Ramdas 2024,
-    arXiv:2010.09686, with a uniform mixture of constant bets). The same risk as ``one-per-answer``, from all labels.
+    answers are independent, their decisions need not be; the mean loss of each answer in [0, 1] is bet against
+    (Waudby-Smith and Ramdas 2024, arXiv:2010.09686, with a uniform mixture of constant bets). The risk is that of a
+    decision drawn from an answer drawn at random: answers weigh the same.
 
 The risk ``accuracy-loss`` is per answer: with independent answers the share of answers with any false accept (a false
 accept anywhere is counted as a lost answer, so it bounds the loss), exact binomial over answers; with independent
@@ -71,7 +69,7 @@ BoolArray = NDArray[np.bool_]
 
 Risk = Literal["wrong-given-accepted", "accepted-and-wrong", "accuracy-loss"]
 RISKS: Final[tuple[Risk, ...]] = get_args(Risk)
-Sampling = Literal["independent", "one-per-answer", "per-answer-mean"]
+Sampling = Literal["independent", "per-answer-mean"]
 SAMPLINGS: Final[tuple[Sampling, ...]] = get_args(Sampling)
 _HOPED: Final = 0.25
 """Observed risk / level at which the second walk starts. Among 0, 1/4, 1/2 and their mixtures, 0 with 1/4 was closest
@@ -143,9 +141,6 @@ class Bound:
 
     decisions_per_answer: int = 1
     """Most decisions of an answer, >= 1; used by ``accuracy-loss`` with independent decisions."""
-
-    seed: int = 0
-    """Seed of the random choice of one decision per answer."""
 
     def __post_init__(self) -> None:
         for name in ("level", "confidence"):
@@ -365,17 +360,6 @@ def _evidence(decisions: Decisions, threshold: float, bound: Bound) -> _Evidence
     if bound.risk == "accuracy-loss":
         return _Evidence(int((false_accepts > 0).sum()), decisions.n_answers)
     counted = accepted if bound.risk == "wrong-given-accepted" else np.ones_like(accepted)
-    if bound.sampling == "one-per-answer":
-        drawn = _one_per_answer(answers, counted, bound.seed)
-        return _Evidence(int(bad[drawn].sum()), int(drawn.size))
     sizes = np.bincount(answers, weights=counted, minlength=decisions.n_answers)
     losses = false_accepts[sizes > 0] / sizes[sizes > 0]
     return _Evidence(int((losses > 0).sum()), int(losses.size), losses)
-
-
-def _one_per_answer(answers: NDArray[np.int64], counted: BoolArray, seed: int) -> NDArray[np.intp]:
-    """A counting decision of each answer that has any: the first in an order determined by the seed."""
-    order = np.random.default_rng([0x74687265, seed]).permutation(answers.size)
-    order = order[counted[order]]
-    _, first = np.unique(answers[order], return_index=True)
-    return np.asarray(order[first], dtype=np.intp)

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass
 from typing import Any, Final
 
 from calibrate.token_acceptance.curves import CONVENTIONS, AcceptanceCurve
 from calibrate.token_acceptance.text import load_json, number
 from theory.errors import ParameterError, SchemaError
 
-__all__ = ["SCHEMA", "NamedCurve", "curve_as_csv", "curve_in_text"]
+__all__ = ["SCHEMA", "curve_as_csv", "curve_in_text"]
 
 SCHEMA: Final = "specplan.acceptance"
 
 
-@dataclass(frozen=True, slots=True)
-class NamedCurve:
-    """A curve, and the method whose it is, as engines call it; empty: the file does not tell."""
+def curve_in_text(text: str, where: str) -> tuple[AcceptanceCurve, str] | None:
+    """Return the curve of a JSON or CSV text of ``specplan acceptance``, and the method by its engines' name.
 
-    curve: AcceptanceCurve
-    method: str = ""
-
-
-def curve_in_text(text: str, where: str) -> NamedCurve | None:
-    """Return the curve of a JSON or CSV text of ``specplan acceptance``; None where it is neither JSON nor such CSV.
+    None where the text is neither JSON nor such CSV; an empty name where it does not tell the method.
 
     Raises
     ------
@@ -34,14 +27,14 @@ def curve_in_text(text: str, where: str) -> NamedCurve | None:
         data = load_json(text, where)
         if data.get("schema") != SCHEMA:
             raise SchemaError(f"{where}: schema: must be {SCHEMA}, as 'specplan acceptance --json' writes it")
-        return NamedCurve(_of_json(data, where), str(data.get("method") or ""))
+        return _of_json(data, where), str(data.get("method") or "")
     first = text.lstrip().partition("\n")[0]
     convention = next((one for one in CONVENTIONS if one in [cell.strip() for cell in first.split(",")]), None)
     if convention is None:
         return None
     rows = list(csv.DictReader(text.strip().splitlines(), skipinitialspace=True))
     rates = [_cell(row[convention], f"{where}: line {line}") for line, row in enumerate(rows, 2)]
-    return NamedCurve(AcceptanceCurve.of(rates, convention))
+    return AcceptanceCurve.of(rates, convention), ""
 
 
 def curve_as_csv(curve: AcceptanceCurve) -> str:

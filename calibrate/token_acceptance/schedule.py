@@ -15,6 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
+import numpy as np
+
 from calibrate.token_acceptance.curves import AcceptanceCurve
 from calibrate.token_acceptance.text import integer_keys, load_json, number
 from theory.errors import ParameterError, SchemaError
@@ -218,11 +220,7 @@ class DynamicStats:
 
 
 def _interpolated(points: Sequence[tuple[int, float]], k: int) -> float:
-    keys = [key for key, _ in points]
+    keys, times = zip(*points, strict=True)
     if not keys[0] <= k <= keys[-1]:
         raise ParameterError("k", k, f"must be in [{keys[0]}, {keys[-1]}], as measured")
-    right = next(i for i, key in enumerate(keys) if key >= k)
-    if keys[right] == k:
-        return points[right][1]
-    (k0, t0), (k1, t1) = points[right - 1], points[right]
-    return t0 + (t1 - t0) * (k - k0) / (k1 - k0)
+    return float(np.interp(k, keys, times))

@@ -58,7 +58,6 @@ def thresholds(
     c1: float | None = None,
     gate_cost: float | None = None,
     judge_cost: float | None = None,
-    seed: int = 0,
 ) -> Thresholds:
     """Choose a verifier's threshold with a guarantee on fresh data, as ``specplan thresholds`` does.
 
@@ -79,7 +78,7 @@ def thresholds(
     bound : of which risk: false-accept, P(wrong | accepted); accepted-and-wrong, P(both); accuracy-loss, per answer.
     risk : largest allowed, in (0, 1).
     confidence : with which it holds, in (0, 1).
-    sampling : independent, one-per-answer or per-answer-mean; default by what is known of answers.
+    sampling : independent or per-answer-mean; default by what is known of answers.
     score : kind of score: probability, 0-9 or cosine.
     grid : thresholds, fixed before the labels were seen; default by kind of score.
     label : of a profile: same-meaning or correct.
@@ -87,7 +86,6 @@ def thresholds(
     method, k1 : what speeds up: of a profile lr-async or lr-sync, target steps in flight, >= 2.
     c1 : draft / target step time, with pairs.
     gate_cost, judge_cost : of one verification, > 0, in one unit, with a gate.
-    seed : of drawing one decision per answer.
 
     Raises
     ------
@@ -101,7 +99,7 @@ def thresholds(
             raise ParameterError(name, cost, "is for a gate only")
 
     def guarantee(labelled: LabelledDecisions) -> Bound:
-        return _bound(labelled, bound, risk, confidence, sampling, decisions, seed)
+        return _bound(labelled, bound, risk, confidence, sampling, decisions)
 
     if gate:
         labelled, gate_cost, judge_cost = _gated(pairs, gate_cost, judge_cost)
@@ -172,7 +170,6 @@ def _bound(
     confidence: float,
     sampling: str | None,
     decisions: int | None,
-    seed: int,
 ) -> Bound:
     risk: Any = _RISK_OF[choice("bound", bound, tuple(_RISK_OF))]
     default = "per-answer-mean" if labelled.clustered else "independent"
@@ -189,5 +186,4 @@ def _bound(
         confidence=confidence,
         sampling=chosen,
         decisions_per_answer=decisions or 1,
-        seed=seed,
     )

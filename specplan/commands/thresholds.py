@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from specplan.output import InputName, refuse_unused
-from specplan.ranges import CONFIDENCE, COST, PARALLEL, PROBABILITY, SEED, WINDOW, ListOf, Number
+from specplan.ranges import CONFIDENCE, COST, PARALLEL, PROBABILITY, WINDOW, ListOf, Number
 from specplan.show.saving import result_options
 from theory.errors import ParameterError
 
@@ -32,7 +32,7 @@ __all__ = ["command"]
 @click.option(
     "--confidence", type=CONFIDENCE, default=0.95, show_default=True, help="With which it holds on fresh data."
 )
-@click.option("--sampling", help="independent, one-per-answer or per-answer-mean. Default by what is known of answers.")
+@click.option("--sampling", help="independent or per-answer-mean. Default by what is known of answers.")
 @click.option("--score", default="probability", show_default=True, help="Kind of score: probability, 0-9 or cosine.")
 @click.option(
     "--grid",
@@ -48,7 +48,6 @@ __all__ = ["command"]
 @click.option("--c1", type=PROBABILITY, help="Draft / target step time, for the speedup of --pairs.")
 @click.option("--gate-cost", type=COST, help="Cost of a verification by the gate, with --gate.")
 @click.option("--judge-cost", type=COST, help="Cost of a verification by the judge, in the same unit.")
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Of drawing one decision per answer.")
 @result_options(report=True)
 def command(profile: str | None, grid: str | None, **options: Any) -> Thresholds:
     """Choose a verifier's threshold for the most speedup within a bound that holds with stated confidence.

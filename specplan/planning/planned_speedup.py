@@ -7,8 +7,8 @@ from typing import Final
 
 from calibrate.measuring.engine_work import summed
 from calibrate.measuring.stopping import Precision
+from calibrate.record.engine_records import FIELD_OF_USE
 from calibrate.record.profile import Profile
-from calibrate.record.uses import FIELD_OF_USE, work_in_use
 from calibrate.replay.corruption import corruption
 from sim.configuration import PLAIN, Configuration
 from specplan.planning.planner import Request, accuracy_loss, plan
@@ -69,7 +69,7 @@ def _best(predictor: Predictor, shortlist: Sequence[Configuration]) -> Configura
 def _in_use_as_exact(profile: Profile) -> Profile:
     """The profile with what engines did during the answers summed up to one entry, which resampling leaves alone."""
     engines = {
-        name: record.model_copy(update={FIELD_OF_USE[use]: summed(work_in_use(record, use)) for use in FIELD_OF_USE})
+        name: record.model_copy(update={FIELD_OF_USE[use]: summed(record.work_in(use)) for use in FIELD_OF_USE})
         for name, record in profile.engines.items()
     }
     return profile.model_copy(update={"engines": engines})

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from calibrate.record.profile import Profile
-from calibrate.token_acceptance.by_context import growths
+from calibrate.token_acceptance.measured import growths
 from sim.catalogue import method
 from sim.configuration import PLAIN
 from sim.operations import DRAFT

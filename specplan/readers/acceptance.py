@@ -113,7 +113,8 @@ def _file(source: str, k: int | None, form: str) -> ReadAcceptance:
     known = curve_in_text(text, source)
     if known is None:
         return _metrics([(source, text)], k)
-    return ReadAcceptance(curve=known.curve, convention="by position", method=known.method)
+    curve, drafter = known
+    return ReadAcceptance(curve=curve, convention="by position", method=drafter)
 
 
 def _metrics(dumps: Sequence[tuple[str, str]], k: int | None) -> ReadAcceptance:

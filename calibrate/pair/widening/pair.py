@@ -83,7 +83,8 @@ def wide_pair(sizes: Mapping[str, Sizes]) -> list[WideModel]:
     ParameterError : a shape is too small for its model.
     """
     every = {**sizes, _HEAD: replace(sizes["target"], layers=1, tied=False)}
-    return [WideModel(role=role, placement=Placement(_small(role), wide, role)) for role, wide in every.items()]
+    small = {role: sizes_of_config(f"bundled {role}", _config_of(pair.model_path(role))) for role in every}
+    return [WideModel(role=role, placement=Placement(small[role], wide, role)) for role, wide in every.items()]
 
 
 def widen_pair(
@@ -131,7 +132,3 @@ def _config_of(folder: Path) -> dict[str, Any]:
     path = folder / "config.json"
     config: dict[str, Any] = parse_json(read_text(path, "a model's configuration"), str(path))
     return config
-
-
-def _small(role: str) -> Sizes:
-    return sizes_of_config(f"bundled {role}", _config_of(pair.model_path(role)))

@@ -193,8 +193,8 @@ def _elsewhere(server: _Server) -> Iterator[str]:
 
 def _validation(configs: Sequence[Mapping[str, Any]]) -> list[str]:
     """The command that validates what is measured with imposed acceptance: what is asked does not matter."""
+    from calibrate.engines.vllm.config import setting_of
     from calibrate.models.asking import BUNDLED
-    from calibrate.models.vllm_settings import setting_of
 
     given = click.get_current_context().params
     words = ["specplan", "validate", "-p", str(given["output"])]

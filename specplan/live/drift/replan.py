@@ -14,9 +14,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from calibrate.record.answer_records import Generated, RecordedAnswer, StepRecord, VerdictRecord
-from calibrate.record.engine_records import EngineRecord
+from calibrate.record.engine_records import FIELD_OF_USE, STEPWISE, EngineRecord
 from calibrate.record.profile import Profile
-from calibrate.record.uses import CLIENTS, FIELD_OF_USE, STEPWISE
 from calibrate.running.session import WallSession
 from sim.operations import DRAFT, JUDGE, TARGET, Generate, Step, Verify
 from theory.errors import CalibrationError
@@ -171,6 +170,6 @@ def _scaled(record: EngineRecord, ratio: float) -> EngineRecord:
     decode = [sample.model_copy(update={"seconds": sample.seconds * ratio}) for sample in record.decode]
     prefill = [sample.model_copy(update={"seconds": sample.seconds * ratio}) for sample in record.prefill]
     # Measurements in use belong to the old answers; those of the sweep remain.
-    in_use = (*FIELD_OF_USE.values(), STEPWISE, CLIENTS, "sentinels")
+    in_use = (*FIELD_OF_USE.values(), STEPWISE, "clients_in_use", "sentinels")
     emptied: dict[str, list[Any]] = {field: [] for field in in_use}
     return record.model_copy(update={"decode": decode, "prefill": prefill, **emptied})

@@ -17,8 +17,8 @@ from typing import Final, Literal, Protocol, TypeAlias
 
 from calibrate.engines.http.wire import BrokenOffError
 from calibrate.engines.protocol import Generation, Progress
+from calibrate.engines.sampling import derive_seed
 from calibrate.engines.speculation import Speculation
-from calibrate.running.seeds import derive_seed
 from calibrate.running.session import Drive, WallSession
 from calibrate.running.step_marks import StepMarks
 from calibrate.running.verifiers import StepText

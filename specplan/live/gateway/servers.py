@@ -18,8 +18,8 @@ from calibrate.engines.http.wire import HttpConfig, RefusedError
 from calibrate.engines.protocol import Generation, Progress
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.token_vocabulary import parsed_settings
+from calibrate.engines.vllm.config import setting_of, speculation_of
 from calibrate.models.servers import RemoteModels
-from calibrate.models.vllm_settings import setting_of, speculation_of
 from calibrate.running.session import Reply, WallSession
 from calibrate.running.wall_clock import StepLimits, WallClock
 from sim.configuration import Configuration

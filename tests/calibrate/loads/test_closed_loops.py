@@ -14,10 +14,11 @@ from virtual_time import on_servers
 
 from calibrate.engines.prometheus import Load, ServerCounts, SpecDecode
 from calibrate.engines.protocol import Finish, Generation
-from calibrate.engines.work import EngineStatistics, Iteration, JoinedPass, Pass, Prefill
+from calibrate.engines.speculation import Decoding
+from calibrate.engines.work import EngineStatistics, JoinedPass, Pass, Prefill
 from calibrate.loads.cautions import cautions, unusable
 from calibrate.loads.closed_loop import Loop, Reading
-from calibrate.loads.levels import Decoding, LoadOptions, LoadSweep, kept_loads, load_notes
+from calibrate.loads.levels import LoadOptions, LoadSweep, kept_loads, load_notes
 from calibrate.loads.sums import record_of
 from calibrate.models.servers import RemoteModels
 from calibrate.record.engine_records import JoinedSums, LoadedSums, LoadRecord
@@ -149,7 +150,7 @@ def answer(n: int, *, at: float = 2.0, finish: Finish = "eos", n_prompt: int = 1
 
 def loop(*ended: Generation, at_once: int = 2, before: ServerCounts | None = None, **counts: object) -> Loop:
     """From 0 to 10 s, passes of 1 s that decode two sequences; one of them reads a prompt beside a single one."""
-    done = [Iteration(2, 100, 1.0, float(i)) for i in range(1, 10)]
+    done = [Pass.plain(2, 100, 1.0, float(i)) for i in range(1, 10)]
     after = None if before is None else replace(before, **counts)  # type: ignore[arg-type]
     return Loop(
         at_once=at_once,
@@ -212,7 +213,7 @@ def test_what_a_loop_cannot_tell_is_a_line_each(
     record = record_of(one, "", {})
     assert record is not None
     assert not unusable(one, record)
-    lines = cautions(one, record)
+    lines = list(cautions(one, record))
     assert len(lines) == len(said)
     assert all(line.startswith(begin) and "\n" not in line for line, begin in zip(lines, said, strict=True)), lines
 
@@ -238,7 +239,7 @@ def test_requests_that_wait_are_told_by_the_server_too() -> None:
     record = record_of(known, "", {})
     assert record is not None
     assert record.queued
-    seldom = EngineStatistics(iterations=tuple(Iteration(1 + (i == 5), 9, 1.0, float(i)) for i in range(1, 10)))
+    seldom = EngineStatistics(iterations=tuple(Pass.plain(1 + (i == 5), 9, 1.0, float(i)) for i in range(1, 10)))
     record = record_of(replace(loop(answer(5), at_once=8), work=seldom), "", {})
     assert record is not None
     assert not record.queued

@@ -11,7 +11,7 @@ import pytest
 from bundled_pair import BundledPair, brief_problems
 from refusals import refuses
 
-from calibrate.loads.levels import Decoding
+from calibrate.engines.speculation import Decoding
 from calibrate.measuring.answers import measure_answer
 from calibrate.measuring.calibration import calibrate_models
 from calibrate.measuring.engine_timings import MeasureOptions

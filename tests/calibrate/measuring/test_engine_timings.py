@@ -8,7 +8,7 @@ from typing import Any
 from replies import generated, times
 
 from calibrate.engines.protocol import Generation, Request, Sampling
-from calibrate.engines.work import EngineStatistics, Iteration, Prefill
+from calibrate.engines.work import EngineStatistics, Pass, Prefill
 from calibrate.measuring.engine_timings import MeasureOptions, measure_engine, measure_joining_prefills
 
 DRAWN = Sampling(temperature=0.6, top_p=0.95)
@@ -32,7 +32,7 @@ class Asked:
         return generated(request.max_tokens, at, finish="length", n_prompt=len(request.prompt), n_iterations=1)
 
     async def stats(self, *, clear: bool = False) -> EngineStatistics:
-        return EngineStatistics(iterations=(Iteration(1, 8, 0.1, 1.0),), prefills=(Prefill(8, 0, 0.1, 0.5),))
+        return EngineStatistics(iterations=(Pass.plain(1, 8, 0.1, 1.0),), prefills=(Prefill(8, 0, 0.1, 0.5),))
 
 
 async def test_only_iterations_of_the_whole_batch_count() -> None:
@@ -41,7 +41,7 @@ async def test_only_iterations_of_the_whole_batch_count() -> None:
     class Forming(Asked):
         async def stats(self, *, clear: bool = False) -> EngineStatistics:
             told = await super().stats(clear=clear)
-            return replace(told, iterations=tuple(Iteration(batch, 8, 0.1, 1.0) for batch in (1, 2, 3)))
+            return replace(told, iterations=tuple(Pass.plain(batch, 8, 0.1, 1.0) for batch in (1, 2, 3)))
 
     engine: Any = Forming()
     found = await measure_engine(engine, "cpu", OPTIONS)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from calibrate.engines.work import EngineStatistics, Iteration, Pass, Prefill
+from calibrate.engines.work import EngineStatistics, Pass, Prefill
 from calibrate.measuring.engine_work import summed, work_done
 from calibrate.record.engine_records import InUse, Work
 from sim.engines.batching import RESTED_S
@@ -27,11 +27,11 @@ class Engine:
 # The big one decodes from 0 to 4 s and prefills from 6 to 7 s; the small one prefills at 1.5 to 2 s and decodes from
 # 2 to 3.2 and 5.5 to 6.3 s.
 BIG = EngineStatistics(
-    iterations=(Iteration(1, 100, 1.0, 1.0), Iteration(1, 101, 1.0, 2.0), Iteration(2, 202, 2.0, 4.0)),
+    iterations=(Pass.plain(1, 100, 1.0, 1.0), Pass.plain(1, 101, 1.0, 2.0), Pass.plain(2, 202, 2.0, 4.0)),
     prefills=(Prefill(30, 0, 1.0, 7.0),),
 )
 SMALL = EngineStatistics(
-    iterations=(Iteration(1, 10, 1.2, 3.2), Iteration(1, 11, 0.8, 6.3)),
+    iterations=(Pass.plain(1, 10, 1.2, 3.2), Pass.plain(1, 11, 0.8, 6.3)),
     prefills=(Prefill(5, 2, 0.5, 2.0),),
 )
 
@@ -57,10 +57,10 @@ def test_work_counts_as_done_beside_another_engine_if_that_worked_at_any_moment_
 
 def test_passes_over_drafts_are_counted_apart_from_plain_iterations() -> None:
     speculating = EngineStatistics(
-        iterations=(Iteration(1, 10, 1.0, 1.0),),
+        iterations=(Pass.plain(1, 10, 1.0, 1.0),),
         passes=(Pass(2, 30, 8, 5, 1.5, 0.5, 2.5), Pass(1, 20, 4, 2, 1.0, 0.2, 3.5), Pass(1, 24, 4, 3, 1.0, 0.2, 4.5)),
     )
-    found = recorded(speculating, EngineStatistics(iterations=(Iteration(1, 10, 0.4, 3.0),)))["big"]
+    found = recorded(speculating, EngineStatistics(iterations=(Pass.plain(1, 10, 0.4, 3.0),)))["big"]
     assert found.decode == [(1, 1, 10, 1.0)]
     assert found.passes == [(1, 2, 44, 2.0), (2, 1, 30, 1.5)]
     assert found.beside == Work(passes=[(1, 1, 20, 1.0)])
@@ -84,14 +84,14 @@ def test_prefills_that_found_a_pass_are_counted() -> None:
     assert found.waking.n == 2  # the first one, and one of the three
     assert (found.undisturbed.joined, found.beside) == (pytest.approx(3.0), Work())
     assert summed([found, found])[0].joined == pytest.approx(6.0)
-    company = EngineStatistics(iterations=(Iteration(1, 5, 0.3, 2.1),))
+    company = EngineStatistics(iterations=(Pass.plain(1, 5, 0.3, 2.1),))
     beside = recorded(joining, company)["big"]
     assert (beside.undisturbed.joined, beside.beside and beside.beside.joined) == (pytest.approx(2.0), 1.0)
 
 
 def test_what_ends_as_another_begins_had_no_company() -> None:
-    first = EngineStatistics(iterations=(Iteration(1, 10, 1.0, 1.0),))
-    second = EngineStatistics(iterations=(Iteration(1, 10, 1.0, 2.0),))
+    first = EngineStatistics(iterations=(Pass.plain(1, 10, 1.0, 1.0),))
+    second = EngineStatistics(iterations=(Pass.plain(1, 10, 1.0, 2.0),))
     for one in recorded(first, second).values():
         assert one.beside == Work()
         assert one.company_s == 0.0
@@ -115,7 +115,7 @@ def test_prefills_are_told_apart_by_whether_the_engine_had_rested() -> None:
             Prefill(40, 0, 0.01, 2.0),
             Prefill(80, 0, 0.01, 2.02 + 0.01 + 1.1 * rest),
         ),
-        iterations=(Iteration(1, 10, 0.01, 1.99 - 0.5 * rest), Iteration(1, 10, 0.01, 2.02)),
+        iterations=(Pass.plain(1, 10, 0.01, 1.99 - 0.5 * rest), Pass.plain(1, 10, 0.01, 2.02)),
     )
     done = recorded(busy, EngineStatistics())["big"]
     assert done.prefill == (4, 150, pytest.approx(0.04))

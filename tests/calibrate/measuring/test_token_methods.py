@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from calibrate.engines.protocol import Sampling
-from calibrate.engines.speculation import Speculation
-from calibrate.loads.levels import Decoding
+from calibrate.engines.speculation import Decoding, Speculation
 from calibrate.measuring.engine_timings import MeasureOptions, measure_engine
-from calibrate.measuring.token_methods import TOKEN_SETTINGS, measure_token_answer, token_records
+from calibrate.measuring.token_methods import TOKEN_SETTINGS, measure_token_answer
 from calibrate.models.local import TorchModels
+from calibrate.record.token_records import TokenRecord
 from calibrate.running.problem import Problem
 from calibrate.running.verifiers import ExactMatch
 from calibrate.running.wall_clock import StepLimits, WallClock
@@ -42,16 +42,11 @@ def clock(engines):
 
 
 def test_every_pass_is_recorded(engines, models, clock):
-    async def answers():
-        return {
-            one.key: [
-                await measure_token_answer(clock, problem, models.speculation(one.method, one.knobs))
-                for problem in PROBLEMS
-            ]
-            for one in SETTINGS
-        }
+    async def answers(one):
+        speculation = models.speculation(one.method, one.knobs)
+        return [await measure_token_answer(clock, problem, speculation) for problem in PROBLEMS]
 
-    records = token_records(SETTINGS, engines.run(answers()))
+    records = [TokenRecord.counted(one.method, one.knobs, engines.run(answers(one))) for one in SETTINGS]
     assert [(r.method, r.settings) for r in records] == [(s.method, s.knobs) for s in SETTINGS]
     for record in records:
         assert [answer.problem for answer in record.answers] == ["0", "1"]

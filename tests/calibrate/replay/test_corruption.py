@@ -11,7 +11,7 @@ from scipy import stats
 from sim_worlds import seconds_per_step
 
 from calibrate.record.answer_records import Generated, RecordedAnswer, StepRecord, VerdictRecord
-from calibrate.replay.corruption import Row, corruption, corruption_of, known_corruption, least_corruption
+from calibrate.replay.corruption import Row, corruption, corruption_of, least_corruption
 from calibrate.replay.recorded import Recorded
 from calibrate.replay.system import as_seen_by, system_of
 from sim.algorithms.paired import paired_trajectory
@@ -133,11 +133,11 @@ def test_where_a_role_does_not_tell_the_judge_does() -> None:
         return answer_of(*steps, problem=str(index))
 
     answers = [answer(i, "++x+-+") for i in range(4)]
-    found = known_corruption(answers, EMBEDDING, 0.8)
+    found = Recorded(answers).corruption(EMBEDDING, 0.8)
     assert found is not None
-    assert found == known_corruption(answers) == ("judge", corruption(answers))
+    assert found == Recorded(answers).corruption() == ("judge", corruption(answers))
     assert (least_corruption("judge"), least_corruption(EMBEDDING)) == (0.0, -1.0)
-    assert known_corruption([answer(0, "+++")], EMBEDDING, 0.8) is None
+    assert Recorded([answer(0, "+++")]).corruption(EMBEDDING, 0.8) is None
     profile = measured([True]).model_copy(update={"answers": answers})
     system = system_of(profile)
     assert isinstance(system.behaviour, TraceBehaviour)

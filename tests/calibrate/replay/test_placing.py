@@ -6,7 +6,6 @@ import pytest
 from measured_profiles import STEP_TOKENS, measured
 from refusals import refused
 
-from calibrate.replay.placing import placed
 from calibrate.replay.system import System, system_of
 from calibrate.replay.trials import Trials
 from sim.configuration import PLAIN, Configuration
@@ -44,15 +43,15 @@ def test_engines_forget_the_company_in_which_they_were_measured() -> None:
         devices=cores,
         beside={"small": 1.5, "big": 1.1},
     )
-    moved = placed(together, {"judge": "own"})
+    moved = together.placed({"judge": "own"})
     assert moved.moved == {"small", "judge"}
     assert moved.devices["big"] == "core 0"
-    assert placed(together, {}) is together
-    assert placed(together, {"judge": "draft"}).moved == frozenset()
+    assert together.placed({}) is together
+    assert together.placed({"judge": "draft"}).moved == frozenset()
 
 
 test_places_that_are_not_known_are_refused = refused(
-    lambda places: placed(system_of(PROFILE), places),
+    lambda places: system_of(PROFILE).placed(places),
     ({"referee": "own"}, "place='referee' must be one of target, draft, judge"),
     ({"judge": "gpu"}, "place='gpu'"),
 )
@@ -61,4 +60,4 @@ test_places_that_are_not_known_are_refused = refused(
 def test_an_engine_with_two_roles_stays_where_it_is() -> None:
     shared = PROFILE.model_copy(update={"placement": {**PROFILE.placement, "judge": "big"}})
     with pytest.raises(ParameterError, match="runs on the engine of the target"):
-        placed(system_of(shared), {"judge": "own"})
+        system_of(shared).placed({"judge": "own"})

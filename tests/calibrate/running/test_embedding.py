@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 
 from calibrate.engines.sentence_encoder import Encoder, check_embedding_folder, cosine_of
-from calibrate.running.embedding import EmbeddingSimilarity
-from calibrate.running.verifiers import StepText
+from calibrate.running.verifiers import EmbeddingSimilarity, StepText
 from sim.operations import Step, prompt
 from theory.errors import CalibrationError
 

@@ -19,7 +19,7 @@ from sim.algorithms import autoregressive, lookahead_async
 from sim.operations import TARGET
 from theory.errors import ParameterError
 
-METHODS = {"lr": partial(lookahead_async, k1=2)}
+METHODS = {"lr": RealConfiguration(make=partial(lookahead_async, k1=2))}
 SETTINGS = {"of": "a test"}
 PROBLEMS = [Problem(name=word, prompt=f" he has {word} apples.\n\n") for word in ("two", "ten")]
 TRUTH = Truth(
@@ -126,7 +126,9 @@ async def test_each_configuration_runs_with_its_own_speculation(engines: Any) ->
     """And with the seeds of the question: drawn texts are the same however they are speculated, and in another run."""
     clock = engines.clock(sampling=Sampling(temperature=0.8))
     looked_up = RealConfiguration(make=autoregressive, speculation={TARGET: Speculation(method="ngram", k2=4)})
-    runs = await run_interleaved(clock, PROBLEMS, {"looked up": looked_up, "bare": autoregressive})
+    runs = await run_interleaved(
+        clock, PROBLEMS, {"looked up": looked_up, "bare": RealConfiguration(make=autoregressive)}
+    )
     passes = {name: any(one.job.passes for one in run.operations) for name, run in runs.sessions.items()}
     assert passes == {BASELINE: False, "looked up": True, "bare": False}
     again = await clock.run(autoregressive(await clock.root(PROBLEMS[0].prompt)), stream=PROBLEMS[0].name)

@@ -7,7 +7,7 @@ import pytest
 
 from calibrate.record.engine_records import PrefillSums
 from calibrate.record.token_records import PassSample, TokenAnswer, TokenRecord, TokenRequest
-from calibrate.token_acceptance.by_context import growth, growths
+from calibrate.token_acceptance.measured import growth, growths
 
 PROMPT, DRAFTED = 50, 4
 

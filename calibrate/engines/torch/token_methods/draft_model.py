@@ -11,9 +11,8 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from calibrate.engines.sampling import DRAFT_DRAWS, TEST_DRAWS, distribution, invert, uniform
-from calibrate.engines.sending import picked
+from calibrate.engines.sending import picked, sent
 from calibrate.engines.torch.token_methods.protocol import OneHot, Rows, Verdict
-from calibrate.engines.torch.token_methods.rejection import verify_drafts
 from calibrate.engines.torch.token_pass import chunks, forward_rows, read_tokens
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from calibrate.engines.torch.decoder import Decoder
     from calibrate.engines.torch.job import Job, Limits
 
-__all__ = ["DraftModel"]
+__all__ = ["DraftModel", "verify_drafts"]
 
 
 class DraftModel(OneHot):
@@ -103,12 +102,10 @@ class DraftModel(OneHot):
 
         Rows that need fewer tokens than others get the same number; the caller drops the excess.
         """
-        n_steps = max(wanted, default=0)
         drafts: list[list[int]] = [[] for _ in wanted]
         weights: list[torch.Tensor] = []
-        ends = None
-        for step in range(n_steps):
-            rows = [self._unread(row, job) for row, job in self._owners()] if step == 0 else self._drafted(drafts, ends)
+        rows = [self._unread(row, job) for row, job in enumerate(self._jobs)]
+        for step in range(max(wanted, default=0)):
             hidden = forward_rows(self.decoder, self.cache, 0, rows)
             for row, read in enumerate(rows):
                 self.cache.append(row, read.ids)
@@ -118,10 +115,8 @@ class DraftModel(OneHot):
                 draft.append(token)
             if drawn_from is not None:
                 weights.append(drawn_from)
+            rows = self._drafted(drafts, ends)
         return drafts, weights
-
-    def _owners(self) -> list[tuple[int, Job]]:
-        return list(enumerate(self._jobs))
 
     def _unread(self, row: int, job: Job) -> Rows:
         """The tokens of a job's text that are not in its row yet."""
@@ -133,7 +128,7 @@ class DraftModel(OneHot):
 
     def _draw(self, logits: torch.Tensor, step: int) -> tuple[list[int], torch.Tensor | None]:
         """The next token of each row, and the weights it was sampled from if any row samples."""
-        sampling = [row for row, job in self._owners() if job.sampling.temperature > 0.0]
+        sampling = [row for row, job in enumerate(self._jobs) if job.sampling.temperature > 0.0]
         greedy: list[int] = logits.argmax(-1).tolist() if len(sampling) < len(self._jobs) else [0] * len(sampling)
         if not sampling:
             return greedy, None
@@ -185,3 +180,57 @@ class DraftModel(OneHot):
 def text_from(job: Job, n: int) -> list[int]:
     """The prompt and the generated tokens, without the first ``n`` tokens."""
     return [*job.prompt[n:], *job.tokens[max(n - len(job.prompt), 0) :]]
+
+
+def verify_drafts(
+    target: torch.Tensor,
+    draft: torch.Tensor,
+    drafts: Sequence[Sequence[int]],
+    tests: Sequence[Sequence[float]],
+    resamples: Sequence[Sequence[float]],
+) -> list[list[int]]:
+    """Return the next tokens of each of several sequences, at least one each, by speculative rejection sampling.
+
+    A token x drafted from q is accepted with probability min(1, p(x) / q(x)); the first rejected one is drawn again
+    from max(p - q, 0), normalised; after a draft that is accepted to its end another token is drawn from p. So verified
+    tokens have exactly the target's distribution p.
+
+    Parameters
+    ----------
+    target : weights of the target's distribution after each token, float64, (rows, V), need not sum to 1; a sequence
+        with n drafted tokens has n + 1 rows, one sequence after the other.
+    draft : weights that each drafted token was drawn from, (drafted tokens, V), need not sum to 1.
+    drafts : the drafted tokens of each sequence, possibly none.
+    tests : uniform numbers for acceptance, one for each drafted token.
+    resamples : uniform numbers for the token after the accepted ones, one for each row.
+
+    References
+    ----------
+    Leviathan, Kalman, Matias 2023, arXiv:2211.17192, Algorithm 1.
+    """
+    import torch
+
+    p = target / target.sum(-1, keepdim=True)
+    q = draft / draft.sum(-1, keepdim=True)
+    first_rows = [0, *accumulate(len(tokens) + 1 for tokens in drafts)]
+    first_drafts = [0, *accumulate(map(len, drafts))]
+    flat = [token for tokens in drafts for token in tokens]
+    rows = [first_rows[i] + j for i, tokens in enumerate(drafts) for j in range(len(tokens))]
+    at = sent([flat, rows, range(len(flat))], torch.int64, p.device)
+    p_drafted, q_drafted = torch.stack((p[at[1], at[0]], q[at[2], at[0]])).tolist()
+    accepted = []
+    for tokens, first, tested in zip(drafts, first_drafts, tests, strict=False):
+        n = 0
+        while n < len(tokens) and tested[n] * q_drafted[first + n] < p_drafted[first + n]:
+            n += 1
+        accepted.append(n)
+    final = picked(p, [first + n for first, n in zip(first_rows, accepted, strict=False)])
+    rejected = [i for i, (n, tokens) in enumerate(zip(accepted, drafts, strict=True)) if n < len(tokens)]
+    if rejected:
+        theirs = picked(final, rejected)
+        rest = (theirs - picked(q, [first_drafts[i] + accepted[i] for i in rejected])).clamp_(min=0.0)
+        # p = q up to rounding leaves no rest: then draw from p
+        rest = rest.where(rest.sum(-1, keepdim=True) > 0.0, theirs)
+        final = final.index_copy(0, sent(rejected, torch.int64, p.device), rest)
+    last = invert(final, [uniforms[n] for uniforms, n in zip(resamples, accepted, strict=True)])
+    return [[*tokens[:n], token] for tokens, n, token in zip(drafts, accepted, last, strict=True)]

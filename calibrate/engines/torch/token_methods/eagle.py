@@ -83,11 +83,11 @@ class EagleHead(DraftModel):
         if not any(wanted):
             return [[] for _ in wanted], []
         few = _FEW if len(self._jobs) > 1 else CHUNK
-        for row, job in self._owners():
+        for row, job in enumerate(self._jobs):
             while len(self._features[job]) > few:
                 self._read_chunk(row, job)
         drafted = super()._write(wanted)
-        for row, job in self._owners():
+        for row, job in enumerate(self._jobs):
             self.cache.truncate(row, len(job.prompt) + len(job.tokens) - 1)
             self._features[job] = self._nothing()
         return drafted

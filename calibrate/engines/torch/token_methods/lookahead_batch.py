@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -30,27 +29,18 @@ __all__ = ["LookaheadDecoding", "Shelf"]
 _SHELF: Final = 64
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Kept:
-    """A state with the prompt and the text of its request."""
-
-    prompt: tuple[int, ...]
-    text: tuple[int, ...]
-    state: LookaheadSequence
-
-
 class Shelf:
     """The latest ``size`` states of finished requests, for requests whose prompts extend theirs."""
 
     def __init__(self, size: int = _SHELF) -> None:
         self._size = size
-        self._kept: OrderedDict[tuple[int, ...], _Kept] = OrderedDict()
+        self._kept: OrderedDict[tuple[int, ...], tuple[tuple[int, ...], LookaheadSequence]] = OrderedDict()
+        """Text of a request -> its prompt, and its state."""
 
     def put(self, prompt: Sequence[int], text: Sequence[int], state: LookaheadSequence) -> None:
         """Keep the final state of a request; ``text`` begins with the prompt."""
-        kept = _Kept(prompt=tuple(prompt), text=tuple(text), state=state)
-        self._kept.pop(kept.text, None)
-        self._kept[kept.text] = kept
+        self._kept.pop(tuple(text), None)
+        self._kept[tuple(text)] = tuple(prompt), state
         if len(self._kept) > self._size:
             self._kept.popitem(last=False)
 
@@ -61,12 +51,11 @@ class Shelf:
         prompt, such as an earlier reply to it, and at most another version of its last step.
         """
         whole, best, most = tuple(prompt), None, -1
-        for kept in self._kept.values():
-            n = len(kept.prompt)
-            if n < len(whole) and kept.state.settings == settings and whole[:n] == kept.prompt:
-                shared = common(kept.text, whole)
+        for text, (own, state) in self._kept.items():
+            if len(own) < len(whole) and state.settings == settings and whole[: len(own)] == own:
+                shared = common(text, whole)
                 if shared >= most:
-                    best, most = kept.state, shared
+                    best, most = state, shared
         return best
 
 

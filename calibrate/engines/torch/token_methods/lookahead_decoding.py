@@ -6,6 +6,13 @@ of row 0, column 1). A pass extends every column by the likeliest next token aft
 column itself (Algorithm 1, line 13); the N tokens of a column are then added to a pool of n-grams. The verification
 branch computes up to G n-grams of the pool that begin with the current token, and keeps the longest accepted one.
 
+All guesses start at the current token. At every depth a token is drawn from the target's distribution, and the guesses
+that have it are kept; so the output has the target's distribution for any guesses. The paper's Algorithm 4 tries the
+guesses one after the other with a uniform number each. `by_draw` draws the token first, with the uniform number of its
+position: the distributions of tokens and of accepted lengths are the same (a test enumerates both), but the text is
+also, token for token, that of plain decoding with this seed. With the likeliest token in place of a draw it is
+Algorithm 3.
+
 As printed, column 1 would pool a first token that its trajectory does not contain; here it is the current token (claims
 LD-A1-ngram and LD-A1-index of the ledger).
 """
@@ -13,14 +20,11 @@ LD-A1-ngram and LD-A1-index of the ledger).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from calibrate.engines.torch.token_methods.gram_verification import by_draw
-from calibrate.engines.torch.token_methods.ngram_pool import NGramPool
 from calibrate.engines.torch.token_methods.protocol import Rows, Verdict
 
 if TYPE_CHECKING:
@@ -28,21 +32,89 @@ if TYPE_CHECKING:
 
     from calibrate.engines.speculation import Speculation
 
-__all__ = ["LookaheadSequence", "pass_layout"]
+__all__ = ["LookaheadSequence", "NGramPool", "by_draw", "pass_layout"]
+
+Gram: TypeAlias = tuple[int, ...]
+"""An n-gram without its first token."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Layout:
-    """Positions and visibility of a pass whose rows are the window, row by row, then n-grams one after the other."""
+class NGramPool:
+    """Different n-grams, the latest first; adding one again makes it the latest.
 
-    offsets: list[int]
-    visible: torch.Tensor
+    Parameters
+    ----------
+    per_token : n-grams kept per first token, >= 1. Dropping the others changes no lookup of at most ``per_token``
+        n-grams: a lookup returns the latest, and an old n-gram becomes the latest only by being added again.
+
+    >>> pool = NGramPool(per_token=2)
+    >>> for gram in ((1, 2, 3), (1, 4, 5), (1, 2, 3), (1, 6, 7)):
+    ...     pool.add(gram)
+    >>> pool.after(1)
+    [(6, 7), (2, 3)]
+    """
+
+    def __init__(self, per_token: int) -> None:
+        self._per_token = per_token
+        self._grams: dict[int, dict[Gram, None]] = {}
+
+    def add(self, gram: Sequence[int]) -> None:
+        """Add an n-gram, given with its first token."""
+        known = self._grams.setdefault(gram[0], {})
+        rest = tuple(gram[1:])
+        known.pop(rest, None)
+        known[rest] = None
+        if len(known) > self._per_token:
+            del known[next(iter(known))]
+
+    def after(self, token: int) -> list[Gram]:
+        """The n-grams that begin with ``token``, without it, the latest first."""
+        return list(reversed(self._grams.get(token, {})))
+
+    def copy(self) -> NGramPool:
+        """An independent pool with the same n-grams."""
+        twin = NGramPool(self._per_token)
+        twin._grams = {token: dict(grams) for token, grams in self._grams.items()}
+        return twin
+
+
+def by_draw(guesses: Sequence[Gram], token: Callable[[int, int], int]) -> tuple[tuple[int, ...], int]:
+    """Draw each token, and keep the guesses that have it.
+
+    Parameters
+    ----------
+    guesses : continuations of the current token, all of one length; may be none.
+    token : (guess, depth) -> the token drawn from the target's distribution after the first ``depth`` tokens of that
+        guess; at depth 0 the same for every guess.
+
+    Returns
+    -------
+    Tokens, and the index of the guess that has all of them but the last (0 if no guess was accepted).
+
+    References
+    ----------
+    Fu et al. 2024, arXiv:2402.02057, Algorithm 3. Without guesses the printed algorithm indexes an empty list; here a
+    token is drawn from the current token's distribution.
+    """
+    alive: Sequence[int] = range(len(guesses))
+    drawn: list[int] = []
+    leader = 0
+    while True:
+        depth = len(drawn)
+        next_token = token(leader, depth)
+        drawn.append(next_token)
+        if not guesses or depth == len(guesses[0]):
+            return tuple(drawn), leader
+        alive = [g for g in alive if guesses[g][depth] == next_token]
+        if not alive:
+            return tuple(drawn), leader
+        leader = alive[0]
 
 
 @lru_cache(maxsize=256)
-def pass_layout(window: int, ngram: int, guesses: int) -> _Layout:
+def pass_layout(window: int, ngram: int, guesses: int) -> tuple[list[int], torch.Tensor]:
     """Positions of the rows of a pass after the cached tokens, and the attention mask; ``(W + g) (N - 1)`` rows.
 
+    The rows are the window, row by row, then n-grams one after the other.
     A window row attends to row 0 of the window up to its own column, and to its own column up to itself; a row of an
     n-gram to the current token and the n-gram up to itself. All attend to the cached tokens.
     """
@@ -59,7 +131,7 @@ def pass_layout(window: int, ngram: int, guesses: int) -> _Layout:
     visible[n_window:, 0] = True
     for start in range(n_window, m, size):
         visible[start : start + size, start : start + size] = np.tri(size, dtype=np.bool_)
-    return _Layout(offsets=offsets, visible=torch.from_numpy(visible))
+    return offsets, torch.from_numpy(visible)
 
 
 class LookaheadSequence:
@@ -101,9 +173,8 @@ class LookaheadSequence:
         ids[0] = current
         for gram in grams:
             ids += gram
-        layout = pass_layout(s.window, s.ngram, len(grams))
-        n_drafted = size if grams else 0
-        return Rows(ids=ids, n_drafted=n_drafted, offsets=layout.offsets, visible=layout.visible, memo=grams)
+        offsets, visible = pass_layout(s.window, s.ngram, len(grams))
+        return Rows(ids=ids, n_drafted=size if grams else 0, offsets=offsets, visible=visible, memo=grams)
 
     def verify(self, rows: Rows, likeliest: Sequence[int], token: Callable[[int, int], int]) -> Verdict:
         """Keep the longest accepted n-gram, pool the columns, move the window on.

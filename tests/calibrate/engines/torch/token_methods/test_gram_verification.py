@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from pass_laws import tokens_of_guesses
 
-from calibrate.engines.torch.token_methods.gram_verification import by_draw
+from calibrate.engines.torch.token_methods.lookahead_decoding import by_draw
 from ledger.lookahead_decoding import exact
 
 

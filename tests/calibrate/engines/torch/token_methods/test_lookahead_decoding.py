@@ -159,13 +159,13 @@ def logits_after(decoder, prefix, rows):
 @pytest.mark.parametrize(("window", "ngram", "guesses"), SHAPES)
 def test_rows_of_a_pass(window, ngram, guesses):
     """(W + G)(N - 1) rows; each position is one behind that of what a row attends to at last."""
-    layout = pass_layout(window, ngram, guesses)
+    offsets, visible = pass_layout(window, ngram, guesses)
     m = (window + guesses) * (ngram - 1)
-    assert len(layout.offsets) == m
-    assert layout.visible.shape == (m, m)
+    assert len(offsets) == m
+    assert visible.shape == (m, m)
     for row in range(m):
-        seen = sorted(layout.offsets[other] for other in range(m) if layout.visible[row, other])
-        assert seen == list(range(layout.offsets[row] + 1))  # exactly one token at every place up to itself
+        seen = sorted(offsets[other] for other in range(m) if visible[row, other])
+        assert seen == list(range(offsets[row] + 1))  # exactly one token at every place up to itself
 
 
 def test_window_pools_its_trajectories():

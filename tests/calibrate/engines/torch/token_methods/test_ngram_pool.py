@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrate.engines.torch.token_methods.ngram_pool import NGramPool
+from calibrate.engines.torch.token_methods.lookahead_decoding import NGramPool
 
 grams = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 2)), max_size=40)
 

@@ -13,7 +13,7 @@ from itertools import product
 import pytest
 import torch
 
-from calibrate.engines.torch.token_methods.rejection import verify_drafts
+from calibrate.engines.torch.token_methods.draft_model import verify_drafts
 
 PARTS = 12  # least common multiple of 1, 2, 3 and 4
 UNIFORMS = [(i + 0.5) / PARTS for i in range(PARTS)]
