@@ -7,7 +7,3 @@ does not hold. Each paper has a folder: its verifiers, its closed forms in sympy
 modules of ``theory`` are tested against, ``forms`` that formulas call by name, and its algorithms or laws in exact
 arithmetic (``exact``).
 """
-
-from __future__ import annotations
-
-__all__: list[str] = []

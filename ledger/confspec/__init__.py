@@ -1,7 +1,5 @@
 """Claims of ConfSpec, its statements in sympy, its published numbers and its algorithm run exactly."""
 
-from __future__ import annotations
-
 __all__ = ["READING_ORDER"]
 
 READING_ORDER = ("cascade", "accuracy", "algorithm_1", "trends", "tables", "tree_drafts", "wider_trees")

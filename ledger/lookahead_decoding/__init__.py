@@ -1,7 +1,5 @@
 """Claims of Lookahead Decoding, its statements in sympy and its algorithms run exactly."""
 
-from __future__ import annotations
-
 __all__ = ["READING_ORDER"]
 
 READING_ORDER = ("window", "verification", "expected_tokens", "scaling_law", "tables")

@@ -1,7 +1,5 @@
 """Claims of Lookahead Reasoning, its statements in sympy and its closed forms in exact arithmetic."""
 
-from __future__ import annotations
-
 __all__ = ["READING_ORDER"]
 
 READING_ORDER = (
