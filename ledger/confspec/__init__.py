@@ -1,4 +1,4 @@
-"""Claims of ConfSpec, its statements in sympy, its published numbers and its algorithm run exactly."""
+"""Claims of ConfSpec, its closed forms, its published numbers and its algorithm run exactly."""
 
 __all__ = ["READING_ORDER"]
 

@@ -1,4 +1,4 @@
-"""Claims of Lookahead Decoding, its statements in sympy and its algorithms run exactly."""
+"""Claims of Lookahead Decoding, its closed forms and its algorithms run exactly."""
 
 __all__ = ["READING_ORDER"]
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
-from ledger.ledger import Claim, Evidence, Mutant, Verdict, statement
+from ledger.ledger import Claim, Evidence, Mutant, Verdict
 from ledger.proving.cases import Cases, Predicate, Statement, searched, walked
 from ledger.proving.combine import with_fix
 from ledger.proving.domains import domain_of
 from ledger.proving.formulas import Formula
+from ledger.proving.reading import read
 from ledger.proving.search.falsifier import judged
 from ledger.texts import PAPERS, text_of
 from theory.errors import ParameterError
@@ -121,7 +122,7 @@ def _texts(claim_id: str) -> dict[str, Any]:
     text = text_of(claim_id)
     folder, place = text.pop("folder"), text.pop("place")
     if "expression" in text:
-        text["expression"] = statement(folder, text["expression"])
+        text["expression"] = partial(read, text["expression"], folder)
     text |= {name: formula_of(claim_id, name) for name in _FORMULAS & text.keys()}
     return {"source": f"{PAPERS[folder]}, {place}", **text}
 

@@ -15,7 +15,6 @@ from ledger.proving.records import Given, proved, proved_with_fix, refuted
 from ledger.proving.tools import all_of, identity, refute, with_fix
 from ledger.specs import exact
 from ledger.specs.common_proofs import (
-    first_of_two,
     prove_density_ratio,
     prove_gibbs,
     prove_log_identity,
@@ -277,13 +276,11 @@ CLAIMS: tuple[Claim, ...] = (
     proved("SPECS-E2", verify=_verify_objective, mutants={"sign": partial(_verify_objective, -1)}),
     proved(
         "SPECS-E3",
-        expression=first_of_two("optimum"),
         verify=_verify_optimum,
         mutants={"doubled": partial(_verify_optimum, 2)},
     ),
     proved_with_fix(
         "SPECS-E4",
-        expression=first_of_two("optimum"),
         formula=_ANY_SUPPORT,
         correction_formula=two_letters(_REWEIGHTED, _is_optimum, widths=(1, 1)),
         verify=_verify_reweighting,

@@ -141,7 +141,6 @@ def _at_two(statement: Formula, *printed: str) -> Evidence:
 CLAIMS: tuple[Claim, ...] = (
     proved(
         "LR-L4a",
-        expression=lambda: _a_symbolic()[2],
         verify=falls_in_x,
         mutants={"sign": restated("LR-L4a", relation="a(alpha, x + more) > a(alpha, x)")},
     ),

@@ -8,7 +8,13 @@ from functools import partial
 
 from ledger.ledger import Claim, Evidence, Verdict
 from ledger.lookahead_reasoning import exact
-from ledger.lookahead_reasoning.forms import peak_function
+from ledger.lookahead_reasoning.forms import (
+    peak_function,
+    saturated_printed,
+    speedup,
+    stationarity,
+    unsaturated,
+)
 from ledger.lookahead_reasoning.hybrid.lemma_4 import log_above_chord
 from ledger.lookahead_reasoning.hybrid.lemmas_5_and_6 import below_peak
 from ledger.proving.balls import point
@@ -67,9 +73,8 @@ def _derivative_numerator(sign: int = 1) -> Evidence:
 
 def _meets_unsaturated(factor: int = 1) -> Evidence:
     """S2(factor/c1) = S1."""
-    from ledger.lookahead_reasoning import statements as st
-
-    difference = st.f_async_saturated().subs(st.K1, factor / st.C1) - st.f_async_unsaturated()
+    a, c = sp.symbols("alpha1 c1", positive=True)
+    difference = saturated_printed(a, c, factor / c) - unsaturated(a, c)
     sample = {"alpha1": "1/2", "c1": "1/4"}
     return prove_identity(difference, what=f"S2 at gamma = {factor}/c1 equals S1", samples=[sample])
 
@@ -129,8 +134,6 @@ def _gap_to_unsaturated() -> Evidence:
 
 def unimodal_proof(sign: int = 1) -> Evidence:
     """Lemma 3: the derivative has the sign of F; F falls strictly, from F(1) > 0 to -c."""
-    from ledger.lookahead_reasoning.statements import stationarity
-
     a, c, x, u, s = sp.symbols("alpha c gamma u s", positive=True)
     slope = sp.diff((1 - a**x) / ((1 - a) * (1 - c + c * x)), x) * (1 - a) * (1 - c + c * x) ** 2
     falls = sp.diff(stationarity(a, c, x), x) + sign * a**x * sp.log(a) ** 2 * (1 - c + c * x)
@@ -183,16 +186,13 @@ def _integer_maximum() -> Evidence:
 
 def _second_over_first() -> Evidence:
     """g(2)/g(1) = (1 + alpha)/(1 + c)."""
-    from ledger.lookahead_reasoning import statements as st
-
-    ratio = st.g().subs(st.K2, 2) / st.g().subs(st.K2, 1)
-    return prove_identity(ratio - (1 + st.ALPHA2) / (1 + st.C2), what="g(2)/g(1) = (1 + alpha2)/(1 + c2)")
+    a, c = sp.symbols("alpha2 c2", positive=True)
+    ratio = speedup(a, c, 2) / speedup(a, c, 1)
+    return prove_identity(ratio - (1 + a) / (1 + c), what="g(2)/g(1) = (1 + alpha2)/(1 + c2)")
 
 
 def _limit_display(extra: int) -> Evidence:
     """F = alpha**gamma [(-log alpha)(1-c+c gamma) + extra c] - c (1 - alpha**gamma)."""
-    from ledger.lookahead_reasoning.statements import stationarity
-
     a, c, x = sp.symbols("alpha c gamma", positive=True)
     shown = a**x * (-sp.log(a) * (1 - c + c * x) + extra * c) - c * (1 - a**x)
     sample = {"alpha": "1/2", "c": "1/4", "gamma": "1"}
@@ -201,8 +201,6 @@ def _limit_display(extra: int) -> Evidence:
 
 def _two_is_no_peak() -> Evidence:
     """F(2) <= 0 at a cost of at least c0 and no other; there (1 + alpha)/(1 + c0) is F of Lemma 6 at y = 1 - alpha."""
-    from ledger.lookahead_reasoning.statements import stationarity
-
     a, rate, c = sp.symbols("alpha L c", positive=True)
     edge = a**2 * rate / (1 - a**2 - a**2 * rate)
     at_two = stationarity(sp.exp(-rate), c, sp.Integer(2)).subs(sp.exp(-rate), a)

@@ -143,14 +143,6 @@ def _search_concave(printed: Predicate) -> Evidence:
     return searched(printed, *pair_grid((8, 12), ("1/2", "4/5"), ("1/5", "1/3")), explain=explain)
 
 
-def _symbolic_split() -> sp.Expr:
-
-    from ledger.lookahead_reasoning import statements as st
-
-    budget = sp.Symbol("M", positive=True, integer=True)
-    return st.f_sync() * st.g().subs(st.K2, budget / st.K1)
-
-
 def _f_ball(y: arb) -> arb:
     """F(y) = 2 - y - (1 - y)**2 L with L = log(1 - y)/(-y), which has no singularity at y = 0."""
     return 2 - y - (1 - y) ** 2 * log_ratio(1 - y)
@@ -268,17 +260,12 @@ def _peak(printed: Cases = _DIGITS) -> Evidence:
     return all_of(walked(printed), lambda: _peak_concave(2))
 
 
-def _symbolic_peak() -> sp.Expr:
-    return peak_function(sp.Symbol("y", positive=True))
-
-
 CLAIMS: tuple[Claim, ...] = (
     proved(
         "LR-L5a", verify=lambda: all_of(_log_derivative, _cost_terms), mutants={"sign": partial(_log_derivative, -1)}
     ),
     refuted(
         "LR-L5b",
-        expression=_symbolic_split,
         formula=_CONCAVE,
         correction_formula=_RISES_THEN_FALLS,
         verify=lambda: _search_concave(_CONCAVE),
@@ -287,7 +274,6 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     repaired(
         "LR-L5c",
-        expression=_symbolic_split,
         formula=_INTERIOR_ODD,
         correction_formula=_INTERIOR,
         printed=lambda: _search_interior(_INTERIOR_ODD, (4, 5, 6)),
@@ -308,7 +294,6 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     proved(
         "LR-L6a",
-        expression=_symbolic_peak,
         verify=lambda: below_peak("1.157"),
         mutants={"1.156": partial(below_peak, "1.156")},
     ),

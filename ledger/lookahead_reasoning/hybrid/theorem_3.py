@@ -23,7 +23,6 @@ from ledger.lookahead_reasoning.hybrid.theorem_3_steps import (
 )
 from ledger.proving.cases import Cases, Predicate, rows, searched, walked
 from ledger.proving.combine import exact_step
-from ledger.proving.deferred import sp
 from ledger.proving.formulas import whole
 from ledger.proving.margins import Margin, above, at_least, exactly_when
 from ledger.proving.records import Given, proved, proved_with_fix, refuted, repaired
@@ -214,25 +213,9 @@ def _equivalence_proof(statement: Predicate) -> Evidence:
     return screened(_search_equivalence(statement), lambda: hybrid_proof(wins), one_peak)
 
 
-def _either() -> sp.Basic:
-    """(7) or (8)."""
-    return sp.Or(_condition(1), _condition(2))
-
-
-def _condition(level: int) -> sp.Basic:
-    """(7) or (8) as a relation."""
-    from ledger.lookahead_reasoning import statements as st
-
-    budget = sp.Symbol("M", positive=True, integer=True)
-    (a, c), (b, d) = ((st.ALPHA1, st.C1), (st.ALPHA2, st.C2))[:: 1 if level == 1 else -1]
-    right = (1 + b ** (budget / 2)) * (1 - d + d * budget / 2) / (1 - d + d * budget)
-    return sp.Ge((1 + a) / (1 + c), right)
-
-
 CLAIMS: tuple[Claim, ...] = (
     proved(
         "LR-T3a",
-        expression=_either,
         verify=lambda: _one_of_two("1"),
         mutants={"half more": partial(_one_of_two, "3/2"), "one percent more": partial(_one_of_two, "1.01")},
     ),
@@ -251,14 +234,12 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     proved(
         "LR-T3c",
-        expression=lambda: _condition(1),
         formula=_TOKEN_ONLY,
         verify=lambda: _single_wins(_TOKEN_ONLY),
         mutants={"holds": partial(_single_wins, _single(swap=False, claim="holds"))},
     ),
     proved(
         "LR-T3d",
-        expression=lambda: _condition(2),
         formula=_STEP_ONLY,
         verify=lambda: _single_wins(_STEP_ONLY),
         mutants={"holds": partial(_single_wins, _single(swap=True, claim="holds"))},

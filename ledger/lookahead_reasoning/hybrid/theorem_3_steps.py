@@ -20,7 +20,7 @@ from typing import Final
 
 from ledger.ledger import Claim, Evidence, Verdict
 from ledger.lookahead_reasoning import exact
-from ledger.lookahead_reasoning.forms import peak_function
+from ledger.lookahead_reasoning.forms import doubling, peak_function, stationarity
 from ledger.lookahead_reasoning.hybrid.lemmas_2_and_3 import unimodal_proof
 from ledger.lookahead_reasoning.hybrid.lemmas_5_and_6 import below_peak
 from ledger.lookahead_reasoning.hybrid.points import Synchronous, speedup, synchronous, threshold
@@ -37,10 +37,8 @@ __all__ = ["CLAIMS", "index_argument", "peak_identity", "threshold_at_two", "thr
 
 def threshold_at_two(value: int = 2) -> Evidence:
     """D(2) = (1 + alpha)/(1 + c)."""
-    from ledger.lookahead_reasoning import statements as st
-
-    shown = (1 + st.ALPHA) / (1 + st.C)
-    difference = st.doubling_ratio().subs(st.GAMMA, value) - shown
+    a, c = sp.symbols("alpha c", positive=True)
+    difference = doubling(a, c, sp.Integer(value)) - (1 + a) / (1 + c)
     return prove_identity(difference, what=f"D({value}) = (1+alpha)/(1+c)", samples=[{"alpha": "1/2", "c": "1/4"}])
 
 
@@ -119,8 +117,6 @@ _STATIONARY = Predicate(
 
 def _stationary_at_real(sign: int = 1) -> Evidence:
     """F of Lemma 3 is (1-alpha**x)(1-c+c x)/x times a(x) - c x/(1-c+c x), so both vanish together."""
-    from ledger.lookahead_reasoning.statements import stationarity
-
     a, c, x = sp.symbols("alpha c x", positive=True)
     condition = -x * sp.log(a) * a**x / (1 - a**x) - sign * c * x / (1 - c + c * x)
     return prove_identity(

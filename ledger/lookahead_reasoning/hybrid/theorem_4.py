@@ -15,6 +15,7 @@ from typing import Any
 from flint import arb
 
 from ledger.ledger import Claim, Evidence, Verdict
+from ledger.lookahead_reasoning.forms import saturated_printed
 from ledger.lookahead_reasoning.hybrid.points import (
     SHARP,
     Asynchronous,
@@ -96,10 +97,8 @@ def _token_side(statement: Predicate, *, time: Callable[[Any, Any], Any] = _stag
 
 def _tie_second_draft(time: Callable[[Any, Any], Any]) -> Evidence:
     """The speedup of two drafts is that of the statement S2."""
-    from ledger.lookahead_reasoning import statements as st
-
-    two = st.f_async_saturated().subs(st.K1, 2)
-    return prove_identity(two - (1 + st.ALPHA1) / time(st.ALPHA1, st.C1), what="f(2) is S2 at two drafts")
+    a, c = sp.symbols("alpha1 c1", positive=True)
+    return prove_identity(saturated_printed(a, c, 2) - (1 + a) / time(a, c), what="f(2) is S2 at two drafts")
 
 
 def prove_deeper_wins(what: str) -> Evidence:

@@ -18,7 +18,6 @@ from ledger.proving.margins import Margin, at_most
 from ledger.proving.records import proved, refuted
 from ledger.proving.tools import all_of, identity
 from ledger.specs import exact
-from ledger.specs.common_proofs import first_of_two
 from ledger.specs.points import poisson_weights, two_letters
 
 __all__ = ["CLAIMS", "prove_lemma_5"]
@@ -232,6 +231,14 @@ def _fix_truncated() -> Evidence:
     )
 
 
+def _of_first_letter(name: str) -> sp.Basic:
+    """A closed form of the `statements` for the first of two letters."""
+    from ledger.specs import statements as st
+
+    form: sp.Basic = getattr(st, name)(0, *st.letters(2))
+    return form
+
+
 CLAIMS: tuple[Claim, ...] = (
     refuted(
         "SPECS-C2d",
@@ -255,7 +262,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     proved(
         "SPECS-L4",
-        expression=first_of_two("poisson_selection"),
+        expression=partial(_of_first_letter, "poisson_selection"),
         formula=two_letters(_LEMMA_4, _lemma_4),
         verify=_verify_lemma4,
         mutants={"power": partial(_verify_lemma4, 0), "no-weight": partial(_verify_lemma4, 1, False)},
@@ -275,7 +282,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     proved(
         "SPECS-L5",
-        expression=first_of_two("selection_second_moment"),
+        expression=partial(_of_first_letter, "selection_second_moment"),
         formula=two_letters(_LEMMA_5, _lemma_5),
         verify=prove_lemma_5,
         mutants={"no-linear": partial(prove_lemma_5, linear=False)},
