@@ -137,13 +137,26 @@ def formula_of(claim_id: str, which: str = "formula") -> Formula:
     return Formula(**{**table, "domain": domain_of(table["domain"]), "forms": text["folder"]})
 
 
-def restated(claim_id: str, *, domain: str = "", relation: str = "", premise: str = "") -> Formula:
-    """The same with another ``relation`` or ``premise``, or other values of some variables of its ``domain``."""
+def restated(
+    claim_id: str, *, domain: str = "", relation: str = "", premise: str = "", change: tuple[str, str] = ("", "")
+) -> Formula:
+    """The same with another ``relation`` or ``premise``, or other values of some variables of its ``domain``.
+
+    Parameters
+    ----------
+    change : words of the relation, and what stands there instead.
+
+    Raises
+    ------
+    ParameterError : words to change that are none of the relation's.
+    """
     formula = formula_of(claim_id)
+    if change[0] not in formula.relation:
+        raise ParameterError("change", change[0], f"must be words of the relation of {claim_id}")
     return replace(
         formula,
         domain={**formula.domain, **(domain_of(domain) if domain else {})},
-        relation=relation or formula.relation,
+        relation=relation or formula.relation.replace(*change),
         premise=premise or formula.premise,
     )
 
