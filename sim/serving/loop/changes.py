@@ -18,14 +18,13 @@ from collections.abc import Iterator
 from heapq import heappop
 from typing import Any
 
-from sim.engines.batching import RESTED_S
+from sim.engines.batching import BOUNDARY, RESTED_S
 from sim.serving.loop.places import append, decodes, end, first_of, grow, join, makes_room, take_in, takes
 from sim.serving.loop.records import (
     ARRIVES,
     BATCH,
     BEGAN,
     BEGUN,
-    BOUNDARY,
     BUSY,
     BUSY_AT,
     CHANGE,
