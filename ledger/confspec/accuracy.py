@@ -51,7 +51,8 @@ def _verify_bound(bound: Callable[[Any, Any], Any] = accuracy_loss_bound) -> Evi
 
     def holds(decisions: int, code: int) -> bool:
         chosen = tuple(rates[code // 3**i % 3] for i in range(decisions))
-        return _accuracy_change(chosen) <= bound(max(chosen, default=Fraction(0)), decisions) <= decisions * max(chosen)
+        most: Fraction = bound(max(chosen, default=Fraction(0)), decisions)
+        return _accuracy_change(chosen) <= most <= decisions * max(chosen)
 
     delta, x = sp.symbols("delta x", positive=True)
     n = sp.Symbol("n", integer=True, nonnegative=True)

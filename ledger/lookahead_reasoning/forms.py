@@ -67,8 +67,8 @@ def unsaturated(alpha: sympy.Expr, c: sympy.Expr) -> sympy.Expr:
 
 
 def f_async(alpha: sympy.Expr, c: sympy.Expr, k: sympy.Expr) -> sympy.Expr:
-    """Appendix B for a whole k: S2 below ``ceil(1/c)``, S1 from it on."""
-    return sp.Piecewise((saturated_printed(alpha, c, k), 1 / c > k), (unsaturated(alpha, c), True))
+    """Appendix B: S2 below ``ceil(1/c)``, S1 from it on."""
+    return sp.Piecewise((saturated_printed(alpha, c, k), sp.ceiling(1 / c) > k), (unsaturated(alpha, c), True))
 
 
 def accepted(alpha: sympy.Expr) -> sympy.Expr:
