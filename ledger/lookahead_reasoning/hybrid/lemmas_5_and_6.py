@@ -56,14 +56,10 @@ _INTERIOR_ODD, _INTERIOR = (
         lambda point: point.met(strict=False),
         "(7) and (8)" + ("" if odd else ", M even"),
         odd=odd,
+        at=tuple(pair_grid(budgets, ("1/4", "16/25", "1/25"), ("1/10", "1/5", "1/3"))),
     )
-    for odd in (True, False)
+    for odd, budgets in ((True, (4, 5, 6)), (False, (4, 6, 8, 12)))
 )
-
-
-def _search_interior(printed: Predicate, budgets: tuple[int, ...]) -> Evidence:
-    """If (7) and (8) hold, some divisor in [2, M/2] maximises w over the divisors of M."""
-    return searched(printed, *pair_grid(budgets, ("1/4", "16/25", "1/25"), ("1/10", "1/5", "1/3")))
 
 
 def _corner(*, swap: bool, claim: str = "fails") -> Predicate:
@@ -78,14 +74,11 @@ def _corner(*, swap: bool, claim: str = "fails") -> Predicate:
         return ~met if claim == "fails" else met
 
     name = "(8)" if swap else "(7)"
-    return divisors("the corner is the unique maximiser over the divisors", unique, failing, f"{name} {claim}")
+    text, grid = "the corner is the unique maximiser over the divisors", tuple(pair_grid((4, 6, 8, 12)))
+    return divisors(text, unique, failing, f"{name} {claim}", at=grid)
 
 
 _TOKEN_CORNER, _STEP_CORNER = _corner(swap=False), _corner(swap=True)
-
-
-def _search_corner(printed: Predicate) -> Evidence:
-    return searched(printed, *pair_grid((4, 6, 8, 12)))
 
 
 def one_peak() -> Evidence:
@@ -117,19 +110,16 @@ def _concave(*, of_log_slope: bool) -> Predicate:
         slopes = [(later - here) / (b - a) for (a, here), (b, later) in steps]
         return every(above(here, later) for here, later in itertools.pairwise(slopes))
 
-    what = "w rises, then falls" if of_log_slope else "w'(gamma) falls strictly on [1, M]"
-    return divisors(what, shaped, None, "")
-
-
-_CONCAVE, _RISES_THEN_FALLS = _concave(of_log_slope=False), _concave(of_log_slope=True)
-
-
-def _search_concave(printed: Predicate) -> Evidence:
     def explain(alpha1: Fraction, c1: Fraction, alpha2: Fraction, c2: Fraction, M: Fraction) -> str:  # noqa: N803
         shown = ", ".join(f"w({d}) = {float(v):.4f}" for d, v in split(alpha1, c1, alpha2, c2, int(M)).items())
         return f"{shown}: two chord slopes do not fall"
 
-    return searched(printed, *pair_grid((8, 12), ("1/2", "4/5"), ("1/5", "1/3")), explain=explain)
+    what = "w rises, then falls" if of_log_slope else "w'(gamma) falls strictly on [1, M]"
+    grid = tuple(pair_grid((8, 12), ("1/2", "4/5"), ("1/5", "1/3")))
+    return divisors(what, shaped, None, "", at=grid, explain=explain)
+
+
+_CONCAVE, _RISES_THEN_FALLS = _concave(of_log_slope=False), _concave(of_log_slope=True)
 
 
 def _f_ball(y: arb) -> arb:
@@ -244,29 +234,27 @@ CLAIMS: tuple[Claim, ...] = (
         "LR-L5b",
         formula=_CONCAVE,
         correction_formula=_RISES_THEN_FALLS,
-        verify=lambda: _search_concave(_CONCAVE),
-        correction_verify=lambda: screened(_search_concave(_RISES_THEN_FALLS), one_peak),
-        mutants={"corrected": partial(_search_concave, _RISES_THEN_FALLS)},
+        correction_verify=lambda: screened(searched(_RISES_THEN_FALLS), one_peak),
+        mutants={"corrected": _RISES_THEN_FALLS},
     ),
     repaired(
         "LR-L5c",
         formula=_INTERIOR_ODD,
         correction_formula=_INTERIOR,
-        printed=lambda: _search_interior(_INTERIOR_ODD, (4, 5, 6)),
-        repair=lambda: screened(_search_interior(_INTERIOR, (4, 6, 8, 12)), one_peak),
-        mutants={"corrected": partial(_search_interior, _INTERIOR, (4, 6, 8))},
+        repair=lambda: screened(searched(_INTERIOR), one_peak),
+        mutants={"corrected": _INTERIOR},
     ),
     proved(
         "LR-L5d",
         formula=_TOKEN_CORNER,
-        verify=lambda: screened(_search_corner(_TOKEN_CORNER), one_peak),
-        mutants={"holds": partial(_search_corner, _corner(swap=False, claim="holds"))},
+        verify=lambda: screened(searched(_TOKEN_CORNER), one_peak),
+        mutants={"holds": partial(searched, _corner(swap=False, claim="holds"))},
     ),
     proved(
         "LR-L5e",
         formula=_STEP_CORNER,
-        verify=lambda: screened(_search_corner(_STEP_CORNER), one_peak),
-        mutants={"holds": partial(_search_corner, _corner(swap=True, claim="holds"))},
+        verify=lambda: screened(searched(_STEP_CORNER), one_peak),
+        mutants={"holds": partial(searched, _corner(swap=True, claim="holds"))},
     ),
     proved(
         "LR-L6a",
