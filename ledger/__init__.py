@@ -3,11 +3,6 @@
 What a claim says stands in ``papers/PAPER/*.toml``: its place, statement, range, correction and formulas, which `texts`
 reads. ``ledger`` defines the record and collects it, ``proving`` holds the proving tools (ball arithmetic, identities,
 exact counterexamples, exhaustive integers), ``runner`` re-derives all verdicts in parallel, and ``readme`` prints what
-does not hold. Each paper has a folder: its verifiers, its closed forms in sympy (``statements``), which the numeric
-modules of ``theory`` are tested against, ``forms`` that formulas call by name, and its algorithms or laws in exact
-arithmetic (``exact``).
+does not hold. Each paper has a folder: its verifiers, its closed forms (``forms``), which formulas, proofs and the
+tests of ``theory`` call by name, and its algorithms or laws in exact arithmetic (``exact``).
 """
-
-from __future__ import annotations
-
-__all__: list[str] = []

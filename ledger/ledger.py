@@ -32,7 +32,6 @@ __all__ = [
     "claim",
     "claim_modules",
     "claims",
-    "statement",
 ]
 
 
@@ -217,13 +216,3 @@ def claim(claim_id: str) -> Claim:
     near = difflib.get_close_matches(wanted.upper(), [item.id for item in claims()], n=5, cutoff=0.5)
     hint = f"; near to it: {', '.join(near)}" if near else ""
     raise ParameterError("ID", claim_id, f"must be the id of a claim{hint}")
-
-
-def statement(paper: str, name: str) -> Callable[[], sympy.Basic]:
-    """Builder of a closed form of the paper's ``statements``, for `Claim.expression`; imports sympy when called."""
-
-    def build() -> sympy.Basic:
-        expression: sympy.Basic = getattr(importlib.import_module(f"ledger.{paper}.statements"), name)()
-        return expression
-
-    return build

@@ -32,7 +32,6 @@ from numpy.typing import ArrayLike
 
 from theory import checks, kernels
 from theory.checks import FloatArray, IntArray, Mode
-from theory.errors import ParameterError
 
 __all__ = [
     "MAX_TREE_BUDGET",
@@ -289,7 +288,7 @@ def position_cost_at(
     w = checks.scalar_count("width", width, minimum=2, maximum=MAX_TREE_BUDGET)
     one = np.asarray(1)
     branched, plain = (_speedup(problem, np.asarray(depth), np.asarray(each), one) for each in (w, 1))
-    excess = float(branched[0] / plain[0]) / _number("gain", checks.positive("gain", gain))
+    excess = float(branched[0] / plain[0]) / checks.single("gain", checks.positive("gain", gain), gain)
     room = float(branched[1]) - 1.0 - excess * (float(plain[1]) - 1.0)
     return (excess - 1.0) / room if room > 0.0 else float("inf")
 
@@ -303,15 +302,9 @@ def _problem(
         alpha2=checks.scalar_probability("alpha2", alpha2),
         c2=checks.scalar_ratio("c2", c2),
         siblings=checks.scalar_probability("siblings", siblings),
-        position_cost=_number("position_cost", checks.nonnegative("position_cost", position_cost)),
+        position_cost=checks.single("position_cost", checks.nonnegative("position_cost", position_cost), position_cost),
         mode=checks.mode("mode", mode),
     )
-
-
-def _number(name: str, value: FloatArray) -> float:
-    if value.shape:
-        raise ParameterError(name, value, "must be a single number")
-    return float(value)
 
 
 def _speedup(p: _Problem, k1: IntArray, width: IntArray, k2: IntArray) -> tuple[FloatArray, FloatArray]:

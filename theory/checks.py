@@ -30,6 +30,7 @@ __all__ = [
     "scalar_count",
     "scalar_probability",
     "scalar_ratio",
+    "single",
     "unwrap",
 ]
 
@@ -89,19 +90,26 @@ def mode(name: str, value: str) -> Mode:
     return cast(Mode, value)
 
 
+def single(name: str, array: FloatArray | IntArray, value: object) -> float:
+    """The one number of an array that passed its check; ``value`` is what was given, for the error."""
+    if array.ndim:
+        raise ParameterError(name, value, "must be a single number")
+    return float(array)
+
+
 def scalar_probability(name: str, value: float) -> float:
     """One probability in [0, 1] as a Python float."""
-    return float(_single(name, probability(name, value), value))
+    return single(name, probability(name, value), value)
 
 
 def scalar_ratio(name: str, value: float) -> float:
     """One cost ratio in [0, 1] as a Python float."""
-    return float(_single(name, ratio(name, value), value))
+    return single(name, ratio(name, value), value)
 
 
 def scalar_count(name: str, value: int, *, minimum: int = 1, maximum: int = MAX_COUNT) -> int:
     """One integer in [minimum, maximum] as a Python int."""
-    return int(_single(name, count(name, value, minimum=minimum, maximum=maximum), value))
+    return int(single(name, count(name, value, minimum=minimum, maximum=maximum), value))
 
 
 def broadcast_shape(**arrays: FloatArray | IntArray) -> tuple[int, ...]:
@@ -163,12 +171,6 @@ def _refuse_first(name: str, array: NDArray[Any], bad: NDArray[np.bool_], rule: 
         raise ParameterError(name, array.item(), rule)
     where = tuple(int(i) for i in np.argwhere(bad)[0])
     raise ParameterError(f"{name}[{', '.join(map(str, where))}]", array[where].item(), rule)
-
-
-def _single(name: str, array: FloatArray | IntArray, value: object) -> FloatArray | IntArray:
-    if array.ndim:
-        raise ParameterError(name, value, "must be a single number")
-    return array
 
 
 def _power_of_two(value: int) -> str:

@@ -1,6 +1,4 @@
-"""Claims of ConfSpec, its statements in sympy, its published numbers and its algorithm run exactly."""
-
-from __future__ import annotations
+"""Claims of ConfSpec, its closed forms, its published numbers and its algorithm run exactly."""
 
 __all__ = ["READING_ORDER"]
 

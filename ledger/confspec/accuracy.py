@@ -6,8 +6,9 @@ import itertools
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
+from ledger.confspec.forms import accuracy_loss_bound
 from ledger.ledger import Claim, Evidence
 from ledger.proving.cases import Cases, Predicate, grid, rows
 from ledger.proving.deferred import sp
@@ -44,19 +45,18 @@ def _accuracy_change(rates: tuple[Fraction, ...]) -> Fraction:
     return 1 - same
 
 
-def _verify_bound(bound: Callable[[Fraction, int], Fraction] | None = None) -> Evidence:
+def _verify_bound(bound: Callable[[Any, Any], Any] = accuracy_loss_bound) -> Evidence:
     """Coupling: the traces are equal until a decision differs, so accuracies differ by at most P(some differs)."""
-    from ledger.confspec.statements import accuracy_loss_bound, delta, n
-
-    limit = bound or (lambda d, m: 1 - (1 - d) ** m)
     rates = (Fraction(0), Fraction(1, 10), Fraction(1, 4))
 
     def holds(decisions: int, code: int) -> bool:
         chosen = tuple(rates[code // 3**i % 3] for i in range(decisions))
-        return _accuracy_change(chosen) <= limit(max(chosen, default=Fraction(0)), decisions) <= decisions * max(chosen)
+        most: Fraction = bound(max(chosen, default=Fraction(0)), decisions)
+        return _accuracy_change(chosen) <= most <= decisions * max(chosen)
 
-    x = sp.Symbol("x", positive=True)
-    step = accuracy_loss_bound().subs(n, n + 1) - accuracy_loss_bound() - delta * (1 - delta) ** n
+    delta, x = sp.symbols("delta x", positive=True)
+    n = sp.Symbol("n", integer=True, nonnegative=True)
+    step = accuracy_loss_bound(delta, n + 1) - accuracy_loss_bound(delta, n) - delta * (1 - delta) ** n
     return all_of(
         lambda: exhaustive(
             holds, {"decisions": range(1, 6), "code": range(3**5)}, what="worst-case traces within the bound"

@@ -8,8 +8,9 @@ from functools import partial
 from typing import Any, Final
 
 from ledger.confspec.exact import Fallback, distance, iteration, models, trace
+from ledger.confspec.forms import committed_as_printed, committed_law, verified_steps
 from ledger.ledger import Claim, Evidence
-from ledger.proving.cases import Cases, Predicate, grid, rows, searched
+from ledger.proving.cases import Cases, Predicate, grid, rows
 from ledger.proving.combine import exact_step
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between, whole
@@ -35,22 +36,16 @@ def _first(fallback: Fallback, p: Fraction, q: Fraction) -> Fraction:
     return _first_step(fallback, (p, 1 - p), (q, 1 - q)).get((0,), Fraction(0))
 
 
-def _target_law(fallback: Fallback = "printed") -> Predicate:
+def _target_law(fallback: Fallback = "printed", draft: str = "1") -> Predicate:
+    """Looked at where the target is (1/2, 1/2) and the draft always writes meaning 0."""
     return Predicate(
         text="the committed step has the law of the target when verification makes no error (two meanings; p and q the "
         "target's and the draft's chance of the first)",
         test=lambda p, q: _first(fallback, p, q) == p,
         domain={"p": _CLOSED, "q": _CLOSED},
+        at=[{"p": _HALF, "q": draft}],
+        explain=lambda p, q: f"meaning 0 is committed with probability {_first(fallback, p, q)}",
     )
-
-
-def _verify_law(fallback: Fallback = "printed", draft: str = "1") -> Evidence:
-    """Target (1/2, 1/2), draft always meaning 0, verification without errors."""
-
-    def explain(p: Fraction, q: Fraction) -> str:
-        return f"meaning 0 is committed with probability {_first(fallback, p, q)}"
-
-    return searched(_target_law(fallback), {"p": _HALF, "q": draft}, explain=explain)
 
 
 def _verify_reuse(fallback: Fallback = "reuse") -> Evidence:
@@ -74,15 +69,13 @@ def _verify_reuse(fallback: Fallback = "reuse") -> Evidence:
 
 
 def _biased(
-    p: Fraction, q: Fraction, stated: Callable[[Any, Any, Any], Any] | None = None, largest: Fraction = _LARGEST
+    p: Fraction, q: Fraction, stated: Callable[[Any, Any, Any], Any] = committed_law, largest: Fraction = _LARGEST
 ) -> Margin | bool:
     """The law of the first step is the one stated, and near enough to the target's."""
-    from ledger.confspec.statements import committed_law
-
     target, draft = (p, 1 - p), (q, 1 - q)
     same = sum((x * y for x, y in zip(target, draft, strict=True)), Fraction(0))
     law = _first_step("printed", target, draft)
-    exact = all(law.get((i,), 0) == (stated or committed_law)(target[i], draft[i], same) for i in (0, 1))
+    exact = all(law.get((i,), 0) == stated(target[i], draft[i], same) for i in (0, 1))
     return exact and at_most(distance(law, {(0,): target[0], (1,): target[1]}), largest)
 
 
@@ -95,12 +88,9 @@ _BIAS: Final = Predicate(
 )
 
 
-def _verify_bias(formula: Callable[[Any, Any, Any], Any] | None = None, largest: Fraction = _LARGEST) -> Evidence:
+def _verify_bias(stated: Callable[[Any, Any, Any], Any] = committed_law, largest: Fraction = _LARGEST) -> Evidence:
     """``p (1 + q - A)`` = p q (accepted) + (1 - A) p (rejected); distance <= 1/4, as q has deviation <= 1/2."""
-    from ledger.confspec.statements import committed_law
-
     p, q, agreement, mean = sp.symbols("p q A m", positive=True)
-    stated = formula or committed_law
     eighths = [Fraction(i, 8) for i in range(9)]
     return all_of(
         lambda: exhaustive(
@@ -164,13 +154,6 @@ def _trace(as_set: bool = True) -> Cases:
     )
 
 
-def _law_statement() -> sp.Basic:
-
-    from ledger.confspec.statements import committed_law
-
-    return committed_law(*sp.symbols("p q A", positive=True))
-
-
 def _committed(depth: int, accepted: int, rule: Fallback) -> int:
     """Steps committed after `accepted` of `depth` drafts passed."""
     if accepted == depth:
@@ -180,20 +163,15 @@ def _committed(depth: int, accepted: int, rule: Fallback) -> int:
     return accepted + 1
 
 
-_AS_THE_TEXT: Final = Predicate(
-    text="lines 16 to 22 commit what the text says, where m of k drafts are accepted",
-    test=lambda k, m: _committed(int(k), int(m), "printed") == _committed(int(k), int(m), "text"),
-    domain={"k": whole(1), "m": whole(0)},
-    premise=lambda k, m: m <= k,
-    given="m <= k",
-)
-
-
-def _verify_text(depths: tuple[int, ...] = (1, 2)) -> Evidence:
+def _as_the_text(depths: tuple[int, ...] = (1, 2)) -> Predicate:
     """Section 4.2 lets the target write a step after the first rejection; lines 16 to 22 do so only if m = 0."""
-    return searched(
-        _AS_THE_TEXT,
-        *[{"k": k, "m": m} for k in depths for m in range(k + 1)],
+    return Predicate(
+        text="lines 16 to 22 commit what the text says, where m of k drafts are accepted",
+        test=lambda k, m: _committed(int(k), int(m), "printed") == _committed(int(k), int(m), "text"),
+        domain={"k": whole(1), "m": whole(0)},
+        premise=lambda k, m: m <= k,
+        given="m <= k",
+        at=[{"k": k, "m": m} for k in depths for m in range(k + 1)],
         explain=lambda k, m: (
             f"{_committed(int(k), int(m), 'printed')} steps from the lines, "
             f"{_committed(int(k), int(m), 'text')} from the text"
@@ -203,15 +181,16 @@ def _verify_text(depths: tuple[int, ...] = (1, 2)) -> Evidence:
 
 def _verify_commits(extra: int = 0) -> Evidence:
     """Means of committed steps by induction on k, with P(m = j) = a^j (1 - a) for j < k and P(m = k) = a^k."""
-    from ledger.confspec.statements import a, committed_after_text, committed_as_printed, k
+    a, k = sp.symbols("a k", positive=True)
 
     def mean(rule: Fallback, depth: int) -> Any:
         miss = sum(_committed(depth, j, rule) * a**j * (1 - a) for j in range(depth))
         return miss + _committed(depth, depth, rule) * a**depth
 
     def agrees(depth: int) -> bool:
-        forms: dict[Fallback, Any] = {"printed": committed_as_printed(), "reuse": committed_after_text()}
-        return all(sp.expand(mean(rule, depth) - f.subs(k, depth).doit() - extra) == 0 for rule, f in forms.items())
+        forms: dict[Fallback, Any] = {"printed": committed_as_printed, "reuse": verified_steps}
+        whole = sp.Integer(depth)
+        return all(sp.expand(mean(rule, depth) - f(a, whole).doit() - extra) == 0 for rule, f in forms.items())
 
     growth = (k + 1) * a ** (k + 1) + k * a**k * (1 - a) - k * a**k
     return all_of(
@@ -248,11 +227,9 @@ def _progress(fallback_runs: bool = True) -> Cases:
 
 def _per_committed(rule: Fallback, a: Fraction, k: Fraction) -> Fraction:
     """Verified steps per committed step."""
-    from ledger.confspec import statements as cs
-
-    form = cs.committed_as_printed() if rule == "printed" else cs.committed_after_text()
-    values = {cs.a: str(a), cs.k: int(k)}
-    return Fraction(str((cs.verified_steps() / form).subs(values).doit()))
+    at = sp.Rational(str(a)), sp.Integer(int(k))
+    committed = (committed_as_printed if rule == "printed" else verified_steps)(*at)
+    return Fraction(str((verified_steps(*at) / committed).doit()))
 
 
 def _one_each(rule: Fallback = "printed") -> Predicate:
@@ -267,22 +244,19 @@ def _one_each(rule: Fallback = "printed") -> Predicate:
 
 def _verify_verifications() -> Evidence:
     """Verified = sum_{j<k} a^j; committed is the same sum after the text, and smaller by a - a^k as printed."""
-    from ledger.confspec import statements as cs
+    a, n = sp.symbols("a k", positive=True)
 
     def holds(k: int) -> bool:
-        verified, text, lines = (
-            form.subs(cs.k, k).doit()
-            for form in (cs.verified_steps(), cs.committed_after_text(), cs.committed_as_printed())
-        )
-        reached = sum(cs.a**j for j in range(k))
-        return all(sp.expand(x) == 0 for x in (verified - reached, verified - text, verified - lines - cs.a + cs.a**k))
+        verified, lines = (form(a, sp.Integer(k)).doit() for form in (verified_steps, committed_as_printed))
+        reached = sum(a**j for j in range(k))
+        return all(sp.expand(x) == 0 for x in (verified - reached, verified - lines - a + a**k))
 
     return exhaustive(
         holds,
         {"k": range(1, 9)},
         what="verified - committed = a - a^k as printed, 0 after the text (symbolic in a)",
         tail=identity(
-            (cs.a - cs.a ** (cs.k + 1)) - (cs.a - cs.a**cs.k) - (cs.a**cs.k - cs.a ** (cs.k + 1)),
+            (a - a ** (n + 1)) - (a - a**n) - (a**n - a ** (n + 1)),
             "one more drafted step adds a^k verified and, as printed, a^(k+1) committed steps",
         ),
     )
@@ -292,13 +266,11 @@ CLAIMS: tuple[Claim, ...] = (
     refuted(
         "CS-A1-law",
         formula=_target_law(),
-        verify=_verify_law,
         correction_verify=_verify_reuse,
-        mutants={"reuse": partial(_verify_law, "reuse"), "uniform draft": partial(_verify_law, draft="1/2")},
+        mutants={"reuse": partial(_target_law, "reuse"), "uniform draft": partial(_target_law, draft="1/2")},
     ),
     proved(
         "CS-A1-bias",
-        expression=_law_statement,
         formula=_BIAS,
         verify=Given(lambda statement: _verify_bias(largest=statement.numbers["largest"])),
         mutants={
@@ -320,10 +292,9 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     refuted(
         "CS-A1-text",
-        formula=_AS_THE_TEXT,
-        verify=_verify_text,
+        formula=_as_the_text(),
         correction_verify=_verify_commits,
-        mutants={"k = 1": partial(_verify_text, depths=(1,))},
+        mutants={"k = 1": partial(_as_the_text, (1,))},
     ),
     proved("CS-A1-commits", verify=_verify_commits, mutants={"one more": partial(_verify_commits, extra=1)}),
     verified("CS-A1-reuse", formula=_dominance(), mutants={"strictly": partial(_dominance, strict=True)}),

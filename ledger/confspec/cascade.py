@@ -9,13 +9,14 @@ from fractions import Fraction
 from functools import partial
 from typing import Any, Final
 
+from ledger.confspec.forms import expected_verification_cost
 from ledger.ledger import Claim, Evidence
 from ledger.proving.cases import Cases, Predicate, rows, walked
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between
-from ledger.proving.records import proved, refuted, verified
+from ledger.proving.records import Given, proved, refuted, restated, verified
 from ledger.proving.rounding import printed
-from ledger.proving.tools import all_of, exhaustive, identity, prove_identity
+from ledger.proving.tools import all_of, exhaustive, identity, prove_equalities
 from theory.published.confspec import CONFIDENT, LATENCY_MS
 
 __all__ = ["CLAIMS"]
@@ -23,22 +24,11 @@ __all__ = ["CLAIMS"]
 _HALF = Fraction(1, 2)
 
 
-def _verify_cost(draft_runs: str = "always") -> Evidence:
-    """Mean over the two events of the gate; the mutant runs the draft verifier only where it decides."""
-    from ledger.confspec.statements import c_d, c_t, e, expected_verification_cost
-
-    escalated = c_d + c_t if draft_runs == "always" else c_t
-    return prove_identity(
-        (1 - e) * c_d + e * escalated - expected_verification_cost(), what="mean over confident and escalated decisions"
-    )
-
-
 def _verify_break_even(threshold: Callable[[Any, Any], Any] | None = None) -> Evidence:
     """Saving = c_t (1 - c_d / c_t - e): its sign is that of threshold - e; then the published numbers."""
-    from ledger.confspec.statements import c_d, c_t, e, expected_verification_cost
-
+    c_d, c_t, e = sp.symbols("c_d c_t e", positive=True)
     limit = 1 - c_d / c_t if threshold is None else threshold(c_d, c_t)
-    saving = c_t - expected_verification_cost()
+    saving = c_t - expected_verification_cost(c_d, c_t, e)
     return all_of(identity(saving - c_t * (limit - e), "c_t - (c_d + e c_t) = c_t (threshold - e)"), _published_savings)
 
 
@@ -57,9 +47,7 @@ def _published_savings() -> Evidence:
 
 def _verify_batch(asked: int = 2) -> Evidence:
     """The target is not asked only if none of the checks is escalated: ``(1 - e)**n``, by induction on n."""
-    from ledger.confspec.statements import e
-
-    n = sp.Symbol("n", positive=True)
+    e, n = sp.symbols("e n", positive=True)
     return all_of(
         identity(1 - (1 - e) ** asked - (e + (1 - e) * e), "one of two is escalated with chance e + (1 - e) e"),
         identity(
@@ -231,7 +219,11 @@ def _verify_inverted() -> Evidence:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    proved("CS-V1", verify=_verify_cost, mutants={"either or": partial(_verify_cost, "confident")}),
+    proved(
+        "CS-V1",
+        verify=Given(prove_equalities),
+        mutants={"either or": restated("CS-V1", change=("e * (c_d + c_t)", "e * c_t"))},
+    ),
     proved(
         "CS-V2",
         verify=_verify_break_even,

@@ -8,6 +8,7 @@ from fractions import Fraction
 from functools import cache, partial
 from typing import Final
 
+from ledger.confspec.forms import tree_candidates
 from ledger.ledger import Claim, Evidence
 from ledger.proving.cases import Cases, Predicate, grid, rows, searched, walked
 from ledger.proving.deferred import sp
@@ -55,9 +56,7 @@ def _tree(form: Callable[[int, int], int] | None = None) -> Cases:
     """Nodes of the tree counted one by one against W (W^k - 1) / (W - 1), k for W = 1."""
 
     def stated(w: int, depth: int) -> int:
-        from ledger.confspec.statements import k, tree_candidates, width
-
-        return int(tree_candidates().subs({width: w, k: depth}).doit())
+        return int(tree_candidates(sp.Integer(w), sp.Integer(depth)).doit())
 
     def holds(w: int, depth: int) -> bool:
         nodes = sum(1 for level in range(1, depth + 1) for _ in itertools.product(range(w), repeat=level))
@@ -73,8 +72,8 @@ def _tree(form: Callable[[int, int], int] | None = None) -> Cases:
 
 
 def _verify_tree(form: Callable[[int, int], int] | None = None) -> Evidence:
-    from ledger.confspec.statements import k, width
-
+    width = sp.Symbol("W", integer=True, positive=True)
+    k = sp.Symbol("k", integer=True, positive=True)
     closed = (width ** (k + 1) - width) / (width - 1)
     return walked(
         _tree(form),

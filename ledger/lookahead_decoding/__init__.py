@@ -1,6 +1,4 @@
-"""Claims of Lookahead Decoding, its statements in sympy and its algorithms run exactly."""
-
-from __future__ import annotations
+"""Claims of Lookahead Decoding, its closed forms and its algorithms run exactly."""
 
 __all__ = ["READING_ORDER"]
 

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from ledger.ledger import Claim, Evidence
+from ledger.lookahead_decoding import forms
 from ledger.lookahead_decoding.forms import single
 from ledger.proving.cases import Cases, Predicate, grid, searched
 from ledger.proving.deferred import sp
@@ -34,6 +35,11 @@ ClosedMulti = Callable[[Any, Any, Any], Any]
 def multi(alpha: Any, gamma: Any, b: Any) -> Any:
     """Equation 5 for a whole number gamma."""
     return gamma + 1 - sum((1 - alpha**i) ** b for i in range(1, gamma + 1))
+
+
+def _symbols() -> tuple[sp.Symbol, sp.Symbol]:
+    """Acceptance, and a whole length."""
+    return sp.Symbol("alpha", positive=True), sp.Symbol("gamma", integer=True, nonnegative=True)
 
 
 def _longest_prefix(passed: tuple[bool, ...]) -> int:
@@ -69,7 +75,7 @@ def _matches_enumeration(closed: ClosedMulti, most_bits: int, *, single: bool = 
 
 def _verify_single(closed: Closed = single, last_exponent: int = 0) -> Evidence:
     """Induction on gamma: both sides are 1 at gamma = 0 and grow by alpha**(gamma + 1)."""
-    from ledger.lookahead_decoding.statements import alpha, expected_tokens_single, gamma
+    alpha, gamma = _symbols()
 
     def last(g: Any) -> Any:
         return (g + 1) * alpha ** (g + last_exponent)
@@ -77,7 +83,7 @@ def _verify_single(closed: Closed = single, last_exponent: int = 0) -> Evidence:
     growth = (gamma + 1) * (1 - alpha) * alpha**gamma + last(gamma + 1) - last(gamma)
     return all_of(
         _matches_enumeration(lambda x, g, _b: closed(x, g), 6, single=True),
-        identity(closed(alpha, gamma) - expected_tokens_single(), "this form is the ledger's statement"),
+        identity(closed(alpha, gamma) - single(alpha, gamma), "this form is the ledger's statement"),
         identity(closed(alpha, 0) - 1, "one token at gamma = 0"),
         identity(growth - alpha ** (gamma + 1), "growth of the mean of the printed distribution"),
         identity(closed(alpha, gamma + 1) - closed(alpha, gamma) - alpha ** (gamma + 1), "growth of the closed form"),
@@ -154,8 +160,7 @@ _NO_DIRECTION = Cases(
 
 def _verify_ceiling(numerator: int = 1) -> Evidence:
     """1/(1 - alpha) - E = alpha**(gamma + 1) / (1 - alpha): positive, and its ratio in gamma is alpha < 1."""
-    from ledger.lookahead_decoding.statements import alpha, gamma
-
+    alpha, gamma = _symbols()
     ceiling = numerator / (1 - alpha)
     gap = alpha ** (gamma + 1) / (1 - alpha)
     return all_of(
@@ -166,13 +171,11 @@ def _verify_ceiling(numerator: int = 1) -> Evidence:
 
 def _verify_multi(closed: ClosedMulti = multi) -> Evidence:
     """Enumeration, and Abel summation by induction on gamma with p_gamma, p_(gamma+1) as free symbols."""
-    from ledger.lookahead_decoding import statements as ld
+    alpha, g = _symbols()
 
     def is_statement(gamma: int, b: int) -> bool:
-        stated = ld.expected_tokens_multi().subs({ld.gamma: gamma, ld.b: b}).doit()
-        return bool(sp.expand(stated - closed(ld.alpha, gamma, b)) == 0)
+        return bool(sp.expand(forms.multi(alpha, sp.Integer(gamma), b).doit() - closed(alpha, gamma, b)) == 0)
 
-    g = sp.Symbol("gamma", integer=True, nonnegative=True)
     p, q = sp.symbols("p_gamma p_next", positive=True)
     growth = (g + 1) * (q - p) + (g + 2) * (1 - q) - (g + 1) * (1 - p)
     return all_of(
@@ -186,8 +189,7 @@ def _verify_multi(closed: ClosedMulti = multi) -> Evidence:
 
 def _verify_one_sequence(b: int = 1) -> Evidence:
     """Equation 5 at b = 1 starts at 1 and grows by 1 - (1 - alpha**(gamma+1))**b, Equation 4 by alpha**(gamma+1)."""
-    from ledger.lookahead_decoding.statements import alpha, gamma
-
+    alpha, gamma = _symbols()
     growth = 1 - (1 - alpha ** (gamma + 1)) ** b
     return all_of(
         identity(growth - alpha ** (gamma + 1), f"growth of Eq. 5 at b = {b} against Eq. 4"),
@@ -224,23 +226,16 @@ _ANY_DEPENDENCE = Cases(
 )
 
 
-def _verify_compression(form: Callable[[Any, Any], Any] | None = None) -> Evidence:
+def _verify_compression(form: Callable[[Any, Any], Any] = forms.compression) -> Evidence:
     """Cycle view: f - 1 steps with 1 token and one with E. Random view: each step is useful with probability 1/f."""
     f, tokens = sp.symbols("f E", positive=True)
-    printed = (f - 1 + tokens) / f if form is None else form(f, tokens)
+    printed = form(tokens, f)
     useful = 1 / f
     return all_of(
         identity(printed - (useful * tokens + (1 - useful) * 1), "S = mean tokens per step at rate 1/f"),
         identity(printed.subs(tokens, 1) - 1, "S = 1 when useful steps emit one token"),
         identity(printed.subs(f, 1) - tokens, "S = E when every step is useful"),
     )
-
-
-def _e7() -> sp.Basic:
-
-    from ledger.lookahead_decoding.statements import compression
-
-    return compression(sp.Symbol("E", positive=True))
 
 
 CLAIMS: tuple[Claim, ...] = (
@@ -287,11 +282,10 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     proved(
         "LD-E7",
-        expression=_e7,
         verify=_verify_compression,
         mutants={
-            "lost steps": partial(_verify_compression, lambda f, e: e / f),
-            "one step too many": partial(_verify_compression, lambda f, e: (f + e) / f),
+            "lost steps": partial(_verify_compression, lambda e, f: e / f),
+            "one step too many": partial(_verify_compression, lambda e, f: (f + e) / f),
         },
     ),
 )

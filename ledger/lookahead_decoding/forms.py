@@ -1,4 +1,8 @@
-"""Closed forms of Lookahead Decoding, which formulas in ``papers`` call by name."""
+"""Closed forms of Lookahead Decoding, which formulas in ``papers``, proofs and tests call by name.
+
+Symbols: ``alpha`` acceptance probability of one drafted token, ``gamma`` drafted tokens per sequence (``N - 1``), ``b``
+sequences per step, ``f`` decoding steps per useful pool lookup, ``W``, ``N``, ``G`` window, n-gram length, guesses.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from ledger.proving.deferred import sp
 if TYPE_CHECKING:
     import sympy
 
-__all__ = ["multi", "single", "unbounded"]
+__all__ = ["compression", "multi", "single", "step_tokens", "unbounded"]
 
 
 def single(alpha: sympy.Expr, gamma: sympy.Expr) -> sympy.Expr:
@@ -30,3 +34,13 @@ def unbounded(alpha: sympy.Expr, b: sympy.Expr) -> sympy.Expr:
     """
     i = sp.Symbol("i", integer=True, positive=True)
     return sp.Sum((-1) ** (i + 1) * sp.binomial(b, i) / (1 - alpha**i), (i, 1, b))
+
+
+def compression(tokens: sympy.Expr, f: sympy.Expr) -> sympy.Expr:
+    """Equation 7: autoregressive steps per step, where one in f steps emits so many tokens and the others one."""
+    return (f - 1 + tokens) / f
+
+
+def step_tokens(window: sympy.Expr, ngram: sympy.Expr, guesses: sympy.Expr) -> sympy.Expr:
+    """Input tokens of one decoding step (section 5.5)."""
+    return (window + guesses) * (ngram - 1)

@@ -146,9 +146,8 @@ def _search_saturation(gamma: int) -> Evidence:
 
 def _verify_truncation() -> Evidence:
     """``0 <= E(b) - E_gamma(b) <= b alpha^(gamma+1) / (1 - alpha)`` by Bernoulli's inequality and a geometric tail."""
-    from ledger.lookahead_decoding.statements import alpha, gamma
-
-    x, b = sp.symbols("x b", positive=True)
+    alpha, x, b = sp.symbols("alpha x b", positive=True)
+    gamma = sp.Symbol("gamma", integer=True, nonnegative=True)
     tail = b * alpha ** (gamma + 1) / (1 - alpha)
 
     def holds(tenths: int, gamma: int, b: int) -> bool:

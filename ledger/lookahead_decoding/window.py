@@ -9,7 +9,9 @@ from typing import Any
 
 from ledger.ledger import Claim, Evidence
 from ledger.lookahead_decoding.exact import Gram, greedy_models, greedy_run, jacobi_iterations
+from ledger.lookahead_decoding.forms import step_tokens
 from ledger.proving.cases import Cases, grid, searched, walked
+from ledger.proving.deferred import sp
 from ledger.proving.records import corrected, proved, refuted, verified
 from ledger.proving.tools import identity
 
@@ -197,10 +199,9 @@ _STEP_TOKENS = _step_tokens()
 
 def _verify_tokens(counted: Cases = _STEP_TOKENS) -> Evidence:
     """The count, and beyond it the general sum 1 + (W - 1) + W (N - 2) + G (N - 1)."""
-    from ledger.lookahead_decoding.statements import G, N, W, step_tokens
-
-    total = 1 + (W - 1) + W * (N - 2) + G * (N - 1)
-    return walked(counted, tail=identity(total - step_tokens(), "1 + (W - 1) + W (N - 2) + G (N - 1) tokens"))
+    w, n, g = sp.symbols("W N G", positive=True)
+    total = 1 + (w - 1) + w * (n - 2) + g * (n - 1)
+    return walked(counted, tail=identity(total - step_tokens(w, n, g), "1 + (W - 1) + W (N - 2) + G (N - 1) tokens"))
 
 
 def _columns(shared_rows: int = 1) -> Cases:

@@ -1,6 +1,4 @@
-"""Claims of Lookahead Reasoning, its statements in sympy and its closed forms in exact arithmetic."""
-
-from __future__ import annotations
+"""Claims of Lookahead Reasoning, its closed forms, in sympy and in exact arithmetic."""
 
 __all__ = ["READING_ORDER"]
 

@@ -1,6 +1,6 @@
 """The papers' closed forms over any field: exact on fractions, rigorous on balls, symbolic on sympy expressions.
 
-The ledger's exact counterexamples and branch-and-bound proofs use these; `statements` holds the sympy forms as printed,
+The ledger's exact counterexamples and branch-and-bound proofs use these; `forms` holds the sympy forms as printed,
 and a test compares the two. Lengths are integers >= 1, and every sum is a Horner sum, so alpha = 1 is no exception.
 """
 

@@ -8,6 +8,7 @@ from functools import partial
 
 from ledger.ledger import Claim, Evidence
 from ledger.lookahead_reasoning import exact
+from ledger.lookahead_reasoning.forms import drafted, saturated_printed, speedup
 from ledger.proving.cases import Predicate, grid, searched
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between
@@ -121,23 +122,18 @@ def _additional_tokens(printed: Formula, offset: int) -> Evidence:
 
 def _additional_tokens_identity() -> Evidence:
     """Token-level g of section 3.3 at gamma + 1 is g of section 2 at gamma, for all real gamma."""
-    from ledger.lookahead_reasoning.statements import ALPHA, GAMMA, C, speedup, walltime_leviathan_2023
-
+    a, c, gamma = sp.symbols("alpha c gamma", positive=True)
     return prove_identity(
-        sp.expand_power_base(speedup(ALPHA, C, GAMMA + 1) - walltime_leviathan_2023()),
+        sp.expand_power_base(speedup(a, c, gamma + 1) - drafted(a, c, gamma)),
         what="g of section 3.3 at k2 = gamma + 1 is g of section 2 at gamma",
     )
 
 
 def _neutral_identity() -> Evidence:
-
-    from ledger.lookahead_reasoning import statements as st
-
-    one = sp.Integer(1)
+    a, c = sp.symbols("alpha c", positive=True)
     return all_of(
-        identity(st.f_async_saturated().subs(st.K1, one) - 1, "S2(1) = 1 (1 < ceil(1/c1) for c1 < 1)"),
-        identity(st.f_sync().subs(st.K1, one) - 1, "f_sync(1) = 1"),
-        identity(st.g().subs(st.K2, one) - 1, "g(1) = 1"),
+        identity(saturated_printed(a, c, 1) - 1, "S2(1) = 1 (1 < ceil(1/c1) for c1 < 1)"),
+        identity(speedup(a, c, 1) - 1, "f_sync(1) = g(1) = 1"),
     )
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
 
 from ledger.ledger import Claim, Evidence, Verdict
 from ledger.lookahead_reasoning import exact, timelines
+from ledger.lookahead_reasoning.forms import accepted, partial_batch, saturated_printed, unsaturated
 from ledger.lookahead_reasoning.timelines import (
     COSTS,
     StageTime,
@@ -27,24 +27,17 @@ from ledger.proving.tools import all_of, identity, prove_identity, prove_sign, r
 __all__ = ["CLAIMS", "expected_intervals_proof", "expected_remainder_proof"]
 
 
-def _ratio(name: str, time: Callable[[], sp.Expr], what: str) -> Evidence:
+def _ratio(*, limited: bool) -> Evidence:
     """The closed form is (1 + E[X]) / E[time] by the law of large numbers."""
-    from ledger.lookahead_reasoning.statements import STATEMENTS, expected_accepted_steps
-
-    difference = STATEMENTS[name]() - (1 + expected_accepted_steps()) / time()
-    return prove_identity(difference, what=what, samples=[{"alpha1": "1/2", "c1": "1/4", "k1": "3"}])
-
-
-def _time_free() -> sp.Expr:
-    from ledger.lookahead_reasoning.statements import C1, expected_accepted_steps
-
-    return 1 + C1 * expected_accepted_steps()
-
-
-def _time_limited() -> sp.Expr:
-    from ledger.lookahead_reasoning.statements import C1, expected_intervals, expected_partial_batch
-
-    return expected_intervals() + C1 * expected_partial_batch()
+    a, c = sp.symbols("alpha1 c1", positive=True)
+    k = sp.Symbol("k1", positive=True, integer=True)
+    if limited:
+        closed, time = saturated_printed(a, c, k), 1 / (1 - a**k) + c * partial_batch(a, k)
+        what = "S2 = (1 + E[X]) / (E[ceil((X+1)/k1)] + c1 E[X mod k1])"
+    else:
+        closed, time, what = unsaturated(a, c), 1 + c * accepted(a), "S1 = (1 + E[X]) / (1 + c1 E[X])"
+    sample = {"alpha1": "1/2", "c1": "1/4", "k1": "3"}
+    return prove_identity(closed - (1 + accepted(a)) / time, what=what, samples=[sample])
 
 
 def _case_1(rule: str) -> Evidence:
@@ -54,7 +47,7 @@ def _case_1(rule: str) -> Evidence:
             free_time, f"a stage with gamma >= {rule}(1/c1) lasts T + c1 T X", saturated=False, rule=rule
         ),
         free_induction,
-        lambda: _ratio("f_async_unsaturated", _time_free, "S1 = (1 + E[X]) / (1 + c1 E[X])"),
+        lambda: _ratio(limited=False),
     )
 
 
@@ -67,19 +60,19 @@ def _case_2(rule: str, formula: StageTime = limited_time, shift: int = 0) -> Evi
         limited_induction,
         lambda: expected_intervals_proof(1),
         lambda: expected_remainder_proof("E[X mod k1]"),
-        lambda: _ratio("f_async_saturated", _time_limited, "S2 = (1 + E[X]) / (E[ceil((X+1)/k1)] + c1 E[X mod k1])"),
+        lambda: _ratio(limited=True),
     )
 
 
 def _typo(exponent: str) -> Evidence:
     """S2 with the exponent k + 1 of the main text, whose k is not defined, against S2 of Theorem 2."""
-    from ledger.lookahead_reasoning.statements import ALPHA1, C1, K1, f_async_saturated
-
-    k = K1 if exponent == "k1" else sp.Symbol("k", positive=True, integer=True)
-    bracket = ALPHA1 - ALPHA1 ** (k + 1) - K1 * (1 - ALPHA1) * ALPHA1**K1
-    printed = (1 - ALPHA1**K1) / ((1 - ALPHA1) + C1 * bracket)
+    a, c = sp.symbols("alpha1 c1", positive=True)
+    k1, k = (sp.Symbol(name, positive=True, integer=True) for name in ("k1", exponent))
+    bracket = a - a ** (k + 1) - k1 * (1 - a) * a**k1
+    printed = (1 - a**k1) / ((1 - a) + c * bracket)
     sample = {"alpha1": "1/2", "c1": "1/4", "k1": "2", "k": "1"}
-    return prove_identity(printed - f_async_saturated(), what=f"S2 with alpha1**({exponent}+1)", samples=[sample])
+    difference = printed - saturated_printed(a, c, k1)
+    return prove_identity(difference, what=f"S2 with alpha1**({exponent}+1)", samples=[sample])
 
 
 def _dimension_proof() -> Evidence:
@@ -171,14 +164,13 @@ def _not_refuted(evidence: Evidence) -> Evidence:
 
 def expected_remainder_proof(what: str, *, scale: int = 1) -> Evidence:
     """E[X mod k] for every k: induction on k of the finite sum, with a symbol for alpha**k."""
-    from ledger.lookahead_reasoning.statements import ALPHA1, K1, expected_partial_batch
+    a, k1 = sp.Symbol("alpha1", positive=True), sp.Symbol("k1", positive=True, integer=True)
 
     def total(k: sp.Expr) -> sp.Expr:
         """sum_{r < k} r alpha**r, from the printed expectation times (1 - alpha**k) / (1 - alpha)."""
-        printed = expected_partial_batch() * (1 - ALPHA1**K1) / (1 - ALPHA1)
-        return scale * printed.subs(K1, k, simultaneous=True)
+        return scale * partial_batch(a, k) * (1 - a**k) / (1 - a)
 
-    step = total(K1 + 1) - total(K1) - K1 * ALPHA1**K1
+    step = total(k1 + 1) - total(k1) - k1 * a**k1
     return all_of(
         identity(total(sp.Integer(1)), "empty sum at k1 = 1"),
         lambda: prove_identity(
@@ -236,10 +228,9 @@ def _remainder_pmf(period: int) -> Evidence:
 
 def _geometric_mean(scale: str) -> Evidence:
     """Mu = E[X] solves mu = alpha (1 + mu): an accepted draft adds one and starts afresh."""
-    from ledger.lookahead_reasoning.statements import ALPHA1, expected_accepted_steps
-
-    mean = Fraction(scale).numerator * expected_accepted_steps() / Fraction(scale).denominator
-    return prove_identity(mean - ALPHA1 * (1 + mean), what="E[X] = alpha + alpha E[X]", samples=[{"alpha1": "1/2"}])
+    a = sp.Symbol("alpha1", positive=True)
+    mean = sp.Rational(scale) * accepted(a)
+    return prove_identity(mean - a * (1 + mean), what="E[X] = alpha + alpha E[X]", samples=[{"alpha1": "1/2"}])
 
 
 CLAIMS: tuple[Claim, ...] = (

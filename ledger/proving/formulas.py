@@ -163,6 +163,11 @@ class Formula:
             )
         return [functools.partial(_gap, part, names) for part in compared]
 
+    def differences(self) -> list[sympy.Expr]:
+        """For each of its equalities the left side minus the right one."""
+        built = self._built(self.relation)
+        return [part.lhs - part.rhs for part in sp.And.make_args(built) if isinstance(part, sp.Eq)]
+
     def _built(self, text: str) -> sympy.Basic:
         return _built(text, self.forms)
 

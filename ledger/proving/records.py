@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
-from ledger.ledger import Claim, Evidence, Mutant, Verdict, statement
+from ledger.ledger import Claim, Evidence, Mutant, Verdict
 from ledger.proving.cases import Cases, Predicate, Statement, searched, walked
 from ledger.proving.combine import with_fix
 from ledger.proving.domains import domain_of
 from ledger.proving.formulas import Formula
+from ledger.proving.reading import read
 from ledger.proving.search.falsifier import judged
 from ledger.texts import PAPERS, text_of
 from theory.errors import ParameterError
@@ -121,7 +122,7 @@ def _texts(claim_id: str) -> dict[str, Any]:
     text = text_of(claim_id)
     folder, place = text.pop("folder"), text.pop("place")
     if "expression" in text:
-        text["expression"] = statement(folder, text["expression"])
+        text["expression"] = partial(read, text["expression"], folder)
     text |= {name: formula_of(claim_id, name) for name in _FORMULAS & text.keys()}
     return {"source": f"{PAPERS[folder]}, {place}", **text}
 
@@ -136,13 +137,26 @@ def formula_of(claim_id: str, which: str = "formula") -> Formula:
     return Formula(**{**table, "domain": domain_of(table["domain"]), "forms": text["folder"]})
 
 
-def restated(claim_id: str, *, domain: str = "", relation: str = "", premise: str = "") -> Formula:
-    """The same with another ``relation`` or ``premise``, or other values of some variables of its ``domain``."""
+def restated(
+    claim_id: str, *, domain: str = "", relation: str = "", premise: str = "", change: tuple[str, str] = ("", "")
+) -> Formula:
+    """The same with another ``relation`` or ``premise``, or other values of some variables of its ``domain``.
+
+    Parameters
+    ----------
+    change : words of the relation, and what stands there instead.
+
+    Raises
+    ------
+    ParameterError : words to change that are none of the relation's.
+    """
     formula = formula_of(claim_id)
+    if change[0] not in formula.relation:
+        raise ParameterError("change", change[0], f"must be words of the relation of {claim_id}")
     return replace(
         formula,
         domain={**formula.domain, **(domain_of(domain) if domain else {})},
-        relation=relation or formula.relation,
+        relation=relation or formula.relation.replace(*change),
         premise=premise or formula.premise,
     )
 

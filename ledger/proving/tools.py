@@ -36,6 +36,7 @@ __all__ = [
     "numeric",
     "prove_box",
     "prove_descent",
+    "prove_equalities",
     "prove_identity",
     "prove_positive",
     "prove_sign",
@@ -126,6 +127,15 @@ def prove_box(statement: Formula) -> Evidence:
     """
     box = closed(statement.domain, *statement.domain)
     return argued(*[partial(prove_positive, gap, box, what=statement.text) for gap in statement.gaps()])
+
+
+def prove_equalities(statement: Formula) -> Evidence:
+    """Prove the equalities of a statement, each an identity in its variables: see `prove_identity`.
+
+    Points of the record are tried first. Inequalities that are joined with them are left to other parts of a proof.
+    """
+    differences = statement.differences()
+    return all_of(*[partial(prove_identity, each, what=statement.text, samples=statement.at) for each in differences])
 
 
 def _boxes(count: int) -> str:

@@ -1,7 +1,5 @@
 """Claims of SPECS, its statements in sympy, and its laws on small alphabets and trees of blocks in exact arithmetic."""
 
-from __future__ import annotations
-
 __all__ = ["READING_ORDER"]
 
 READING_ORDER = (

@@ -8,7 +8,6 @@ lowered.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
 
@@ -20,7 +19,6 @@ from ledger.specs.exact import Instance, agree, coverage, nonnegative, ratio
 
 __all__ = [
     "covered",
-    "first_of_two",
     "prove_coverage",
     "prove_density_ratio",
     "prove_gibbs",
@@ -28,17 +26,6 @@ __all__ = [
     "prove_regret",
     "within_ratio",
 ]
-
-
-def first_of_two(name: str) -> Callable[[], sp.Basic]:
-    """Builder of a closed form of the `statements` for the first of two letters, as `ledger.statement`."""
-
-    def build() -> sp.Basic:
-        from ledger.specs import statements
-
-        return getattr(statements, name)(0, *statements.letters(2))
-
-    return build
 
 
 def prove_log_identity(expression: sp.Expr, what: str) -> Evidence:

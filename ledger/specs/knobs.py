@@ -11,7 +11,7 @@ from flint import arb
 
 from ledger.ledger import Claim, Evidence
 from ledger.proving.balls import point, precision
-from ledger.proving.cases import Predicate, searched
+from ledger.proving.cases import Predicate
 from ledger.proving.combine import exact_step
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between
@@ -262,18 +262,13 @@ def _weighted(gen1: Fraction, target1: Fraction) -> bool:
     return all(sum((weights[y] for y in draw), Fraction(0)) > 0 for draw in draws)
 
 
-_DEFINED: Final = Predicate(
-    text="some candidate has a positive weight in every draw of 2 (generator gen1, 1 - gen1; target target1, 1 - "
-    "target1)",
-    test=_weighted,
-    domain={"gen1": between(0, 1), "target1": between(0, 1, "[)")},
-)
-
-
-def _verify_defined(positive: bool = False) -> Evidence:
-    return searched(
-        _DEFINED,
-        {"gen1": _HALF, "target1": Fraction(1, 5) if positive else Fraction(0)},
+def _defined(target1: str = "0") -> Predicate:
+    return Predicate(
+        text="some candidate has a positive weight in every draw of 2 (generator gen1, 1 - gen1; target target1, 1 - "
+        "target1)",
+        test=_weighted,
+        domain={"gen1": between(0, 1), "target1": between(0, 1, "[)")},
+        at=[{"gen1": _HALF, "target1": target1}],
         explain=lambda gen1, target1: f"with chance {gen1**2} all candidates have weight zero",
     )
 
@@ -318,10 +313,9 @@ CLAIMS: tuple[Claim, ...] = (
     proved("SPECS-TAB3", verify=_verify_vacuous, mutants={"beta-1/10": partial(_verify_vacuous, (("1/10", 16),))}),
     repaired(
         "SPECS-COV",
-        formula=_DEFINED,
+        formula=_defined(),
         correction_formula=two_letters(_POSITIVE, _positive, widths=(1, 1)),
-        printed=_verify_defined,
         repair=_fix_defined,
-        mutants={"positive": partial(_verify_defined, positive=True)},
+        mutants={"positive": partial(_defined, "1/5")},
     ),
 )

@@ -1,9 +1,8 @@
 """Sympy forms of the closed forms of SPECS, which proofs read.
 
 Symbols: ``n`` beam width, ``H`` horizon in blocks, ``beta`` inverse temperature, ``R`` width of the reward range, ``C``
-coverage coefficient, ``kappa`` largest over smallest exponentiated score, ``eps`` error of the process reward model,
-``s`` Laplace variable. Letters of a finite alphabet carry generator probabilities ``g0, g1, ...`` and exponentiated
-scores ``w0, w1, ...``.
+coverage coefficient, ``s`` Laplace variable. Letters of a finite alphabet carry generator probabilities ``g0, g1, ...``
+and exponentiated scores ``w0, w1, ...``.
 """
 
 from __future__ import annotations
@@ -17,23 +16,17 @@ __all__ = [
     "H",
     "R",
     "beta",
-    "chi_square_bound",
-    "eps",
     "exponentiated_score",
-    "kappa",
     "kl_bound",
-    "kl_bound_misspecified",
     "kl_bound_printed",
     "laplace",
     "letters",
     "n",
     "optimum",
-    "poisson_bound",
     "poisson_selection",
     "r",
     "s",
     "score",
-    "selection",
     "selection_second_moment",
     "target",
     "theta",
@@ -42,7 +35,7 @@ __all__ = [
 
 n = sp.Symbol("n", positive=True)
 H = sp.Symbol("H", positive=True, integer=True)
-beta, R, C, kappa, eps, theta = sp.symbols("beta R C kappa epsilon theta", positive=True)
+beta, R, C, theta = sp.symbols("beta R C theta", positive=True)
 s = sp.Symbol("s", nonnegative=True)
 target, gen = sp.symbols("t g", positive=True)
 r = sp.Symbol("r", real=True)
@@ -78,12 +71,6 @@ def laplace(gens: Sequence[sp.Expr], weights: Sequence[sp.Expr], at: sp.Expr = s
     return sum(g * sp.exp(-at * w) for g, w in zip(gens, weights, strict=True))
 
 
-def selection(y: int, gens: Sequence[sp.Expr], weights: Sequence[sp.Expr], width: sp.Expr = n) -> sp.Expr:
-    """Equation 13 as an integral: ``n g_y w_y * integral of Phi(s)**(n - 1) exp(-s w_y)``; the law at a fixed width."""
-    integrand = laplace(gens, weights) ** (width - 1) * sp.exp(-s * weights[y])
-    return width * gens[y] * weights[y] * sp.Integral(integrand, (s, 0, sp.oo))
-
-
 def poisson_selection(y: int, gens: Sequence[sp.Expr], weights: Sequence[sp.Expr], width: sp.Expr = n) -> sp.Expr:
     """Lemma 4: the law averaged over N ~ Poisson(n) given N > 0."""
     integrand = sp.exp(width * (laplace(gens, weights) - 1) - s * weights[y])
@@ -98,16 +85,6 @@ def selection_second_moment(y: int, gens: Sequence[sp.Expr], weights: Sequence[s
     return weights[y] ** 2 / (1 - sp.exp(-n)) * sp.Integral(integrand, (s1, 0, sp.oo), (s2, 0, sp.oo))
 
 
-def chi_square_bound() -> sp.Expr:
-    """Bound on the chi-square divergence of one selection at a fixed width: ``((kappa - 1) / n)**2``."""
-    return ((kappa - 1) / n) ** 2
-
-
-def poisson_bound() -> sp.Expr:
-    """Bound on the mean chi-square divergence, N ~ Poisson(n) given N > 0: ``6 (kappa-1)**2 / (n**2 (1-exp(-n)))``."""
-    return 6 * (kappa - 1) ** 2 / (n**2 * (1 - sp.exp(-n)))
-
-
 def kl_bound() -> sp.Expr:
     """Theorem 1 with its constants, sharp form: ``H log(1 + ((C exp(beta R) - 1) / n)**2)``."""
     return H * sp.log(1 + ((C * sp.exp(beta * R) - 1) / n) ** 2)
@@ -116,8 +93,3 @@ def kl_bound() -> sp.Expr:
 def kl_bound_printed() -> sp.Expr:
     """Theorem 1 in the printed form with constant 1 and without logarithms: ``H C**2 exp(2 beta R) / n**(3/2)``."""
     return H * C**2 * sp.exp(2 * beta * R) / n ** sp.Rational(3, 2)
-
-
-def kl_bound_misspecified() -> sp.Expr:
-    """Theorem 2 with its constants: `kl_bound` plus ``2 beta H eps``."""
-    return kl_bound() + 2 * beta * H * eps

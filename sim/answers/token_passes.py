@@ -20,7 +20,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.operations import Choose, Generate, Score, Selection, Step, Verdict, Verify
+from sim.operations import Generate, Step
 from sim.passes import Passes
 from sim.random_streams import bits_at, place_of, stream
 from sim.virtual_clock import Answer
@@ -283,26 +283,6 @@ class SpeculatedAnswer:
         if source is None:
             return step
         return PassedStep(step, source.passes(self.index, operation, operation.tokens_of(step) - 1))
-
-    def verify(self, operation: Verify) -> Verdict:
-        """Return the inner answer's verdict."""
-        return self.inner.verify(operation)
-
-    def judge_tokens(self, operation: Verify) -> int:
-        """Return the prompt length of the inner answer's verifier."""
-        return self.inner.judge_tokens(operation)
-
-    def score(self, operation: Score) -> float:
-        """Return the inner answer's score."""
-        return self.inner.score(operation)
-
-    def choose(self, operation: Choose) -> Selection:
-        """Return the inner answer's choice."""
-        return self.inner.choose(operation)
-
-    def score_tokens(self, operation: Score | Choose) -> int:
-        """Return what the inner answer's scorer reads."""
-        return self.inner.score_tokens(operation)
 
     def __getattr__(self, name: str) -> Any:
         """Return any other attribute of the inner answer."""

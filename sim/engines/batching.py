@@ -22,13 +22,19 @@ from sim.operations import Generate, Operation
 from sim.passes import Passes
 from theory.errors import ParameterError
 
-__all__ = ["RESTED_S", "BatchEngine"]
+__all__ = ["BOUNDARY", "DECODING", "LEAVING", "QUEUED", "READING", "RESTED_S", "TRAVELLING", "BatchEngine", "Job"]
 
 RESTED_S = 0.004
 """Idle time after which an engine's caches hold other data, s: the next prompt then takes ``waking_s`` longer."""
 
 
-class _Job(Moment):
+BOUNDARY = 1e-6
+"""Iterations; progress this near to a whole number is at the boundary (rounding is below 1e-9)."""
+
+TRAVELLING, QUEUED, READING, DECODING, LEAVING, OVER = range(6)
+
+
+class Job(Moment):
     """A request inside a `BatchEngine`, and the moment of its arrival there."""
 
     __slots__ = ("context", "done", "finish", "n_iterations", "n_prompt", "operation", "passes", "state")
@@ -38,26 +44,22 @@ class _Job(Moment):
     def __init__(self, operation: Operation, n_tokens: int, n_prompt: int, context: int, done: Done) -> None:
         self.operation = operation
         self.n_prompt = n_prompt
-        self.context = context + n_tokens / 2  # its mean over the request's life
+        self.context: float = context + n_tokens / 2  # its mean over the request's life
         self.done = done
         # With token-level speculation: the passes of the step (`sim.answers.token_passes`).
         self.passes = operation.passes
         self.n_iterations = n_tokens - 1 if self.passes is None else len(self.passes)
-        self.state = _TRAVELLING
+        self.state = TRAVELLING
 
     def end(self) -> None:
-        self.state = _OVER
+        """Be over."""
+        self.state = OVER
         self.operation.job = None  # breaks the reference cycle between job and operation
 
     def generated(self, n_left: int) -> int:
-        """Tokens generated when ``n_left`` iterations are left; the prefill gives the first."""
+        """Return the tokens generated when ``n_left`` iterations are left; the prefill gives the first."""
         n_done = self.n_iterations - n_left
         return 1 + (n_done if self.passes is None else self.passes.committed(n_done))
-
-
-_TRAVELLING, _QUEUED, _PREFILLING, _DECODING, _LEAVING, _OVER = range(6)
-
-_BOUNDARY = 1e-6  # iterations; progress this near to a whole number is at the boundary (rounding is below 1e-9)
 
 
 class BatchEngine:
@@ -82,6 +84,9 @@ class BatchEngine:
     busy_s : seconds in which it has used its processor since it was attached.
     first_token_s : when the first token of an answer was there, by whom its requests report to.
     """
+
+    _KEPT: tuple[str, ...] = ("cost", "device", "beside", "waking_s", "max_batch")
+    """Parameters, which a pickled engine keeps."""
 
     def __init__(
         self,
@@ -114,12 +119,13 @@ class BatchEngine:
         self._boundary = 0  # the next one at which something changes
         self._tau = math.inf  # seconds of the running iteration at full share
         self._order = 0
-        self._active: list[tuple[int, int, _Job]] = []  # heap by finish; those that are over stay until popped
+        self._active: list[tuple[int, int, Job]] = []  # heap by finish; those that are over stay until popped
         self._batch = 0
         self._context = 0.0
-        self._queue: deque[_Job] = deque()
-        self._leaving: list[_Job] = []
-        self._prefill: _Job | None = None
+        self._queue: deque[Job] = deque()
+        self._leaving: list[Job] = []
+        self._prefill: Job | None = None
+        self._is_reading = False  # whether the running iteration, or prefill, reads prompts
         self._prefill_left = 0.0
         self._was_busy = False
         self._resting_since = -math.inf
@@ -129,7 +135,7 @@ class BatchEngine:
 
     def __getstate__(self) -> dict[str, object]:
         """Pickle the parameters, without the requests in flight."""
-        return {name: getattr(self, name) for name in ("cost", "device", "beside", "waking_s", "max_batch")}
+        return {name: getattr(self, name) for name in self._KEPT}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the parameters; the engine is idle."""
@@ -150,7 +156,7 @@ class BatchEngine:
     @property
     def busy(self) -> bool:
         """Whether it uses its processor now."""
-        return self._prefill is not None or self._batch > 0
+        return self._is_reading or self._batch > 0
 
     def seconds_alone(
         self, n_tokens: int, n_prompt: int, context: int, passes: Passes | None, *, rested: bool
@@ -167,39 +173,43 @@ class BatchEngine:
 
     def submit(self, operation: Operation, n_tokens: int, n_prompt: int, context: int, done: Done) -> None:
         """Start a request."""
-        job = operation.job = _Job(operation, n_tokens, n_prompt, context, done)
+        job = operation.job = Job(operation, n_tokens, n_prompt, context, done)
         if self._request_s > 0.0:
-            job.callbacks, env = self._arriving, self._env
-            # `env.schedule` is inlined, here and below: simulations call it millions of times.
-            heappush(env._queue, (env._now + self._request_s, NORMAL, next(env._eid), job))  # type: ignore[misc]
+            self._travel(job)
         else:
             self._arrive(job)
 
+    def _travel(self, job: Job) -> None:
+        """Let a request arrive after its latency."""
+        job.callbacks, env = self._arriving, self._env
+        # `env.schedule` is inlined, here and below: simulations call it millions of times.
+        heappush(env._queue, (env._now + self._request_s, NORMAL, next(env._eid), job))  # type: ignore[misc]
+
     def cancel(self, operation: Operation) -> None:
         """Stop working on a request: at once if it is queued, else when the running iteration or prefill ends."""
-        job: _Job | None = operation.job
+        job: Job | None = operation.job
         if job is None:
             return
-        if job.state == _DECODING:
+        if job.state == DECODING:
             self.settle()
-            operation.n_generated = job.generated(job.finish - math.floor(self._progress + _BOUNDARY))
+            operation.n_generated = job.generated(job.finish - math.floor(self._progress + BOUNDARY))
             if self._prefill is not None:  # decoding stands at a boundary
                 self._leave(job)
             else:
-                job.state = _LEAVING
+                job.state = LEAVING
                 self._leaving.append(job)
                 self.plan()
-        elif job.state == _QUEUED:
+        elif job.state == QUEUED:
             self._queue.remove(job)
             job.end()
-        elif job.state == _TRAVELLING:
+        elif job.state == TRAVELLING:
             job.end()
 
     def written(self) -> int:
         """Return the tokens that the requests in flight have generated so far, by whole iterations."""
         self.settle()
-        now = math.floor(self._progress + _BOUNDARY)
-        return sum(job.generated(finish - now) for finish, _, job in self._active if job.state == _DECODING)
+        now = math.floor(self._progress + BOUNDARY)
+        return sum(job.generated(finish - now) for finish, _, job in self._active if job.state == DECODING)
 
     def settle(self) -> None:
         """Account for the progress made since the last change."""
@@ -208,7 +218,7 @@ class BatchEngine:
         self._settled = now
         if elapsed <= 0.0:
             return
-        if self._prefill is not None:
+        if self._is_reading:
             self.busy_s += elapsed
             self._prefill_left -= elapsed * self.speed
         elif self._batch:
@@ -216,43 +226,48 @@ class BatchEngine:
             self._progress += elapsed * self.speed / self._tau
 
     def plan(self) -> None:
-        """Schedule what comes next: the end of a prefill, or the next boundary at which the batch changes."""
+        """Schedule what comes next: the end of what reads prompts, or the next boundary at which the batch changes."""
         self._next.callbacks = ()
-        if self._prefill is not None:
+        if self._is_reading:
             work = self._prefill_left
         elif self._batch == 0:
             return
         else:
-            changes = self._leaving or (self._queue and self._batch < self.max_batch)
-            self._boundary = math.ceil(self._progress - _BOUNDARY) if changes else self._first_finish()
+            changes = self._changes()
+            self._boundary = math.ceil(self._progress - BOUNDARY) if changes else self._next_change()
             work = (self._boundary - self._progress) * self._tau
         env, moment = self._env, self._spare or Moment(())
         self._spare, self._next, moment.callbacks = None, moment, self._changing
         delay = work / self.speed if work > 0.0 else 0.0
         heappush(env._queue, (env._now + delay, NORMAL, next(env._eid), moment))  # type: ignore[misc]
 
-    def _first_finish(self) -> int:
+    def _changes(self) -> bool:
+        """Whether the batch changes at the next boundary, whatever ends there."""
+        return bool(self._leaving or (self._queue and self._batch < self.max_batch))
+
+    def _next_change(self) -> int:
+        """The boundary at which a request ends."""
         active = self._active
-        while active[0][2].state == _OVER:
+        while active[0][2].state == OVER:
             heappop(active)
         return active[0][0]
 
-    def _on_arrival(self, job: _Job) -> None:
+    def _on_arrival(self, job: Job) -> None:
         if self._admits(job):
             if self._is_due():
                 self._go_on()
             else:
                 self.plan()
 
-    def _arrive(self, job: _Job) -> None:
+    def _arrive(self, job: Job) -> None:
         if self._admits(job):
             self.plan()
 
-    def _admits(self, job: _Job) -> bool:
+    def _admits(self, job: Job) -> bool:
         """Queue a request or start its prefill; return whether the next event of the engine has changed."""
         if job.operation.cancelled:
             return False
-        job.state = _QUEUED
+        job.state = QUEUED
         self._queue.append(job)
         if self._prefill is not None or len(self._queue) > 1:
             return False  # the event that is already scheduled reads the queue
@@ -273,7 +288,8 @@ class BatchEngine:
 
     def _start_prefill(self) -> None:
         job = self._prefill = self._queue.popleft()
-        job.state = _PREFILLING
+        self._is_reading = True
+        job.state = READING
         self._prefill_left = self.cost.prefill(job.n_prompt)
 
     def _on_moment(self, moment: Moment) -> None:
@@ -298,22 +314,27 @@ class BatchEngine:
         queue = self._env._queue
         return not queue or queue[0][0] > self._settled  # settled just now
 
-    def _change(self) -> Sequence[_Job]:
+    def _change(self) -> Sequence[Job]:
         """End the current prefill or iteration, start the next, and return the requests that ended."""
-        job, self._prefill = self._prefill, None
+        job, self._prefill, self._is_reading = self._prefill, None, False
         finished = self._end_iteration() if job is None else self._end_prefill(job)
         if self._queue and self._batch < self.max_batch:
             self._start_prefill()
-        elif self._batch:
-            self._tau = self._seconds(self._batch, self._context)
-            if not self._tau > 0.0:  # time would stand still while tokens pass
-                rule = f"must take more than 0 s (batch {self._batch}): check the cost model"
-                raise ParameterError("iteration", self._tau, rule)
         else:
-            self._resting_since = self._settled
+            self._go_on_decoding()
         if self._is_watched:
             self._tell_the_device()
         return finished
+
+    def _go_on_decoding(self) -> None:
+        """Begin an iteration that reads no prompts; without a batch the engine rests."""
+        if not self._batch:
+            self._resting_since = self._settled
+            return
+        self._tau = self._seconds(self._batch, self._context)
+        if not self._tau > 0.0:  # time would stand still while tokens pass
+            rule = f"must take more than 0 s (batch {self._batch}): check the cost model"
+            raise ParameterError("iteration", self._tau, rule)
 
     def forget(self, owner: Done) -> None:
         """Let go of what was noted of an answer that is over."""
@@ -323,12 +344,12 @@ class BatchEngine:
         if operation.__class__ is Generate and operation.prefix.depth < 0:
             self.first_token_s.setdefault(owner, self._env._now)
 
-    def _end_prefill(self, job: _Job) -> Sequence[_Job]:
+    def _end_prefill(self, job: Job) -> Sequence[Job]:
         self._note_first_token(job.operation, job.done)
         if job.n_iterations <= 0 or job.operation.cancelled:
             job.end()
             return (job,)
-        job.state = _DECODING
+        job.state = DECODING
         job.finish = round(self._progress) + job.n_iterations
         self._order += 1
         heappush(self._active, (job.finish, self._order, job))
@@ -336,7 +357,7 @@ class BatchEngine:
         self._context += job.context
         return ()
 
-    def _end_iteration(self) -> Sequence[_Job]:
+    def _end_iteration(self) -> Sequence[Job]:
         self._progress = float(self._boundary)
         for job in self._leaving:
             self._leave(job)
@@ -345,12 +366,12 @@ class BatchEngine:
         active = self._active
         while active and active[0][0] <= self._boundary:
             job = heappop(active)[2]
-            if job.state != _OVER:
+            if job.state != OVER:
                 self._leave(job)
                 finished.append(job)
         return finished
 
-    def _leave(self, job: _Job) -> None:
+    def _leave(self, job: Job) -> None:
         job.end()
         self._batch -= 1
         self._context -= job.context

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +18,7 @@ from sim.algorithms.graded import graded_drafts
 from sim.engines.batching import RESTED_S, BatchEngine
 from sim.engines.fixed import FixedEngine
 from sim.engines.protocol import Engine
-from sim.operations import DRAFT, SCORER, TARGET, Generate, Operation, Outcome, Score, Step, steps_after
+from sim.operations import DRAFT, SCORER, TARGET, Commit, Generate, MakeAlgorithm, Operation, Score, Step
 from sim.serving.engine import ServingEngine
 from sim.serving.limits import ENDLESS
 from sim.timeline import Counts
@@ -29,7 +28,7 @@ __all__ = ["runs_one_by_one"]
 
 
 def runs_one_by_one(
-    algorithm: Callable[..., Any],
+    algorithm: MakeAlgorithm,
     answer: Callable[[int], Answer],
     engines: Mapping[str, Engine],
     indices: Sequence[int],
@@ -43,22 +42,24 @@ def runs_one_by_one(
     engines : engine of each role.
     indices : indices of the answers.
     """
-    knobs = _knobs(algorithm)
-    if knobs is None:
+    requested = _roles(algorithm)
+    if requested is None:
         return None
     known = with_stand_ins(engines)
-    roles = {TARGET} if knobs["threshold"] is None else {TARGET, DRAFT, knobs["role"]}
-    if not all(_is_known(known.get(role)) for role in roles):
+    if not all(_is_known(known.get(role)) for role in requested):
         return None
-    runs = [_OneByOne(answer(index), known).run(**knobs) for index in indices]
+    runs = [_OneByOne(answer(index), known) for index in indices]
+    for run in runs:
+        run.drive(algorithm)
     return np.array([run.commit_times[-1] for run in runs]), tuple(Counts.of(run) for run in runs)
 
 
-def _knobs(algorithm: Callable[..., Any]) -> dict[str, Any] | None:
+def _roles(algorithm: MakeAlgorithm) -> set[str] | None:
+    """Roles that a method calls, one request at a time; None for any other method."""
     if algorithm is autoregressive:
-        return {"threshold": None, "role": SCORER, "first": 0}
+        return {TARGET}
     if isinstance(algorithm, partial) and algorithm.func is graded_drafts and not algorithm.args:
-        return {"role": SCORER, "first": 0, **algorithm.keywords}
+        return {TARGET, DRAFT, algorithm.keywords.get("role", SCORER)}
     return None
 
 
@@ -81,51 +82,39 @@ class _OneByOne:
         self.commit_times: list[float] = []
         self.finished: float | None = None
 
-    def run(self, *, threshold: float | None, role: str, first: int) -> _OneByOne:
-        """Simulate the answer; without a threshold nothing is drafted."""
-        before: Step = self._answer.root
-        while not before.final:
-            last = self._steps(before, threshold, role, first)
-            for step in steps_after(before, last):
-                self.committed.append(step)
-                self.commit_times.append(self._now)
-            before = last
-        self.finished = self._now
-        return self
+    def drive(self, algorithm: MakeAlgorithm) -> None:
+        """Simulate the answer: each request ends before the method goes on."""
+        generator, done = algorithm(self._answer.root), None
+        try:
+            while True:
+                action = generator.send(done)
+                done = None
+                if isinstance(action, Commit):
+                    self.committed.append(action.step)
+                    self.commit_times.append(self._now)
+                elif isinstance(action, Generate):
+                    self._generate(action)
+                elif isinstance(action, Score):
+                    self._score(action)
+                else:
+                    done = self.operations[-1]
+        except StopIteration:
+            self.finished = self._now
 
-    def _steps(self, prefix: Step, threshold: float | None, role: str, first: int) -> Step:
-        """The last of the steps that are written next."""
-        if threshold is not None and prefix.depth + 1 >= first:
-            draft = self._generate(DRAFT, prefix)
-            score = self._score(draft.result, role)
-            good = score.result >= threshold
-            score.outcome = draft.outcome = Outcome.ACCEPTED if good else Outcome.REJECTED
-            if good:
-                drafted: Step = draft.result
-                return drafted
-        target = self._generate(TARGET, prefix, whole=threshold is None)
-        target.outcome = Outcome.COMMITTED
-        written: Step = target.result
-        return written
-
-    def _generate(self, role: str, prefix: Step, *, whole: bool = False) -> Generate:
-        operation = Generate(role, prefix, whole=whole)
+    def _generate(self, operation: Generate) -> None:
         step = operation.result = self._answer.generate(operation)
-        operation.passes = step.passes
-        new = 0 if prefix.role == role else prefix.n_tokens
+        operation.passes, prefix = step.passes, operation.prefix
+        new = 0 if prefix.role == operation.role else prefix.n_tokens
         self._pass(operation, operation.tokens_of(step), new, prefix.context_tokens)
-        return operation
 
-    def _score(self, candidate: Step, role: str) -> Score:
-        operation = Score(candidate, role=role)
-        operation.result = self._answer.score(operation)
+    def _score(self, operation: Score) -> None:
+        operation.result, candidate = self._answer.score(operation), operation.candidate
         new = self._answer.score_tokens(operation)
         context = candidate.context_tokens - candidate.n_tokens + new
-        stranger = self._engines[role] is not self._engines.get(candidate.role)
+        stranger = self._engines[operation.role] is not self._engines.get(candidate.role)
         if stranger and not candidate.depth and candidate.parent is not None:
             new += candidate.parent.n_tokens  # the question is not cached yet
         self._pass(operation, 1, new, context)
-        return operation
 
     def _pass(self, operation: Operation, n_tokens: int, n_prompt: int, context: int) -> None:
         """Advance the time by that of a request."""

@@ -12,24 +12,17 @@ import math
 from collections import Counter, deque
 from collections.abc import Sequence
 from heapq import heappop, heappush
-from typing import Any, Final
 
-from simpy import Environment
-from simpy.events import NORMAL
-
-from sim.engines.batching import RESTED_S, BatchEngine
+from sim.engines.batching import BOUNDARY, DECODING, LEAVING, QUEUED, READING, RESTED_S, TRAVELLING, BatchEngine
 from sim.engines.device import Device
-from sim.engines.protocol import Done, Moment
+from sim.engines.protocol import Done
 from sim.operations import Generate, Operation
 from sim.serving.cache import TokenCache
 from sim.serving.limits import ServingCost, ServingLimits
-from sim.serving.request import DECODING, LEAVING, QUEUED, READING, TRAVELLING, Request
+from sim.serving.request import Request
 from theory.errors import ParameterError
 
 __all__ = ["ServingEngine"]
-
-_BOUNDARY: Final = 1e-6
-"""Iterations; progress this near to a whole number is at the boundary (rounding is below 1e-9)."""
 
 
 class ServingEngine(BatchEngine):
@@ -51,6 +44,7 @@ class ServingEngine(BatchEngine):
     """
 
     cost: ServingCost
+    _KEPT = (*BatchEngine._KEPT, "limits")
 
     def __init__(
         self,
@@ -71,7 +65,6 @@ class ServingEngine(BatchEngine):
         self._reading: list[Request] = []
         self._chunks: list[tuple[Request, float]] = []
         self._going: list[Request] = []
-        self._mixed = False
         self._growth = 0.0  # tokens that an iteration adds to the cache
         self._grown_at = 0.0
         self._numbers = 0  # of requests taken in
@@ -80,25 +73,6 @@ class ServingEngine(BatchEngine):
         self.preempted = 0
         self.preemptions: Counter[Done] = Counter()
         self.waited_s = 0.0
-
-    def __getstate__(self) -> dict[str, object]:
-        """Pickle what the engine is, not what it is doing."""
-        return {**super().__getstate__(), "limits": self.limits}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore what the engine is, idle."""
-        self.limits = state["limits"]
-        super().__setstate__(state)
-
-    def attach(self, env: Environment) -> None:
-        """Forget the past and live in ``env`` from now on."""
-        super().attach(env)
-        self._arriving = [self._on_request]  # type: ignore[list-item]  # requests of its own kind
-
-    @property
-    def busy(self) -> bool:
-        """Whether it uses its processor now."""
-        return self._mixed or self._batch > 0
 
     def submit(self, operation: Operation, n_tokens: int, n_prompt: int, context: int, done: Done) -> None:
         """Start a request.
@@ -112,10 +86,9 @@ class ServingEngine(BatchEngine):
             rule = f"must hold a request of {request.depth + n_tokens} tokens: give it more, or ask for less"
             raise ParameterError("cache_tokens", self.cache.capacity, rule)
         if self._request_s > 0.0:
-            request.callbacks, env = self._arriving, self._env
-            heappush(env._queue, (env._now + self._request_s, NORMAL, next(env._eid), request))  # type: ignore[misc]
+            self._travel(request)
         else:
-            self._on_request(request)
+            self._on_arrival(request)
 
     def forget(self, owner: Done) -> None:
         """Let go of what was noted of an answer that is over; its text may stay in the cache."""
@@ -129,14 +102,14 @@ class ServingEngine(BatchEngine):
             return
         self.settle()
         if request.has_begun:
-            n_left = request.left if request.finish < 0 else request.finish - math.floor(self._progress + _BOUNDARY)
+            n_left = request.left if request.finish < 0 else request.finish - math.floor(self._progress + BOUNDARY)
             operation.n_generated = request.generated(n_left)
         if request.state == TRAVELLING:
             request.end()
         elif request.state == QUEUED:
             self._waiting.remove(request)
             request.end()
-            if self._batch and not self._mixed:  # whoever is first now may find room
+            if self._batch and not self._is_reading:  # whoever is first now may find room
                 self.plan()
         else:
             if request.state == READING:
@@ -148,42 +121,15 @@ class ServingEngine(BatchEngine):
     def written(self) -> int:
         """Return the tokens that the requests in flight have generated so far, those included that lost their place."""
         self.settle()
-        now = math.floor(self._progress + _BOUNDARY)
+        now = math.floor(self._progress + BOUNDARY)
         decoding = (entry[2] for entry in self._requests if entry[2].finish == entry[0])
         waiting = (request for request in (*self._reading, *self._waiting) if request.has_begun)
         return sum(one.generated(one.finish - now) for one in decoding) + sum(
             one.generated(one.left) for one in waiting
         )
 
-    def settle(self) -> None:
-        """Account for the progress made since the last change."""
-        now = self._env._now
-        elapsed = now - self._settled
-        self._settled = now
-        if elapsed <= 0.0:
-            return
-        if self._mixed:
-            self.busy_s += elapsed
-            self._prefill_left -= elapsed * self.speed
-        elif self._batch:
-            self.busy_s += elapsed
-            self._progress += elapsed * self.speed / self._tau
-
-    def plan(self) -> None:
-        """Schedule what comes next: the end of an iteration with prompts, or the next boundary with a change."""
-        self._next.callbacks = ()
-        if self._mixed:
-            work = self._prefill_left
-        elif self._batch == 0:
-            return
-        else:
-            changes = self._going or (self._waiting and self._takes(self._waiting[0]))
-            self._boundary = math.ceil(self._progress - _BOUNDARY) if changes else self._next_change()
-            work = (self._boundary - self._progress) * self._tau
-        env, moment = self._env, self._spare or Moment(())
-        self._spare, self._next, moment.callbacks = None, moment, self._changing
-        delay = work / self.speed if work > 0.0 else 0.0
-        heappush(env._queue, (env._now + delay, NORMAL, next(env._eid), moment))  # type: ignore[misc]
+    def _changes(self) -> bool:
+        return bool(self._going or (self._waiting and self._takes(self._waiting[0])))
 
     def _next_change(self) -> int:
         """Return the boundary at which a request ends, or the cache is too full to go on."""
@@ -193,17 +139,17 @@ class ServingEngine(BatchEngine):
         first = requests[0][0]
         if math.isinf(self.cache.capacity) or self._batch < 2 or self._growth <= 0.0:
             return first
-        fit = math.floor((self.cache.capacity - self.cache.held) / self._growth + _BOUNDARY)
+        fit = math.floor((self.cache.capacity - self.cache.held) / self._growth + BOUNDARY)
         full = round(self._grown_at) + max(fit, 1)
-        return min(first, max(full, math.ceil(self._progress - _BOUNDARY)))
+        return min(first, max(full, math.ceil(self._progress - BOUNDARY)))
 
-    def _on_request(self, request: Request) -> None:
+    def _on_arrival(self, request: Request) -> None:  # type: ignore[override]  # requests of its own kind
         if request.operation.cancelled:
             return
         request.state = QUEUED
         request.arrived = self._env._now
         self._waiting.append(request)
-        if self._mixed or len(self._waiting) > 1:
+        if self._is_reading or len(self._waiting) > 1:
             return  # whoever comes next looks at the queue
         self.settle()
         if self._batch == 0:
@@ -215,20 +161,13 @@ class ServingEngine(BatchEngine):
                 self._tell_the_device()
         self.plan()
 
-    def _go_on(self) -> None:
-        finished = self._change()
-        self.plan()
-        for request in finished:
-            if not request.operation.cancelled:
-                request.done(request.operation)
-
-    def _change(self) -> Sequence[Request]:  # type: ignore[override]  # requests of its own kind
+    def _change(self) -> Sequence[Request]:
         """End the iteration that is over, start the next, and return the requests that ended."""
-        if not self._mixed:
+        if not self._is_reading:
             self._progress = float(self._boundary)
         elif self.limits.chunked:
             self._progress = round(self._progress) + 1.0
-        self._mixed = False
+        self._is_reading = False
         self._count_growth()
         finished, requests, now = [], self._requests, round(self._progress)
         while requests and requests[0][0] <= now:
@@ -351,21 +290,16 @@ class ServingEngine(BatchEngine):
 
     def _start_iteration(self) -> None:
         """Begin the next iteration, with prompts if there are any to read."""
-        if self._reading:
-            self._mixed = True
-            if self.limits.chunked:
-                self._prefill_left = self._reading_seconds()
-            else:
-                first = self._reading[0]
-                self._chunks = [(first, first.to_read)]
-                self._prefill_left = self._mixed_seconds(0, 0.0, first.to_read, first.depth - first.to_read)
-        elif self._batch:
-            self._tau = self._seconds(self._batch, self._context)
-            if not self._tau > 0.0:  # time would stand still while tokens pass
-                rule = f"must take more than 0 s (batch {self._batch}): check the cost model"
-                raise ParameterError("iteration", self._tau, rule)
+        if not self._reading:
+            self._go_on_decoding()
+            return
+        self._is_reading = True
+        if self.limits.chunked:
+            self._prefill_left = self._reading_seconds()
         else:
-            self._resting_since = self._settled
+            first = self._reading[0]
+            self._chunks = [(first, first.to_read)]
+            self._prefill_left = self._mixed_seconds(0, 0.0, first.to_read, first.depth - first.to_read)
 
     def _reading_seconds(self) -> float:
         """Cut prompts to the rows that decoding leaves, and return the seconds of an iteration that reads them."""

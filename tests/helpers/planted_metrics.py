@@ -19,11 +19,12 @@ from sim.answers.drawn import SyntheticBehaviour
 from sim.answers.lengths import Fixed, Lengths, Lognormal
 from sim.answers.token_passes import DrawnPasses
 from sim.configuration import Configuration
+from sim.engines.batching import DECODING, READING
 from sim.operations import TARGET
 from sim.serving.answers import ServedLoad
 from sim.serving.engine import ServingEngine
 from sim.serving.limits import ServingLimits
-from sim.serving.request import DECODING, READING, Request
+from sim.serving.request import Request
 from sim.serving.run import closed_loop
 from sim.trial import Trial
 
@@ -175,9 +176,9 @@ class _Watched(ServingEngine):
         self.lives: dict[Request, _Life] = {}
         self._read = 0.0
 
-    def _on_request(self, request: Request) -> None:
+    def _on_arrival(self, request: Request) -> None:
         self.lives[request] = _Life(self._env.now)
-        super()._on_request(request)
+        super()._on_arrival(request)
 
     def _take_in(self) -> None:
         super()._take_in()
@@ -191,7 +192,7 @@ class _Watched(ServingEngine):
         super()._preempt(request)
 
     def _change(self) -> Sequence[Request]:  # type: ignore[override]
-        now, mixed = self._env.now, self._mixed
+        now, mixed = self._env.now, self._is_reading
         before = round(self._progress) if mixed else round(self._grown_at)
         n = 1 if mixed else self._boundary - before
         decoding = [entry[2] for entry in self._requests if entry[2].state == DECODING and entry[2].finish == entry[0]]

@@ -104,11 +104,14 @@ def fastest_tree(
     (4, 3, 5.32)
     """
     p, depth = _by_rank(by_rank), _levels(levels)
-    draft = float(_single("draft_s", checks.nonnegative("draft_s", draft_s)))
+    draft = checks.single("draft_s", checks.nonnegative("draft_s", draft_s), draft_s)
     sizes = sorted(_nodes(size) for size in target_s)
     if not sizes:
         raise ParameterError("target_s", {}, "must have the seconds of a pass of one size at least")
-    seconds = {size: float(_single(f"target_s[{size}]", checks.positive("target_s", target_s[size]))) for size in sizes}
+    seconds = {
+        size: checks.single(f"target_s[{size}]", checks.positive("target_s", target_s[size]), target_s[size])
+        for size in sizes
+    }
     grown = _Grown(p, sizes[-1], min(depth, sizes[-1]))
     known = [(size, d) for size in sizes for d in range(1, len(grown.tokens)) if grown.tokens[d][size] > 0.0]
     if not known:
@@ -187,9 +190,3 @@ def _nodes(value: int) -> int:
 
 def _levels(value: int) -> int:
     return checks.scalar_count("levels", value, maximum=MAX_LEVELS)
-
-
-def _single(name: str, value: FloatArray) -> FloatArray:
-    if value.ndim:
-        raise ParameterError(name, value, "must be a single number")
-    return value

@@ -10,7 +10,7 @@ from ledger.ledger import Claim, Evidence
 from ledger.lookahead_reasoning import exact
 from ledger.lookahead_reasoning.hybrid.lemmas_2_and_3 import async_monotone
 from ledger.lookahead_reasoning.hybrid.lemmas_5_and_6 import one_peak
-from ledger.lookahead_reasoning.hybrid.points import Synchronous, divisors, synchronous
+from ledger.lookahead_reasoning.hybrid.points import Synchronous, divisors, split, synchronous, words
 from ledger.lookahead_reasoning.hybrid.theorem_3 import hybrid_proof
 from ledger.proving.cases import Predicate, searched
 from ledger.proving.deferred import sp
@@ -77,29 +77,24 @@ def _interior(*, odd: bool) -> Predicate:
     def premise(point: Synchronous) -> Margin:
         return MET if (point.budget == _ODD_BUDGET if odd else point.budget % 2 == 0) else ~MET
 
+    def explain(alpha1: Fraction, c1: Fraction, alpha2: Fraction, c2: Fraction, M: Fraction) -> str:  # noqa: N803
+        values = split(alpha1, c1, alpha2, c2, int(M))
+        return ", ".join(f"w({d}) = {float(value):.4f}" for d, value in values.items() if d <= 3)
+
     return divisors(
         "some divisor in [2, M/2] maximises w over the divisors of M",
         inside,
         lambda point: premise(point) & point.met(strict=False),
         f"(7) and (8), M {'= 9' if odd else 'even'}",
         odd=odd,
+        at=({"alpha1": "1/4", "c1": "1/5", "alpha2": "1/4", "c2": "1/100", "M": "9" if odd else "8"},),
+        explain=explain,
     )
 
 
 _ODD_BUDGET = 9
 """The one odd composite budget up to 12, beyond which enumeration takes long."""
 _ODD, _EVEN = _interior(odd=True), _interior(odd=False)
-_NINE = {"alpha1": "1/4", "c1": "1/5", "alpha2": "1/4", "c2": "1/100", "M": "9"}
-
-
-def _at_nine(printed: Predicate, point: Mapping[str, str]) -> Evidence:
-    def explain(**at: Fraction) -> str:
-        values = (
-            (d, exact.f_sync(at["alpha1"], at["c1"], d) * exact.g(at["alpha2"], at["c2"], 9 // d)) for d in (1, 3)
-        )
-        return ", ".join(f"w({d}) = {float(value):.4f}" for d, value in values)
-
-    return searched(printed, point, explain=explain)
 
 
 def _beats(*, six: bool) -> Predicate:
@@ -109,15 +104,12 @@ def _beats(*, six: bool) -> Predicate:
         lambda point: point.hybrid_wins,
         lambda point: point.met(strict=True) & (point.six() if six else MET),
         f"(7) and (8) strictly{', (6)' if six else ''}",
+        at=({"alpha1": "2/5", "c1": "1/3", "alpha2": "4/5", "c2": "2/5", "M": "4"},),
+        explain=words,
     )
 
 
 _UNNAMED, _NAMED = _beats(six=False), _beats(six=True)
-_NO_SIX = {"alpha1": "2/5", "c1": "1/3", "alpha2": "4/5", "c2": "2/5", "M": "4"}
-
-
-def _search_unnamed(printed: Predicate) -> Evidence:
-    return searched(printed, _NO_SIX, explain=lambda **at: Synchronous(**at).words())
 
 
 CLAIMS: tuple[Claim, ...] = (
@@ -138,16 +130,14 @@ CLAIMS: tuple[Claim, ...] = (
         "LR-L5f",
         formula=_ODD,
         correction_formula=_EVEN,
-        verify=partial(_at_nine, _ODD, _NINE),
-        correction_verify=lambda: screened(_at_nine(_EVEN, {**_NINE, "M": "8"}), one_peak),
-        mutants={"even": partial(_at_nine, _EVEN, {**_NINE, "M": "8"})},
+        correction_verify=lambda: screened(searched(_EVEN), one_peak),
+        mutants={"even": _EVEN},
     ),
     refuted(
         "LR-Z3",
         formula=_UNNAMED,
         correction_formula=_NAMED,
-        verify=partial(_search_unnamed, _UNNAMED),
         correction_verify=hybrid_proof,
-        mutants={"with (6)": partial(_search_unnamed, _NAMED)},
+        mutants={"with (6)": _NAMED},
     ),
 )

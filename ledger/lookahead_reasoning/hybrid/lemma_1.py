@@ -9,6 +9,7 @@ from flint import arb
 
 from ledger.ledger import Claim, Evidence, Verdict
 from ledger.lookahead_reasoning import exact
+from ledger.lookahead_reasoning.forms import saturated_printed
 from ledger.proving.cases import Cases, Predicate, rows, searched, walked
 from ledger.proving.combine import argued
 from ledger.proving.deferred import sp
@@ -46,10 +47,9 @@ def _token_only_loses(domain: Domain) -> Evidence:
 
 def _ratio_at_two() -> Evidence:
     """The displayed first factor: S2(2) = (1 + alpha)/(1 + alpha c (1 - alpha))."""
-    from ledger.lookahead_reasoning.statements import ALPHA1, C1, K1, f_async_saturated
-
-    target = (1 + ALPHA1) / (1 + ALPHA1 * C1 * (1 - ALPHA1))
-    return prove_identity(f_async_saturated().subs(K1, sp.Integer(2)) - target, what="S2(2) as displayed")
+    a, c = sp.symbols("alpha1 c1", positive=True)
+    target = (1 + a) / (1 + a * c * (1 - a))
+    return prove_identity(saturated_printed(a, c, sp.Integer(2)) - target, what="S2(2) as displayed")
 
 
 def _pass_time_ratio() -> Evidence:

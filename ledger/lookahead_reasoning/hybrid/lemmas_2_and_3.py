@@ -8,19 +8,24 @@ from functools import partial
 
 from ledger.ledger import Claim, Evidence, Verdict
 from ledger.lookahead_reasoning import exact
-from ledger.lookahead_reasoning.forms import peak_function
+from ledger.lookahead_reasoning.forms import (
+    peak_function,
+    speedup,
+    stationarity,
+)
 from ledger.lookahead_reasoning.hybrid.lemma_4 import log_above_chord
 from ledger.lookahead_reasoning.hybrid.lemmas_5_and_6 import below_peak
 from ledger.proving.balls import point
 from ledger.proving.cases import Cases, rows, searched, walked
 from ledger.proving.deferred import sp
 from ledger.proving.formulas import Formula
-from ledger.proving.records import formula_of, proved, proved_with_fix, refuted, restated
+from ledger.proving.records import Given, formula_of, proved, proved_with_fix, refuted, repaired, restated
 from ledger.proving.tools import (
     all_of,
     counterexample,
     identity,
     prove_descent,
+    prove_equalities,
     prove_identity,
     prove_sign,
     refute,
@@ -44,34 +49,11 @@ def async_monotone(limit: int) -> Evidence:
     # -log(alpha) = L > 0 and 1 - c1 gamma = slack >= 0 up to gamma = 1/c1
     return screened(
         refute(holds, points, what="f_async increases strictly up to ceil(1/c1) and is constant after"),
-        _derivative_numerator,
+        lambda: prove_equalities(formula_of("LR-L2b")),
         lambda: prove_sign(rate * slack + c * (1 - q), unit=("q",), what="the derivative's bracket for gamma < 1/c1"),
         lambda: prove_sign(c * (1 - q), unit=("q",), what="and at gamma = 1/c1"),
-        _meets_unsaturated,
+        lambda: prove_equalities(formula_of("LR-L2e")),
     )
-
-
-def _derivative_numerator(sign: int = 1) -> Evidence:
-    """A' D - A D' = alpha**gamma (1-alpha) [(-log alpha)(1 - c1 gamma) + c1 (1 - alpha**gamma)]."""
-    a, c, x = sp.symbols("alpha1 c1 gamma", positive=True)
-    top = 1 - a**x
-    bottom = 1 - a + c * a * (1 - a**x) - c * x * a**x * (1 - a)
-    left = sp.diff(top, x) * bottom - top * sp.diff(bottom, x)
-    right = a**x * (1 - a) * (-sp.log(a) * (1 - c * x) + sign * c * (1 - a**x))
-    return prove_identity(
-        left - right,
-        what="the numerator of the derivative as displayed",
-        samples=[{"alpha1": "1/2", "c1": "1/4", "gamma": "2"}],
-    )
-
-
-def _meets_unsaturated(factor: int = 1) -> Evidence:
-    """S2(factor/c1) = S1."""
-    from ledger.lookahead_reasoning import statements as st
-
-    difference = st.f_async_saturated().subs(st.K1, factor / st.C1) - st.f_async_unsaturated()
-    sample = {"alpha1": "1/2", "c1": "1/4"}
-    return prove_identity(difference, what=f"S2 at gamma = {factor}/c1 equals S1", samples=[sample])
 
 
 def _real_s2(alpha: Fraction, c: Fraction, gamma: Fraction) -> Fraction:
@@ -129,8 +111,6 @@ def _gap_to_unsaturated() -> Evidence:
 
 def unimodal_proof(sign: int = 1) -> Evidence:
     """Lemma 3: the derivative has the sign of F; F falls strictly, from F(1) > 0 to -c."""
-    from ledger.lookahead_reasoning.statements import stationarity
-
     a, c, x, u, s = sp.symbols("alpha c gamma u s", positive=True)
     slope = sp.diff((1 - a**x) / ((1 - a) * (1 - c + c * x)), x) * (1 - a) * (1 - c + c * x) ** 2
     falls = sp.diff(stationarity(a, c, x), x) + sign * a**x * sp.log(a) ** 2 * (1 - c + c * x)
@@ -183,26 +163,13 @@ def _integer_maximum() -> Evidence:
 
 def _second_over_first() -> Evidence:
     """g(2)/g(1) = (1 + alpha)/(1 + c)."""
-    from ledger.lookahead_reasoning import statements as st
-
-    ratio = st.g().subs(st.K2, 2) / st.g().subs(st.K2, 1)
-    return prove_identity(ratio - (1 + st.ALPHA2) / (1 + st.C2), what="g(2)/g(1) = (1 + alpha2)/(1 + c2)")
-
-
-def _limit_display(extra: int) -> Evidence:
-    """F = alpha**gamma [(-log alpha)(1-c+c gamma) + extra c] - c (1 - alpha**gamma)."""
-    from ledger.lookahead_reasoning.statements import stationarity
-
-    a, c, x = sp.symbols("alpha c gamma", positive=True)
-    shown = a**x * (-sp.log(a) * (1 - c + c * x) + extra * c) - c * (1 - a**x)
-    sample = {"alpha": "1/2", "c": "1/4", "gamma": "1"}
-    return prove_identity(stationarity(a, c, x) - shown, what="F as displayed before its limit", samples=[sample])
+    a, c = sp.symbols("alpha2 c2", positive=True)
+    ratio = speedup(a, c, 2) / speedup(a, c, 1)
+    return prove_identity(ratio - (1 + a) / (1 + c), what="g(2)/g(1) = (1 + alpha2)/(1 + c2)")
 
 
 def _two_is_no_peak() -> Evidence:
     """F(2) <= 0 at a cost of at least c0 and no other; there (1 + alpha)/(1 + c0) is F of Lemma 6 at y = 1 - alpha."""
-    from ledger.lookahead_reasoning.statements import stationarity
-
     a, rate, c = sp.symbols("alpha L c", positive=True)
     edge = a**2 * rate / (1 - a**2 - a**2 * rate)
     at_two = stationarity(sp.exp(-rate), c, sp.Integer(2)).subs(sp.exp(-rate), a)
@@ -262,7 +229,11 @@ CLAIMS: tuple[Claim, ...] = (
         verify=lambda: async_monotone(0),
         mutants={"one further": partial(async_monotone, 1), "one earlier": partial(async_monotone, -1)},
     ),
-    proved("LR-L2b", verify=_derivative_numerator, mutants={"sign": partial(_derivative_numerator, -1)}),
+    proved(
+        "LR-L2b",
+        verify=Given(prove_equalities),
+        mutants={"sign": restated("LR-L2b", change=("+ c1 * (1 - alpha1**gamma))", "- c1 * (1 - alpha1**gamma))"))},
+    ),
     refuted(
         "LR-L2c",
         verify=lambda: _search_real(formula_of("LR-L2c")),
@@ -275,7 +246,7 @@ CLAIMS: tuple[Claim, ...] = (
         correction_verify=_gap_to_unsaturated,
         mutants={"corrected": partial(_search_below, formula_of("LR-L2d", "correction_formula"))},
     ),
-    proved("LR-L2e", verify=_meets_unsaturated, mutants={"2/c1": partial(_meets_unsaturated, 2)}),
+    proved("LR-L2e", verify=Given(prove_equalities), mutants={"2/c1": restated("LR-L2e", change=("1 / c1", "2 / c1"))}),
     proved_with_fix(
         "LR-L3a",
         verify=lambda: with_fix(lambda: _falls_somewhere("0"), unimodal_proof),
@@ -293,11 +264,10 @@ CLAIMS: tuple[Claim, ...] = (
             "slightly weaker": restated("LR-L3b", premise="0.99 * c2 < alpha2"),
         },
     ),
-    proved_with_fix(
+    repaired(
         "LR-L3c",
-        verify=lambda: with_fix(lambda: _limit_display(1), lambda: _limit_display(0)),
-        correction_verify=lambda: all_of(lambda: _limit_display(0), unimodal_proof),
-        mutants={"corrected": partial(with_fix, lambda: _limit_display(0), lambda: _limit_display(0))},
+        repair=Given(lambda statement: all_of(prove_equalities(statement), unimodal_proof)),
+        mutants={"corrected": formula_of("LR-L3c", "correction_formula")},
     ),
     proved(
         "LR-L3d",

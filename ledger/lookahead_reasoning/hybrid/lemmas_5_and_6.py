@@ -17,11 +17,13 @@ from ledger.lookahead_reasoning.hybrid.points import Synchronous, divisors, spli
 from ledger.proving.balls import log_ratio, point, precision
 from ledger.proving.cases import Cases, Predicate, rows, searched, walked
 from ledger.proving.deferred import sp
+from ledger.proving.formulas import Formula
 from ledger.proving.margins import Margin, above, at_least, below, every
-from ledger.proving.records import corrected, proved, refuted, repaired
+from ledger.proving.records import Given, corrected, formula_of, proved, refuted, repaired, restated
 from ledger.proving.tools import (
     all_of,
     identity,
+    prove_equalities,
     prove_identity,
     prove_positive,
     prove_sign,
@@ -54,14 +56,10 @@ _INTERIOR_ODD, _INTERIOR = (
         lambda point: point.met(strict=False),
         "(7) and (8)" + ("" if odd else ", M even"),
         odd=odd,
+        at=tuple(pair_grid(budgets, ("1/4", "16/25", "1/25"), ("1/10", "1/5", "1/3"))),
     )
-    for odd in (True, False)
+    for odd, budgets in ((True, (4, 5, 6)), (False, (4, 6, 8, 12)))
 )
-
-
-def _search_interior(printed: Predicate, budgets: tuple[int, ...]) -> Evidence:
-    """If (7) and (8) hold, some divisor in [2, M/2] maximises w over the divisors of M."""
-    return searched(printed, *pair_grid(budgets, ("1/4", "16/25", "1/25"), ("1/10", "1/5", "1/3")))
 
 
 def _corner(*, swap: bool, claim: str = "fails") -> Predicate:
@@ -76,42 +74,26 @@ def _corner(*, swap: bool, claim: str = "fails") -> Predicate:
         return ~met if claim == "fails" else met
 
     name = "(8)" if swap else "(7)"
-    return divisors("the corner is the unique maximiser over the divisors", unique, failing, f"{name} {claim}")
+    text, grid = "the corner is the unique maximiser over the divisors", tuple(pair_grid((4, 6, 8, 12)))
+    return divisors(text, unique, failing, f"{name} {claim}", at=grid)
 
 
 _TOKEN_CORNER, _STEP_CORNER = _corner(swap=False), _corner(swap=True)
 
 
-def _search_corner(printed: Predicate) -> Evidence:
-    return searched(printed, *pair_grid((4, 6, 8, 12)))
-
-
 def one_peak() -> Evidence:
     """Gamma w'/w falls strictly on the reals, so the sign of w' changes at most once, from plus to minus."""
-    return all_of(_log_derivative, falls_in_x, _cost_terms, detail="gamma w'(gamma)/w(gamma) falls strictly in gamma")
+    slopes = formula_of("LR-L5a")
+    return all_of(lambda: _slopes(slopes), falls_in_x, detail="gamma w'(gamma)/w(gamma) falls strictly in gamma")
 
 
-def _log_derivative(sign: int = 1) -> Evidence:
-    """The identity x g'(x)/g(x) = a(x) - c x/(1 - c + c x)."""
-    a, c, x = sp.symbols("alpha c x", positive=True)
-    value = (1 - a**x) / ((1 - a) * (1 - c + c * x))
-    shown = -x * sp.log(a) * a**x / (1 - a**x) - sign * c * x / (1 - c + c * x)
-    return prove_identity(
-        x * sp.diff(value, x) / value - shown,
-        what="the logarithmic derivative as displayed",
-        samples=[{"alpha": "1/2", "c": "1/4", "x": "2"}],
-    )
-
-
-def _cost_terms() -> Evidence:
-    """The displayed difference of cost terms is the one shown, and its derivative in gamma is positive."""
+def _slopes(displayed: Formula) -> Evidence:
+    """The logarithmic derivative and the cost terms as displayed, whose derivative in gamma is positive."""
     c1, c2, x, m = sp.symbols("c1 c2 gamma M", positive=True)
-    eta = m / x
-    left = c1 * x / (1 - c1 + c1 * x) - c2 * eta / (1 - c2 + c2 * eta)
-    shown = 1 - (1 - c1) / (1 - c1 + c1 * x) - c2 * m / ((1 - c2) * x + c2 * m)
+    costs = 1 - (1 - c1) / (1 - c1 + c1 * x) - c2 * m / ((1 - c2) * x + c2 * m)
     return all_of(
-        identity(left - shown, "the cost terms as displayed"),
-        lambda: prove_sign(sp.diff(shown, x), unit=("c1", "c2"), what="the cost terms rise in gamma"),
+        lambda: prove_equalities(displayed),
+        lambda: prove_sign(sp.diff(costs, x), unit=("c1", "c2"), what="the cost terms rise in gamma"),
     )
 
 
@@ -128,27 +110,16 @@ def _concave(*, of_log_slope: bool) -> Predicate:
         slopes = [(later - here) / (b - a) for (a, here), (b, later) in steps]
         return every(above(here, later) for here, later in itertools.pairwise(slopes))
 
-    what = "w rises, then falls" if of_log_slope else "w'(gamma) falls strictly on [1, M]"
-    return divisors(what, shaped, None, "")
-
-
-_CONCAVE, _RISES_THEN_FALLS = _concave(of_log_slope=False), _concave(of_log_slope=True)
-
-
-def _search_concave(printed: Predicate) -> Evidence:
     def explain(alpha1: Fraction, c1: Fraction, alpha2: Fraction, c2: Fraction, M: Fraction) -> str:  # noqa: N803
         shown = ", ".join(f"w({d}) = {float(v):.4f}" for d, v in split(alpha1, c1, alpha2, c2, int(M)).items())
         return f"{shown}: two chord slopes do not fall"
 
-    return searched(printed, *pair_grid((8, 12), ("1/2", "4/5"), ("1/5", "1/3")), explain=explain)
+    what = "w rises, then falls" if of_log_slope else "w'(gamma) falls strictly on [1, M]"
+    grid = tuple(pair_grid((8, 12), ("1/2", "4/5"), ("1/5", "1/3")))
+    return divisors(what, shaped, None, "", at=grid, explain=explain)
 
 
-def _symbolic_split() -> sp.Expr:
-
-    from ledger.lookahead_reasoning import statements as st
-
-    budget = sp.Symbol("M", positive=True, integer=True)
-    return st.f_sync() * st.g().subs(st.K2, budget / st.K1)
+_CONCAVE, _RISES_THEN_FALLS = _concave(of_log_slope=False), _concave(of_log_slope=True)
 
 
 def _f_ball(y: arb) -> arb:
@@ -179,27 +150,12 @@ def _regular_form() -> Evidence:
     return prove_identity(peak_function(y) - other, what="F without its singularity at 0")
 
 
-def _first_derivative(sign: int) -> Evidence:
-    """F' = (1 - y**-2) log(1-y) - 1/y."""
+def _peak_concave(which: str = "correction_formula") -> Evidence:
+    """F'' < 0: the numerator N, of the corrected display (or of the printed one), vanishes at 0, and N' < 0."""
     y = sp.Symbol("y", positive=True)
-    shown = (1 - y**-2) * sp.log(1 - y) - sign / y
-    return prove_identity(sp.diff(peak_function(y), y) - shown, what="F' as displayed", samples=[{"y": "1/2"}])
-
-
-def _second_derivative(inner: int) -> Evidence:
-    """F'' = (y (inner + y) + 2 log(1-y)) / y**3."""
-    y = sp.Symbol("y", positive=True)
-    shown = (y * (inner + y) + 2 * sp.log(1 - y)) / y**3
-    sample = {"y": "1/2"}
-    return prove_identity(sp.diff(peak_function(y), y, 2) - shown, what=f"F'' with y({inner} + y)", samples=[sample])
-
-
-def _peak_concave(inner: int) -> Evidence:
-    """F'' < 0: the numerator N vanishes at 0 and N' < 0 on (0, 1)."""
-    y = sp.Symbol("y", positive=True)
-    n = y * (inner + y) + 2 * sp.log(1 - y)
+    n = y * (2 + y) + 2 * sp.log(1 - y)
     return all_of(
-        lambda: _second_derivative(inner),
+        lambda: prove_equalities(formula_of("LR-L6c", which)),
         identity(n.subs(y, 0), "N(0) = 0"),
         lambda: prove_sign(sp.together(-sp.diff(n, y)), unit=("y",), what="-N' > 0 on (0, 1)"),
     )
@@ -265,61 +221,53 @@ _DIGITS = _digits()
 
 
 def _peak(printed: Cases = _DIGITS) -> Evidence:
-    return all_of(walked(printed), lambda: _peak_concave(2))
-
-
-def _symbolic_peak() -> sp.Expr:
-    return peak_function(sp.Symbol("y", positive=True))
+    return all_of(walked(printed), _peak_concave)
 
 
 CLAIMS: tuple[Claim, ...] = (
     proved(
-        "LR-L5a", verify=lambda: all_of(_log_derivative, _cost_terms), mutants={"sign": partial(_log_derivative, -1)}
+        "LR-L5a",
+        verify=Given(_slopes),
+        mutants={"sign": restated("LR-L5a", change=("a(alpha, gamma) - c1", "a(alpha, gamma) + c1"))},
     ),
     refuted(
         "LR-L5b",
-        expression=_symbolic_split,
         formula=_CONCAVE,
         correction_formula=_RISES_THEN_FALLS,
-        verify=lambda: _search_concave(_CONCAVE),
-        correction_verify=lambda: screened(_search_concave(_RISES_THEN_FALLS), one_peak),
-        mutants={"corrected": partial(_search_concave, _RISES_THEN_FALLS)},
+        correction_verify=lambda: screened(searched(_RISES_THEN_FALLS), one_peak),
+        mutants={"corrected": _RISES_THEN_FALLS},
     ),
     repaired(
         "LR-L5c",
-        expression=_symbolic_split,
         formula=_INTERIOR_ODD,
         correction_formula=_INTERIOR,
-        printed=lambda: _search_interior(_INTERIOR_ODD, (4, 5, 6)),
-        repair=lambda: screened(_search_interior(_INTERIOR, (4, 6, 8, 12)), one_peak),
-        mutants={"corrected": partial(_search_interior, _INTERIOR, (4, 6, 8))},
+        repair=lambda: screened(searched(_INTERIOR), one_peak),
+        mutants={"corrected": _INTERIOR},
     ),
     proved(
         "LR-L5d",
         formula=_TOKEN_CORNER,
-        verify=lambda: screened(_search_corner(_TOKEN_CORNER), one_peak),
-        mutants={"holds": partial(_search_corner, _corner(swap=False, claim="holds"))},
+        verify=lambda: screened(searched(_TOKEN_CORNER), one_peak),
+        mutants={"holds": partial(searched, _corner(swap=False, claim="holds"))},
     ),
     proved(
         "LR-L5e",
         formula=_STEP_CORNER,
-        verify=lambda: screened(_search_corner(_STEP_CORNER), one_peak),
-        mutants={"holds": partial(_search_corner, _corner(swap=True, claim="holds"))},
+        verify=lambda: screened(searched(_STEP_CORNER), one_peak),
+        mutants={"holds": partial(searched, _corner(swap=True, claim="holds"))},
     ),
     proved(
         "LR-L6a",
-        expression=_symbolic_peak,
         verify=lambda: below_peak("1.157"),
         mutants={"1.156": partial(below_peak, "1.156")},
     ),
-    proved("LR-L6b", verify=lambda: _first_derivative(1), mutants={"sign": partial(_first_derivative, -1)}),
-    refuted(
-        "LR-L6c",
-        verify=lambda: _second_derivative(1),
-        correction_verify=lambda: _peak_concave(2),
-        mutants={"corrected": partial(_second_derivative, 2)},
+    proved(
+        "LR-L6b", verify=Given(prove_equalities), mutants={"sign": restated("LR-L6b", change=("- 1 / y", "+ 1 / y"))}
     ),
-    proved("LR-L6d", verify=lambda: _peak_concave(2), mutants={"printed N": partial(_peak_concave, 1)}),
+    refuted(
+        "LR-L6c", correction_verify=_peak_concave, mutants={"corrected": formula_of("LR-L6c", "correction_formula")}
+    ),
+    proved("LR-L6d", verify=_peak_concave, mutants={"printed N": partial(_peak_concave, "formula")}),
     corrected("LR-L6e", formula=_AT_ZERO, correction_formula=_AT_ZERO_MENDED, holds={"corrected": _AT_ZERO_MENDED}),
     corrected("LR-L6f", formula=_AT_ONE, correction_formula=_AT_ONE_MENDED, holds={"corrected": _AT_ONE_MENDED}),
     proved(

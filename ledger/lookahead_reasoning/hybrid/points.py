@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from math import isqrt
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from ledger.lookahead_reasoning import exact
 from ledger.proving.cases import Predicate
@@ -28,6 +28,7 @@ __all__ = [
     "synchronous",
     "theorem_4_box",
     "threshold",
+    "words",
 ]
 
 SIX: Final = Fraction(1157, 1000)
@@ -120,6 +121,11 @@ class Synchronous:
         )
 
 
+def words(**at: Fraction) -> str:
+    """What holds at a point of Theorem 3, for a reader."""
+    return Synchronous(**at).words()
+
+
 @functools.lru_cache(maxsize=_KEPT)
 def _at(alpha1: Fraction, c1: Fraction, alpha2: Fraction, c2: Fraction, M: Fraction) -> Synchronous:  # noqa: N803
     """The point, remembered: a premise and several claims look at the same one."""
@@ -141,8 +147,10 @@ def synchronous(
     *,
     odd: bool = False,
     numbers: Mapping[str, Fraction] = MappingProxyType({}),
+    at: Sequence[Mapping[str, str]] = (),
+    explain: Callable[..., str] | None = None,
 ) -> Predicate:
-    """A statement about a point of Theorem 3, with the numbers of its premise."""
+    """A statement about a point of Theorem 3, with the numbers of its premise, and where to look for a failure."""
     domain = _ANY if odd else _EVEN
 
     def point(at: Mapping[str, Fraction]) -> Synchronous:
@@ -159,6 +167,8 @@ def synchronous(
         premise=None if premise is None else assumed,
         given=given,
         numbers=numbers,
+        at=at,
+        explain=explain,
     )
 
 
@@ -167,12 +177,11 @@ def divisors(
     holds: Callable[[Synchronous, Mapping[int, Fraction]], Margin],
     premise: Callable[[Synchronous], Margin] | None,
     given: str,
-    *,
-    odd: bool = False,
+    **options: Any,
 ) -> Predicate:
-    """A statement about the values of w at the divisors of the budget (Lemma 5)."""
+    """A statement about the values of w at the divisors of the budget (Lemma 5); options are those of `synchronous`."""
     return synchronous(
-        text, lambda point: holds(point, split(*point.first, *point.second, point.budget)), premise, given, odd=odd
+        text, lambda point: holds(point, split(*point.first, *point.second, point.budget)), premise, given, **options
     )
 
 
@@ -214,11 +223,14 @@ def theorem_4_box(low: str | Fraction, budgets: Range, top: str | Fraction = _TO
     return {"alpha1": rate, "c1": between(0, "1/3"), "alpha2": rate, "c2": between(0, "1/5"), "M": budgets}
 
 
-def asynchronous(text: str, holds: Callable[[Asynchronous], Margin | bool], domain: Domain) -> Predicate:
-    """A statement about a point of Theorem 4."""
-    return Predicate(text=text, test=lambda **at: holds(Asynchronous(**at)), domain=domain)
+def asynchronous(
+    text: str, holds: Callable[[Asynchronous], Margin | bool], domain: Domain, **options: Any
+) -> Predicate:
+    """A statement about a point of Theorem 4; options are those of a `Predicate`."""
+    return Predicate(text=text, test=lambda **at: holds(Asynchronous(**at)), domain=domain, **options)
 
 
-def hybrids_only(domain: Domain) -> Predicate:
+def hybrids_only(domain: Domain, **options: Any) -> Predicate:
     """Every maximiser is a hybrid."""
-    return asynchronous("the best hybrid beats both single methods", lambda point: point.hybrid_wins, domain)
+    best = "the best hybrid beats both single methods"
+    return asynchronous(best, lambda point: point.hybrid_wins, domain, **options)

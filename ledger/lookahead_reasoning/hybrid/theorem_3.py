@@ -6,7 +6,7 @@ g(M)/g(M/2) of level i, so (7) says h(2, M/2) >= h(1, M).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -14,7 +14,7 @@ from functools import partial
 from ledger.ledger import Claim, Evidence
 from ledger.lookahead_reasoning.hybrid.lemmas_2_and_3 import unimodal_proof
 from ledger.lookahead_reasoning.hybrid.lemmas_5_and_6 import below_peak, one_peak, pair_grid
-from ledger.lookahead_reasoning.hybrid.points import SIX, Synchronous, speedup, synchronous
+from ledger.lookahead_reasoning.hybrid.points import SIX, Synchronous, speedup, synchronous, words
 from ledger.lookahead_reasoning.hybrid.theorem_3_steps import (
     index_argument,
     peak_identity,
@@ -23,7 +23,6 @@ from ledger.lookahead_reasoning.hybrid.theorem_3_steps import (
 )
 from ledger.proving.cases import Cases, Predicate, rows, searched, walked
 from ledger.proving.combine import exact_step
-from ledger.proving.deferred import sp
 from ledger.proving.formulas import whole
 from ledger.proving.margins import Margin, above, at_least, exactly_when
 from ledger.proving.records import Given, proved, proved_with_fix, refuted, repaired
@@ -39,13 +38,7 @@ _NEAR_TWO = {"alpha1": "999/1000", "c1": "1/1000", "alpha2": "999/1000", "c2": "
 _ODD = {"alpha1": "4/9", "c1": "1/5", "alpha2": "9/16", "c2": "1/20", "M": "5"}
 
 
-def _points(*special: dict[str, str]) -> Iterator[dict[str, str]]:
-    yield from special
-    yield from pair_grid((4, 6, 8, 12))
-
-
-def _words(**values: Fraction) -> str:
-    return Synchronous(**values).words()
+_GRID = tuple(pair_grid((4, 6, 8, 12)))
 
 
 def _one_of_two(scale: str) -> Evidence:
@@ -55,9 +48,17 @@ def _one_of_two(scale: str) -> Evidence:
     def either(point: Synchronous) -> Margin:
         return at_least(point.r1, factor * point.d2) | at_least(point.r2, factor * point.d1)
 
-    statement = synchronous("at least one of (7) and (8) holds", either, Synchronous.six, "(6)", numbers={"six": SIX})
+    statement = synchronous(
+        "at least one of (7) and (8) holds",
+        either,
+        Synchronous.six,
+        "(6)",
+        numbers={"six": SIX},
+        at=(_NEAR_TWO, *_GRID),
+        explain=words,
+    )
     return screened(
-        searched(statement, *_points(_NEAR_TWO), explain=_words),
+        searched(statement),
         threshold_at_two,
         threshold_falls,
         detail="If r1 >= r2 then r1 >= r2 = D2(2) > D2(M); otherwise r2 > r1 = D1(2) > D1(M)",
@@ -71,22 +72,20 @@ def _wins(*, strict: bool, six: Fraction = SIX) -> Predicate:
         return point.met(strict=strict) & point.six(six)
 
     given = f"(7) and (8){' strictly' if strict else ''}, min r > {float(six)}"
-    text = "the best hybrid beats both single methods"
-    return synchronous(text, lambda point: point.hybrid_wins, premise, given, numbers={"six": six})
+    text, at = "the best hybrid beats both single methods", (_NO_SIX, _TIE, *_GRID)
+    return synchronous(
+        text, lambda point: point.hybrid_wins, premise, given, numbers={"six": six}, at=at, explain=words
+    )
 
 
 _WINS_PRINTED, _WINS = _wins(strict=False), _wins(strict=True)
 
 
-def _search_wins(printed: Predicate, *special: dict[str, str]) -> Evidence:
-    return searched(printed, *_points(*special), explain=_words)
-
-
 def hybrid_proof(statement: Predicate = _WINS) -> Evidence:
     """The repaired Theorem 3: strict (7) and (8), and (6) with a constant that Lemma 6 must then bound."""
-    longer = replace(statement, domain={**statement.domain, "M": whole(4, 50, 2)})
+    longer = replace(statement, domain={**statement.domain, "M": whole(4, 50, 2)}, at=(_BELOW_SIX, *statement.at))
     return screened(
-        _search_wins(longer, _BELOW_SIX, _TIE),
+        searched(longer),
         threshold_falls,
         unimodal_proof,
         peak_identity,
@@ -114,6 +113,8 @@ def _single(*, swap: bool, claim: str = "fails") -> Predicate:
         best,
         failing,
         f"{'(8)' if swap else '(7)'} {claim}",
+        at=(_NO_SIX, *_GRID),
+        explain=words,
     )
 
 
@@ -122,7 +123,7 @@ _TOKEN_ONLY, _STEP_ONLY = _single(swap=False), _single(swap=True)
 
 def _single_wins(printed: Predicate) -> Evidence:
     return screened(
-        searched(printed, *_points(_NO_SIX), explain=_words),
+        searched(printed),
         threshold_falls,
         one_peak,
         detail="It then fails at every smaller budget, since D falls, so Lemma 5 gives h(k1, k2) < h(1, k1 k2)",
@@ -137,14 +138,12 @@ def _equivalent(*, strict: bool) -> Predicate:
         Synchronous.six,
         "(6)",
         numbers={"six": SIX},
+        at=(_TIE, *_GRID),
+        explain=words,
     )
 
 
 _EQUIVALENT_PRINTED, _EQUIVALENT = _equivalent(strict=False), _equivalent(strict=True)
-
-
-def _search_equivalence(printed: Predicate) -> Evidence:
-    return searched(printed, *_points(_TIE), explain=_words)
 
 
 def _fails_without(point: dict[str, str], text: str, met: Callable[[Synchronous], Margin]) -> Cases:
@@ -173,33 +172,31 @@ _EVEN_FAILS = _fails_without({**_ODD, "M": "6"}, "(6) and strict (7) and (8) hol
 
 def _always_seven(margin: int) -> Predicate:
     """(6) implies (7) whenever M >= gamma2* + margin, gamma2* the integer maximiser of g."""
-    return synchronous(
-        "(7) holds",
-        lambda point: at_least(point.r1, point.d2),
-        lambda point, six, margin: point.six(six) & at_least(point.budget, point.token_peak + margin),
-        f"(6), M >= gamma2*{f' + {margin}' if margin else ''}",
-        numbers={"six": SIX, "margin": Fraction(margin)},
-    )
-
-
-_SEVEN_PRINTED, _SEVEN = _always_seven(0), _always_seven(1)
-
-
-def _search_seven(printed: Predicate) -> Evidence:
     special = {"alpha1": "9/20", "c1": "1/4", "alpha2": "1/2", "c2": "1/26", "M": "4"}
 
     def explain(**values: Fraction) -> str:
         point = Synchronous(**values)
         return f"gamma2* = {point.token_peak}, r1 = {point.r1} (> 1.157), D2(M) = {point.d2}"
 
-    return searched(printed, *_points(special), explain=explain)
+    return synchronous(
+        "(7) holds",
+        lambda point: at_least(point.r1, point.d2),
+        lambda point, six, margin: point.six(six) & at_least(point.budget, point.token_peak + margin),
+        f"(6), M >= gamma2*{f' + {margin}' if margin else ''}",
+        numbers={"six": SIX, "margin": Fraction(margin)},
+        at=(special, *_GRID),
+        explain=explain,
+    )
+
+
+_SEVEN_PRINTED, _SEVEN = _always_seven(0), _always_seven(1)
 
 
 def _always_seven_proof(statement: Predicate) -> Evidence:
     """M >= gamma2* + 1 > x, the real maximiser, so D2(M) < D2(x) = F(y) < 1.157 < r1."""
     six, margin = statement.numbers["six"], statement.numbers["margin"]
     return screened(
-        _search_seven(statement),
+        searched(statement),
         lambda: exact_step(margin >= 1, "M exceeds the real maximiser"),
         threshold_falls,
         unimodal_proof,
@@ -211,28 +208,12 @@ def _always_seven_proof(statement: Predicate) -> Evidence:
 def _equivalence_proof(statement: Predicate) -> Evidence:
     """Strict conditions: the 'if' is the repaired theorem; otherwise Lemma 5's single peak gives the converse."""
     wins = _wins(strict=True, six=statement.numbers["six"])
-    return screened(_search_equivalence(statement), lambda: hybrid_proof(wins), one_peak)
-
-
-def _either() -> sp.Basic:
-    """(7) or (8)."""
-    return sp.Or(_condition(1), _condition(2))
-
-
-def _condition(level: int) -> sp.Basic:
-    """(7) or (8) as a relation."""
-    from ledger.lookahead_reasoning import statements as st
-
-    budget = sp.Symbol("M", positive=True, integer=True)
-    (a, c), (b, d) = ((st.ALPHA1, st.C1), (st.ALPHA2, st.C2))[:: 1 if level == 1 else -1]
-    right = (1 + b ** (budget / 2)) * (1 - d + d * budget / 2) / (1 - d + d * budget)
-    return sp.Ge((1 + a) / (1 + c), right)
+    return screened(searched(statement), lambda: hybrid_proof(wins), one_peak)
 
 
 CLAIMS: tuple[Claim, ...] = (
     proved(
         "LR-T3a",
-        expression=_either,
         verify=lambda: _one_of_two("1"),
         mutants={"half more": partial(_one_of_two, "3/2"), "one percent more": partial(_one_of_two, "1.01")},
     ),
@@ -240,25 +221,23 @@ CLAIMS: tuple[Claim, ...] = (
         "LR-T3b",
         formula=_WINS_PRINTED,
         correction_formula=_WINS,
-        verify=lambda: with_fix(lambda: _search_wins(_WINS_PRINTED, _TIE), hybrid_proof),
+        verify=lambda: with_fix(lambda: searched(_WINS_PRINTED), hybrid_proof),
         correction_verify=Given(hybrid_proof),
         mutants={
             "1.15 in (6)": partial(hybrid_proof, _wins(strict=True, six=Fraction("1.15"))),
             "1.156 in (6)": partial(hybrid_proof, _wins(strict=True, six=Fraction("1.156"))),
-            "weaker (6)": partial(_search_wins, _wins(strict=True, six=Fraction("1.04")), _NO_SIX),
-            "corrected": partial(with_fix, lambda: _search_wins(_WINS), hybrid_proof),
+            "weaker (6)": partial(searched, _wins(strict=True, six=Fraction("1.04"))),
+            "corrected": partial(with_fix, lambda: searched(_WINS), hybrid_proof),
         },
     ),
     proved(
         "LR-T3c",
-        expression=lambda: _condition(1),
         formula=_TOKEN_ONLY,
         verify=lambda: _single_wins(_TOKEN_ONLY),
         mutants={"holds": partial(_single_wins, _single(swap=False, claim="holds"))},
     ),
     proved(
         "LR-T3d",
-        expression=lambda: _condition(2),
         formula=_STEP_ONLY,
         verify=lambda: _single_wins(_STEP_ONLY),
         mutants={"holds": partial(_single_wins, _single(swap=True, claim="holds"))},
@@ -279,16 +258,14 @@ CLAIMS: tuple[Claim, ...] = (
         "LR-T3h",
         formula=_SEVEN_PRINTED,
         correction_formula=_SEVEN,
-        verify=lambda: _search_seven(_SEVEN_PRINTED),
         correction_verify=Given(_always_seven_proof),
-        mutants={"corrected": partial(_search_seven, _SEVEN)},
+        mutants={"corrected": _SEVEN},
     ),
     repaired(
         "LR-Z2",
         formula=_EQUIVALENT_PRINTED,
         correction_formula=_EQUIVALENT,
-        printed=lambda: _search_equivalence(_EQUIVALENT_PRINTED),
         repair=Given(_equivalence_proof),
-        mutants={"corrected": partial(_search_equivalence, _EQUIVALENT)},
+        mutants={"corrected": _EQUIVALENT},
     ),
 )

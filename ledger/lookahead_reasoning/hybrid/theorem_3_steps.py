@@ -20,7 +20,7 @@ from typing import Final
 
 from ledger.ledger import Claim, Evidence, Verdict
 from ledger.lookahead_reasoning import exact
-from ledger.lookahead_reasoning.forms import peak_function
+from ledger.lookahead_reasoning.forms import doubling, peak_function, stationarity
 from ledger.lookahead_reasoning.hybrid.lemmas_2_and_3 import unimodal_proof
 from ledger.lookahead_reasoning.hybrid.lemmas_5_and_6 import below_peak
 from ledger.lookahead_reasoning.hybrid.points import Synchronous, speedup, synchronous, threshold
@@ -30,17 +30,15 @@ from ledger.proving.combine import refutation
 from ledger.proving.deferred import sp
 from ledger.proving.formulas import between
 from ledger.proving.records import Given, proved, proved_with_fix, restated
-from ledger.proving.tools import all_of, identity, prove_descent, prove_identity, prove_sign, with_fix
+from ledger.proving.tools import all_of, identity, prove_descent, prove_equalities, prove_identity, prove_sign, with_fix
 
 __all__ = ["CLAIMS", "index_argument", "peak_identity", "threshold_at_two", "threshold_falls"]
 
 
 def threshold_at_two(value: int = 2) -> Evidence:
     """D(2) = (1 + alpha)/(1 + c)."""
-    from ledger.lookahead_reasoning import statements as st
-
-    shown = (1 + st.ALPHA) / (1 + st.C)
-    difference = st.doubling_ratio().subs(st.GAMMA, value) - shown
+    a, c = sp.symbols("alpha c", positive=True)
+    difference = doubling(a, c, sp.Integer(value)) - (1 + a) / (1 + c)
     return prove_identity(difference, what=f"D({value}) = (1+alpha)/(1+c)", samples=[{"alpha": "1/2", "c": "1/4"}])
 
 
@@ -119,8 +117,6 @@ _STATIONARY = Predicate(
 
 def _stationary_at_real(sign: int = 1) -> Evidence:
     """F of Lemma 3 is (1-alpha**x)(1-c+c x)/x times a(x) - c x/(1-c+c x), so both vanish together."""
-    from ledger.lookahead_reasoning.statements import stationarity
-
     a, c, x = sp.symbols("alpha c x", positive=True)
     condition = -x * sp.log(a) * a**x / (1 - a**x) - sign * c * x / (1 - c + c * x)
     return prove_identity(
@@ -128,14 +124,6 @@ def _stationary_at_real(sign: int = 1) -> Evidence:
         what="the stationarity condition at the real maximiser",
         samples=[{"alpha": "1/2", "c": "1/4", "x": "2"}],
     )
-
-
-def _substitution(share: str) -> Evidence:
-    """(1 + p)(1 - share a) = F(1 - p) with p = alpha**(gamma/2), a = -log(p**2) p**2/(1 - p**2)."""
-    p = sp.Symbol("p", positive=True)
-    a = -2 * sp.log(p) * p**2 / (1 - p**2)
-    left = (1 + p) * (1 - sp.Rational(share) * a)
-    return prove_identity(left - peak_function(1 - p), what="the substitution", samples=[{"p": "1/2"}])
 
 
 _LEAST: Final = {4: "1.0902", 6: "1.1143", 8: "1.1255", 10: "1.1320", 12: "1.1362", 16: "1.1414"}
@@ -307,8 +295,8 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     proved(
         "LR-T3j",
-        verify=lambda: all_of(lambda: _substitution("1/2"), peak_identity),
-        mutants={"whole": partial(_substitution, "1")},
+        verify=Given(lambda statement: all_of(prove_equalities(statement), peak_identity)),
+        mutants={"whole": restated("LR-T3j", change=("log(p) * p**2", "2 * log(p) * p**2"))},
     ),
     proved(
         "LR-T3k",

@@ -89,14 +89,13 @@ def _case_split_proof() -> Evidence:
 
 
 _UNIT = between(0, 1)
-_ANYWHERE = hybrids_only({"alpha1": _UNIT, "c1": _UNIT, "alpha2": _UNIT, "c2": _UNIT, "M": whole(4, 16, 2)})
+_ANYWHERE = hybrids_only(
+    {"alpha1": _UNIT, "c1": _UNIT, "alpha2": _UNIT, "c2": _UNIT, "M": whole(4, 16, 2)},
+    at=({"alpha1": "1/10", "c1": "1/4", "alpha2": "4/5", "c2": "1/100", "M": "4"},),
+    explain=words,
+)
+"""LR-S9: combining is the only way to the peak, anywhere in (0, 1)**4."""
 _IN_THE_BOX = hybrids_only(theorem_4_box("0.52", one_of(16)))
-
-
-def _search_anywhere() -> Evidence:
-    """Combining is the only way to the peak, anywhere in (0, 1)**4."""
-    outside = {"alpha1": "1/10", "c1": "1/4", "alpha2": "4/5", "c2": "1/100", "M": "4"}
-    return searched(_ANYWHERE, outside, explain=words)
 
 
 CLAIMS: tuple[Claim, ...] = (
@@ -124,7 +123,6 @@ CLAIMS: tuple[Claim, ...] = (
         "LR-S9",
         formula=_ANYWHERE,
         correction_formula=_IN_THE_BOX,
-        verify=_search_anywhere,
         correction_verify=Given(prove_only_hybrids),
         mutants={"box": _IN_THE_BOX},
     ),

@@ -1,5 +1,1 @@
 """The search for a point at which a statement fails."""
-
-from __future__ import annotations
-
-__all__: list[str] = []

@@ -1,5 +1,1 @@
 """SPECS, Appendices B.1, B.2 and C: how fast selection among n candidates of one block comes to the optimum."""
-
-from __future__ import annotations
-
-__all__: list[str] = []

@@ -11,14 +11,13 @@ from flint import arb
 
 from ledger.ledger import Claim, Evidence
 from ledger.proving.balls import point, precision
-from ledger.proving.cases import Predicate, searched
+from ledger.proving.cases import Predicate
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between
 from ledger.proving.margins import Margin, at_most
 from ledger.proving.records import proved, refuted
 from ledger.proving.tools import all_of, identity
 from ledger.specs import exact
-from ledger.specs.common_proofs import first_of_two
 from ledger.specs.points import poisson_weights, two_letters
 
 __all__ = ["CLAIMS", "prove_lemma_5"]
@@ -47,22 +46,19 @@ def _display(poisson: bool = True) -> Predicate:
         with precision(64):
             return not _apart(gen1, weight2, n) > 0 if poisson else not _apart(gen1, weight2, n) < 0
 
+    def explain(**at: Fraction) -> str:
+        with precision(64):
+            return f"widths 1 and 2 alone put at least {float(_apart(**at).mid()):.2g} between the two sides"
+
     sides = "equals" if poisson else "is at most"
     return Predicate(
         text=f"chi2 of the law averaged over N ~ Poisson(n), N > 0, {sides} the average of chi2 (generator gen1, 1 - "
         "gen1; weights 1, weight2)",
         test=holds,
         domain={"gen1": between(0, 1), "weight2": between(0, None), "n": between(0, None)},
+        at=[{"gen1": _HALF, "weight2": weight, "n": 3} for weight in (1, 2)],
+        explain=explain,
     )
-
-
-def _verify_display(poisson: bool = True) -> Evidence:
-    def explain(**at: Fraction) -> str:
-        with precision(64):
-            return f"widths 1 and 2 alone put at least {float(_apart(**at).mid()):.2g} between the two sides"
-
-    points = ({"gen1": _HALF, "weight2": weight, "n": 3} for weight in (1, 2))
-    return searched(_display(poisson), *points, explain=explain)
 
 
 _MIXED = "chi2 of a mixture of widths <= mixture of chi2"
@@ -232,14 +228,21 @@ def _fix_truncated() -> Evidence:
     )
 
 
+def _of_first_letter(name: str) -> sp.Basic:
+    """A closed form of the `statements` for the first of two letters."""
+    from ledger.specs import statements as st
+
+    form: sp.Basic = getattr(st, name)(0, *st.letters(2))
+    return form
+
+
 CLAIMS: tuple[Claim, ...] = (
     refuted(
         "SPECS-C2d",
         formula=_display(),
         correction_formula=two_letters(_MIXED, _convex, widths=(1, 3)),
-        verify=_verify_display,
         correction_verify=_fix_display,
-        mutants={"weak": partial(_verify_display, poisson=False)},
+        mutants={"weak": partial(_display, poisson=False)},
     ),
     proved(
         "SPECS-E13",
@@ -255,7 +258,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     proved(
         "SPECS-L4",
-        expression=first_of_two("poisson_selection"),
+        expression=partial(_of_first_letter, "poisson_selection"),
         formula=two_letters(_LEMMA_4, _lemma_4),
         verify=_verify_lemma4,
         mutants={"power": partial(_verify_lemma4, 0), "no-weight": partial(_verify_lemma4, 1, False)},
@@ -275,7 +278,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     proved(
         "SPECS-L5",
-        expression=first_of_two("selection_second_moment"),
+        expression=partial(_of_first_letter, "selection_second_moment"),
         formula=two_letters(_LEMMA_5, _lemma_5),
         verify=prove_lemma_5,
         mutants={"no-linear": partial(prove_lemma_5, linear=False)},

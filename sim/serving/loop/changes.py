@@ -1,24 +1,38 @@
-"""From one change of the batch to the next: what an iteration takes, who begins and who ends there."""
+"""Plain decoding on one serving engine as a loop over arrays: what `sim.serving.engine` does, without events.
+
+Answers are requests in a row (one, where they are asked for as a whole); nothing is cancelled, and nothing but the
+target works. Then the time from one change of the batch to the next is known when the first of them comes, and the loop
+goes from change to change: it ends requests, counts what was read, takes places away while the cache is too full, gives
+places to those who wait, and begins the next iteration. `sim.serving.engine` is the specification: a test compares when
+each answer begins and ends over hundreds of settings.
+
+The functions run on lists in Python, and on arrays where numba compiles them (`sim.serving.loop.running`): the same
+operations in the same order, so that both give the same numbers. What an iteration costs, only Python knows: the loop
+asks for it by a `yield` and finds it in `Prices` from then on.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from heapq import heappop
 from typing import Any
 
-from sim.engines.batching import RESTED_S
-from sim.serving.loop.places import decodes, end, join, makes_room, take_in, takes
+from sim.engines.batching import BOUNDARY, RESTED_S
+from sim.serving.loop.places import append, decodes, end, first_of, grow, join, makes_room, take_in, takes
 from sim.serving.loop.records import (
     ARRIVES,
     BATCH,
     BEGAN,
     BEGUN,
-    BOUNDARY,
     BUSY,
+    BUSY_AT,
     CHANGE,
     CONTEXT,
     DEPTH,
+    DONE_AT,
     ENDED,
+    ENDED_AT,
     ENDED_S,
     EXTRA,
     FINISH,
@@ -30,7 +44,9 @@ from sim.serving.loop.records import (
     HEAD,
     HELD,
     LEFT,
+    MARK,
     MIXED,
+    MOMENT,
     NEW,
     NEXT,
     NOW,
@@ -44,13 +60,17 @@ from sim.serving.loop.records import (
     QUEUE,
     READ,
     RESTED,
+    SECONDS_AT,
     SINCE,
     STARTED,
     STEP,
+    STEP_AT,
     STEPS,
     TAU,
     TEXT,
     TO_READ,
+    TOKENS_AT,
+    TRAVELLING,
     UNPLANNED,
     WAITING,
     WAY,
@@ -61,25 +81,8 @@ from sim.serving.loop.records import (
     Rules,
     State,
 )
-from sim.serving.loop.texts import append, grow
-from sim.serving.loop.windows import mark
 
-__all__ = [
-    "ASKS_LINE",
-    "ASKS_READING",
-    "STANDS_STILL",
-    "arrive",
-    "change",
-    "end_chunks",
-    "end_request",
-    "launch",
-    "plan",
-    "price",
-    "slot",
-    "start_iteration",
-    "submit",
-]
-
+__all__ = ["ASKS_LINE", "ASKS_READING", "STANDS_STILL", "loop", "slot"]
 
 ASKS_LINE, ASKS_READING, STANDS_STILL = 1, 2, 3
 """What the loop yields, with a batch and the tokens read: it needs an entry of `Prices.lines`, or of `readings`; or an
@@ -257,3 +260,70 @@ def start_iteration(rules: Rules, s: State, reading: Any, cut: Any) -> None:
             break
         cut.append((answer, tokens))
         s.real[READ] += tokens
+
+
+def look_at_marks(ask: Requests, rules: Rules, s: State) -> None:
+    """Begin or end the window at the change that is just over."""
+    while s.whole[MARK] < 2 and s.real[WRITTEN] >= s.real[TOKENS_AT + s.whole[MARK]] - BOUNDARY:
+        mark(ask, s, s.real[NOW], 0)
+    if not rules.replaces and s.whole[MARK] == 1 and s.whole[ENDED] == rules.answers:
+        mark(ask, s, s.real[NOW], 0)
+
+
+def ends_within(ask: Requests, s: State) -> bool:
+    """Begin or end the window before the next change, where an iteration reaches its tokens; say whether it ended."""
+    while s.whole[MARK] < 2 and s.real[GROWTH] > 0.0 and not s.whole[MIXED]:
+        wanted = (s.real[TOKENS_AT + s.whole[MARK]] - s.real[WRITTEN]) / s.real[GROWTH] - BOUNDARY
+        if wanted > s.whole[STEPS] - 1:
+            break
+        steps = max(math.ceil(wanted), 0)
+        mark(ask, s, s.real[NOW] + steps * s.real[TAU], steps)
+    return bool(s.whole[MARK] == 2)
+
+
+def mark(ask: Requests, s: State, at: float, steps: int) -> None:
+    """Note what is there at a moment, so many iterations after the last change."""
+    at_mark = s.whole[MARK]
+    s.whole[MARK] += 1
+    s.real[SECONDS_AT + at_mark], s.whole[ENDED_AT + at_mark] = at, s.whole[ENDED]
+    s.real[BUSY_AT + at_mark] = s.real[BUSY]
+    if s.whole[MIXED] or s.whole[BATCH]:
+        s.real[BUSY_AT + at_mark] += at - s.real[NOW]
+    for answer in range(len(s.ints[STEP]) - 1):
+        left = s.ints[LEFT][answer]
+        if s.ints[FINISH][answer] >= 0:
+            left = s.ints[FINISH][answer] - s.whole[PROGRESS] - steps
+        s.ints[STEP_AT + at_mark][answer] = s.ints[STEP][answer]
+        done = ask.ints[PASSES][s.ints[STEP][answer]] - left
+        s.ints[DONE_AT + at_mark][answer] = done if s.ints[HAS_BEGUN][answer] else -1
+
+
+def loop(ask: Requests, rules: Rules, s: State, prices: Prices) -> Iterator[tuple[int, int, float]]:
+    """Run until the window has ended; yield what must be known of costs first."""
+    heap, reading, cut, over = [(0, 0, 0)], [0], [(0, 0.0)], [0]  # numba takes their types from their first entries
+    heap.clear()
+    reading.clear()
+    cut.clear()
+    over.clear()
+    while not s.whole[OVERLOADED]:
+        look_at_marks(ask, rules, s)
+        if s.whole[MARK] == 2:
+            break
+        if s.whole[UNPLANNED]:
+            asks = price(rules, s, prices)
+            if asks:
+                yield asks, s.whole[BATCH] if rules.chunked or not s.whole[MIXED] else 0, s.real[READ]
+                continue
+            plan(ask, rules, s, heap)
+        moment = rules.moments[s.whole[MOMENT]] if s.whole[MOMENT] < len(rules.moments) else math.inf
+        arrival = s.floats[ARRIVES][s.ints[WAY][s.whole[FRONT]]] if s.whole[TRAVELLING] else math.inf
+        if min(moment, arrival) > s.real[CHANGE]:
+            if not ends_within(ask, s):
+                change(ask, rules, s, heap, reading, cut, over)
+        elif moment <= arrival:
+            if math.isinf(moment):
+                break
+            s.whole[MOMENT] += 1
+            launch(ask, rules, s, s.whole[MOMENT] - 1, moment, reading, cut)
+        else:
+            arrive(ask, rules, s, first_of(s.ints[WAY], s.whole, FRONT), arrival, reading, cut)

@@ -6,12 +6,9 @@ one for each name, because all of them are arguments of each compiled function.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 __all__ = ["Prices", "Requests", "Rules", "State"]
-
-BOUNDARY: Final = 1e-6
-"""Iterations or tokens, as in `sim.serving.engine`: progress this near to a whole number is at the boundary."""
 
 
 class Requests(NamedTuple):

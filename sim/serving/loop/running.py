@@ -18,7 +18,7 @@ from sim.operations import TARGET
 from sim.serving.answers import ServedAnswer, ServedLoad
 from sim.serving.engine import ServingEngine
 from sim.serving.limits import JoiningCost
-from sim.serving.loop import changes, iterations, places, texts, windows
+from sim.serving.loop import changes, places
 from sim.serving.loop import records as r
 from sim.serving.loop.asked import LIVED, NEW, TEXT, TOKENS, Asked
 from sim.serving.loop.records import Prices, Requests, Rules, State
@@ -85,7 +85,7 @@ class LoopRun:
         self._prices = _prices(min(engine.limits.most_sequences, len(asked)), column)
         self._state = _state(len(asked), marks or (math.inf, math.inf), len(moments_s), column)
         self._rules = self._rules_of(moments_s, in_flight, column)
-        self._run(compiled() if is_compiled else iterations.loop)
+        self._run(compiled() if is_compiled else changes.loop)
         self._check()
 
     @property
@@ -223,15 +223,15 @@ def compiled() -> Callable[..., Any]:
     """Return the loop, compiled with all that it calls: as the same functions among compiled ones."""
     from numba import njit
 
-    modules = (texts, places, windows, changes, iterations)
+    modules = (places, changes)
     names = {name: value for module in modules for name, value in vars(module).items()}
     own = {module.__name__ for module in modules}
     # Python calls the loop only: the rest needs no code for that, which takes as long to compile.
     inner: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     for name, value in list(names.items()):
-        if isinstance(value, FunctionType) and value.__module__ in own and value is not iterations.loop:
+        if isinstance(value, FunctionType) and value.__module__ in own and value is not changes.loop:
             names[name] = njit(nogil=True, **inner)(FunctionType(value.__code__, names, name))
-    return njit(nogil=True)(FunctionType(iterations.loop.__code__, names, "loop"))
+    return njit(nogil=True)(FunctionType(changes.loop.__code__, names, "loop"))
 
 
 def _as_lists(rows: NDArray[Any]) -> Any:

@@ -1,23 +1,17 @@
-"""Lookahead Reasoning: the exact forms equal the sympy statements, and the timeline is right by hand."""
+"""Lookahead Reasoning: the exact forms equal those in sympy, and the timeline is right by hand."""
 
 from __future__ import annotations
 
-import functools
 from fractions import Fraction
 
-import pytest
 import sympy as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stated import stated
 
-from ledger.lookahead_reasoning import exact, statements
+from ledger.lookahead_reasoning import exact
 
 rationals = st.fractions(min_value=Fraction(1, 50), max_value=Fraction(49, 50), max_denominator=60)
-
-
-@functools.cache
-def statement(name: str) -> sp.Expr:
-    return statements.STATEMENTS[name]()
 
 
 @settings(max_examples=25)
@@ -25,17 +19,17 @@ def statement(name: str) -> sp.Expr:
 def test_exact_forms_equal_the_statements(alpha: Fraction, c: Fraction, k: int) -> None:
     """The forms that the proofs use are the sympy statements, exactly."""
 
-    def stated(name: str, **values: Fraction | int) -> Fraction:
-        expression = statement(name)
+    def at(name: str, **values: Fraction | int) -> Fraction:
+        expression = stated(name)
         value = expression.subs({s: sp.Rational(str(values[s.name])) for s in expression.free_symbols})
         return Fraction(str(value))
 
     step = {"alpha1": alpha, "c1": c, "k1": k}
-    assert exact.f_sync(alpha, c, k) == stated("f_sync", **step)
-    assert exact.f_saturated(alpha, c, k) == stated("f_async_saturated", **step)
-    assert exact.f_async(alpha, c, k) == stated("f_async", **step)
-    assert exact.g(alpha, c, k) == stated("g", alpha2=alpha, c2=c, k2=k)
-    assert exact.g_background(alpha, c, k) == stated("walltime_leviathan_2023", alpha=alpha, c=c, gamma=k)
+    assert exact.f_sync(alpha, c, k) == at("f_sync", **step)
+    assert exact.f_saturated(alpha, c, k) == at("f_async_saturated", **step)
+    assert exact.f_async(alpha, c, k) == at("f_async", **step)
+    assert exact.g(alpha, c, k) == at("g", alpha2=alpha, c2=c, k2=k)
+    assert exact.g_background(alpha, c, k) == at("walltime_leviathan_2023", alpha=alpha, c=c, gamma=k)
 
 
 def test_stage_time_by_hand() -> None:
@@ -43,10 +37,3 @@ def test_stage_time_by_hand() -> None:
     two_fifths = Fraction(2, 5)
     assert exact.stage_steps(two_fifths, 2, 5) == [0, Fraction(2, 5), 1, Fraction(7, 5), 2]
     assert exact.stage_steps(two_fifths, 9, 4) == [0, Fraction(2, 5), Fraction(4, 5), Fraction(6, 5)]
-
-
-def test_statement_evaluation_names_what_is_missing() -> None:
-    with pytest.raises(ValueError, match="alpha2"):
-        statements.evaluate("g", c2=0, k2=1)
-    with pytest.raises(ValueError, match="must be one of"):
-        statements.evaluate("gg")

@@ -16,8 +16,9 @@ import mpmath
 import numpy as np
 import pytest
 import sympy as sp
+from stated import STATEMENTS, evaluated, stated
 
-from ledger.lookahead_reasoning import statements
+from ledger.lookahead_reasoning.forms import stationarity
 from theory import optimum, parallelism, speedup, step_methods
 
 RELATIVE = 2e-15
@@ -82,16 +83,16 @@ def _points(names: tuple[str, ...]) -> list[dict[str, float]]:
 @cache
 def _compiled(name: str) -> tuple[list[str], Callable[..., Any]]:
     """The symbols of a statement, and the statement as a function of their values: sympy's evaluation takes long."""
-    symbols = sorted(statements.STATEMENTS[name]().free_symbols, key=str)
-    return list(map(str, symbols)), sp.lambdify(symbols, statements.STATEMENTS[name](), "mpmath")
+    symbols = sorted(stated(name).free_symbols, key=str)
+    return list(map(str, symbols)), sp.lambdify(symbols, stated(name), "mpmath")
 
 
 def _error(got: float, name: str, point: Mapping[str, float]) -> float:
     """By how much a number differs from the named statement at a point, as a share of it, [-]."""
     names, function = _compiled(name)
     with mpmath.workdps(DIGITS):
-        stated = function(*(mpmath.mpf(point[symbol]) for symbol in names))
-        return float(abs(got - stated) / abs(stated)) if stated else abs(got)
+        exact = function(*(mpmath.mpf(point[symbol]) for symbol in names))
+        return float(abs(got - exact) / abs(exact)) if exact else abs(got)
 
 
 @pytest.mark.parametrize("name", sorted(NUMERIC))
@@ -134,15 +135,14 @@ def test_compiled_statements_are_those_that_the_ledger_evaluates() -> None:
         point = _points(NUMERIC[name][1])[-2]
         with mpmath.workdps(DIGITS):
             found = sp.Float(function(*(mpmath.mpf(point[symbol]) for symbol in names)), 60)
-        stated = statements.evaluate(name, **point)
-        assert abs(found - stated) <= sp.Rational(1, 10**49) * abs(stated), name
+        exact = evaluated(name, **point)
+        assert abs(found - exact) <= sp.Rational(1, 10**49) * abs(exact), name
 
 
 def test_every_statement_has_its_numeric_function() -> None:
-    """The remaining statements are tested below, or are steps of a proof without a function of their own."""
+    """The remaining statements are tested below."""
     elsewhere = {"h_async", "h_sync", "lambert_optimum"}
-    only_in_proofs = {"expected_intervals", "expected_partial_batch"}
-    assert set(statements.STATEMENTS) == set(NUMERIC) | elsewhere | only_in_proofs
+    assert set(STATEMENTS) == {name for name in NUMERIC if not name.startswith("confspec")} | elsewhere
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
@@ -155,13 +155,13 @@ def test_product_of_both_levels(mode: str) -> None:
 
 def test_real_optimum_is_lambert_w() -> None:
     for alpha, c in itertools.product((0.3, 0.5, 0.8, 0.97), (0.0078125, 0.0625, 0.25)):
-        stated = statements.evaluate("lambert_optimum", alpha2=alpha, c2=c)
+        exact = evaluated("lambert_optimum", alpha2=alpha, c2=c)
         got = float(optimum.real_maximiser(np.array(alpha), np.array(c)))
-        assert abs(sp.Rational(got) - stated) <= RELATIVE * abs(stated), (alpha, c)
+        assert abs(sp.Rational(got) - exact) <= RELATIVE * abs(exact), (alpha, c)
 
 
 def test_lambert_w_solves_the_stationarity_condition() -> None:
     """The statement itself: F of Lemma 3 vanishes there to 40 digits."""
     alpha, c = sp.Rational(4, 5), sp.Rational(1, 10)
-    root = statements.evaluate("lambert_optimum", digits=60, alpha2="4/5", c2="1/10")
-    assert abs(sp.N(statements.stationarity(alpha, c, root), 50)) < sp.Rational(1, 10**40)
+    root = evaluated("lambert_optimum", digits=60, alpha2="4/5", c2="1/10")
+    assert abs(sp.N(stationarity(alpha, c, root), 50)) < sp.Rational(1, 10**40)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from refusals import refused
 
-from ledger.lookahead_decoding import statements as ld
+from ledger.lookahead_decoding import forms
 from theory.lookahead_decoding import speedup as lookahead
 
 EPS = np.finfo(np.float64).eps
@@ -29,9 +29,10 @@ def _exactly(value: float) -> sp.Rational:
 
 def _stated_multi(alpha: float, gamma: int, b: int) -> mpmath.mpf:
     """Equation 5 of the ledger at 50 digits (working precision above that, because it cancels)."""
-    form = ld.expected_tokens_multi().subs(ld.gamma, gamma).doit()
+    symbols = sp.symbols("alpha b", positive=True)
+    form = forms.multi(symbols[0], sp.Integer(gamma), symbols[1]).doit()
     with mpmath.workdps(150):
-        evaluate = sp.lambdify((ld.alpha, ld.b), form, "mpmath")
+        evaluate = sp.lambdify(symbols, form, "mpmath")
         return evaluate(mpmath.mpf(alpha), b)
 
 
@@ -47,7 +48,7 @@ def test_multi_against_statement(alpha: float, gamma: int, b: int) -> None:
 @pytest.mark.parametrize("alpha", _ALPHAS[:-1])
 @pytest.mark.parametrize("gamma", [0, 1, 4, 40])
 def test_single_against_statement(alpha: float, gamma: int) -> None:
-    exact = ld.expected_tokens_single().subs({ld.alpha: _exactly(alpha), ld.gamma: gamma})
+    exact = forms.single(_exactly(alpha), gamma)
     got = float(lookahead.expected_tokens_single(alpha, gamma))
     assert abs(got / sp.N(exact, 50) - 1) <= 8 * EPS
 
@@ -55,28 +56,27 @@ def test_single_against_statement(alpha: float, gamma: int) -> None:
 @pytest.mark.parametrize("alpha", [0.1, 0.425, 0.9])
 @pytest.mark.parametrize(("window", "ngram"), [(1, 1), (7, 5), (15, 5), (30, 10)])
 def test_compression_against_statement(alpha: float, window: int, ngram: int) -> None:
-    values = {ld.alpha: _exactly(alpha), ld.W: window, ld.N: ngram, ld.f: sp.Rational(3106, 1000)}
-    exact = sp.N(ld.lookahead_compression().subs(values).doit(), 50)
+    tokens = forms.multi(_exactly(alpha), sp.Integer(ngram - 1), window).doit()
+    exact = sp.N(forms.compression(tokens, sp.Rational(3106, 1000)), 50)
     got = float(lookahead.lookahead_compression(alpha, 3.106, window=window, ngram=ngram))
     assert abs(got / exact - 1) <= 32 * EPS
 
 
 def test_step_compression_against_statement() -> None:
-    exact = ld.compression(sp.Rational(19, 8)).subs(ld.f, sp.Rational(5, 4))
+    exact = forms.compression(sp.Rational(19, 8), sp.Rational(5, 4))
     assert lookahead.step_compression(2.375, 1.25) == pytest.approx(float(exact), rel=4 * EPS)
 
 
 @pytest.mark.parametrize(("w", "n", "g"), [(15, 5, 15), (5, 4, 2), (1, 2, 0)])
 def test_step_tokens_against_statement(w: int, n: int, g: int) -> None:
-    assert int(lookahead.step_tokens(w, n, g)) == ld.step_tokens().subs({ld.W: w, ld.N: n, ld.G: g})
+    assert int(lookahead.step_tokens(w, n, g)) == forms.step_tokens(w, n, g)
 
 
 @pytest.mark.parametrize("alpha", [0.1, 0.5, 0.9])
 @pytest.mark.parametrize("b", [1, 2, 10, 40])
 def test_a_long_draft_reaches_the_unbounded_statement(alpha: float, b: int) -> None:
     """The finite alternating sum of the ledger against a draft of 2,000 tokens."""
-    form = ld.expected_tokens_unbounded().subs({ld.alpha: _exactly(alpha), ld.b: b}).doit()
-    exact = float(sp.N(form, 50))
+    exact = float(sp.N(forms.unbounded(_exactly(alpha), b).doit(), 50))
     assert float(lookahead.expected_tokens_multi(alpha, 2000, b)) == pytest.approx(exact, rel=1e-13)
 
 
