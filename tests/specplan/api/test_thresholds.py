@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from measured_profiles import measured
 from refusals import refuses
-from screens import Main, check_printed, check_screen, refused_words
+from screens import Main, check_printed, check_screen, refusal, refused_words
 
 import specplan as sp
 from calibrate.record.profile import Profile
@@ -78,6 +78,13 @@ def test_thresholds_are_what_the_command_prints_and_its_exit_code_says_whether_m
     assert sp.thresholds(pairs=pairs, c1=0.2, **options).headline() == found.headline()
     assert said in " ".join(found.text().split())
     assert ("No threshold is certified" in found.text()) == (code > 0)
+
+
+def test_a_risk_that_no_threshold_has_is_named_as_it_was_typed(tmp_path: Path, run_main: Main) -> None:
+    file = tmp_path / "pairs.jsonl"
+    file.write_text(json.dumps(drawn(1)[0]), encoding="utf-8")
+    said = refusal(run_main, "thresholds", "--pairs", str(file), "--c1", "0.2", "--risk", "0")
+    assert "--risk=0.0 must be in (0, 1)" in said
 
 
 def test_the_chosen_threshold_separates_right_from_wrong() -> None:
@@ -153,7 +160,6 @@ test_wrong_usage_is_one_line = refused_words(
     "thresholds",
     ("", "--profile must be given, or --pairs, and not both"),
     ("--pairs none.jsonl", "none.jsonl: cannot be read as decisions"),
-    ("--pairs P --c1 0.2 --risk 0", "--risk=0.0 must be in (0, 1)"),
     ("--pairs P --c1 0.2 --grid a,b", "--grid='a,b' must be numbers in"),
     ("--profile lr-deepseek-gsm8k", "holds no judged steps"),
 )
