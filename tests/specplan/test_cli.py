@@ -15,7 +15,6 @@ import pytest
 from click.testing import CliRunner
 from screens import Main, refusal, refused_words
 
-from calibrate.engines.http.wire import EngineTimeoutError
 from calibrate.record.library import bundled
 from specplan.cli import COMMANDS, cli, exit_code
 from specplan.output import SCREEN
@@ -286,7 +285,6 @@ def test_unwritable_folder_is_refused_whoever_asks(
         (UnstableMeasurementError("noisy", spread=0.5), 3),
         (CalibrationError("engine died"), 1),
         (TimeoutError("took too long"), 124),
-        (EngineTimeoutError("a server was silent"), 124),
         (KeyboardInterrupt(), 130),
         (RuntimeError("bug"), 1),
     ],

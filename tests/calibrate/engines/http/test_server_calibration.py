@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -160,3 +161,36 @@ def test_calibrate_and_validate_a_server(
     written = "".join(path.read_text(encoding="utf-8") for path in tmp_path.iterdir())
     assert "MY_KEY" in written
     assert KEY not in written + out + more + caplog.text
+
+
+class AtPrompt(dict[int, str]):
+    """A fault for every generation that continues one prompt."""
+
+    def __init__(self, server: OpenAIServer, prompt: str, fault: str) -> None:
+        super().__init__()
+        self._server, self._prompt, self._fault = server, prompt, fault
+
+    def get(self, number: int, default: str = "") -> str:  # type: ignore[override]
+        body = self._server.bodies[number]
+        return self._fault if body["prompt"].startswith(self._prompt) and body.get("stream") else default
+
+
+@pytest.mark.usefixtures("small_plans")
+@pytest.mark.parametrize(
+    ("fault", "code", "message"), [("", 1, "unreachable"), ("stall", 124, "silent for 0.2 s"), ("404", 1, "no longer")]
+)
+def test_failures_have_exit_codes_and_one_line(
+    run_main: Main, prompts: Path, tmp_path: Path, fault: str, code: int, message: str
+) -> None:
+    output = tmp_path / "p.json"
+    with serving() as server:
+        server.faults = AtPrompt(server, "Question 0 is?", fault)
+        target = server.url if fault else "http://127.0.0.1:1"
+        timeout = "0.2" if fault == "stall" else "60"  # short, a slow machine would be taken for a silent server
+        common = ("--target", target, "--draft", server.url, "--concurrency", "1", "--timeout", timeout)
+        started = time.monotonic()
+        found, out, err = run_main("calibrate", "openai", *common, "--prompts", str(prompts), "-o", str(output))
+    assert (found, out, err.count("\n")) == (code, "", 1)
+    assert message in err
+    assert not output.exists()
+    assert time.monotonic() - started < 40  # it is not tried for a minute, as later faults are
