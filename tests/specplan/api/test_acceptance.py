@@ -11,7 +11,6 @@ from refusals import refused
 from screens import Main, check_printed, check_screen
 
 import specplan as sp
-from calibrate.token_acceptance.lengths import LengthTable
 from theory.errors import ParameterError, SchemaError
 
 DYNAMIC = {
@@ -48,8 +47,10 @@ def test_dynamic_statistics_are_printed_and_become_a_schedule_and_lengths(tmp_pa
     code, out, _ = run_main(*words, "--to", "vllm-schedule", "--max-batch", "32")
     assert (code, json.loads(out)) == (0, {"num_speculative_tokens_per_batch_size": [[1, 7, 2], [8, 32, 0]]})
     assert json.loads(found.written("vllm-dynamic"))["batch_stats"] == DYNAMIC["batch_stats"]
-    table = LengthTable.parse(run_main(*words, "--to", "lengths", "--model", "m", "--mode", "x")[1])
-    assert table.row("m", "x") == pytest.approx({1: 1.7, 2: 2.1})
+    lengths = tmp_path / "l.yaml"
+    assert run_main(*words, "--to", "lengths", "--model", "m", "--mode", "x", "-o", str(lengths))[0] == 0
+    read = sp.acceptance(lengths, form="lengths", model="m", mode="x").plain()
+    assert read["length-with-bonus"] == pytest.approx([1.7, 2.1])
 
 
 def test_requests_are_added_up(tmp_path: Path) -> None:

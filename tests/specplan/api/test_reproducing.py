@@ -127,6 +127,8 @@ def test_a_board_tells_errors_doubts_and_refusals_as_the_command_prints_them(run
     written = list(csv.DictReader(output.read_text().splitlines()))
     assert len(written) == len(data["rows"]) + len(data["refused"])
     assert {line["row"] for line in written if line["refused"]} == {"served.csv:3", "loaded.csv:4", "loaded.csv:5"}
+    (hardware / "served.csv").write_text(SERVED_HEAD + served_line())
+    assert "is not known" not in sp.reproduce("hardware", hardware / "served.csv").text()
 
 
 def test_speculation_with_a_draft_that_is_not_known(tmp_path: Path) -> None:
