@@ -199,13 +199,12 @@ async def test_a_server_that_knows_no_salt_is_not_sent_one() -> None:
 
 
 async def test_a_cancelled_request_is_closed_on_the_server() -> None:
-    progress = Progress()
+    begun = asyncio.Event()
+    progress = Progress(lambda text, n: begun.set())
     async with asking(Planted(iteration_s=0.005)) as (engine, server):
         request = Request(prompt=QUESTION, max_tokens=2000, stop=(), ignore_eos=True)
         task = asyncio.create_task(engine.generate(request, progress))
-        while not server._running:
-            await asyncio.sleep(0.005)
-        await asyncio.sleep(0.05)
+        await begun.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
