@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from screens import Main
+from screens import Main, check_printed
 
 import specplan as sp
 from sim.catalogue import methods
-from specplan.output import SCREEN, to_json
+from specplan.output import SCREEN
 from theory.errors import ParameterError
 
 
@@ -29,6 +29,5 @@ def test_every_method_of_the_catalogue_is_listed_and_described() -> None:
 @pytest.mark.parametrize("words", [(), ("lr-async",), ("--gaps",)])
 def test_methods_are_what_the_command_prints(run_main: Main, words: tuple[str, ...]) -> None:
     found = sp.gaps() if words == ("--gaps",) else sp.methods(*words)
-    assert run_main("methods", *words) == (0, f"{found.text()}\n", "")
-    assert run_main("methods", *words, "--json")[1] == f"{to_json(found.plain())}\n"
+    check_printed(run_main, ("methods", *words), found)
     assert found.records()
