@@ -7,6 +7,7 @@ from typing import Any
 
 from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import SyntheticBehaviour, TraceBehaviour
+from sim.answers.facts import Quality
 from sim.answers.lengths import Fixed, Lengths, Lognormal, Marginal
 from sim.answers.traces import AnswerTrace, StepTrace
 from sim.engines.batching import BatchEngine
@@ -14,7 +15,15 @@ from sim.engines.costs import LinearCost
 from sim.engines.device import Device
 from sim.engines.fixed import FixedEngine
 
-__all__ = ["batch_engines", "drawn_answers", "replayed", "scripted", "seconds_per_step", "seconds_per_token"]
+__all__ = [
+    "batch_engines",
+    "drawn_answers",
+    "replayed",
+    "scripted",
+    "seconds_per_step",
+    "seconds_per_token",
+    "varied_answers",
+]
 
 
 def seconds_per_step(draft_s: float, *, judge_s: float = 0.0, **others: float) -> dict[str, FixedEngine]:
@@ -51,6 +60,13 @@ def drawn_answers(
         steps=Fixed(steps) if isinstance(steps, int) else steps,
         **more,
     )
+
+
+def varied_answers(**more: Any) -> SyntheticBehaviour:
+    """Draw short answers in which everything varies: lengths, their number, verdicts, siblings, the truth, the gate."""
+    quality = Quality(wrong_accepted=0.2, wrong_target=0.05, corruption=0.5, escalation=0.4, gate_error=0.1)
+    steps = Lognormal(mean=8.0, cv=0.4)
+    return drawn_answers(15.0, cv=1.0, steps=steps, alpha=0.6, siblings=0.3, limit=50, quality=quality, seed=4, **more)
 
 
 def replayed(*steps: StepTrace, prompt_tokens: int = 0, **more: Any) -> TraceBehaviour:

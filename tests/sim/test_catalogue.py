@@ -10,26 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from invariants import check, check_timeline
-from sim_worlds import batch_engines
+from sim_worlds import batch_engines, varied_answers
 
-from sim.answers.acceptance import Acceptance
-from sim.answers.drawn import SyntheticBehaviour
-from sim.answers.facts import Quality
-from sim.answers.lengths import Lengths, Lognormal
 from sim.catalogue import Knob, Method, method, methods
 from sim.engines.device import Device
-from sim.timeline import Counts, Timeline
+from sim.timeline import Counts
 from sim.trial import run_answer
 from sim.virtual_clock import Answer, Session
 from theory.errors import ParameterError
 
-BEHAVIOUR = SyntheticBehaviour(
-    lengths=Lengths(target=Lognormal(mean=15.0, cv=1.0), draft=Lognormal(mean=15.0, cv=1.0), limit=50),
-    acceptance=Acceptance(alpha=0.6, siblings=0.3),
-    steps=Lognormal(mean=8.0, cv=0.4),
-    quality=Quality(wrong_accepted=0.2, wrong_target=0.05, corruption=0.5, escalation=0.4, gate_error=0.1),
-    seed=4,
-)
+BEHAVIOUR = varied_answers()
 INTEGER = Knob(name="k", kind="integer", default=2, low=1, high=9, help="")
 NUMBER = Knob(name="x", kind="number", default=0.5, low=0.0, high=1.0, help="")
 CHOICE = Knob(name="who", kind="choice", default="a", choices=("a", "b"), help="")
@@ -154,7 +144,7 @@ def run_at_random_knobs(data: st.DataObject, name: str, answer: Answer) -> Sessi
     knobs = {knob.name: data.draw(drawn(knob), label=knob.name) for knob in one.knobs}
     session = run_answer(one.build(**knobs), answer, batch_engines(Device()))
     check(session, max_targets=one.most_sequences(**knobs))
-    check_timeline(Timeline.of(session))
+    check_timeline(session)
     return session
 
 

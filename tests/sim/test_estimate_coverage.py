@@ -7,23 +7,18 @@ from functools import partial
 
 import numpy as np
 import pytest
+from sim_worlds import drawn_answers
 
 from sim.algorithms import autoregressive, lookahead_async
-from sim.answers.acceptance import Acceptance
-from sim.answers.drawn import SyntheticBehaviour
-from sim.answers.lengths import Lengths, Lognormal
+from sim.answers.lengths import Lognormal
 from sim.engines.fixed import FixedEngine, PerToken
 from sim.estimate import on_logarithm, ratio_of_totals
 from sim.trial import Trial, trial_seconds
 
 POOL, FURTHER, CALIBRATIONS = 20_000, 500, 1_000
-LOOKAHEAD = SyntheticBehaviour(
-    lengths=Lengths(target=Lognormal(mean=27.0, cv=0.6), draft=Lognormal(mean=27.0, cv=0.6), limit=100),
-    acceptance=Acceptance(alpha=0.8, persistence=0.4),
-    steps=Lognormal(mean=9.0, cv=0.35),
-    prompt_tokens=45,
-    seed=4,
-    block=1_000,
+STEPS = Lognormal(mean=9.0, cv=0.35)
+LOOKAHEAD = drawn_answers(
+    27.0, cv=0.6, limit=100, alpha=0.8, persistence=0.4, steps=STEPS, prompt_tokens=45, seed=4, block=1_000
 )
 PLAIN = replace(LOOKAHEAD, seed=9)
 """Texts of plain decoding are other draws than those of a step-level method, with lengths of their own."""

@@ -12,12 +12,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sim_worlds import replayed, seconds_per_step, seconds_per_token
+from sim_worlds import drawn_answers, replayed, seconds_per_step, seconds_per_token
 
 from sim.algorithms import Rules, lookahead_async, lookahead_sync
-from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import DrawnAnswer, SyntheticBehaviour, TraceBehaviour
-from sim.answers.lengths import Fixed, Lengths, Lognormal
 from sim.answers.traces import StepTrace
 from sim.engines.fixed import FixedEngine
 from sim.fast.recursions import async_recursion
@@ -87,9 +85,8 @@ def test_sync_equals_theorem_1_given_the_cycle_length(alpha: float, c1: float, k
     assert math.fsum(steps) / math.fsum(seconds) == pytest.approx(float(f_sync(alpha, c1, k1)), rel=1e-12)
 
 
-def drawn(n_steps: int, cv: float, seed: int = 1, alpha: float = 0.7) -> SyntheticBehaviour:
-    lengths = Lengths(target=Lognormal(mean=40.0, cv=cv), draft=Lognormal(mean=40.0, cv=cv), correlation=0.5, lag1=0.3)
-    return SyntheticBehaviour(lengths=lengths, acceptance=Acceptance(alpha=alpha), steps=Fixed(n_steps), seed=seed)
+def drawn(n_steps: int, cv: float, seed: int) -> SyntheticBehaviour:
+    return drawn_answers(40.0, cv=cv, alpha=0.7, steps=n_steps, seed=seed, correlation=0.5, lag1=0.3)
 
 
 TARGET_S, DRAFT_S = 0.01, 0.0021737

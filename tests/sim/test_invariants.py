@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,7 +18,6 @@ from sim.engines.costs import LinearCost
 from sim.engines.device import Device
 from sim.engines.fixed import FixedEngine
 from sim.operations import Generate, Outcome, Verify
-from sim.timeline import Timeline
 from sim.virtual_clock import Session, VirtualClock
 
 BEHAVIOUR = drawn_answers(20.0, cv=1.0, alpha=0.6, steps=Lognormal(mean=10.0, cv=0.4), limit=60, siblings=0.3, seed=2)
@@ -65,7 +63,7 @@ def test_all_laws_hold_for_all_rules(
     most = None if along_a_path else sum(width**level for level in range(window))
     for session in sessions:
         check(session, max_targets=most)
-        check_timeline(Timeline.of(session))
+        check_timeline(session)
 
 
 def good_run() -> Session:
@@ -218,20 +216,3 @@ def test_an_idle_engine_with_work_waiting_is_caught(checked_runs: dict[Any, Any]
     with pytest.raises(InvariantError, match="INV-9"):
         check_engine(lazy, session.operations, clock.env.now)
     checked_runs.clear()
-
-
-def test_timelines_are_checked_too() -> None:
-    timeline = Timeline.of(good_run())
-    check_timeline(timeline, max_targets=3)
-    span = timeline.spans[0]
-    broken = {
-        "INV-1": replace(timeline, spans=(replace(span, outcome="pending"), *timeline.spans[1:])),
-        "INV-2": replace(timeline, spans=(replace(span, end=-1.0), *timeline.spans[1:])),
-        "INV-3": replace(timeline, commits=timeline.commits[1:]),
-        "INV-7": replace(timeline, spans=tuple(s for s in timeline.spans if s.outcome != "accepted")),
-    }
-    for law, one in broken.items():
-        with pytest.raises(InvariantError, match=law):
-            check_timeline(one)
-    with pytest.raises(InvariantError, match="INV-8"):
-        check_timeline(timeline, max_targets=2)

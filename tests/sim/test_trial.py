@@ -10,19 +10,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sim_worlds import seconds_per_step
+from sim_worlds import drawn_answers, seconds_per_step
 
 from sim.algorithms import autoregressive, lookahead_async, lookahead_sync
-from sim.answers.acceptance import Acceptance
-from sim.answers.drawn import SyntheticBehaviour, TraceBehaviour
-from sim.answers.lengths import Fixed, Lengths, Lognormal
+from sim.answers.drawn import TraceBehaviour
 from sim.answers.traces import AnswerTrace, StepTrace
 from sim.engines.batching import BatchEngine
 from sim.engines.costs import LinearCost
 from sim.estimate import Estimate, mean, proportion, ratio_of_totals
 from sim.operations import Algorithm, Step
 from sim.serving.arrivals import bursty_times
-from sim.serving.run import OverloadError, arriving, closed_loop
+from sim.serving.run import OverloadError, arriving
 from sim.timeline import Counts
 from sim.trial import Runs, Trial, simulate, with_plain
 from theory.errors import ParameterError
@@ -30,9 +28,7 @@ from theory.errors import ParameterError
 FIXED = seconds_per_step(0.1)
 
 
-def behaviour(n_steps: int = 20, seed: int = 3, cv: float = 0.5, alpha: float = 0.7) -> SyntheticBehaviour:
-    lengths = Lengths(target=Lognormal(mean=20.0, cv=cv), draft=Lognormal(mean=20.0, cv=cv), correlation=0.5)
-    return SyntheticBehaviour(lengths=lengths, acceptance=Acceptance(alpha=alpha), steps=Fixed(n_steps), seed=seed)
+BEHAVIOUR = drawn_answers(20.0, cv=0.5, alpha=0.7, steps=20, seed=3, correlation=0.5)
 
 
 def batch_engines() -> dict[str, BatchEngine]:
@@ -103,7 +99,7 @@ def test_bad_samples(bad: list[object]) -> None:
 
 
 def test_autoregressive_against_itself_is_exactly_one() -> None:
-    result = simulate(*with_plain(autoregressive, behaviour(), FIXED), n=10)
+    result = simulate(*with_plain(autoregressive, BEHAVIOUR, FIXED), n=10)
     assert (result.speedup.value, result.speedup.stderr) == (1.0, 0.0)
     assert result.method.accepted == 0.0
     assert result.method.wasted_target == 0.0
@@ -112,11 +108,11 @@ def test_autoregressive_against_itself_is_exactly_one() -> None:
 
 
 def test_totals_are_those_of_the_answers() -> None:
-    result = simulate(*with_plain(partial(lookahead_async, k1=3), behaviour(), batch_engines()), n=15)
+    result = simulate(*with_plain(partial(lookahead_async, k1=3), BEHAVIOUR, batch_engines()), n=15)
     times, bases = result.method.seconds, result.baseline.seconds
     assert result.speedup.value == pytest.approx(sum(bases) / sum(times))
     assert result.speedup.value > 1.0
-    assert result.speedup.seed == behaviour().seed
+    assert result.speedup.seed == BEHAVIOUR.seed
     assert times.shape == bases.shape == (15,)
     assert sum(counts.steps for counts in result.method.counts) == 15 * 20
     assert result.method.peak_targets == 3
@@ -137,13 +133,11 @@ def method(k1: int, sync: bool = False) -> partial[Algorithm]:
 
 
 def test_overload_is_said() -> None:
-    trial = Trial.of(autoregressive, behaviour(), batch_engines())
+    trial = Trial.of(autoregressive, BEHAVIOUR, batch_engines())
     with pytest.raises(OverloadError, match="overload"):
         arriving(trial, bursty_times(50.0, 1.0, 200).tolist(), max_in_flight=30)
     with pytest.raises(ParameterError, match="moments_s=0"):
         arriving(trial, [])
-    with pytest.raises(ParameterError, match="concurrency=0"):
-        closed_loop(trial, concurrency=0, tokens=1)
 
 
 def test_same_seed_same_bytes_in_another_process() -> None:
@@ -178,7 +172,7 @@ print(simulate(*with_plain(partial(lookahead_async, k1=3, width=2), b, e), n=5))
 
 def test_a_step_is_not_an_algorithm() -> None:
     with pytest.raises(TypeError, match="no action"):
-        simulate(*with_plain(_nonsense, behaviour(), FIXED), n=1)
+        simulate(*with_plain(_nonsense, BEHAVIOUR, FIXED), n=1)
 
 
 def _nonsense(root: Step) -> Algorithm:

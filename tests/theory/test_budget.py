@@ -179,22 +179,6 @@ def test_more_budget_never_hurts(a1: float, c1: float, a2: float, c2: float, bud
     assert speedups == sorted(speedups)
 
 
-@given(probabilities, ratios, probabilities, ratios, st.integers(1, 3000))
-@settings(max_examples=60)
-def test_async_is_never_worse_than_sync(a1: float, c1: float, a2: float, c2: float, budget: int) -> None:
-    sync, asynchronous = (best_hybrid(a1, c1, a2, c2, budget, mode) for mode in MODES)
-    assert asynchronous.speedup >= sync.speedup * (1 - 2 * TIE_RTOL)
-
-
-@given(probabilities, ratios, probabilities, ratios, st.integers(1, 3000))
-@settings(max_examples=60)
-def test_sync_levels_are_interchangeable(a1: float, c1: float, a2: float, c2: float, budget: int) -> None:
-    """f_sync and g are one formula, so exchanging the levels exchanges k1 and k2."""
-    one = best_hybrid(a1, c1, a2, c2, budget, "sync")
-    other = best_hybrid(a2, c2, a1, c1, budget, "sync")
-    assert set(one.ties) == {(k1, k2) for k2, k1 in other.ties}
-
-
 @pytest.mark.parametrize(
     ("point", "budget", "mode", "ties"),
     [

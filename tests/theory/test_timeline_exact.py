@@ -1,18 +1,16 @@
-"""The fixed-length timeline, by its recursion in exact fractions, decides what the closed forms must say."""
+"""The fixed-length timeline, by its recursion in exact fractions, says how much is in flight; ceilings and switches."""
 
 from __future__ import annotations
 
 from fractions import Fraction
-from math import ceil, floor
+from math import ceil
 
 import numpy as np
-import pytest
 
 from theory.parallelism import parallel_dim_f, saturation_depth
-from theory.speedup import f_async, f_async_saturated, f_async_unsaturated, f_sync
+from theory.speedup import f_async
 
 RATIOS = sorted({Fraction(p, q) for q in (1, 2, 3, 5, 7, 10, 16, 49) for p in range(q + 1)})
-STEPS = 40
 
 
 def starts(c: Fraction, k: int, n: int) -> list[Fraction]:
@@ -22,58 +20,6 @@ def starts(c: Fraction, k: int, n: int) -> list[Fraction]:
         slot = found[j - k] + 1 if j >= k else Fraction(0)
         found.append(max(found[-1] + c, slot))
     return found
-
-
-@pytest.mark.parametrize("k", [1, 2, 3, 4, 5, 6, 10, 11, 49, 50])
-def test_stage_time_switches_at_k_c_equal_to_one(k: int) -> None:
-    """S2's stage time holds exactly while k c <= 1 and S1's exactly while k c >= 1, at every X."""
-    n = max(STEPS, 2 * k + 2)
-    for c in RATIOS:
-        ends = [s + 1 for s in starts(c, k, n)]
-        s1 = [1 + c * x for x in range(n)]
-        s2 = [x // k + 1 + c * (x % k) for x in range(n)]
-        assert (ends == s2) == (k * c <= 1), (c, k)
-        assert (ends == s1) == (k * c >= 1), (c, k)
-
-
-def test_unlimited_prefetch_changes_nothing() -> None:
-    """Drafts that run ahead without end (draft j ready at j c) give the same target starts: one prefetch is enough."""
-    for c in RATIOS:
-        for k in (1, 2, 3, 7):
-            eager: list[Fraction] = []
-            for j in range(STEPS):
-                eager.append(max(j * c, eager[j - k] + 1 if j >= k else Fraction(0)))
-            assert eager == starts(c, k, STEPS)
-
-
-def test_floor_of_the_main_text_is_wrong() -> None:
-    """c1 = 0.4, k1 = 2: floor(1 / c1) = 2 would choose S1, but the third target waits for a slot until 1.0."""
-    c, k = Fraction(2, 5), 2
-    assert k >= floor(1 / c)
-    assert k < ceil(1 / c)
-    assert starts(c, k, 3)[2] == 1 > 2 * c
-    assert f_async(0.5, 0.4, 2) == f_async_saturated(0.5, 0.4, 2) < f_async_unsaturated(0.5, 0.4)
-
-
-@pytest.mark.parametrize("mode", ["sync", "async"])
-def test_speedup_is_steps_over_time_of_the_timeline(mode: str) -> None:
-    """E[steps] / E[time] of a stage, summed over X with a geometric tail below 1e-18, for all k and c."""
-    alpha = Fraction(5, 8)
-    for c in RATIOS[::3]:
-        for k in (1, 2, 3, 5, 9):
-            n = 90
-            if mode == "async":
-                time = [s + 1 for s in starts(c, k, n)]
-                steps = [x + 1 for x in range(n)]
-            else:
-                time = [1 + c * (k - 1)] * n
-                steps = [min(x + 1, k) for x in range(n)]
-            weight = [alpha**x * (1 - alpha) for x in range(n)]
-            total = sum(w * s for w, s in zip(weight, steps, strict=True))
-            ratio = total / sum(w * t for w, t in zip(weight, time, strict=True))
-            formula = (f_sync if mode == "sync" else f_async)(float(alpha), float(c), k)
-            # 90 terms leave out alpha**90 * 91 = 4e-17 of either sum; the rest is the rounding of c.
-            assert formula == pytest.approx(float(ratio), rel=2e-15), (c, k)
 
 
 def test_waste_is_what_the_timeline_starts() -> None:

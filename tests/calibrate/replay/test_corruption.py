@@ -8,17 +8,15 @@ import numpy as np
 import pytest
 from measured_profiles import answer_of, measured, position
 from scipy import stats
-from sim_worlds import seconds_per_step
+from sim_worlds import drawn_answers, seconds_per_step
 
 from calibrate.record.answer_records import Generated, RecordedAnswer, StepRecord, VerdictRecord
 from calibrate.replay.corruption import Row, corruption, corruption_of, least_corruption
 from calibrate.replay.recorded import Recorded
 from calibrate.replay.system import as_seen_by, system_of
 from sim.algorithms.paired import paired_trajectory
-from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import SyntheticBehaviour, TraceBehaviour
 from sim.answers.facts import Facts, Quality
-from sim.answers.lengths import Fixed, Lengths
 from sim.operations import DRAFT, EMBEDDING, SCORER, TARGET, Generate, Verify
 from sim.trial import run_answer
 
@@ -68,13 +66,8 @@ def test_answers_that_differ_do_not_pass_for_corruption(kappa: float) -> None:
 
 def test_what_the_simulator_does_with_it_is_what_the_estimator_finds() -> None:
     """The knob and the estimator mean the same: recorded runs of the simulator give the knob back, to 4 sigma."""
-    behaviour = SyntheticBehaviour(
-        lengths=Lengths(target=Fixed(4), draft=Fixed(4)),
-        acceptance=Acceptance(alpha=0.7, spread=0.2),
-        steps=Fixed(10),
-        quality=Quality(wrong_accepted=0.12, wrong_target=0.03, corruption=0.5),
-        seed=3,
-    )
+    quality = Quality(wrong_accepted=0.12, wrong_target=0.03, corruption=0.5)
+    behaviour = drawn_answers(4, alpha=0.7, spread=0.2, steps=10, quality=quality, seed=3)
     found = corruption([recorded(behaviour, i) for i in range(250)])
     assert found.stderr < 0.06
     assert abs(found.value - 0.5) <= 4.0 * found.stderr

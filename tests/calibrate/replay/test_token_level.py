@@ -1,18 +1,15 @@
-"""Token-level methods and hybrids: configurations, exact predictions, and the command lines."""
+"""Token-level methods and hybrids: exact predictions, what is planned and run, and the command lines."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import given
-from hypothesis import strategies as st
 from measured_profiles import measured, speculated
-from refusals import refused, refuses
+from refusals import refused
 
 from calibrate.engines.speculation import Speculation
 from calibrate.models.local import TorchModels
@@ -20,13 +17,12 @@ from calibrate.models.servers import RemoteModels
 from calibrate.record.profile import Profile
 from calibrate.record.token_records import PassSample
 from calibrate.replay.trials import Trials
-from sim.catalogue import method
-from sim.configuration import METHOD_NAMES, TOKEN_METHOD_NAMES, Configuration
+from sim.configuration import Configuration
 from sim.operations import TARGET
 from specplan.check.validating import validation
 from specplan.check.validating.questions import Below, configurations_of, named
 from specplan.cli import cli
-from specplan.planning.planner import Request, label, plan
+from specplan.planning.planner import Request, plan
 from specplan.planning.predict import Predictor
 from specplan.worlds.drafters.naming import kind
 from theory.errors import ParameterError
@@ -38,46 +34,6 @@ NONE = [False] * 8
 def profile() -> Profile:
     """Iterations of 10 ms, 1 ms for the draft; passes of 3 tokens in 12 ms: 7 for the 20 tokens after the first."""
     return speculated(measured(NONE))
-
-
-# Configurations
-
-
-def test_a_token_level_method_is_its_own_token_level() -> None:
-    one = Configuration(method="prompt-lookup", knobs={"k2": 5})
-    assert (one.token, one.k2, one.token_knobs["k2"], one.is_hybrid) == ("prompt-lookup", 5, 5, False)
-    assert one == Configuration(method="prompt-lookup", k2=5)
-    assert one.name == "prompt-lookup k2=5"
-    assert Configuration(method="draft-model").k2 == 3
-
-
-def test_a_hybrid_names_both_levels() -> None:
-    one = Configuration(method="lr-async", k1=2, token="draft-model", token_knobs={"k2": 4})
-    assert one.name == "lr-async k1=2 + draft-model k2=4"
-    assert (one.k2, one.is_hybrid, one.speculates) == (4, True, True)
-    assert one.with_token("draft-model", {"k2": 6}) == Configuration(method="lr-async", k1=2, token="draft-model", k2=6)
-    assert label(one) == "LR async + draft-model speculation"
-    assert kind(one) == "lr-async+draft-model"
-
-
-def test_k2_alone_means_prompt_lookup_as_in_the_papers_tables() -> None:
-    one = Configuration(method="lr-async", k2=9)
-    assert (one.token, one.k2) == ("prompt-lookup", 9)
-    assert Configuration(method="lr-async", k2=1).token is None
-
-
-test_a_bad_token_level_is_named = refuses(
-    Configuration,
-    ({"method": "autoregressive", "token": "prompt-lookup"}, "must not be given for plain decoding"),
-    ({"method": "lr-async", "token": "lr-sync"}, "token='lr-sync' must be one of"),
-    ({"method": "prompt-lookup", "token": "draft-model"}, "is a token-level method itself"),
-    ({"method": "lr-async", "token": "draft-model", "k2": 1}, "k2=1 must be an integer in"),
-    ({"method": "draft-model", "k2": 2000}, "k2=2000"),
-    ({"method": "draft-model", "k2": 3, "knobs": {"k2": 4}}, "contradicts the knob k2=4"),
-    ({"method": "lr-async", "token": "draft-model", "k2": 3, "token_knobs": {"k2": 4}}, "contradicts the knob k2=4"),
-    ({"method": "lr-async", "token": "draft-model", "token_knobs": {"max_ngram": 2}}, "knob='max_ngram'"),
-    ({"method": "lr-async", "token_knobs": {"k2": 2}}, "need a token-level method"),
-)
 
 
 # Predictions
@@ -129,6 +85,7 @@ def test_the_planner_tries_what_is_recorded_alone_and_below_steps(profile: Profi
     found = Request(methods=("draft-model", "prompt-lookup", "lr-sync"), k1_max=2).candidates(Trials(profile)).known
     names = [one.name for one in found]
     assert names == ["draft-model k2=3", "lr-sync k1=2", "lr-sync k1=2 + draft-model k2=3"]
+    assert kind(found[-1]) == "lr-sync+draft-model"
     assert plan(profile, Request(methods=("draft-model",))).best.label == "draft-model speculation"
 
 
@@ -197,28 +154,6 @@ test_servers_that_speculate_are_checked = refused(
         json.dumps([{"server": "http://x", "method": "eagle", "model": "m", "num_speculative_tokens": 1}] * 2),
         "twice",
     ),
-)
-
-
-@given(data=st.data(), name=st.sampled_from(METHOD_NAMES), below=st.sampled_from([None, *TOKEN_METHOD_NAMES]))
-def test_a_configuration_is_read_back_from_its_name(data: st.DataObject, name: str, below: str | None) -> None:
-    spec, options = method(name), dict[str, Any]()
-    if spec.has("k1"):
-        options["k1"] = data.draw(st.integers(1, 9))
-    if below is not None and spec.level == "step":
-        options["token"] = below
-    one = Configuration(method=name, **options)
-    assert Configuration.parse(one.name) == one
-
-
-test_a_configuration_that_cannot_be_read_is_refused = refused(
-    Configuration.parse,
-    ("", "must be METHOD"),
-    ("lr-async +", "must be METHOD"),
-    ("nothing k1=2", "must be one of"),
-    ("lr-async k1", "NAME=VALUE"),
-    ("lr-async k1=0", "k1"),
-    ("lr-async + lr-sync", "must be one of"),
 )
 
 

@@ -79,10 +79,10 @@ def test_the_texts_before_a_step_are_the_question_and_the_steps() -> None:
 
 
 @pytest.mark.parametrize(("reward", "expected"), [(False, 2.0), (True, (0.3 * 1 + 0.5 * 2) / 2)])
-def test_a_grade_is_the_likeliest_reply_and_a_reward_the_expected_one(reward: bool, expected: float) -> None:
+async def test_a_grade_is_the_likeliest_reply_and_a_reward_the_expected_one(reward: bool, expected: float) -> None:
     engine: Any = Replies(0.2, 0.3, 0.5)
     scorer = GradeScorer(prompt=general_score_prompt, grades=("0", "1", "2"), reward=reward)
-    score, _ = asyncio.run(scorer.score(candidates(1)[0], engine=engine))
+    score, _ = await scorer.score(candidates(1)[0], engine=engine)
     assert score == pytest.approx(expected)
     assert engine.asked[0][0].startswith("Q?\n\none\n\ntwo0\n\n")
 
@@ -90,9 +90,9 @@ def test_a_grade_is_the_likeliest_reply_and_a_reward_the_expected_one(reward: bo
 @pytest.mark.parametrize(
     ("probabilities", "index"), [((0.1, 0.6, 0.3), 1), ((0.2, 0.1, 0.7), None), ((0.4, 0.4, 0.2), 0)]
 )
-def test_a_choice_is_the_likeliest_letter_or_none(probabilities: tuple[float, ...], index: int | None) -> None:
+async def test_a_choice_is_the_likeliest_letter_or_none(probabilities: tuple[float, ...], index: int | None) -> None:
     engine: Any = Replies(*probabilities)
-    selection, _ = asyncio.run(PromptChooser(prompt=general_choice_prompt).choose(candidates(2), engine=engine))
+    selection, _ = await PromptChooser(prompt=general_choice_prompt).choose(candidates(2), engine=engine)
     assert selection.index == index
     assert selection.score == max(probabilities)
     assert selection.scores == (probabilities[0] - probabilities[2], probabilities[1] - probabilities[2])
@@ -101,12 +101,11 @@ def test_a_choice_is_the_likeliest_letter_or_none(probabilities: tuple[float, ..
     assert "(A) two0\n(B) two1" in text
 
 
-def test_more_candidates_than_letters_are_refused() -> None:
+async def test_more_candidates_than_letters_are_refused() -> None:
     engine: Any = Replies(1.0)
+    chooser = PromptChooser(prompt=general_choice_prompt, letters=(" A", " B"))
     with pytest.raises(ParameterError, match="width=3 must be at most 2"):
-        asyncio.run(
-            PromptChooser(prompt=general_choice_prompt, letters=(" A", " B")).choose(candidates(3), engine=engine)
-        )
+        await chooser.choose(candidates(3), engine=engine)
 
 
 class Grades:
@@ -125,11 +124,11 @@ class Grades:
 
 
 @pytest.mark.parametrize(("good", "index"), [((0.2, 0.9, 0.8), 1), ((0.2, 0.3, 0.1), None), ((0.9, 0.1, 0.9), 0)])
-def test_a_model_without_letters_chooses_by_its_grades(good: tuple[float, ...], index: int | None) -> None:
+async def test_a_model_without_letters_chooses_by_its_grades(good: tuple[float, ...], index: int | None) -> None:
     engine: Any = Grades({f"two{i}": p for i, p in enumerate(good)})
     scorer = GradeScorer(prompt=general_score_prompt, grades=("0", "1"), reward=True)
     chooser = GradeChooser(scorer=scorer, least=0.5)
-    selection, reply = asyncio.run(chooser.choose(candidates(3), engine=engine))
+    selection, reply = await chooser.choose(candidates(3), engine=engine)
     assert selection.index == index
     assert selection.score == max(good)
     assert selection.scores == pytest.approx([p - 0.5 for p in good])

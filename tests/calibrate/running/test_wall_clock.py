@@ -26,7 +26,7 @@ QUESTION = " he has two apples.\n\n"
 class ScriptedBackend:
     """Answers when the test says so, always with the same text."""
 
-    def __init__(self, name="scripted", tokenizer_id="words", n_tokens=3, finish="stop"):
+    def __init__(self, name="scripted", tokenizer_id="words", n_tokens=3, finish="stop", at_once=False):
         self.name = name
         self.tokenizer_id = tokenizer_id
         self.requests = []
@@ -34,7 +34,7 @@ class ScriptedBackend:
         self.aborted = []
         self.open = []
         self.reply = {"n_tokens": n_tokens, "finish": finish}
-        self.at_once = False
+        self.at_once = at_once
         self.yes = 1.0
 
     def encode(self, text):
@@ -82,6 +82,15 @@ def scripted():
     return WallClock({"target": target, "draft": draft, "judge": target}, ExactMatch()), target, draft
 
 
+async def begun(algorithm):
+    """Begin a run on two scripted backends: its task, when a request is open at each, the clock, and the two."""
+    clock, target, draft = scripted()
+    run = asyncio.create_task(clock.run(algorithm(await clock.root(QUESTION))))
+    await draft.until(1)
+    await target.until(1)
+    return run, clock, target, draft
+
+
 def two_then(root, *, log, cancel=False):
     """Start a target and a draft step; log what is delivered."""
     first, second = Generate(TARGET, root), Generate(DRAFT, root)
@@ -100,11 +109,7 @@ def two_then(root, *, log, cancel=False):
 @pytest.mark.parametrize(("target_end", "draft_end"), [(1.0, 2.0), (2.0, 1.0)])
 async def test_completions_of_one_moment_are_delivered_in_the_order_in_which_they_ended(target_end, draft_end):
     log = []
-    clock, target, draft = scripted()
-    root = await clock.root(QUESTION)
-    run = asyncio.create_task(clock.run(two_then(root, log=log)))
-    await target.until(1)
-    await draft.until(1)
+    run, _, target, draft = await begun(partial(two_then, log=log))
     target.open[0].set_result(target_end)
     draft.open[0].set_result(draft_end)
     session = await run
@@ -115,11 +120,7 @@ async def test_completions_of_one_moment_are_delivered_in_the_order_in_which_the
 
 async def test_a_cancelled_operation_is_aborted_never_delivered_and_its_tokens_are_counted():
     log = []
-    clock, target, draft = scripted()
-    root = await clock.root(QUESTION)
-    run = asyncio.create_task(clock.run(two_then(root, log=log, cancel=True)))
-    await draft.until(1)
-    await target.until(1)
+    run, _, target, draft = await begun(partial(two_then, log=log, cancel=True))
     target.open[0].set_result(1.0)
     session = await run
     kept, dropped = session.operations
@@ -146,11 +147,7 @@ async def test_what_ended_before_it_was_cancelled_is_not_delivered_either():
         yield third
         log.append((yield WAIT))
 
-    clock, target, draft = scripted()
-    root = await clock.root(QUESTION)
-    run = asyncio.create_task(clock.run(drops_one_that_is_ready(root)))
-    await draft.until(1)
-    await target.until(1)
+    run, _, target, draft = await begun(drops_one_that_is_ready)
     target.open[0].set_result(1.0)
     draft.open[0].set_result(2.0)
     await target.until(2)
@@ -164,10 +161,7 @@ async def test_what_ended_before_it_was_cancelled_is_not_delivered_either():
 
 
 async def test_an_error_names_its_operation_and_everything_else_is_aborted():
-    clock, target, draft = scripted()
-    root = await clock.root(QUESTION)
-    run = asyncio.create_task(clock.run(lookahead_async(root, k1=4)))
-    await draft.until(1)
+    run, _, target, draft = await begun(partial(lookahead_async, k1=4))
     draft.open[0].set_result(1.0)
     await target.until(2)
     target.open[1].set_exception(CalibrationError("the engine broke"))
@@ -179,11 +173,7 @@ async def test_an_error_names_its_operation_and_everything_else_is_aborted():
 
 
 async def test_cancelling_a_run_aborts_everything_in_flight():
-    clock, target, draft = scripted()
-    root = await clock.root(QUESTION)
-    run = asyncio.create_task(clock.run(lookahead_async(root, k1=3)))
-    await draft.until(1)
-    await target.until(1)
+    run, _, target, draft = await begun(partial(lookahead_async, k1=3))
     run.cancel()
     with pytest.raises(asyncio.CancelledError):
         await run
@@ -200,11 +190,7 @@ def left_running(root):
 
 
 async def test_what_is_left_running_runs_on_and_can_be_waited_for():
-    clock, target, draft = scripted()
-    root = await clock.root(QUESTION)
-    run = asyncio.create_task(clock.run(left_running(root)))
-    await draft.until(1)
-    await target.until(1)
+    run, clock, target, draft = await begun(left_running)
     target.open[0].set_result(1.0)
     session = await run
     late = session.operations[1]
@@ -216,7 +202,7 @@ async def test_what_is_left_running_runs_on_and_can_be_waited_for():
     assert late.result is None
     await clock.drain()
 
-    run = asyncio.create_task(clock.run(left_running(root)))
+    run = asyncio.create_task(clock.run(left_running(await clock.root(QUESTION))))
     await draft.until(2)
     await target.until(2)
     target.open[1].set_result(1.0)
@@ -245,19 +231,15 @@ async def test_waiting_for_nothing_and_nonsense_are_errors():
         await clock.run(autoregressive(root, role="nobody"))
 
 
-def run_scripted(*, limits=None, tokenizer_id="words", **reply):
-    async def main():
-        target = ScriptedBackend("target", tokenizer_id=tokenizer_id, **reply)
-        target.at_once = True
-        clock = WallClock({"target": target}, ExactMatch(), limits=limits, seed=5)
-        session = await clock.run(step_by_step(await clock.root(QUESTION)), stream="p1")
-        return session, target
-
-    return asyncio.run(main())
+async def answered(algorithm=step_by_step, *, limits=None, **backend):
+    """Return the run of an algorithm on a backend that answers at once, and the backend."""
+    target = ScriptedBackend("target", at_once=True, **backend)
+    clock = WallClock({"target": target}, ExactMatch(), limits=limits, seed=5)
+    return await clock.run(algorithm(await clock.root(QUESTION)), stream="p1"), target
 
 
-def test_an_answer_ends_at_its_limit_of_steps():
-    session, target = run_scripted(limits=StepLimits(max_steps=4))
+async def test_an_answer_ends_at_its_limit_of_steps():
+    session, target = await answered(limits=StepLimits(max_steps=4))
     assert [step.final for step in session.committed] == [False, False, False, True]
     assert session.text == "xxx\n\n" * 4
     assert [len(request.prompt) for request in target.requests] == [4, 7, 10, 13]  # ids: the root's, then the steps'
@@ -274,35 +256,28 @@ def test_an_answer_ends_at_its_limit_of_steps():
     ],
     ids=["tokens of the answer", "tokens of steps", "context", "end of the text"],
 )
-def test_where_steps_and_answers_end(limits, reply, steps):
+async def test_where_steps_and_answers_end(limits, reply, steps):
     """Tokens of each step, whether it was cut, and whether it is the last."""
-    session, target = run_scripted(limits=limits, **reply)
+    session, target = await answered(limits=limits, **reply)
     assert [(step.n_tokens, step.truncated, step.final) for step in session.committed] == steps
     if limits == StepLimits(max_answer_tokens=8):
         assert [request.max_tokens for request in target.requests] == [8, 5, 2]
 
 
-def test_a_whole_answer_is_one_request_with_steps_as_marks_in_it():
-    async def main():
-        target = ScriptedBackend("target", tokenizer_id="words")
-        target.at_once = True
-        limits = StepLimits(max_answer_tokens=50, max_step_tokens=3)
-        clock = WallClock({"target": target}, ExactMatch(), limits=limits, seed=5)
-        return await clock.run(autoregressive(await clock.root(QUESTION)), stream="p1"), target.requests
-
-    session, (request,) = asyncio.run(main())
+async def test_a_whole_answer_is_one_request_with_steps_as_marks_in_it():
+    session, target = await answered(autoregressive, limits=StepLimits(max_answer_tokens=50, max_step_tokens=3))
+    (request,) = target.requests
     assert (request.max_tokens, request.stop) == (50, ())
     assert [step.final for step in session.committed] == [True]
 
 
-def test_an_engine_without_a_known_tokenizer_gets_text():
-    _, target = run_scripted(limits=StepLimits(max_steps=2), tokenizer_id=None)
+async def test_an_engine_without_a_known_tokenizer_gets_text():
+    _, target = await answered(limits=StepLimits(max_steps=2), tokenizer_id=None)
     assert [request.prompt for request in target.requests] == [QUESTION, QUESTION + "xxx\n\n"]
 
 
 async def test_a_draft_with_another_tokenizer_gets_the_targets_text():
-    target, draft = ScriptedBackend("target"), ScriptedBackend("draft", tokenizer_id="other")
-    target.at_once = draft.at_once = True
+    target, draft = ScriptedBackend("target", at_once=True), ScriptedBackend("draft", "other", at_once=True)
     clock = WallClock({"target": target, "draft": draft}, ExactMatch(), limits=StepLimits(max_steps=2))
     await clock.run(lookahead_sync(await clock.root(QUESTION), k1=2))
     assert [request.prompt for request in draft.requests] == [QUESTION]
@@ -312,8 +287,7 @@ async def test_a_draft_with_another_tokenizer_gets_the_targets_text():
 async def test_seeds_depend_on_the_place_in_the_answer_and_nothing_else():
     seeds = {}
     for stream, seed, width in (("p1", 5, 1), ("p1", 5, 2), ("p2", 5, 1), ("p1", 6, 1)):
-        target, draft = ScriptedBackend("target"), ScriptedBackend("draft")
-        target.at_once = draft.at_once = True
+        target, draft = ScriptedBackend("target", at_once=True), ScriptedBackend("draft", at_once=True)
         clock = WallClock({"target": target, "draft": draft}, ExactMatch(), limits=StepLimits(max_steps=2), seed=seed)
         await clock.run(lookahead_sync(await clock.root(QUESTION), k1=2, width=width), stream=stream)
         seeds[stream, seed, width] = [request.seed for request in (*target.requests[:2], *draft.requests)]
@@ -324,27 +298,23 @@ async def test_seeds_depend_on_the_place_in_the_answer_and_nothing_else():
     assert not set(base) & set(seeds["p1", 6, 1])
 
 
-def test_the_judge_accepts_at_its_threshold():
-    async def verdict(judge, yes):
-        backend = ScriptedBackend()
-        backend.yes = yes
-        clock = WallClock({"judge": backend}, judge)
-        root = await clock.root(QUESTION)
-        steps = [Step(root, "draft", 1, payload=root.payload), Step(root, "target", 1, payload=root.payload)]
-        return *(await clock.verify(Verify(*steps), "")), backend.asked
-
-    judge = LlmJudge(prompt="{} or {}?".format, threshold=0.6)
-    accepted, choice, asked = asyncio.run(verdict(judge, 0.6))
-    refused, _, _ = asyncio.run(verdict(judge, 0.59))
+async def test_the_judge_accepts_at_its_threshold():
+    backend = ScriptedBackend()
+    clock = WallClock({"judge": backend}, LlmJudge(prompt="{} or {}?".format, threshold=0.6))
+    root = await clock.root(QUESTION)
+    steps = [Step(root, role, 1, payload=root.payload) for role in (DRAFT, TARGET)]
+    backend.yes = 0.6
+    accepted, choice = await clock.verify(Verify(*steps), "")
+    backend.yes = 0.59
+    below, _ = await clock.verify(Verify(*steps), "")
     assert (accepted.accepted, accepted.score) == (True, 0.6)
-    assert (refused.accepted, refused.score) == (False, 0.59)
+    assert (below.accepted, below.score) == (False, 0.59)
     assert choice.best == " Yes"
-    assert asked == [f"{QUESTION.strip()} or {QUESTION.strip()}?"]
+    assert backend.asked == [f"{QUESTION.strip()} or {QUESTION.strip()}?"] * 2
 
 
 async def test_a_judge_needs_an_engine():
-    target = ScriptedBackend()
-    target.at_once = True
+    target = ScriptedBackend(at_once=True)
     clock = WallClock({"target": target, "draft": target}, LlmJudge(prompt="{}{}".format))
     with pytest.raises(CalibrationError, match="verdict of 'judge' on step 0: the LLM judge has no engine"):
         await clock.run(lookahead_sync(await clock.root(QUESTION), k1=2))
@@ -372,7 +342,7 @@ async def test_engines_get_ready_before_a_run_begins():
     assert not target.requests
 
 
-def test_random_acceptance_has_its_rate_repeats_itself_and_scores_what_it_draws():
+async def test_random_acceptance_has_its_rate_repeats_itself_and_scores_what_it_draws():
     """At a threshold t it accepts 1 - t: the score and the verdict tell the same story."""
     step = Step(None, "user", 0)
 
@@ -381,12 +351,12 @@ def test_random_acceptance_has_its_rate_repeats_itself_and_scores_what_it_draws(
         judged = [await verifier.verify(step, step, judge=None, seed=seed) for seed in range(0, 40000, 10)]
         return [(one.result.accepted, one.result.score) for one in judged]
 
-    first = asyncio.run(verdicts(0.3))
-    assert first == asyncio.run(verdicts(0.3))
+    first = await verdicts(0.3)
+    assert first == await verdicts(0.3)
     assert all(accepted == (score > 0.7) for accepted, score in first)
     assert abs(sum(accepted for accepted, _ in first) / 4000 - 0.3) < 5 * (0.3 * 0.7 / 4000) ** 0.5  # 5 standard errors
-    assert not any(accepted for accepted, _ in asyncio.run(verdicts(0.0)))
-    assert all(accepted for accepted, _ in asyncio.run(verdicts(1.0)))
+    assert not any(accepted for accepted, _ in await verdicts(0.0))
+    assert all(accepted for accepted, _ in await verdicts(1.0))
 
 
 test_bad_settings_are_named = refused(

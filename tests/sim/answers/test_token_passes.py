@@ -74,13 +74,6 @@ def test_one_pass_after_the_other_by_hand() -> None:
     assert seconds(source, behaviour(6, steps=2), 0, cost) == pytest.approx(2 * (2.0 + 2.0))
 
 
-def test_a_longer_step_goes_on_with_another_request() -> None:
-    source = RecordedPasses(requests=((4, (2, 2)),))
-    generate = Generate(TARGET, prompt(3))
-    assert source.passes(0, generate, 7).tokens == (2, 2, 2, 1)
-    assert source.passes(0, generate, 0).tokens == ()
-
-
 def test_steps_are_decoded_as_requests_of_their_length_were() -> None:
     short, long = ((2, (2,)),) * 20, ((40, (1,) * 40),) * 20
     source = RecordedPasses(requests=short + long, neighbours=12)

@@ -222,16 +222,6 @@ def test_a_request_alone_takes_what_the_cost_says() -> None:
     assert ends[0] == pytest.approx(cost.alone(8, 6, 100), rel=1e-12)
 
 
-def test_an_engine_wakes_after_a_rest_and_not_between_requests_that_follow_each_other() -> None:
-    """Three requests of one token, 1 s each: the second comes after less than a rest, the third after a full one."""
-    cost, waking = LinearCost(base_s=1.0, prefill_s=1.0), 0.5
-    arrivals = (0.0, 1.0 + waking + 0.5 * RESTED_S, 2.0 + waking + 1.6 * RESTED_S)
-    requests = [Request(0, arrival, 1, 1, 1) for arrival in arrivals]
-    ends = simulated([cost], requests, Machine((0,), (1.0,), waking))
-    taken = [end - arrival for end, arrival in zip(ends, arrivals, strict=True)]
-    assert taken == pytest.approx([1.0 + waking, 1.0, 1.0 + waking])
-
-
 def test_mean_context_is_exact_for_a_request_alone() -> None:
     """A sequence counts with its mean context, exact for one alone: i tokens are cached when token i + 1 is made."""
     cost = LinearCost(base_s=0.0, context_s=1.0)
@@ -239,27 +229,6 @@ def test_mean_context_is_exact_for_a_request_alone() -> None:
     ends = simulated([cost], [Request(0, 0.0, n, 0, context)], APART)
     one_by_one = sum(context + i for i in range(1, n))  # i tokens are cached when token i + 1 is made
     assert ends[0] == pytest.approx(one_by_one, rel=1e-12)
-
-
-def test_two_engines_share_a_device_equally() -> None:
-    cost = LinearCost(base_s=1.0)
-    alone = simulated([cost, cost], [Request(0, 0.0, 5, 0, 0)], SHARED)
-    together = simulated([cost, cost], [Request(0, 0.0, 5, 0, 0), Request(1, 0.0, 5, 0, 0)], SHARED)
-    assert alone[0] == pytest.approx(4.0)
-    assert together == pytest.approx([8.0, 8.0])
-
-
-def test_neighbours_slow_each_other_while_both_work() -> None:
-    cost = LinearCost(base_s=1.0)
-    requests = [Request(0, 0.0, 11, 0, 0), Request(1, 0.0, 4, 0, 0)]
-    ends = simulated([cost, cost], requests, Machine((0, 1), (2.0, 4.0 / 3.0)))
-    assert ends == pytest.approx([12.0, 4.0])  # the second ends after 3 * 4/3 s; the first did 2 of its 10 s by then
-
-
-def test_what_finds_no_place_in_the_batch_waits() -> None:
-    requests = [Request(0, 0.0, 5, 0, 0), Request(0, 0.0, 3, 0, 0), Request(0, 0.0, 3, 0, 0)]
-    ends = simulated([LinearCost(base_s=1.0)], requests, Machine((0,), (1.0,), max_batch=2))
-    assert ends == pytest.approx([4.0, 2.0, 4.0])  # the third takes the place of the second, after 2 s
 
 
 def test_an_engine_can_be_attached_again() -> None:

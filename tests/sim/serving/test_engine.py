@@ -6,13 +6,10 @@ import pickle
 from collections.abc import Callable
 
 import pytest
+from sim_worlds import drawn_answers, varied_answers
 from simpy import Environment
 
 from sim.algorithms import autoregressive
-from sim.answers.acceptance import Acceptance
-from sim.answers.drawn import SyntheticBehaviour
-from sim.answers.facts import Quality
-from sim.answers.lengths import Fixed, Lengths, Lognormal
 from sim.catalogue import methods
 from sim.engines.batching import BatchEngine
 from sim.engines.costs import LinearCost
@@ -30,14 +27,7 @@ TARGET = LinearCost(
     base_s=0.02, sequence_s=0.002, context_s=1e-6, prefill_s=0.005, prefill_token_s=1e-4, request_s=0.003
 )
 DRAFT = LinearCost(base_s=0.004, context_s=1e-7, prefill_s=0.002, prefill_token_s=1e-5)
-BEHAVIOUR = SyntheticBehaviour(
-    lengths=Lengths(target=Lognormal(mean=15.0, cv=1.0), draft=Lognormal(mean=15.0, cv=1.0), limit=50),
-    acceptance=Acceptance(alpha=0.6, siblings=0.3),
-    steps=Lognormal(mean=8.0, cv=0.4),
-    prompt_tokens=300,
-    quality=Quality(wrong_accepted=0.2, wrong_target=0.05, corruption=0.5, escalation=0.4, gate_error=0.1),
-    seed=4,
-)
+BEHAVIOUR = varied_answers(prompt_tokens=300)
 ONE_AT_A_TIME = ["autoregressive", "prompt-lookup", "draft-model", "eagle", "spec-reason", "rsd"]
 MakeEngine = Callable[[LinearCost, Device | None], BatchEngine]
 
@@ -79,11 +69,7 @@ def answers(n_tokens: list[int], prompt_tokens: int, engine: ServingEngine) -> l
     clock = VirtualClock({"target": engine}, record=False)
     sessions = []
     for n in n_tokens:
-        lengths = Lengths(target=Fixed(n), draft=Fixed(1))
-        world = SyntheticBehaviour(
-            lengths=lengths, acceptance=Acceptance(alpha=0.0), steps=Fixed(1), prompt_tokens=prompt_tokens
-        )
-        answer = world.baseline_answer(0)
+        answer = drawn_answers(n, alpha=0.0, steps=1, prompt_tokens=prompt_tokens).baseline_answer(0)
         sessions.append(clock.launch(autoregressive(answer.root), answer))
     clock.run(*sessions)
     return sessions
@@ -201,23 +187,6 @@ def test_limits_guard_their_domains(bad: dict[str, float]) -> None:
 def test_an_engine_travels_to_another_process_idle() -> None:
     engine = pickle.loads(pickle.dumps(chunked(UNIT)))
     assert answers([5], 0, engine)[0].finished == pytest.approx(4.0)
-
-
-@pytest.mark.parametrize("name", methods())
-def test_what_is_kept_changes_nothing_where_there_is_room(name: str) -> None:
-    one = methods()[name]
-    meets = {"plain": BEHAVIOUR.baseline_answer, "speculation": BEHAVIOUR.answer, "candidates": BEHAVIOUR.beam_answer}
-    ends = []
-    for capacity in (float("inf"), 1e9):
-        limits = ServingLimits(cache_tokens=capacity)
-        target = ServingEngine(Joined(TARGET, ADDED), limits=limits)
-        draft = ServingEngine(Joined(DRAFT, ADDED), limits=limits)
-        clock = VirtualClock({"target": target, "draft": draft, "judge": target}, record=False)
-        worlds = [meets[one.meets](index) for index in range(3)]
-        sessions = [clock.launch(one.build()(world.root), world) for world in worlds]
-        clock.run(*sessions)
-        ends.append([session.finished for session in sessions])
-    assert ends[0] == ends[1]
 
 
 def test_a_lost_text_that_is_not_read_to_its_end_is_read_again() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import itertools
 import math
 from dataclasses import replace
 
@@ -60,23 +59,6 @@ def test_arrivals_far_apart_meet_an_empty_server() -> None:
     assert [answer.arrived_s for answer in load.answers] == [10.0, 20.0]
     life = PREFILL + (TOKENS - 1) * ITERATION
     assert load.in_flight == pytest.approx(2 * life / load.seconds)
-
-
-def test_tokens_count_when_they_are_written_wherever_a_window_begins() -> None:
-    """Windows that follow each other count the tokens of the window that they make together, to the last one."""
-    cuts = [0, 13, 57, 200, 333, 700]
-    parts = [
-        closed_loop(trial(), concurrency=5, tokens=end, warmup_tokens=begin, met_under_way=True)
-        for begin, end in itertools.pairwise(cuts)
-    ]
-    whole = closed_loop(trial(), concurrency=5, tokens=cuts[-1], met_under_way=True)
-    assert sum(part.tokens for part in parts) == whole.tokens
-    assert sum(part.seconds for part in parts) == pytest.approx(whole.seconds)
-
-
-def test_all_tokens_of_answers_that_arrive_are_written() -> None:
-    load = arriving(trial(), [0.0, 0.1, 0.2, 5.0])
-    assert load.tokens == sum(answer.tokens for answer in load.answers) == 4 * TOKENS
 
 
 def test_answers_that_have_not_ended_take_longer_than_so_far() -> None:

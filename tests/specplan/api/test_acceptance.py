@@ -1,4 +1,4 @@
-"""`specplan.acceptance`, `methods` and `gaps`: what commands print is what they return."""
+"""`specplan.acceptance`: every convention at once, one format from another, and what the command prints of it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from refusals import refused
 from screens import Main, check_printed, check_screen
 
 import specplan as sp
-from specplan.output import to_json
+from theory.errors import ParameterError, SchemaError
 
 DYNAMIC = {
     "acceptance_rate_per_pos": [0.7, 0.4],
@@ -19,23 +19,47 @@ DYNAMIC = {
 }
 
 
-def test_acceptance_is_what_the_command_prints(tmp_path: Path, run_main: Main) -> None:
+def test_a_profile_is_shown_in_every_convention() -> None:
+    """The helper's lookup: 6 drafts in 10 passes, of which 4, 2 and 1 are accepted at the three positions."""
+    lookup = sp.acceptance(measured([True, False], ngram=True))
+    found = lookup.plain()
+    assert found["unconditional"] == pytest.approx([4 / 6, 2 / 6, 1 / 6])
+    assert found["conditional"] == pytest.approx([4 / 6, 0.5, 0.5])
+    assert found["length-with-bonus"][2] == pytest.approx(1 + 7 / 6)
+    assert found["accepted-over-drafted"][2] == pytest.approx(7 / 18)
+    assert found["tokens_per_pass"][2] == pytest.approx(1.7)  # 17 tokens in 10 passes
+    assert found["schedule"] is None
+    assert [row["k"] for row in lookup.records()] == [1, 2, 3]
+    assert "Of a draft of 3 tokens 1.17 are accepted on average" in lookup.headline()  # (4 + 2 + 1) / 6
+    assert "60.0 % of the passes have a draft" in lookup.text()
+    for one in (lookup, sp.acceptance([0.9**k for k in range(1, 17)])):
+        check_screen(one)
+
+
+def test_dynamic_statistics_are_printed_and_become_a_schedule_and_lengths(tmp_path: Path, run_main: Main) -> None:
     path = tmp_path / "d.json"
     path.write_text(json.dumps(DYNAMIC), encoding="utf-8")
     found = sp.acceptance(path, form="vllm-dynamic")
     words = ("acceptance", str(path), "--from", "vllm-dynamic")
     check_printed(run_main, words, found)
-    assert run_main(*words, "--to", "vllm-schedule")[1] == f"{found.written('vllm-schedule')}\n"
     assert "K = 2 makes the most" in found.headline()  # (1 + .7 + .4) / 9 > 1.7 / 8 > 1 / 7
+    assert "best K by batch size: 1-7: 2, 8-8: 0" in found.text()
+    code, out, _ = run_main(*words, "--to", "vllm-schedule", "--max-batch", "32")
+    assert (code, json.loads(out)) == (0, {"num_speculative_tokens_per_batch_size": [[1, 7, 2], [8, 32, 0]]})
+    assert json.loads(found.written("vllm-dynamic"))["batch_stats"] == DYNAMIC["batch_stats"]
+    lengths = tmp_path / "l.yaml"
+    assert run_main(*words, "--to", "lengths", "--model", "m", "--mode", "x", "-o", str(lengths))[0] == 0
+    read = sp.acceptance(lengths, form="lengths", model="m", mode="x").plain()
+    assert read["length-with-bonus"] == pytest.approx([1.7, 2.1])
 
 
-def test_a_first_screen_says_what_a_draft_brings_in_80_columns() -> None:
-    profile = measured([True, False], ngram=True)
-    for found in (sp.acceptance(profile), sp.acceptance([0.9**k for k in range(1, 17)])):
-        check_screen(found)
-    lookup = sp.acceptance(profile)
-    assert "Of a draft of 3 tokens 1.17 are accepted on average" in lookup.headline()  # (4 + 2 + 1) / 6
-    assert [row["k"] for row in lookup.records()] == [1, 2, 3]
+def test_requests_are_added_up(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    entry = {"acceptance_histogram": [2, 1, 1], "num_draft_tokens": 8}
+    path.write_text("\n".join([json.dumps({"metrics": {"speculative_decoding": entry}})] * 2), encoding="utf-8")
+    found = sp.acceptance(path, form="vllm-requests")
+    assert found.plain()["unconditional"] == [0.5, 0.25]
+    assert "not known" in found.text()
 
 
 test_bad_rates_and_formats_are_refused = refused(
@@ -43,13 +67,7 @@ test_bad_rates_and_formats_are_refused = refused(
     (lambda: sp.acceptance([0.4, 0.7]), "must not exceed the position before"),
     (lambda: sp.acceptance("x.json", form="yaml"), "must be one of"),
     (lambda: sp.acceptance([0.5]).written("vllm-schedule"), "needs the time of passes"),
-    (lambda: sp.methods("lr-asink"), "did you mean 'lr-async'"),
+    (lambda: sp.acceptance("none", form="lengths"), "No such file"),
+    (lambda: sp.acceptance("lr-deepseek-gsm8k"), "holds no token acceptance per position"),
+    error=(ParameterError, SchemaError),
 )
-
-
-@pytest.mark.parametrize("words", [(), ("lr-async",), ("--gaps",)])
-def test_methods_are_what_the_command_prints(run_main: Main, words: tuple[str, ...]) -> None:
-    found = sp.gaps() if words == ("--gaps",) else sp.methods(*words)
-    assert run_main("methods", *words) == (0, f"{found.text()}\n", "")
-    assert run_main("methods", *words, "--json")[1] == f"{to_json(found.plain())}\n"
-    assert found.records()

@@ -34,26 +34,6 @@ def with_passes(profile: Profile) -> Profile:
     return with_engine(profile, "big", decode=[*profile.engines["big"].decode, *extra])
 
 
-@pytest.mark.parametrize(
-    ("drafter", "options", "expected"),
-    [
-        (
-            "ngram",
-            {"max_ngram": 3},
-            {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 3, "prompt_lookup_min": 1},
-        ),
-        ("draft_model", {"model": "d"}, {"method": "draft_model", "model": "d", "num_speculative_tokens": 4}),
-        ("eagle", {"model": "e"}, {"method": "eagle", "model": "e", "num_speculative_tokens": 4}),
-        ("eagle3", {"model": "e"}, {"method": "eagle3", "model": "e", "num_speculative_tokens": 4}),
-    ],
-)
-def test_the_speculative_config_of_each_drafter(
-    drafter: str, options: dict[str, Any], expected: dict[str, Any]
-) -> None:
-    """k2 = 5 tokens per pass are 4 drafted ones."""
-    assert OF_VLLM[drafter].vllm_configuration(5, **options) == expected
-
-
 def test_lookahead_reasoning_with_lookup_as_published() -> None:
     configuration = Configuration(method="lr-async", k1=4, k2=4, rules="released-code")
     advice = advise(bundled("lr-deepseek-gsm8k"), configuration)

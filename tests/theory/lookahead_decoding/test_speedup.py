@@ -6,8 +6,6 @@ import mpmath
 import numpy as np
 import pytest
 import sympy as sp
-from hypothesis import given
-from hypothesis import strategies as st
 from refusals import refused
 
 from ledger.lookahead_decoding import forms
@@ -16,10 +14,6 @@ from theory.lookahead_decoding import speedup as lookahead
 EPS = np.finfo(np.float64).eps
 _ALPHAS = (0.0, 1e-12, 1e-3, 0.1, 0.425, 0.5, 0.9, 0.999, 1 - 1e-9, 1.0)
 _SHAPES = ((0, 1), (1, 1), (1, 7), (4, 15), (4, 1000), (16, 3), (40, 2**20))
-
-inner = st.floats(0.01, 0.99)
-depths = st.integers(0, 64)
-widths = st.integers(1, 10**6)
 
 
 def _exactly(value: float) -> sp.Rational:
@@ -78,13 +72,6 @@ def test_a_long_draft_reaches_the_unbounded_statement(alpha: float, b: int) -> N
     """The finite alternating sum of the ledger against a draft of 2,000 tokens."""
     exact = float(sp.N(forms.unbounded(_exactly(alpha), b).doit(), 50))
     assert float(lookahead.expected_tokens_multi(alpha, 2000, b)) == pytest.approx(exact, rel=1e-13)
-
-
-@given(inner, depths, widths)
-def test_more_sequences_or_longer_drafts_never_hurt(alpha: float, gamma: int, b: int) -> None:
-    base = float(lookahead.expected_tokens_multi(alpha, gamma, b)) * (1 - (gamma + 8) * EPS)
-    assert float(lookahead.expected_tokens_multi(alpha, gamma, 2 * b)) >= base
-    assert float(lookahead.expected_tokens_multi(alpha, gamma + 1, b)) >= base
 
 
 def test_long_draft_stops_early_without_losing_terms() -> None:

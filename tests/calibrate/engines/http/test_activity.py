@@ -79,14 +79,6 @@ def test_alone_a_round_trip_is_not_part_of_the_prefill() -> None:
     assert found.busy_spans() == [(pytest.approx(1.125), pytest.approx(6.0))]
 
 
-def test_of_a_prefill_beside_others_it_is_known_what_their_iteration_took_longer() -> None:
-    server = Server([(1.0, 12), (4.0, 3)])
-    found = activity(server.streams, trip_s=0.0)
-    assert [prefill.seconds for prefill in found.prefills] == pytest.approx([PREFILL, PREFILL])
-    assert [prefill.beside for prefill in found.prefills] == [0, 1]
-    assert Counter(it.batch for it in found.iterations) == {1: 8, 2: 2}
-
-
 def test_prompts_that_were_read_together_share_their_time() -> None:
     """Two alone, in one pass; then two in a pass of theirs."""
     found = activity(Server([(1.0, 12), (1.0, 12), (4.0, 3), (4.0, 3)]).streams, trip_s=0.0)

@@ -6,12 +6,12 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import numpy as np
 import pytest
-from openai_server import OpenAIServer, Planted, serving
+from openai_server import OpenAIServer, Planted, served, serving
 
 from calibrate.engines.http.addresses import split_endpoint
 from calibrate.engines.http.engine import OpenAIEngine
@@ -19,16 +19,15 @@ from calibrate.engines.http.stream import Streamed
 from calibrate.engines.http.wire import EngineTimeoutError, HttpConfig, Wire
 from calibrate.engines.protocol import Generation, Progress, Request
 from calibrate.engines.speculation import Speculation
-from calibrate.engines.work import EngineStatistics
 from calibrate.measuring.from_outside import timing_notes
 from calibrate.models.servers import RemoteModels
 from theory.errors import CalibrationError, ParameterError
 
 pytest.importorskip("aiohttp")
 
-T = TypeVar("T")
 KEY = "sk-planted-4711"
 QUESTION = "two and two make\n\n"[:-2]
+YES_NO = (" Yes", " No")
 
 SERVERS = {
     "includes": (Planted(), "included by the server"),
@@ -38,47 +37,51 @@ SERVERS = {
 }
 
 
-def ask(server: OpenAIServer, work: Callable[[OpenAIEngine], Awaitable[T]], **options: object) -> T:
-    """Start an engine on the server and do something with it; two minutes are a hang."""
+@asynccontextmanager
+async def engine_on(server: OpenAIServer, **options: object) -> AsyncIterator[OpenAIEngine]:
+    """An engine on the server; two minutes are a hang."""
+    async with asyncio.timeout(120):
+        config = HttpConfig(name="target", url=server.url, **{"backoff_s": 0.001, **options})  # type: ignore[arg-type]
+        engine = await OpenAIEngine.start(config)
+        try:
+            yield engine
+        finally:
+            await engine.close()
 
-    async def run() -> T:
-        async with asyncio.timeout(120):
-            config = HttpConfig(name="target", url=server.url, **{"backoff_s": 0.001, **options})  # type: ignore[arg-type]
-            engine = await OpenAIEngine.start(config)
-            try:
-                return await work(engine)
-            finally:
-                await engine.close()
 
-    return asyncio.run(run())
+@asynccontextmanager
+async def asking(planted: Planted | None = None, **options: object) -> AsyncIterator[tuple[OpenAIEngine, OpenAIServer]]:
+    """An engine on a server of this kind, and the server."""
+    async with served(planted or Planted()) as (server,), engine_on(server, **options) as engine:
+        yield engine, server
+
+
+def with_ngrams(plain: OpenAIServer, fast: OpenAIServer) -> RemoteModels:
+    """A server as target and draft, and another one that speculates for it."""
+    config = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3}
+    speculative = json.dumps([{"server": fast.url, **config}])
+    return RemoteModels(target=plain.url, draft=plain.url, gate=False, speculative=speculative)
 
 
 # Texts
 
 
 @pytest.mark.parametrize("kind", SERVERS)
-def test_steps_end_alike_on_every_kind_of_server(kind: str) -> None:
+async def test_steps_end_alike_on_every_kind_of_server(kind: str) -> None:
     planted, mode = SERVERS[kind]
-
-    async def answer(engine: OpenAIEngine) -> list[tuple[str, int, str]]:
-        text = QUESTION
-        steps: list[tuple[str, int, str]] = []
-        while not steps or steps[-1][2] == "stop":
-            one = await engine.generate(Request(prompt=text, max_tokens=50, seed=len(steps)))
-            steps.append((one.text, one.n_generated, one.finish))
-            text += one.text
+    text, steps = QUESTION, list[Generation]()
+    async with asking(planted) as (engine, _):
+        while not steps or steps[-1].finish == "stop":
+            steps.append(await engine.generate(Request(prompt=text, max_tokens=50, seed=len(steps))))
+            text += steps[-1].text
         assert mode in engine.describe()["stop_strings"]
-        return steps
-
-    with serving(planted) as server:
-        steps = ask(server, answer)
-    assert [finish for _, _, finish in steps] == ["stop"] * 3 + ["eos"]
-    assert all(text.endswith("\n\n") and text.count("\n\n") == 1 for text, _, _ in steps[:-1])
-    assert [n for _, n, _ in steps] == [len(text.split()) + 1 for text, _, _ in steps]  # the end is a token too
+    assert [step.finish for step in steps] == ["stop"] * 3 + ["eos"]
+    assert all(step.text.endswith("\n\n") and step.text.count("\n\n") == 1 for step in steps[:-1])
+    assert [step.n_generated for step in steps] == [len(step.text.split()) + 1 for step in steps]  # the end is one too
 
 
-def test_ids_stand_for_the_text_and_lack_the_end_token() -> None:
-    async def work(engine: OpenAIEngine) -> None:
+async def test_ids_stand_for_the_text_and_lack_the_end_token() -> None:
+    async with asking() as (engine, _):
         step = await engine.generate(Request(prompt=QUESTION, max_tokens=50))
         last = await engine.generate(Request(prompt=QUESTION + "\n\n" * 3, max_tokens=50))
         assert len(step.token_ids) == step.n_generated
@@ -87,9 +90,6 @@ def test_ids_stand_for_the_text_and_lack_the_end_token() -> None:
         assert engine.encode(QUESTION) is None
         assert await engine.count_tokens(QUESTION) == 4
         assert len(engine.encode(QUESTION) or ()) == 4
-
-    with serving() as server:
-        ask(server, work)
 
 
 def chunk(text: str, *ids: int, **more: object) -> dict[str, object]:
@@ -121,9 +121,9 @@ def test_a_text_is_told_by_its_tokens_only_where_no_part_of_a_character_may_be_m
     assert streamed.tokens is None
 
 
-def test_answers_that_this_process_reads_late_are_told() -> None:
-    async def work(url: str) -> list[str]:
-        async with RemoteModels(target=url, draft=url).open() as (roles, _):
+async def test_answers_that_this_process_reads_late_are_told() -> None:
+    with serving(Planted(iteration_s=0.01)) as server:
+        async with RemoteModels(target=server.url, draft=server.url).open() as (roles, _):
             target = roles["target"]
             asked = Request(prompt=QUESTION, max_tokens=20, stop=(), ignore_eos=True)
             step = asyncio.ensure_future(target.generate(asked))
@@ -131,10 +131,7 @@ def test_answers_that_this_process_reads_late_are_told() -> None:
             time.sleep(0.2)  # this is the fault
             await step
             assert (target.n_answered, target.n_late) == (1, 1)
-            return timing_notes(target)
-
-    with serving(Planted(iteration_s=0.01)) as server:
-        notes = asyncio.run(work(server.url))
+            notes = timing_notes(target)
     assert notes == ["warning: 1 of 1 requests of answers were read late, because this machine was overloaded"]
 
 
@@ -145,38 +142,28 @@ def test_a_stop_string_in_pieces_across_chunks_is_found() -> None:
     assert (streamed.text, streamed.closed, streamed.n_tokens) == ("so\n\n", True, 2)
 
 
-def test_parameters_reach_the_server() -> None:
-    request = Request(prompt=QUESTION, max_tokens=9, stop=(";",), seed=2**40 + 3, ignore_eos=True)
-    with serving() as server:
-        found = ask(server, lambda engine: engine.generate(request))
+async def test_parameters_reach_the_server() -> None:
+    async with asking() as (engine, server):
+        request = Request(prompt=QUESTION, max_tokens=9, stop=(";",), seed=2**40 + 3, ignore_eos=True)
+        assert (await engine.generate(request)).finish == "length"
         sent = server.bodies[-1]
-    assert found.finish == "length"
-    assert (sent["model"], sent["max_tokens"], sent["stop"], sent["ignore_eos"]) == ("tiny", 9, [";"], True)
-    assert sent["seed"] == (2**40 + 3) % 2**31
-    assert "authorization" not in server.headers[-1]
+        assert (sent["model"], sent["max_tokens"], sent["stop"], sent["ignore_eos"]) == ("tiny", 9, [";"], True)
+        assert sent["seed"] == (2**40 + 3) % 2**31
+        assert "authorization" not in server.headers[-1]
 
 
-def test_requests_that_speculate_go_to_the_server_that_does() -> None:
-    speculation = Speculation(method="ngram", k2=4)
-    request = Request(prompt=QUESTION, max_tokens=3, speculation=speculation)
-    with serving(Planted()) as server, pytest.raises(ParameterError, match="speculation='ngram' must be the"):
-        ask(server, lambda engine: engine.generate(request))
-    config = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3}
-    with serving(Planted()) as plain, serving(Planted(steps=2)) as fast:
-        models = RemoteModels(
-            target=plain.url, draft=plain.url, gate=False, speculative=json.dumps([{"server": fast.url, **config}])
-        )
-
-        async def work() -> tuple[Generation, EngineStatistics]:
-            async with models.open() as (roles, clock):
-                await clock.fresh()
-                await roles["target"].stats(clear=True)
-                n_plain = len(plain.bodies)
-                found = await clock.backend("target").generate(request)
-                assert len(plain.bodies) == n_plain
-                return found, await roles["target"].stats(clear=True)
-
-        found, done = asyncio.run(work())
+async def test_requests_that_speculate_go_to_the_server_that_does() -> None:
+    request = Request(prompt=QUESTION, max_tokens=3, speculation=Speculation(method="ngram", k2=4))
+    async with asking() as (engine, _):
+        with pytest.raises(ParameterError, match="speculation='ngram' must be the"):
+            await engine.generate(request)
+    async with served(Planted(), Planted(steps=2)) as (plain, fast), with_ngrams(plain, fast).open() as (roles, clock):
+        await clock.fresh()
+        await roles["target"].stats(clear=True)
+        n_plain = len(plain.bodies)
+        found = await clock.backend("target").generate(request)
+        assert len(plain.bodies) == n_plain
+        done = await roles["target"].stats(clear=True)
     assert found.n_generated == 3
     assert found.passes == ((0, 0), (0, 0))
     assert len(done.prefills) == 1
@@ -184,111 +171,90 @@ def test_requests_that_speculate_go_to_the_server_that_does() -> None:
     assert done.iterations == ()
 
 
-def test_a_server_that_speculates_must_tell_its_tokens() -> None:
-    config = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3}
-    with serving(Planted()) as plain, serving(Planted(tells_ids=False)) as fast:
-        models = RemoteModels(
-            target=plain.url, draft=plain.url, speculative=json.dumps([{"server": fast.url, **config}])
-        )
-
-        async def work() -> None:
-            async with models.open():
+async def test_a_server_that_speculates_must_tell_its_tokens() -> None:
+    async with served(Planted(), Planted(tells_ids=False)) as (plain, fast):
+        with pytest.raises(CalibrationError, match=r"target with prompt-lookup k2=4 .* have no token ids"):
+            async with with_ngrams(plain, fast).open():
                 pass
 
-        with pytest.raises(CalibrationError, match=r"target with prompt-lookup k2=4 .* have no token ids"):
-            asyncio.run(work())
 
-
-def test_what_was_read_is_forgotten_by_a_new_salt() -> None:
-    async def work(engine: OpenAIEngine) -> list[float]:
+async def test_what_was_read_is_forgotten_by_a_new_salt() -> None:
+    shares = []
+    async with asking() as (engine, server):
         await engine.stats(clear=True)
-        shares = []
-        for prompt in (QUESTION, QUESTION + " And why?"):
+        for prompt in (QUESTION, QUESTION + " And why?", QUESTION):
+            if len(shares) == 2:
+                await engine.forget()
             await engine.generate(Request(prompt=prompt, max_tokens=3))
             shares.append(engine.streams[-1].read_before)
-        await engine.forget()
-        await engine.generate(Request(prompt=QUESTION, max_tokens=3))
-        return [*shares, engine.streams[-1].read_before]
-
-    with serving(Planted()) as server:
-        first, second, third = ask(server, work)
         salts = [body["cache_salt"] for body in server.bodies[-3:]]
-    assert first == third == 0.0
-    assert second == pytest.approx(len(QUESTION) / len(QUESTION + " And why?"), abs=0.1)
+    assert shares == [0.0, pytest.approx(len(QUESTION) / len(QUESTION + " And why?"), abs=0.1), 0.0]
     assert salts[0] == salts[1] != salts[2]
 
 
-def test_a_server_that_knows_no_salt_is_not_sent_one() -> None:
-    with serving(Planted(refuses_unknown=True)) as server:
-        ask(server, lambda engine: engine.generate(Request(prompt=QUESTION, max_tokens=3)))
+async def test_a_server_that_knows_no_salt_is_not_sent_one() -> None:
+    async with asking(Planted(refuses_unknown=True)) as (engine, server):
+        await engine.generate(Request(prompt=QUESTION, max_tokens=3))
         assert "cache_salt" not in server.bodies[-1]
 
 
-def test_a_cancelled_request_is_closed_on_the_server() -> None:
-    async def work(engine: OpenAIEngine) -> int:
-        progress = Progress()
+async def test_a_cancelled_request_is_closed_on_the_server() -> None:
+    begun = asyncio.Event()
+    progress = Progress(lambda text, n: begun.set())
+    async with asking(Planted(iteration_s=0.005)) as (engine, server):
         request = Request(prompt=QUESTION, max_tokens=2000, stop=(), ignore_eos=True)
         task = asyncio.create_task(engine.generate(request, progress))
-        while not server._running:
-            await asyncio.sleep(0.005)
-        await asyncio.sleep(0.05)
+        await begun.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        while server._running:  # `ask` limits how long
+        while server._running:  # `engine_on` limits how long
             await asyncio.sleep(0.005)
-        return progress.n_generated
-
-    with serving(Planted(iteration_s=0.005)) as server:
-        n = ask(server, work)
-    assert 0 < n < 2000
+    assert 0 < progress.n_generated < 2000
     assert server.aborted == 1
 
 
 # Choices
 
 
-def test_a_choice_is_normalised_and_its_mass_told() -> None:
-    with serving(Planted(acceptance=1.0)) as server:
-        reply = ask(server, lambda engine: engine.choose("Is it? Answer:", (" Yes", " No")))
+async def test_a_choice_is_normalised_and_its_mass_told() -> None:
+    async with asking(Planted(acceptance=1.0)) as (engine, _):
+        reply = await engine.choose("Is it? Answer:", YES_NO)
     assert reply.probabilities == pytest.approx((0.9, 0.1))
     assert reply.mass == pytest.approx(0.95)
     assert reply.n_prompt_tokens == 3
 
 
-def test_fewer_logprobs_are_asked_for_where_twenty_are_refused() -> None:
-    with serving(Planted(acceptance=1.0, logprobs=5)) as server:
-        reply = ask(server, lambda engine: engine.choose("Is it? Answer:", (" Yes", " No")))
+async def test_fewer_logprobs_are_asked_for_where_twenty_are_refused() -> None:
+    async with asking(Planted(acceptance=1.0, logprobs=5)) as (engine, server):
+        assert (await engine.choose("Is it? Answer:", YES_NO)).best == " Yes"
         assert [body["logprobs"] for body in server.bodies if "logprobs" in body] == [20, 5]
-    assert reply.best == " Yes"
 
 
-def test_a_reply_that_is_not_listed_is_forced_if_it_matters() -> None:
+async def test_a_reply_that_is_not_listed_is_forced_if_it_matters() -> None:
     # the question of no judge: the replies are words with 1/12 of 0.05 each, and " Yes" is not among them
-    with serving() as server:
-        reply = ask(server, lambda engine: engine.choose("Which word?", (" alpha", " Yes")))
+    async with asking() as (engine, _):
+        reply = await engine.choose("Which word?", (" alpha", " Yes"))
     ratio = np.exp(-9.0) / (0.05 / 12)
     assert reply.probabilities == pytest.approx((1 / (1 + ratio), ratio / (1 + ratio)))
 
 
 @pytest.mark.parametrize(
-    ("planted", "choices", "message"),
+    ("planted", "choices", "error", "message"),
     [
-        (Planted(logprobs=0), (" Yes", " No"), "gives no log-probabilities"),
-        (Planted(refuses_unknown=True), (" Maybe", " Perhaps"), "none of the replies ' Maybe', ' Perhaps'"),
+        (Planted(logprobs=0), YES_NO, CalibrationError, "gives no log-probabilities"),
+        (Planted(refuses_unknown=True), (" Maybe", " Or"), CalibrationError, "none of the replies ' Maybe', ' Or'"),
+        (Planted(), (" A", " not one"), ParameterError, "one token"),
+        (Planted(), (" A", " A"), ParameterError, "different"),
+        (Planted(), (), ParameterError, "one or more"),
     ],
 )
-def test_choices_that_cannot_be_made(planted: Planted, choices: tuple[str, ...], message: str) -> None:
-    with serving(planted) as server, pytest.raises(CalibrationError, match=message):
-        ask(server, lambda engine: engine.choose("Is it? Answer:", choices))
-
-
-@pytest.mark.parametrize(
-    ("choices", "rule"), [((" A", " not one"), "one token"), ((" A", " A"), "different"), ((), "one or more")]
-)
-def test_wrong_choices_are_refused(choices: tuple[str, ...], rule: str) -> None:
-    with serving() as server, pytest.raises(ParameterError, match=rule):
-        ask(server, lambda engine: engine.choose("Is it? Answer:", choices))
+async def test_choices_that_cannot_be_made(
+    planted: Planted, choices: tuple[str, ...], error: type[Exception], message: str
+) -> None:
+    async with asking(planted) as (engine, _):
+        with pytest.raises(error, match=message):
+            await engine.choose("Is it? Answer:", choices)
 
 
 # Faults
@@ -306,73 +272,68 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_each_fault_has_its_error(fault: str) -> None:
-    async def work(engine: OpenAIEngine) -> None:
+async def test_each_fault_has_its_error(fault: str) -> None:
+    async with asking(Planted(step_tokens=(8, 12)), retries=1) as (engine, server):
         server.fail(fault, times=9)
-        await engine.generate(Request(prompt=QUESTION, max_tokens=50))
-
-    with serving(Planted(step_tokens=(8, 12))) as server:
         with pytest.raises(CalibrationError, match=FAULTS[fault]) as caught:
-            ask(server, work, retries=1)
-        assert "\n" not in str(caught.value)
-        assert server.url in str(caught.value)
+            await engine.generate(Request(prompt=QUESTION, max_tokens=50))
         again = len(server.bodies) - min(server.faults)
+    assert "\n" not in str(caught.value)
+    assert server.url in str(caught.value)
     assert again == (2 if fault in ("503", "reset") else 1)  # an answer that had begun is not asked for again
 
 
 @pytest.mark.parametrize("fault", ["reset", "429", "500", "502", "503"])
-def test_passing_faults_are_outlived(fault: str) -> None:
-    async def work(engine: OpenAIEngine) -> tuple[str, int]:
+async def test_passing_faults_are_outlived(fault: str) -> None:
+    async with asking(retries=2) as (engine, server):
         good = await engine.generate(Request(prompt=QUESTION, max_tokens=50))
         server.fail(fault, times=2)
         again = await engine.generate(Request(prompt=QUESTION, max_tokens=50))
-        assert again.text == good.text
-        return again.finish, engine.wire.n_retries
-
-    with serving() as server:
-        assert ask(server, work, retries=2) == ("stop", 2)
+    assert (again.text, again.finish, engine.wire.n_retries) == (good.text, "stop", 2)
 
 
-def test_a_silent_server_is_a_time_out() -> None:
-    async def work(engine: OpenAIEngine) -> None:
+async def test_a_silent_server_is_a_time_out() -> None:
+    async with asking(timeout_s=0.2) as (engine, server):
         server.fail("stall")
-        await engine.generate(Request(prompt=QUESTION, max_tokens=5))
-
-    with serving() as server, pytest.raises(EngineTimeoutError, match=r"silent for 0\.2 s before it answered"):
-        ask(server, work, timeout_s=0.2)
+        with pytest.raises(EngineTimeoutError, match=r"silent for 0\.2 s before it answered"):
+            await engine.generate(Request(prompt=QUESTION, max_tokens=5))
 
 
-def test_a_prompt_that_is_too_long_is_called_so() -> None:
-    with serving(Planted(max_context=20)) as server, pytest.raises(CalibrationError, match="too long for the model's"):
-        ask(server, lambda engine: engine.generate(Request(prompt="so " * 30, max_tokens=5)))
+async def test_a_prompt_that_is_too_long_is_called_so() -> None:
+    async with asking(Planted(max_context=20)) as (engine, _):
+        with pytest.raises(CalibrationError, match="too long for the model's"):
+            await engine.generate(Request(prompt="so " * 30, max_tokens=5))
 
 
-def test_an_unknown_model_is_told_from_those_there_are() -> None:
-    with serving() as server, pytest.raises(CalibrationError, match=r"no model 'huge' \(404\); it offers: tiny"):
-        ask(server, lambda engine: engine.close(), model="huge")
+async def test_an_unknown_model_is_told_from_those_there_are() -> None:
+    with pytest.raises(CalibrationError, match=r"no model 'huge' \(404\); it offers: tiny"):
+        async with asking(model="huge"):
+            pass
 
 
-def test_nobody_there() -> None:
+async def test_nobody_there() -> None:
     config = HttpConfig(name="draft", url="http://127.0.0.1:1", retries=1, backoff_s=0.001)
     with pytest.raises(CalibrationError, match=r"draft at http://127\.0\.0\.1:\d+/v1: unreachable"):
-        asyncio.run(OpenAIEngine.start(config))
+        await OpenAIEngine.start(config)
 
 
 # Keys and addresses
 
 
-def test_the_key_is_sent_and_shown_nowhere(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_key_is_sent_and_shown_nowhere(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setenv("MY_KEY", KEY)
     caplog.set_level(logging.DEBUG)
-    with serving(Planted(key=KEY)) as server:
-        ask(server, lambda engine: engine.generate(Request(prompt=QUESTION, max_tokens=5)), api_key_env="MY_KEY")
+    async with served(Planted(key=KEY)) as (server,):
+        async with engine_on(server, api_key_env="MY_KEY") as engine:
+            await engine.generate(Request(prompt=QUESTION, max_tokens=5))
         assert server.headers[-1]["authorization"] == f"Bearer {KEY}"
         monkeypatch.setenv("MY_KEY", KEY + "-old")
         with pytest.raises(CalibrationError, match=r"refused the key in the variable MY_KEY \(401") as caught:
-            ask(server, lambda engine: engine.close(), api_key_env="MY_KEY")
+            await OpenAIEngine.start(HttpConfig(name="target", url=server.url, api_key_env="MY_KEY"))
         with pytest.raises(CalibrationError, match="refused a request without a key"):
-            ask(server, lambda engine: engine.close())
-    assert caplog.records
+            await OpenAIEngine.start(HttpConfig(name="target", url=server.url))
     assert KEY not in caplog.text + str(caught.value) + repr(caught.value.__cause__)
 
 

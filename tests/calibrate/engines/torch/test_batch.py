@@ -11,7 +11,6 @@ import torch
 from refusals import refused
 from torch_jobs import answered, random_model
 
-from calibrate.engines.protocol import Sampling
 from calibrate.engines.torch import batch as torch_batch
 from calibrate.engines.torch import kv_cache, token_pass
 from calibrate.engines.torch.batch import ContinuousBatch
@@ -192,18 +191,6 @@ def test_a_cache_that_grows_gives_the_same_tokens_and_lets_requests_go(decoder, 
     assert small.abort(jobs[0].id) is jobs[0]
     finish(small)
     assert [jobs[1].tokens, jobs[2].tokens] == expected[1:]
-
-
-def test_a_seed_gives_its_text_whatever_else_runs(decoder, engine):
-    options = {"sampling": Sampling(temperature=1.0, top_p=0.9), "seed": 77}
-    prompt, *others = prompts(6, seed=8)
-    alone = finish(ContinuousBatch(decoder, None, frozenset(), LIMITS), job(prompt, 40, **options))[0]
-    mixed = [job(other, 40, sampling=Sampling(temperature=1.0), seed=i) for i, other in enumerate(others)]
-    busy = job(prompt, 40, **options)
-    finish(engine, *mixed[:3], busy, *mixed[3:])
-    assert busy.tokens == alone
-    other_seed = job(prompt, 40, sampling=options["sampling"], seed=78)
-    assert finish(engine, other_seed) != [alone]
 
 
 def test_an_aborted_request_leaves_at_once_and_the_rest_goes_on(engine, decoder):

@@ -27,10 +27,6 @@ PROMPT = " he has two apples.\n\n"
 LONG = {"max_tokens": 450, "stop": (), "ignore_eos": True}
 
 
-def tokens(engine, text):
-    return engine.encode(text)
-
-
 def test_it_says_what_it_is_and_is_pinned(engines):
     description = engines.target.describe()
     assert description["engine"] == "torch"
@@ -47,10 +43,10 @@ def test_it_says_what_it_is_and_is_pinned(engines):
 
 async def test_text_and_ids_ask_the_same(engines):
     by_text = await engines.target.generate(Request(prompt=PROMPT, max_tokens=9))
-    by_ids = await engines.target.generate(Request(prompt=tokens(engines.target, PROMPT), max_tokens=9))
+    by_ids = await engines.target.generate(Request(prompt=engines.target.encode(PROMPT), max_tokens=9))
     assert by_text.text == by_ids.text
     assert by_text.token_ids == by_ids.token_ids
-    assert by_text.n_prompt_tokens == len(tokens(engines.target, PROMPT)) == 6
+    assert by_text.n_prompt_tokens == len(engines.target.encode(PROMPT)) == 6
     assert by_ids.n_cached_tokens == 5
 
 
@@ -86,8 +82,8 @@ def test_choices(engines):
 
     model = load_model(engines.target.config.model, dtype=torch.float32, device=torch.device("cpu"))
     with torch.no_grad():
-        logits = model(torch.tensor([tokens(engines.target, PROMPT)])).logits[0, -1].double()
-    expected = logits.softmax(-1)[[tokens(engines.target, text)[0] for text in choice.choices]].tolist()
+        logits = model(torch.tensor([engines.target.encode(PROMPT)])).logits[0, -1].double()
+    expected = logits.softmax(-1)[[engines.target.encode(text)[0] for text in choice.choices]].tolist()
     assert choice.mass == pytest.approx(sum(expected), rel=1e-4)
     assert choice.probabilities[0] == pytest.approx(expected[0] / choice.mass, rel=1e-4)
 
@@ -126,7 +122,7 @@ async def test_cancelling_before_or_after_does_no_harm(engines):
 
 async def test_statistics_tell_batch_and_context(engines):
     request = {**LONG, "max_tokens": 12}
-    ids = [tokens(engines.target, word * 7) for word in (" one", " two", " ten")]
+    ids = [engines.target.encode(word * 7) for word in (" one", " two", " ten")]
     for _ in range(5):  # on a busy machine requests may reach the engine one by one, and share no iteration then
         await engines.target.stats(clear=True)
         await asyncio.gather(*(engines.target.generate(Request(prompt=prompt, **request)) for prompt in ids))

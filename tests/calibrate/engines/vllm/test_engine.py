@@ -84,51 +84,42 @@ def test_it_says_what_it_is_and_what_is_in_effect(target: Group) -> None:
     assert settings["kv_cache_tokens"] > 10_000
 
 
-def test_steps_end_with_their_separator_and_are_continued_as_written(target: Group) -> None:
-    async def work() -> None:
-        prompt = target.plain.encode(PROBLEMS[0])
-        assert prompt is not None
-        text = ""
-        for _ in range(4):
-            found = await target.plain.generate(Request(prompt=prompt, max_tokens=100, sampling=DRAWN, seed=2**64 - 1))
-            assert found.finish == "stop"
-            assert found.text.endswith("\n\n")
-            assert "\n\n" not in found.text[:-2]
-            assert found.n_prompt_tokens == len(prompt)
-            assert found.n_cached_tokens == len(prompt) // 32 * 32 or not text
-            prompt += found.token_ids
-            text += found.text
-        assert target.plain.encode(PROBLEMS[0] + text) == prompt
-
-    target.run(work())
+async def test_steps_end_with_their_separator_and_are_continued_as_written(target: Group) -> None:
+    prompt = target.plain.encode(PROBLEMS[0])
+    assert prompt is not None
+    text = ""
+    for _ in range(4):
+        found = await target.plain.generate(Request(prompt=prompt, max_tokens=100, sampling=DRAWN, seed=2**64 - 1))
+        assert found.finish == "stop"
+        assert found.text.endswith("\n\n")
+        assert "\n\n" not in found.text[:-2]
+        assert found.n_prompt_tokens == len(prompt)
+        assert found.n_cached_tokens == len(prompt) // 32 * 32 or not text
+        prompt += found.token_ids
+        text += found.text
+    assert target.plain.encode(PROBLEMS[0] + text) == prompt
 
 
-def test_an_answer_ends_with_the_end_of_the_text(target: Group) -> None:
-    async def work() -> None:
-        found = await target.plain.generate(Request(prompt=PROBLEMS[0], max_tokens=900, stop=()))
-        assert found.finish == "eos"
-        assert found.n_generated == len(found.token_ids) + 1
-        assert pair.answer_is_correct(PROBLEMS[0], found.text)
-        cut = await target.plain.generate(Request(prompt=PROBLEMS[0], max_tokens=7, stop=()))
-        assert (cut.finish, cut.n_generated) == ("length", 7)
-        assert cut.token_ids == found.token_ids[:7]
-
-    target.run(work())
+async def test_an_answer_ends_with_the_end_of_the_text(target: Group) -> None:
+    found = await target.plain.generate(Request(prompt=PROBLEMS[0], max_tokens=900, stop=()))
+    assert found.finish == "eos"
+    assert found.n_generated == len(found.token_ids) + 1
+    assert pair.answer_is_correct(PROBLEMS[0], found.text)
+    cut = await target.plain.generate(Request(prompt=PROBLEMS[0], max_tokens=7, stop=()))
+    assert (cut.finish, cut.n_generated) == ("length", 7)
+    assert cut.token_ids == found.token_ids[:7]
 
 
-def test_a_seed_gives_the_same_text_alone_and_in_company(target: Group) -> None:
-    async def work() -> None:
-        requests = [
-            Request(prompt=prompt, max_tokens=60, sampling=DRAWN, seed=seed) for seed, prompt in enumerate(PROBLEMS[:8])
-        ]
-        alone = [await target.plain.generate(request) for request in requests]
-        together = await asyncio.gather(*map(target.plain.generate, requests))
-        assert [g.token_ids for g in together] == [g.token_ids for g in alone]
-
-    target.run(work())
+async def test_a_seed_gives_the_same_text_alone_and_in_company(target: Group) -> None:
+    requests = [
+        Request(prompt=prompt, max_tokens=60, sampling=DRAWN, seed=seed) for seed, prompt in enumerate(PROBLEMS[:8])
+    ]
+    alone = [await target.plain.generate(request) for request in requests]
+    together = await asyncio.gather(*map(target.plain.generate, requests))
+    assert [g.token_ids for g in together] == [g.token_ids for g in alone]
 
 
-def test_prompts_that_are_read_in_parts_get_the_same_text_as_alone(target: Group) -> None:
+async def test_prompts_that_are_read_in_parts_get_the_same_text_as_alone(target: Group) -> None:
     """Ten prompts of about 900 tokens exceed what an iteration takes; without the repair the engine dies."""
 
     def long(i: int) -> Request:
@@ -136,94 +127,77 @@ def test_prompts_that_are_read_in_parts_get_the_same_text_as_alone(target: Group
         assert prompt is not None
         return Request(prompt=(prompt * (900 // len(prompt)))[i:], max_tokens=8, sampling=DRAWN, seed=i, **LONG)
 
-    async def work() -> None:
-        together = await asyncio.gather(*(target.plain.generate(long(i)) for i in range(10)))
-        alone = [await target.plain.generate(long(i)) for i in range(10)]
-        assert [found.token_ids for found in together] == [found.token_ids for found in alone]
-
-    target.run(work())
+    together = await asyncio.gather(*(target.plain.generate(long(i)) for i in range(10)))
+    alone = [await target.plain.generate(long(i)) for i in range(10)]
+    assert [found.token_ids for found in together] == [found.token_ids for found in alone]
 
 
-def test_times_are_in_order_on_this_machines_clock(target: Group) -> None:
-    async def work() -> None:
+async def test_times_are_in_order_on_this_machines_clock(target: Group) -> None:
+    await target.plain.stats(clear=True)
+    before = time.monotonic()
+    found = await target.plain.generate(Request(prompt=PROBLEMS[1], max_tokens=30, **LONG))
+    after = time.monotonic()
+    t = found.times
+    assert before <= t.queued <= t.prefill_start < t.prefill_end <= t.first_token < t.end <= after
+    statistics = await target.plain.stats(clear=True)
+    assert len(statistics.iterations) == found.n_iterations == 29
+    decoding = sum(it.seconds for it in statistics.iterations)
+    assert decoding == pytest.approx(t.end - t.first_token, rel=1e-6)
+    assert [it.context for it in statistics.iterations] == [found.n_prompt_tokens + i for i in range(1, 30)]
+    first = statistics.prefills[0]
+    assert first.tokens + first.cached == found.n_prompt_tokens
+    assert first.seconds == pytest.approx(t.prefill_end - t.prefill_start)
+
+
+async def test_a_cancelled_request_leaves_the_engine(target: Group) -> None:
+    for _ in range(10):  # a test that is kept waiting may come back when the request is over
         await target.plain.stats(clear=True)
-        before = time.monotonic()
-        found = await target.plain.generate(Request(prompt=PROBLEMS[1], max_tokens=30, **LONG))
-        after = time.monotonic()
-        t = found.times
-        assert before <= t.queued <= t.prefill_start < t.prefill_end <= t.first_token < t.end <= after
-        statistics = await target.plain.stats(clear=True)
-        assert len(statistics.iterations) == found.n_iterations == 29
-        decoding = sum(it.seconds for it in statistics.iterations)
-        assert decoding == pytest.approx(t.end - t.first_token, rel=1e-6)
-        assert [it.context for it in statistics.iterations] == [found.n_prompt_tokens + i for i in range(1, 30)]
-        first = statistics.prefills[0]
-        assert first.tokens + first.cached == found.n_prompt_tokens
-        assert first.seconds == pytest.approx(t.prefill_end - t.prefill_start)
-
-    target.run(work())
-
-
-def test_a_cancelled_request_leaves_the_engine(target: Group) -> None:
-    async def work() -> None:
-        for _ in range(10):  # a test that is kept waiting may come back when the request is over
-            await target.plain.stats(clear=True)
-            progress = Progress()
-            request = Request(prompt=PROBLEMS[2], max_tokens=900, **LONG)
-            task = asyncio.create_task(target.plain.generate(request, progress))
-            while len((await target.plain.stats()).iterations) < 5:
-                await asyncio.sleep(0.01)
-            if not task.done():
-                break
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        n = target.plain.recorder.n_iterations
-        assert 5 <= progress.n_generated < 900
-        await asyncio.sleep(0.2)
-        assert target.plain.recorder.n_iterations <= n + 1
-        assert not target.plain.recorder.active
-
-    target.run(work())
+        progress = Progress()
+        request = Request(prompt=PROBLEMS[2], max_tokens=900, **LONG)
+        task = asyncio.create_task(target.plain.generate(request, progress))
+        while len((await target.plain.stats()).iterations) < 5:
+            await asyncio.sleep(0.01)
+        if not task.done():
+            break
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    n = target.plain.recorder.n_iterations
+    assert 5 <= progress.n_generated < 900
+    await asyncio.sleep(0.2)
+    assert target.plain.recorder.n_iterations <= n + 1
+    assert not target.plain.recorder.active
 
 
-def test_choices_are_shares_of_the_whole_vocabulary(target: Group) -> None:
-    async def work() -> None:
-        answer = await target.plain.generate(Request(prompt=PROBLEMS[0], max_tokens=900, stop=()))
-        same, other = pair.split_steps(answer.text)[1:3]
-        yes = await target.plain.choose(pair.judge_prompt(same, same), (pair.JUDGE_YES, pair.JUDGE_NO))
-        no = await target.plain.choose(pair.judge_prompt(same, other), (pair.JUDGE_YES, pair.JUDGE_NO))
-        for choice in (yes, no):
-            assert math.isclose(sum(choice.probabilities), 1.0)
-            assert 0.9 < choice.mass <= 1.0
-        assert yes.probability(pair.JUDGE_YES) > no.probability(pair.JUDGE_YES)
-        one = Request(prompt=pair.judge_prompt(same, other), max_tokens=1, stop=(), ignore_eos=True)
-        parameters = target.plain._sampling(one, 1)
-        parameters.logprobs = -1  # of all tokens that there are
-        read = Read()
-        await target.plain._stream(target.plain._ids(one.prompt), parameters, read, None)
-        top = (read.output.logprobs or [{}])[0]
-        ids = [(target.plain.encode(text) or ())[0] for text in no.choices]
-        assert no.mass == pytest.approx(sum(math.exp(top[i].logprob) for i in ids), rel=1e-4)
-        for wrong in ((" Yes", " Yes"), (), (" Yes and no", " No")):
-            with pytest.raises(ParameterError, match="choices"):
-                await target.plain.choose("?", wrong)
-
-    target.run(work())
+async def test_choices_are_shares_of_the_whole_vocabulary(target: Group) -> None:
+    answer = await target.plain.generate(Request(prompt=PROBLEMS[0], max_tokens=900, stop=()))
+    same, other = pair.split_steps(answer.text)[1:3]
+    yes = await target.plain.choose(pair.judge_prompt(same, same), (pair.JUDGE_YES, pair.JUDGE_NO))
+    no = await target.plain.choose(pair.judge_prompt(same, other), (pair.JUDGE_YES, pair.JUDGE_NO))
+    for choice in (yes, no):
+        assert math.isclose(sum(choice.probabilities), 1.0)
+        assert 0.9 < choice.mass <= 1.0
+    assert yes.probability(pair.JUDGE_YES) > no.probability(pair.JUDGE_YES)
+    one = Request(prompt=pair.judge_prompt(same, other), max_tokens=1, stop=(), ignore_eos=True)
+    parameters = target.plain._sampling(one, 1)
+    parameters.logprobs = -1  # of all tokens that there are
+    read = Read()
+    await target.plain._stream(target.plain._ids(one.prompt), parameters, read, None)
+    top = (read.output.logprobs or [{}])[0]
+    ids = [(target.plain.encode(text) or ())[0] for text in no.choices]
+    assert no.mass == pytest.approx(sum(math.exp(top[i].logprob) for i in ids), rel=1e-4)
+    for wrong in ((" Yes", " Yes"), (), (" Yes and no", " No")):
+        with pytest.raises(ParameterError, match="choices"):
+            await target.plain.choose("?", wrong)
 
 
-def test_what_does_not_fit_is_said(target: Group) -> None:
-    async def work() -> None:
-        with pytest.raises(CalibrationError, match="context is 2048"):
-            await target.plain.generate(Request(prompt=(5,) * 2048, max_tokens=1))
-        near = await target.plain.generate(Request(prompt=(5,) * 2024, max_tokens=100, **LONG))
-        assert (near.finish, near.n_generated) == ("length", 24)
-        with pytest.raises(ParameterError, match="speculation"):
-            await target.plain.generate(
-                Request(prompt="1", max_tokens=1, speculation=Speculation(method="ngram", k2=4))
-            )
-
-    target.run(work())
+async def test_what_does_not_fit_is_said(target: Group) -> None:
+    with pytest.raises(CalibrationError, match="context is 2048"):
+        await target.plain.generate(Request(prompt=(5,) * 2048, max_tokens=1))
+    near = await target.plain.generate(Request(prompt=(5,) * 2024, max_tokens=100, **LONG))
+    assert (near.finish, near.n_generated) == ("length", 24)
+    with pytest.raises(ParameterError, match="speculation"):
+        await target.plain.generate(Request(prompt="1", max_tokens=1, speculation=Speculation(method="ngram", k2=4)))
 
 
 SPECULATIONS = [
@@ -233,43 +207,39 @@ SPECULATIONS = [
 
 
 @pytest.mark.parametrize("speculation", SPECULATIONS, ids=lambda speculation: speculation.method)
-def test_speculation_leaves_the_text_alone_and_is_counted_alike(target: Group, speculation: Speculation) -> None:
+async def test_speculation_leaves_the_text_alone_and_is_counted_alike(target: Group, speculation: Speculation) -> None:
     """Greedy text is that of plain decoding; drawn text has its distribution: right answers, and acceptance to match.
 
     The second part fails without the repair of vLLM's sampling on CPUs: answers are garbled. N-grams are tested on a
     server.
     """
-
-    async def work() -> None:
-        engine = await target.group.engine(speculation)
-        for prompt in PROBLEMS[:2]:
-            greedy = Request(prompt=prompt, max_tokens=400, stop=())
-            plain = await target.group.generate(greedy)
-            await engine.stats(clear=True)
-            fast = await target.group.generate(replace(greedy, speculation=speculation))
-            done = await engine.stats(clear=True)
-            assert fast.token_ids == plain.token_ids
-            # The first token is the prefill's, and the last pass may be cut.
-            assert 0 <= 1 + sum(right + 1 for _, right in fast.passes) - fast.n_generated < speculation.k2
-            assert len(done.iterations) + len(done.passes) == len(fast.passes)
-            assert fast.n_iterations == len(fast.passes) < plain.n_iterations
-        drawn = Request(prompt=PROBLEMS[0], max_tokens=900, stop=(), sampling=DRAWN, speculation=speculation)
-        answers = await asyncio.gather(
-            *(target.group.generate(replace(drawn, prompt=p, seed=seed)) for seed, p in enumerate(PROBLEMS))
-        )
-        right = sum(pair.answer_is_correct(p, a.text) for p, a in zip(PROBLEMS, answers, strict=True))
-        assert right >= 7  # of 12 at 86 %: fewer in one run of 1,000; without the repair none
-        passes = [one for answer in answers for one in answer.passes]  # of sound text: long requests go on beyond
-        rate = sum(right for _, right in passes) / sum(drafted for drafted, _ in passes)
-        assert rate > 0.6
-        question = pair.judge_prompt("The sum is 4.", "The sum is 4.")
-        choice, again = await engine.choose(question, YES_NO), await target.plain.choose(question, YES_NO)
-        assert choice.mass == pytest.approx(again.mass, rel=1e-4)
-        await _counted_alike(engine, speculation.k2)
-
-    target.run(work())
+    engine = await target.group.engine(speculation)
+    for prompt in PROBLEMS[:2]:
+        greedy = Request(prompt=prompt, max_tokens=400, stop=())
+        plain = await target.group.generate(greedy)
+        await engine.stats(clear=True)
+        fast = await target.group.generate(replace(greedy, speculation=speculation))
+        done = await engine.stats(clear=True)
+        assert fast.token_ids == plain.token_ids
+        # The first token is the prefill's, and the last pass may be cut.
+        assert 0 <= 1 + sum(right + 1 for _, right in fast.passes) - fast.n_generated < speculation.k2
+        assert len(done.iterations) + len(done.passes) == len(fast.passes)
+        assert fast.n_iterations == len(fast.passes) < plain.n_iterations
+    drawn = Request(prompt=PROBLEMS[0], max_tokens=900, stop=(), sampling=DRAWN, speculation=speculation)
+    answers = await asyncio.gather(
+        *(target.group.generate(replace(drawn, prompt=p, seed=seed)) for seed, p in enumerate(PROBLEMS))
+    )
+    right = sum(pair.answer_is_correct(p, a.text) for p, a in zip(PROBLEMS, answers, strict=True))
+    assert right >= 7  # of 12 at 86 %: fewer in one run of 1,000; without the repair none
+    passes = [one for answer in answers for one in answer.passes]  # of sound text: long requests go on beyond
+    rate = sum(right for _, right in passes) / sum(drafted for drafted, _ in passes)
+    assert rate > 0.6
+    question = pair.judge_prompt("The sum is 4.", "The sum is 4.")
+    choice, again = await engine.choose(question, YES_NO), await target.plain.choose(question, YES_NO)
+    assert choice.mass == pytest.approx(again.mass, rel=1e-4)
+    await _counted_alike(engine, speculation.k2)
     before = target.group.engines
-    target.run(target.group.prepare(speculation))
+    await target.group.prepare(speculation)
     assert target.group.engines == before  # there already
     assert len(before) == 2  # a group of most one speculating engine ended the one before
 
@@ -307,31 +277,27 @@ async def _counted_alike(engine: VllmEngine, k2: int) -> None:
     assert max(told) < 1.02 * min(told), told
 
 
-def test_an_engine_that_is_killed_fails_its_requests_and_leaves_nothing(target: Group) -> None:
+async def test_an_engine_that_is_killed_fails_its_requests_and_leaves_nothing(target: Group) -> None:
     """The last of those that speculate; the plain engine of its group goes on."""
+    engine = await target.group.engine(SPECULATIONS[-1])
+    pids = engine.pids
 
-    async def work() -> None:
-        engine = await target.group.engine(SPECULATIONS[-1])
-        pids = engine.pids
+    async def requests() -> None:
+        while True:  # one may be over before the engine is killed
+            await engine.generate(Request(prompt=PROBLEMS[0], max_tokens=900, **LONG))
 
-        async def requests() -> None:
-            while True:  # one may be over before the engine is killed
-                await engine.generate(Request(prompt=PROBLEMS[0], max_tokens=900, **LONG))
-
-        task = asyncio.create_task(requests())
-        await asyncio.sleep(0.3)
-        psutil.Process(pids[0]).kill()
-        with pytest.raises(CalibrationError, match="target-eagle"):
-            await task
-        with pytest.raises(CalibrationError, match="target-eagle"):
-            await engine.generate(Request(prompt=PROBLEMS[0], max_tokens=2))
-        await engine.close()
-        with pytest.raises(CalibrationError, match="closed"):
-            await engine.choose("?", YES_NO)
-        assert not [pid for pid in pids if psutil.pid_exists(pid)]
-        assert (await target.plain.generate(Request(prompt=PROBLEMS[0], max_tokens=2, **LONG))).n_generated == 2
-
-    target.run(work())
+    task = asyncio.create_task(requests())
+    await asyncio.sleep(0.3)
+    psutil.Process(pids[0]).kill()
+    with pytest.raises(CalibrationError, match="target-eagle"):
+        await task
+    with pytest.raises(CalibrationError, match="target-eagle"):
+        await engine.generate(Request(prompt=PROBLEMS[0], max_tokens=2))
+    await engine.close()
+    with pytest.raises(CalibrationError, match="closed"):
+        await engine.choose("?", YES_NO)
+    assert not [pid for pid in pids if psutil.pid_exists(pid)]
+    assert (await target.plain.generate(Request(prompt=PROBLEMS[0], max_tokens=2, **LONG))).n_generated == 2
 
 
 def test_a_broken_folder_is_refused_before_anything_is_started(tmp_path: Path) -> None:

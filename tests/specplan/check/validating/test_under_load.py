@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from measured_profiles import measured
 from screens import Main, refusal
 from told_engines import RECORDED, runs_are
 
-from calibrate.record.journal import Journal
 from calibrate.replay.trials import Trials
 from calibrate.running.closed_loop import Loaded, RealRound
 from calibrate.running.interleaved import BASELINE
@@ -117,9 +115,6 @@ def test_the_table_says_what_to_choose_and_what_its_figures_are(run: Main) -> No
     ("words", "said"),
     [
         (("--concurrency", "0,2"), "--concurrency='0,2' must be integers in [1, 4096]"),
-        (("--concurrency", "two"), "--concurrency='two' must be integers in [1, 4096]"),
-        (("--concurrency", "1.5"), "--concurrency='1.5' must be integers in [1, 4096]"),
-        (("--concurrency", ""), "--concurrency='' must be integers in [1, 4096]"),
         (
             ("--concurrency", "8", "-n", "12"),
             "answers=12 must be at least 32: 4 rounds, each with a question for every",
@@ -130,32 +125,6 @@ def test_the_table_says_what_to_choose_and_what_its_figures_are(run: Main) -> No
 )
 def test_bad_input_is_one_line(run: Main, words: tuple[str, ...], said: str) -> None:
     assert said in refusal(run, *words)
-
-
-def test_ctrl_c_keeps_the_journal_and_other_loads_are_refused(
-    run: Main, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    output, seen = tmp_path / "result.txt", []
-
-    async def interrupted(*arguments: Any, journal: Journal, **options: Any) -> Loaded:
-        seen.append(len(journal))
-        journal.add(f"{len(journal)} run", {})
-        if len(journal) == 1:
-            raise KeyboardInterrupt
-        return await ran(*arguments, **options)
-
-    monkeypatch.setattr("specplan.check.validating.under_load.run_under_load", interrupted)
-    words = ("-n", "12", "--rounds", "3", "-o", str(output))
-    code, _, err = run(*words, "--concurrency", "1,2")
-    assert code == 130
-    assert f"kept in {output}.part: the same command goes on from there" in err
-    code, _, err = run(*words, "--concurrency", "1,4")
-    assert code == 2
-    assert "with other settings (loads) is in progress there" in err
-    assert run(*words, "--concurrency", "1,2")[0] == 0
-    assert seen == [0, 1]
-    assert output.exists()
-    assert not output.with_name("result.txt.part").exists()
 
 
 def test_predictions_have_the_closed_forms_of_engines_that_batch_for_nothing() -> None:
