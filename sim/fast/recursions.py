@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike, NDArray
 
 from sim.algorithms.rules import PAPER, Rules, check_counts
@@ -247,22 +248,31 @@ def sync_seconds(
     if barrier and (is_compiled(target.size) if compiled is None else compiled):
         arrays = (np.ascontiguousarray(one) for one in (target, draft, yes, ends))
         return np.asarray(compiled_loops()[1](*arrays, float(verify_s), k1))
+    targets, drafts = (_ahead(one, ends, min(k1 - 1, target.shape[1])) for one in (target, draft))
+    steps = np.arange(target.shape[1])
+    refused = np.where(yes & (steps < ends[:, None]), target.shape[1], steps)  # from each position on, the next refusal
+    refused = np.minimum.accumulate(refused[:, ::-1], axis=1)[:, ::-1]
     seconds, at, rows = np.zeros(len(target)), np.zeros(len(target), dtype=np.int64), np.arange(len(target))
-    last = target.shape[1] - 1
     while rows.size:  # the cycles of all answers side by side, summed in the order of the clock
         first, left = at[rows], ends[rows] - at[rows]
-        drafts, each = np.minimum(k1 - 1, left), rows[:, None]
-        ahead = np.arange(drafts.max())
-        here, drafted = np.minimum(first[:, None] + ahead, last), ahead < drafts[:, None]
-        good = np.logical_and.accumulate(drafted & yes[each, here], axis=1)
-        waited = (ahead + 1 < left[:, None]) & (barrier | good)
-        slowest = np.where(waited, target[each, np.minimum(here + 1, last)], 0.0).max(axis=1, initial=0.0)
-        written = np.column_stack([seconds[rows], np.where(drafted, draft[each, here], 0.0)])
+        drafted = np.minimum(k1 - 1, left)
+        good = np.minimum(refused[rows, first] - first, drafted)
+        waited = drafted if barrier else good
+        beside = targets[rows, first + 1, : waited.max()]
+        slowest = np.where(steps[: beside.shape[1]] < waited[:, None], beside, 0.0).max(axis=1, initial=0.0)
+        written = np.column_stack([seconds[rows], drafts[rows, first, : drafted.max()]])
         now = np.add.accumulate(written, axis=1)[:, -1] + np.maximum(slowest, target[rows, first])
-        seconds[rows] = np.where(drafts > 0, now + verify_s, now)
-        at[rows] = first + good.sum(axis=1) + 1
+        seconds[rows] = np.where(drafted > 0, now + verify_s, now)
+        at[rows] = first + good + 1
         rows = rows[at[rows] < ends[rows]]
     return seconds
+
+
+def _ahead(values: Array, ends: NDArray[np.int64], n: int) -> Array:
+    """The ``n`` values from each position on, shape (answers, steps + 1, n); beyond an answer's end they are 0."""
+    padded = np.zeros((len(values), values.shape[1] + n))
+    padded[:, : values.shape[1]] = np.where(np.arange(values.shape[1]) < ends[:, None], values, 0.0)
+    return sliding_window_view(padded, n, axis=1)
 
 
 def _columns(target_s: ArrayLike, draft_s: ArrayLike, accepted: ArrayLike) -> tuple[Array, Array, Flags]:
