@@ -75,14 +75,14 @@ class StepMarks:
         self.end_here(truncated=written.finish == "length")
         self._share(written.token_ids)
 
-    def end_here(self, *, truncated: bool) -> None:
-        """End the last step with what has arrived; ``truncated``: by the limit of tokens."""
+    def end_here(self, *, final: bool = True, truncated: bool = False) -> None:
+        """End the last step with what has arrived; ``truncated``: by the limit of tokens; not ``final``: in its midst."""
         if self._n_new or not self.n_tokens:
-            self.cut(final=True, truncated=truncated)
+            self.cut(final=final, truncated=truncated)
         else:  # a token that ended the step before held the rest too
             text = self.last.payload.text + self._text
-            self.last.payload = replace(self.last.payload, text=text)
-            self.last.final, self.last.truncated = True, truncated
+            self.last.payload, self._text = replace(self.last.payload, text=text), ""
+            self.last.final, self.last.truncated = final, truncated
 
     def _share(self, ids: tuple[int, ...]) -> None:
         """Give each step its tokens, where the engine reports them."""

@@ -226,7 +226,7 @@ def test_runner_keeps_the_order_and_reports_each() -> None:
 def test_command_fails_when_a_verdict_differs(monkeypatch: pytest.MonkeyPatch) -> None:
     """The exit code comes from the derivation, not from the record."""
     wrong = _claim(Verdict.PROVED, Verdict.OPEN)
-    for module in ("ledger.runner", "specplan.api.theorems"):
+    for module in ("ledger.ledger", "ledger.runner", "specplan.api.theorems"):
         monkeypatch.setattr(f"{module}.claims", lambda: (wrong,))
     result = CliRunner().invoke(theorems, ["--verify", "--jobs", "1"])
     assert result.exit_code == 1

@@ -345,8 +345,8 @@ def _ended(marks: StepMarks, written: Generation | None, *, complete: bool) -> b
         marks.end(written)
     elif complete:  # all is there, but the server's word that it is
         marks.end_here(truncated=True)
-    elif marks.n_seen > marks.n_tokens:
-        marks.cut()  # the beginning of a step
+    elif marks.n_seen:
+        marks.end_here(final=False)  # the beginning of a step
     return complete or written is not None
 
 

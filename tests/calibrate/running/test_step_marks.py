@@ -88,3 +88,10 @@ def test_an_answer_cut_at_its_limit_says_so() -> None:
     marks.take("one\n\ntw", 4)
     marks.end(written("one\n\ntw", 4, "length"))
     assert (marks.last.truncated, marks.last.final, marks.last.payload.text) == (True, True, "tw")
+
+
+def test_a_step_and_what_follows_in_one_token_are_both_left_in_its_midst() -> None:
+    marks = StepMarks(prompt(), "target", SEPARATOR)
+    assert marks.take("one\n\n two", 1)
+    marks.end_here(final=False)
+    assert (marks.last.payload.text, marks.last.final, marks.n_tokens) == ("one\n\n two", False, 1)
