@@ -76,7 +76,7 @@ class StepMarks:
         self._share(written.token_ids)
 
     def end_here(self, *, final: bool = True, truncated: bool = False) -> None:
-        """End the last step with what has arrived; ``truncated``: by the limit of tokens; not ``final``: in its midst."""
+        """End the last step with what has arrived: finally, perhaps by the limit of tokens, or in its midst."""
         if self._n_new or not self.n_tokens:
             self.cut(final=final, truncated=truncated)
         else:  # a token that ended the step before held the rest too
