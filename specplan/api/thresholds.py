@@ -106,7 +106,7 @@ def thresholds(
         cheapest = cascade(
             labelled.decisions, guarantee(labelled), gate_cost=gate_cost, judge_cost=judge_cost, grid=grid
         )
-        return Thresholds(found=cheapest, labelled=labelled, speedup_from="")
+        return Thresholds(search=cheapest, labelled=labelled, speedup_from="")
     kind = choice("score", score, SCORES)
     if of is not None:
         labelled, speedup, rests_on = _of_profile(of, label, _configuration(method, k1))
@@ -116,7 +116,7 @@ def thresholds(
     if grid is None:
         check_scores(labelled, kind)
     fastest = frontier(labelled.decisions, default_grid(kind) if grid is None else grid, guarantee(labelled), speedup)
-    return Thresholds(found=fastest, labelled=labelled, speedup_from=rests_on)
+    return Thresholds(search=fastest, labelled=labelled, speedup_from=rests_on)
 
 
 _Known: TypeAlias = tuple[LabelledDecisions, Speedup, str]

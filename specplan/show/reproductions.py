@@ -138,8 +138,8 @@ class ReproducedPapers(Result):
         """Return what ``specplan reproduce all`` prints, with ``verbose`` what it prints with ``-v``."""
         if verbose:
             return "\n\n\n".join(one.text(verbose=True) for one in self.papers.values())
-        told = [f"{one.paper.TITLE}:\n{textwrap.fill(one.headline(), SCREEN)}" for one in self.papers.values()]
-        return "\n\n".join([*told, "Row by row, and why the worst rows are off: -v."])
+        screens = [f"{one.paper.TITLE}:\n{textwrap.fill(one.headline(), SCREEN)}" for one in self.papers.values()]
+        return "\n\n".join([*screens, "Row by row, and why the worst rows are off: -v."])
 
     def report(self) -> Report:
         """Return the page that ``--report`` writes."""
@@ -160,7 +160,7 @@ class ReproducedPapers(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Scored(Result):
-    """Public measurements beside their predictions."""
+    """Public measurements and their predictions."""
 
     board: Board
 
@@ -229,7 +229,7 @@ class Scored(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class OperatorsScored(Result):
-    """Operators that were timed alone, beside their predictions."""
+    """Operators that were timed one by one, and their predictions."""
 
     errors: tuple[OperatorErrors, ...]
 

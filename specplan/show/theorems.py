@@ -35,7 +35,7 @@ class Theorems(Result):
     derived: Mapping[str, Verification]
     """What was derived now, by the id of the claim."""
     in_full: bool
-    """One claim was asked for, with its evidence."""
+    """The result is one claim, with its evidence."""
 
     @property
     def differing(self) -> tuple[str, ...]:
@@ -289,8 +289,8 @@ def _method(result: Verification) -> str:
 
 
 def _severity(one: Claim) -> str | None:
-    found = severity_of(one.id)
-    return None if found is None else found.value
+    severity = severity_of(one.id)
+    return None if severity is None else severity.value
 
 
 def _formula(tried: Testable | None) -> dict[str, str | None] | None:

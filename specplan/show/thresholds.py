@@ -41,7 +41,7 @@ _SAMPLING_NOTES: Final = {
 class Thresholds(Result):
     """Every threshold of a grid with its risk and what it brings, and the one to choose."""
 
-    found: Frontier | Cascade
+    search: Frontier | Cascade
     labelled: LabelledDecisions
     speedup_from: str
     """What the speedups rest on, in words; empty for the gate of a cascade, which has costs instead."""
@@ -49,25 +49,25 @@ class Thresholds(Result):
     @property
     def threshold(self) -> float | None:
         """The threshold to choose; None if none is certified."""
-        return None if self.found.chosen is None else float(self.tested[self.found.chosen][0].threshold)
+        return None if self.search.chosen is None else float(self.tested[self.search.chosen][0].threshold)
 
     @property
     def tested(self) -> list[tuple[TestedThreshold, Estimate | float]]:
         """Every threshold, the safest first, with its speedup, or of a gate with its cost."""
-        if hasattr(self.found, "points"):
-            return [(point.row, point.speedup) for point in self.found.points]
-        return list(zip(self.found.rows, self.found.costs, strict=True))
+        if hasattr(self.search, "points"):
+            return [(point.row, point.speedup) for point in self.search.points]
+        return list(zip(self.search.rows, self.search.costs, strict=True))
 
     def headline(self) -> str:
         """Return what to do and how sure it is, and what more labels would bring."""
-        return f"{self.found.verdict} {self.found.advice}"
+        return f"{self.search.verdict} {self.search.advice}"
 
     def records(self) -> list[dict[str, Any]]:
         """Return a row for each threshold, the safest first; the limits of its risk are one-sided."""
         names = ("threshold", "accepted", "failures", "trials", "p_value", "status", "units_needed")
         return [
             flat({name: getattr(row, name) for name in names})
-            | {"risk": row.risk, "risk_low": row.low, "risk_high": row.high, "chosen": i == self.found.chosen}
+            | {"risk": row.risk, "risk_low": row.low, "risk_high": row.high, "chosen": i == self.search.chosen}
             | flat({"speedup" if self.speedup_from else "cost": brings})
             for i, (row, brings) in enumerate(self.tested)
         ]
@@ -84,17 +84,17 @@ class Thresholds(Result):
             "n_unlabelled": known.n_unlabelled,
             "n_unscored": known.n_unscored,
             "clustered": known.clustered,
-            **dataclasses.asdict(self.found),
+            **dataclasses.asdict(self.search),
         }
 
     def text(self, *, verbose: bool = False) -> str:
         """Return what ``specplan thresholds`` prints, with ``verbose`` what it prints with ``-v``."""
         if verbose:
             return as_text(self.report())
-        found = self.found
+        search = self.search
         rows = _distinct(self)
         shown = _around_the_chosen(rows)
-        unit = found.bound.unit
+        unit = search.bound.unit
         first, value, kept = ("threshold", "speedup", "accepted") if self.speedup_from else ("gamma", "cost", "kept")
         some_needed = any(row.units_needed is not None for row, *_ in shown)
         headings = [first, kept, "risk", "at most", value, *(["needed"] if some_needed else []), "status"]
@@ -104,16 +104,16 @@ class Thresholds(Result):
             f"{f'; needed: labelled {unit} to certify it' if some_needed else ''}. All rows and assumptions: -v.",
         ]
         cells = table(headings, [_short_cells(row, with_needed=some_needed) for row in shown])
-        return screen(f"{found.verdict} {found.advice}", f"{_about(self.labelled)}:", cells, below)
+        return screen(f"{search.verdict} {search.advice}", f"{_about(self.labelled)}:", cells, below)
 
     def conclude(self) -> None:
         """End the command with 3 where more labels would certify a threshold, with 1 where they would not."""
         if self.threshold is None:
-            raise Exit(1 if self.found.labels_needed is None else 3)
+            raise Exit(1 if self.search.labels_needed is None else 3)
 
     def report(self) -> Report:
         """Return the page that ``--report`` writes."""
-        found, bound, labelled = self.found, self.found.bound, self.labelled.decisions
+        search, bound, labelled = self.search, self.search.bound, self.labelled.decisions
         name = "threshold" if self.speedup_from else "gamma"
         rows = _distinct(self)
         chosen = next((item for item in rows if item[-1]), None)
@@ -135,9 +135,9 @@ class Thresholds(Result):
             Answer(
                 question="What to measure next?",
                 answer="nothing: more labels would not help"
-                if found.labels_needed is None
-                else f"{found.labels_needed:,} labelled {bound.unit} in all",
-                detail=found.advice,
+                if search.labels_needed is None
+                else f"{search.labels_needed:,} labelled {bound.unit} in all",
+                detail=search.advice,
             )
         )
         table = filled(
@@ -155,7 +155,7 @@ class Thresholds(Result):
         return Report(
             title=f"A {name} with a guarantee",
             about=_about(self.labelled),
-            lead=found.verdict,
+            lead=search.verdict,
             answers=answers,
             sections=[Section(title=f"Every {name}", parts=[*_picture(rows, bound.level, name), table])],
             made=[("answers", str(labelled.n_answers) if self.labelled.clustered else "not stated")],
@@ -178,7 +178,7 @@ def _distinct(result: Thresholds) -> list[_Row]:
     kept: list[_Row] = []
     for i, (row, brings) in enumerate(result.tested):
         cell = f"{brings:.4g}" if isinstance(brings, float) else interval(brings)
-        item = row, cell, i == result.found.chosen
+        item = row, cell, i == result.search.chosen
         alike = kept and (kept[-1][0].accepted, kept[-1][0].status) == (row.accepted, row.status)
         if alike and not kept[-1][-1]:
             kept[-1] = item

@@ -89,14 +89,14 @@ class Drift:
     def text(self) -> str:
         """Return the comparison as text, with the drifts first."""
         moved = ", ".join(one.what for one in self.moved)
-        told = f"Moved from the predictions of {self.profile}: {moved}." if moved else ""
+        verdict = f"Moved from the predictions of {self.profile}: {moved}." if moved else ""
         coverage = (
             f"Over {self.n_windows} {'window' if self.n_windows == 1 else 'windows'}; the probability of any "
             f"alarm while everything is as predicted is at most {self.false_alarm:.0%}."
         )
         cells = table(["", "seen", "predicted", "n", ""], [one.cells() for one in self.compared])
         notes = "".join(f"\n- {note}" for note in self.notes)
-        return f"{told or f'As {self.profile} predicts: no alarm.'} {coverage}\n\n{cells}{notes}"
+        return f"{verdict or f'As {self.profile} predicts: no alarm.'} {coverage}\n\n{cells}{notes}"
 
 
 @dataclass(frozen=True, slots=True)
