@@ -50,6 +50,11 @@ def load_class(in_flight: int) -> int:
     return int(2 ** round(math.log2(max(in_flight, 1))))
 
 
+def _block_answers(load: int) -> float:
+    """Work of a block, in plain answers."""
+    return max(_BLOCK, load / 4.0)
+
+
 class Measured:
     """Decides which configuration runs from what was measured.
 
@@ -108,7 +113,7 @@ class Measured:
                 anew = True
                 if comparison.speculating and block.configuration == self._plain:
                     self.budget.begins()
-                    changes = comparison.there_and_back * self._block_tokens(load) / self._unit
+                    changes = comparison.there_and_back * _block_answers(load)
                     if comparison.credit < 1.0 and self.budget.over(max(in_flight, 1), changes):
                         comparison.stop()  # a trial would not come to run
         if comparison.speculating and (without or not self._may_lose(comparison, in_flight, now)):
@@ -202,7 +207,7 @@ class Measured:
         return self.comparisons[load]
 
     def _block_tokens(self, load: int) -> float:
-        return self._unit * max(_BLOCK, load / 4.0)
+        return self._unit * _block_answers(load)
 
     def _is_complete(self, block: Block, comparison: Comparison, now: float) -> bool:
         tokens, per_token = self._block_tokens(block.load), comparison.seconds_per_token

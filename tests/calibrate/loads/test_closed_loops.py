@@ -253,6 +253,9 @@ def test_levels_take_their_share_of_the_time() -> None:
         levels, seconds, n_rounds = LoadOptions().plan(others_s, 2)
         assert levels[0] == 1
         assert 2 * len(levels) * seconds * n_rounds <= max(others_s / 2.0, 2 * 2 * 1.0)
+    assert LoadOptions().up_to(12).most_levels == (1, 2, 4, 8, 12)
+    assert LoadOptions(levels=(4, 64)).up_to(12).most_levels == (4, 64)
+    assert LoadOptions().up_to(None) == LoadOptions()
     assert LoadOptions(levels=(8, 1, 8)).plan(0.5, 4) == ([1, 8], 1.0, 1)
     for wrong in ({"levels": (0,)}, {"most": 0}, {"share": 1.0}):
         with pytest.raises(ParameterError):
