@@ -203,19 +203,18 @@ class Operation:
     role : the role whose model does the work.
     result : the :class:`Step`, :class:`Verdict`, score or :class:`Selection`, once delivered.
     outcome : see `Outcome`; set by the algorithm.
-    started, finished : seconds on the driver's clock; ``finished`` is the moment of the cancellation if cancelled.
+    started, finished : seconds on the driver's clock, set by the driver; ``finished`` is -1 until the end, and the
+        moment of the cancellation if cancelled.
     cancelled : whether it was cancelled before it was delivered.
-    n_generated : tokens generated up to the cancellation, set by the driver; where the operation ran to its end, the
-        number is in its result.
     tag : for the algorithm's own use.
-    job, pending : for the driver's own use; ``pending`` may hold the result of an operation that is not delivered yet.
+    job, pending : for the driver's own use; ``pending`` is the result of an operation that is not delivered yet, and
+        `n_generated` of one that has none.
     """
 
     __slots__ = (
         "cancelled",
         "finished",
         "job",
-        "n_generated",
         "outcome",
         "pending",
         "result",
@@ -224,9 +223,9 @@ class Operation:
         "tag",
     )
 
-    passes: Passes | None = None  # a `Generate` has its own
     role: str
     result: Any
+    started: float
     tag: Any
     job: Any
     pending: Any
@@ -235,12 +234,24 @@ class Operation:
     def __init__(self, role: str, tag: Any = None) -> None:
         self.role = role
         self.tag = tag
-        self.result = None
+        self.result = self.pending = None
         self.outcome: Outcome = _PENDING
-        self.started = 0.0
         self.finished = -1.0
         self.cancelled = False
-        self.n_generated = 0
+
+    @property
+    def passes(self) -> Passes | None:
+        """Passes of the engine after the first token; None: one token per iteration, or a single token."""
+        return None
+
+    @property
+    def n_generated(self) -> int:
+        """Tokens generated so far or up to the cancellation, set by the driver; 0 where a result has them."""
+        return self.pending if isinstance(self.pending, int) else 0
+
+    @n_generated.setter
+    def n_generated(self, n: int) -> None:
+        self.pending = n  # a field less makes simulations faster
 
     @property
     def callbacks(self) -> list[Callable[[Operation], None]]:
@@ -267,25 +278,32 @@ class Generate(Operation):
     result is the last step written; those before it are its parents, down to ``prefix`` (`steps_after`). Answers that
     are modelled step by step (drawn ones, as the papers' closed forms have them) return one step all the same.
 
-    The driver sets ``passes``, the passes of the engine after the first token; None: one token per iteration.
     """
 
-    __slots__ = ("branch", "passes", "prefix", "whole")
+    __slots__ = ("branch", "prefix", "whole")
 
     def __init__(self, role: str, prefix: Step, branch: int = 0, tag: Any = None, whole: bool = False) -> None:
         # Operation.__init__ is inlined, here and in Verify: simulations make millions of them.
         self.role = role
         self.tag = tag
-        self.result = None
+        self.result = self.pending = None
         self.outcome = _PENDING
-        self.started = 0.0
         self.finished = -1.0
         self.cancelled = False
-        self.n_generated = 0
-        self.passes = None
         self.prefix = prefix
         self.branch = branch
         self.whole = whole
+
+    @property
+    def passes(self) -> Passes | None:
+        """Passes of its step, which a simulation knows from the start on."""
+        return self.pending.passes if isinstance(self.pending, Step) else None
+
+    @property
+    def tokens(self) -> int:
+        """Tokens generated, delivered or not."""
+        step = self.pending if self.result is None and self.finished >= 0.0 else self.result
+        return self.tokens_of(step) if isinstance(step, Step) else self.n_generated
 
     def tokens_of(self, last: Step) -> int:
         """Return the tokens of the steps from the prefix up to ``last``, the last step written."""
@@ -311,12 +329,10 @@ class Verify(Operation):
     ) -> None:
         self.role = role
         self.tag = tag
-        self.result = None
+        self.result = self.pending = None
         self.outcome = _PENDING
-        self.started = 0.0
         self.finished = -1.0
         self.cancelled = False
-        self.n_generated = 0
         self.candidate = candidate
         self.reference = reference
         self.branch = branch

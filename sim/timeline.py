@@ -166,7 +166,7 @@ class Counts:
             role = op.role
             fate = role, op.outcome
             tally[fate] += 1 if op.result is None else op.result.depth - op.prefix.depth
-            tokens[fate] += _tokens(op)
+            tokens[fate] += op.tokens
             finished = op.finished if op.finished >= 0.0 else end
             if role == TARGET and finished > op.started:
                 starts.append(op.started)
@@ -322,15 +322,10 @@ def _end(run: Run) -> float:
     return max((op.finished for op in run.operations), default=run.started)
 
 
-def _tokens(op: Generate) -> int:
-    step = op.pending if op.result is None and op.finished >= 0.0 and not op.cancelled else op.result
-    return op.tokens_of(step) if isinstance(step, Step) else op.n_generated
-
-
 def _span(op: Operation, zero: float, end: float) -> Span:
     steps = 1
     if isinstance(op, Generate):
-        kind, depth, branch, tokens = "generate", op.prefix.depth + 1, op.branch, _tokens(op)
+        kind, depth, branch, tokens = "generate", op.prefix.depth + 1, op.branch, op.tokens
         steps = 1 if op.result is None else op.result.depth - op.prefix.depth
     elif isinstance(op, Choose):
         kind, depth, branch, tokens = "choose", op.candidates[0].depth, 0, 0

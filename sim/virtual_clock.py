@@ -128,7 +128,9 @@ class Session:
         """
         send: Callable[[Operation | None], Any] = self._send  # the classes of its results are compared below
         ready, timed, queue = self._ready, self._timed, self._queue
-        now = self._env._now  # the property behind it costs a call
+        keep = self.operations.append if self._record else None
+        env = self._env
+        now = env._now  # the property behind it costs a call
         self._waiting = False
         if message is not None:
             message.finished = now
@@ -160,8 +162,8 @@ class Session:
                         self._start_one_token(action)
                         continue
                     action.started = now
-                    if self._record:
-                        self.operations.append(action)
+                    if keep is not None:
+                        keep(action)
                     rates = timed[action.role]
                     if rates is None:
                         self._submit(action)
@@ -178,30 +180,23 @@ class Session:
                             message.result = message.pending
                             break
                     else:
-                        if goes_on and (message := self._next_end()) is not None:
-                            now = message.finished
-                            continue
-                        self._waiting = True
-                        return
+                        while goes_on and queue:
+                            message = queue[0][3]  # type: ignore[assignment]  # an operation, or it is not used
+                            if message.__class__ is not Generate and message.__class__ is not Verify:
+                                goes_on = False
+                            elif message.cancelled:
+                                heappop(queue)
+                            elif message.job is self:
+                                env._now = message.finished = now = heappop(queue)[0]
+                                message.job, message.result = None, message.pending
+                                break
+                            else:
+                                goes_on = False
+                        else:
+                            self._waiting = True
+                            return
         except StopIteration:
             self._end()
-
-    def _next_end(self) -> Operation | None:
-        """Move the clock to the next event if it is the end of a request of this session; return the request."""
-        queue: list[Any] = self._queue
-        while queue:
-            end = queue[0][3]
-            if end.__class__ is not Generate and end.__class__ is not Verify:
-                return None
-            if end.cancelled:
-                heappop(queue)
-            elif end.job is self:
-                self._env._now = end.finished = heappop(queue)[0]
-                end.job, end.result = None, end.pending
-                return end
-            else:
-                return None
-        return None
 
     def _end(self) -> None:
         self._ready.clear()
@@ -219,7 +214,7 @@ class Session:
             submit(operation, 1, n_prompt, n_prompt, self._done)
             return
         step: Step = operation.pending
-        operation.passes, prefix = step.passes, operation.prefix
+        prefix = operation.prefix
         # Text that the model wrote itself, or has just read for a sibling, is in its cache.
         new = 0 if prefix.role == role or operation.branch else prefix.n_tokens
         submit(operation, operation.tokens_of(step), new, prefix.context_tokens, self._done)
@@ -249,6 +244,7 @@ class Session:
             return
         now = operation.finished = self._env._now
         if operation.job is not self:
+            operation.n_generated = 0
             self._clock.engines[operation.role].cancel(operation)
             return
         operation.job = None  # its end event stays in the queue and must not keep this session in memory

@@ -48,16 +48,7 @@ def lookahead_async(root: Step, *, k1: int, width: int = 1, rules: Rules = PAPER
     ParameterError : ``k1`` or ``width`` is not a positive integer.
     """
     check_counts(k1, width)
-    return _run(Lookahead(root, k1 + rules.extra_in_flight, width, rules, check))
-
-
-def _run(state: Lookahead | _Distributed) -> Algorithm:
-    actions = state.actions
-    while not state.ended:
-        done = yield actions
-        actions.clear()
-        state.on_done(done)
-    yield from actions
+    return Lookahead(root, k1 + rules.extra_in_flight, width, rules, check).run()
 
 
 class _Distributed:
@@ -88,8 +79,16 @@ class _Distributed:
         if not self.ended:
             self._restart(root)
 
-    def on_done(self, done: Operation) -> None:
-        """Go on after an operation has ended."""
+    def run(self) -> Algorithm:
+        """Run the algorithm: start, judge and commit after each operation that has ended."""
+        actions = self.actions
+        while not self.ended:
+            done = yield actions
+            actions.clear()
+            self._on_done(done)
+        yield from actions
+
+    def _on_done(self, done: Operation) -> None:
         position: int = done.tag
         if isinstance(done, Verify):
             if (appeal := self.check.appeal(done)) is not None:
@@ -187,7 +186,7 @@ def distributed(root: Step, *, lookahead: int, servers: int, check: Check = JUDG
     """
     check_count("lookahead", lookahead)
     check_count("servers", servers)
-    return _run(_Distributed(root, lookahead, servers, check))
+    return _Distributed(root, lookahead, servers, check).run()
 
 
 def most_sequences(*, k1: int, width: int, rules: str, **knobs: object) -> int:

@@ -11,7 +11,7 @@ from typing import Final
 
 from sim.algorithms.checks import CASCADE, Check, confidence
 from sim.algorithms.rules import Rules
-from sim.operations import DRAFT, TARGET, Action, Cancel, Commit, Generate, Operation, Outcome, Step, Verify
+from sim.operations import DRAFT, TARGET, Action, Algorithm, Cancel, Commit, Generate, Operation, Outcome, Step, Verify
 
 __all__ = ["Lookahead"]
 
@@ -27,7 +27,7 @@ class _Node:
     """One prefix: the target's step after it, the drafts of that step, and the decision between them.
 
     An operation's ``tag`` is the node that waits for it; the tag of a finished draft is the node opened after it. The
-    tag is removed when the operation no longer matters, so that no cycle of references keeps the node in memory.
+    tag is removed when the operation has ended or is discarded, so that no cycle of references keeps the node.
     """
 
     __slots__ = (
@@ -65,7 +65,7 @@ class _Node:
 
 
 class Lookahead:
-    """The tree and its rules. Methods append to ``actions``; the caller of `on_done` yields them and clears the list.
+    """The tree and its rules. Methods append to ``actions``; `run` yields them and clears the list.
 
     Parameters
     ----------
@@ -114,19 +114,25 @@ class Lookahead:
         if not self.ended:
             self._open(self.root)
 
-    def on_done(self, done: Operation) -> None:
-        """Update the tree after an operation has ended."""
-        node: _Node = done.tag
-        if done.__class__ is Verify:
-            self._on_verdict(node, done)
-        elif done.role != TARGET:
-            self._on_draft(node, done)  # type: ignore[arg-type]  # only Generate is left
-        elif done is node.target:
-            self._on_target(node)
-        else:
-            self._commit_target(node, done)  # type: ignore[arg-type]
-        if self.late_in_order or self.root.decided:
-            self._advance()
+    def run(self) -> Algorithm:
+        """Run the algorithm: update the tree after each operation that has ended."""
+        actions = self.actions
+        while not self.ended:
+            done = yield actions
+            actions.clear()
+            node: _Node = done.tag
+            done.tag = None
+            if done.__class__ is Verify:
+                self._on_verdict(node, done)
+            elif done.role != TARGET:
+                self._on_draft(node, done)
+            elif done is node.target:
+                self._on_target(node)
+            else:
+                self._commit_target(node, done)
+            if self.late_in_order or self.root.decided:
+                self._advance()
+        yield from actions
 
     def _open(self, node: _Node) -> None:
         """Start a node's target step and its drafts, as far as the window allows."""
@@ -135,21 +141,22 @@ class Lookahead:
             self._wait(node)
             return
         node.waiting = False
+        prefix, actions = node.prefix, self.actions
         if node.target is None:
-            node.target = target = Generate(TARGET, node.prefix, 2 * node.attempt, node)
-            self.actions.append(target)
+            node.target = target = Generate(TARGET, prefix, 2 * node.attempt, node)
+            actions.append(target)
         if node.drafts:
             return
         if room <= 1 and not self.prefetches:
             self._wait(node)
         elif self.width == 1:
-            draft = Generate(DRAFT, node.prefix, node.attempt, node)
+            draft = Generate(DRAFT, prefix, node.attempt, node)
             node.drafts = (draft,)
-            self.actions.append(draft)
+            actions.append(draft)
         else:
             first = self.width * node.attempt
-            node.drafts = tuple(Generate(DRAFT, node.prefix, first + branch, node) for branch in range(self.width))
-            self.actions += node.drafts
+            node.drafts = tuple(Generate(DRAFT, prefix, first + branch, node) for branch in range(self.width))
+            actions += node.drafts
 
     def _room(self, node: _Node) -> int:
         """Free places of the window at this node, under rules where generated steps free their places."""
@@ -168,9 +175,7 @@ class Lookahead:
 
     def _on_draft(self, node: _Node, draft: Generate) -> None:
         step: Step = draft.result
-        if step.final:
-            draft.tag = None
-        else:
+        if not step.final:
             draft.tag = child = _Node(step, node, True)
             self._open(child)
         target = node.target
@@ -216,7 +221,7 @@ class Lookahead:
 
     def _on_verdict(self, node: _Node, verify: Verify) -> None:
         if self.appeals and (appeal := self.check.appeal(verify)) is not None:
-            verify.outcome = Outcome.ESCALATED
+            verify.outcome, appeal.tag = Outcome.ESCALATED, node
             node.verifies = (*node.verifies, appeal)
             self.actions.append(appeal)
             return
@@ -315,9 +320,12 @@ class Lookahead:
             for operation in (node.target, node.anew, *node.drafts, *node.verifies):
                 if operation is None:
                     continue
-                if operation.tag is not None and operation.tag is not node:  # the node after a draft
+                if operation.tag is not node and operation.tag is not None:  # the node after a draft
                     stack.append(operation.tag)
-                self._discard(operation)
+                operation.outcome = _DISCARDED  # `_discard`, inlined
+                operation.tag = None
+                if operation.result is None and not operation.cancelled:
+                    self.actions.append(Cancel(operation))
             if node.next_node is not None:
                 stack.append(node.next_node)
 
@@ -336,7 +344,6 @@ class Lookahead:
                 if step.final:
                     self._end(root)
                     return
-            _forget(root)
             assert root.next_node is not None
             root = self.root = root.next_node
             root.parent = None
@@ -369,7 +376,6 @@ class Lookahead:
     def _end(self, root: _Node) -> None:
         """End the answer: cancel the requests still in flight, or under ``cancel_at_end=False`` let them run on."""
         self.ended = True
-        _forget(root)
         if not self.rules.cancel_at_end:
             self.actions[:] = [action for action in self.actions if not isinstance(action, Cancel)]
 
@@ -384,14 +390,3 @@ def _follow(node: _Node, winner: Generate) -> None:
 
 def _judged_draft(node: _Node, verify: Verify) -> Generate:
     return node.drafts[verify.branch - node.drafts[0].branch]
-
-
-def _forget(node: _Node) -> None:
-    """Break the cycles of references through a finished node."""
-    node.target.tag = None  # type: ignore[union-attr]  # a finished node has one
-    for draft in node.drafts:
-        draft.tag = None
-    for verify in node.verifies:
-        verify.tag = None
-    if node.anew is not None:
-        node.anew.tag = None

@@ -223,7 +223,10 @@ class DrawnAnswer:
         """Return the verdict drawn for this position and branch; acceptance does not depend on the threshold."""
         if operation.role == RANDOM:
             return _chance(self._behaviour.seed, self.index, operation)
-        return _YES if self._passes(operation.candidate, operation.branch) else _NO
+        try:  # `_passes`, inlined
+            return _YES if self._verdicts[operation.branch][operation.candidate.depth] else _NO
+        except IndexError:
+            return _YES if self._passes(operation.candidate, operation.branch) else _NO
 
     def _passes(self, candidate: Step, branch: int) -> bool:
         try:
@@ -332,10 +335,12 @@ class QualityAnswer(DrawnAnswer):
 
     def verify(self, operation: Verify) -> Verdict:
         """Return the verdict drawn for this position, branch and role."""
-        if operation.role != GATE:
+        if operation.role == RANDOM:
             return super().verify(operation)
         depth, branch, quality = operation.candidate.depth, operation.branch, self._quality
         accepted = self._passes(operation.candidate, branch)
+        if operation.role != GATE:
+            return _YES if accepted else _NO
         if self._below(f"gate/unsure/{branch}", depth, quality.escalation):
             return Verdict(accepted, 0.5)
         if self._below(f"gate/error/{branch}", depth, quality.gate_error):

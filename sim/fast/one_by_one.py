@@ -102,8 +102,8 @@ class _OneByOne:
             self.finished = self._now
 
     def _generate(self, operation: Generate) -> None:
-        step = operation.result = self._answer.generate(operation)
-        operation.passes, prefix = step.passes, operation.prefix
+        operation.pending = operation.result = step = self._answer.generate(operation)
+        prefix = operation.prefix
         new = 0 if prefix.role == operation.role else prefix.n_tokens
         self._pass(operation, operation.tokens_of(step), new, prefix.context_tokens)
 

@@ -49,10 +49,11 @@ def test_the_answer_to_a_start_is_none_and_to_a_wait_the_operation() -> None:
 
 def test_what_ends_together_is_delivered_in_order_and_cancelled_work_never() -> None:
     heard: list[str] = []
+    ops: dict[str, Generate] = {}
 
     def algorithm() -> Algorithm:
         root = prompt(0)
-        ops = {name: Generate("target", root, i) for i, name in enumerate("abcd")}
+        ops.update({name: Generate("target", root, i) for i, name in enumerate("abcd")})
         yield from ops.values()
         yield Cancel(ops["b"])
         names = {id(op): name for name, op in ops.items()}
@@ -64,6 +65,7 @@ def test_what_ends_together_is_delivered_in_order_and_cancelled_work_never() -> 
 
     drive(algorithm())
     assert heard == ["a", "d"]
+    assert [op.tokens for op in ops.values()] == [5, 0, 5, 5]  # c generated all of its tokens, though in vain
 
 
 @pytest.mark.parametrize("engine", [TOKENS, BatchEngine(LinearCost(base_s=1.0, prefill_s=1.0))])

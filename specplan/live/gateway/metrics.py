@@ -126,8 +126,7 @@ class GatewayMetrics:
             if outcome is not None:
                 self._steps.labels(outcome).inc()
             if isinstance(operation, Generate):
-                drawn = operation.n_generated if operation.result is None else operation.result.n_tokens
-                self._generated.labels(operation.role).inc(drawn)
+                self._generated.labels(operation.role).inc(operation.tokens)
             elif operation.result is not None:
                 self._verified.labels(operation.role).observe(operation.finished - operation.started)
         for step in session.committed:

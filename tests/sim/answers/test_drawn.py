@@ -20,7 +20,7 @@ from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import SyntheticBehaviour, TraceBehaviour
 from sim.answers.lengths import Fixed, Lengths, Lognormal, ar1
 from sim.answers.traces import AnswerTrace, StepTrace
-from sim.operations import DRAFT, Generate, Verify
+from sim.operations import DRAFT, Generate, Step, Verify
 from sim.random_streams import stream
 from sim.trial import run_answer
 from theory.branches import accepted_among
@@ -50,7 +50,7 @@ def texts(answer: object, make: object) -> dict[tuple[str, int, int], int]:
     session = run_answer(make, answer, ENGINES)  # type: ignore[arg-type]
     found: dict[tuple[str, int, int], int] = {}
     for op in session.operations:
-        if isinstance(op, Generate):
+        if isinstance(op, Generate) and isinstance(op.pending, Step):  # not cancelled
             key = (op.role, op.prefix.depth + 1, op.branch)
             assert found.setdefault(key, op.pending.n_tokens) == op.pending.n_tokens
     return found

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from simpy import Environment, Timeout
 
+from sim.answers.token_passes import PassedStep
 from sim.engines.costs import LinearCost
 from sim.operations import Generate, Operation, prompt
 from sim.passes import Passes
@@ -235,7 +236,7 @@ def engine(asked: list[Asked], limits: ServingLimits) -> tuple[Seen, ServingEngi
 
     def ask(one: Asked, done: Callable[[Operation], None], running: dict[Operation, Asked]) -> None:
         operation = Generate("target", prompt(one.text))
-        operation.passes = Passes.of(one.passes) if one.is_counted_by_passes else None
+        operation.pending = PassedStep(prompt(1), Passes.of(one.passes)) if one.is_counted_by_passes else prompt(1)
         running[operation] = one
         serving.submit(operation, one.tokens, one.new, one.text, done)
         if one.cancelled_at < math.inf:
