@@ -138,7 +138,7 @@ def refutation(
 def counterexample(
     detail: str, where: Mapping[str, object] | None, effort: Mapping[str, int | float] | None = None
 ) -> Evidence:
-    """Evidence ``false``, told in words of its own."""
+    """Evidence ``false``, in words of its own."""
     shown = None if where is None else {name: str(value) for name, value in where.items()}
     return Evidence(
         verdict=Verdict.FALSE, method="exact counterexample", detail=detail, counterexample=shown, effort=effort or {}

@@ -27,7 +27,7 @@ __all__ = ["CLAIMS"]
 
 _HALF = Fraction(1, 2)
 _CONSTANT: Final = Fraction(50)
-"""Of the lower bound that is proved here."""
+"""Constant of the lower bound that is proved here."""
 
 
 def _law(theta: Fraction, n: int) -> tuple[Fraction, ...]:
