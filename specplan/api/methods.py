@@ -29,7 +29,7 @@ class Methods(Result):
 
     methods: tuple[Method, ...]
     in_full: bool
-    """One was asked for."""
+    """Whether one method was named."""
 
     def records(self) -> list[dict[str, Any]]:
         """Return a row for each method."""
@@ -157,10 +157,10 @@ def gaps_text(cells: Sequence[Cell]) -> str:
     by_place = {(cell.case, cell.condition): cell for cell in cells}
     rows = []
     for case in dict.fromkeys(cell.case for cell in cells):
-        found = [by_place.get((case, condition)) for condition in CONDITIONS]
-        assert found[0] is not None
-        exact = f"{100.0 * found[0].gap:+.1f} ± {100.0 * found[0].gap_stderr:.1f}"
-        rows.append([case, f"{found[0].closed_form:.3f}", exact, *map(_shown, found[1:])])
+        cells_of_case = [by_place.get((case, condition)) for condition in CONDITIONS]
+        assert cells_of_case[0] is not None
+        exact = f"{100.0 * cells_of_case[0].gap:+.1f} ± {100.0 * cells_of_case[0].gap_stderr:.1f}"
+        rows.append([case, f"{cells_of_case[0].closed_form:.3f}", exact, *map(_shown, cells_of_case[1:])])
     worst = max(cell.gap_stderr for cell in cells)
     lines = [
         f"Closed form / simulated speedup - 1, in %, ± at most {100.0 * worst:.1f}; > 0: the form promises too much",

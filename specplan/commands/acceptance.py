@@ -53,8 +53,8 @@ def command(
     known = choice("from", source_format, READABLE)
     if max_batch is not None and target_format != "vllm-schedule":
         raise ParameterError("max-batch", max_batch, "needs --to vllm-schedule")
-    found = acceptance(sources, form=known, **options)
+    result = acceptance(sources, form=known, **options)
     if target_format is None:
-        return found
+        return result
     model, mode = options["model"] or sources[0], options["mode"] or "default"
-    return found.written(target_format, model=model, mode=mode, max_batch=max_batch)
+    return result.written(target_format, model=model, mode=mode, max_batch=max_batch)

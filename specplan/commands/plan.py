@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from specplan.output import InputName, refuse_unused
-from specplan.planning.loads.asking import deployment_options
+from specplan.planning.loads.click_options import deployment_options
 from specplan.ranges import ANSWERS, PROBABILITY, WholeNumber
 from specplan.show.saving import result_options
 
@@ -120,7 +120,7 @@ def command(
     answers: int | None,
     max_accuracy_loss: float,
     copies: int,
-    **asked: Any,
+    **options: Any,
 ) -> Result | Iterator[Result]:
     """Rank methods and their knobs, for the models of a profile or for models by name.
 
@@ -134,17 +134,17 @@ def command(
     requests whose acceptance was recorded (JSONL of SpecDecode-Bench); of acceptance by rank the fastest draft tree.
     """
     names = [name.strip() for name in methods.split(",")] if methods.strip() else []
-    if profile is None and asked["target"] is None and asked["acceptance"] is not None:
-        return _from_files(asked, latency, names, answers)
-    _check_kind(profile, asked)
+    if profile is None and options["target"] is None and options["acceptance"] is not None:
+        return _from_files(options, latency, names, answers)
+    _check_kind(profile, options)
     if profile is None:
         budget = {"max_parallel": max_parallel if _is_typed("max_parallel") else None, "k1_max": k1_max, "rules": rules}
-        return _from_names({**asked, **budget, "gpu": gpu}, names, max_accuracy_loss)
+        return _from_names({**options, **budget, "gpu": gpu}, names, max_accuracy_loss)
     from specplan.api.planning import plan
 
     return plan(
         profile,
-        **{name: value for name, value in asked.items() if value is not None},  # of loads: others were refused
+        **{name: value for name, value in options.items() if value is not None},  # of loads: others were refused
         copies=copies,
         methods=names,
         max_parallel=max_parallel,
@@ -160,46 +160,46 @@ def command(
 
 
 def _from_names(
-    asked: Mapping[str, Any], names: Sequence[str], max_accuracy_loss: float
+    options: Mapping[str, Any], names: Sequence[str], max_accuracy_loss: float
 ) -> LoadsPlan | GpusPlan | Iterator[LoadsPlan]:
     """The plan on one type of GPU, with a budget better and better known, or on each of several."""
     from specplan.api.planning import GpusPlan, LoadsPlan, plan_names
-    from specplan.planning.loads.asked import deployment_plans
+    from specplan.planning.loads.from_options import deployment_plans
     from specplan.planning.loads.gpu_types import gpu_plans, is_several
 
-    if is_several(asked["gpu"]):
-        return GpusPlan(found=gpu_plans(asked, names, max_accuracy_loss))
-    if asked["budget"] is None:
-        return plan_names(asked, names, max_accuracy_loss)
-    return (LoadsPlan(asked=one) for one in deployment_plans(asked, names, max_accuracy_loss))
+    if is_several(options["gpu"]):
+        return GpusPlan(plans=gpu_plans(options, names, max_accuracy_loss))
+    if options["budget"] is None:
+        return plan_names(options, names, max_accuracy_loss)
+    return (LoadsPlan(runnable=one) for one in deployment_plans(options, names, max_accuracy_loss))
 
 
 def _from_files(
-    asked: Mapping[str, Any], latency: str, names: Sequence[str], answers: int | None
+    options: Mapping[str, Any], latency: str, names: Sequence[str], answers: int | None
 ) -> TracesPlan | TreePlan:
     """The plan from recorded acceptance and fitted times."""
     from specplan.api.traced import plan_traces
 
-    if not _is_typed("latency") or len(asked["acceptance"]) != 1:
+    if not _is_typed("latency") or len(options["acceptance"]) != 1:
         raise click.UsageError("give --target, or one --acceptance FILE with --latency FILE (fitted times of passes)")
     params = [one.name or "" for one in click.get_current_context().command.params]
     refuse_unused([name for name in params if name not in _OF_FILES], "without --target or --profile")
-    if isinstance(asked["k"], str):
+    if isinstance(options["k"], str):
         raise click.UsageError("--k must be one number with --latency: tables by batch are for --target")
-    loads = [int(n) for n in asked["concurrency"].split(",")] if asked["concurrency"] else []
-    (acceptance,) = asked["acceptance"]
-    return plan_traces(acceptance, latency, methods=names, concurrency=loads, k=asked["k"], n_answers=answers)
+    loads = [int(n) for n in options["concurrency"].split(",")] if options["concurrency"] else []
+    (acceptance,) = options["acceptance"]
+    return plan_traces(acceptance, latency, methods=names, concurrency=loads, k=options["k"], n_answers=answers)
 
 
-def _check_kind(profile: str | None, asked: Mapping[str, Any]) -> None:
+def _check_kind(profile: str | None, options: Mapping[str, Any]) -> None:
     """Refuse both kinds of plans at once, and options of the other kind."""
-    if profile is None and asked["target"] is None:
+    if profile is None and options["target"] is None:
         raise click.UsageError("give --profile (models that were measured) or --target (models by name)")
-    if profile is not None and asked["target"] is not None:
+    if profile is not None and options["target"] is not None:
         raise click.UsageError("give --profile or --target, not both")
     if profile is None:
         _refuse(("k2_max", "answers", "latency", "folder", "copies"))
-    said = [name.replace("_", "-") for name, value in asked.items() if value is not None]
+    said = [name.replace("_", "-") for name, value in options.items() if value is not None]
     others = [name for name in said if name not in _OF_BOTH]
     if profile is not None and others:
         raise click.UsageError(f"--{others[0]} needs --target; with --profile go --{', --'.join(_OF_BOTH)}")

@@ -57,7 +57,7 @@ def plot(results: str, x: str, y: str, method: str, regions: bool, output: Path,
     """Draw a heat map of the speedup, or the regions in which each method is fastest."""
     check_output(output, force=force)
     if regions and method:
-        raise ParameterError("method", method, "has no use beside --regions, which compares all of them")
+        raise ParameterError("method", method, "has no use with --regions, which compares all of them")
     if x == y:
         raise ParameterError("y", y, "must be another column than -x")
     from specplan.planning.sweeping.picture import draw_heat, draw_regions

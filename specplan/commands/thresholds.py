@@ -71,11 +71,11 @@ _NO_USE: Final = {
     "profile": ("c1", "gate_cost", "judge_cost"),
     "gate": ("score", "k1", "c1"),
 }
-"""Options without a use beside another one."""
+"""Option to the options that have no use with it."""
 
 
 def _refuse_unused(context: click.Context) -> None:
     by_name = {one.name: max(one.opts, key=len) for one in context.command.params}
-    for beside, names in _NO_USE.items():
-        if context.params[beside]:
-            refuse_unused(names, f"with {by_name[beside]}")
+    for given, names in _NO_USE.items():
+        if context.params[given]:
+            refuse_unused(names, f"with {by_name[given]}")

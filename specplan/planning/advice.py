@@ -79,7 +79,7 @@ class Advice:
 
 
 def batch_schedule(profile: Profile, k2: int) -> tuple[Schedule | None, str]:
-    """The best number of speculative tokens for each batch size, and how it was found or why it was not.
+    """The best number of speculative tokens for each batch size, and where it comes from or why there is none.
 
     Parameters
     ----------
@@ -211,13 +211,13 @@ def _head(profile: Profile) -> str:
 
 
 def _gpus(profile: Profile) -> dict[str, range]:
-    """The GPUs of each server, where a published profile tells how many each has: one after the other."""
-    found: dict[str, range] = {}
+    """The GPUs of each server, where a published profile has their number: in a row."""
+    by_role: dict[str, range] = {}
     first = 0
     for role, count in _ON.findall(profile.provenance.device) if profile.published is not None else ():
-        found[role] = range(first, first + int(count))
+        by_role[role] = range(first, first + int(count))
         first += int(count)
-    return found
+    return by_role
 
 
 def _server(profile: Profile, role: str, config: dict[str, Any] | None, sequences: int) -> Server:
@@ -236,8 +236,8 @@ def _client(profile: Profile, configuration: Configuration) -> dict[str, Any]:
     limit = settings.get("max_step_tokens", settings.get("step_token_limit", 100))
     knobs = {name: value for name, value in configuration.knobs.items() if value is not None}
     if knobs.get("verifier") != "cascade":
-        knobs.pop("gamma", None)  # the confidence of a gate that is not asked
-    found: dict[str, Any] = {
+        knobs.pop("gamma", None)  # the confidence of a gate that is not used
+    client: dict[str, Any] = {
         "method": configuration.method,
         **knobs,
         "stop": _STOP,
@@ -246,9 +246,9 @@ def _client(profile: Profile, configuration: Configuration) -> dict[str, Any]:
         "draft": f"http://127.0.0.1:{_PORTS['draft']}/v1",
     }
     if JUDGE in configuration.spec.roles:
-        found.setdefault("threshold", settings.get("judge_threshold", 0.5))
-        found["judge"] = f"http://127.0.0.1:{_PORTS['judge' if _own_judge(profile, configuration) else 'target']}/v1"
-    return found | {name: settings[name] for name in ("temperature", "top_p") if name in settings}
+        client.setdefault("threshold", settings.get("judge_threshold", 0.5))
+        client["judge"] = f"http://127.0.0.1:{_PORTS['judge' if _own_judge(profile, configuration) else 'target']}/v1"
+    return client | {name: settings[name] for name in ("temperature", "top_p") if name in settings}
 
 
 def _own_judge(profile: Profile, configuration: Configuration) -> bool:

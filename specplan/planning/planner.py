@@ -121,9 +121,9 @@ def _known_well(
         if n_good == _FINALISTS:
             yield rough
             continue
-        found = predictor.predict(rough.configuration)
-        n_good += good(found)
-        yield found
+        prediction = predictor.predict(rough.configuration)
+        n_good += good(prediction)
+        yield prediction
 
 
 def accuracy_loss(prediction: Prediction, plain: Prediction | None = None) -> float:
@@ -202,7 +202,7 @@ def _reasons(p: Prediction) -> Iterator[str]:
 def _verdict(rows: Sequence[Row], unknown: Mapping[str, tuple[str, ...]]) -> str:
     best = rows[0].prediction
     if len(rows) == 1 and unknown:
-        return "Nothing to compare with plain decoding: the profile lacks data on every method asked for."
+        return "Nothing to compare with plain decoding: the profile lacks data on every requested method."
     if not best.configuration.speculates:
         return "Plain decoding wins: no method that could be evaluated within the budget is expected to be faster."
     knobs = ", ".join(

@@ -38,9 +38,9 @@ def fastest(predictor: Predictor, candidates: Sequence[Configuration]) -> Config
 
 def _by_recursion(predictor: Predictor, candidates: Sequence[Configuration]) -> dict[str, float]:
     """Seconds by configuration; nothing where the recursion does not know one of them."""
-    alone = {c.name: predictor.unshared_seconds(c) for c in candidates}
-    known = {name: float(seconds.sum()) for name, seconds in alone.items() if seconds is not None}
-    if len(known) < len(alone):
+    unshared = {c.name: predictor.unshared_seconds(c) for c in candidates}
+    known = {name: float(seconds.sum()) for name, seconds in unshared.items() if seconds is not None}
+    if len(known) < len(unshared):
         return {}
     ends = sorted(candidates, key=lambda c: c.k1)[:: max(len(candidates) - 1, 1)]
     shared = [predictor.sharing(end) for end in ends] if len(candidates) > 1 else [1.0]

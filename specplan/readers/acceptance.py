@@ -135,7 +135,7 @@ def _lengths(source: str, k: int | None, model: str | None, mode: str | None) ->
 
 
 def _benchmarks(runs: Sequence[Benchmark], source: str, k: int | None) -> ReadAcceptance:
-    """By position where the tool asked the server, else from the outputs of the streams."""
+    """By position where the tool read the server's metrics, else from the outputs of the streams."""
     speculating = [run for run in runs if run.accepted_at]
     depths = sorted({len(run.accepted_at) for run in speculating})
     if len(depths) > 1:

@@ -175,13 +175,13 @@ def _change(
 ) -> Array:
     """Ratio of speedups with and without a shared target, by answers at once."""
     ideal, shared = (_at(world, *at, world.judge, sequence) for sequence in (0.0, world.sequence))
-    alone = _ideal(ideal, name, k1)
+    unshared = _ideal(ideal, name, k1)
     ratios = []
     for count in counts:
         if count == 1.0:
             ratios.append(_ideal(shared, name, k1, _FEW) / _ideal(ideal, name, k1, _FEW))
         else:
-            ratios.append(_gain(shared, name, k1, int(count)) / alone)
+            ratios.append(_gain(shared, name, k1, int(count)) / unshared)
         step_done()
     return np.array(ratios)
 

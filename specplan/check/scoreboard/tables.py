@@ -1,4 +1,4 @@
-"""Reading a folder of public measurements: every table in it that is known, each defect told in one line."""
+"""Reading a folder of public measurements: every table in it that is known, a line for each defect."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def read_folder(path: Path, kinds: Sequence[str]) -> Folder:
         if kind is None:
             passed_over.append(file.name)
         elif kind in kinds:
-            found, broken = _read(file, kind)
-            rows += found
+            good, broken = _read(file, kind)
+            rows += good
             defects += broken
             read.append(file.name)
     if not rows and defects:

@@ -122,7 +122,7 @@ def torch_command(
     "--draft",
     default="",
     metavar="URL[#MODEL]",
-    help="Server of the draft model. Without it the target is measured alone, for token-level methods (--speculative).",
+    help="Server of the draft model. Without it only the target is measured, for token-level methods (--speculative).",
 )
 @click.option("--judge", default="", metavar="URL[#MODEL]", help="Server of the judge. Default: the target judges.")
 @click.option("--api-key-env", default="", metavar="NAME", help="Environment variable that holds the API key.")
@@ -191,8 +191,8 @@ def openai_command(
     from calibrate.models.asking import BUNDLED
     from calibrate.models.servers import RemoteModels
 
-    bundled, asked = prompts == BUNDLED, load_options(concurrency)
-    batches = [batch for batch in _BATCHES if batch <= max(asked.levels, default=_BATCHES[-1])]
+    bundled, loads = prompts == BUNDLED, load_options(concurrency)
+    batches = [batch for batch in _BATCHES if batch <= max(loads.levels, default=_BATCHES[-1])]
     served = RemoteModels(
         task=BUNDLED if bundled else "general", speculative=_speculating_servers(speculative), **options
     )
@@ -203,7 +203,7 @@ def openai_command(
         name=name,
         output=output,
         allow_noise=allow_noise,
-        loads=asked,
+        loads=loads,
         patience_s=patience,
         **timing_options(contexts, batches=tuple(batches)),
     )

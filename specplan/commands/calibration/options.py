@@ -1,4 +1,4 @@
-"""Options that the ``specplan calibrate`` commands share: the models, how they are asked, where the profile goes."""
+"""Options that the ``specplan calibrate`` commands share: the models, how they sample, where the profile goes."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def _integers(text: str) -> tuple[int, ...]:
 
 
 def sampling(command: F) -> F:
-    """Give a command the options that say how models are asked."""
+    """Give a command the options of sampling."""
     return _with(
         command,
         click.option(

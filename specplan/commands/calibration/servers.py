@@ -1,4 +1,4 @@
-"""``specplan calibrate openai --print-servers``: a script that starts vLLM servers, and what to run beside it."""
+"""``specplan calibrate openai --print-servers``: a script that starts vLLM servers, and what to run next."""
 
 from __future__ import annotations
 
@@ -109,14 +109,14 @@ def servers_script(
     """
     from calibrate.engines.torch.cuda.devices import gpu_numbers
 
-    asked = [(role, models[role]) for role in ROLES if models[role]]
-    for role, model in asked:
+    named = [(role, models[role]) for role in ROLES if models[role]]
+    for role, model in named:
         if "://" in model:
             raise ParameterError(role, model, "must be the name or folder of a model with --print-servers")
     placed = {role: gpu_numbers(f"{role}-gpus", gpus[role]) for role in ROLES}
     ports, target = count(_FIRST_PORT), models["target"]
     cache = None if cache_gb is None else 1e9 * cache_gb
-    plain = [_Server(model=model, gpus=placed[role], port=next(ports), cache=cache) for role, model in asked]
+    plain = [_Server(model=model, gpus=placed[role], port=next(ports), cache=cache) for role, model in named]
     configs = [json_object("speculative", text) for _, text in speculative]
     if synthetic is not None:
         configs = [_imposing(config, synthetic) for config in configs]
@@ -125,7 +125,7 @@ def servers_script(
     ]
     servers = [*plain, *fast]
     words = ["specplan", "calibrate", "openai"]
-    for (role, _), server in zip(asked, plain, strict=True):
+    for (role, _), server in zip(named, plain, strict=True):
         words += [f"--{role}", server.url]
     for server in fast:
         words += ["--speculative", server.url, json.dumps(server.config)]
@@ -192,7 +192,7 @@ def _elsewhere(server: _Server) -> Iterator[str]:
 
 
 def _validation(configs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The command that validates what is measured with imposed acceptance: what is asked does not matter."""
+    """The command that validates what is measured with imposed acceptance, whatever the prompts."""
     from calibrate.engines.vllm.config import setting_of
     from calibrate.models.asking import BUNDLED
 

@@ -82,21 +82,21 @@ class FromNames(Simulator):
         self._known_limits: dict[tuple[Option, int], ServingLimits] = {}
 
     @cached_property
-    def found(self) -> Considered:
+    def considered(self) -> Considered:
         """What can be evaluated.
 
         Raises
         ------
-        ParameterError : the target alone does not fit.
+        ParameterError : the target does not fit, even without a drafter.
         """
         return considered(self.deployment, self._methods, self._budget)
 
     def best_of_each_kind(self, answers: int, before: Best) -> Best:
         """Search arrangements, knobs and what is below; see `Simulator`."""
-        found, speed = self.found, self.speed
+        every, speed = self.considered, self.speed
         if self.by_means:
-            found, speed = replace(found, step_methods=[]), self._rate
-        return best_of_each_kind(found, speed, self.depths.k, answers, before, self.depths.adaptive, self.mean_rate)
+            every, speed = replace(every, step_methods=[]), self._rate
+        return best_of_each_kind(every, speed, self.depths.k, answers, before, self.depths.adaptive, self.mean_rate)
 
     def steps_rate(self, option: Option, answers: int) -> MeanRate:
         """Return the tokens per second of all copies where SGLang's controller chooses how many tokens are drafted.

@@ -68,7 +68,7 @@ def runs_out(world: World, configuration: Configuration, split: Split, sequences
     model = world.cost(world.deployment.target, split).model
     work = Work(sequences=sequences, tokens=world.passes(configuration).rows, context=context)
     parts = model.parts(work)
-    found: dict[Limit, float] = {
+    seconds: dict[Limit, float] = {
         _of_products(model, work): parts.products + parts.experts + parts.head + parts.streams,
         "cache reads": parts.attention,
         "links": parts.sums,
@@ -76,9 +76,9 @@ def runs_out(world: World, configuration: Configuration, split: Split, sequences
     }
     cost = world.round_cost(configuration, split)
     if isinstance(cost, RoundCost):
-        found["draft"], engine = cost.rounds.besides(sequences, configuration.k2, context)
-        found["host"] += engine
-    return max(found, key=found.__getitem__)
+        seconds["draft"], engine = cost.rounds.besides(sequences, configuration.k2, context)
+        seconds["host"] += engine
+    return max(seconds, key=seconds.__getitem__)
 
 
 def _of_products(model: PassModel, work: Work) -> Limit:

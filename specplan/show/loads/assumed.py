@@ -60,12 +60,12 @@ def assumed(deployment: Deployment, configuration: Configuration) -> list[Assume
 
 def assumed_by_plan(plan: NamesPlan) -> list[Assumed]:
     """Return what the best speculative row of each load rests on, each drafter once, at its first load."""
-    found: dict[str, Assumed] = {}
+    by_drafter: dict[str, Assumed] = {}
     for _, rows in plan.loads:
         best = next((row for row in rows if row.option.configuration.speculates), None)
         for one in () if best is None else assumed(plan.deployment, best.option.configuration):
-            found.setdefault(one.drafter, one)
-    return list(found.values())
+            by_drafter.setdefault(one.drafter, one)
+    return list(by_drafter.values())
 
 
 def _of_tokens(beliefs: Beliefs, deployment: Deployment, configuration: Configuration) -> Iterator[Assumed]:

@@ -72,12 +72,12 @@ def _by_prompt_as_json(plan: NamesPlan, one: ByPrompt) -> dict[str, Any]:
 
 
 def _k_table_as_json(plan: NamesPlan) -> dict[str, Any] | None:
-    found = k_table(plan)
-    if found is None:
+    table = k_table(plan)
+    if table is None:
         return None
-    rows = [{"k": k, "loss": list(losses)} for k, losses in zip(found.ks, found.losses, strict=True)]
-    method = method_name(plan.deployment, found.option.configuration)
-    return {"method": method, "arrangement": found.option.arrangement.text, "answers": found.answers, "rows": rows}
+    rows = [{"k": k, "loss": list(losses)} for k, losses in zip(table.ks, table.losses, strict=True)]
+    method = method_name(plan.deployment, table.option.configuration)
+    return {"method": method, "arrangement": table.option.arrangement.text, "answers": table.answers, "rows": rows}
 
 
 def named_row_as_json(deployment: Deployment, row: LoadRow) -> dict[str, Any]:

@@ -14,8 +14,8 @@ import pytest
 from screens import Main
 
 from sim.configuration import PLAIN
-from specplan.planning.loads.asked import deployment_plan, deployment_plans
-from specplan.planning.loads.asking import DEPLOYMENT, LOADS
+from specplan.planning.loads.click_options import DEPLOYMENT, LOADS
+from specplan.planning.loads.from_options import deployment_plan, deployment_plans
 from specplan.planning.loads.load_plan import NamesPlan
 
 LONG = 1e6

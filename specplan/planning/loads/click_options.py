@@ -90,7 +90,7 @@ DEPLOYMENT: Final = {
         type=SPREAD,
         help="Standard deviation / mean of answers' tokens. Default 0.8; 0: all as long.",
     ),
-    "task": click.option("--task", help="What is asked, e.g. gsm8k: narrows what is assumed of acceptance."),
+    "task": click.option("--task", help="Task of the prompts, e.g. gsm8k: narrows the assumed acceptance."),
     "alpha1": click.option("--alpha1", type=PROBABILITY, help="Step acceptance, where you know it."),
     "acceptance": click.option(
         "--acceptance",
@@ -153,19 +153,19 @@ def _parameters() -> dict[str, click.Parameter]:
     return {parameter.name or "": parameter for parameter in command.params}
 
 
-def checked(asked: Mapping[str, Any]) -> dict[str, Any]:
+def checked(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return options that came from Python as the command line would hand them on.
 
     Raises
     ------
     ParameterError : a value outside the range of its option, or of another kind; the text names the option.
     """
-    found = dict(asked)
+    converted = dict(options)
     for name, parameter in _parameters().items():
-        value = found.get(name)
+        value = converted.get(name)
         if value is not None and not parameter.multiple:
-            found[name] = parameter.type.convert(value, parameter, None)
-    return found
+            converted[name] = parameter.type.convert(value, parameter, None)
+    return converted
 
 
 def deployment_options(command: F) -> F:
@@ -175,49 +175,49 @@ def deployment_options(command: F) -> F:
     return command
 
 
-def bounds_of(asked: Mapping[str, Any], max_accuracy_loss: float) -> Limits:
-    """Return the bounds that are asked for."""
+def bounds_of(options: Mapping[str, Any], max_accuracy_loss: float) -> Limits:
+    """Return the bounds that the options set."""
     from specplan.worlds.request import Limits
 
     return Limits(
-        ttft_s=_seconds("slo-ttft", asked["slo_ttft"]),
-        tpot_s=_seconds("slo-tpot", asked["slo_tpot"]),
+        ttft_s=_seconds("slo-ttft", options["slo_ttft"]),
+        tpot_s=_seconds("slo-tpot", options["slo_tpot"]),
         max_accuracy_loss=max_accuracy_loss,
     )
 
 
-def loads_of(asked: Mapping[str, Any]) -> list[Load]:
-    """Return the loads that are asked for; one answer at a time if none is."""
+def loads_of(options: Mapping[str, Any]) -> list[Load]:
+    """Return the loads that the options set; concurrency 1 if none is."""
     from specplan.worlds.request import Load
 
-    said = [name for name in LOADS if asked[name] is not None]
+    said = [name for name in LOADS if options[name] is not None]
     if len(said) > 1:
-        raise ParameterError(said[1], str(asked[said[1]]), f"must not be given with {said[0]}: say one kind of load")
-    if asked["trace"] is not None:
+        raise ParameterError(said[1], str(options[said[1]]), f"must not be given with {said[0]}: say one kind of load")
+    if options["trace"] is not None:
         from specplan.worlds.trace_files import read_trace
 
-        return [Load(trace=read_trace(asked["trace"]))]
-    if asked["rate"] is not None:
-        burstiness = 1.0 if asked["burstiness"] is None else asked["burstiness"]
-        return [Load(rate=value, burstiness=burstiness) for value in _numbers("rate", asked["rate"], float)]
-    if asked["burstiness"] is not None:
-        raise ParameterError("burstiness", asked["burstiness"], "needs --rate: it is about arrivals")
+        return [Load(trace=read_trace(options["trace"]))]
+    if options["rate"] is not None:
+        burstiness = 1.0 if options["burstiness"] is None else options["burstiness"]
+        return [Load(rate=value, burstiness=burstiness) for value in _numbers("rate", options["rate"], float)]
+    if options["burstiness"] is not None:
+        raise ParameterError("burstiness", options["burstiness"], "needs --rate: it is about arrivals")
     return [
         Load(concurrency=value)
-        for value in _numbers("concurrency", "1" if asked["concurrency"] is None else asked["concurrency"], int)
+        for value in _numbers("concurrency", "1" if options["concurrency"] is None else options["concurrency"], int)
     ]
 
 
 def _numbers(name: str, text: str, kind: type[int] | type[float]) -> list[Any]:
     """Comma-separated numbers, each once, in order."""
-    found = []
+    numbers = []
     for part in text.split(","):
         try:
-            found.append(kind(part.strip()))
+            numbers.append(kind(part.strip()))
         except ValueError:
             what = "integers" if kind is int else "numbers"
             raise ParameterError(name, text, f"must be {what} with commas between them, such as 1,8,32") from None
-    return sorted(set(found))
+    return sorted(set(numbers))
 
 
 def _seconds(name: str, milliseconds: float | None) -> float | None:
