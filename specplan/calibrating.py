@@ -60,13 +60,13 @@ def effort_options(command: Callable[..., Any]) -> Callable[..., Any]:
     given: Callable[..., Any] = with_effort
     options = (
         click.option(
-            "-n", "--answers", type=ANSWERS, help="Answer so many questions; at most, if a precision is given."
+            "-n", "--answers", type=ANSWERS, help="Questions to answer; at most so many if a precision is given."
         ),
         click.option(
             "--texts",
             type=WholeNumber(0, 10_000),
-            help="Answer so many more, many at a time: how long steps are and how often accepted, no timings. Default: "
-            "0; without -n 192 on servers, in two minutes at most (--quick 48, --precise 768).",
+            help="Further questions, answered many at a time and not timed: for step lengths and acceptance. Default: "
+            "0; on servers without -n 192, for two minutes at most (--quick 48, --precise 768).",
         ),
         click.option("--precision", type=SHARE, help="Stop at this half-width of the planned speedup, e.g. 0.05."),
         click.option("--quick", "effort", flag_value="quick", help="±10 % or 16 answers: a first look."),

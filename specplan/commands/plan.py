@@ -39,7 +39,7 @@ _OF_FILES: Final = (
 
 @click.command()
 @click.option(
-    "-p", "--profile", type=InputName(), help="Name of a bundled profile, or a profile file. Or else: --target."
+    "-p", "--profile", type=InputName(), help="Name of a bundled profile, or a profile file. Alternative: --target."
 )
 @click.option(
     "--latency",
@@ -90,7 +90,9 @@ _OF_FILES: Final = (
     "--rules",
     help="Schedule of LR: paper, released-code or eager. Default paper for measured profiles, else released-code.",
 )
-@click.option("-n", "--answers", type=ANSWERS, help="Answers to simulate per configuration.")
+@click.option(
+    "-n", "--answers", type=ANSWERS, help="Answers to simulate per configuration. Default all recorded ones, or 40."
+)
 @click.option(
     "--max-accuracy-loss",
     type=PROBABILITY,
@@ -103,7 +105,7 @@ _OF_FILES: Final = (
     type=WholeNumber(1, 1024),
     default=1,
     show_default=True,
-    help="Copies of the profile's engines, to which the answers of --concurrency or --rate are dealt out.",
+    help="Copies of the profile's engines, over which the answers of --concurrency or --rate are distributed.",
 )
 @deployment_options
 @result_options(report=True)
@@ -130,8 +132,8 @@ def command(
     With --target: the best configuration at each load, its gain over plain decoding on the same number of GPUs, the
     load at which to switch it off, and the commands to run it.
 
-    With --acceptance TRACES --latency FILE and neither of these: the speedup by tokens drafted and requests at once, on
-    requests whose acceptance was recorded (JSONL of SpecDecode-Bench); of acceptance by rank the fastest draft tree.
+    With --acceptance TRACES --latency FILE instead: the speedup by tokens drafted and requests in flight, for requests
+    whose acceptance was recorded (JSONL of SpecDecode-Bench). With acceptance by rank: the fastest draft tree.
     """
     names = [name.strip() for name in methods.split(",")] if methods.strip() else []
     if profile is None and options["target"] is None and options["acceptance"] is not None:

@@ -61,8 +61,8 @@ def theorems(
 
     A claim is judged as printed: proved, proved with fix, false (with an exact counterexample), verified (for the
     cases that are named), numeric or open. With --verify every verdict is derived again, symbolically or in ball
-    arithmetic, and compared with the record; what is said to hold is searched for a counterexample, and -v prints how
-    much more than each statement fails.
+    arithmetic, and compared with the record; statements that hold are searched for counterexamples, and -v prints how
+    much stronger each would have to be to fail.
 
     The first screen has the totals and each paper's gravest findings; -v, --verdict and --severity list the claims.
 

@@ -279,7 +279,7 @@ def _table_of(chosen: Sequence[Claim], paper: str, results: Mapping[str, Verific
 
 
 def _slack(result: Verification) -> str:
-    """How much more than the statement that holds fails, and so how far the search came."""
+    """How much stronger than the statement that holds a false one is, by the search for counterexamples."""
     finding = result.correction_finding or result.finding
     return "–" if finding is None or not finding.slack else finding.slack
 

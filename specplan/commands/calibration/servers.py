@@ -58,15 +58,16 @@ def placements(command: F) -> F:
         click.option(
             "--cache-gb",
             type=Number(0.0, 1e6, ends="()"),
-            help="With --print-servers: cache of each server on each of its GPUs, GB; servers of a GPU then start at "
-            "the same time. Default: what its share of the memory leaves; they start one after the other.",
+            help="With --print-servers: KV cache of each server per GPU, GB; servers on one GPU then start together. "
+            "Default: what the server's share of the memory leaves; they start one after the other.",
         ),
         click.option(
             "--synthetic",
             type=ListOf(Number(0.0, 65.0)),
             metavar="N[,N...]",
-            help="With --print-servers: drafts are accepted at random, whatever they say: mean tokens of a round with "
-            "the target's own (2.6), or by position the chance that all up to there are right (0.85,0.74,0.65).",
+            help="With --print-servers: acceptance imposed at random, whatever is drafted: mean tokens per round, the "
+            "target's own included (2.6), or by position the probability that all up to it are accepted "
+            "(0.85,0.74,0.65).",
         ),
         click.option(
             "--print-servers",
