@@ -53,12 +53,12 @@ class Methods(Result):
         if self.in_full:
             return _describe(self.methods[0])
         rows = [[one.name, one.level, ", ".join(one.roles) or "–"] for one in self.methods]
-        headings = ["method", "level", "asks, besides the target"]
+        headings = ["method", "level", "needs, besides the target"]
         if verbose:
             headings += ["knobs", "paper"]
             more = ((", ".join(knob.name for knob in one.knobs) or "–", one.paper) for one in self.methods)
             rows = [[*row, *cells] for row, cells in zip(rows, more, strict=True)]
-        about = "'specplan methods NAME' tells the knobs and the paper of one, -v of all."
+        about = "'specplan methods NAME' shows the knobs and the paper of one, -v of all."
         return f"{table(headings, rows)}\n\n{about}"
 
 
@@ -121,7 +121,7 @@ def _describe(one: Method) -> str:
     rows = [
         ["paper", one.paper],
         ["level", one.level],
-        ["asks", _asks(one)],
+        ["needs", _asks(one)],
         ["exact", one.exact],
         ["measured", one.measured],
         ["closed form", one.closed_form or "none"],

@@ -41,7 +41,7 @@ class Request:
     """What to plan for."""
 
     max_parallel: int = 32
-    """M: target positions in flight at most, sequences times tokens per pass, >= 1."""
+    """M: positions per target pass at most, an answer's sequences in flight times tokens per sequence, >= 1."""
     methods: tuple[str, ...] = PROPOSED
     """Methods to consider, as far as the profile knows what they need; plain decoding is always among them."""
     k1_max: int = 8

@@ -70,7 +70,7 @@ def first_screen(ranking: Plan, timings: Timed, loads: LoadPlan | None) -> str:
     loads : the best of each kind of configuration at each load.
     """
     shown = _chosen(ranking.rows)
-    about = f"{ranking.profile}, one answer at a time, at most {ranking.max_parallel} target positions in flight:"
+    about = f"{ranking.profile}, one answer at a time, at most {ranking.max_parallel} positions per target pass:"
     by_load = [] if loads is None else [_by_load(loads)]
     below = [*_below(ranking, len(shown)), *timings.lines()[: timings.latency is not None]]
     return screen(summary(ranking), about, _short_table(shown), *by_load, below)

@@ -270,7 +270,7 @@ def _table_of(chosen: Sequence[Claim], paper: str, results: Mapping[str, Verific
         ("source", [item.source for item in items]),
         ("verdict", [item.verdict_text for item in items]),
         ("shown by", ["–" if one is None else _method(one) for one in derived]),
-        ("fails at", ["–" if one is None else _slack(one) for one in derived]),
+        ("fails if it claims", ["–" if one is None else _slack(one) for one in derived]),
         ("seconds", ["–" if one is None else f"{one.seconds:.2f}" for one in derived]),
         ("statement", [item.statement for item in items]),
         ("assumptions", [item.assumptions for item in items]),

@@ -68,7 +68,7 @@ DEPLOYMENT: Final = {
         "--eagle",
         type=InputName(),
         metavar="MODEL",
-        help="EAGLE head; 'mtp': the target's own layers; 'trained': one that you would train. Default a published one.",
+        help="EAGLE head; 'mtp': the target's own layers; 'trained': one to be trained. Default a published one.",
     ),
     "block": click.option(
         "--block",

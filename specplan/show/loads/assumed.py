@@ -43,7 +43,7 @@ class Assumed:
         between = "" if self.low == self.high else f" [{self.low:.2f}, {self.high:.2f}]"
         if self.k is None:
             return f"{100.0 * self.value:.0f} % of the drafted steps are accepted{between} ({self.source})"
-        per_round = f"{self.value:.2f}{between} tokens per round at k = {self.k}, accepted + 1"
+        per_round = f"{self.value:.2f}{between} tokens per round at k = {self.k}, the target's own included"
         return f"{self.drafter} makes {per_round} ({self.source})"
 
     def plain(self) -> dict[str, Any]:

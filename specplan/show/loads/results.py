@@ -167,5 +167,5 @@ def _legend(plan: NamesPlan) -> Iterator[str]:
     k = "k: tokens drafted per round (num_speculative_tokens); " if any(one.k2 > 1 for one in best) else ""
     yield (
         f"{k}gain: tokens per second over plain decoding on as many GPUs, [95 % interval]; answer s: median / 90th "
-        "percentile. Other methods, GPUs, what runs out and the commands to run it: -v."
+        "percentile. Other methods, GPUs, bottlenecks and the commands to run it: -v."
     )
