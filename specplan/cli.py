@@ -276,7 +276,6 @@ def _as_json(error: BaseException, argv: Sequence[str]) -> str:
 
 
 def _message(error: BaseException, argv: Sequence[str]) -> str:
-    """What an error says."""
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
         return "interrupted"
     if isinstance(error, click.ClickException):

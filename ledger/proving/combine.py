@@ -127,12 +127,10 @@ def argued(*parts: Part, detail: str = "") -> Evidence:
     return replace(proof, verdict=Verdict.OPEN, detail=text, counterexample=None)
 
 
-def refutation(
-    what: str, where: Mapping[str, Fraction], effort: Mapping[str, int | float], *, tail: str = ""
-) -> Evidence:
+def refutation(what: str, where: Mapping[str, Fraction], effort: Mapping[str, int | float]) -> Evidence:
     """Evidence ``false`` at an exact point."""
     at = ", ".join(f"{name} = {value}" for name, value in where.items())
-    return counterexample(f"{what}: fails at {at}{tail}", where, effort)
+    return counterexample(f"{what}: fails at {at}", where, effort)
 
 
 def counterexample(

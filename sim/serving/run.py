@@ -293,7 +293,6 @@ class _Run:
             passed += events
 
     def _pass(self, events: int) -> None:
-        """Let so many events happen."""
         env = self.clock.env
         if not env._queue:
             raise DeadlockError("answers wait although nothing that they started is running")

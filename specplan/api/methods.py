@@ -36,7 +36,7 @@ class Methods(Result):
         return [
             {
                 **{"name": one.name, "level": one.level, "title": one.title, "paper": one.paper},
-                **{"knobs": ", ".join(knob.name for knob in one.knobs), "asks": _asks(one)},
+                **{"knobs": ", ".join(knob.name for knob in one.knobs), "asks": _models_of(one)},
                 **{"exact": one.exact, "measured": one.measured, "closed_form": one.closed_form},
             }
             for one in self.methods
@@ -112,8 +112,7 @@ def gaps() -> Gaps:
     return Gaps(cells=tuple(committed_cells()))
 
 
-def _asks(one: Method) -> str:
-    """The models that it needs."""
+def _models_of(one: Method) -> str:
     return ", ".join(("target", *one.roles))
 
 
@@ -121,7 +120,7 @@ def _describe(one: Method) -> str:
     rows = [
         ["paper", one.paper],
         ["level", one.level],
-        ["needs", _asks(one)],
+        ["needs", _models_of(one)],
         ["exact", one.exact],
         ["measured", one.measured],
         ["closed form", one.closed_form or "none"],

@@ -215,7 +215,7 @@ def plan_names(options: Mapping[str, Any], methods: Sequence[str], max_accuracy_
     """As `plan_models`, with options as the command line hands them on."""
     from specplan.planning.loads.from_options import deployment_plan
 
-    return LoadsPlan(runnable=deployment_plan(options, methods, max_accuracy_loss))
+    return LoadsPlan(plan=deployment_plan(options, methods, max_accuracy_loss))
 
 
 def plan_gpus(

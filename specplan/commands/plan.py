@@ -173,7 +173,7 @@ def _from_names(
         return GpusPlan(plans=gpu_plans(options, names, max_accuracy_loss))
     if options["budget"] is None:
         return plan_names(options, names, max_accuracy_loss)
-    return (LoadsPlan(runnable=one) for one in deployment_plans(options, names, max_accuracy_loss))
+    return (LoadsPlan(plan=one) for one in deployment_plans(options, names, max_accuracy_loss))
 
 
 def _from_files(

@@ -50,8 +50,6 @@ command = reproduce
 
 
 def _board(which: Any, about: str) -> click.Command:
-    """The command that predicts a folder's tables."""
-
     @click.command(which, help=f"{about}\n\nWith -o NAME.csv the rows are written as CSV.")
     @click.argument("folder", metavar="FOLDER", type=click.Path(path_type=Path))
     @click.option("--rows", "verbose", is_flag=True, help="Print every row, measured and predicted.")
@@ -71,8 +69,6 @@ def _board(which: Any, about: str) -> click.Command:
 
 
 def _paper(which: Any, about: str) -> click.Command:
-    """The command that predicts a paper's tables."""
-
     @click.command(which, help=about)
     @result_options(report=True)
     def predict() -> Result:

@@ -98,7 +98,6 @@ command = theorems
 
 
 def _write_errata(paper: str, folder: Path | None, *, force: bool) -> None:
-    """Write the letter in both forms."""
     from calibrate.record.files import write_atomically
     from ledger.errata.latex import latex
     from ledger.errata.letter import letter_of, paper_key

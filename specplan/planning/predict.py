@@ -296,7 +296,6 @@ class Predictor:
         return self._profile_errors[configuration]
 
     def _variant_speedup(self, configuration: Configuration, variant: int) -> float:
-        """The speedup by a resampled profile."""
         n = min(_RESAMPLE_ANSWERS, self.n_answers) if self._recorded is None else self.n_answers
         if self._sparing and not self._extends:
             n = min(_SPARING_ANSWERS, n)

@@ -171,7 +171,6 @@ def _rate(
 
 
 def _walk(request: TracedRequest, lengths: Sequence[int], k: int | None, drafted_at_miss: float) -> _Rounds:
-    """Go through a request round by round."""
     missed = 0.0 if k is None and drafted_at_miss < 1.0 else drafted_at_miss  # an oracle looks nothing up in vain
     at, end, prompt = 1, len(lengths), request.prompt_tokens
     rounds, rows, context, drafts, positions, drafted_rows, drafted_context = 0, 0.0, 0, 0.0, 0.0, 0.0, 0.0
@@ -199,12 +198,10 @@ def _plain(request: TracedRequest, n_tokens: int) -> _Rounds:
 
 
 def _first_s(request: TracedRequest, latency: FittedLatency, batch: int) -> float:
-    """Seconds to the first token of a batch."""
     return latency.target.seconds(1, batch * request.prompt_tokens, batch, 0) + latency.round_s
 
 
 def _seconds(walk: _Rounds, latency: FittedLatency, draft: DraftCost, batch: int) -> float:
-    """Seconds of the rounds of a batch."""
     target = latency.target
     passes = target.seconds(walk.rounds, batch * walk.rows, batch * walk.rounds, batch * walk.context)
     theirs = target.seconds(walk.drafts, batch * walk.drafted_rows, batch * walk.drafts, batch * walk.drafted_context)

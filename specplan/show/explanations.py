@@ -145,7 +145,6 @@ def _facts(explanation: Explanation) -> list[str]:
 
 
 def _percent(share: Estimate) -> Interval:
-    """A share in per cent."""
     return Interval(value=100 * share.value, low=100 * max(share.low, 0.0), high=100 * share.high, digits=0)
 
 

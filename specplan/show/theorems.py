@@ -199,7 +199,6 @@ def coverage_screen() -> str:
 
 
 def _one_claim(item: Claim, result: Verification) -> str:
-    """Everything about one claim."""
     rows: list[tuple[str, str]] = [("source", item.source), ("statement", item.statement)]
     if item.expression is not None:
         rows.append(("expression", str(item.expression())))
@@ -232,12 +231,10 @@ def _one_claim(item: Claim, result: Verification) -> str:
 
 
 def _formula_rows(name: str, formula: Testable | None) -> list[tuple[str, str]]:
-    """The checked formula and its domain."""
     return [] if formula is None else [(f"{name}formula", formula.text), (f"{name}domain", formula.where)]
 
 
 def _evidence_rows(name: str, evidence: Evidence) -> list[tuple[str, str]]:
-    """Verdict, method, detail and counterexample of one derivation."""
     rows = [(name, f"{evidence.verdict.value}, by {evidence.method}")]
     rows.append(("", evidence.detail))
     if evidence.counterexample:

@@ -76,11 +76,8 @@ def table_files(path: Path) -> list[Path]:
         raise ParameterError("FOLDER", str(path), "does not exist; give the folder that holds the tables")
     if path.is_file():
         return [path]
-    return sorted(file for pattern in ("*", "*/*") for file in path.glob(pattern) if file.is_file() and _is_table(file))
-
-
-def _is_table(path: Path) -> bool:
-    return path.name.endswith(_ENDINGS)
+    files = (file for pattern in ("*", "*/*") for file in path.glob(pattern) if file.is_file())
+    return sorted(file for file in files if file.name.endswith(_ENDINGS))
 
 
 def _text(path: Path) -> str:

@@ -40,7 +40,8 @@ def summary_text(board: Board) -> str:
         doubted = [one for one in outcomes if one.doubt is not None]
         parts += _apart(f"{quantity}: {{}} rows are not trusted", doubted, [str(one.doubt) for one in doubted])
     if board.refused:
-        parts.append(_refused_text(board))
+        reasons = _counted([one.reason for one in board.refused])
+        parts.append("\n".join([f"{len(board.refused)} rows are not predicted", *reasons]))
     parts.append(_filled(_LEGEND))
     if board.notes:
         parts.append("\n".join(_filled(f"note: {note}") for note in board.notes))
@@ -193,7 +194,3 @@ def _counted(reasons: Sequence[str]) -> list[str]:
 
 def _filled(text: str) -> str:
     return textwrap.fill(text, SCREEN, break_on_hyphens=False)
-
-
-def _refused_text(board: Board) -> str:
-    return "\n".join([f"{len(board.refused)} rows are not predicted", *_counted([one.reason for one in board.refused])])

@@ -28,8 +28,6 @@ _URL: Final = "http://127.0.0.1:{}/v1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Server:
-    """A server to start."""
-
     model: str
     gpus: tuple[int, ...]
     port: int

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, get_args
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from specplan.worlds.request import Deployment, Limits, Load, ServedModel
     from specplan.worlds.running.settings import Settings
 
-__all__ = ["RunnablePlan", "deployment_plan", "deployment_plans"]
+__all__ = ["deployment_plan", "deployment_plans", "settings_for"]
 
 _CONTEXT: Final = 8192
 _ANSWER_TOKENS: Final = 4096
@@ -36,27 +35,13 @@ _OWN: Final = "mtp"
 """The layer that the target was published with, for further tokens."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunnablePlan:
-    """A plan under load, and how to run it."""
-
-    plan: NamesPlan
-
-    @cached_property
-    def settings(self) -> tuple[Settings, ...]:
-        """Settings of the best option at each load, in their order."""
-        return tuple(_settings(self.plan, rows[0].option) for _, rows in self.plan.loads)
-
-
-def deployment_plan(options: Mapping[str, Any], names: Sequence[str], max_accuracy_loss: float) -> RunnablePlan:
+def deployment_plan(options: Mapping[str, Any], names: Sequence[str], max_accuracy_loss: float) -> NamesPlan:
     """Return the plan, the last of `deployment_plans`."""
     *_, last = deployment_plans(options, names, max_accuracy_loss)
     return last
 
 
-def deployment_plans(
-    options: Mapping[str, Any], names: Sequence[str], max_accuracy_loss: float
-) -> Iterator[RunnablePlan]:
+def deployment_plans(options: Mapping[str, Any], names: Sequence[str], max_accuracy_loss: float) -> Iterator[NamesPlan]:
     """Yield the plan; with a ``budget``, in seconds, plans of which each is better known than the one before.
 
     Parameters
@@ -84,14 +69,14 @@ def deployment_plans(
     seconds, curve = options.get("budget"), not options.get("no_curve")
     if seconds is None:
         plan = plan_loads(deployment, loads, bounds, methods, budget=_budget(options), curve=curve, progress=progress)
-        yield RunnablePlan(plan=plan)
+        yield plan
         return
     if bounds.binding or any(load.concurrency is None for load in loads):
         raise ParameterError(
             "budget", seconds, "is for --concurrency without bounds: mean values know no single answer"
         )
     simulator = FromNames(deployment, methods, _budget(options))
-    yield from (RunnablePlan(plan=plan) for plan in _refined(simulator, loads, bounds, seconds))
+    yield from _refined(simulator, loads, bounds, seconds)
 
 
 def _refined(simulator: FromNames, loads: Sequence[Load], limits: Limits, seconds: float) -> Iterator[NamesPlan]:
@@ -366,8 +351,8 @@ def _fewest(deployment: Deployment, least: int) -> Deployment:
     raise refused
 
 
-def _settings(plan: NamesPlan, option: Option) -> Settings:
-    """What to paste for an option, for the largest load at which it is best."""
+def settings_for(plan: NamesPlan, option: Option) -> Settings:
+    """Return the commands and files that run an option, for the largest load at which it is best."""
     from specplan.planning.loads.from_names import limits_of, sequences_for
     from specplan.planning.loads.simulating import shares_of
     from specplan.planning.loads.statements import schedule_of

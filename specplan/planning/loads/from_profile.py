@@ -183,7 +183,6 @@ class FromProfile(Simulator):
 
 
 def _mean_tokens(trials: Trials) -> float:
-    """Mean tokens of an answer."""
     recorded = trials.profile.all_answers
     if trials.plain().n_answers is not None:
         return sum(step.tokens for answer in recorded for step in answer.baseline) / len(recorded)

@@ -12,14 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from specplan.planning.loads.from_options import RunnablePlan, deployment_plan
+from specplan.planning.loads.from_options import deployment_plan
 from specplan.planning.loads.prices import Dollars, dollars_of, gpus_named, prices_of
 from specplan.worlds.memory import MOST_TP
 from theory.errors import ParameterError
 from theory.hardware.half_widths import THROUGHPUT, TIME_PER_TOKEN, half_width
 
 if TYPE_CHECKING:
-    from specplan.planning.loads.load_plan import LoadRow
+    from specplan.planning.loads.load_plan import LoadRow, NamesPlan
     from specplan.worlds.request import Load
 
 __all__ = ["GpuPlans", "Priced", "gpu_plans", "is_several"]
@@ -32,7 +32,7 @@ _LOADS: Final = "1,8,64"
 class Priced:
     """The best option of one type of GPU at one load, and what it costs."""
 
-    runnable: RunnablePlan
+    plan: NamesPlan
     load: Load
     row: LoadRow
     dollars: Dollars
@@ -46,12 +46,12 @@ class Priced:
     @property
     def gpu(self) -> str:
         """Name of the GPU."""
-        return self.runnable.plan.deployment.gpu.name
+        return self.plan.deployment.gpu.name
 
     @property
     def gpus(self) -> int:
         """How many."""
-        return self.runnable.plan.deployment.gpus
+        return self.plan.deployment.gpus
 
     @property
     def per_million(self) -> float:
@@ -81,12 +81,12 @@ class GpuPlans:
     """Whether prices were given."""
 
     @property
-    def plans(self) -> list[RunnablePlan]:
+    def plans(self) -> list[NamesPlan]:
         """Each plan once, in the order of the loads."""
-        each_once: list[RunnablePlan] = []
+        each_once: list[NamesPlan] = []
         for row in (row for rows in self.loads for row in rows):
-            if not any(row.runnable is one for one in each_once):
-                each_once.append(row.runnable)
+            if not any(row.plan is one for one in each_once):
+                each_once.append(row.plan)
         return each_once
 
     def break_evens(self) -> list[tuple[float, Priced, Priced]]:
@@ -160,12 +160,12 @@ def _meeting(options: Mapping[str, Any], names: Sequence[str], max_accuracy_loss
     cheapest: dict[str, Priced] = {}
     while True:
         plan = deployment_plan(options, names, max_accuracy_loss)
-        if plan.plan.left_out:  # costs of some loads on some GPUs compare nothing
+        if plan.left_out:  # costs of some loads on some GPUs compare nothing
             raise KeyboardInterrupt
-        now = [_priced(plan, load, rows[0]) for load, rows in plan.plan.loads]
+        now = [_priced(plan, load, rows[0]) for load, rows in plan.loads]
         for one in now:
             cheapest[one.load.text] = min(cheapest.get(one.load.text, one), one, key=_place)
-        gpus = plan.plan.deployment.gpus
+        gpus = plan.deployment.gpus
         more = [one for one in now if not one.row.meets or one.row.limit == "cache full"]
         if not more or options["gpus"] is not None or 2 * gpus > MOST_TP:
             return list(cheapest.values())
@@ -185,10 +185,10 @@ def _again(options: Mapping[str, Any], missing: Sequence[Priced]) -> dict[str, s
     return {kind: ",".join(f"{one.size:g}" for one in missing)}
 
 
-def _priced(runnable: RunnablePlan, load: Load, row: LoadRow) -> Priced:
+def _priced(plan: NamesPlan, load: Load, row: LoadRow) -> Priced:
     from specplan.worlds.world import passes_of
 
-    deployment = runnable.plan.deployment
+    deployment = plan.deployment
     dollars = dollars_of(deployment, row)
     assert dollars is not None, "without prices a GPU hour costs one unit"
     passes, _ = passes_of(deployment, deployment.target, row.option.arrangement.split)
@@ -196,4 +196,4 @@ def _priced(runnable: RunnablePlan, load: Load, row: LoadRow) -> Priced:
     others = sum(part * part for name, part in row.errors.items() if name != "cost of passes")
     total = math.sqrt(costs * costs + others)
     low, high = (dollars.per_million_tokens * math.exp(end) for end in (-total, total))
-    return Priced(runnable=runnable, load=load, row=row, dollars=dollars, low=low, high=high, costs=costs)
+    return Priced(plan=plan, load=load, row=row, dollars=dollars, low=low, high=high, costs=costs)

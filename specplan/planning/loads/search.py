@@ -161,8 +161,6 @@ Fastest = Callable[[Iterable[Option]], tuple[Option, float] | None]
 
 
 class _Search:
-    """One search, kind by kind."""
-
     def __init__(
         self,
         every: Considered,

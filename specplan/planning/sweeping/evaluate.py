@@ -77,7 +77,6 @@ def _in_world(point: Point, grid: Grid) -> dict[str, Any]:
 
 
 def _world(parameters: dict[str, Any]) -> World:
-    """The world of parameters, checked."""
     defaults = World()
     for name, value in parameters.items():
         whole = isinstance(getattr(defaults, name), int)
@@ -223,7 +222,6 @@ def _at_once(point: Point, grid: Grid, profile: Profile) -> dict[str, Any]:
 
 
 def _changed(profile: Profile, parameters: tuple[tuple[str, Any], ...]) -> Profile:
-    """The profile with other figures."""
     if not parameters:
         return profile
     if profile.published is None:

@@ -22,7 +22,7 @@ _MAKER: Final = "NVIDIA "
 
 def gpus_first_screen(plans: GpuPlans) -> str:
     """Return what fits a terminal of 80 columns: the cheapest type at each load, the break-even, the table."""
-    deployment = plans.loads[0][0].runnable.plan.deployment
+    deployment = plans.loads[0][0].plan.deployment
     sentences = [*(cheapest(plans, rows) for rows in plans.loads), break_evens(plans)]
     title = (
         f"Plans for {deployment.target.name} by type of GPU, {engine_name(deployment)}: "
@@ -50,7 +50,7 @@ def cheapest(plans: GpuPlans, rows: Sequence[Priced]) -> str:
     at = f"At {at_load(best.load)}"
     if not best.row.meets:
         return f"{at}: no type of GPU meets the bounds."
-    on = f"{best.gpus} x {_short(best.gpu)} with {named(best.runnable.plan, best.row.option)}"
+    on = f"{best.gpus} x {_short(best.gpu)} with {named(best.plan, best.row.option)}"
     text = f"{at}: cheapest is {on}, {_cost(plans, best.per_million)} per million tokens"
     text += f", between {brief(best.low)} and {brief(best.high)} with 95 % confidence"
     second = next((one for one in others if one.row.meets), None)
@@ -88,7 +88,7 @@ def _table(plans: GpuPlans) -> str:
     rows = []
     for priced in plans.loads:
         for i, one in enumerate(priced):
-            option = named(one.runnable.plan, one.row.option)
+            option = named(one.plan, one.row.option)
             cells = [one.load.text if not i else "", f"{one.gpus} x {_short(one.gpu)}", option]
             cells += [f"{one.row.tokens_per_s:.0f}", f"{brief(one.per_million)} [{brief(one.low)}, {brief(one.high)}]"]
             rows.append([*cells, brief(one.per_answer, 2) if one.row.meets else "misses bounds"])
@@ -98,11 +98,11 @@ def _table(plans: GpuPlans) -> str:
 
 def _below(plans: GpuPlans) -> Iterator[str]:
     yield from (f"Not planned for {_short(name)}: {why}." for name, why in plans.refused.items())
-    for plan in (one.plan for one in plans.plans):
+    for plan in plans.plans:
         yield from (
             f"Not planned on {plan.deployment.gpus} x {_short(plan.deployment.gpu.name)}: {why}." for why in plan.beyond
         )
-    assumptions = dict.fromkeys(one.text for plan in plans.plans for one in assumed_by_plan(plan.plan))
+    assumptions = dict.fromkeys(one.text for plan in plans.plans for one in assumed_by_plan(plan))
     yield from (f"Assumed: {text}." for text in assumptions)
     yield (
         f"{unit(plans)}/M tokens: price of all GPUs per hour / million tokens of answers written in it, [95 % "
@@ -122,7 +122,7 @@ def gpus_as_json(plans: GpuPlans) -> dict[str, Any]:
             {"load": load, "below": before.gpu, "above": after.gpu} for load, before, after in plans.break_evens()
         ],
         "refused": dict(plans.refused),
-        "plans": [plan_as_json(one.plan, one.settings) for one in plans.plans],
+        "plans": [plan_as_json(one) for one in plans.plans],
     }
 
 
@@ -130,7 +130,7 @@ def _row(one: Priced) -> dict[str, Any]:
     return {
         "gpu": one.gpu,
         "gpus": one.gpus,
-        "best": named(one.runnable.plan, one.row.option),
+        "best": named(one.plan, one.row.option),
         "arrangement": one.row.option.arrangement.text,
         "tokens_per_s": one.row.tokens_per_s,
         "per_million_tokens": {"value": one.per_million, "low": one.low, "high": one.high},

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
+from specplan.planning.loads.from_options import settings_for
 from specplan.planning.loads.load_plan import NamesPlan
 from specplan.planning.loads.statements import k_table
 from specplan.show.loads.assumed import assumed_by_plan
@@ -46,7 +47,6 @@ from specplan.worlds.beliefs import MEASURE
 from specplan.worlds.world import passes_of
 
 if TYPE_CHECKING:
-    from specplan.planning.loads.from_options import RunnablePlan
     from specplan.planning.loads.gpu_types import GpuPlans, Priced
     from specplan.planning.loads.load_plan import LoadPlan, LoadRow
     from specplan.planning.loads.options import Option
@@ -58,9 +58,9 @@ __all__ = ["gpus_report", "load_parts", "load_plan_report"]
 _NONE: Final = "–"
 
 
-def load_plan_report(runnable: RunnablePlan) -> Report:
+def load_plan_report(plan: NamesPlan) -> Report:
     """Return the report of a plan from names."""
-    plan, deployment = runnable.plan, runnable.plan.deployment
+    deployment = plan.deployment
     answers = [
         Answer(question=f"What to do at {at_load(load)}?", answer=verdict(plan, load, rows).partition(": ")[2])
         for load, rows in plan.loads
@@ -72,7 +72,7 @@ def load_plan_report(runnable: RunnablePlan) -> Report:
         answers=[*answers, *_answers(plan)],
         sections=[
             Section(title="By load", parts=[*load_parts(plan), *_every_k(plan)]),
-            Section(title="To run it", parts=list(_running(runnable))),
+            Section(title="To run it", parts=list(_running(plan))),
         ],
         notes=list(_notes(plan)),
     )
@@ -80,18 +80,18 @@ def load_plan_report(runnable: RunnablePlan) -> Report:
 
 def gpus_report(plans: GpuPlans) -> Report:
     """Return the report of plans on several types of GPUs: costs by load, then each plan's tables and commands."""
-    deployment = plans.loads[0][0].runnable.plan.deployment
+    deployment = plans.loads[0][0].plan.deployment
     answers = [
         Answer(question=f"What is cheapest at {at_load(rows[0].load)}?", answer=cheapest(plans, rows))
         for rows in plans.loads
     ]
     sections = [Section(title="Costs by load", parts=[*_costs(plans), *(_priced(plans, rows) for rows in plans.loads)])]
     for one in plans.plans:
-        on = one.plan.deployment
+        on = one.deployment
         price = f", {on.gpu_price:g} $/h each" if plans.priced else ""
-        parts = [*load_parts(one.plan), *_every_k(one.plan), *_running(one)]
+        parts = [*load_parts(one), *_every_k(one), *_running(one)]
         sections.append(Section(title=f"On {on.gpus} x {on.gpu.name}{price}", parts=parts))
-    notes = dict.fromkeys(note for one in plans.plans for note in _notes(one.plan))
+    notes = dict.fromkeys(note for one in plans.plans for note in _notes(one))
     return Report(
         title=f"Plans for {deployment.target.name} by type of GPU",
         about=f"prompts of {deployment.prompt_tokens} tokens, answers of {deployment.answer_tokens}",
@@ -126,7 +126,7 @@ def _priced(plans: GpuPlans, rows: Sequence[Priced]) -> Table:
         rows=[
             [
                 f"{one.gpus} x {one.gpu}",
-                named(one.runnable.plan, one.row.option),
+                named(one.plan, one.row.option),
                 Interval(value=one.per_million, low=one.low, high=one.high),
                 brief(one.per_answer, 2),
                 "met" if one.row.meets else "missed",
@@ -300,11 +300,11 @@ def _notes(plan: NamesPlan) -> Iterator[str]:
         yield from (f"{model.name}: {note}" for note in model.facts.notes)
 
 
-def _running(runnable: RunnablePlan) -> Iterator[Part]:
+def _running(plan: NamesPlan) -> Iterator[Part]:
     """Commands of each load, each set of them once."""
     together: dict[Settings, list[str]] = {}
-    for (load, _), one in zip(runnable.plan.loads, runnable.settings, strict=True):
-        together.setdefault(one, []).append(at_load(load))
+    for load, rows in plan.loads:
+        together.setdefault(settings_for(plan, rows[0].option), []).append(at_load(load))
     for settings, loads in together.items():
         yield Text(text=f"At {', '.join(loads)}:")
         yield Code(text="\n".join(settings.commands), shell=True)

@@ -30,7 +30,6 @@ from specplan.worlds.beliefs import MEASURE
 from specplan.worlds.world import passes_of
 
 if TYPE_CHECKING:
-    from specplan.planning.loads.from_options import RunnablePlan
     from specplan.planning.loads.gpu_types import GpuPlans
     from specplan.planning.loads.load_plan import LoadPlan, LoadRow, NamesPlan
     from specplan.show.page import Report
@@ -42,27 +41,27 @@ __all__ = ["GpusPlan", "LoadsPlan", "by_load"]
 class LoadsPlan(Result):
     """The best configuration at each load, for models by name on GPUs."""
 
-    runnable: RunnablePlan
+    plan: NamesPlan
 
     def conclude(self) -> None:
         """End as interrupted where an interruption left loads out."""
-        if self.runnable.plan.interrupted:
+        if self.plan.interrupted:
             raise KeyboardInterrupt
 
     def report(self) -> Report:
         """Return the plan as a report."""
-        return load_plan_report(self.runnable)
+        return load_plan_report(self.plan)
 
     def headline(self) -> str:
         """Return what to do at the first of the loads."""
-        return verdict(self.runnable.plan, *self.runnable.plan.loads[0])
+        return verdict(self.plan, *self.plan.loads[0])
 
     def parts(self, *, verbose: bool = False) -> Iterator[str]:
         """Yield what ``specplan plan --target`` prints, with ``verbose`` what it prints with ``-v``."""
         if verbose:
             yield as_text(self.report())
             return
-        plan = self.runnable.plan
+        plan = self.plan
         lead = "\n".join(textwrap.fill(verdict(plan, *plan.loads[i]), SCREEN) for i in sorted({0, len(plan.loads) - 1}))
         yield screen(lead, title(plan.deployment) + ":", by_load(plan), *_by_means(plan))
         pays = [switch_off(plan)] if plan.curve.gains else []  # for which other loads are simulated
@@ -74,7 +73,7 @@ class LoadsPlan(Result):
 
     def plain(self) -> dict[str, Any]:
         """Return what ``specplan plan --target --json`` prints."""
-        return plan_as_json(self.runnable.plan, self.runnable.settings)
+        return plan_as_json(self.plan)
 
     def records(self) -> list[dict[str, Any]]:
         """Return the configurations of each load, best first."""
