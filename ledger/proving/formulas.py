@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Formula", "Range", "between", "one_of", "whole"]
 
 _BITS: Final = (256, 4096)
-"""Precision of the balls, and where they do not tell and the point is extreme, the next one."""
+"""Precision of the balls, and the next one, where they do not decide and the point is extreme."""
 _EXTREME: Final = 10**40
 """A value or its denominator beyond this is extreme."""
 _EQUAL_TO: Final = Fraction(1, 10**30)
@@ -126,7 +126,7 @@ class Formula:
         return str(sp.latex(self._built(self.relation)))
 
     def holds(self, point: Point, margin: Fraction = Fraction(0)) -> bool | None:
-        """Whether the statement holds at a point, by a margin; None where balls do not tell.
+        """Whether the statement holds at a point, by a margin; None where balls do not decide.
 
         Raises
         ------

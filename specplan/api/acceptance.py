@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["FORMS", "WRITABLE", "Acceptance", "acceptance"]
 
 FORMS: Final = ("auto", "profile", "curve", "metrics", "benchmark", "vllm-dynamic", "vllm-requests", "lengths")
-"""Formats that are read; ``auto`` tells all but vllm-dynamic apart by what is in the file."""
+"""Formats that are read; ``auto`` recognises all but vllm-dynamic by the file's content."""
 WRITABLE: Final = ("csv", "vllm-dynamic", "vllm-schedule", "lengths")
 
 

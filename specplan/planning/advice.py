@@ -64,7 +64,7 @@ class Server:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """What to start, and how to ask it."""
+    """The servers to start, and the settings of the client."""
 
     servers: tuple[Server, ...]
     client: dict[str, Any] | None
@@ -109,7 +109,7 @@ def advise(profile: Profile, configuration: Configuration) -> Advice:
 
     Parameters
     ----------
-    profile : names the models, and tells acceptance and pass times where they were measured.
+    profile : has the models' names, and acceptance and times of passes if they were measured.
     configuration : method and knobs.
     """
     steps = configuration.spec.drafts_steps
@@ -186,7 +186,7 @@ def _model(profile: Profile, role: str) -> str:
 
 
 def _is_unknown(record: ModelRecord) -> bool:
-    """Whether nothing tells where the weights are: of a server that was measured its address is recorded."""
+    """Whether the place of the weights is unknown: of a measured server only the address is recorded."""
     return not record.location or "://" in record.location
 
 
@@ -252,6 +252,6 @@ def _client(profile: Profile, configuration: Configuration) -> dict[str, Any]:
 
 
 def _own_judge(profile: Profile, configuration: Configuration) -> bool:
-    """Whether the judge is needed and a model of its own."""
+    """Whether the method needs a judge, and that is a model of its own."""
     models = profile.models
     return JUDGE in configuration.spec.roles and JUDGE in models and models[JUDGE] != models[TARGET]

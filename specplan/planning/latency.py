@@ -84,10 +84,10 @@ def timed(profile: Profile, *, latency: str = AUTO, gpu: str | None = None, fold
 
 
 def difference(profile: Profile, latency: Profile) -> str | None:
-    """What keeps a latency profile from being about the models of a profile, in words; None if nothing does.
+    """Return in words why a latency profile is not about the models of a profile; None if it is.
 
     Target and draft must be in both, and no role that both know may differ in name, number of parameters or number
-    format (where both tell).
+    format (where both have it).
 
     >>> one = load("lr-qwen3-gsm8k")
     >>> difference(one, one) is None, difference(one, load("lr-deepseek-gsm8k"))

@@ -369,7 +369,7 @@ class Predictor:
         return f"verdicts overlap: {1e3 * seconds:.1f} ms each, however many are in flight"
 
     def _corruption_note(self, configuration: Configuration) -> str:
-        """What a wrong step that stands is taken to do, where the task has ground truth."""
+        """The assumed effect of a wrong committed step, where the task has ground truth."""
         if not (configuration.spec.drafts_steps and self.profile.answers and self.trials.recorded.spoiling):
             return ""
         what = "once a wrong step stands, the share of acceptance that is lost (corruption) is"

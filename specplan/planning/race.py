@@ -1,8 +1,8 @@
 """Which of several configurations is fastest, at as little simulation as settles it.
 
-Where the recursion without shared iterations knows the configurations, it tells how they compare; what sharing costs
-on top grows evenly with k1 and is simulated at its two ends. Others race on the same answers, twice as many in each
-round; the slower half drops out until those that are left are equally fast.
+Where the recursion without shared iterations knows the configurations, it ranks them; the cost of sharing
+iterations grows evenly with k1 and is simulated at the smallest and the largest. Others race on the same answers, twice
+as many in each round; the slower half drops out until those that are left are equally fast.
 """
 
 from __future__ import annotations

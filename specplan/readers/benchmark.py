@@ -78,11 +78,11 @@ class Benchmark:
 
         Raises
         ------
-        SchemaError : the file does not tell single outputs.
+        SchemaError : the file has no times of single outputs.
         """
         known = [request for request in self.requests if request.rounds and request.decode_s > 0.0]
         if not known:
-            raise SchemaError(f"{self.source}: tells no times between outputs: with vLLM, --save-detailed")
+            raise SchemaError(f"{self.source}: has no times between outputs; with vLLM, use --save-detailed")
         return ratio_of_totals(
             [request.decode_s for request in known],
             [float(request.rounds) for request in known],

@@ -1,4 +1,4 @@
-"""Readers of the files of `vllm bench serve` and `sweep`, guidellm and AIPerf; which one a file is, its content tells.
+"""Readers of the files of `vllm bench serve` and `sweep`, guidellm and AIPerf; recognised by their content.
 
 - ``vllm bench serve --save-result --save-detailed``: one JSON object (``--append-result``: one a line) with
   ``start_times``, ``input_lens``, ``output_lens``, ``ttfts``, ``itls`` (a list per request, one entry per output) and

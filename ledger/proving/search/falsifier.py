@@ -219,7 +219,7 @@ class _Search:
             return False
 
     def _fails(self, point: Mapping[str, Fraction]) -> bool:
-        """Whether it certainly fails; what cannot be computed tells nothing."""
+        """Whether it certainly fails; what cannot be computed decides nothing."""
         self.points += 1
         try:
             return self.statement.admits(point) and self.statement.holds(point) is False

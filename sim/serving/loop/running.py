@@ -115,7 +115,7 @@ class LoopRun:
         )
 
     def _run(self, loop: Callable[..., Any]) -> None:
-        """Let the loop run; tell it what iterations cost whenever it asks."""
+        """Let the loop run; compute what iterations cost whenever it yields."""
         cost, known = self.engine.cost, self._prices
         assert isinstance(cost, JoiningCost)
         for asks, batch, read in loop(self._requests, self._rules, self._state, known):

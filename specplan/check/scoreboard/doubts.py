@@ -1,6 +1,6 @@
 """Which measured rows are not to be trusted, by rules that look at measurements only, never at a prediction.
 
-Which servers to look at, predictions had a say in: docs/scoreboard.md tells what the errors are without the rules.
+Which servers to look at, predictions had a say in: docs/scoreboard.md has the errors without the rules.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ _KNOBS_BEFORE: Final = "steps and k of a chain, acceptance lengths not known,"
 
 
 _METHODS: Final = ("dspark", "mtp", "eagle3", "eagle")
-"""Words for methods in the tables, more telling ones first."""
+"""Words for methods in the tables, the more specific ones first."""
 
 _SMALL: Final = 0.5  # of a GPU's memory: weights up to this are served by one
 _FULL: Final = 0.75  # of it: weights up to this are served by four
@@ -59,7 +59,7 @@ _KINDS: Final = ("H100", "H200")
 
 
 class SpeculatedRows:
-    """All rows of a folder: which of them contradict each other, they tell together."""
+    """All rows of a folder; together they show which contradict each other."""
 
     def __init__(self, rows: Iterable[Speculated]) -> None:
         self._doubts = doubts_of_speculated(rows)

@@ -1,7 +1,7 @@
 """The models of a profile under load, on the engines that it measured, or on several copies of them.
 
-For one answer at a time a gain is the plan's speedup. For more, closed loops tell it, corrected as the plan corrects
-the speedup that it has simulated; the plan's errors stay in the interval.
+At concurrency 1 the gain is the plan's speedup. At more, closed loops are simulated, and corrected as the plan corrects
+its simulated speedup; the plan's errors stay in the interval.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _RECORDED: Final = 0.25
 _ANSWERS: Final = 40
 """Drawn answers whose mean length is taken for that of all."""
 _ENDS: Final[Mapping[str, Any]] = {"lives": 3.0, "answers": 16}
-"""What a replication counts where the ends of answers are to be seen."""
+"""What a replication counts if it must see answers end."""
 
 
 class FromProfile(Simulator):

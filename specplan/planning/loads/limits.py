@@ -1,4 +1,4 @@
-"""What a round spends most of its time on, so that a reader knows what more of would help."""
+"""The bottleneck of an option under load: what most of a round's time goes to."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ sequence; ``draft``: drafting, or a draft's GPU that is busier."""
 
 _BF16_BYTES: Final = 2.0
 _WAITING: Final = 0.05
-"""Share of their time that answers wait for a place from which on the cache is what runs out, [-]."""
+"""If answers wait for a place at least this share of their time, the cache is the bottleneck, [-]."""
 
 
 def limit_of(world: World, option: Option, answers: int, served: ServedLoad) -> Limit:
-    """Return what runs out first.
+    """Return the bottleneck.
 
     Parameters
     ----------

@@ -72,7 +72,7 @@ class LoadRow:
     """Role (draft, target) to what it writes or checks in vain per token that stands, [-]: tokens of steps, and
     positions of passes; empty where it was not counted."""
     limit: Limit | None = None
-    """What runs out first; None where nothing tells."""
+    """The bottleneck; None if unknown."""
     meets: bool
     """Whether 90 % of the answers meet the bounds."""
     goodput: float
@@ -122,7 +122,7 @@ class LoadPlan:
         return self.planner.curve(self.grid, self.progress)
 
     def compares(self, load: Load) -> bool:
-        """Whether anything was looked for besides plain decoding, be it that it was too far behind for a row."""
+        """Whether other methods were tried than plain decoding, even if too slow for a row."""
         return load.concurrency is None or len(self.planner.best_at(load.concurrency)) > 1
 
     @property
@@ -152,7 +152,7 @@ class LoadPlan:
         limits : bounds on times.
         guide : answers at once at which the best options are looked for first: they guide the search at more.
         grid : answers at once at which the gains are drawn; none: those of the loads.
-        progress : tells how far it is.
+        progress : reports progress.
 
         Raises
         ------

@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 _LEAST: Final = 0.01
-"""Share by which a gain must exceed 1 to be one: simulations do not tell smaller ones from none."""
+"""Share by which a gain must exceed 1 to be one: simulations do not resolve smaller ones."""
 
 Place: TypeAlias = tuple[bool, float, bool, float]
 """The place of a row in its table; smaller ones come first."""
@@ -83,7 +83,8 @@ class Budget:
     """What bounds the knobs of methods."""
 
     max_parallel: int | None = None
-    """M: target positions of an answer in flight at most, sequences times tokens per pass, >= 1; None: no bound."""
+    """M: positions per target pass and answer at most, its sequences times tokens per sequence, >= 1; None: no
+    bound."""
     k1_max: int = DEPTHS[-1]
     """Largest k1 to try, >= 1."""
     rules: str = RULES

@@ -32,7 +32,7 @@ Depth = Callable[[str, Split, int], int]
 """Tokens to draft per round, by method, how GPUs share the target, and sequences in the batch of a copy."""
 
 _FIRST_DEPTH: Final = 4
-"""At which arrangements are compared."""
+"""k1 at which arrangements are compared."""
 _BELOW: Final = "prompt-lookup"
 """The token-level method tried below steps: what a second draft model would cost has not been measured."""
 _LOST: Final = 0.8
@@ -47,7 +47,7 @@ _CLOSE: Final = 0.01
 
 
 Adaptive = Callable[[str, Split, int], Configuration | None]
-"""Its adaptive verification, by the same; None where all that is drafted pays."""
+"""Best configuration with adaptive verification, by the arguments of `Depth`; None if all drafted tokens pay."""
 
 
 def _never(name: str, split: Split, sequences: int) -> Configuration | None:

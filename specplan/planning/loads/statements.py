@@ -54,7 +54,7 @@ class Pays:
 
     @classmethod
     def of(cls, gains: Mapping[int, float]) -> Pays:
-        """Return them from the best gain at each number of answers at once."""
+        """Return the loads from the best gain at each number of answers at once."""
         return cls(tuple((n, pays(gain)) for n, gain in sorted(gains.items())))
 
     @property
@@ -76,7 +76,7 @@ class Pays:
         return result
 
     def sentence(self) -> str:
-        """Return it as an advice; empty where no load was looked at."""
+        """Return the advice in a sentence; empty without loads."""
         ranges = self.ranges()
         if not self.loads:
             return ""

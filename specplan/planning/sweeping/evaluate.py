@@ -1,4 +1,4 @@
-"""What one point of a sweep is worth: its speedup over plain decoding, to the requested precision."""
+"""The speedup of one point of a sweep over plain decoding, to the requested precision."""
 
 from __future__ import annotations
 

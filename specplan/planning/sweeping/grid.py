@@ -55,7 +55,7 @@ def _one_value(value: Any) -> Any:
 
 if TYPE_CHECKING:
     Value = bool | int | float | str
-else:  # to pydantic one kind, so that it tells one error
+else:  # a single type for pydantic, so that it reports a single error
     Value = Annotated[Any, AfterValidator(_one_value)]
 
 
@@ -197,7 +197,7 @@ class Point:
 
     @property
     def columns(self) -> dict[str, Value | None]:
-        """What tells it from other points, by column."""
+        """What distinguishes it from other points, by column."""
         result: dict[str, Value | None] = {"method": self.configuration.method, **self.configuration.knobs}
         if self.configuration.token is not None:
             result |= {"token": self.configuration.token, "k2": self.configuration.k2}

@@ -58,7 +58,7 @@ def cheapest(plans: GpuPlans, rows: Sequence[Priced]) -> str:
         return f"{text}; {'no other type meets the bounds' if others else 'no other type was planned'}."
     times = second.per_million / best.per_million
     open_ = math.log(times) < math.hypot(best.costs, second.costs)
-    sure = ", which costs of passes do not tell apart" if open_ else ""
+    sure = ", less than the uncertainty of passes" if open_ else ""
     return f"{text}; {_short(second.gpu)} costs {times:.2f} times as much{sure}."
 
 
