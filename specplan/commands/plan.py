@@ -164,7 +164,7 @@ def command(
 def _from_names(
     options: Mapping[str, Any], names: Sequence[str], max_accuracy_loss: float
 ) -> LoadsPlan | GpusPlan | Iterator[LoadsPlan]:
-    """The plan on one type of GPU, with a budget better and better known, or on each of several."""
+    """The plan on one type of GPU, or on each of several; with a budget one plan after the other, each more precise."""
     from specplan.api.planning import GpusPlan, LoadsPlan, plan_names
     from specplan.planning.loads.from_options import deployment_plans
     from specplan.planning.loads.gpu_types import gpu_plans, is_several

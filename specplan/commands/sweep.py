@@ -19,7 +19,7 @@ class _RunOrPlot(click.Group):
     """A group whose first word may be left out: ``sweep grid.toml`` is ``sweep run grid.toml``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put the word in."""
+        """Insert ``run`` if no subcommand was typed."""
         if args and args[0] not in (*self.commands, *ctx.help_option_names):
             args = ["run", *args]
         return super().parse_args(ctx, args)

@@ -39,9 +39,9 @@ _SECONDS_OF: Final = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0}
 _Tokens = Annotated[int, Field(ge=0, le=10_000_000)]
 _Share = Annotated[float, Field(ge=0.0, le=1.0)]
 _Moment = Annotated[float, Field(ge=0.0, le=1e12)]
-"""On a clock, s."""
+"""Time on a clock, s."""
 _Seconds = Annotated[float, Field(ge=0.0, le=1e7)]
-"""That something took."""
+"""Duration."""
 _Milliseconds = Annotated[float, Field(ge=0.0, le=1e10)]
 _Nanoseconds = Annotated[int, Field(ge=0, le=10**21)]
 

@@ -27,7 +27,7 @@ _WIDEST: Final = {
     "profile": "what the profile does not say about timings and step lengths",
     "model": "the error of earlier predictions of this kind",
 }
-"""Part of an interval to what it is."""
+"""Source of error to its words on the screen."""
 
 
 def summary(ranking: Plan) -> str:
@@ -109,7 +109,7 @@ def _short_table(rows: Sequence[Row]) -> str:
 
 
 def _by_load(loads: LoadPlan) -> str:
-    """What is best at each load, and from which load on nothing is."""
+    """The best at each load, and the load from which on plain decoding is best."""
     said = [*beyond_timings(loads), *(f"Not planned: {why}." for why in loads.beyond), switch_off(loads)]
     return "\n".join([by_load(loads), *(textwrap.fill(line, SCREEN) for line in said if line)])
 

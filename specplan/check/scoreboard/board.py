@@ -25,7 +25,7 @@ _SPECULATION: Final = ("speculated", "driven", "acceptance")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Board:
-    """What became of all rows."""
+    """Outcomes of all rows."""
 
     outcomes: tuple[Outcome, ...]
     refused: tuple[Refused, ...]
@@ -82,7 +82,7 @@ def _board(
     notes: Iterable[str],
     by_kind: Sequence[tuple[tuple[type, ...], Predict]],
 ) -> Board:
-    """Predict each row by what there is for rows of its kind; what cannot be predicted is refused with the reason."""
+    """Predict each row by the functions for its kind; what cannot be predicted is refused with the reason."""
     by_predictor: list[list[Outcome | Refused]] = [[] for _ in by_kind]
     step = progress(len(folder.rows))
     for row in folder.rows:

@@ -27,7 +27,7 @@ _PER_NODE: Final = 8  # GPUs
 
 @cache
 def facts_of(name: str) -> ModelFacts:
-    """What a model is made of (`specplan.worlds.model_files.shape_of`), read once."""
+    """Shape and formats of a model (`specplan.worlds.model_files.shape_of`), read once."""
     return shape_of(name)
 
 

@@ -124,7 +124,7 @@ def _ratios(alike: Iterable[Mapping[float, list[float]]]) -> list[float]:
 
 
 def median(values: Iterable[float], otherwise: float = float("nan")) -> float:
-    """The median; ``otherwise`` of nothing."""
+    """The median; ``otherwise`` if there are no values."""
     values = list(values)
     return statistics.median(values) if values else otherwise
 

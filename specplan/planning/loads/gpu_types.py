@@ -59,11 +59,6 @@ class Priced:
         return self.dollars.per_million_tokens
 
     @property
-    def per_answer(self) -> float:
-        """Dollars per answer."""
-        return self.dollars.per_answer
-
-    @property
     def size(self) -> float | None:
         """The load as a number: answers at once or per second; None: a trace."""
         return self.load.concurrency or self.load.per_second

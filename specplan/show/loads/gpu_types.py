@@ -91,7 +91,7 @@ def _table(plans: GpuPlans) -> str:
             option = named(one.plan, one.row.option)
             cells = [one.load.text if not i else "", f"{one.gpus} x {_short(one.gpu)}", option]
             cells += [f"{one.row.tokens_per_s:.0f}", f"{brief(one.per_million)} [{brief(one.low)}, {brief(one.high)}]"]
-            rows.append([*cells, brief(one.per_answer, 2) if one.row.meets else "misses bounds"])
+            rows.append([*cells, brief(one.dollars.per_answer, 2) if one.row.meets else "misses bounds"])
     headings = ["load", "GPUs", "best", "tokens/s", f"{unit(plans)}/M tokens", f"{unit(plans)}/answer"]
     return table(headings, rows, width=SCREEN)
 
@@ -134,6 +134,6 @@ def _row(one: Priced) -> dict[str, Any]:
         "arrangement": one.row.option.arrangement.text,
         "tokens_per_s": one.row.tokens_per_s,
         "per_million_tokens": {"value": one.per_million, "low": one.low, "high": one.high},
-        "per_answer": one.per_answer,
+        "per_answer": one.dollars.per_answer,
         "meets": one.row.meets,
     }

@@ -128,7 +128,7 @@ def _priced(plans: GpuPlans, rows: Sequence[Priced]) -> Table:
                 f"{one.gpus} x {one.gpu}",
                 named(one.plan, one.row.option),
                 Interval(value=one.per_million, low=one.low, high=one.high),
-                brief(one.per_answer, 2),
+                brief(one.dollars.per_answer, 2),
                 "met" if one.row.meets else "missed",
             ]
             for one in rows
@@ -214,7 +214,7 @@ def _gains(plan: LoadPlan, load: Load, rows: Sequence[LoadRow]) -> Table:
 
 
 def _times(plan: LoadPlan, load: Load, rows: Sequence[LoadRow]) -> Table:
-    """What users see, as median / 90th percentile, what is done in vain, and how much of the interval is assumed."""
+    """What users see, as median / 90th percentile, what is wasted, and how much of the interval is assumed."""
     waste = {role: [_share(row, role) for row in rows] for role in ("draft", "target")}
     assumed = isinstance(plan, NamesPlan)
     title = "Times, waste" + (", and the share of the interval (squared) that nobody has measured" if assumed else "")

@@ -90,7 +90,7 @@ def named(plan: LoadPlan, option: Option) -> str:
 
 
 def _placed(plan: LoadPlan, option: Option) -> str:
-    """The same with where it runs, if there is a choice."""
+    """The option's name with its arrangement, if there is a choice."""
     where = option.arrangement.text
     return named(plan, option) + (f" on {where}" if where != "–" else "")
 

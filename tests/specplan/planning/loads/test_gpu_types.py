@@ -32,7 +32,7 @@ def test_costs_are_those_of_all_gpus_by_what_they_write(found: GpusPlan) -> None
         for one in rows:
             dollars = prices[one.gpu] * one.gpus / 3600.0
             assert one.per_million == pytest.approx(1e6 * dollars / one.row.tokens_per_s)
-            assert one.per_answer == pytest.approx(dollars / one.row.answers_per_s)
+            assert one.dollars.per_answer == pytest.approx(dollars / one.row.answers_per_s)
             assert one.low < one.per_million < one.high
 
 
