@@ -126,7 +126,8 @@ def plan(
         max_accuracy_loss=max_accuracy_loss,
     )
     loads = _loads(concurrency, rate, burstiness)
-    limits = bounds_of({"slo_ttft": slo_ttft, "slo_tpot": slo_tpot}, max_accuracy_loss)
+    bounds = {"slo_ttft": slo_ttft, "slo_tpot": slo_tpot, "max_accuracy_loss": max_accuracy_loss}
+    limits = bounds_of(bounds)
     if not loads and (limits.binding or copies != 1):
         unused = {"slo_ttft": slo_ttft, "slo_tpot": slo_tpot, "copies": copies if copies != 1 else None}
         name, value = next((name, value) for name, value in unused.items() if value is not None)
@@ -207,15 +208,11 @@ def plan_models(
     ------
     ParameterError : an unknown name, models that do not fit, or options that contradict each other.
     """
-    budget = {"max_parallel": max_parallel, "k1_max": k1_max, "rules": rules}
-    return plan_names({**_options(target, concurrency, deployment), **budget, "gpu": gpu}, methods, max_accuracy_loss)
-
-
-def plan_names(options: Mapping[str, Any], methods: Sequence[str], max_accuracy_loss: float) -> LoadsPlan:
-    """As `plan_models`, with options as the command line hands them on."""
     from specplan.planning.loads.from_options import deployment_plan
 
-    return LoadsPlan(plan=deployment_plan(options, methods, max_accuracy_loss))
+    budget = {"max_parallel": max_parallel, "k1_max": k1_max, "rules": rules, "max_accuracy_loss": max_accuracy_loss}
+    options = {**_options(target, concurrency, deployment), **budget, "gpu": gpu}
+    return LoadsPlan(plan=deployment_plan(options, methods))
 
 
 def plan_gpus(
@@ -249,7 +246,8 @@ def plan_gpus(
 
     prices = ",".join(f"{name}={dollars}" for name, dollars in gpu.items()) if isinstance(gpu, Mapping) else None
     options = _options(target, concurrency, {**deployment, "gpu_price": prices})
-    return GpusPlan(plans=gpu_plans({**options, "gpu": ",".join(gpu)}, methods, max_accuracy_loss))
+    options |= {"gpu": ",".join(gpu), "max_accuracy_loss": max_accuracy_loss}
+    return GpusPlan(plans=gpu_plans(options, methods))
 
 
 def _options(target: str, concurrency: int | Sequence[int] | None, deployment: Mapping[str, Any]) -> dict[str, Any]:

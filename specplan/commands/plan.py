@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from specplan.output import InputName, refuse_unused
-from specplan.planning.loads.click_options import deployment_options
+from specplan.planning.loads.click_options import DEPLOYMENT, LOADS, deployment_options
 from specplan.ranges import ANSWERS, PROBABILITY, WholeNumber
 from specplan.show.saving import result_options
 
@@ -28,7 +28,7 @@ _OF_FILES: Final = (
     "concurrency",
     "k",
     "methods",
-    "answers",
+    "n_answers",
     "verbose",
     "as_json",
     "output",
@@ -57,7 +57,6 @@ _OF_FILES: Final = (
 )
 @click.option(
     "--latency-folder",
-    "folder",
     type=click.Path(path_type=Path),
     help="Folder of your own latency profiles. Default: the one that the variable SPECPLAN_PROFILES names.",
 )
@@ -91,7 +90,11 @@ _OF_FILES: Final = (
     help="Schedule of LR: paper, released-code or eager. Default paper for measured profiles, else released-code.",
 )
 @click.option(
-    "-n", "--answers", type=ANSWERS, help="Answers to simulate per configuration. Default all recorded ones, or 40."
+    "-n",
+    "--answers",
+    "n_answers",
+    type=ANSWERS,
+    help="Answers to simulate per configuration. Default all recorded ones, or 40.",
 )
 @click.option(
     "--max-accuracy-loss",
@@ -109,21 +112,7 @@ _OF_FILES: Final = (
 )
 @deployment_options
 @result_options(report=True)
-def command(
-    profile: str | None,
-    latency: str,
-    gpu: str | None,
-    folder: Path | None,
-    max_parallel: int,
-    methods: str,
-    k1_max: int,
-    k2_max: int | None,
-    rules: str | None,
-    answers: int | None,
-    max_accuracy_loss: float,
-    copies: int,
-    **options: Any,
-) -> Result | Iterator[Result]:
+def command(profile: str | None, methods: str, **options: Any) -> Result | Iterator[Result]:
     """Rank methods and their knobs, for the models of a profile or for models by name.
 
     With --profile: one row per method, best first: the knobs that the budget allows and that are predicted to be
@@ -137,48 +126,30 @@ def command(
     """
     names = [name.strip() for name in methods.split(",")] if methods.strip() else []
     if profile is None and options["target"] is None and options["acceptance"] is not None:
-        return _from_files(options, latency, names, answers)
+        return _from_files(options, names)
     _check_kind(profile, options)
     if profile is None:
-        budget = {"max_parallel": max_parallel if _is_typed("max_parallel") else None, "k1_max": k1_max, "rules": rules}
-        return _from_names({**options, **budget, "gpu": gpu}, names, max_accuracy_loss)
+        return _from_names(options, names)
     from specplan.api.planning import plan
 
-    return plan(
-        profile,
-        **{name: value for name, value in options.items() if value is not None},  # of loads: others were refused
-        copies=copies,
-        methods=names,
-        max_parallel=max_parallel,
-        k1_max=k1_max,
-        k2_max=k2_max,
-        rules=rules,
-        n_answers=answers,
-        max_accuracy_loss=max_accuracy_loss,
-        latency=latency,
-        gpu=gpu,
-        latency_folder=folder,
-    )
+    return plan(profile, methods=names, **{name: value for name, value in options.items() if value is not None})
 
 
-def _from_names(
-    options: Mapping[str, Any], names: Sequence[str], max_accuracy_loss: float
-) -> LoadsPlan | GpusPlan | Iterator[LoadsPlan]:
+def _from_names(options: Mapping[str, Any], names: Sequence[str]) -> LoadsPlan | GpusPlan | Iterator[LoadsPlan]:
     """The plan on one type of GPU, or on each of several; with a budget one plan after the other, each more precise."""
-    from specplan.api.planning import GpusPlan, LoadsPlan, plan_names
-    from specplan.planning.loads.from_options import deployment_plans
+    from specplan.planning.loads.from_options import deployment_plan, deployment_plans
     from specplan.planning.loads.gpu_types import gpu_plans, is_several
+    from specplan.show.loads.results import GpusPlan, LoadsPlan
 
+    options = {**options, "max_parallel": options["max_parallel"] if _is_typed("max_parallel") else None}
     if is_several(options["gpu"]):
-        return GpusPlan(plans=gpu_plans(options, names, max_accuracy_loss))
+        return GpusPlan(plans=gpu_plans(options, names))
     if options["budget"] is None:
-        return plan_names(options, names, max_accuracy_loss)
-    return (LoadsPlan(plan=one) for one in deployment_plans(options, names, max_accuracy_loss))
+        return LoadsPlan(plan=deployment_plan(options, names))
+    return (LoadsPlan(plan=one) for one in deployment_plans(options, names))
 
 
-def _from_files(
-    options: Mapping[str, Any], latency: str, names: Sequence[str], answers: int | None
-) -> TracesPlan | TreePlan:
+def _from_files(options: Mapping[str, Any], names: Sequence[str]) -> TracesPlan | TreePlan:
     """The plan from recorded acceptance and fitted times."""
     from specplan.api.traced import plan_traces
 
@@ -190,7 +161,8 @@ def _from_files(
         raise click.UsageError("--k must be one number with --latency: tables by batch are for --target")
     loads = [int(n) for n in options["concurrency"].split(",")] if options["concurrency"] else []
     (acceptance,) = options["acceptance"]
-    return plan_traces(acceptance, latency, methods=names, concurrency=loads, k=options["k"], n_answers=answers)
+    others = {name: options[name] for name in ("k", "n_answers")}
+    return plan_traces(acceptance, options["latency"], methods=names, concurrency=loads, **others)
 
 
 def _check_kind(profile: str | None, options: Mapping[str, Any]) -> None:
@@ -200,8 +172,8 @@ def _check_kind(profile: str | None, options: Mapping[str, Any]) -> None:
     if profile is not None and options["target"] is not None:
         raise click.UsageError("give --profile or --target, not both")
     if profile is None:
-        _refuse(("k2_max", "answers", "latency", "folder", "copies"))
-    said = [name.replace("_", "-") for name, value in options.items() if value is not None]
+        _refuse(("k2_max", "n_answers", "latency", "latency_folder", "copies"))
+    said = [name.replace("_", "-") for name in (*DEPLOYMENT, *LOADS) if options[name] is not None]
     others = [name for name in said if name not in _OF_BOTH]
     if profile is not None and others:
         raise click.UsageError(f"--{others[0]} needs --target; with --profile go --{', --'.join(_OF_BOTH)}")
@@ -212,7 +184,7 @@ def _refuse(names: Sequence[str]) -> None:
     instead = {"k2_max": "--k fixes the tokens drafted per round", "copies": "--gpus says how many GPUs there are"}
     for name in filter(_is_typed, names):
         option = next(one for one in click.get_current_context().command.params if one.name == name)
-        why = instead.get(name, "plans from names find it out")
+        why = instead.get(name, "plans from names need no such option")
         raise click.UsageError(f"{option.opts[-1]} needs --profile: {why}")
 
 

@@ -182,14 +182,14 @@ def deployment_options(command: F) -> F:
     return command
 
 
-def bounds_of(options: Mapping[str, Any], max_accuracy_loss: float) -> Limits:
+def bounds_of(options: Mapping[str, Any]) -> Limits:
     """Return the bounds that the options set."""
     from specplan.worlds.request import Limits
 
     return Limits(
         ttft_s=_seconds("slo-ttft", options["slo_ttft"]),
         tpot_s=_seconds("slo-tpot", options["slo_tpot"]),
-        max_accuracy_loss=max_accuracy_loss,
+        max_accuracy_loss=options["max_accuracy_loss"],
     )
 
 

@@ -35,21 +35,20 @@ _OWN: Final = "mtp"
 """The layer that the target was published with, for further tokens."""
 
 
-def deployment_plan(options: Mapping[str, Any], names: Sequence[str], max_accuracy_loss: float) -> NamesPlan:
+def deployment_plan(options: Mapping[str, Any], names: Sequence[str]) -> NamesPlan:
     """Return the plan, the last of `deployment_plans`."""
-    *_, last = deployment_plans(options, names, max_accuracy_loss)
+    *_, last = deployment_plans(options, names)
     return last
 
 
-def deployment_plans(options: Mapping[str, Any], names: Sequence[str], max_accuracy_loss: float) -> Iterator[NamesPlan]:
+def deployment_plans(options: Mapping[str, Any], names: Sequence[str]) -> Iterator[NamesPlan]:
     """Yield the plan; with a ``budget``, in seconds, plans of which each is better known than the one before.
 
     Parameters
     ----------
-    options : the options of `specplan.planning.loads.click_options`, and ``gpu``; ``fewest``: GPUs at least, default 1;
-        ``max_parallel``, ``k1_max`` and ``rules``, if they are bounded.
+    options : those of `specplan.planning.loads.click_options`, ``gpu`` and ``max_accuracy_loss``; ``fewest``: GPUs at
+        least, default 1; ``max_parallel``, ``k1_max`` and ``rules``, if they are bounded.
     names : of methods to consider, in the catalogue or as engines call them; all that are proposed if there are none.
-    max_accuracy_loss : share of right answers that a method may cost.
 
     Raises
     ------
@@ -65,7 +64,7 @@ def deployment_plans(options: Mapping[str, Any], names: Sequence[str], max_accur
     methods = methods_named(names)
     deployment = _deployment(_with_sizes(options, loads[0]), methods, _heads_named(names))
     check_named(deployment, names)
-    bounds = bounds_of(options, max_accuracy_loss)
+    bounds = bounds_of(options)
     seconds, curve = options.get("budget"), not options.get("no_curve")
     if seconds is None:
         plan = plan_loads(deployment, loads, bounds, methods, budget=_budget(options), curve=curve, progress=progress)

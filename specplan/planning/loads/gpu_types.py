@@ -112,12 +112,12 @@ def is_several(gpu: str | None) -> bool:
     return gpu is not None and "," in gpu
 
 
-def gpu_plans(options: Mapping[str, Any], names: Sequence[str], max_accuracy_loss: float) -> GpuPlans:
+def gpu_plans(options: Mapping[str, Any], names: Sequence[str]) -> GpuPlans:
     """Return the plans on each type of GPU.
 
     Parameters
     ----------
-    options, names, max_accuracy_loss : as of `specplan.planning.loads.from_options.deployment_plan`; ``gpu`` names
+    options, names : as of `specplan.planning.loads.from_options.deployment_plan`; ``gpu`` names
         several.
 
     Raises
@@ -135,7 +135,7 @@ def gpu_plans(options: Mapping[str, Any], names: Sequence[str], max_accuracy_los
     for gpu in gpus:
         own = {**options, "gpu": gpu.name, "gpu_price": prices.get(gpu.name, 1.0)}
         try:
-            rows = _meeting(own, names, max_accuracy_loss)
+            rows = _meeting(own, names)
         except ParameterError as error:
             refused[gpu.name] = error
             continue
@@ -150,11 +150,11 @@ def gpu_plans(options: Mapping[str, Any], names: Sequence[str], max_accuracy_los
     )
 
 
-def _meeting(options: Mapping[str, Any], names: Sequence[str], max_accuracy_loss: float) -> list[Priced]:
+def _meeting(options: Mapping[str, Any], names: Sequence[str]) -> list[Priced]:
     """Each load on the GPUs of a type that meet the bounds at the least cost."""
     cheapest: dict[str, Priced] = {}
     while True:
-        plan = deployment_plan(options, names, max_accuracy_loss)
+        plan = deployment_plan(options, names)
         if plan.left_out:  # costs of some loads on some GPUs compare nothing
             raise KeyboardInterrupt
         now = [_priced(plan, load, rows[0]) for load, rows in plan.loads]
