@@ -136,10 +136,10 @@ def command(
 ) -> None:
     """Serve a plan: an OpenAI-compatible gateway in front of model servers.
 
-    It begins with plain decoding and compares: at the present number of answers in flight both take turns, the plan's
-    method for longer as it gains, and trials lose at most 3 % of the time of any 200 answers. A plan for several loads
-    (plan --concurrency 1,8,32) gives a method for each. Steps are streamed as they are committed; when a draft, judge
-    or scorer fails, the answer continues with plain decoding.
+    It begins with plain decoding. At the present number of answers in flight plain decoding and the plan's method take
+    turns, the method for longer as it gains; such trials lose at most 3 % of the time of any 200 answers. A plan for
+    several loads (plan --concurrency 1,8,32) gives a method for each. Steps are streamed as they are committed; when a
+    draft, judge or scorer fails, the answer continues with plain decoding.
     """
     from specplan.live.gateway.plans import read_plan
 
