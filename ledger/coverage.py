@@ -1,8 +1,8 @@
 """Which sentences of the papers the claims cover: each has the claims that it makes, or why nothing can check it.
 
 The index, ``papers/PAPER/index.toml``, has a row for each run of sentences, displays or rows of tables with one answer:
-the first words, by which the place is found in the section, the number of sentences, and the answer. The papers' text
-is not part of the project. Headings, prompts and acknowledgements are left out.
+the first words, which stand where the run begins in the section, the number of sentences, and the answer. The papers'
+text is not part of the project. Headings, prompts and acknowledgements are left out.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DOCUMENTS: Final[Mapping[str, str]] = {
 REASONS: Final[Mapping[str, str]] = {
     "defined": "introduces a name, an assumption, an algorithm or a design",
     "set-up": "says how something was measured or where it is shown",
-    "cited": "says what others found or what is generally held",
+    "cited": "says what others have shown or what is generally held",
     "plotted": "rests on a figure or a run whose numbers are not printed",
     "judged": "is an aim, an explanation or an opinion without a measure",
 }
@@ -78,11 +78,11 @@ def misplaced(document: str, text: str) -> list[Run]:
     """The runs whose first words do not come after those of the run before in the paper's text."""
     plain, at, missing = _plain(text), 0, []
     for run in runs(document):
-        found = plain.find(_plain(run.words), at)
-        if found < 0:
+        begin = plain.find(_plain(run.words), at)
+        if begin < 0:
             missing.append(run)
         else:
-            at = found + 1
+            at = begin + 1
     return missing
 
 

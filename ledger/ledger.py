@@ -68,12 +68,12 @@ class Testable(Protocol):
         """The statement in LaTeX; empty where it stands in words."""
 
     def holds(self, point: Mapping[str, Any], /) -> bool | None:
-        """Whether it holds at a point of its domain; None where that is not told."""
+        """Whether it holds at a point of its domain; None where that is not decided."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What a verifier found out, in a form that turns into JSON."""
+    """A verifier's result, in a form that turns into JSON."""
 
     verdict: Verdict
     """Derived by the verifier, never copied from the record."""

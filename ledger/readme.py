@@ -6,7 +6,7 @@ nothing that depends on the machine or on run time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 from ledger.ledger import PAPERS, Claim, Verdict, claims
@@ -48,15 +48,9 @@ conversion's and not the authors'.
 """
 
 
-def render(items: Iterable[Claim] | None = None, *, derive: Callable[[Claim], Verification] = verify_claim) -> str:
-    """The page as text.
-
-    Parameters
-    ----------
-    items : the claims to print; default the whole ledger.
-    derive : derives the evidence of a claim that is not true as printed.
-    """
-    ledger = tuple(claims() if items is None else items)
+def render(derive: Callable[[Claim], Verification] = verify_claim) -> str:
+    """Return the page as text; ``derive`` derives the evidence of a claim that is not true as printed."""
+    ledger = claims()
     parts = [_INTRODUCTION, _summary(ledger)]
     for paper in PAPERS.values():
         mine = [item for item in ledger if item.paper == paper and item.needs_correction]

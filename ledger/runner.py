@@ -20,7 +20,7 @@ _HOLDING = frozenset({Verdict.PROVED, Verdict.VERIFIED, Verdict.NUMERIC})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """A claim's recorded verdict beside the one derived now."""
+    """A claim's recorded verdict and the one derived now."""
 
     id: str
     recorded: Verdict

@@ -1,8 +1,8 @@
 """The texts of the ledger: what each claim says and where, the letters to the authors, the index of sentences.
 
-They are data, ``papers/PAPER/*.toml``: a table for each claim beside the module that proves it, ``errata.toml`` with
-what the letter to the authors says, and ``index.toml`` with the sentences of the paper. A text may be wrapped, with an
-empty line between paragraphs.
+They are data, ``papers/PAPER/*.toml``: a table for each claim, in a file of the name of the module that proves it,
+``errata.toml`` with what the letter to the authors says, and ``index.toml`` with the sentences of the paper. A text may
+be wrapped, with an empty line between paragraphs.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ class Passes:
     """The passes of a request after its first token.
 
     An engine needs their number, and only for a request that is cut short also how many tokens they have committed by
-    then: that is computed when it is first asked for, so that a request takes the same memory whatever its length.
+    then: that is computed at its first use, so that a request takes the same memory whatever its length.
 
     Parameters
     ----------

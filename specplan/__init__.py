@@ -3,8 +3,8 @@
 Nothing is imported before it is needed.
 
 >>> import specplan as sp
->>> found = sp.plan(sp.profile("lr-deepseek-gsm8k"), methods=["prompt-lookup"])
->>> found.best.prediction.configuration.method
+>>> plan = sp.plan(sp.profile("lr-deepseek-gsm8k"), methods=["prompt-lookup"])
+>>> plan.best.prediction.configuration.method
 'prompt-lookup'
 """
 

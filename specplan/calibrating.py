@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 EFFORTS: Final = {"quick": (0.10, 8, 16), "normal": (0.05, 24, 60), "precise": (0.02, 60, 240)}
-"""Precision asked for, answers at least and at most."""
+"""Precision to reach, answers at least and at most."""
 
 _TEXTS: Final = {"quick": (48, 30.0), "normal": (192, 120.0), "precise": (768, 600.0)}
 """Answers that a server writes first, many at once and without timing, at most, and no more after so many seconds."""
@@ -60,13 +60,13 @@ def effort_options(command: Callable[..., Any]) -> Callable[..., Any]:
     given: Callable[..., Any] = with_effort
     options = (
         click.option(
-            "-n", "--answers", type=ANSWERS, help="Answer so many questions; at most, if a precision is given."
+            "-n", "--answers", type=ANSWERS, help="Questions to answer; at most so many if a precision is given."
         ),
         click.option(
             "--texts",
             type=WholeNumber(0, 10_000),
-            help="Answer so many more, many at a time: how long steps are and how often accepted, no timings. Default: "
-            "0; without -n 192 on servers, in two minutes at most (--quick 48, --precise 768).",
+            help="Further questions, answered many at a time and not timed: for step lengths and acceptance. Default: "
+            "0; on servers without -n 192, for two minutes at most (--quick 48, --precise 768).",
         ),
         click.option("--precision", type=SHARE, help="Stop at this half-width of the planned speedup, e.g. 0.05."),
         click.option("--quick", "effort", flag_value="quick", help="±10 % or 16 answers: a first look."),
@@ -261,23 +261,23 @@ def _live(plan: CalibrationPlan) -> Iterator[Callable[[Status], None]]:
     with Progress(*columns, TextColumn("{task.fields[left]}"), console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(f"calibrating {plan.name}", total=plan.n_parts, left="")
         yield lambda status: bar.update(
-            task, completed=status.done, total=status.n_parts, left=told(status, plan.stopping)
+            task, completed=status.done, total=status.n_parts, left=progress_in_words(status, plan.stopping)
         )
 
 
 def _on_log(status: Status, stopping: Stopping | None) -> str:
-    rest = told(status, stopping)
+    rest = progress_in_words(status, stopping)
     return f"{status.done} of {status.n_parts} parts{', ' if rest else ''}{rest}"
 
 
-def told(status: Status, stopping: Stopping | None) -> str:
+def progress_in_words(status: Status, stopping: Stopping | None) -> str:
     """Time left and precision in a few words."""
     parts = []
     if status.seconds_left is not None:
         minutes, seconds = divmod(round(status.seconds_left), 60)
         parts.append(f"about {minutes}:{seconds:02d} left")
     if status.last_look is not None and stopping is not None:
-        parts.append(f"speedup ±{status.last_look.widened:.1%}, asked for ±{stopping.precision:.1%}")
+        parts.append(f"speedup ±{status.last_look.widened:.1%}, wanted ±{stopping.precision:.1%}")
     return ", ".join(parts)
 
 

@@ -44,7 +44,7 @@ COMMANDS: Final = {
     "simulate": ("specplan.commands.simulate", "Predict one configuration and draw its timeline."),
     "calibrate": ("specplan.commands.calibration.calibrate", "Measure a set of models and write a profile."),
     "sweep": ("specplan.commands.sweep", "Evaluate a grid of knobs, parameters and loads; draw it."),
-    "validate": ("specplan.commands.validate", "Run a configuration for real beside its prediction."),
+    "validate": ("specplan.commands.validate", "Run a configuration for real and compare it with its prediction."),
     "serve": ("specplan.commands.serve", "Serve a plan: an OpenAI gateway in front of model servers."),
     "explain": ("specplan.commands.explain", "Say why a server that speculates is slow, and what to set."),
     "certify": ("specplan.commands.live.certify", "Test whether a server that speculates is lossless."),
@@ -127,7 +127,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.ctx.get_help() if error.ctx else error.format_message(), err=True)
         sys.exit(2)
-    except (Exception, KeyboardInterrupt) as error:  # the outermost frame: whatever comes here is told in one line
+    except (Exception, KeyboardInterrupt) as error:  # the outermost frame: whatever comes here is said in one line
         if os.environ.get("SPECPLAN_DEBUG"):
             raise
         words = sys.argv[1:] if argv is None else argv
@@ -162,7 +162,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 def _reopen_closed() -> None:
     """Give a closed stdin or stderr (`2>&-`) to nothing, so that no file that is opened later gets its number.
 
-    A closed stdout stays None: that a result cannot be told is a failure (`specplan.output.deliver`).
+    A closed stdout stays None: that a result cannot be printed is a failure (`specplan.output.deliver`).
     """
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         stream = getattr(sys, name)
@@ -186,14 +186,14 @@ def _silence_stdout() -> None:
 
 
 def _command_of(argv: Sequence[str]) -> click.Command:
-    """The command that was asked for, as far as its name goes."""
-    found: click.Command = cli
+    """The command that was typed, as far as its name goes."""
+    command: click.Command = cli
     for word in argv:
-        inner = found.get_command(click.Context(found), word) if isinstance(found, click.Group) else None
+        inner = command.get_command(click.Context(command), word) if isinstance(command, click.Group) else None
         if inner is None:
             break
-        found = inner
-    return found
+        command = inner
+    return command
 
 
 _KNOWN_AS: Final = {
@@ -215,7 +215,7 @@ def _as_typed(error: ParameterError, argv: Sequence[str]) -> str:
     """The error with the name of the option that the user typed, where it is about one."""
     command = _command_of(argv)
     named = _named(error.name, command) or _named(_KNOWN_AS.get(error.name, ""), command)
-    if named is None or not any(name in argv for name in named.opts) or not _beside(named, error.value, argv):
+    if named is None or not any(name in argv for name in named.opts) or not _is_value_of(named, error.value, argv):
         named = _typed_for(error.value, command, argv) or named
     if named is None:
         return str(error)
@@ -231,7 +231,7 @@ def _named(name: str, command: click.Command) -> click.Parameter | None:
     return next(as_typed, next((one for one in command.params if one.name == name), None))
 
 
-def _beside(option: click.Parameter, value: object, argv: Sequence[str]) -> bool:
+def _is_value_of(option: click.Parameter, value: object, argv: Sequence[str]) -> bool:
     """Whether a text, where it was typed at all, is what an option was given."""
     return value not in argv or any(pair[0] in option.opts and pair[1] == value for pair in pairwise(argv))
 
@@ -241,10 +241,10 @@ def _typed_for(value: object, command: click.Command, argv: Sequence[str]) -> cl
     if not isinstance(value, str) or not value or value not in argv:
         return None
     options = [one for one in command.params if isinstance(one, click.Option) and not one.is_flag]
-    found = next((one for one in options if _beside(one, value, argv)), None)
+    option = next((one for one in options if _is_value_of(one, value, argv)), None)
     arguments = [one for one in command.params if isinstance(one, click.Argument)]
-    if found is not None or not arguments:
-        return found
+    if option is not None or not arguments:
+        return option
     valued = {name for one in options for name in one.opts}
     words = [two for one, two in pairwise(["", *argv]) if not two.startswith("-") and one not in valued]
     return arguments[max(words.index(value) - len(words), -len(arguments))]  # the last words are the arguments
@@ -252,7 +252,7 @@ def _typed_for(value: object, command: click.Command, argv: Sequence[str]) -> cl
 
 def _one_line(error: BaseException, argv: Sequence[str] = ()) -> str:
     """The error in one line that can be shown: no control characters, and not the whole of a long name."""
-    return shown(" ".join(_told(error, argv).split()), _LONGEST_MESSAGE)
+    return shown(" ".join(_message(error, argv).split()), _LONGEST_MESSAGE)
 
 
 def _wants_json(argv: Sequence[str]) -> bool:
@@ -263,7 +263,7 @@ def _wants_json(argv: Sequence[str]) -> bool:
 def _as_json(error: BaseException, argv: Sequence[str]) -> str:
     """The error as one JSON object in one line: exit code, kind, message, and the parameter and its rule if known."""
     known = error if isinstance(error, ParameterError) else None
-    told = {
+    record = {
         "schema": "specplan.error",
         "schema_version": 1,
         "code": exit_code(error),
@@ -272,11 +272,10 @@ def _as_json(error: BaseException, argv: Sequence[str]) -> str:
         "parameter": None if known is None else known.name,
         "rule": None if known is None else shown(known.rule, _LONGEST_MESSAGE),
     }
-    return json.dumps(told, sort_keys=True)
+    return json.dumps(record, sort_keys=True)
 
 
-def _told(error: BaseException, argv: Sequence[str]) -> str:
-    """What an error says."""
+def _message(error: BaseException, argv: Sequence[str]) -> str:
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
         return "interrupted"
     if isinstance(error, click.ClickException):

@@ -148,7 +148,7 @@ def check_output(path: Path | None, *, force: bool) -> None:
         outputs["output"] = path
     claimed: dict[str, str] = {}
     for name, output in outputs.items():
-        with _told(name, output):
+        with _naming(name, output):
             _check_place(name, output, force=force)
             _check_not_read(name, output, inputs)
         for one in (output, journal_of(output)):
@@ -164,14 +164,14 @@ def check_folder(folder: Path, files: Sequence[Path], *, force: bool) -> None:
     ------
     ParameterError : it is a file, or cannot be made; a file exists and ``force`` is not set; or it is not writable.
     """
-    with _told("-o", folder):
+    with _naming("-o", folder):
         folder.mkdir(exist_ok=True)
         for path in files:
             _check_place("-o", path, force=force)
 
 
 @contextmanager
-def _told(name: str, path: Path) -> Iterator[None]:
+def _naming(name: str, path: Path) -> Iterator[None]:
     """Name the output that a failure of the system is about."""
     try:
         yield
@@ -247,7 +247,7 @@ def _check_not_read(name: str, path: Path, inputs: Mapping[str, Sequence[Path]])
 
 
 def journal_of(output: Path) -> Path:
-    """The file beside an output in which a long measurement keeps what is finished, until the output is written."""
+    """The file next to an output in which a long measurement keeps what is finished, until the output is written."""
     return output.with_name(output.name + ".part")
 
 
@@ -265,7 +265,7 @@ def deliver(text: str | Iterable[str], path: Path | None) -> None:
         if sys.stdout is None:
             raise BrokenPipeError
         for i, part in enumerate(parts):
-            shown = _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", part)  # as JSON escapes it: JSON stays JSON
+            shown = _STEERING.sub(lambda match: f"\\u{ord(match[0]):04x}", part)  # as JSON escapes it: JSON stays JSON
             click.echo(("\n" if i else "") + shown)
         return
     from calibrate.record.files import write_atomically

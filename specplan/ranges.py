@@ -42,15 +42,15 @@ __all__ = [
 
 def pairs(name: str, texts: Sequence[str], rule: str) -> dict[str, str]:
     """Read options of the form ``KEY=VALUE``, by key; ``rule`` is what is said of others."""
-    found: dict[str, str] = {}
+    by_key: dict[str, str] = {}
     for text in texts:
         key, equals, value = (part.strip() for part in text.partition("="))
         if not (key and equals and value):
             raise ParameterError(name, text, rule)
-        if key in found:
+        if key in by_key:
             raise ParameterError(name, text, f"says again what {key} is")
-        found[key] = value
-    return found
+        by_key[key] = value
+    return by_key
 
 
 class WholeNumber(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions only

@@ -1,7 +1,7 @@
 """Servers by load: plain decoding and each token-level method at 1, 2, 4, ... answers at once, level by level.
 
 Every level is several closed loops of some seconds (`calibrate.loads.closed_loop`), one in each round over all levels,
-since a machine's pace changes by a tenth from one loop to the next; rounds are in opposite orders by turns. Each loop
+since a machine's speed changes by a tenth from one loop to the next; rounds are in opposite orders by turns. Each loop
 is an entry of the journal, so that an interrupted measurement goes on at the loop it was at. At a server that lets
 requests wait, larger levels are left out; so are, by name, a level that it refused, and all larger ones.
 """

@@ -1,8 +1,8 @@
 """vLLM's acceptance per request: ``metrics.speculative_decoding`` of a response (vLLM 0.32).
 
 A server started with ``--per-request-spec-decode-metrics summary`` (or ``detailed``) adds to each response a histogram
-of accepted tokens per verification step. Steps without a draft are not in it, so it alone does not tell how often an
-n-gram lookup found nothing; with the tokens of the answer it does. The figures of an entry must agree with each other,
+of accepted tokens per verification step. Steps without a draft are not in it: how often an
+n-gram lookup had no match follows from the answer's tokens. The figures of an entry must agree with each other,
 or it is refused: one that was cut or mixed up is not averaged in.
 """
 
@@ -81,8 +81,12 @@ class RequestAcceptance:
             "num_spec_tokens": self.k,
         }
         for name, counted in figures.items():
-            told = None if entry.get(name) is None else number(entry[name], f"{where}: {name}")
-            if told is not None and counted is not None and not math.isclose(told, counted, rel_tol=1e-6, abs_tol=1e-9):
+            stated = None if entry.get(name) is None else number(entry[name], f"{where}: {name}")
+            if (
+                stated is not None
+                and counted is not None
+                and not math.isclose(stated, counted, rel_tol=1e-6, abs_tol=1e-9)
+            ):
                 raise SchemaError(f"{where}: {name}: {entry[name]}, but the histogram says {counted:g}")
         if self.n_drafted > self.k * self.n_steps or self.n_accepted > self.n_drafted:
             limits = f"between {self.n_accepted} accepted and {self.k} for each of {self.n_steps} steps"

@@ -49,7 +49,7 @@ def _target_law(fallback: Fallback = "printed", draft: str = "1") -> Predicate:
 
 
 def _verify_reuse(fallback: Fallback = "reuse") -> Evidence:
-    """Two-step traces of every pair of models with 2 and 3 meanings and depths 1 to 3 against the target alone."""
+    """Two-step traces of every pair of models with 2 and 3 meanings and depths 1 to 3 against plain decoding."""
     pairs: list[tuple[Model, Model]] = []
     for meanings, members in ((2, 8), (3, 5)):
         family = list(models(meanings, members))

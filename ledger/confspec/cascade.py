@@ -45,11 +45,11 @@ def _published_savings() -> Evidence:
     return exhaustive(lambda row: parts[row][1], {"row": range(len(parts))}, what=f"below 45.9 ms: {text}")
 
 
-def _verify_batch(asked: int = 2) -> Evidence:
-    """The target is not asked only if none of the checks is escalated: ``(1 - e)**n``, by induction on n."""
+def _verify_batch(checks: int = 2) -> Evidence:
+    """The target is not called only if none of the checks is escalated: ``(1 - e)**n``, by induction on n."""
     e, n = sp.symbols("e n", positive=True)
     return all_of(
-        identity(1 - (1 - e) ** asked - (e + (1 - e) * e), "one of two is escalated with chance e + (1 - e) e"),
+        identity(1 - (1 - e) ** checks - (e + (1 - e) * e), "one of two is escalated with chance e + (1 - e) e"),
         identity(
             (1 - (1 - e) ** (n + 1)) - (1 - (1 - e) ** n) - e * (1 - e) ** n, "one more check adds e (1 - e)^n >= 0"
         ),
@@ -160,7 +160,7 @@ def _verify_overconfident() -> Evidence:
 
 
 def _confident_part(name: str, share: str | None = None) -> Fraction:
-    """What the confident instances alone contribute to the overall agreement, at least."""
+    """The least that confident instances contribute to the overall agreement."""
     return printed(CONFIDENT[name][1])[0] * printed(share or CONFIDENT[name][2])[0]
 
 
@@ -175,7 +175,7 @@ def _total(share: str | None = None, names: tuple[str, ...] = tuple(CONFIDENT)) 
         overall = float(printed(CONFIDENT[name][0])[1])
         return f"{name}, where they give at least {float(_confident_part(name)):.4f}, overall is at most {overall}"
 
-    return _bins(good, "confident instances alone do not exceed the overall agreement", names, explain=explain)
+    return _bins(good, "confident instances by themselves do not exceed the overall agreement", names, explain=explain)
 
 
 def _verify_largest_share() -> Evidence:

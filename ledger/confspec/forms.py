@@ -31,7 +31,7 @@ def expected_verification_cost(c_d: sympy.Expr, c_t: sympy.Expr, e: sympy.Expr) 
 
 
 def break_even_escalation(c_d: sympy.Expr, c_t: sympy.Expr) -> sympy.Expr:
-    """Escalation rate below which the cascade costs less than the target verifier alone."""
+    """Escalation rate below which the cascade costs less than verifying everything with the target."""
     return sp.Max(0, 1 - c_d / c_t)
 
 

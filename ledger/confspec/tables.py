@@ -1,6 +1,6 @@
 """Claims of ConfSpec that compare its own numbers: means, percentages, accuracies and speedups of its tables.
 
-A printed number stands for every value that rounds to it, so a contradiction found here is one for every such value.
+A printed number stands for every value that rounds to it, so a contradiction here is one for every such value.
 """
 
 from __future__ import annotations
@@ -168,15 +168,15 @@ def _product(factor: Fraction = Fraction(1)) -> Cases:
     """Combined speedup against the product of the two, per benchmark and for the mean."""
 
     def failure(cell: tuple[str, str, str, int]) -> Failure:
-        table, alone, both, i = cell
-        steps, tokens, combined = (speedups(table, method)[i] for method in ("ConfSpec", alone, both))
+        table, single, both, i = cell
+        steps, tokens, combined = (speedups(table, method)[i] for method in ("ConfSpec", single, both))
         possible = product(printed(steps), printed(tokens))
         if printed(combined)[1] >= factor * possible[0] and printed(combined)[0] <= possible[1]:
             return None
         where = (*BENCHMARKS, "Mean")[i]
         whole = float(Fraction(steps) * Fraction(tokens))
         text = f"{both}, {where}: {combined} against {whole:.2f} = {steps} x {tokens}"
-        return text, {"ConfSpec": steps, alone: tokens, both: combined}
+        return text, {"ConfSpec": steps, single: tokens, both: combined}
 
     cells = [(*names, i) for names in _COMBINED for i in (5, 0, 1, 2, 3, 4)]
     return over(cells, failure, f"the combined speedup is at least {factor} of the product of the two")
@@ -186,10 +186,10 @@ def _combination_gains() -> Cases:
     """Combination with SD is faster than either; with every method it is below the product."""
 
     def failure(cell: tuple[str, str, str, int]) -> Failure:
-        table, alone, both, i = cell
-        steps, tokens, combined = (printed(speedups(table, method)[i]) for method in ("ConfSpec", alone, both))
+        table, single, both, i = cell
+        steps, tokens, combined = (printed(speedups(table, method)[i]) for method in ("ConfSpec", single, both))
         below = combined[1] < product(steps, tokens)[0]
-        faster = alone != "SD" or combined[0] > max(steps[1], tokens[1])
+        faster = single != "SD" or combined[0] > max(steps[1], tokens[1])
         return None if below and faster else (f"{both}, column {i}", {"combined": speedups(table, both)[i]})
 
     cells = [(*names, i) for names in _COMBINED for i in range(6)]

@@ -30,7 +30,7 @@ def _next(drafts: Sequence[int]) -> Fraction:
 
 
 def _chance(steps: Sequence[int], *, seen: bool) -> Fraction:
-    """Steps generated one after the other, each given those before it or (not `seen`) the committed ones alone."""
+    """Steps generated one after the other, each given those before it or (not `seen`) the committed ones only."""
     whole = Fraction(1)
     for j, step in enumerate(steps):
         one = _next(steps[:j] if seen else ())

@@ -50,11 +50,11 @@ def _within_noise(errors: float = 1.0) -> Cases:
 
 def _quoted(accuracy: str = "82.03", speed: tuple[str, ...] = ("1.68", "1.45", "0.71")) -> Cases:
     """Means of accuracy and speedup quoted in Section 5.3."""
-    found = (accuracies("4", _WIDTHS[0])[5], accuracies("4", _WIDTHS[-1])[5], *(speedups("4", w)[5] for w in _WIDTHS))
+    means = (accuracies("4", _WIDTHS[0])[5], accuracies("4", _WIDTHS[-1])[5], *(speedups("4", w)[5] for w in _WIDTHS))
     return Cases(
         text="the means quoted are those of the table",
         test=lambda table, text: table == text,
-        cases=rows(*({"table": a, "text": b} for a, b in zip(found, ("81.51", accuracy, *speed), strict=True))),
+        cases=rows(*({"table": a, "text": b} for a, b in zip(means, ("81.51", accuracy, *speed), strict=True))),
         where="Section 5.3 and Table 4",
     )
 

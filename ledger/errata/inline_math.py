@@ -61,31 +61,31 @@ def typeset(text: str) -> str:
     return re.sub(r"(\\[A-Za-z]+)\$\$(?=[A-Za-z])", r"\1 ", tokens).replace("$$", "")
 
 
-def _token(found: re.Match[str]) -> str:
-    if special := found["special"]:
+def _token(match: re.Match[str]) -> str:
+    if special := match["special"]:
         return _SPECIAL[special]
-    relation = found["relation"] or ""
+    relation = match["relation"] or ""
     space = " " if relation.startswith(" ") else ""
-    return f"{space}${_RELATIONS[relation] if relation else _formula(found)}${space}"
+    return f"{space}${_RELATIONS[relation] if relation else _formula(match)}${space}"
 
 
-def _formula(found: re.Match[str]) -> str:
+def _formula(match: re.Match[str]) -> str:
     """A token that is no relation, without its dollars."""
-    if found["minus"] or found["function"]:
-        return "-" if found["minus"] else f"\\{found['function']}"
-    if found["rounded"]:
-        return _rounded(found)
-    if found["sum"]:
-        low, _, high = found["low"].partition("..")
-        top = found["high"] or high
+    if match["minus"] or match["function"]:
+        return "-" if match["minus"] else f"\\{match['function']}"
+    if match["rounded"]:
+        return _rounded(match)
+    if match["sum"]:
+        low, _, high = match["low"].partition("..")
+        top = match["high"] or high
         return f"\\sum_{{{_math(low)}}}" + (f"^{{{_math(top)}}}" if top else "")
-    name, power, rest = (found["symbol"] or f"{{}}{found['power']}").partition("^")
+    name, power, rest = (match["symbol"] or f"{{}}{match['power']}").partition("^")
     return _math(name) + (_power(power + rest) if power else "")
 
 
-def _rounded(found: re.Match[str]) -> str:
-    how = found["how"]
-    inside = _math(found["inside"][1:-1])
+def _rounded(match: re.Match[str]) -> str:
+    how = match["how"]
+    inside = _math(match["inside"][1:-1])
     return f"\\l{how} {inside} \\r{how}"
 
 
@@ -105,9 +105,9 @@ def _math(text: str) -> str:
     return _INNER.sub(_in_math, text)
 
 
-def _in_math(found: re.Match[str]) -> str:
-    if found["how"]:
-        return _rounded(found)
-    if found["relation"]:
-        return f"{_RELATIONS[found['relation']]} "
-    return f"\\{found['greek'] or found['function']}" + (" " if found["function"] else "")
+def _in_math(match: re.Match[str]) -> str:
+    if match["how"]:
+        return _rounded(match)
+    if match["relation"]:
+        return f"{_RELATIONS[match['relation']]} "
+    return f"\\{match['greek'] or match['function']}" + (" " if match["function"] else "")

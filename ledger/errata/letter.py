@@ -32,7 +32,7 @@ OTHERS: Final = ("derived here", "not in the paper", "sharpened here", "Chinese 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Letter:
-    """What is to be told to the authors of one paper."""
+    """The letter to the authors of one paper."""
 
     paper: str
     checked: int

@@ -143,7 +143,7 @@ def _mean_of_equation(b: int) -> Fraction:
 
 def _mean(*guesses: int) -> Cases:
     return Cases(
-        text="Equation 5 gives the mean of Algorithm 4 when each guess alone passes with alpha = 1/b",
+        text="Equation 5 gives the mean of Algorithm 4 when each guess by itself passes with alpha = 1/b",
         test=lambda b: _mean_of_algorithm(b) == _mean_of_equation(b),
         cases=grid(b=guesses),
         where=f"b in {', '.join(map(str, guesses))}, gamma = 1",

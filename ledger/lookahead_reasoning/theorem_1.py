@@ -161,7 +161,7 @@ def _returns() -> Evidence:
 
 
 def _neutral(switch: str) -> Predicate:
-    """f(1) = 1 and g(1) = 1, so that k1 = 1 (k2 = 1) is token-level (step-level) speculation alone."""
+    """f(1) = 1 and g(1) = 1, so that k1 = 1 (k2 = 1) leaves token-level (step-level) speculation only."""
 
     def all_one(alpha: Fraction, c: Fraction) -> bool:
         return bool(exact.f_async(alpha, c, 1, switch=switch) == exact.f_sync(alpha, c, 1) == exact.g(alpha, c, 1) == 1)

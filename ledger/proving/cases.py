@@ -109,7 +109,7 @@ class Cases:
         """Whether the statement holds in a case."""
         return bool(self.test(**case))
 
-    def found(self, shown: Mapping[str, str]) -> Case | None:
+    def shown_as(self, shown: Mapping[str, str]) -> Case | None:
         """The case that is shown so, or None."""
         return next((case for case in self.cases() if _words(self, case) == dict(shown)), None)
 

@@ -127,18 +127,16 @@ def argued(*parts: Part, detail: str = "") -> Evidence:
     return replace(proof, verdict=Verdict.OPEN, detail=text, counterexample=None)
 
 
-def refutation(
-    what: str, where: Mapping[str, Fraction], effort: Mapping[str, int | float], *, tail: str = ""
-) -> Evidence:
+def refutation(what: str, where: Mapping[str, Fraction], effort: Mapping[str, int | float]) -> Evidence:
     """Evidence ``false`` at an exact point."""
     at = ", ".join(f"{name} = {value}" for name, value in where.items())
-    return counterexample(f"{what}: fails at {at}{tail}", where, effort)
+    return counterexample(f"{what}: fails at {at}", where, effort)
 
 
 def counterexample(
     detail: str, where: Mapping[str, object] | None, effort: Mapping[str, int | float] | None = None
 ) -> Evidence:
-    """Evidence ``false``, told in words of its own."""
+    """Evidence ``false``, in words of its own."""
     shown = None if where is None else {name: str(value) for name, value in where.items()}
     return Evidence(
         verdict=Verdict.FALSE, method="exact counterexample", detail=detail, counterexample=shown, effort=effort or {}

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Formula", "Range", "between", "one_of", "whole"]
 
 _BITS: Final = (256, 4096)
-"""Precision of the balls, and where they do not tell and the point is extreme, the next one."""
+"""Precision of the balls, and the next one, where they do not decide and the point is extreme."""
 _EXTREME: Final = 10**40
 """A value or its denominator beyond this is extreme."""
 _EQUAL_TO: Final = Fraction(1, 10**30)
@@ -78,7 +78,7 @@ _COMPARED: Final[Mapping[str, Callable[[float, float], Margin]]] = {
 """Relation of sympy -> how far two floats are from breaking it."""
 
 Decide = Callable[[str, Any, Any], bool | None]
-"""Whether two sides are in the order of a relation of sympy, given by its name; None where that is not told."""
+"""Whether two sides are in the order of a relation of sympy, given by its name; None where that is undecided."""
 Sides = Callable[..., tuple[Any, Any]]
 """Both sides of a relation from the values of all variables."""
 
@@ -86,8 +86,8 @@ Sides = Callable[..., tuple[Any, Any]]
 class _Relation(Protocol):
     """A relation, or several joined, as functions of all variables."""
 
-    def told(self, at: list[Any], decide: Decide) -> bool | None:
-        """Whether it holds, as far as its sides tell."""
+    def truth(self, at: list[Any], decide: Decide) -> bool | None:
+        """Whether it holds; None where its sides leave that undecided."""
 
     def near(self, at: list[Any]) -> Margin:
         """How far it is from failing."""
@@ -126,18 +126,18 @@ class Formula:
         return str(sp.latex(self._built(self.relation)))
 
     def holds(self, point: Point, margin: Fraction = Fraction(0)) -> bool | None:
-        """Whether the statement holds at a point, by a margin; None where balls do not tell.
+        """Whether the statement holds at a point, by a margin; None where balls do not decide.
 
         Raises
         ------
         ParameterError : a point outside the domain.
         """
         checked(self.domain, point)
-        return self._told(self.relation, point, margin)
+        return self._truth(self.relation, point, margin)
 
     def admits(self, point: Point) -> bool:
         """Whether a point of the ranges certainly meets the premise."""
-        return not self.premise or self._told(self.premise, point, Fraction(0)) is True
+        return not self.premise or self._truth(self.premise, point, Fraction(0)) is True
 
     def near(self, point: Mapping[str, Any]) -> Margin:
         """How far the statement is from failing, by balls at a point of fractions, and roughly at one of floats."""
@@ -174,24 +174,24 @@ class Formula:
     def _compiled(self, relation: str, numbers: str) -> tuple[frozenset[str], _Relation]:
         return _compiled(relation, tuple(self.domain), self.forms, numbers)
 
-    def _told(self, relation: str, point: Point, margin: Fraction) -> bool | None:
+    def _truth(self, relation: str, point: Point, margin: Fraction) -> bool | None:
         counts, built = self._compiled(relation, "balls")
         for bits in _BITS if _beyond(_EXTREME, point) else _BITS[:1]:
             with precision(bits):
                 at = [int(point[name]) if name in counts else ball(point[name]) for name in self.domain]
-                told = built.told(at, functools.partial(_compared, margin=margin))
-            if told is not None:
-                return told
+                is_true = built.truth(at, functools.partial(_compared, margin=margin))
+            if is_true is not None:
+                return is_true
         return None if margin else self._level(relation, point)
 
     def _level(self, relation: str, point: Point) -> bool | None:
-        """Whether it holds where variables are equal and so two sides one expression, which balls never tell."""
+        """Whether it holds where variables are equal and so two sides one expression, which balls never decide."""
         counts, built = self._compiled(relation, "symbols")
         free = [Fraction(point[name]) for name in self.domain if name not in counts]
         if len(set(free)) == len(free):
             return None
         symbols = {value: sp.Symbol(f"x{i}", positive=True) for i, value in enumerate(free)}
-        return built.told([int(point[n]) if n in counts else symbols[Fraction(point[n])] for n in self.domain], _level)
+        return built.truth([int(point[n]) if n in counts else symbols[Fraction(point[n])] for n in self.domain], _level)
 
     def _near(self, relation: str, point: Mapping[str, Any]) -> Margin:
         if any(isinstance(value, float) for value in point.values()):
@@ -246,7 +246,7 @@ class _Compared:
     kind: str
     sides: Sides
 
-    def told(self, at: list[Any], decide: Decide) -> bool | None:
+    def truth(self, at: list[Any], decide: Decide) -> bool | None:
         """Decide about both sides."""
         return decide(self.kind, *self.sides(*at))
 
@@ -262,10 +262,10 @@ class _Joined:
     either: bool
     parts: list[_Relation]
 
-    def told(self, at: list[Any], decide: Decide) -> bool | None:
-        """Decide by what the parts tell."""
-        found = [part.told(at, decide) for part in self.parts]
-        return self.either if self.either in found else (None if None in found else not self.either)
+    def truth(self, at: list[Any], decide: Decide) -> bool | None:
+        """Decide by the parts."""
+        truths = [part.truth(at, decide) for part in self.parts]
+        return self.either if self.either in truths else (None if None in truths else not self.either)
 
     def near(self, at: list[Any]) -> Margin:
         """Take the part that decides."""

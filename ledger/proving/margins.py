@@ -40,7 +40,7 @@ class Margin:
 
 _ALL: Final = 2.0
 MET: Final = Margin(True, _ALL)
-"""What nothing is asked of."""
+"""Margin of a statement without a condition."""
 _ROUNDING: Final = 1e-9
 """Share within which two floats are equal."""
 

@@ -24,7 +24,7 @@ def add(law: Law, key: Items, mass: Fraction) -> None:
 
 
 def completed(law: Law, model: Model, length: int) -> Law:
-    """Law of the first `length` tokens when the target continues alone after the emitted ones."""
+    """Law of the first `length` tokens when the target continues without drafts after the emitted ones."""
     done: Law = {}
     for out, mass in law.items():
         if len(out) >= length:
@@ -38,7 +38,7 @@ def completed(law: Law, model: Model, length: int) -> Law:
 
 
 def target_law(model: Model, length: int) -> Law:
-    """Law of the first `length` tokens of the target alone."""
+    """Law of the first `length` tokens of plain decoding."""
     return completed({(): ONE}, model, length)
 
 

@@ -68,9 +68,7 @@ def _certainly_nonzero(value: sp.Expr) -> bool:
     return bool(number.is_number and number.is_finite and abs(number) > sp.Rational(1, 10**30))
 
 
-def prove_sign(
-    expression: sp.Expr, *, what: str, unit: Iterable[str] = (), samples: Iterable[Mapping[str, Rational | str]] = ()
-) -> Evidence:
+def prove_sign(expression: sp.Expr, *, what: str, unit: Iterable[str] = ()) -> Evidence:
     """Prove that a rational expression is positive for all positive values of its symbols (those in `unit`: in (0, 1)).
 
     Each symbol x of `unit` is replaced by ``x / (1 + x)``, which maps (0, oo) onto (0, 1); then numerator and
@@ -81,15 +79,14 @@ def prove_sign(
     expression : rational in its symbols; give a power such as ``alpha**n`` a symbol of its own.
     what : the inequality in words.
     unit : names of the symbols that are confined to the open unit interval.
-    samples : points at which a negative value refutes; a default grid is searched as well.
 
     Returns
     -------
-    ``proved``, ``false`` with an exact point, or ``open`` when coefficients of both signs remain.
+    ``proved``, ``false`` with an exact point of a small grid, or ``open`` when coefficients of both signs remain.
     """
     symbols = sorted(expression.free_symbols, key=lambda s: str(s.name))
     unit_names = set(unit)
-    for point in [*samples, *_sign_samples(symbols, unit_names)]:
+    for point in _sign_samples(symbols, unit_names):
         value = expression.subs({s: sp.Rational(str(point[s.name])) for s in symbols})
         if value.is_Rational and value <= 0:
             return refutation(what, {s.name: Fraction(str(point[s.name])) for s in symbols}, {})

@@ -115,7 +115,7 @@ class Tree:
         return now
 
     def _responses_of(self, states: States) -> Law:
-        """The law of the response alone."""
+        """The law of the response, whoever wrote its blocks."""
         return tuple(
             sum((states.get((y, f), Fraction(0)) for f in (False, True)), Fraction(0)) for y in self.responses()
         )
@@ -198,7 +198,7 @@ def on_trees(
 ) -> Evidence:
     """An exact predicate for every tree, width and a threshold below, between and above the block rewards.
 
-    Its ``proved`` covers these points only; claims use it beside the symbolic steps.
+    Its ``proved`` covers these points only; claims use it with the symbolic steps.
     """
     tried = 0
     for tree, n, threshold in itertools.product(TREES, sizes, (Fraction(0), Fraction(1), Fraction(100))):

@@ -201,7 +201,7 @@ def _collapse(shifted: bool = False) -> Predicate:
     )
 
 
-_COMMON_FACTOR: Final = "a common factor leaves the selection law alone"
+_COMMON_FACTOR: Final = "a common factor does not change the selection law"
 
 
 def _unmoved(instance: Instance, n: int) -> bool:

@@ -252,7 +252,7 @@ def agree(
 ) -> Evidence:
     """An exact predicate at every instance and beam width: ``false`` at the first failure.
 
-    Its ``proved`` covers these points only; a claim uses it beside the symbolic steps, to tie them to the definitions.
+    Its ``proved`` covers these points only; a claim uses it with the symbolic steps, to tie them to the definitions.
     """
     tried = 0
     for instance, n in itertools.product(instances, tuple(sizes)):

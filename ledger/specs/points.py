@@ -39,14 +39,14 @@ def two_letters(text: str, test: OneBlock, *, widths: tuple[int, int] = (1, 4), 
     return Predicate(text=text, test=holds, domain=domain, numbers=numbers)
 
 
-def own_drafts(text: str, test: OneBlock, *, widths: tuple[int, int] = (1, 4), **numbers: Fraction) -> Predicate:
+def own_drafts(text: str, test: OneBlock, **numbers: Fraction) -> Predicate:
     """As `two_letters`, where the target generates."""
 
     def holds(target1: Fraction, tilt2: Fraction, n: Fraction, **numbers: Fraction) -> Margin | bool:
         target = (target1, 1 - target1)
         return test(Instance(gen=target, target=target, tilt=(Fraction(1), tilt2)), int(n), **numbers)
 
-    domain = {"target1": _UNIT, "tilt2": _POSITIVE, "n": whole(*widths)}
+    domain = {"target1": _UNIT, "tilt2": _POSITIVE, "n": whole(1, 4)}
     return Predicate(text=text, test=holds, domain=domain, numbers=numbers)
 
 

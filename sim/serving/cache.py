@@ -1,7 +1,7 @@
 """Which tokens an engine keeps: the texts of answers, and what their requests in flight have added.
 
 Requests of an answer share its text. While none is in flight, the text stays until room is needed, the least recently
-used first; the next request then reads it again. An answer is told by whom its requests report to.
+used first; the next request then reads it again. An answer is identified by the object that its requests report to.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class TokenCache:
 
     Attributes
     ----------
-    held : tokens that requests in flight need; above the capacity only if one request alone is.
+    held : tokens that requests in flight need; above the capacity only if a single request is.
     idle : tokens of texts that no request uses now; held and idle together keep to the capacity.
     peak : most tokens that were held at once.
     """

@@ -1,4 +1,4 @@
-"""A serving engine in virtual time: prompts are read in chunks beside decoding, and the cache is finite.
+"""A serving engine in virtual time: prompts are read in chunks while others decode, and the cache is finite.
 
 As vLLM's scheduler does it: sequences that decode come first in every iteration, what is left of its rows reads
 prompts; requests are taken in first come, first served, while there is room for their prompts; when the cache is full,
@@ -33,7 +33,8 @@ class ServingEngine(BatchEngine):
     cost : seconds per iteration.
     device : the processor that it shares with others; its own if None.
     limits : rows, sequences and tokens that it holds.
-    beside, waking_s : as in `BatchEngine`.
+    beside : as in `BatchEngine`.
+    waking_s : as in `BatchEngine`.
 
     Attributes
     ----------
@@ -79,7 +80,7 @@ class ServingEngine(BatchEngine):
 
         Raises
         ------
-        ParameterError : it does not fit into the cache, even alone.
+        ParameterError : it does not fit into the empty cache.
         """
         request = operation.job = Request(operation, n_tokens, n_prompt, context, done)
         if request.depth + n_tokens > self.cache.capacity:

@@ -16,10 +16,10 @@ _ROUNDING: Final = 1e-6
 
 
 class ServingCost(Cost, Protocol):
-    """A cost that knows iterations in which prompts are read beside sequences that decode."""
+    """A cost that also knows iterations which read prompts and decode."""
 
     def mixed(self, batch: int, context: float, prefill_tokens: float, prefill_context: float) -> float:
-        """Return the seconds of an iteration that reads prompts beside sequences that decode.
+        """Return the seconds of an iteration that reads prompts and decodes.
 
         Parameters
         ----------
@@ -46,7 +46,7 @@ class JoiningCost(ServingCost, Protocol):
         ...
 
     def reading(self, batch: int, prefill_tokens: float) -> float:
-        """Return the seconds of the reading beside ``batch`` sequences, >= 0, alone where it is 0."""
+        """Return the seconds of reading prompts while ``batch`` >= 0 sequences decode."""
         ...
 
 
@@ -55,7 +55,7 @@ class JoinLaw(NamedTuple):
 
     outside_s: float = 0.0
     """Part of a prefill that passes while others decode, s: what its server does before the engine reads it. Negative
-    where reading takes longer beside others."""
+    where reading takes longer while others decode."""
     share: float = 0.0
     """Share of the iteration that is added to the reading, in [0, 1]: 0 where reading hides decoding, 1 where both take
     their time."""
@@ -108,7 +108,7 @@ class Joined:
         return 1.0, self.law.share
 
     def reading(self, batch: int, prefill_tokens: float) -> float:
-        """Seconds of the reading beside others."""
+        """Seconds of reading prompts while ``batch`` sequences decode."""
         reading = self.inner.prefill(math.ceil(prefill_tokens - _ROUNDING))
         return reading + self.law.token_s * prefill_tokens - self.law.outside_s if batch else reading
 

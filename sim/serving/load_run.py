@@ -1,7 +1,7 @@
 """A load, simulated until its estimates have the standard error that is wanted.
 
 A closed loop is run in *replications*: short runs on other answers, each of which meets its first answers under way.
-They are independent, so that the spread between them tells the standard error of their mean, however correlated what
+They are independent, so that the spread between them gives the standard error of their mean, however correlated what
 happens within one is. Two loops are compared by replications of the same numbers, which meet the same answers. What has
 been chosen for being fastest is run again, in replications that had no part in the choice.
 """
@@ -56,7 +56,7 @@ _LEAST_STEPS: Final = 4_000
 _LIVES_WARMUP: Final = 0.25
 """Lives after which nothing is left of a beginning in the middle of lives (below 0.3 %)."""
 _PARTS: Final = 8
-"""Parts of arrivals, whose spread tells how well their mean is known."""
+"""Parts of arrivals, whose spread gives the standard error of their mean."""
 _LITTLE: Final = 0.03
 """Share by which a load may break Little's law beyond what chance makes of it, [-]."""
 _Z: Final = 1.96
@@ -210,7 +210,8 @@ def sooner(own: ArrivalRun, plain: ArrivalRun, *, precision: float) -> Estimate:
     ----------
     own, plain : of the same arrivals.
     precision : standard error / value that is wanted, > 0. Replications go on until it is reached, or the most are run:
-        what a queue near its capacity leaves open stays in the interval. A trace tells it by parts of its arrivals.
+        what a queue near its capacity leaves open stays in the interval. For a trace it comes from parts of its
+        arrivals.
     """
     if own.most > 1:
 

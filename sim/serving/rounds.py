@@ -39,7 +39,7 @@ class Round:
     """From the first start to the last end, s."""
 
     in_flight: Mapping[str, tuple[tuple[int, float], ...]] = field(default_factory=dict)
-    """Role to pairs: steps that it is asked for at one time, and for how many seconds it was so many."""
+    """By role, pairs (n, seconds): how long exactly n of its steps were in flight."""
 
     @property
     def answers_at_once(self) -> float:
@@ -47,7 +47,7 @@ class Round:
         return sum(self.seconds) / self.makespan
 
     def most_steps(self, role: str) -> int:
-        """Return the most steps that a role was asked for at one time."""
+        """Return the most steps of a role that were in flight at once."""
         return max((n for n, _ in self.in_flight.get(role, ())), default=0)
 
 
@@ -117,7 +117,7 @@ def limited(trial: Trial, most: Mapping[str, int]) -> Trial:
 
 
 def in_flight(runs: Iterable[tuple[Run, float]], makespan: float) -> dict[str, tuple[tuple[int, float], ...]]:
-    """Return by role how many steps it was asked for at one time, and for how many seconds it was so many.
+    """Return by role pairs (n, seconds): how long exactly n of its steps were in flight.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def in_flight(runs: Iterable[tuple[Run, float]], makespan: float) -> dict[str, t
             if isinstance(op, Generate):
                 end = op.finished + offset if op.finished >= 0.0 else makespan
                 changes.setdefault(op.role, []).extend([(op.started + offset, 1), (min(end, makespan), -1)])
-    found: dict[str, tuple[tuple[int, float], ...]] = {}
+    by_role: dict[str, tuple[tuple[int, float], ...]] = {}
     for role, events in sorted(changes.items()):
         seconds: Counter[int] = Counter()
         now, n = 0.0, 0
@@ -138,5 +138,5 @@ def in_flight(runs: Iterable[tuple[Run, float]], makespan: float) -> dict[str, t
             seconds[n] += max(moment - now, 0.0)  # type: ignore[assignment]  # a counter of seconds
             now, n = max(moment, now), n + change
         seconds[0] += max(makespan - now, 0.0)  # type: ignore[assignment]
-        found[role] = tuple(pair for pair in sorted(seconds.items()) if pair[1] > 0.0)
-    return found
+        by_role[role] = tuple(pair for pair in sorted(seconds.items()) if pair[1] > 0.0)
+    return by_role

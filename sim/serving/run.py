@@ -19,7 +19,7 @@ from sim.engines.protocol import Done
 from sim.operations import TARGET, Step
 from sim.serving.answers import ServedAnswer, ServedLoad
 from sim.serving.engine import ServingEngine
-from sim.serving.loop.asked import Asked
+from sim.serving.loop.request_table import RequestTable
 from sim.serving.loop.running import LoopRun, engine_of
 from sim.serving.under_way import under_way
 from sim.timeline import Counts
@@ -80,12 +80,12 @@ def closed_loop(
         if value < 1:
             raise ParameterError(name, value, "must be an integer >= 1")
     if (engine := engine_of(trial)) is not None:
-        asked = Asked(trial)
-        following = asked.meet(concurrency, first, engine.limits) if met_under_way else first
-        met = len(asked)
-        asked.until(following, concurrency, tokens)
+        table = RequestTable(trial)
+        following = table.meet(concurrency, first, engine.limits) if met_under_way else first
+        met = len(table)
+        table.until(following, concurrency, tokens)
         moments = [0.0] * met + [place * apart_s for place in range(concurrency - met)]
-        return LoopRun(trial, asked, moments, marks=(warmup_tokens, tokens), warmup=met).load(float(concurrency))
+        return LoopRun(trial, table, moments, marks=(warmup_tokens, tokens), warmup=met).load(float(concurrency))
     run = _Run(trial, counts, first=first)
     if met_under_way:
         run.meet(concurrency, first)
@@ -128,9 +128,9 @@ def arriving(
     if len(moments_s) <= warmup:
         raise ParameterError("moments_s", len(moments_s), f"must be more than the warm-up of {warmup}")
     if engine_of(trial) is not None:
-        asked = Asked(trial)
-        asked.begin(range(first, first + len(moments_s)))
-        looped = LoopRun(trial, asked, moments_s, warmup=warmup, in_flight=max_in_flight)
+        table = RequestTable(trial)
+        table.begin(range(first, first + len(moments_s)))
+        looped = LoopRun(trial, table, moments_s, warmup=warmup, in_flight=max_in_flight)
         if looped.is_overloaded:
             raise OverloadError(_OVERLOAD.format(max_in_flight))
         return looped.load(None)
@@ -293,7 +293,6 @@ class _Run:
             passed += events
 
     def _pass(self, events: int) -> None:
-        """Let so many events happen."""
         env = self.clock.env
         if not env._queue:
             raise DeadlockError("answers wait although nothing that they started is running")

@@ -66,7 +66,7 @@ def under_way(
 def sizes_under_way(
     trial: Trial, n: int, first: int, limits: ServingLimits
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
-    """Return the same of answers whose sizes the trial tells: indices; tokens of prompts, written, to be written.
+    """Return the same of answers whose sizes the trial knows: indices; tokens of prompts, written, to be written.
 
     The first has the shape (met,), the second (3, met). Parameters are those of `under_way`.
     """

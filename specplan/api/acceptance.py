@@ -1,4 +1,4 @@
-"""Token acceptance: read in one format, told in every convention, written in another."""
+"""Token acceptance: read in one format, stated in every convention, written in another."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["FORMS", "WRITABLE", "Acceptance", "acceptance"]
 
 FORMS: Final = ("auto", "profile", "curve", "metrics", "benchmark", "vllm-dynamic", "vllm-requests", "lengths")
-"""Formats that are read; ``auto`` tells all but vllm-dynamic apart by what is in the file."""
+"""Formats that are read; ``auto`` recognises all but vllm-dynamic by the file's content."""
 WRITABLE: Final = ("csv", "vllm-dynamic", "vllm-schedule", "lengths")
 
 
@@ -154,8 +154,8 @@ def acceptance(
     """Return token acceptance in every convention, as ``specplan acceptance`` does.
 
     >>> import specplan as sp
-    >>> found = sp.acceptance([0.7, 0.4])  # of the first position, of both
-    >>> [round(row["length_with_bonus"], 2) for row in found.records()]
+    >>> accepted = sp.acceptance([0.7, 0.4])  # of the first position, of both
+    >>> [round(row["length_with_bonus"], 2) for row in accepted.records()]
     [1.7, 2.1]
 
     Parameters
@@ -165,18 +165,18 @@ def acceptance(
     form : format of a file: auto, profile, curve, metrics, vllm-dynamic, vllm-requests or lengths.
     model, mode : which row of a file of lengths.
     method : whose acceptance it is, as engines call it: mtp, eagle3, ngram, draft_model, ...
-    k : tokens drafted per round, where metrics do not tell (SGLang).
+    k : tokens drafted per round, where metrics do not have it (SGLang).
 
     Raises
     ------
     ParameterError : no such format or method, or rates that no draft has.
     SchemaError : a file that cannot be read.
     """
-    found = _found(of, form, model, mode, k)
-    return found if method is None else replace(found, method=engines_name(method))
+    result = _read(of, form, model, mode, k)
+    return result if method is None else replace(result, method=engines_name(method))
 
 
-def _found(of: Any, form: str, model: str | None, mode: str | None, k: int | None) -> Acceptance:
+def _read(of: Any, form: str, model: str | None, mode: str | None, k: int | None) -> Acceptance:
     known = choice("form", form, FORMS)
     several = isinstance(of, Sequence) and not isinstance(of, str)
     if several and not all(isinstance(one, (str, Path)) for one in of):

@@ -57,8 +57,8 @@ def calibrate(
         none, on servers without `answers` as many as the command writes.
     precision : half-width of the planned speedup at which to stop, a share of it in (0, 1).
     effort : quick, normal or precise, where neither is given.
-    output : file to write; what is finished is kept beside it, and the same call goes on from there. Default none:
-        an interrupted measurement starts anew.
+    output : file to write; what is finished is kept in a journal next to it, and the same call goes on from there.
+        Default none: an interrupted measurement starts anew.
     name : of the profile; default the file's.
     timings : how engines are timed; default as the command does: at the lengths of questions and answers too.
     loads : answers at once at which the target is measured; default as the command does, for torch none.
@@ -74,7 +74,7 @@ def calibrate(
     from sim.catalogue import choice
     from specplan.calibrating import EFFORTS, Effort, measured, plan_of
 
-    asked = _models(models, fields)
+    to_measure = _models(models, fields)
     how_much = Effort(
         named=None if effort is None else choice("effort", effort, tuple(EFFORTS)),
         answers=answers,
@@ -82,13 +82,13 @@ def calibrate(
         texts=texts,
     )
     options: dict[str, Any] = {"reach": True} if timings is None else {"engine": timings}
-    if loads is not None or asked.by_load:
+    if loads is not None or to_measure.by_load:
         options["loads"] = loads or LoadOptions()
     place = None if output is None else Path(output)
     if place is not None and place.exists():
         raise ParameterError("output", str(place), "exists; give another name")
     plan = plan_of(
-        asked,
+        to_measure,
         how_much,
         None if prompts is None else Path(prompts),
         name=name or ("profile" if place is None else place.stem),
@@ -111,7 +111,7 @@ def _models(models: str | MeasurableModels, fields: dict[str, Any]) -> Measurabl
 
     if not isinstance(models, str):
         if fields:
-            raise ParameterError(next(iter(fields)), fields, "has no use beside models that are given as an object")
+            raise ParameterError(next(iter(fields)), fields, "has no use with models that are given as an object")
         return models
     module, kind = ENGINES[choice("models", models, tuple(ENGINES))]
     made = getattr(import_module(module), kind)
@@ -119,5 +119,5 @@ def _models(models: str | MeasurableModels, fields: dict[str, Any]) -> Measurabl
     for name, value in fields.items():
         if name not in known:
             raise ParameterError(name, value, f"is no field of the models: {', '.join(known)}")
-    found: MeasurableModels = made(**fields)
-    return found
+    result: MeasurableModels = made(**fields)
+    return result

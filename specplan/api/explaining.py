@@ -82,7 +82,7 @@ def explain(
     drafter : ``chain`` (MTP, EAGLE, a draft model, n-grams), whose acceptance at a position holds for every k, or
         ``dflash`` or ``dspark``, whose acceptance depends on the size of the block.
     adaptive : whether the server runs with vLLM's ``enable_adaptive_verification``: then what it counts by position is
-        what its policy verified, and tells neither of other k nor of a worse drafter.
+        what its policy verified, which shows neither other k nor a worse drafter.
     target, draft, eagle, gpu, tp : names of models and their GPUs, from which the times of a round are modelled.
     profile, method : report what moved from the predictions of this profile for this token-level method.
     false_alarm : probability of reporting a move while everything is as predicted.

@@ -29,14 +29,14 @@ class Methods(Result):
 
     methods: tuple[Method, ...]
     in_full: bool
-    """One was asked for."""
+    """Whether one method was named."""
 
     def records(self) -> list[dict[str, Any]]:
         """Return a row for each method."""
         return [
             {
                 **{"name": one.name, "level": one.level, "title": one.title, "paper": one.paper},
-                **{"knobs": ", ".join(knob.name for knob in one.knobs), "asks": _asks(one)},
+                **{"knobs": ", ".join(knob.name for knob in one.knobs), "asks": _models_of(one)},
                 **{"exact": one.exact, "measured": one.measured, "closed_form": one.closed_form},
             }
             for one in self.methods
@@ -53,12 +53,12 @@ class Methods(Result):
         if self.in_full:
             return _describe(self.methods[0])
         rows = [[one.name, one.level, ", ".join(one.roles) or "–"] for one in self.methods]
-        headings = ["method", "level", "asks, besides the target"]
+        headings = ["method", "level", "needs, besides the target"]
         if verbose:
             headings += ["knobs", "paper"]
             more = ((", ".join(knob.name for knob in one.knobs) or "–", one.paper) for one in self.methods)
             rows = [[*row, *cells] for row, cells in zip(rows, more, strict=True)]
-        about = "'specplan methods NAME' tells the knobs and the paper of one, -v of all."
+        about = "'specplan methods NAME' shows the knobs and the paper of one, -v of all."
         return f"{table(headings, rows)}\n\n{about}"
 
 
@@ -112,8 +112,7 @@ def gaps() -> Gaps:
     return Gaps(cells=tuple(committed_cells()))
 
 
-def _asks(one: Method) -> str:
-    """The models that it needs."""
+def _models_of(one: Method) -> str:
     return ", ".join(("target", *one.roles))
 
 
@@ -121,7 +120,7 @@ def _describe(one: Method) -> str:
     rows = [
         ["paper", one.paper],
         ["level", one.level],
-        ["asks", _asks(one)],
+        ["needs", _models_of(one)],
         ["exact", one.exact],
         ["measured", one.measured],
         ["closed form", one.closed_form or "none"],
@@ -157,10 +156,10 @@ def gaps_text(cells: Sequence[Cell]) -> str:
     by_place = {(cell.case, cell.condition): cell for cell in cells}
     rows = []
     for case in dict.fromkeys(cell.case for cell in cells):
-        found = [by_place.get((case, condition)) for condition in CONDITIONS]
-        assert found[0] is not None
-        exact = f"{100.0 * found[0].gap:+.1f} ± {100.0 * found[0].gap_stderr:.1f}"
-        rows.append([case, f"{found[0].closed_form:.3f}", exact, *map(_shown, found[1:])])
+        cells_of_case = [by_place.get((case, condition)) for condition in CONDITIONS]
+        assert cells_of_case[0] is not None
+        exact = f"{100.0 * cells_of_case[0].gap:+.1f} ± {100.0 * cells_of_case[0].gap_stderr:.1f}"
+        rows.append([case, f"{cells_of_case[0].closed_form:.3f}", exact, *map(_shown, cells_of_case[1:])])
     worst = max(cell.gap_stderr for cell in cells)
     lines = [
         f"Closed form / simulated speedup - 1, in %, ± at most {100.0 * worst:.1f}; > 0: the form promises too much",

@@ -75,10 +75,10 @@ def plan(
     """Rank methods and their knobs for the models of a profile, as ``specplan plan --profile`` does.
 
     >>> import specplan as sp
-    >>> found = sp.plan("lr-deepseek-gsm8k", methods=["lr-async"], k1_max=4, n_answers=4)
-    >>> found.best.prediction.configuration.method
+    >>> plan = sp.plan("lr-deepseek-gsm8k", methods=["lr-async"], k1_max=4, n_answers=4)
+    >>> plan.best.prediction.configuration.method
     'lr-async'
-    >>> found.speedup.low < found.speedup.value < found.speedup.high
+    >>> plan.speedup.low < plan.speedup.value < plan.speedup.high
     True
 
     Parameters
@@ -107,7 +107,7 @@ def plan(
     from specplan.planning import planner
     from specplan.planning.advice import advise
     from specplan.planning.latency import timed
-    from specplan.planning.loads.asking import bounds_of
+    from specplan.planning.loads.click_options import bounds_of
     from specplan.worlds.drafters.naming import methods_named
     from theory.errors import ParameterError
 
@@ -126,7 +126,8 @@ def plan(
         max_accuracy_loss=max_accuracy_loss,
     )
     loads = _loads(concurrency, rate, burstiness)
-    limits = bounds_of({"slo_ttft": slo_ttft, "slo_tpot": slo_tpot}, max_accuracy_loss)
+    bounds = {"slo_ttft": slo_ttft, "slo_tpot": slo_tpot, "max_accuracy_loss": max_accuracy_loss}
+    limits = bounds_of(bounds)
     if not loads and (limits.binding or copies != 1):
         unused = {"slo_ttft": slo_ttft, "slo_tpot": slo_tpot, "copies": copies if copies != 1 else None}
         name, value = next((name, value) for name, value in unused.items() if value is not None)
@@ -142,18 +143,18 @@ def plan(
 
 def _loads(concurrency: int | Sequence[int], rate: float | Sequence[float], burstiness: float | None) -> Sequence[Load]:
     """The loads for a profile; none if nothing was said."""
-    from specplan.planning.loads.asking import loads_of
+    from specplan.planning.loads.click_options import loads_of
     from theory.errors import ParameterError
 
     said = {"concurrency": concurrency, "rate": rate}
-    asked: dict[str, Any] = {
+    options: dict[str, Any] = {
         name: ",".join(map(str, _several(values))) if values != () else None for name, values in said.items()
     }
-    if burstiness is None and asked["concurrency"] is asked["rate"] is None:
+    if burstiness is None and options["concurrency"] is options["rate"] is None:
         return ()
-    loads = loads_of({**asked, "trace": None, "burstiness": burstiness})
+    loads = loads_of({**options, "trace": None, "burstiness": burstiness})
     if max(load.concurrency or 0 for load in loads) > _MOST_AT_ONCE:
-        raise ParameterError("concurrency", asked["concurrency"], f"must be integers in [1, {_MOST_AT_ONCE}]")
+        raise ParameterError("concurrency", options["concurrency"], f"must be integers in [1, {_MOST_AT_ONCE}]")
     return loads
 
 
@@ -167,8 +168,8 @@ def _under_load(profile: Profile, ranking: Plan, loads: Sequence[Load], limits: 
     from specplan.planning.loads.from_profile import FromProfile
     from specplan.planning.loads.load_plan import LoadPlan
 
-    alone = [row.prediction for row in ranking.rows if not row.ruled_out]
-    simulator = FromProfile(Trials(profile), alone, copies=copies, ends=limits.binding)
+    planned = [row.prediction for row in ranking.rows if not row.ruled_out]
+    simulator = FromProfile(Trials(profile), planned, copies=copies, ends=limits.binding)
     return LoadPlan.of(simulator, loads, limits, progress=progress)
 
 
@@ -187,9 +188,9 @@ def plan_models(
     """Plan for models by name at each load, as ``specplan plan --target`` does.
 
     >>> import specplan as sp
-    >>> found = sp.plan_models("Qwen/Qwen3-32B", draft="Qwen/Qwen3-1.7B", gpus=2, answer_tokens=500,
-    ...                        context=1000, concurrency=8, methods=["draft-model"])
-    >>> found.records()[0]["gain_low"] < found.records()[0]["gain"]
+    >>> plan = sp.plan_models("Qwen/Qwen3-32B", draft="Qwen/Qwen3-1.7B", gpus=2, answer_tokens=500,
+    ...                       context=1000, concurrency=8, methods=["draft-model"])
+    >>> plan.records()[0]["gain_low"] < plan.records()[0]["gain"]
     True
 
     Parameters
@@ -207,15 +208,11 @@ def plan_models(
     ------
     ParameterError : an unknown name, models that do not fit, or options that contradict each other.
     """
-    budget = {"max_parallel": max_parallel, "k1_max": k1_max, "rules": rules}
-    return plan_names({**_asked(target, concurrency, deployment), **budget, "gpu": gpu}, methods, max_accuracy_loss)
+    from specplan.planning.loads.from_options import deployment_plan
 
-
-def plan_names(asked: Mapping[str, Any], methods: Sequence[str], max_accuracy_loss: float) -> LoadsPlan:
-    """As `plan_models`, with options as the command line hands them on."""
-    from specplan.planning.loads.asked import deployment_plan
-
-    return LoadsPlan(asked=deployment_plan(asked, methods, max_accuracy_loss))
+    budget = {"max_parallel": max_parallel, "k1_max": k1_max, "rules": rules, "max_accuracy_loss": max_accuracy_loss}
+    options = {**_options(target, concurrency, deployment), **budget, "gpu": gpu}
+    return LoadsPlan(plan=deployment_plan(options, methods))
 
 
 def plan_gpus(
@@ -230,9 +227,9 @@ def plan_gpus(
     """Plan on several types of GPUs, by what a token costs, as ``specplan plan --target --gpu A,B`` does.
 
     >>> import specplan as sp
-    >>> found = sp.plan_gpus("Qwen/Qwen3-8B", {"H100": 2.5, "L40S": 1.0}, concurrency=4, methods=["ngram"],
+    >>> plans = sp.plan_gpus("Qwen/Qwen3-8B", {"H100": 2.5, "L40S": 1.0}, concurrency=4, methods=["ngram"],
     ...                      answer_tokens=200, context=400)
-    >>> sorted(row["gpu"] for row in found.records())
+    >>> sorted(row["gpu"] for row in plans.records())
     ['NVIDIA H100 SXM', 'NVIDIA L40S']
 
     Parameters
@@ -248,13 +245,14 @@ def plan_gpus(
     from specplan.planning.loads.gpu_types import gpu_plans
 
     prices = ",".join(f"{name}={dollars}" for name, dollars in gpu.items()) if isinstance(gpu, Mapping) else None
-    asked = _asked(target, concurrency, {**deployment, "gpu_price": prices})
-    return GpusPlan(found=gpu_plans({**asked, "gpu": ",".join(gpu)}, methods, max_accuracy_loss))
+    options = _options(target, concurrency, {**deployment, "gpu_price": prices})
+    options |= {"gpu": ",".join(gpu), "max_accuracy_loss": max_accuracy_loss}
+    return GpusPlan(plans=gpu_plans(options, methods))
 
 
-def _asked(target: str, concurrency: int | Sequence[int] | None, deployment: Mapping[str, Any]) -> dict[str, Any]:
+def _options(target: str, concurrency: int | Sequence[int] | None, deployment: Mapping[str, Any]) -> dict[str, Any]:
     """Options as the command line hands them on."""
-    from specplan.planning.loads.asking import DEPLOYMENT, LOADS, checked
+    from specplan.planning.loads.click_options import DEPLOYMENT, LOADS, checked
     from theory.errors import ParameterError
 
     options: dict[str, Any] = dict.fromkeys((*DEPLOYMENT, *LOADS))

@@ -1,4 +1,4 @@
-"""Tables of papers and public measurements, predicted beside what was published."""
+"""Tables of papers and public measurements, predicted, next to what was published."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def reproduce(which: Measured, folder: str | Path) -> Scored: ...
 @overload
 def reproduce(which: Literal["operators"], folder: str | Path) -> OperatorsScored: ...
 def reproduce(which: str, folder: str | Path | None = None) -> Reproduced | ReproducedPapers | Scored | OperatorsScored:
-    """Predict a paper's tables or public measurements, beside what was published, as ``specplan reproduce`` does.
+    """Predict a paper's tables or public measurements, next to what was published, as ``specplan reproduce`` does.
 
     >>> import specplan as sp
-    >>> found = sp.reproduce("lookahead-decoding")
-    >>> [round(row["error"], 3) for row in found.records() if row["error"] is not None]
+    >>> table = sp.reproduce("lookahead-decoding")
+    >>> [round(row["error"], 3) for row in table.records() if row["error"] is not None]
     [0.009]
 
     Parameters

@@ -79,17 +79,17 @@ def sweep(
     """Evaluate every point of a grid, as ``specplan sweep`` does.
 
     >>> import specplan as sp
-    >>> found = sp.sweep({"precision": 0.1, "most_answers": 32, "fixed": {"method": "lr-async", "steps": 10},
+    >>> table = sp.sweep({"precision": 0.1, "most_answers": 32, "fixed": {"method": "lr-async", "steps": 10},
     ...                   "vary": {"alpha1": [0.3, 0.9]}})
-    >>> slow, fast = (row["speedup"] for row in found.records())
+    >>> slow, fast = (row["speedup"] for row in table.records())
     >>> slow < fast
     True
 
     Parameters
     ----------
     grid : TOML file, or what it holds.
-    output : table to write, .parquet or .csv; what is finished is kept beside it, and the same call goes on from there.
-        Default none.
+    output : table to write, .parquet or .csv; what is finished is kept in a journal next to it, and the same call goes
+        on from there. Default none.
     backend, cluster, workers : joblib, dask or ray; the address of a cluster; processes of this machine.
 
     Raises

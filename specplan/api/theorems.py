@@ -63,11 +63,11 @@ def _of_paper(paper: str | None) -> tuple[Claim, ...]:
     if paper is None:
         return claims()
     wanted = paper.casefold()
-    found = tuple(c for c in claims() if c.paper.casefold().startswith(wanted) or c.id.casefold().startswith(wanted))
-    if not found:
+    chosen = tuple(c for c in claims() if c.paper.casefold().startswith(wanted) or c.id.casefold().startswith(wanted))
+    if not chosen:
         papers = ", ".join(dict.fromkeys(c.paper for c in claims()))
         raise ParameterError("paper", paper, f"must begin the name of one of {papers}, or an id")
-    return found
+    return chosen
 
 
 def _filtered(chosen: Sequence[Claim], verdict: str | None, severity: str | None) -> tuple[Claim, ...]:

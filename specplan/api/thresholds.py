@@ -63,8 +63,8 @@ def thresholds(
 
     >>> import specplan as sp
     >>> right = [{"score": 0.9, "label": True}] * 400
-    >>> found = sp.thresholds(pairs=right + [{"score": 0.2, "label": False}] * 100, c1=0.2)
-    >>> 0.2 < found.threshold <= 0.9
+    >>> chosen = sp.thresholds(pairs=right + [{"score": 0.2, "label": False}] * 100, c1=0.2)
+    >>> 0.2 < chosen.threshold <= 0.9
     True
     >>> judged = [{"gate": 0.99, "judge": True}] * 300 + [{"gate": 0.55, "judge": False}] * 100
     >>> sp.thresholds(pairs=judged, gate=True, gate_cost=1, judge_cost=4).threshold > 0.55

@@ -45,7 +45,7 @@ def plan_traces(
     times, known = read_latency(latency), read_traced(acceptance)
     requests = [one for one in known if isinstance(one, TracedRequest)]
     if requests:
-        found = traced_plan(
+        plan = traced_plan(
             requests,
             times,
             drafters=methods,
@@ -53,10 +53,10 @@ def plan_traces(
             depths=DEPTHS if k is None else (k,),
             sample=n_answers,
         )
-        return TracesPlan(found=found)
+        return TracesPlan(plan=plan)
     for name, value in (("concurrency", ",".join(map(str, concurrency))), ("k", k), ("answers", n_answers)):
         if value:
             raise ParameterError(
                 name, value, "has no use with acceptance by rank, which is for one request: leave it out"
             )
-    return TreePlan(found=ranked_tree([one for one in known if isinstance(one, float)], times, methods))
+    return TreePlan(fastest=ranked_tree([one for one in known if isinstance(one, float)], times, methods))

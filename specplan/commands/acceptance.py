@@ -24,11 +24,13 @@ WRITABLE = ("csv", "vllm-dynamic", "vllm-schedule", "lengths")
 @click.argument("sources", type=InputName(), nargs=-1, required=True, metavar="SOURCE...")
 @click.option("--from", "source_format", default="auto", show_default=True, help=f"One of {', '.join(READABLE)}.")
 @click.option("--to", "target_format", help=f"Write one of {', '.join(WRITABLE)} instead of a table.")
-@click.option("--method", help="Whose acceptance it is: mtp, eagle3, ngram, draft_model. Written to --json.")
-@click.option("--k", type=WholeNumber(1, 64), help="Tokens drafted per round, where metrics do not tell (SGLang).")
-@click.option("--model", help="Of a file of lengths: which model; of one to be written: its name.")
-@click.option("--mode", help="Of a file of lengths: which mode; of one to be written: its name.")
-@click.option("--max-batch", type=PARALLEL, help="Where vllm-schedule ends. Default the largest measured batch size.")
+@click.option("--method", help="Method that drafted: mtp, eagle3, ngram, draft_model. Written to --json.")
+@click.option("--k", type=WholeNumber(1, 64), help="Tokens drafted per round, if the metrics do not have it (SGLang).")
+@click.option("--model", help="Model to read from a file of lengths, or its name in the file to write.")
+@click.option("--mode", help="Mode to read from a file of lengths, or its name in the file to write.")
+@click.option(
+    "--max-batch", type=PARALLEL, help="Largest batch size of vllm-schedule. Default the largest measured one."
+)
 @result_options()
 def command(
     sources: tuple[str, ...],
@@ -40,7 +42,7 @@ def command(
     """Read token acceptance from SOURCE, show it in every convention, or write it in another format.
 
     auto: a profile with counts per position, what --json or --to csv wrote, or what GET /metrics of vLLM, llama.cpp or
-    SGLang says, from a file or the server's URL; two of these, the earlier one first, tell of the time in between.
+    SGLang says, from a file or the server's URL; two of these, the earlier one first: acceptance in the time between.
     Results of vllm bench, guidellm and AIPerf; records of requests; YAML of lengths. The result of --json goes to
     'specplan plan --acceptance'. vllm-dynamic: JSON with acceptance_rate_per_pos (unconditional) and
     batch_stats. vllm-requests: responses of a server started with --per-request-spec-decode-metrics, one or one to a
@@ -53,8 +55,8 @@ def command(
     known = choice("from", source_format, READABLE)
     if max_batch is not None and target_format != "vllm-schedule":
         raise ParameterError("max-batch", max_batch, "needs --to vllm-schedule")
-    found = acceptance(sources, form=known, **options)
+    result = acceptance(sources, form=known, **options)
     if target_format is None:
-        return found
+        return result
     model, mode = options["model"] or sources[0], options["mode"] or "default"
-    return found.written(target_format, model=model, mode=mode, max_batch=max_batch)
+    return result.written(target_format, model=model, mode=mode, max_batch=max_batch)

@@ -24,7 +24,7 @@ __all__ = ["command", "sequence"]
 )
 @click.option("--k1", multiple=True, type=WINDOW, help="Values of k1 to validate. Default 1, 2, 4 and 8.")
 def command(keep: Path, k1: tuple[int, ...]) -> None:
-    """Measure the bundled pair of models, plan, simulate and validate: predicted beside measured speedup.
+    """Measure the bundled pair of models, plan, simulate and validate: predicted and measured speedup.
 
     Takes four to ten minutes on two cores; needs the extra `torch`. Where stderr is no terminal, a line each 15 s
     says how far it is.

@@ -55,22 +55,22 @@ __all__ = ["command"]
 @click.option("--eagle", help="Name of the EAGLE head that drafts; 'trained': a head of the usual size; or 'mtp'.")
 @click.option("--gpu", help="GPU of the target, e.g. H100.")
 @click.option("--tp", type=GPUS, default=1, show_default=True, help="GPUs that share the target.")
-@click.option("-p", "--profile", type=InputName(), help="Also report what moved from this profile's predictions.")
+@click.option("-p", "--profile", type=InputName(), help="Also report what deviates from this profile's predictions.")
 @click.option("--method", help="Token-level method of the server, where the profile has several with its k.")
 @click.option(
     "--false-alarm",
     type=SHARE,
     default=0.05,
     show_default=True,
-    help="Probability of reporting a move while everything is as predicted.",
+    help="Probability of reporting a deviation while everything is as predicted.",
 )
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Of the draws behind intervals.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the intervals' random draws.")
 @result_options(report=True)
 def command(sources: tuple[str, ...], **options: Any) -> Explained:
-    """Explain why a speculating server is slow, which k is best, and what moved from a profile's predictions.
+    """Explain why a speculating server is slow, which k is best, and what deviates from a profile's predictions.
 
-    SOURCES: files with the result of GET /metrics of a vLLM (V1) or SGLang server in order of time, a single one
-    counted since its start, or the server's URL, which is then read for --for seconds.
+    SOURCES: files with the result of GET /metrics of a vLLM (V1) or SGLang server in order of time (a single
+    file counts from the server's start), or the server's URL, which is then read for --for seconds.
     """
     if not any("://" in source for source in sources):
         refuse_unused(("seconds",), "with files: it is for a live server")

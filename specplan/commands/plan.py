@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from specplan.output import InputName, refuse_unused
-from specplan.planning.loads.asking import deployment_options
+from specplan.planning.loads.click_options import DEPLOYMENT, LOADS, deployment_options
 from specplan.ranges import ANSWERS, PROBABILITY, WholeNumber
 from specplan.show.saving import result_options
 
@@ -28,7 +28,7 @@ _OF_FILES: Final = (
     "concurrency",
     "k",
     "methods",
-    "answers",
+    "n_answers",
     "verbose",
     "as_json",
     "output",
@@ -39,7 +39,7 @@ _OF_FILES: Final = (
 
 @click.command()
 @click.option(
-    "-p", "--profile", type=InputName(), help="Name of a bundled profile, or a profile file. Or else: --target."
+    "-p", "--profile", type=InputName(), help="Name of a bundled profile, or a profile file. Alternative: --target."
 )
 @click.option(
     "--latency",
@@ -57,7 +57,6 @@ _OF_FILES: Final = (
 )
 @click.option(
     "--latency-folder",
-    "folder",
     type=click.Path(path_type=Path),
     help="Folder of your own latency profiles. Default: the one that the variable SPECPLAN_PROFILES names.",
 )
@@ -90,7 +89,13 @@ _OF_FILES: Final = (
     "--rules",
     help="Schedule of LR: paper, released-code or eager. Default paper for measured profiles, else released-code.",
 )
-@click.option("-n", "--answers", type=ANSWERS, help="Answers to simulate per configuration.")
+@click.option(
+    "-n",
+    "--answers",
+    "n_answers",
+    type=ANSWERS,
+    help="Answers to simulate per configuration. Default all recorded ones, or 40.",
+)
 @click.option(
     "--max-accuracy-loss",
     type=PROBABILITY,
@@ -103,25 +108,11 @@ _OF_FILES: Final = (
     type=WholeNumber(1, 1024),
     default=1,
     show_default=True,
-    help="Copies of the profile's engines, to which the answers of --concurrency or --rate are dealt out.",
+    help="Copies of the profile's engines, over which the answers of --concurrency or --rate are distributed.",
 )
 @deployment_options
 @result_options(report=True)
-def command(
-    profile: str | None,
-    latency: str,
-    gpu: str | None,
-    folder: Path | None,
-    max_parallel: int,
-    methods: str,
-    k1_max: int,
-    k2_max: int | None,
-    rules: str | None,
-    answers: int | None,
-    max_accuracy_loss: float,
-    copies: int,
-    **asked: Any,
-) -> Result | Iterator[Result]:
+def command(profile: str | None, methods: str, **options: Any) -> Result | Iterator[Result]:
     """Rank methods and their knobs, for the models of a profile or for models by name.
 
     With --profile: one row per method, best first: the knobs that the budget allows and that are predicted to be
@@ -130,76 +121,59 @@ def command(
     With --target: the best configuration at each load, its gain over plain decoding on the same number of GPUs, the
     load at which to switch it off, and the commands to run it.
 
-    With --acceptance TRACES --latency FILE and neither of these: the speedup by tokens drafted and requests at once, on
-    requests whose acceptance was recorded (JSONL of SpecDecode-Bench); of acceptance by rank the fastest draft tree.
+    With --acceptance TRACES --latency FILE instead: the speedup by tokens drafted and requests in flight, for requests
+    whose acceptance was recorded (JSONL of SpecDecode-Bench). With acceptance by rank: the fastest draft tree.
     """
     names = [name.strip() for name in methods.split(",")] if methods.strip() else []
-    if profile is None and asked["target"] is None and asked["acceptance"] is not None:
-        return _from_files(asked, latency, names, answers)
-    _check_kind(profile, asked)
+    if profile is None and options["target"] is None and options["acceptance"] is not None:
+        return _from_files(options, names)
+    _check_kind(profile, options)
     if profile is None:
-        budget = {"max_parallel": max_parallel if _is_typed("max_parallel") else None, "k1_max": k1_max, "rules": rules}
-        return _from_names({**asked, **budget, "gpu": gpu}, names, max_accuracy_loss)
+        return _from_names(options, names)
     from specplan.api.planning import plan
 
-    return plan(
-        profile,
-        **{name: value for name, value in asked.items() if value is not None},  # of loads: others were refused
-        copies=copies,
-        methods=names,
-        max_parallel=max_parallel,
-        k1_max=k1_max,
-        k2_max=k2_max,
-        rules=rules,
-        n_answers=answers,
-        max_accuracy_loss=max_accuracy_loss,
-        latency=latency,
-        gpu=gpu,
-        latency_folder=folder,
-    )
+    return plan(profile, methods=names, **{name: value for name, value in options.items() if value is not None})
 
 
-def _from_names(
-    asked: Mapping[str, Any], names: Sequence[str], max_accuracy_loss: float
-) -> LoadsPlan | GpusPlan | Iterator[LoadsPlan]:
-    """The plan on one type of GPU, with a budget better and better known, or on each of several."""
-    from specplan.api.planning import GpusPlan, LoadsPlan, plan_names
-    from specplan.planning.loads.asked import deployment_plans
+def _from_names(options: Mapping[str, Any], names: Sequence[str]) -> LoadsPlan | GpusPlan | Iterator[LoadsPlan]:
+    """The plan on one type of GPU, or on each of several; with a budget one plan after the other, each more precise."""
+    from specplan.planning.loads.from_options import deployment_plan, deployment_plans
     from specplan.planning.loads.gpu_types import gpu_plans, is_several
+    from specplan.show.loads.results import GpusPlan, LoadsPlan
 
-    if is_several(asked["gpu"]):
-        return GpusPlan(found=gpu_plans(asked, names, max_accuracy_loss))
-    if asked["budget"] is None:
-        return plan_names(asked, names, max_accuracy_loss)
-    return (LoadsPlan(asked=one) for one in deployment_plans(asked, names, max_accuracy_loss))
+    options = {**options, "max_parallel": options["max_parallel"] if _is_typed("max_parallel") else None}
+    if is_several(options["gpu"]):
+        return GpusPlan(plans=gpu_plans(options, names))
+    if options["budget"] is None:
+        return LoadsPlan(plan=deployment_plan(options, names))
+    return (LoadsPlan(plan=one) for one in deployment_plans(options, names))
 
 
-def _from_files(
-    asked: Mapping[str, Any], latency: str, names: Sequence[str], answers: int | None
-) -> TracesPlan | TreePlan:
+def _from_files(options: Mapping[str, Any], names: Sequence[str]) -> TracesPlan | TreePlan:
     """The plan from recorded acceptance and fitted times."""
     from specplan.api.traced import plan_traces
 
-    if not _is_typed("latency") or len(asked["acceptance"]) != 1:
+    if not _is_typed("latency") or len(options["acceptance"]) != 1:
         raise click.UsageError("give --target, or one --acceptance FILE with --latency FILE (fitted times of passes)")
     params = [one.name or "" for one in click.get_current_context().command.params]
     refuse_unused([name for name in params if name not in _OF_FILES], "without --target or --profile")
-    if isinstance(asked["k"], str):
+    if isinstance(options["k"], str):
         raise click.UsageError("--k must be one number with --latency: tables by batch are for --target")
-    loads = [int(n) for n in asked["concurrency"].split(",")] if asked["concurrency"] else []
-    (acceptance,) = asked["acceptance"]
-    return plan_traces(acceptance, latency, methods=names, concurrency=loads, k=asked["k"], n_answers=answers)
+    loads = [int(n) for n in options["concurrency"].split(",")] if options["concurrency"] else []
+    (acceptance,) = options["acceptance"]
+    others = {name: options[name] for name in ("k", "n_answers")}
+    return plan_traces(acceptance, options["latency"], methods=names, concurrency=loads, **others)
 
 
-def _check_kind(profile: str | None, asked: Mapping[str, Any]) -> None:
+def _check_kind(profile: str | None, options: Mapping[str, Any]) -> None:
     """Refuse both kinds of plans at once, and options of the other kind."""
-    if profile is None and asked["target"] is None:
+    if profile is None and options["target"] is None:
         raise click.UsageError("give --profile (models that were measured) or --target (models by name)")
-    if profile is not None and asked["target"] is not None:
+    if profile is not None and options["target"] is not None:
         raise click.UsageError("give --profile or --target, not both")
     if profile is None:
-        _refuse(("k2_max", "answers", "latency", "folder", "copies"))
-    said = [name.replace("_", "-") for name, value in asked.items() if value is not None]
+        _refuse(("k2_max", "n_answers", "latency", "latency_folder", "copies"))
+    said = [name.replace("_", "-") for name in (*DEPLOYMENT, *LOADS) if options[name] is not None]
     others = [name for name in said if name not in _OF_BOTH]
     if profile is not None and others:
         raise click.UsageError(f"--{others[0]} needs --target; with --profile go --{', --'.join(_OF_BOTH)}")
@@ -210,7 +184,7 @@ def _refuse(names: Sequence[str]) -> None:
     instead = {"k2_max": "--k fixes the tokens drafted per round", "copies": "--gpus says how many GPUs there are"}
     for name in filter(_is_typed, names):
         option = next(one for one in click.get_current_context().command.params if one.name == name)
-        why = instead.get(name, "plans from names find it out")
+        why = instead.get(name, "plans from names need no such option")
         raise click.UsageError(f"{option.opts[-1]} needs --profile: {why}")
 
 

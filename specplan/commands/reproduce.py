@@ -1,4 +1,4 @@
-"""``specplan reproduce``: public measurements beside their predictions, with errors, coverage and regret."""
+"""``specplan reproduce``: public measurements and their predictions, with errors, coverage and regret."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _PAPERS: Final = {
 
 @click.group()
 def reproduce() -> None:
-    """Predict public measurements and tables of papers, and print what was measured beside it.
+    """Predict public measurements and tables of papers, and print them next to what was measured.
 
     A paper's tables come with specplan: lr (or lookahead-reasoning), confspec, specs, lookahead-decoding, or all.
 
@@ -50,36 +50,32 @@ command = reproduce
 
 
 def _board(which: Any, about: str) -> click.Command:
-    """The command that predicts a folder's tables."""
-
     @click.command(which, help=f"{about}\n\nWith -o NAME.csv the rows are written as CSV.")
     @click.argument("folder", metavar="FOLDER", type=click.Path(path_type=Path))
-    @click.option("--rows", "verbose", is_flag=True, help="Print every row: predicted beside measured.")
+    @click.option("--rows", "verbose", is_flag=True, help="Print every row, measured and predicted.")
     @result_options(verbose=False, report=True)
     def predict(folder: Path) -> Result | str:
         from specplan.api.reproducing import reproduce as reproduced
 
         given = click.get_current_context().params
-        found: Scored = reproduced(which, folder)
+        result: Scored = reproduced(which, folder)
         if given["as_json"] or given["output"] is None or given["output"].suffix != ".csv":
-            return found
+            return result
         if given["report"] is not None:
-            save(given["report"], found.report())
-        return found.csv()
+            save(given["report"], result.report())
+        return result.csv()
 
     return predict
 
 
 def _paper(which: Any, about: str) -> click.Command:
-    """The command that predicts a paper's tables."""
-
     @click.command(which, help=about)
     @result_options(report=True)
     def predict() -> Result:
         from specplan.api.reproducing import reproduce as reproduced
 
-        found: Result = reproduced(which)
-        return found
+        result: Result = reproduced(which)
+        return result
 
     return predict
 
@@ -88,7 +84,7 @@ def _paper(which: Any, about: str) -> click.Command:
 @click.argument("folder", metavar="FOLDER", type=click.Path(path_type=Path))
 @result_options(verbose=False)
 def operators(folder: Path) -> Result:
-    """Operators timed alone, which most constants of GPUs are fitted to: errors by operator, GPU and format."""
+    """Operators timed one by one, which most constants of GPUs are fitted to: errors by operator, GPU and format."""
     from specplan.api.reproducing import reproduce as reproduced
 
     return reproduced("operators", folder)

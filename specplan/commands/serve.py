@@ -34,7 +34,9 @@ _AFTER_GRACE_S: Final = 5
 
 
 @click.command(name="serve")
-@click.option("--plan", "plan_path", type=InputName(), required=True, help="What 'specplan plan ... --json' wrote.")
+@click.option(
+    "--plan", "plan_path", type=InputName(), required=True, help="Plan, a file from 'specplan plan ... --json'."
+)
 @click.option(
     "-p",
     "--profile",
@@ -56,9 +58,11 @@ _AFTER_GRACE_S: Final = 5
     "server speculates as it was started.",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", type=WholeNumber(0, 65_535), default=8080, show_default=True, help="0: any free one.")
-@click.option("--api-key-env", default="", help="Variable with a key for the requests at the start. Clients' keys are "
-    "forwarded, and kept nowhere.")  # fmt: skip
+@click.option(
+    "--port", type=WholeNumber(0, 65_535), default=8080, show_default=True, help="Port to listen on; 0: any free one."
+)
+@click.option("--api-key-env", default="", help="Variable with a key for the gateway's own requests at its start. "
+    "Clients' keys are forwarded, and kept nowhere.")  # fmt: skip
 @click.option(
     "--max-in-flight", type=WholeNumber(1, 4096), default=64, show_default=True, help="Most answers in flight."
 )
@@ -90,8 +94,8 @@ _AFTER_GRACE_S: Final = 5
 @click.option(
     "--trust-plan",
     is_flag=True,
-    help="Run the plan's best method at each load, whatever it takes. Default: speculate only where that is measured "
-    "to gain, and in trials.",
+    help="Run the plan's best method at each load without measuring its gain. Default: speculate only where a gain is "
+    "measured, and in trials.",
 )
 @click.option(
     "--replan",
@@ -132,10 +136,10 @@ def command(
 ) -> None:
     """Serve a plan: an OpenAI-compatible gateway in front of model servers.
 
-    It begins with plain decoding and compares: at the present number of answers in flight both take turns, the plan's
-    method for longer as it gains, and trials lose at most 3 % of the time of any 200 answers. A plan for several loads
-    (plan --concurrency 1,8,32) gives a method for each. Steps are streamed as they are committed; when a draft, judge
-    or scorer fails, the answer continues with plain decoding.
+    It begins with plain decoding. At the present number of answers in flight plain decoding and the plan's method take
+    turns, the method for longer as it gains; such trials lose at most 3 % of the time of any 200 answers. A plan for
+    several loads (plan --concurrency 1,8,32) gives a method for each. Steps are streamed as they are committed; when a
+    draft, judge or scorer fails, the answer continues with plain decoding.
     """
     from specplan.live.gateway.plans import read_plan
 

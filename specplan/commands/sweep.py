@@ -19,7 +19,7 @@ class _RunOrPlot(click.Group):
     """A group whose first word may be left out: ``sweep grid.toml`` is ``sweep run grid.toml``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put the word in."""
+        """Insert ``run`` if no subcommand was typed."""
         if args and args[0] not in (*self.commands, *ctx.help_option_names):
             args = ["run", *args]
         return super().parse_args(ctx, args)
@@ -57,7 +57,7 @@ def plot(results: str, x: str, y: str, method: str, regions: bool, output: Path,
     """Draw a heat map of the speedup, or the regions in which each method is fastest."""
     check_output(output, force=force)
     if regions and method:
-        raise ParameterError("method", method, "has no use beside --regions, which compares all of them")
+        raise ParameterError("method", method, "has no use with --regions, which compares all of them")
     if x == y:
         raise ParameterError("y", y, "must be another column than -x")
     from specplan.planning.sweeping.picture import draw_heat, draw_regions

@@ -61,8 +61,8 @@ def theorems(
 
     A claim is judged as printed: proved, proved with fix, false (with an exact counterexample), verified (for the
     cases that are named), numeric or open. With --verify every verdict is derived again, symbolically or in ball
-    arithmetic, and compared with the record; what is said to hold is searched for a counterexample, and -v prints how
-    much more than each statement fails.
+    arithmetic, and compared with the record; statements that hold are searched for counterexamples, and -v prints how
+    much stronger each would have to be to fail.
 
     The first screen has the totals and each paper's gravest findings; -v, --verdict and --severity list the claims.
 
@@ -71,7 +71,7 @@ def theorems(
     """
     if errata is not None or coverage:
         whole = ("claim_id", "paper", "verdict", "severity", "report", *(["errata"] if coverage else []))
-        refuse_unused(whole, "beside --coverage" if coverage else "beside --errata")
+        refuse_unused(whole, "with --coverage" if coverage else "with --errata")
     if errata is not None:
         _write_errata(errata, output, force=force)
         return
@@ -83,14 +83,14 @@ def theorems(
         return
     if options["thorough"] and not (options["verify"] or claim_id):
         raise ParameterError("--thorough", "", "searches while verdicts are derived; add --verify, or give an ID")
-    from specplan.api.theorems import theorems as found_of
+    from specplan.api.theorems import theorems as shown
 
-    found = found_of(claim_id, **options)
+    result = shown(claim_id, **options)
     if report is not None:
-        save(report, found.report())
-    deliver(to_json(found.plain()) if as_json else found.text(verbose=verbose), output)
-    if found.differing:
-        click.echo(f"specplan: derived verdicts differ from the record: {', '.join(found.differing)}", err=True)
+        save(report, result.report())
+    deliver(to_json(result.plain()) if as_json else result.text(verbose=verbose), output)
+    if result.differing:
+        click.echo(f"specplan: derived verdicts differ from the record: {', '.join(result.differing)}", err=True)
         sys.exit(1)
 
 
@@ -98,7 +98,6 @@ command = theorems
 
 
 def _write_errata(paper: str, folder: Path | None, *, force: bool) -> None:
-    """Write the letter in both forms."""
     from calibrate.record.files import write_atomically
     from ledger.errata.latex import latex
     from ledger.errata.letter import letter_of, paper_key
@@ -109,7 +108,7 @@ def _write_errata(paper: str, folder: Path | None, *, force: bool) -> None:
         raise ParameterError("-o", "", "must name the folder for the errata")
     files = [folder / f"{key}.{ending}" for ending in ("md", "tex")]
     check_folder(folder, files, force=force)
-    found = letter_of(key)
-    for path, text in zip(files, (markdown(found), latex(found)), strict=True):
+    letter = letter_of(key)
+    for path, text in zip(files, (markdown(letter), latex(letter)), strict=True):
         write_atomically(path, text + "\n")
         click.echo(str(path))

@@ -21,7 +21,9 @@ __all__ = ["command"]
 @click.command(name="thresholds")
 @click.option("-p", "--profile", type=InputName(), help="A measured profile whose steps have scores and ground truth.")
 @click.option("--pairs", type=click.Path(path_type=Path), help="Decisions, JSONL: score, label, answer.")
-@click.option("--gate", is_flag=True, help="Choose gamma of a confidence cascade; the file holds gate, judge, answer.")
+@click.option(
+    "--gate", is_flag=True, help="Choose gamma of a confidence cascade; --pairs then has gate, judge, answer."
+)
 @click.option(
     "--bound",
     default="false-accept",
@@ -30,20 +32,32 @@ __all__ = ["command"]
 )
 @click.option("--risk", type=PROBABILITY, default=0.05, show_default=True, help="Largest risk allowed.")
 @click.option(
-    "--confidence", type=CONFIDENCE, default=0.95, show_default=True, help="With which it holds on fresh data."
+    "--confidence",
+    type=CONFIDENCE,
+    default=0.95,
+    show_default=True,
+    help="Confidence with which the bound holds on fresh data.",
 )
-@click.option("--sampling", help="independent or per-answer-mean. Default by what is known of answers.")
+@click.option("--sampling", help="independent, or per-answer-mean: an answer's decisions depend on each other. "
+    "Default per-answer-mean where decisions name their answer.")  # fmt: skip
 @click.option("--score", default="probability", show_default=True, help="Kind of score: probability, 0-9 or cosine.")
 @click.option(
     "--grid",
     type=ListOf(Number(-1e9, 1e9), most=10_000),
     help="Comma-separated thresholds, fixed before the labels were seen. Default by kind of score.",
 )
-@click.option("--label", default="same-meaning", show_default=True, help="Of a profile: same-meaning or correct.")
 @click.option(
-    "--decisions", type=PARALLEL, help="Decisions of an answer at most, for accuracy-loss of independent ones."
+    "--label",
+    default="same-meaning",
+    show_default=True,
+    help="What a label means, with --profile: same-meaning or correct.",
 )
-@click.option("--method", default="lr-async", show_default=True, help="Of a profile: what to replay.")
+@click.option(
+    "--decisions",
+    type=PARALLEL,
+    help="Most decisions of an answer, for --bound accuracy-loss with independent decisions.",
+)
+@click.option("--method", default="lr-async", show_default=True, help="Method to replay, with --profile.")
 @click.option("--k1", type=WINDOW, default=4, show_default=True, help="Target steps in flight, for the speedup.")
 @click.option("--c1", type=PROBABILITY, help="Draft / target step time, for the speedup of --pairs.")
 @click.option("--gate-cost", type=COST, help="Cost of a verification by the gate, with --gate.")
@@ -53,10 +67,10 @@ def command(profile: str | None, grid: str | None, **options: Any) -> Thresholds
     """Choose a verifier's threshold for the most speedup within a bound that holds with stated confidence.
 
     Every threshold of a grid fixed beforehand is tested from the safest on (learn then test, fixed sequence, exact
-    binomial or betting p-values); all certified thresholds hold at once with the confidence, on fresh data that is
-    drawn as the labelled was.
+    binomial or betting p-values); all certified thresholds hold together with this confidence, on fresh data drawn
+    in the same way as the labelled data.
 
-    Exits 3 if no threshold is certified but more labels would do at the observed risk, 1 if they would not.
+    Exits 3 if no threshold is certified but more labels would suffice at the observed risk, 1 if they would not.
     """
     if (profile is None) == (options["pairs"] is None):
         raise ParameterError("profile", profile, "must be given, or --pairs, and not both")
@@ -71,11 +85,11 @@ _NO_USE: Final = {
     "profile": ("c1", "gate_cost", "judge_cost"),
     "gate": ("score", "k1", "c1"),
 }
-"""Options without a use beside another one."""
+"""Option to the options that have no use with it."""
 
 
 def _refuse_unused(context: click.Context) -> None:
     by_name = {one.name: max(one.opts, key=len) for one in context.command.params}
-    for beside, names in _NO_USE.items():
-        if context.params[beside]:
-            refuse_unused(names, f"with {by_name[beside]}")
+    for given, names in _NO_USE.items():
+        if context.params[given]:
+            refuse_unused(names, f"with {by_name[given]}")

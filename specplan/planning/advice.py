@@ -64,7 +64,7 @@ class Server:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """What to start, and how to ask it."""
+    """The servers to start, and the settings of the client."""
 
     servers: tuple[Server, ...]
     client: dict[str, Any] | None
@@ -79,7 +79,7 @@ class Advice:
 
 
 def batch_schedule(profile: Profile, k2: int) -> tuple[Schedule | None, str]:
-    """The best number of speculative tokens for each batch size, and how it was found or why it was not.
+    """The best number of speculative tokens for each batch size, and where it comes from or why there is none.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def advise(profile: Profile, configuration: Configuration) -> Advice:
 
     Parameters
     ----------
-    profile : names the models, and tells acceptance and pass times where they were measured.
+    profile : has the models' names, and acceptance and times of passes if they were measured.
     configuration : method and knobs.
     """
     steps = configuration.spec.drafts_steps
@@ -186,7 +186,7 @@ def _model(profile: Profile, role: str) -> str:
 
 
 def _is_unknown(record: ModelRecord) -> bool:
-    """Whether nothing tells where the weights are: of a server that was measured its address is recorded."""
+    """Whether the place of the weights is unknown: of a measured server only the address is recorded."""
     return not record.location or "://" in record.location
 
 
@@ -211,13 +211,13 @@ def _head(profile: Profile) -> str:
 
 
 def _gpus(profile: Profile) -> dict[str, range]:
-    """The GPUs of each server, where a published profile tells how many each has: one after the other."""
-    found: dict[str, range] = {}
+    """The GPUs of each server, where a published profile has their number: in a row."""
+    by_role: dict[str, range] = {}
     first = 0
     for role, count in _ON.findall(profile.provenance.device) if profile.published is not None else ():
-        found[role] = range(first, first + int(count))
+        by_role[role] = range(first, first + int(count))
         first += int(count)
-    return found
+    return by_role
 
 
 def _server(profile: Profile, role: str, config: dict[str, Any] | None, sequences: int) -> Server:
@@ -236,8 +236,8 @@ def _client(profile: Profile, configuration: Configuration) -> dict[str, Any]:
     limit = settings.get("max_step_tokens", settings.get("step_token_limit", 100))
     knobs = {name: value for name, value in configuration.knobs.items() if value is not None}
     if knobs.get("verifier") != "cascade":
-        knobs.pop("gamma", None)  # the confidence of a gate that is not asked
-    found: dict[str, Any] = {
+        knobs.pop("gamma", None)  # the confidence of a gate that is not used
+    client: dict[str, Any] = {
         "method": configuration.method,
         **knobs,
         "stop": _STOP,
@@ -246,12 +246,12 @@ def _client(profile: Profile, configuration: Configuration) -> dict[str, Any]:
         "draft": f"http://127.0.0.1:{_PORTS['draft']}/v1",
     }
     if JUDGE in configuration.spec.roles:
-        found.setdefault("threshold", settings.get("judge_threshold", 0.5))
-        found["judge"] = f"http://127.0.0.1:{_PORTS['judge' if _own_judge(profile, configuration) else 'target']}/v1"
-    return found | {name: settings[name] for name in ("temperature", "top_p") if name in settings}
+        client.setdefault("threshold", settings.get("judge_threshold", 0.5))
+        client["judge"] = f"http://127.0.0.1:{_PORTS['judge' if _own_judge(profile, configuration) else 'target']}/v1"
+    return client | {name: settings[name] for name in ("temperature", "top_p") if name in settings}
 
 
 def _own_judge(profile: Profile, configuration: Configuration) -> bool:
-    """Whether the judge is needed and a model of its own."""
+    """Whether the method needs a judge, and that is a model of its own."""
     models = profile.models
     return JUDGE in configuration.spec.roles and JUDGE in models and models[JUDGE] != models[TARGET]

@@ -1,4 +1,4 @@
-"""What a plan is asked for, and which configurations it considers: those within the budget that the profile knows."""
+"""The request for a plan, and the configurations it considers: those within the budget that the profile knows."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Request:
     """What to plan for."""
 
     max_parallel: int = 32
-    """M: target positions in flight at most, sequences times tokens per pass, >= 1."""
+    """M: positions per target pass at most, an answer's sequences in flight times tokens per sequence, >= 1."""
     methods: tuple[str, ...] = PROPOSED
     """Methods to consider, as far as the profile knows what they need; plain decoding is always among them."""
     k1_max: int = 8
@@ -75,28 +75,28 @@ class Request:
         The budget holds for the most sequences that the schedule can have in flight, not for the mean: with steps of
         varying length the window does fill up, however cheap the draft.
         """
-        found, budget = Candidates(), self.max_parallel
+        result, budget = Candidates(), self.max_parallel
         below = [_Below(trials, name, self.k2_max) for name in self.methods if method(name).level == "token"]
         for token in below:
-            found.known += _alone(trials, token, budget, found)
+            result.known += _single_level(trials, token, budget, result)
         for name in self.methods:
             for configuration in _above(method(name), self.rules_for(trials.profile), self.k1_max):
                 lacking = trials.missing(configuration)
                 if lacking:
-                    found.unknown.setdefault(name, lacking)
+                    result.unknown.setdefault(name, lacking)
                 elif configuration.most_sequences <= budget:
-                    found.known.append(configuration)
-                    found.known += _hybrids(configuration, below, budget)
-        return found
+                    result.known.append(configuration)
+                    result.known += _hybrids(configuration, below, budget)
+        return result
 
 
-def _alone(trials: Trials, token: _Below, budget: int, found: Candidates) -> Iterator[Configuration]:
-    """A token-level method at its cheapest token, whatever that costs."""
+def _single_level(trials: Trials, token: _Below, budget: int, result: Candidates) -> Iterator[Configuration]:
+    """A token-level method without steps, with the settings of the cheapest token, be it slower than plain decoding."""
     knobs = token.best(1, budget, whatever=True)
     if knobs is not None:
         yield Configuration(method=token.name, knobs=knobs)
     elif not token.is_known:
-        found.unknown[token.name] = trials.missing(Configuration(method=token.name))
+        result.unknown[token.name] = trials.missing(Configuration(method=token.name))
 
 
 def _hybrids(above: Configuration, below: list[_Below], budget: int) -> Iterator[Configuration]:

@@ -1,7 +1,7 @@
 """Which timings a plan rests on: those measured for the same models on the wanted GPU, where there are any.
 
 Acceptance belongs to a pair of models and a task, timings to models and a GPU; the two are measured apart. A latency
-profile is taken by itself only if it can be no other: its models are those of the plan, its GPU the one asked for, and
+profile is taken by itself only if it can be no other: its models are those of the plan, its GPU the requested one, and
 no second one fits as well.
 """
 
@@ -80,14 +80,14 @@ def timed(profile: Profile, *, latency: str = AUTO, gpu: str | None = None, fold
         return _forced(profile, load(latency), gpu)
     if profile.engines and (gpu is None or on_device(profile, gpu)):
         return Timed(profile=profile)
-    return _found(profile, gpu, *latencies(folder))
+    return _matching(profile, gpu, *latencies(folder))
 
 
 def difference(profile: Profile, latency: Profile) -> str | None:
-    """What keeps a latency profile from being about the models of a profile, in words; None if nothing does.
+    """Return in words why a latency profile is not about the models of a profile; None if it is.
 
     Target and draft must be in both, and no role that both know may differ in name, number of parameters or number
-    format (where both tell).
+    format (where both have it).
 
     >>> one = load("lr-qwen3-gsm8k")
     >>> difference(one, one) is None, difference(one, load("lr-deepseek-gsm8k"))
@@ -138,10 +138,10 @@ def _forced(profile: Profile, latency: Profile, gpu: str | None) -> Timed:
         raise ParameterError("latency", latency.name, f"was measured on {_device(latency)}, not on gpu={gpu!r}")
     if latency.engines and (reason := difference(profile, latency)) is not None:
         raise ParameterError("latency", latency.name, f"does not fit {profile.name}: {reason}")
-    return _on(profile, latency, "it was asked for")
+    return _on(profile, latency, "named by --latency")
 
 
-def _found(profile: Profile, gpu: str | None, known: Mapping[str, Profile], passed_over: list[str]) -> Timed:
+def _matching(profile: Profile, gpu: str | None, known: Mapping[str, Profile], passed_over: list[str]) -> Timed:
     fitting, near = {}, []
     for where, latency in known.items():
         reason = difference(profile, latency)
@@ -149,10 +149,10 @@ def _found(profile: Profile, gpu: str | None, known: Mapping[str, Profile], pass
             fitting[where] = latency
         elif _same_pair(profile, latency):
             near.append(f"latency profile {where} is not used: {reason}")
-    chosen = {where: found for where, found in fitting.items() if gpu is None or on_device(found, gpu)}
+    chosen = {where: timings for where, timings in fitting.items() if gpu is None or on_device(timings, gpu)}
     notes = (*near, *(f"passed over {one}" for one in passed_over))
     if len(chosen) > 1:
-        listed = "; ".join(f"{where} ({_device(found)})" for where, found in chosen.items())
+        listed = "; ".join(f"{where} ({_device(timings)})" for where, timings in chosen.items())
         rule = f"does not decide between {listed}: name one with --latency, or a GPU with --gpu"
         raise ParameterError("latency", AUTO, rule)
     if not chosen:
@@ -177,7 +177,7 @@ def _own_timings(profile: Profile, gpu: str, fitting: Mapping[str, Profile]) -> 
     """Refuse a GPU that the profile's own timings are not of."""
     if on_device(profile, gpu):
         return
-    there = [_device(profile), *(_device(found) for found in fitting.values())]
+    there = [_device(profile), *(_device(timings) for timings in fitting.values())]
     models = " and ".join(profile.models[role].name for role in (TARGET, DRAFT) if role in profile.models)
     rule = (
         f"there are no timings of {models} on it, only on {', '.join(dict.fromkeys(there))}; measure them "

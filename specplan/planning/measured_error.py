@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final, Self
@@ -131,21 +131,21 @@ def fit_kinds(rows: Sequence[Validated]) -> dict[str, ModelError]:
     """
     if len(rows) < LEAST_ROWS:
         return {}
-    found = {}
+    errors = {}
     for kind in KINDS:
         own = [row for row in rows if row.kind == kind]
         enough = len(own) >= LEAST_ROWS
-        found[kind] = _fitted(own if enough else rows, f"of {kind} methods" if enough else "of all methods")
-    return found
+        errors[kind] = _fitted(own if enough else rows, f"of {kind} methods" if enough else "of all methods")
+    return errors
 
 
 def _fitted(rows: Sequence[Validated], which: str) -> ModelError:
     spread = left_over([row.residual for row in rows], [row.variance for row in rows])
-    found = ModelError(gain=1.0, spread=spread, n=len(rows))
+    error = ModelError(gain=1.0, spread=spread, n=len(rows))
     sources = len({row.source for row in rows})
     on = f"on {len(rows)} rows {which} of {sources} validation{'s' if sources > 1 else ''}"
-    size = f"±{100 * found.half_width:.0f} %" if spread else "none seen beyond chance"
-    return ModelError(gain=1.0, spread=spread, n=len(rows), note=f"model error {size}, {on}")
+    size = f"±{100 * error.half_width:.0f} %" if spread else "none seen beyond chance"
+    return replace(error, note=f"model error {size}, {on}")
 
 
 @cache

@@ -32,11 +32,11 @@ class Row:
     closed_form: float
     """f_async of the published acceptance and c1, [-]."""
     step_simulated: float
-    """Speedup of LR alone, simulated, [-]."""
+    """Speedup of LR without token-level speculation, simulated, [-]."""
     step_published: float
     """The paper's."""
     token_published: float
-    """Speedup of token-level speculation alone, published, [-]; the simulation of both levels is fitted to it."""
+    """Speedup of token-level speculation without LR, published, [-]; the simulation of both levels is fitted to it."""
     combined_simulated: float
     """Speedup of both levels, simulated, [-]."""
     combined_published: float
@@ -89,18 +89,18 @@ def model_error(name: str, *, combined: bool, rules: str) -> ModelError:
     Parameters
     ----------
     name : profile to leave out.
-    combined : whether of both levels together, or of LR alone.
+    combined : whether the error is that of both levels together, or of LR without token-level speculation.
     rules : schedule that is simulated.
     """
     others = [row for row in rows() if row.rules == rules and row.name != name]
     pairs = [compared(row, combined) for row in others]
-    found = fit_error([math.log(simulated) for simulated, _ in pairs], [math.log(published) for _, published in pairs])
+    error = fit_error([math.log(simulated) for simulated, _ in pairs], [math.log(published) for _, published in pairs])
     what = "combined speedup" if combined else "LR speedup"
     note = (
-        f"{what} scaled to log(published) = {found.gain:.2f} log(simulated), as on the {found.n} other rows of the "
-        f"table; model error ±{100 * found.half_width:.0f} % measured on them"
+        f"{what} scaled to log(published) = {error.gain:.2f} log(simulated), as on the {error.n} other rows of the "
+        f"table; model error ±{100 * error.half_width:.0f} % measured on them"
     )
-    return replace(found, note=note)
+    return replace(error, note=note)
 
 
 def fit_error(simulated: list[float], published: list[float]) -> ModelError:

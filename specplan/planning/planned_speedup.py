@@ -67,7 +67,7 @@ def _best(predictor: Predictor, shortlist: Sequence[Configuration]) -> Configura
 
 
 def _in_use_as_exact(profile: Profile) -> Profile:
-    """The profile with what engines did during the answers summed up to one entry, which resampling leaves alone."""
+    """The profile with what engines did during the answers summed up to one entry, which resampling does not change."""
     engines = {
         name: record.model_copy(update={FIELD_OF_USE[use]: summed(record.work_in(use)) for use in FIELD_OF_USE})
         for name, record in profile.engines.items()

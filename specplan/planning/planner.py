@@ -1,4 +1,4 @@
-"""The planner: for each method the knobs that a parallel budget allows and the simulator likes best, ranked."""
+"""The planner: for each method the knobs within the budget that are predicted to be fastest, ranked."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Row:
     label: str
     """Method in words."""
     why: str
-    """One line of why."""
+    """What its speedup comes from, in a line."""
     ruled_out: bool = False
     """Whether it costs more accuracy than allowed."""
 
@@ -54,7 +54,7 @@ class Plan:
     rules: str
     """Schedule of Lookahead Reasoning that was simulated."""
     max_parallel: int
-    """M."""
+    """Budget M of the request."""
     n_answers: int
     """Answers that were simulated for each of the best rows."""
     measured: bool
@@ -73,7 +73,7 @@ def plan(profile: Profile, request: Request, *, progress: Progress = silent) -> 
     ----------
     profile : measured or published.
     request : budget and limits.
-    progress : tells how far it is.
+    progress : reports progress.
 
     Raises
     ------
@@ -121,9 +121,9 @@ def _known_well(
         if n_good == _FINALISTS:
             yield rough
             continue
-        found = predictor.predict(rough.configuration)
-        n_good += good(found)
-        yield found
+        prediction = predictor.predict(rough.configuration)
+        n_good += good(prediction)
+        yield prediction
 
 
 def accuracy_loss(prediction: Prediction, plain: Prediction | None = None) -> float:
@@ -202,7 +202,7 @@ def _reasons(p: Prediction) -> Iterator[str]:
 def _verdict(rows: Sequence[Row], unknown: Mapping[str, tuple[str, ...]]) -> str:
     best = rows[0].prediction
     if len(rows) == 1 and unknown:
-        return "Nothing to compare with plain decoding: the profile lacks data on every method asked for."
+        return "Nothing to compare with plain decoding: the profile lacks data on every requested method."
     if not best.configuration.speculates:
         return "Plain decoding wins: no method that could be evaluated within the budget is expected to be faster."
     knobs = ", ".join(

@@ -52,13 +52,13 @@ class Prediction:
 
     configuration: Configuration
     speedup: Estimate
-    """Seconds of the target alone / seconds of the method, ratio of totals; its interval has all errors."""
+    """Seconds of plain decoding / seconds of the method, ratio of totals; its interval has all errors."""
     simulated: float
     """The speedup as simulated, before the correction that the other rows of a published table ask for."""
     seconds_per_answer: float
     """Mean time of an answer, s, by the corrected speedup."""
     baseline_seconds: float
-    """Mean time of an answer by the target alone, s."""
+    """Mean time of an answer by plain decoding, s."""
     accepted: float
     """Share of committed steps that the draft wrote, in [0, 1]."""
     acceptance: float
@@ -82,7 +82,7 @@ class Prediction:
     accuracy: Estimate | None = None
     """Share of right answers; None where the profile's task has no ground truth."""
     baseline_accuracy: Estimate | None = None
-    """Share of right answers of the target alone, as recorded; None without ground truth."""
+    """Share of right answers of plain decoding, as recorded; None without ground truth."""
     token_settings: Mapping[str, int | float | str | bool] = field(default_factory=dict)
     """Settings of the token-level method that the prediction rests on; empty without one, and for published ones."""
 
@@ -239,24 +239,24 @@ class Predictor:
 
     def sharing(self, configuration: Configuration) -> float:
         """Simulated seconds over `unshared_seconds`, on few answers, [-]."""
-        alone = self.unshared_seconds(configuration)
+        unshared = self.unshared_seconds(configuration)
         n = min(_PILOT, self.n_answers)
-        return 1.0 if alone is None else float(self.simulated(configuration, n).seconds.sum() / alone[:n].sum())
+        return 1.0 if unshared is None else float(self.simulated(configuration, n).seconds.sum() / unshared[:n].sum())
 
     def _timed(
         self, configuration: Configuration, n_answers: int | None = None, factor_known: float = FACTOR_KNOWN
     ) -> _Timed:
         """Seconds of all answers: simulated, or a few of them, and the recursion scaled to these."""
-        alone = self.unshared_seconds(configuration)
-        if alone is None:
+        unshared = self.unshared_seconds(configuration)
+        if unshared is None:
             runs = self.simulated(configuration, min(n_answers or self.n_answers, self.n_answers))
             return _Timed(runs, runs.seconds)
 
         def simulate(answers: range) -> NDArray[np.float64]:
             return self.simulated(configuration, answers.stop).seconds[answers.start :]
 
-        factor = sharing_factor(simulate, alone, factor_known)
-        return _Timed(self.simulated(configuration, factor.n), factor.value * alone, factor.relative_half_width)
+        factor = sharing_factor(simulate, unshared, factor_known)
+        return _Timed(self.simulated(configuration, factor.n), factor.value * unshared, factor.relative_half_width)
 
     def _met(self, configuration: Configuration, n: int) -> int:
         """Answers that it can meet: not all recorded ones have as many drafts as some methods want."""
@@ -296,7 +296,6 @@ class Predictor:
         return self._profile_errors[configuration]
 
     def _variant_speedup(self, configuration: Configuration, variant: int) -> float:
-        """The speedup by a resampled profile."""
         n = min(_RESAMPLE_ANSWERS, self.n_answers) if self._recorded is None else self.n_answers
         if self._sparing and not self._extends:
             n = min(_SPARING_ANSWERS, n)
@@ -316,11 +315,11 @@ class Predictor:
         """Seconds of the first answers under other assumptions: by the recursion, if it knows, or simulated."""
         n = self._met(configuration, n)
         if self._extends:
-            alone = self.trials.unshared_seconds(
+            unshared = self.trials.unshared_seconds(
                 configuration, range(n), variant=variant, tokens_per_pass=tokens_per_pass
             )
-            if alone is not None:
-                return alone
+            if unshared is not None:
+                return unshared
         assumed: dict[str, Any] = {"variant": variant, "tokens_per_pass": tokens_per_pass}
         return trial_seconds(self.trials.trial(configuration, same_passes=self._sparing, **assumed), range(n))
 
@@ -333,9 +332,9 @@ class Predictor:
         return abs(math.log(ends[0] / ends[1])) / 2.0
 
     def _model_error(self, configuration: Configuration) -> ModelError:
-        """As validations found it, or as the other rows of the table: of Lookahead Reasoning with its judge.
+        """The error that validations left over, or that of the table's other rows: Lookahead Reasoning with its judge.
 
-        Of every schedule it is that of the measured one: a correction of its own would take its gain for an error.
+        Every schedule has the error of the measured one: a correction of its own would take its gain for an error.
         """
         if self.profile.published is None:
             return measured_error(configuration)
@@ -366,11 +365,11 @@ class Predictor:
         """Whether verdicts of the judge wait for each other."""
         seconds = self.trials.system.seconds.get(JUDGE)
         if seconds is None:
-            return "the judge's engine reads one request at a time: verdicts asked for at once wait for each other"
-        return f"verdicts overlap: {1e3 * seconds:.1f} ms each, however many are asked for at once"
+            return "the judge's engine reads one request at a time: simultaneous verdicts wait for each other"
+        return f"verdicts overlap: {1e3 * seconds:.1f} ms each, however many are in flight"
 
     def _corruption_note(self, configuration: Configuration) -> str:
-        """What a wrong step that stands is taken to do, where the task has ground truth."""
+        """The assumed effect of a wrong committed step, where the task has ground truth."""
         if not (configuration.spec.drafts_steps and self.profile.answers and self.trials.recorded.spoiling):
             return ""
         what = "once a wrong step stands, the share of acceptance that is lost (corruption) is"

@@ -1,8 +1,8 @@
 """Which of several configurations is fastest, at as little simulation as settles it.
 
-Where the recursion without shared iterations knows the configurations, it tells how they compare; what sharing costs
-on top grows evenly with k1 and is simulated at its two ends. Others race on the same answers, twice as many in each
-round; the slower half drops out until those that are left are equally fast.
+Where the recursion without shared iterations knows the configurations, it ranks them; the cost of sharing
+iterations grows evenly with k1 and is simulated at the smallest and the largest. Others race on the same answers, twice
+as many in each round; the slower half drops out until those that are left are equally fast.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def fastest(predictor: Predictor, candidates: Sequence[Configuration]) -> Config
 
 def _by_recursion(predictor: Predictor, candidates: Sequence[Configuration]) -> dict[str, float]:
     """Seconds by configuration; nothing where the recursion does not know one of them."""
-    alone = {c.name: predictor.unshared_seconds(c) for c in candidates}
-    known = {name: float(seconds.sum()) for name, seconds in alone.items() if seconds is not None}
-    if len(known) < len(alone):
+    unshared = {c.name: predictor.unshared_seconds(c) for c in candidates}
+    known = {name: float(seconds.sum()) for name, seconds in unshared.items() if seconds is not None}
+    if len(known) < len(unshared):
         return {}
     ends = sorted(candidates, key=lambda c: c.k1)[:: max(len(candidates) - 1, 1)]
     shared = [predictor.sharing(end) for end in ends] if len(candidates) > 1 else [1.0]

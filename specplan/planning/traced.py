@@ -28,7 +28,7 @@ __all__ = ["BATCHES", "DEPTHS", "TracedCell", "TracedPlan", "ranked_tree", "trac
 BATCHES: Final = (1, 8, 16, 32, 64, 128)
 DEPTHS: Final = (1, 2, 3, 5, 8)
 _SEED: Final = 42
-"""Of the sample of requests: the authors' own, so that as many requests are the same ones."""
+"""Seed that samples the requests: the authors' own, so that as many requests are the same ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class TracedCell:
     speedup: Estimate
     """Over plain decoding, [-]; the interval is that of the requests."""
     tokens_per_s: float
-    """Of the batch."""
+    """Throughput of the batch."""
     tokens_per_round: float
 
 
@@ -62,8 +62,8 @@ class TracedPlan:
     def best(self, batch: int) -> TracedCell | None:
         """The fastest cell of a batch size, the oracle's apart; None where plain decoding is as fast."""
         real = [cell for cell in self.cells if cell.batch == batch and cell.k is not None]
-        found = max(real, key=lambda cell: cell.speedup.value, default=None)
-        return found if found is not None and found.speedup.value > 1.0 else None
+        fastest = max(real, key=lambda cell: cell.speedup.value, default=None)
+        return fastest if fastest is not None and fastest.speedup.value > 1.0 else None
 
 
 @dataclass(slots=True)
@@ -171,7 +171,6 @@ def _rate(
 
 
 def _walk(request: TracedRequest, lengths: Sequence[int], k: int | None, drafted_at_miss: float) -> _Rounds:
-    """Go through a request round by round."""
     missed = 0.0 if k is None and drafted_at_miss < 1.0 else drafted_at_miss  # an oracle looks nothing up in vain
     at, end, prompt = 1, len(lengths), request.prompt_tokens
     rounds, rows, context, drafts, positions, drafted_rows, drafted_context = 0, 0.0, 0, 0.0, 0.0, 0.0, 0.0
@@ -199,12 +198,10 @@ def _plain(request: TracedRequest, n_tokens: int) -> _Rounds:
 
 
 def _first_s(request: TracedRequest, latency: FittedLatency, batch: int) -> float:
-    """Seconds to the first token of a batch."""
     return latency.target.seconds(1, batch * request.prompt_tokens, batch, 0) + latency.round_s
 
 
 def _seconds(walk: _Rounds, latency: FittedLatency, draft: DraftCost, batch: int) -> float:
-    """Seconds of the rounds of a batch."""
     target = latency.target
     passes = target.seconds(walk.rounds, batch * walk.rows, batch * walk.rounds, batch * walk.context)
     theirs = target.seconds(walk.drafts, batch * walk.drafted_rows, batch * walk.drafts, batch * walk.drafted_context)

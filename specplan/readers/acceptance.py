@@ -12,7 +12,7 @@ YAML of lengths (golden curves)           mean length with the bonus token, by k
 ``specplan acceptance``: JSON, CSV        by position, named in the file              no
 ========================================  ==========================================  =============================
 
-``/metrics`` is a saved page or the address of a server; two pages tell of the time between them.
+``/metrics`` is a saved page or the address of a server; two pages cover the time between them.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def _lengths(source: str, k: int | None, model: str | None, mode: str | None) ->
 
 
 def _benchmarks(runs: Sequence[Benchmark], source: str, k: int | None) -> ReadAcceptance:
-    """By position where the tool asked the server, else from the outputs of the streams."""
+    """By position where the tool read the server's metrics, else from the outputs of the streams."""
     speculating = [run for run in runs if run.accepted_at]
     depths = sorted({len(run.accepted_at) for run in speculating})
     if len(depths) > 1:
@@ -157,9 +157,7 @@ def _streams(runs: Sequence[Benchmark], source: str, k: int | None) -> ReadAccep
         raise ParameterError("acceptance", source, rule)
     length = sum(one.answer_tokens - 1 for one in streams) / sum(one.rounds for one in streams)
     if k is None:
-        rule = (
-            f"must be said (--k 3, or FILE@3): {source} tells {length:.3g} tokens per output of its streams, and no k"
-        )
+        rule = f"must be said (--k 3, or FILE@3): {source} has {length:.3g} tokens per output of its streams, and no k"
         raise ParameterError("k", None, rule)
     convention = f"{length:.3g} tokens per output of the streams of {runs[0].tool} at k = {k}, an output a round"
     return ReadAcceptance(curve=AcceptanceCurve.from_length(length, k), convention=convention)

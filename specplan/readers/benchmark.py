@@ -21,11 +21,12 @@ class Request:
     prompt_tokens: int
     answer_tokens: int
     first_s: float
-    """From being sent to the first token, s; NaN where it is not told."""
+    """From being sent to the first token, s; NaN where the file does not have it."""
     decode_s: float
-    """From the first token to the last, s; NaN where it is not told."""
+    """From the first token to the last, s; NaN where the file does not have it."""
     rounds: int
-    """Outputs after the first: a round each where the server streams round by round; 0 where it is not told."""
+    """Outputs after the first: a round each where the server streams round by round; 0 where the file does not have
+    it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,13 +37,14 @@ class Benchmark:
     tool: str
     requests: tuple[Request, ...] = field(repr=False)
     accepted_at: tuple[float, ...] = ()
-    """Share of the drafts that were accepted up to each position, in [0, 1]; empty: no speculation, or not told."""
+    """Share of the drafts that were accepted up to each position, in [0, 1]; empty: no speculation, or none in the
+    file."""
     drafts: int = 1
-    """Drafts that these shares are of, >= 1; 1 where they are not told."""
+    """Drafts that these shares are of, >= 1; 1 where the file does not have them."""
 
     @property
     def k(self) -> int:
-        """Tokens drafted per round; 0: none, or not told."""
+        """Tokens drafted per round; 0: none, or none in the file."""
         return len(self.accepted_at)
 
     @property
@@ -64,7 +66,7 @@ class Benchmark:
 
     @property
     def concurrency(self) -> float:
-        """Requests that decode at once, mean over the run; NaN where times are not told."""
+        """Requests that decode at once, mean over the run; NaN where the file has no times."""
         ends = [request.start_s + request.first_s + request.decode_s for request in self.requests]
         decoding = math.fsum(request.decode_s for request in self.requests)
         seconds = max(ends, default=math.nan) - min((request.start_s for request in self.requests), default=math.nan)
@@ -76,11 +78,11 @@ class Benchmark:
 
         Raises
         ------
-        SchemaError : the file does not tell single outputs.
+        SchemaError : the file has no times of single outputs.
         """
         known = [request for request in self.requests if request.rounds and request.decode_s > 0.0]
         if not known:
-            raise SchemaError(f"{self.source}: tells no times between outputs: with vLLM, --save-detailed")
+            raise SchemaError(f"{self.source}: has no times between outputs; with vLLM, use --save-detailed")
         return ratio_of_totals(
             [request.decode_s for request in known],
             [float(request.rounds) for request in known],

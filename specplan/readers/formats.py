@@ -1,4 +1,4 @@
-"""Readers of the files of `vllm bench serve` and `sweep`, guidellm and AIPerf; which one a file is, its content tells.
+"""Readers of the files of `vllm bench serve` and `sweep`, guidellm and AIPerf; recognised by their content.
 
 - ``vllm bench serve --save-result --save-detailed``: one JSON object (``--append-result``: one a line) with
   ``start_times``, ``input_lens``, ``output_lens``, ``ttfts``, ``itls`` (a list per request, one entry per output) and
@@ -39,9 +39,9 @@ _SECONDS_OF: Final = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0}
 _Tokens = Annotated[int, Field(ge=0, le=10_000_000)]
 _Share = Annotated[float, Field(ge=0.0, le=1.0)]
 _Moment = Annotated[float, Field(ge=0.0, le=1e12)]
-"""On a clock, s."""
+"""Time on a clock, s."""
 _Seconds = Annotated[float, Field(ge=0.0, le=1e7)]
-"""That something took."""
+"""Duration."""
 _Milliseconds = Annotated[float, Field(ge=0.0, le=1e10)]
 _Nanoseconds = Annotated[int, Field(ge=0, le=10**21)]
 
@@ -176,7 +176,7 @@ def _vllm(item: Any, where: str) -> Benchmark:
 
 
 def _guide(item: Any, where: str) -> list[Benchmark]:
-    found = []
+    runs = []
     for i, run in enumerate(checked(_Guide, item, where).benchmarks):
         requests = [
             Request(
@@ -190,8 +190,8 @@ def _guide(item: Any, where: str) -> list[Benchmark]:
             for stats in run.requests
             if stats.output_tokens
         ]
-        found.append(Benchmark(source=f"{where}: benchmarks[{i}]", tool="guidellm", requests=tuple(requests)))
-    return found
+        runs.append(Benchmark(source=f"{where}: benchmarks[{i}]", tool="guidellm", requests=tuple(requests)))
+    return runs
 
 
 def _decoding(stats: _GuideStats) -> float:
@@ -224,30 +224,30 @@ def _perf(objects: list[Any], where: str) -> Benchmark:
 
 
 def _count(metrics: Mapping[str, _Metric], name: str, where: str) -> int:
-    found = metrics.get(name)
-    if found is None or isinstance(found.value, list) or not 0 <= found.value <= 10_000_000:
+    metric = metrics.get(name)
+    if metric is None or isinstance(metric.value, list) or not 0 <= metric.value <= 10_000_000:
         raise SchemaError(f"{where}: metrics.{name}: must be there, a count of tokens")
-    return int(found.value)
+    return int(metric.value)
 
 
 def _gaps(metrics: Mapping[str, _Metric], where: str) -> list[float]:
-    """Seconds between the pieces of a stream; none where they are not told."""
-    found = metrics.get("inter_chunk_latency")
-    if found is None:
+    """Seconds between the pieces of a stream; none where the file has none."""
+    metric = metrics.get("inter_chunk_latency")
+    if metric is None:
         return []
-    unit = _SECONDS_OF.get(found.unit)
-    if not isinstance(found.value, list) or unit is None or not all(0.0 <= gap <= 1e13 for gap in found.value):
+    unit = _SECONDS_OF.get(metric.unit)
+    if not isinstance(metric.value, list) or unit is None or not all(0.0 <= gap <= 1e13 for gap in metric.value):
         raise SchemaError(f"{where}: metrics.inter_chunk_latency: must be times in one of {', '.join(_SECONDS_OF)}")
-    return [gap * unit for gap in found.value]
+    return [gap * unit for gap in metric.value]
 
 
 def _seconds(metrics: Mapping[str, _Metric], name: str, where: str) -> float:
-    found = metrics.get(name)
-    if found is None:
+    metric = metrics.get(name)
+    if metric is None:
         return math.nan
-    if isinstance(found.value, list) or found.unit not in _SECONDS_OF or not 0.0 <= found.value <= 1e16:
+    if isinstance(metric.value, list) or metric.unit not in _SECONDS_OF or not 0.0 <= metric.value <= 1e16:
         raise SchemaError(f"{where}: metrics.{name}: must be a time in one of {', '.join(_SECONDS_OF)}")
-    return found.value * _SECONDS_OF[found.unit]
+    return metric.value * _SECONDS_OF[metric.unit]
 
 
 def _or_nan(value: float | None) -> float:

@@ -140,11 +140,11 @@ def _request(item: Any, where: str) -> TracedRequest:
     tokens = prompt.prompt_tokens if prompt.prompt_token_ids is None else len(prompt.prompt_token_ids)
     if tokens is None:
         raise SchemaError(f"{where}: prompt_token_ids: must be there, or prompt_tokens, their number")
-    told = {key[4:] or "draft": item[key] for key in item if key == "acc" or key.startswith("acc_")}
-    if not told:
+    by_drafter = {key[4:] or "draft": item[key] for key in item if key == "acc" or key.startswith("acc_")}
+    if not by_drafter:
         raise SchemaError(f"{where}: acc_NAME: must be there for one drafter at least, with a list acc_len")
     lengths = {
         name: tuple(checked(_Lengths, {"acc_len": value} if isinstance(value, list) else value, where).acc_len)
-        for name, value in told.items()
+        for name, value in by_drafter.items()
     }
     return TracedRequest(prompt_tokens=tokens, lengths=lengths)

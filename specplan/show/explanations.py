@@ -128,7 +128,7 @@ def _causes(explanation: Explanation) -> Iterator[Part]:
 
 
 def _facts(explanation: Explanation) -> list[str]:
-    """What the round makes of an answer."""
+    """Throughput of an answer, and its time by part."""
     committed, answer = explanation.committed, explanation.answer
     rate = committed.value / explanation.time.whole.value
     parts = {"queue": answer.queue, "prefill": answer.prefill, "decoding": answer.decode}
@@ -145,7 +145,6 @@ def _facts(explanation: Explanation) -> list[str]:
 
 
 def _percent(share: Estimate) -> Interval:
-    """A share in per cent."""
     return Interval(value=100 * share.value, low=100 * max(share.low, 0.0), high=100 * share.high, digits=0)
 
 

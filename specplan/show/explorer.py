@@ -41,14 +41,14 @@ _AT_ONCE: Final = (1, 8, 32)
 _METHODS: Final = (("async", "lr-async", "LR async"), ("sync", "lr-sync", "LR sync"))
 _ANSWERS: Final = 256
 _FEW: Final = 4
-"""Answers that tell what sharing costs one answer at a time: with and without it they are the same answers."""
+"""Answers for the cost of sharing at concurrency 1: the same ones with and without it."""
 _PRECISION: Final = 0.03
 """Standard error of a gain in closed loops, as a share: a quarter of what a plan's interval is wide."""
 _CACHED: Final = 2000.0
 """Tokens of context at which the costs of a batch are compared."""
 _SEED: Final = 0
 _WORLD: Final = World(lag1=0.37, correlation=0.6, steps=100, ends=True)
-"""What no profile tells."""
+"""What no profile has."""
 
 Array = NDArray[np.float64]
 
@@ -175,13 +175,13 @@ def _change(
 ) -> Array:
     """Ratio of speedups with and without a shared target, by answers at once."""
     ideal, shared = (_at(world, *at, world.judge, sequence) for sequence in (0.0, world.sequence))
-    alone = _ideal(ideal, name, k1)
+    unshared = _ideal(ideal, name, k1)
     ratios = []
     for count in counts:
         if count == 1.0:
             ratios.append(_ideal(shared, name, k1, _FEW) / _ideal(ideal, name, k1, _FEW))
         else:
-            ratios.append(_gain(shared, name, k1, int(count)) / alone)
+            ratios.append(_gain(shared, name, k1, int(count)) / unshared)
         step_done()
     return np.array(ratios)
 

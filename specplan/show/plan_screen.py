@@ -27,13 +27,13 @@ _WIDEST: Final = {
     "profile": "what the profile does not say about timings and step lengths",
     "model": "the error of earlier predictions of this kind",
 }
-"""Part of an interval to what it is."""
+"""Source of error to its words on the screen."""
 
 
-def summary(found: Plan) -> str:
+def summary(ranking: Plan) -> str:
     """Return two sentences: what to do and what it brings, with how sure; what it costs."""
-    best = found.best.prediction
-    return f"{found.verdict} {_costs(best)}".strip()
+    best = ranking.best.prediction
+    return f"{ranking.verdict} {_costs(best)}".strip()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,15 +44,15 @@ class Doubt:
     remedy: str
 
 
-def widest(found: Plan) -> Doubt | None:
+def widest(ranking: Plan) -> Doubt | None:
     """Return what the best row's interval is mostly made of; None where it has none."""
-    errors = {name: part for name, part in found.best.prediction.errors.items() if part > 0.0}
+    errors = {name: part for name, part in ranking.best.prediction.errors.items() if part > 0.0}
     if not errors:
         return None
     name, part = max(errors.items(), key=lambda error: error[1])
-    what = f"Most of the interval, ±{100 * part:.0f} %, comes from {_WIDEST[name].format(n=found.n_answers)}."
-    more = 4 * found.n_answers
-    if not found.measured:
+    what = f"Most of the interval, ±{100 * part:.0f} %, comes from {_WIDEST[name].format(n=ranking.n_answers)}."
+    more = 4 * ranking.n_answers
+    if not ranking.measured:
         drawn = f"Draw four times as many (-n {more}), or measure" if name == "sampling" else "Measure"
         return Doubt(what=what, remedy=f"{drawn} your own models: specplan calibrate")
     if name == "model":
@@ -60,20 +60,20 @@ def widest(found: Plan) -> Doubt | None:
     return Doubt(what=what, remedy=f"Answer four times as many questions: specplan calibrate -n {more}")
 
 
-def first_screen(found: Plan, timings: Timed, loads: LoadPlan | None) -> str:
+def first_screen(ranking: Plan, timings: Timed, loads: LoadPlan | None) -> str:
     """Return what fits a terminal of 80 columns: what to do, the best rows, what to measure next.
 
     Parameters
     ----------
-    found : the plan for one answer at a time.
+    ranking : the plan at concurrency 1.
     timings : whose they are.
     loads : the best of each kind of configuration at each load.
     """
-    shown = _chosen(found.rows)
-    about = f"{found.profile}, one answer at a time, at most {found.max_parallel} target positions in flight:"
+    shown = _chosen(ranking.rows)
+    about = f"{ranking.profile}, one answer at a time, at most {ranking.max_parallel} positions per target pass:"
     by_load = [] if loads is None else [_by_load(loads)]
-    below = [*_below(found, len(shown)), *timings.lines()[: timings.latency is not None]]
-    return screen(summary(found), about, _short_table(shown), *by_load, below)
+    below = [*_below(ranking, len(shown)), *timings.lines()[: timings.latency is not None]]
+    return screen(summary(ranking), about, _short_table(shown), *by_load, below)
 
 
 def _costs(best: Prediction) -> str:
@@ -109,17 +109,17 @@ def _short_table(rows: Sequence[Row]) -> str:
 
 
 def _by_load(loads: LoadPlan) -> str:
-    """What is best at each load, and from which load on nothing is."""
+    """The best at each load, and the load from which on plain decoding is best."""
     said = [*beyond_timings(loads), *(f"Not planned: {why}." for why in loads.beyond), switch_off(loads)]
     return "\n".join([by_load(loads), *(textwrap.fill(line, SCREEN) for line in said if line)])
 
 
-def _below(found: Plan, n_shown: int) -> Iterator[str]:
-    if (hidden := len(found.rows) - n_shown) > 0:
+def _below(ranking: Plan, n_shown: int) -> Iterator[str]:
+    if (hidden := len(ranking.rows) - n_shown) > 0:
         yield f"{hidden} slower rows are not shown."
-    if found.unknown:
-        yield f"Not evaluated, for lack of measurements: {', '.join(found.unknown)}."
-    if (doubt := widest(found)) is not None:
+    if ranking.unknown:
+        yield f"Not evaluated, for lack of measurements: {', '.join(ranking.unknown)}."
+    if (doubt := widest(ranking)) is not None:
         yield f"{doubt.what} {doubt.remedy}."
     yield (
         "speedup: over plain decoding, one answer at a time, [95 % interval]; target tokens: generated per token kept. "

@@ -277,6 +277,6 @@ def _made(plan: ProfilePlan) -> Iterator[tuple[str, str]]:
         yield "source", about.citation
     yield "timings", plan.timings.latency or about.device or "the profile's own"
     yield "schedule", plan.ranking.rules
-    yield "budget M", f"{plan.ranking.max_parallel} target positions in flight"
+    yield "budget M", f"at most {plan.ranking.max_parallel} positions per target pass"
     yield "answers", f"{best.speedup.n} of the best row"
     yield "seed", "recorded answers" if best.speedup.seed is None else str(best.speedup.seed)

@@ -199,7 +199,6 @@ def coverage_screen() -> str:
 
 
 def _one_claim(item: Claim, result: Verification) -> str:
-    """Everything about one claim."""
     rows: list[tuple[str, str]] = [("source", item.source), ("statement", item.statement)]
     if item.expression is not None:
         rows.append(("expression", str(item.expression())))
@@ -232,12 +231,10 @@ def _one_claim(item: Claim, result: Verification) -> str:
 
 
 def _formula_rows(name: str, formula: Testable | None) -> list[tuple[str, str]]:
-    """The checked formula and its domain."""
     return [] if formula is None else [(f"{name}formula", formula.text), (f"{name}domain", formula.where)]
 
 
 def _evidence_rows(name: str, evidence: Evidence) -> list[tuple[str, str]]:
-    """Verdict, method, detail and counterexample of one derivation."""
     rows = [(name, f"{evidence.verdict.value}, by {evidence.method}")]
     rows.append(("", evidence.detail))
     if evidence.counterexample:
@@ -270,7 +267,7 @@ def _table_of(chosen: Sequence[Claim], paper: str, results: Mapping[str, Verific
         ("source", [item.source for item in items]),
         ("verdict", [item.verdict_text for item in items]),
         ("shown by", ["–" if one is None else _method(one) for one in derived]),
-        ("fails at", ["–" if one is None else _slack(one) for one in derived]),
+        ("fails if it claims", ["–" if one is None else _slack(one) for one in derived]),
         ("seconds", ["–" if one is None else f"{one.seconds:.2f}" for one in derived]),
         ("statement", [item.statement for item in items]),
         ("assumptions", [item.assumptions for item in items]),
@@ -279,7 +276,7 @@ def _table_of(chosen: Sequence[Claim], paper: str, results: Mapping[str, Verific
 
 
 def _slack(result: Verification) -> str:
-    """How much more than the statement that holds fails, and so how far the search came."""
+    """How much stronger than the statement that holds a false one is, by the search for counterexamples."""
     finding = result.correction_finding or result.finding
     return "–" if finding is None or not finding.slack else finding.slack
 

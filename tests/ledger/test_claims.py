@@ -109,7 +109,7 @@ def _fails_at_its_counterexample(formula: Statement, evidence: Evidence) -> None
 
 def _point(formula: Statement, shown: Mapping[str, str]) -> Mapping[str, Fraction] | None:
     if isinstance(formula, Cases):
-        return formula.found(shown)
+        return formula.shown_as(shown)
     return {name: Fraction(value) for name, value in shown.items()}
 
 

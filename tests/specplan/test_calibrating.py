@@ -181,8 +181,8 @@ def test_time_left_and_precision_are_told() -> None:
     )
     rule = Stopping(precision=0.05)
     status = Status(done=10, n_parts=40, seconds_left=95.4, last_look=outcome)
-    assert calibrating.told(status, rule) == "about 1:35 left, speedup ±7.2%, asked for ±5.0%"
-    assert calibrating.told(Status(done=1, n_parts=40, seconds_left=None, last_look=None), rule) == ""
+    assert calibrating.progress_in_words(status, rule) == "about 1:35 left, speedup ±7.2%, wanted ±5.0%"
+    assert calibrating.progress_in_words(Status(done=1, n_parts=40, seconds_left=None, last_look=None), rule) == ""
 
 
 def unsteady() -> Profile:

@@ -156,7 +156,7 @@ def swept() -> Iterator[tuple[str, tuple[str, ...]]]:
 
 def cases() -> list[tuple[str, list[str]]]:
     """The commands to type."""
-    from specplan.planning.loads.asking import DEPLOYMENT, LOADS
+    from specplan.planning.loads.click_options import DEPLOYMENT, LOADS
 
     named = {f"--{name.replace('_', '-')}" for name in (*DEPLOYMENT, *LOADS)} - {"--task"}
     found = []

@@ -90,11 +90,11 @@ def survival(conditional: ArrayLike, spread: float = SPREAD) -> FloatArray:
         raise ParameterError("conditional", str(conditional), "must be a row of probabilities in [0, 1]")
     if not 0.0 <= spread < np.inf:
         raise ParameterError("spread", spread, "must be finite and >= 0")
-    ease, before, found = spread * _ease(), np.ones(_ROUNDS), []
+    ease, before, rounds = spread * _ease(), np.ones(_ROUNDS), []
     for mean in np.cumprod(np.clip(rates, _LEAST, 1.0 - _LEAST)):
         before = before * _given_mean(ease, before, float(mean))
-        found.append(before)
-    return np.array(found).reshape(rates.size, _ROUNDS).T
+        rounds.append(before)
+    return np.array(rounds).reshape(rates.size, _ROUNDS).T
 
 
 def verified(conditional: ArrayLike, least: float, spread: float = SPREAD) -> Verified:

@@ -1,1 +1,1 @@
-"""Which drafts a pass verifies: trees by rank, and passes that run beside the drafter on servers of their own."""
+"""Which drafts a pass verifies: trees by rank, and passes on servers of their own while the drafter goes on."""

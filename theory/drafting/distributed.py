@@ -1,9 +1,9 @@
-r"""Distributed speculative inference (DSI): passes of the target run beside the drafter, on servers of their own.
+r"""Distributed speculative inference (DSI): the target's passes run while the drafter drafts, on servers of their own.
 
 The drafter never waits. After every k drafted tokens (the lookahead) one of s target servers is given a pass over all
-that is drafted; a first pass starts with the drafter, on the text alone. A pass takes a target pass's time t, and
-determines the target's tokens at the k positions that it adds and the token after them. At the first wrong draft all is
-dropped, the target's own token is kept, and drafting starts anew after it.
+that is drafted; a first pass starts with the drafter, on the text without drafts. A pass takes a target pass's time t,
+and determines the target's tokens at the k positions that it adds and the token after them. At the first wrong draft
+all is dropped, the target's own token is kept, and drafting starts anew after it.
 
 Derivation. Count passes from 0 and let d = k c t be the time of drafting a block. Pass i can start when i blocks are
 drafted and pass i - s has ended, so with constant times it starts at

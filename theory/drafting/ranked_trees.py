@@ -68,7 +68,7 @@ class FastestTree:
     tree: RankedTree
     seconds_per_token: float
     speedup: float
-    """Over passes of the root alone without a draft, [-]; below 1 if drafting loses at every size."""
+    """Over plain decoding, [-]; below 1 if drafting loses at every size."""
 
 
 def fastest_tree(
@@ -99,8 +99,8 @@ def fastest_tree(
     ----------
     Sequoia (module docstring).
 
-    >>> found = fastest_tree([0.6, 0.2], 0.5, {1: 10.0, 2: 10.0, 4: 10.0, 8: 14.0})
-    >>> found.tree.nodes, found.tree.levels, round(found.seconds_per_token, 2)
+    >>> fastest = fastest_tree([0.6, 0.2], 0.5, {1: 10.0, 2: 10.0, 4: 10.0, 8: 14.0})
+    >>> fastest.tree.nodes, fastest.tree.levels, round(fastest.seconds_per_token, 2)
     (4, 3, 5.32)
     """
     p, depth = _by_rank(by_rank), _levels(levels)

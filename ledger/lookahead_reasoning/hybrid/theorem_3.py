@@ -32,7 +32,8 @@ __all__ = ["CLAIMS", "hybrid_proof"]
 
 _NO_SIX = {"alpha1": "2/5", "c1": "1/3", "alpha2": "4/5", "c2": "2/5", "M": "4"}
 _BELOW_SIX = {"alpha1": "5/14", "c1": "9/50", "alpha2": "30/31", "c2": "1/75", "M": "50"}
-"""min r = 1.1501, (7) and (8) hold strictly, and token-level speculation alone, at its peak of 49, is better."""
+"""min r = 1.1501, (7) and (8) hold strictly, and token-level speculation, at its peak of 49, is better than both
+levels."""
 _TIE = {"alpha1": "16/25", "c1": "1/5", "alpha2": "4/5", "c2": "1/9", "M": "4"}
 _NEAR_TWO = {"alpha1": "999/1000", "c1": "1/1000", "alpha2": "999/1000", "c2": "1/1000", "M": "4"}
 _ODD = {"alpha1": "4/9", "c1": "1/5", "alpha2": "9/16", "c2": "1/20", "M": "5"}

@@ -217,7 +217,7 @@ def _budgets_below_16(statement: Predicate) -> Evidence:
     def fails(budget: int) -> Evidence:
         wanted = falsified(_at(statement, budget), str(budget)).failing
         at = None if wanted is None else ", ".join(f"{k} = {v}" for k, v in wanted.items())
-        text = f"at M = {budget} a single method wins at {at}" if at else f"no failure found at M = {budget}"
+        text = f"at M = {budget} a single method wins at {at}" if at else f"no failure at M = {budget}"
         verdict = Verdict.FALSE if wanted is None else Verdict.PROVED
         counter = {"M": str(budget)} if wanted is None else None
         return Evidence(verdict=verdict, method="exact counterexample", detail=text, counterexample=counter)

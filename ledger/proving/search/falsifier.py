@@ -30,7 +30,7 @@ __all__ = ["QUICK", "THOROUGH", "Effort", "Finding", "falsified", "judged"]
 _SEEN: Final = -1e-11
 """Room below which floats suggest a failure: above it rounding decides."""
 _NOTHING: Final = 1e-6
-"""Room below which a statement fails at any more."""
+"""Room below which a statement fails if it claims any more."""
 _CONFIRMED: Final = 12
 """Suggestions of floats that are tried exactly after each descent, deepest first; half as many others follow."""
 _DRAWS: Final = 12
@@ -88,10 +88,12 @@ class Finding:
     """Points that were tried, exactly or in floats."""
 
     def __str__(self) -> str:
-        """Return ``fails at 0.4 % more, near x = 0.8``."""
+        """Return ``fails if it claims 0.4 % more, near x = 0.8``."""
         if not self.slack or self.at is None:
             return f"no failure at {self.points} points"
-        return f"fails at {self.slack}, near " + ", ".join(f"{name} = {x:.4g}" for name, x in _floats(self.at).items())
+        return f"fails if it claims {self.slack}, near " + ", ".join(
+            f"{name} = {x:.4g}" for name, x in _floats(self.at).items()
+        )
 
     @property
     def slack(self) -> str:
@@ -217,7 +219,7 @@ class _Search:
             return False
 
     def _fails(self, point: Mapping[str, Fraction]) -> bool:
-        """Whether it certainly fails; what cannot be computed tells nothing."""
+        """Whether it certainly fails; what cannot be computed decides nothing."""
         self.points += 1
         try:
             return self.statement.admits(point) and self.statement.holds(point) is False

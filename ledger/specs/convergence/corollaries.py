@@ -131,7 +131,7 @@ def _cost(n: Fraction) -> arb:
 def _markov_for(power: Fraction = Fraction(0)) -> Predicate:
     """Markov's inequality at width n costs the factor 1 / P(N = n), here claimed to be at most 10 n**power.
 
-    The mean may sit on the width n alone, so no smaller factor does.
+    The whole mean may sit on the width n, so no smaller factor does.
     """
 
     def holds(n: Fraction) -> bool:

@@ -26,7 +26,7 @@ _HALF = Fraction(1, 2)
 
 
 def _apart(gen1: Fraction, weight2: Fraction, n: Fraction) -> arb:
-    """What widths 1 and 2 alone put between the two sides of the first display of C.2."""
+    """What the terms of widths 1 and 2 put between the two sides of the first display of C.2."""
     gen, weights = (gen1, 1 - gen1), (Fraction(1), weight2)
     star = exact.tilted(gen, weights)
     one, two = (exact.selection_law(gen, weights, width) for width in (1, 2))
@@ -39,7 +39,7 @@ def _display(poisson: bool = True) -> Predicate:
     """1 + chi2 of the averaged law (printed) against 1 + the average of chi2, which is what the integrals add up to.
 
     N ~ Poisson(n) given N > 0. The average exceeds chi2 of the averaged law by the sum over letters y of the variance
-    of pi_N(y) over pi*(y); two widths a, b alone give at least p_a p_b (pi_a(y) - pi_b(y))**2 of each variance.
+    of pi_N(y) over pi*(y); two widths a, b give at least p_a p_b (pi_a(y) - pi_b(y))**2 of each variance.
     """
 
     def holds(gen1: Fraction, weight2: Fraction, n: Fraction) -> bool:
@@ -48,7 +48,7 @@ def _display(poisson: bool = True) -> Predicate:
 
     def explain(**at: Fraction) -> str:
         with precision(64):
-            return f"widths 1 and 2 alone put at least {float(_apart(**at).mid()):.2g} between the two sides"
+            return f"the terms of widths 1 and 2 put at least {float(_apart(**at).mid()):.2g} between the two sides"
 
     sides = "equals" if poisson else "is at most"
     return Predicate(
@@ -204,8 +204,8 @@ def _truncated(truncated: bool = True) -> Predicate:
     def holds(q: Fraction) -> bool:
         if not truncated:
             return q * q == q**2
-        alone = (q - q**2) / (1 - q**2)
-        return alone * alone == 0
+        chance = (q - q**2) / (1 - q**2)
+        return chance * chance == 0
 
     return Predicate(
         text="counts of two equally likely letters among N > 0 Poisson(n) draws are independent, q = exp(-n / 2)",

@@ -27,7 +27,7 @@ __all__ = ["CLAIMS"]
 
 _HALF = Fraction(1, 2)
 _CONSTANT: Final = Fraction(50)
-"""Of the lower bound that is proved here."""
+"""Constant of the lower bound that is proved here."""
 
 
 def _law(theta: Fraction, n: int) -> tuple[Fraction, ...]:
@@ -123,10 +123,10 @@ def _fix_power() -> Evidence:
     )
 
 
-def _distance(theta: Fraction, n: int, terms: int = 14) -> tuple[arb, arb]:
-    """Enclosure of the Poisson mean of pi_N(y0) - 1/2: its first terms, and the mass left over."""
+def _distance(theta: Fraction, n: int) -> tuple[arb, arb]:
+    """Enclosure of the Poisson mean of pi_N(y0) - 1/2: its first 14 terms, and the mass left over."""
     total, mass, left = arb(0), (-arb(n)).exp(), 1 - (-arb(n)).exp()
-    for size in range(1, terms + 1):
+    for size in range(1, 15):
         mass = mass * n / size
         left -= mass
         total += mass * point(_law(theta, size)[0] - _HALF)

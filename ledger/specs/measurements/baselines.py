@@ -100,13 +100,13 @@ def _points() -> list[tuple[Fraction, Fraction]]:
         (TABLE_6, "SPECS"),
         (TABLE_6, "SPECS (start with small model)"),
     )
-    found = [
+    points = [
         (seconds(table, method, "MATH500", n), accuracy(table, method, "MATH500", n))
         for table, method in rows_of
         for n in WIDTHS
     ]
     large = (TABLE_1["Qwen2.5", "MATH500", "BS(B)", n] for n in WIDTHS)
-    return found + [(Fraction(each.seconds), Fraction(each.accuracy)) for each in large]
+    return points + [(Fraction(each.seconds), Fraction(each.accuracy)) for each in large]
 
 
 def _top(at: Fraction) -> Fraction:
@@ -120,11 +120,11 @@ def _top(at: Fraction) -> Fraction:
 
 
 def _inside(widths: tuple[int, ...] = WIDTHS) -> Cases:
-    found = [TABLE_1["Qwen2.5", "MATH500", "RSD", n] for n in widths]
+    printed_rows = [TABLE_1["Qwen2.5", "MATH500", "RSD", n] for n in widths]
     return Cases(
         text="RSD is not above the convex hull of the points of SPECS",
         test=lambda seconds, accuracy: Fraction(accuracy) <= _top(Fraction(seconds)),
-        cases=rows(*({"seconds": each.seconds, "accuracy": each.accuracy} for each in found)),
+        cases=rows(*({"seconds": each.seconds, "accuracy": each.accuracy} for each in printed_rows)),
         where="MATH500, Qwen pair, widths " + ", ".join(map(str, widths)),
         explain=lambda seconds, accuracy: f"the hull reaches {float(_top(Fraction(seconds))):.2f} % there",
     )

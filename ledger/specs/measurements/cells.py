@@ -13,7 +13,7 @@ CELLS = tuple((benchmark, width) for benchmark in BENCHMARKS for width in WIDTHS
 
 
 def accuracy(table: Mapping[tuple[str, int], tuple[str, ...]], method: str, benchmark: str, width: int) -> Fraction:
-    """Of Tables 2, 4 and 6, in percent."""
+    """Accuracy in Tables 2, 4 and 6, in percent."""
     return Fraction(table[method, width][2 * BENCHMARKS.index(benchmark)])
 
 
@@ -23,5 +23,5 @@ def main_accuracy(method: str, benchmark: str, width: int) -> Fraction:
 
 
 def seconds(table: Mapping[tuple[str, int], tuple[str, ...]], method: str, benchmark: str, width: int) -> Fraction:
-    """Of Tables 2, 4 and 6."""
+    """Seconds in Tables 2, 4 and 6."""
     return Fraction(table[method, width][2 * BENCHMARKS.index(benchmark) + 1])

@@ -97,14 +97,14 @@ def _unharmed(after: tuple[int, ...] = tuple(_REPORTED)) -> Cases:
 
 def _competitive(below: str = "2") -> Cases:
     """With noisy rewards, points of accuracy below beam search with the large model."""
-    found = [
+    settings = [
         {"specs": accuracy(TABLE_4, "SPECS", b, n), "large": accuracy(TABLE_4, "BS(B)", b, n), "width": n}
         for b, n in CELLS
     ]
     return Cases(
         text=f"with noisy rewards SPECS is at most {below} points below beam search with the large model",
         test=lambda specs, large, width: specs >= large - Fraction(below),
-        cases=rows(*found),
+        cases=rows(*settings),
         where="nine settings of Table 4",
         explain=lambda specs, large, width: f"{float(specs)} against {float(large)} % (width {width})",
     )
@@ -146,14 +146,14 @@ _PLAIN_SCORE = "SPECS (with no log-likelihood term in score)"
 
 def _no_target(method: str = "No Target") -> Cases:
     """Accuracies of Table 2 above those of BS(S) in Table 1."""
-    found = [
+    settings = [
         {"ablation": accuracy(TABLE_2, method, b, n), "small": main_accuracy("BS(S)", b, n), "width": n}
         for b, n in CELLS
     ]
     return Cases(
         text=f"{method} is more accurate than beam search with the small model",
         test=lambda ablation, small, width: ablation > small,
-        cases=rows(*found),
+        cases=rows(*settings),
         where="nine settings of the Qwen pair",
         explain=lambda ablation, small, width: f"{float(ablation)} against {float(small)} % (MATH500, width {width})",
     )
@@ -167,7 +167,7 @@ def _fix_no_target() -> Evidence:
 
 def _as_fast(more: Fraction = Fraction(1, 3)) -> Cases:
     """Seconds of Table 2 against those of BS(S) in Table 1."""
-    found = [
+    settings = [
         {
             "ablation": seconds(TABLE_2, "No Target", b, n),
             "small": Fraction(TABLE_1["Qwen2.5", b, "BS(S)", n].seconds),
@@ -179,7 +179,7 @@ def _as_fast(more: Fraction = Fraction(1, 3)) -> Cases:
         text=f"without the target SPECS takes at most {float(100 * more):.0f} % longer than beam search with the small "
         "model",
         test=lambda ablation, small, width: ablation <= (1 + more) * small,
-        cases=rows(*found),
+        cases=rows(*settings),
         where="nine settings of the Qwen pair",
         explain=lambda ablation, small, width: f"{float(ablation)} against {float(small)} s (width {width})",
     )
@@ -208,14 +208,14 @@ def _worse_at_random(points: str = "5") -> Cases:
 
 def _variant(better: str, worse: str) -> Cases:
     """One row of Table 6 is more accurate than another at every width and benchmark."""
-    found = [
+    settings = [
         {"first": accuracy(TABLE_6, better, b, n), "second": accuracy(TABLE_6, worse, b, n), "width": n}
         for b, n in CELLS
     ]
     return Cases(
         text=f"{better} is more accurate than {worse}",
         test=lambda first, second, width: first > second,
-        cases=rows(*found),
+        cases=rows(*settings),
         where="nine settings of Table 6",
         explain=lambda first, second, width: f"{float(first)} against {float(second)} % at width {width}",
     )

@@ -35,11 +35,11 @@ def _saved(specs_seconds: str, beam_seconds: str) -> Fraction:
 
 def _saving(limit: Fraction = Fraction(19, 100)) -> Cases:
     """The savings of Table 1 against the announced 18 % (19 % leaves room for rounding), width 16 first."""
-    found = sorted(_latencies("Qwen2.5"), key=lambda row: -row[1])
+    savings = sorted(_latencies("Qwen2.5"), key=lambda row: -row[1])
     return Cases(
         text="no latency of Table 1 (Qwen pair) is lower than beam search with the large model by more than 19 %",
         test=lambda specs_seconds, beam_seconds: _saved(specs_seconds, beam_seconds) <= limit,
-        cases=rows(*[{"specs_seconds": own, "beam_seconds": beam} for _name, _n, own, beam in found]),
+        cases=rows(*[{"specs_seconds": own, "beam_seconds": beam} for _name, _n, own, beam in savings]),
         where="nine rows of the Qwen pair",
         explain=lambda **row: f"a saving of {float(_saved(**row)):.1%}",
     )
@@ -60,7 +60,7 @@ def _fix_saving() -> Evidence:
 
 def _faster(family: str = "Llama3", slack: str = "1") -> Cases:
     """Table 1, seconds per step: SPECS against beam search with the large model, times a slack."""
-    found = [
+    steps = [
         {
             "specs_step": TABLE_1[family, name, "SPECS", n].step_seconds,
             "beam_step": TABLE_1[family, name, "BS(B)", n].step_seconds,
@@ -71,7 +71,7 @@ def _faster(family: str = "Llama3", slack: str = "1") -> Cases:
     return Cases(
         text=f"a step of SPECS takes at most {slack} times one of beam search with the large model ({family} pair)",
         test=lambda specs_step, beam_step: Fraction(specs_step) <= Fraction(beam_step) * Fraction(slack),
-        cases=rows(*found),
+        cases=rows(*steps),
         where=f"nine rows of the {family} pair",
     )
 

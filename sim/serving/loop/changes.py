@@ -1,6 +1,6 @@
 """Plain decoding on one serving engine as a loop over arrays: what `sim.serving.engine` does, without events.
 
-Answers are requests in a row (one, where they are asked for as a whole); nothing is cancelled, and nothing but the
+An answer is a sequence of requests (one where the whole answer is one request); nothing is cancelled, and only the
 target works. Then the time from one change of the batch to the next is known when the first of them comes, and the loop
 goes from change to change: it ends requests, counts what was read, takes places away while the cache is too full, gives
 places to those who wait, and begins the next iteration. `sim.serving.engine` is the specification: a test compares when
@@ -90,26 +90,26 @@ iteration takes no time."""
 
 
 def slot(batch: int, read: float, size: int) -> int:
-    """Return where `Prices` keep the reading of so many tokens beside a batch."""
+    """Return where `Prices` keep the time of reading so many tokens while a batch decodes."""
     return int((batch * 7919 + int(read)) % size)
 
 
 def price(rules: Rules, s: State, prices: Prices) -> int:
     """Find out what the iteration takes that has begun; return what is not known for it, or 0."""
-    batch, alone = s.whole[BATCH] if rules.chunked or not s.whole[MIXED] else 0, 0.0
+    batch, decoding = s.whole[BATCH] if rules.chunked or not s.whole[MIXED] else 0, 0.0
     if batch:
         if math.isnan(prices.lines[0][batch]):
             return ASKS_LINE
-        alone = prices.lines[0][batch] + prices.lines[1][batch] * s.real[CONTEXT]
+        decoding = prices.lines[0][batch] + prices.lines[1][batch] * s.real[CONTEXT]
     if s.whole[MIXED]:
         at = slot(batch, s.real[READ], len(prices.readings[0]))
         if prices.readings[0][at] != batch or prices.readings[1][at] != s.real[READ]:
             return ASKS_READING
-        reading = prices.readings[2][at] + rules.share * alone
-        s.real[WORK] = max(rules.least * alone, reading, 0.0) + s.real[EXTRA]
+        reading = prices.readings[2][at] + rules.share * decoding
+        s.real[WORK] = max(rules.least * decoding, reading, 0.0) + s.real[EXTRA]
     elif batch:
-        s.real[TAU] = alone
-        if not alone > 0.0:
+        s.real[TAU] = decoding
+        if not decoding > 0.0:
             return STANDS_STILL
     return 0
 

@@ -20,8 +20,8 @@ from sim.serving.engine import ServingEngine
 from sim.serving.limits import JoiningCost
 from sim.serving.loop import changes, places
 from sim.serving.loop import records as r
-from sim.serving.loop.asked import LIVED, NEW, TEXT, TOKENS, Asked
 from sim.serving.loop.records import Prices, Requests, Rules, State
+from sim.serving.loop.request_table import LIVED, NEW, TEXT, TOKENS, RequestTable
 from sim.serving.loop.walks import compiled_walk
 from sim.trial import Trial
 from theory.errors import ParameterError
@@ -52,7 +52,7 @@ class LoopRun:
     Parameters
     ----------
     trial : of an `engine_of`.
-    asked : the answers, in the order in which they begin.
+    table : the answers, in the order in which they begin.
     moments_s : when the first of them begin, s, in order.
     marks : tokens that are written where the window begins and where it ends; None: it begins with the arrival of the
         answer ``warmup``, and ends with the last answer.
@@ -63,7 +63,7 @@ class LoopRun:
     def __init__(
         self,
         trial: Trial,
-        asked: Asked,
+        table: RequestTable,
         moments_s: Sequence[float],
         *,
         marks: tuple[float, float] | None = None,
@@ -74,16 +74,16 @@ class LoopRun:
         assert engine is not None
         self.trial = trial
         self.engine = engine
-        self.asked = asked
+        self.table = table
         self.warmup = warmup
         self.is_closed = marks is not None
-        _requests[0] += asked.columns.shape[1]
+        _requests[0] += table.columns.shape[1]
         is_compiled = _requests[0] >= WORTH_COMPILING and find_spec("numba") is not None
         column = _as_array if is_compiled else _as_lists
         self._walk = compiled_walk() if is_compiled else None
-        self._requests = _requests_of(asked, asked.passes(self._walk), column)
-        self._prices = _prices(min(engine.limits.most_sequences, len(asked)), column)
-        self._state = _state(len(asked), marks or (math.inf, math.inf), len(moments_s), column)
+        self._requests = _requests_of(table, table.passes(self._walk), column)
+        self._prices = _prices(min(engine.limits.most_sequences, len(table)), column)
+        self._state = _state(len(table), marks or (math.inf, math.inf), len(moments_s), column)
         self._rules = self._rules_of(moments_s, in_flight, column)
         self._run(compiled() if is_compiled else changes.loop)
         self._check()
@@ -98,7 +98,7 @@ class LoopRun:
         assert isinstance(cost, JoiningCost)
         least, share = cost.joins
         return Rules(
-            answers=len(self.asked),
+            answers=len(self.table),
             capacity=float(limits.cache_tokens),
             most=limits.most_sequences,
             batched=limits.max_batched_tokens,
@@ -111,11 +111,11 @@ class LoopRun:
             moments=column(np.array(moments_s, dtype=np.float64)),
             replaces=self.is_closed,
             warmup=self.warmup,
-            in_flight=int(min(in_flight, len(self.asked) + 1)),
+            in_flight=int(min(in_flight, len(self.table) + 1)),
         )
 
     def _run(self, loop: Callable[..., Any]) -> None:
-        """Let the loop run; tell it what iterations cost whenever it asks."""
+        """Let the loop run; compute what iterations cost whenever it yields."""
         cost, known = self.engine.cost, self._prices
         assert isinstance(cost, JoiningCost)
         for asks, batch, read in loop(self._requests, self._rules, self._state, known):
@@ -132,8 +132,8 @@ class LoopRun:
                 raise ParameterError("iteration", seconds, rule)
 
     def _check(self) -> None:
-        """Refuse requests that do not fit into the cache, even alone."""
-        columns, first = self.asked.columns, self.asked.first
+        """Refuse requests that do not fit into the cache, even while nothing else is in it."""
+        columns, first = self.table.columns, self.table.first
         sizes = np.maximum.reduceat(columns[TEXT] + columns[TOKENS], first[:-1])
         most = max(sizes[~np.isnan(self._floats[r.STARTED])].tolist(), default=0)
         if most > self.engine.cache.capacity:
@@ -179,7 +179,7 @@ class LoopRun:
     def _is_seen(self) -> NDArray[np.bool_]:
         """Whether what users see of an answer counts: of those that began in the window; shape (answers,)."""
         began_in_it = self._floats[r.STARTED] >= self._window[0]
-        return np.asarray((np.arange(len(self.asked)) >= self.warmup) & (began_in_it | (not self.is_closed)))
+        return np.asarray((np.arange(len(self.table)) >= self.warmup) & (began_in_it | (not self.is_closed)))
 
     def _in_flight(self, mark: int) -> NDArray[np.int64]:
         """Answers that have begun and not ended by an end of the window."""
@@ -192,7 +192,7 @@ class LoopRun:
         order = self._ints[r.ORDER, ended]
         order = order[self._is_seen[order]]
         times = self._floats[[r.STARTED, r.FIRST_S, r.ENDED_S]][:, order].tolist()
-        return tuple(map(ServedAnswer, *times, self.asked.answer_tokens[order].tolist()))
+        return tuple(map(ServedAnswer, *times, self.table.answer_tokens[order].tolist()))
 
     def _unended_s(self) -> tuple[float, ...]:
         going = self._in_flight(1)
@@ -200,14 +200,14 @@ class LoopRun:
 
     def _written(self, mark: int) -> int:
         """Tokens that were written by an end of the window."""
-        asked, going = self.asked, self._in_flight(mark)
+        table, going = self.table, self._in_flight(mark)
         ended = self._ints[r.ORDER, : self._state.whole[r.ENDED_AT + mark]]
         requests, done = self._ints[[r.STEP_AT + mark, r.DONE_AT + mark]][:, going]
-        before = np.cumsum(asked.columns[TOKENS]) - asked.columns[TOKENS]
-        requests = np.maximum(requests, asked.first[going])  # of an answer that begins at that moment none is noted
-        total = asked.answer_tokens[ended].sum() + (before[requests] - before[asked.first[going]]).sum()
+        before = np.cumsum(table.columns[TOKENS]) - table.columns[TOKENS]
+        requests = np.maximum(requests, table.first[going])  # of an answer that begins at that moment none is noted
+        total = table.answer_tokens[ended].sum() + (before[requests] - before[table.first[going]]).sum()
         begun = done >= 0
-        committed = asked.committed(requests[begun], done[begun], self._walk)
+        committed = table.committed(requests[begun], done[begun], self._walk)
         return int(total + begun.sum() + committed.sum())
 
     def _area(self) -> float:
@@ -242,12 +242,12 @@ def _as_array(rows: NDArray[Any]) -> Any:
     return rows
 
 
-def _requests_of(asked: Asked, passes: NDArray[np.int64], column: Callable[[NDArray[Any]], Any]) -> Requests:
-    text, new, tokens, lived = asked.columns[[TEXT, NEW, TOKENS, LIVED]]
+def _requests_of(table: RequestTable, passes: NDArray[np.int64], column: Callable[[NDArray[Any]], Any]) -> Requests:
+    text, new, tokens, lived = table.columns[[TEXT, NEW, TOKENS, LIVED]]
     passes = np.maximum(passes, 0)
     per_pass = np.where(passes > 0, (tokens - 1) / np.maximum(passes, 1), 0.0)
     means = text + (tokens - lived) / 2.0
-    return Requests(column(asked.first), column(np.array([text, new, passes])), column(np.array([per_pass, means])))
+    return Requests(column(table.first), column(np.array([text, new, passes])), column(np.array([per_pass, means])))
 
 
 def _prices(batches: int, column: Callable[[NDArray[Any]], Any]) -> Prices:

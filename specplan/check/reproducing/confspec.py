@@ -98,8 +98,6 @@ class Cell(Compared):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Case:
-    """The simulation of a row."""
-
     table: str
     row: str
     configuration: str
@@ -203,20 +201,20 @@ def _published(name: str, row: str, benchmark: str) -> float:
     return float(speedups(name, row)[BENCHMARKS.index(benchmark)])
 
 
-def implied_c1(pair: str, rules: str, n_answers: int = 30) -> list[float]:
+def implied_c1(pair: str, rules: str) -> list[float]:
     """Return the c1 at which the simulation gives the row LookaheadReasoning of Table 2, by benchmark; else NaN."""
     name = "2 DeepSeek" if pair == "deepseek" else "2 Qwen3"
     grid = (0.05, 0.2, 0.3, 0.4, 0.5, 0.6, 0.75, 0.9)
     implied = []
     for benchmark in _DATASETS:
-        simulated = [_lookahead(pair, benchmark, rules, c1, n_answers) for c1 in grid]
+        simulated = [_lookahead(pair, benchmark, rules, c1) for c1 in grid]
         published = _published(name, "LookaheadReasoning", benchmark)
         implied.append(float(np.interp(-published, [-x for x in simulated], grid, left=np.nan, right=np.nan)))
     return implied
 
 
 @cache
-def _lookahead(pair: str, benchmark: str, rules: str, c1: float, n_answers: int) -> float:
+def _lookahead(pair: str, benchmark: str, rules: str, c1: float) -> float:
     profile = _profile(pair, benchmark)
     figures = profile.published
     assert figures is not None
@@ -229,7 +227,7 @@ def _lookahead(pair: str, benchmark: str, rules: str, c1: float, n_answers: int)
         acceptance=figures.alpha1.value,
         judge_s=figures.verify_s.value,
     )
-    return _speedup(profile.model_copy(update={"published": changed}), case, n_answers)
+    return _speedup(profile.model_copy(update={"published": changed}), case, n_answers=30)
 
 
 def summary(cells: Sequence[Cell]) -> str:

@@ -58,7 +58,7 @@ REASONS: Final = (
 """Common properties of the rows with the largest errors, as far as they are published."""
 
 TITLE: Final = "Lookahead Reasoning, Tables 1 and 3"
-HEADING: Final = "Reasons of the largest errors:"
+HEADING: Final = "Reasons for the largest errors:"
 """Heading of the reasons."""
 BELOW: Final = (
     "Table 1, predicted with one constant [95 % interval] / published; off: published is outside. Without a constant, "

@@ -40,7 +40,7 @@ __all__ = [
 
 N_STEPS: Final = 1
 TITLE: Final = "SPECS, Tables 1 and 4"
-HEADING: Final = "Reasons of the largest errors, and rows that are not predicted:"
+HEADING: Final = "Reasons for the largest errors, and rows that are not predicted:"
 """Heading of the reasons."""
 BELOW: Final = "SPECS: with one constant / published; other cells: mean errors. All rows: -v."
 REASONS: Final = (

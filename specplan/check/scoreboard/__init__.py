@@ -1,1 +1,1 @@
-"""The public scoreboard: what others measured beside what is predicted, with errors, coverage and regret."""
+"""The public scoreboard: what others measured and what is predicted, with errors, coverage and regret."""

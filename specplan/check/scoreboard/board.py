@@ -25,7 +25,7 @@ _SPECULATION: Final = ("speculated", "driven", "acceptance")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Board:
-    """What became of all rows."""
+    """Outcomes of all rows."""
 
     outcomes: tuple[Outcome, ...]
     refused: tuple[Refused, ...]
@@ -35,10 +35,10 @@ class Board:
 
     def quantities(self) -> dict[str, list[Outcome]]:
         """Outcomes by what was measured, in order of appearance."""
-        found: dict[str, list[Outcome]] = {}
+        by_quantity: dict[str, list[Outcome]] = {}
         for one in self.outcomes:
-            found.setdefault(one.quantity, []).append(one)
-        return found
+            by_quantity.setdefault(one.quantity, []).append(one)
+        return by_quantity
 
 
 def hardware_board(path: Path, progress: Callable[[int], Step]) -> Board:
@@ -82,18 +82,18 @@ def _board(
     notes: Iterable[str],
     by_kind: Sequence[tuple[tuple[type, ...], Predict]],
 ) -> Board:
-    """Predict each row by what there is for rows of its kind; what cannot be predicted is refused with the reason."""
-    found: list[list[Outcome | Refused]] = [[] for _ in by_kind]
+    """Predict each row by the functions for its kind; what cannot be predicted is refused with the reason."""
+    by_predictor: list[list[Outcome | Refused]] = [[] for _ in by_kind]
     step = progress(len(folder.rows))
     for row in folder.rows:
-        for outcomes, (kinds, predict) in zip(found, by_kind, strict=True):
+        for outcomes, (kinds, predict) in zip(by_predictor, by_kind, strict=True):
             if isinstance(row, kinds):
                 try:
                     outcomes.extend(predict(row))
                 except SpecplanError as error:
                     outcomes.append(Refused(where=row.where, model=row.about, reason=str(error)))
         step()
-    every, names = list(chain(*found)), folder.passed_over
+    every, names = list(chain(*by_predictor)), folder.passed_over
     unread = [f"{len(names)} tables of operators or others are not read here ({names[0]} and so on)"] if names else []
     return Board(
         outcomes=tuple(one for one in every if isinstance(one, Outcome)),

@@ -20,14 +20,14 @@ _FORMAT_OF: Final = (
     ("block", "fp8-block"), ("fp8", "fp8"), ("float8", "fp8"), ("int8", "int8"), ("w8a8", "int8"), ("sq", "int8"),
     ("bf16", "bf16"), ("bfloat16", "bf16"), ("fp16", "bf16"), ("float16", "bf16"), ("half", "bf16"),
 )  # fmt: skip
-"""Words in what tables call formats, the first that is found counts -> the format."""
+"""Words in what tables call formats, the first that is part of it counts -> the format."""
 
 _PER_NODE: Final = 8  # GPUs
 
 
 @cache
 def facts_of(name: str) -> ModelFacts:
-    """What a model is made of (`specplan.worlds.model_files.shape_of`), read once."""
+    """Shape and formats of a model (`specplan.worlds.model_files.shape_of`), read once."""
     return shape_of(name)
 
 
@@ -106,9 +106,9 @@ def _format(word: str) -> str:
     plain = word.strip().lower()
     if plain in ("", "none", "auto"):
         return ""
-    for part, found in _FORMAT_OF:
+    for part, known in _FORMAT_OF:
         if part in plain:
-            return found
+            return known
     raise ParameterError("precision", word, f"must say one of {', '.join(part for part, _ in _FORMAT_OF)}")
 
 

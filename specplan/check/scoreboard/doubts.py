@@ -1,6 +1,6 @@
 """Which measured rows are not to be trusted, by rules that look at measurements only, never at a prediction.
 
-Which servers to look at, predictions had a say in: docs/scoreboard.md tells what the errors are without the rules.
+Which servers to look at, predictions had a say in: docs/scoreboard.md has the errors without the rules.
 """
 
 from __future__ import annotations
@@ -55,32 +55,32 @@ def in_flight(row: Loaded) -> float:
 def doubts_of_loaded(rows: Iterable[Loaded], rate: Callable[[Loaded], float | None]) -> dict[str, str]:
     """``where`` of each row not to be trusted, with the reason; ``rate`` as in `unread_prompts`."""
     rows = tuple(rows)
-    found = {**_slower_than_busier(rows), **_faster_than_alike(rows)}
-    steady = [row for row in rows if row.where not in found]
+    doubts = {**_slower_than_busier(rows), **_faster_than_alike(rows)}
+    steady = [row for row in rows if row.where not in doubts]
     for servers, reason in (
         (hidden_drafts(steady), "its tokens come faster in longer answers: it drafts, which the table does not say"),
         (unread_prompts(steady, rate), f"its server would need over {_REACHED:.0%} of the data sheet's rate"),
     ):
-        found |= {row.where: reason for row in rows if server_of(row) in servers and row.where not in found}
-    return found
+        doubts |= {row.where: reason for row in rows if server_of(row) in servers and row.where not in doubts}
+    return doubts
 
 
 def _slower_than_busier(rows: Iterable[Loaded]) -> dict[str, str]:
     """Rows in which requests queue, or that are slower than the same server under more load."""
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     series: dict[tuple[object, ...], list[Loaded]] = defaultdict(list)
     for row in rows:
         answer = row.osl * row.tpot_ms
         if answer / (answer + row.ttft_ms) < _RUNNING:
-            found[row.where] = f"requests queue: they decode less than {_RUNNING:.0%} of their time"
+            reasons[row.where] = f"requests queue: they decode less than {_RUNNING:.0%} of their time"
         else:
             series[_deployment(row)].append(row)
     for alike in series.values():
         for row in alike:
             faster = min((o.tpot_ms for o in alike if in_flight(o) > in_flight(row)), default=row.tpot_ms)
             if row.tpot_ms > _SLOWER * faster:
-                found[row.where] = f"over {_SLOWER - 1:.0%} slower than the same server with more requests"
-    return found
+                reasons[row.where] = f"over {_SLOWER - 1:.0%} slower than the same server with more requests"
+    return reasons
 
 
 def _faster_than_alike(rows: Iterable[Loaded]) -> dict[str, str]:
@@ -102,14 +102,14 @@ def hidden_drafts(rows: Iterable[Loaded]) -> set[tuple[str, ...]]:
     With longer answers contexts grow, so plain tokens take as long or longer, while drafts of a text that goes on
     and on are accepted more often.
     """
-    found: dict[tuple[str, ...], dict[tuple[object, ...], dict[float, list[float]]]] = defaultdict(
+    times: dict[tuple[str, ...], dict[tuple[object, ...], dict[float, list[float]]]] = defaultdict(
         lambda: defaultdict(lambda: defaultdict(list))
     )
     for row in rows:
         if in_flight(row) <= _FEW and row.osl >= _LONG:
             alike = (_deployment(row)[9:], row.isl, in_flight(row))
-            found[server_of(row)][alike][row.osl].append(row.tpot_ms)
-    return {server for server, alike in found.items() if median(_ratios(alike.values()), 1.0) < _FASTER}
+            times[server_of(row)][alike][row.osl].append(row.tpot_ms)
+    return {server for server, alike in times.items() if median(_ratios(alike.values()), 1.0) < _FASTER}
 
 
 def _ratios(alike: Iterable[Mapping[float, list[float]]]) -> list[float]:
@@ -124,7 +124,7 @@ def _ratios(alike: Iterable[Mapping[float, list[float]]]) -> list[float]:
 
 
 def median(values: Iterable[float], otherwise: float = float("nan")) -> float:
-    """The median; ``otherwise`` of nothing."""
+    """The median; ``otherwise`` if there are no values."""
     values = list(values)
     return statistics.median(values) if values else otherwise
 
@@ -148,14 +148,14 @@ def server_of(row: Loaded) -> tuple[str, ...]:
 def twins(rows: Iterable[Loaded]) -> dict[str, str]:
     """``where`` of rows that repeat a measurement -> ``where`` of the first."""
     first: dict[tuple[object, ...], str] = {}
-    found: dict[str, str] = {}
+    repeated: dict[str, str] = {}
     for row in rows:
         key = (row.model_path, row.system, row.backend, row.isl, row.osl, in_flight(row), row.tpot_ms, row.ttft_ms)
         if key in first:
-            found[row.where] = first[key]
+            repeated[row.where] = first[key]
         else:
             first[key] = row.where
-    return found
+    return repeated
 
 
 def doubts_of_speculated(rows: Iterable[Speculated]) -> dict[str, str]:
@@ -182,7 +182,7 @@ def _share(shortest: Mapping[tuple[str, str], float]) -> dict[str, float]:
     of_target: dict[str, list[bool]] = defaultdict(list)
     for (target, _), steps in shortest.items():
         of_target[target].append(steps < 1.0)
-    return {target: sum(found) / len(found) for target, found in of_target.items()}
+    return {target: sum(shorter) / len(shorter) for target, shorter in of_target.items()}
 
 
 def _deployment(row: Loaded) -> tuple[object, ...]:

@@ -70,7 +70,7 @@ def rate_of(row: Loaded) -> float | None:
 
 
 class LoadedRows:
-    """All rows under load of a folder: which repeat others, and which are not to be trusted, they tell together."""
+    """All rows under load of a folder; together they show which repeat others, and which are not to be trusted."""
 
     def __init__(self, rows: Iterable[Loaded]) -> None:
         rows = tuple(rows)

@@ -1,4 +1,4 @@
-"""What became of a measured row: predicted beside measured, or refused with the reason."""
+"""What became of a measured row: predicted, next to the measured value, or refused with the reason."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Outcome:
     unit: str
     model: str
     labels: Mapping[str, str]
-    """By what errors are told apart: gpu, precision, engine, concurrency, k and so on."""
+    """By which errors are grouped: gpu, precision, engine, concurrency, k and so on."""
     measured: float
     predicted: float
     interval: tuple[float, float]
@@ -72,7 +72,7 @@ class Outcome:
         return low <= self.measured <= high
 
     def as_predicted(self, value: float) -> Outcome:
-        """Return the same row beside another prediction, which has no interval.
+        """Return the same row with another prediction, which has no interval.
 
         Choices that do not follow from the prediction are left out; doing nothing is worth 1 to everyone.
         """

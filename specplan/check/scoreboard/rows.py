@@ -31,7 +31,7 @@ MODEL_COLUMNS: Final = ("model_path", "model_id", "target", "model")
 
 
 class _Row(BaseModel):
-    """A line of a table; columns that it does not name are left alone."""
+    """A line of a table; columns that it does not name are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", str_strip_whitespace=True)
 

@@ -79,11 +79,11 @@ def regrets(outcomes: Iterable[Outcome]) -> dict[str, list[Regret]]:
     for one in outcomes:
         for choice in one.choices:
             groups[choice.goal, choice.alike][choice.option].append(choice)
-    found: dict[str, list[Regret]] = defaultdict(list)
+    by_goal: dict[str, list[Regret]] = defaultdict(list)
     for (goal, alike), options in groups.items():
         if len(options) > 1:
-            found[goal].append(_regret(alike, options))
-    return dict(found)
+            by_goal[goal].append(_regret(alike, options))
+    return dict(by_goal)
 
 
 def _regret(alike: tuple[str, ...], options: Mapping[str, Sequence[Choice]]) -> Regret:

@@ -55,11 +55,11 @@ def served_outcome(row: Served) -> list[Outcome]:
     SpecplanError : as `served_iteration`.
     """
     facts, model, work = served_iteration(row)
-    found = _iteration(row.where, facts.name, row.gpu, row.weight_precision, row.median_itl_ms, model, work)
+    outcome = _iteration(row.where, facts.name, row.gpu, row.weight_precision, row.median_itl_ms, model, work)
     wide, known = unexplained(facts, model), half_width(ITERATION, model, work)
     if wide is not None:
-        found = replace(found, wide=wide, interval=around(found.predicted, max(known, _WIDE)))
-    return [replace(found, doubt=served_doubt(row))]
+        outcome = replace(outcome, wide=wide, interval=around(outcome.predicted, max(known, _WIDE)))
+    return [replace(outcome, doubt=served_doubt(row))]
 
 
 def iteration_of(row: Steady) -> tuple[PassModel, Work]:
@@ -91,7 +91,7 @@ def steady_outcome(row: Steady) -> list[Outcome]:
 def _iteration(
     where: str, name: str, gpu: str, precision: str, measured: float, model: PassModel, work: Work
 ) -> Outcome:
-    """The time of an iteration beside its measurement, ms."""
+    """The predicted and the measured time of an iteration, ms."""
     predicted = 1e3 * model.seconds(work)
     return Outcome(
         where=where,

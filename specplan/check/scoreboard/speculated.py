@@ -51,7 +51,7 @@ _KNOBS_BEFORE: Final = "steps and k of a chain, acceptance lengths not known,"
 
 
 _METHODS: Final = ("dspark", "mtp", "eagle3", "eagle")
-"""Words for methods in the tables, more telling ones first."""
+"""Words for methods in the tables, the more specific ones first."""
 
 _SMALL: Final = 0.5  # of a GPU's memory: weights up to this are served by one
 _FULL: Final = 0.75  # of it: weights up to this are served by four
@@ -59,7 +59,7 @@ _KINDS: Final = ("H100", "H200")
 
 
 class SpeculatedRows:
-    """All rows of a folder: which of them contradict each other, they tell together."""
+    """All rows of a folder; together they show which contradict each other."""
 
     def __init__(self, rows: Iterable[Speculated]) -> None:
         self._doubts = doubts_of_speculated(rows)
@@ -79,7 +79,7 @@ class SpeculatedRows:
         predicted = speedup(round_, row)
         shape = "tree" if row.topk > 1 else "chain"
         layers = "experts" if target.shape.has_experts else "dense"
-        found = Outcome(
+        outcome = Outcome(
             where=row.where,
             quantity="speedup",
             unit="",
@@ -96,7 +96,7 @@ class SpeculatedRows:
             doubt=self._doubts.get(row.where),
             choices=_choices(row, round_, predicted),
         )
-        return [found]
+        return [outcome]
 
 
 def _choices(row: Speculated, round_: Round, predicted: float) -> tuple[Choice, ...]:
@@ -175,7 +175,7 @@ def accepted_outcome(row: Acceptance | Speculated) -> list[Outcome]:
         said = f"{row.method} {row.measured_on} {row.file}".lower().replace("eagle-3", "eagle3")
     method = next((one for one in _METHODS if one in said), said)
     prior = length_prior(method, drafted + 1, row.dataset)
-    found = Outcome(
+    outcome = Outcome(
         where=row.where,
         quantity="tokens per round",
         unit="tokens",
@@ -185,7 +185,7 @@ def accepted_outcome(row: Acceptance | Speculated) -> list[Outcome]:
         predicted=prior.value,
         interval=(prior.low, prior.high),
     )
-    return [found]
+    return [outcome]
 
 
 def length_prior(method: str, k2: int, dataset: str) -> Prior:

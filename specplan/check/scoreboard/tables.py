@@ -1,4 +1,4 @@
-"""Reading a folder of public measurements: every table in it that is known, each defect told in one line."""
+"""Reading a folder of public measurements: every table in it that is known, a line for each defect."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def read_folder(path: Path, kinds: Sequence[str]) -> Folder:
         if kind is None:
             passed_over.append(file.name)
         elif kind in kinds:
-            found, broken = _read(file, kind)
-            rows += found
+            good, broken = _read(file, kind)
+            rows += good
             defects += broken
             read.append(file.name)
     if not rows and defects:
@@ -76,11 +76,8 @@ def table_files(path: Path) -> list[Path]:
         raise ParameterError("FOLDER", str(path), "does not exist; give the folder that holds the tables")
     if path.is_file():
         return [path]
-    return sorted(file for pattern in ("*", "*/*") for file in path.glob(pattern) if file.is_file() and _is_table(file))
-
-
-def _is_table(path: Path) -> bool:
-    return path.name.endswith(_ENDINGS)
+    files = (file for pattern in ("*", "*/*") for file in path.glob(pattern) if file.is_file())
+    return sorted(file for file in files if file.name.endswith(_ENDINGS))
 
 
 def _text(path: Path) -> str:

@@ -22,7 +22,7 @@ __all__ = ["as_csv", "as_json", "operators_text", "rows_text", "summary_text"]
 
 _HEADINGS: Final = ("rows", "n", "error", "median", "p90", "bias", "inside")
 _LEGEND: Final = (
-    "error: mean of |predicted / measured - 1|, beside its median and 90th percentile; bias: mean of predicted / "
+    "error: mean of |predicted / measured - 1|, with its median and 90th percentile; bias: mean of predicted / "
     "measured - 1; inside: rows in their 95 % interval. Row by row: --rows."
 )
 
@@ -40,7 +40,8 @@ def summary_text(board: Board) -> str:
         doubted = [one for one in outcomes if one.doubt is not None]
         parts += _apart(f"{quantity}: {{}} rows are not trusted", doubted, [str(one.doubt) for one in doubted])
     if board.refused:
-        parts.append(_refused_text(board))
+        reasons = _counted([one.reason for one in board.refused])
+        parts.append("\n".join([f"{len(board.refused)} rows are not predicted", *reasons]))
     parts.append(_filled(_LEGEND))
     if board.notes:
         parts.append("\n".join(_filled(f"note: {note}") for note in board.notes))
@@ -48,7 +49,7 @@ def summary_text(board: Board) -> str:
 
 
 def rows_text(board: Board) -> str:
-    """Every row: predicted beside measured."""
+    """Every row with its measured and its predicted value."""
     lines = [
         [
             one.where, one.quantity, one.model, " ".join(f"{key}={value}" for key, value in one.labels.items()),
@@ -61,12 +62,12 @@ def rows_text(board: Board) -> str:
     return table(heads, lines)
 
 
-def operators_text(found: Sequence[OperatorErrors]) -> str:
-    """Errors of operators that were timed alone."""
+def operators_text(errors: Sequence[OperatorErrors]) -> str:
+    """Errors of operators that were timed one by one."""
     lines = [
         [one.operator, one.gpu, one.weights, str(one.n), *(f"{x:.1%}" for x in (one.mean, one.median, one.p90)),
          f"{one.signed:+.1%}"]
-        for one in found
+        for one in errors
     ]  # fmt: skip
     return table(["operator", "GPU", "of", "n", "error", "median", "p90", "bias"], lines)
 
@@ -80,10 +81,10 @@ def as_json(board: Board) -> dict[str, Any]:
             "counted": asdict(score(counted)) if counted else None,
             "all": asdict(score(outcomes)),
             "by": {
-                label: {value: asdict(found) for value, found in by_label(counted, label).items()}
+                label: {value: asdict(group) for value, group in by_label(counted, label).items()}
                 for label in _labels(counted)
             },
-            "regret": {goal: [asdict(one) for one in found] for goal, found in regrets(counted).items()},
+            "regret": {goal: [asdict(one) for one in choices] for goal, choices in regrets(counted).items()},
         }
     return {
         "schema": "specplan.check.scoreboard",
@@ -140,10 +141,10 @@ def _labels(outcomes: Sequence[Outcome]) -> list[str]:
 def _scores_text(quantity: str, counted: Sequence[Outcome]) -> str:
     lines = [_line("all rows", score(counted))]
     for label in _labels(counted):
-        found = by_label(counted, label)
-        if len(found) > 1 or label == "model":
-            names = {value: value.rpartition("/")[2] if label == "model" else f"{label} {value}" for value in found}
-            lines += [_line(names[value], one) for value, one in found.items()]
+        groups = by_label(counted, label)
+        if len(groups) > 1 or label == "model":
+            names = {value: value.rpartition("/")[2] if label == "model" else f"{label} {value}" for value in groups}
+            lines += [_line(names[value], one) for value, one in groups.items()]
     whole = score(counted)
     said = (
         f"The {whole.n} rows of {quantity} are predicted {100 * whole.mean:.1f} % off in the mean, "
@@ -162,12 +163,12 @@ def _line(name: str, one: Score) -> list[str]:
 
 def _regret_text(outcomes: Sequence[Outcome]) -> list[str]:
     lines = []
-    for goal, found in regrets(outcomes).items():
-        losses = np.array([one.loss for one in found])
+    for goal, choices in regrets(outcomes).items():
+        losses = np.array([one.loss for one in choices])
         best = int(np.sum(losses == 0.0))
         lines.append(
             _filled(
-                f"Choosing {goal} by prediction: the best measured one in {best} of {len(found)} choices; the chosen "
+                f"Choosing {goal} by prediction: the best measured one in {best} of {len(choices)} choices; the chosen "
                 f"one loses {losses.mean():.1%} against it on average, {np.quantile(losses, 0.9):.1%} at the 90th "
                 f"percentile, {losses.max():.1%} at most."
             )
@@ -179,8 +180,8 @@ def _apart(heading: str, outcomes: Sequence[Outcome], reasons: Sequence[str]) ->
     """Rows that are not scored with the others, by reason."""
     if not outcomes:
         return []
-    found = score(outcomes)
-    heading = f"{heading.format(len(outcomes))}, not counted above: error {found.mean:.1%}, {found.coverage:.0%} inside"
+    whole = score(outcomes)
+    heading = f"{heading.format(len(outcomes))}, not counted above: error {whole.mean:.1%}, {whole.coverage:.0%} inside"
     return ["\n".join([_filled(heading), *_counted(reasons)])]
 
 
@@ -193,7 +194,3 @@ def _counted(reasons: Sequence[str]) -> list[str]:
 
 def _filled(text: str) -> str:
     return textwrap.fill(text, SCREEN, break_on_hyphens=False)
-
-
-def _refused_text(board: Board) -> str:
-    return "\n".join([f"{len(board.refused)} rows are not predicted", *_counted([one.reason for one in board.refused])])

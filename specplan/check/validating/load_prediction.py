@@ -179,7 +179,7 @@ class LoadPredictor:
         return self._means[configuration, load]
 
     def _enough(self, configuration: Configuration, load: int) -> int:
-        """How many simulated rounds tell the gain and the throughput precisely enough."""
+        """How many simulated rounds make gain and throughput precise enough."""
         totals = totals_of(configuration)
 
         def known(name: str) -> Callable[[int], Estimate]:

@@ -133,7 +133,6 @@ def _load_options(loads: Sequence[int], n_rounds: int) -> dict[str, Any]:
 def _compared(
     configurations: Sequence[Configuration], loads: Sequence[int], expected: LoadPredictor, loaded: Loaded
 ) -> LoadValidation:
-    """Compare predictions and measurements."""
     trials = expected.trials
     swept = swept_batches(trials.profile)
     slowdown = {

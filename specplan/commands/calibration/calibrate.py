@@ -66,7 +66,8 @@ command.add_command(vllm_command)
     type=WholeNumber(0, 8),
     default=8,
     show_default=True,
-    help="Steps drawn at every position for methods that choose among several: most of the time. 0: do not plan them.",
+    help="Steps drawn at every position for methods that choose among candidates; this takes most of the time. 0: "
+    "without these methods.",
 )
 @click.option(
     "--token-answers",
@@ -76,8 +77,8 @@ command.add_command(vllm_command)
 @click.option(
     "--timings-share",
     type=Number(0.0, 10.0, ends="(]"),
-    help="With -n: end the timing rounds once they leave less of the planned speedup open than this share of what the "
-    "answers leave, e.g. 0.33. Default: all rounds.",
+    help="With -n: stop timing engines once that adds less to the speedup's uncertainty than this share of what the "
+    "answers add, e.g. 0.33. Default: all rounds.",
 )
 @click.option("--target-core", type=CORES, help="CPU core for the target's process. Default: the first.")
 @click.option("--draft-core", type=CORES, help="CPU core for the draft's process. Default: the second.")
@@ -97,8 +98,8 @@ def torch_command(
 ) -> None:
     """Measure local models with torch, each in a process of its own.
 
-    Stops as soon as the speedup that would be planned is known precisely enough. What is finished is kept in
-    OUTPUT.part: the same command goes on where an interrupted one stopped.
+    Stops as soon as the planned speedup is known to the wanted precision. Finished parts are kept in OUTPUT.part: the
+    same command continues an interrupted one.
     """
     check_output(output, force=force)
     from calibrate.models.local import TorchModels
@@ -122,13 +123,19 @@ def torch_command(
     "--draft",
     default="",
     metavar="URL[#MODEL]",
-    help="Server of the draft model. Without it the target is measured alone, for token-level methods (--speculative).",
+    help="Server of the draft model. Without it only the target is measured, for token-level methods (--speculative).",
 )
 @click.option("--judge", default="", metavar="URL[#MODEL]", help="Server of the judge. Default: the target judges.")
 @click.option("--api-key-env", default="", metavar="NAME", help="Environment variable that holds the API key.")
-@click.option("--timeout", "timeout_s", type=SECONDS, default=120.0, show_default=True, help="Longest silence, s.")
 @click.option(
-    "--patience", type=Number(0.0, 1e6), default=60.0, show_default=True, help="Go on trying a server that fails, s."
+    "--timeout", "timeout_s", type=SECONDS, default=120.0, show_default=True, help="Longest silence of a server, s."
+)
+@click.option(
+    "--patience",
+    type=Number(0.0, 1e6),
+    default=60.0,
+    show_default=True,
+    help="Time for which a failing server is tried again, s.",
 )
 @click.option(
     "--speculative",
@@ -144,14 +151,20 @@ def torch_command(
 @click.option(
     "--prompts", type=InputName(), required=True, help="JSONL file with one {\"prompt\": ...} a line, or 'bundled'."
 )
-@click.option("--chat", is_flag=True, help="Ask as a user's turn, by the chat template of the target's server (vLLM).")
+@click.option(
+    "--chat", is_flag=True, help="Send prompts as a user's message, by the chat template of the target's server (vLLM)."
+)
 @click.option(
     "--template-kwargs", default="", metavar="JSON", help='Settings of that template, e.g. {"enable_thinking": false}.'
 )
 @effort_options
 @click.option("--gate/--no-gate", default=True, show_default=True, help="Ask the draft for its confidence too.")
 @click.option(
-    "--max-steps", type=WholeNumber(1, 100_000), default=64, show_default=True, help="An answer is ended there."
+    "--max-steps",
+    type=WholeNumber(1, 100_000),
+    default=64,
+    show_default=True,
+    help="Most steps of an answer; it ends there.",
 )
 @sampling
 @output_file
@@ -176,9 +189,9 @@ def openai_command(
 ) -> None:
     """Measure models on running OpenAI-compatible servers (vLLM, SGLang, TGI, ...).
 
-    The servers should have nothing else to do. Stops as soon as the speedup that would be planned is known precisely
-    enough. What is finished is kept in OUTPUT.part: the same command goes on where
-    an interrupted one stopped. The API key is read from the environment and written nowhere.
+    The servers should have no other load. Stops as soon as the planned speedup is known to the wanted precision.
+    Finished parts are kept in OUTPUT.part: the same command continues an interrupted one. The API key is read from the
+    environment and written nowhere.
     """
     gpus = {"target": target_gpus, "draft": draft_gpus, "judge": judge_gpus}
     if print_servers:
@@ -191,8 +204,8 @@ def openai_command(
     from calibrate.models.asking import BUNDLED
     from calibrate.models.servers import RemoteModels
 
-    bundled, asked = prompts == BUNDLED, load_options(concurrency)
-    batches = [batch for batch in _BATCHES if batch <= max(asked.levels, default=_BATCHES[-1])]
+    bundled, loads = prompts == BUNDLED, load_options(concurrency)
+    batches = [batch for batch in _BATCHES if batch <= max(loads.levels, default=_BATCHES[-1])]
     served = RemoteModels(
         task=BUNDLED if bundled else "general", speculative=_speculating_servers(speculative), **options
     )
@@ -203,7 +216,7 @@ def openai_command(
         name=name,
         output=output,
         allow_noise=allow_noise,
-        loads=asked,
+        loads=loads,
         patience_s=patience,
         **timing_options(contexts, batches=tuple(batches)),
     )

@@ -1,4 +1,4 @@
-"""Options that the ``specplan calibrate`` commands share: the models, how they are asked, where the profile goes."""
+"""Options that the ``specplan calibrate`` commands share: the models, how they sample, where the profile goes."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ def loads(command: F) -> F:
         click.option(
             "--concurrency",
             type=ListOf(PARALLEL),
-            help="Answers at once at which the target is measured, plain and speculating. Default: 1, 2, 4, ... up to "
-            "what the server runs at once, in a third of the time at most.",
+            help="Answers in flight at which the target is measured, plain and speculating. Default: 1, 2, 4, ... up "
+            "to the server's limit, for a third of the time at most.",
         ),
     )
 
@@ -108,8 +108,8 @@ def timings(command: F) -> F:
         click.option(
             "--contexts",
             type=ListOf(WholeNumber(1, 10_000_000)),
-            help="Contexts at which decoding is timed, and up to which prompts are, tokens. Default: 32, 256; where "
-            "questions and answers are longer, up to their lengths.",
+            help="Context lengths at which decoding is timed, tokens; prompts are timed up to the longest. Default: "
+            "32, 256, and up to the lengths of questions and answers if those are longer.",
         ),
     )
 
@@ -136,7 +136,7 @@ def _integers(text: str) -> tuple[int, ...]:
 
 
 def sampling(command: F) -> F:
-    """Give a command the options that say how models are asked."""
+    """Give a command the options of sampling."""
     return _with(
         command,
         click.option(
@@ -148,7 +148,7 @@ def sampling(command: F) -> F:
             type=WholeNumber(1, 100_000),
             default=100,
             show_default=True,
-            help="A step is cut there.",
+            help="Longest step, tokens; it is cut there.",
         ),
         click.option(
             "--judge-threshold",
@@ -157,7 +157,7 @@ def sampling(command: F) -> F:
             show_default=True,
             help="Least P(yes) to accept a draft.",
         ),
-        click.option("--seed", type=SEED, default=0, show_default=True, help="Of questions and sampling."),
+        click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of questions and sampling."),
     )
 
 

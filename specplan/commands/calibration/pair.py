@@ -41,13 +41,13 @@ def command() -> None:
 @click.option("--draft-layers", type=LAYERS, help="Layers of the draft, 3 or more. Default: the shape's.")
 @click.option("--judge-layers", type=LAYERS, help="Layers of the judge, 8 or more. Default: the shape's.")
 @click.option("--dtype", default="bfloat16", show_default=True, help="bfloat16, float16 or float32.")
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Of the random weights.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the random weights.")
 @click.option(
     "--context",
     type=WholeNumber(2048, 10_000_000),
     default=2048,
     show_default=True,
-    help="Tokens at which a sequence ends; texts beyond 2048 mean nothing, and cost what they should.",
+    help="Longest sequence, tokens; beyond 2048 the text has no meaning but costs what it should.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The folder to make.")
 @click.option("--force", is_flag=True, help="Replace the folder if there is one.")

@@ -1,4 +1,4 @@
-"""``specplan calibrate openai --print-servers``: a script that starts vLLM servers, and what to run beside it."""
+"""``specplan calibrate openai --print-servers``: a script that starts vLLM servers, and what to run next."""
 
 from __future__ import annotations
 
@@ -28,8 +28,6 @@ _URL: Final = "http://127.0.0.1:{}/v1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Server:
-    """A server to start."""
-
     model: str
     gpus: tuple[int, ...]
     port: int
@@ -58,15 +56,16 @@ def placements(command: F) -> F:
         click.option(
             "--cache-gb",
             type=Number(0.0, 1e6, ends="()"),
-            help="With --print-servers: cache of each server on each of its GPUs, GB; servers of a GPU then start at "
-            "the same time. Default: what its share of the memory leaves; they start one after the other.",
+            help="With --print-servers: KV cache of each server per GPU, GB; servers on one GPU then start together. "
+            "Default: what the server's share of the memory leaves; they start one after the other.",
         ),
         click.option(
             "--synthetic",
             type=ListOf(Number(0.0, 65.0)),
             metavar="N[,N...]",
-            help="With --print-servers: drafts are accepted at random, whatever they say: mean tokens of a round with "
-            "the target's own (2.6), or by position the chance that all up to there are right (0.85,0.74,0.65).",
+            help="With --print-servers: acceptance imposed at random, whatever is drafted: mean tokens per round, the "
+            "target's own included (2.6), or by position the probability that all up to it are accepted "
+            "(0.85,0.74,0.65).",
         ),
         click.option(
             "--print-servers",
@@ -109,14 +108,14 @@ def servers_script(
     """
     from calibrate.engines.torch.cuda.devices import gpu_numbers
 
-    asked = [(role, models[role]) for role in ROLES if models[role]]
-    for role, model in asked:
+    named = [(role, models[role]) for role in ROLES if models[role]]
+    for role, model in named:
         if "://" in model:
             raise ParameterError(role, model, "must be the name or folder of a model with --print-servers")
     placed = {role: gpu_numbers(f"{role}-gpus", gpus[role]) for role in ROLES}
     ports, target = count(_FIRST_PORT), models["target"]
     cache = None if cache_gb is None else 1e9 * cache_gb
-    plain = [_Server(model=model, gpus=placed[role], port=next(ports), cache=cache) for role, model in asked]
+    plain = [_Server(model=model, gpus=placed[role], port=next(ports), cache=cache) for role, model in named]
     configs = [json_object("speculative", text) for _, text in speculative]
     if synthetic is not None:
         configs = [_imposing(config, synthetic) for config in configs]
@@ -125,7 +124,7 @@ def servers_script(
     ]
     servers = [*plain, *fast]
     words = ["specplan", "calibrate", "openai"]
-    for (role, _), server in zip(asked, plain, strict=True):
+    for (role, _), server in zip(named, plain, strict=True):
         words += [f"--{role}", server.url]
     for server in fast:
         words += ["--speculative", server.url, json.dumps(server.config)]
@@ -192,7 +191,7 @@ def _elsewhere(server: _Server) -> Iterator[str]:
 
 
 def _validation(configs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The command that validates what is measured with imposed acceptance: what is asked does not matter."""
+    """The command that validates what is measured with imposed acceptance, whatever the prompts."""
     from calibrate.engines.vllm.config import setting_of
     from calibrate.models.asking import BUNDLED
 

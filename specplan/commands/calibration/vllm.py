@@ -49,7 +49,7 @@ __all__ = ["vllm_command"]
     type=Number(0.0, 1.0, ends="(]"),
     default=0.28,
     show_default=True,
-    help="For each engine.",
+    help="Share of a GPU's memory for each engine.",
 )
 @click.option("--target-core", type=CORES, help="CPU core for the target's model. Default: the first.")
 @click.option("--draft-core", type=CORES, help="CPU core for the draft's model. Default: the second.")

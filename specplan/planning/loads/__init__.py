@@ -1,1 +1,1 @@
-"""Plans under load: which configuration is best for how many answers at once, and from which load on it is none."""
+"""Plans under load: the best configuration at each load, and the load from which on plain decoding is best."""

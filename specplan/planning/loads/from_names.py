@@ -1,4 +1,4 @@
-"""Models by name under load: what passes cost and what is accepted as far as names tell, and what is open of that."""
+"""Models by name under load: drawn answers on modelled engines, and the uncertainty of acceptance and costs."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ _STEP_PRECISION: Final = 0.02
 _MANY: Final = 256
 """Answers at once from which two replications see enough answers end for percentiles."""
 _CHOICE: Final = {"lives": 1.0, "answers": 24}
-"""What a replication counts of answers that are one request, to choose by."""
+"""What a replication counts to choose an option, if answers are one request each."""
 _REPORT: Final = {"lives": 2.5, "answers": 48}
-"""The same to report from: 19 of 20 answers with a spread of 0.8 are shorter, so that their ends are seen."""
+"""What it counts for a row: 19 of 20 answers with a spread of 0.8 are shorter, so that it sees them end."""
 _ENDS_OF_STEPS: Final = {"lives": 3.0, "answers": 16}
-"""The same of steps, where the ends of their answers are to be seen."""
+"""What it counts for a step-level row that must see answers end."""
 _Z: Final = 1.96
 _STEP_HALF_WIDTH: Final = 0.22
 """95 % half-width of the logarithm of a step-level gain, acceptance known: Lookahead Reasoning's Table 1 from the names
@@ -82,21 +82,21 @@ class FromNames(Simulator):
         self._known_limits: dict[tuple[Option, int], ServingLimits] = {}
 
     @cached_property
-    def found(self) -> Considered:
+    def considered(self) -> Considered:
         """What can be evaluated.
 
         Raises
         ------
-        ParameterError : the target alone does not fit.
+        ParameterError : the target does not fit, even without a drafter.
         """
         return considered(self.deployment, self._methods, self._budget)
 
     def best_of_each_kind(self, answers: int, before: Best) -> Best:
-        """Search arrangements, knobs and what is below; see `Simulator`."""
-        found, speed = self.found, self.speed
+        """Search arrangements, knobs and the token level below steps; see `Simulator`."""
+        every, speed = self.considered, self.speed
         if self.by_means:
-            found, speed = replace(found, step_methods=[]), self._rate
-        return best_of_each_kind(found, speed, self.depths.k, answers, before, self.depths.adaptive, self.mean_rate)
+            every, speed = replace(every, step_methods=[]), self._rate
+        return best_of_each_kind(every, speed, self.depths.k, answers, before, self.depths.adaptive, self.mean_rate)
 
     def steps_rate(self, option: Option, answers: int) -> MeanRate:
         """Return the tokens per second of all copies where SGLang's controller chooses how many tokens are drafted.
@@ -256,12 +256,12 @@ class FromNames(Simulator):
         return max(of_tokens, _STEP_HALF_WIDTH if target.gpu.fitted else 2.0 * _STEP_HALF_WIDTH)
 
     def facts(self, option: Option, answers: int, served: ServedLoad) -> dict[str, Any]:
-        """Return what is done in vain and what runs out first; see `Simulator`."""
+        """Return what is wasted and the bottleneck; see `Simulator`."""
         in_vain = self._in_vain(option, served) if served.tokens else {}
         return {"in_vain": in_vain, "limit": limit_of(self.world, option, answers, served)}
 
     def _in_vain(self, option: Option, served: ServedLoad) -> dict[str, float]:
-        """Tokens of steps, and positions of passes."""
+        """Wasted tokens of steps, and positions of passes."""
         passes, k2 = self.world.passes(option.configuration), option.configuration.k2
         drafts = drafting_model(self.deployment, option.configuration.token) is not None
         drafted, checked = ((positions - passes.tokens) / passes.tokens for positions in (k2, passes.rows))

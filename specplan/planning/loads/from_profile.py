@@ -1,7 +1,7 @@
 """The models of a profile under load, on the engines that it measured, or on several copies of them.
 
-For one answer at a time a gain is the plan's speedup. For more, closed loops tell it, corrected as the plan corrects
-the speedup that it has simulated; the plan's errors stay in the interval.
+At concurrency 1 the gain is the plan's speedup. At more, closed loops are simulated, and corrected as the plan corrects
+its simulated speedup; the plan's errors stay in the interval.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _RECORDED: Final = 0.25
 _ANSWERS: Final = 40
 """Drawn answers whose mean length is taken for that of all."""
 _ENDS: Final[Mapping[str, Any]] = {"lives": 3.0, "answers": 16}
-"""What a replication counts where the ends of answers are to be seen."""
+"""What a replication counts if it must see answers end."""
 
 
 class FromProfile(Simulator):
@@ -54,14 +54,14 @@ class FromProfile(Simulator):
     Parameters
     ----------
     trials : of the profile.
-    alone : what the plan predicts for one answer at a time: the best configuration of each kind, and plain decoding.
+    planned : predictions of the plan at concurrency 1: of the best configuration of each kind, and of plain decoding.
     copies : of the engines, >= 1.
     ends : whether the times of answers matter, which takes longer windows.
     """
 
-    def __init__(self, trials: Trials, alone: Sequence[Prediction], *, copies: int = 1, ends: bool = False) -> None:
+    def __init__(self, trials: Trials, planned: Sequence[Prediction], *, copies: int = 1, ends: bool = False) -> None:
         self._trials = trials
-        self._alone = {kind(one.configuration): one for one in alone}
+        self._predicted = {kind(one.configuration): one for one in planned}
         self._copies = Copies(replicas=copies)
         self._ends = ends
         self._made: dict[tuple[Configuration, float], Trial] = {}
@@ -80,8 +80,8 @@ class FromProfile(Simulator):
     def best_of_each_kind(self, answers: int, before: Best) -> Best:
         """Return the best of each kind of the plan, of smaller k1 too; see `Simulator`."""
         best = {}
-        for name, alone in self._alone.items():
-            known = [alone.configuration] if self._fullest(answers) == 1 else _smaller(alone.configuration)
+        for name, planned in self._predicted.items():
+            known = [planned.configuration] if self._fullest(answers) == 1 else _smaller(planned.configuration)
             rates = {one: self.speed(self.option(one), answers) for one in known}
             fastest = max(known, key=rates.__getitem__)
             best[name] = self.option(fastest), rates[fastest]
@@ -116,8 +116,8 @@ class FromProfile(Simulator):
         """Return the gain, corrected, and tokens per second by it and plain decoding's; see `Simulator`."""
         configuration = option.configuration
         if self._fullest(answers) == 1:
-            alone = self._alone[kind(configuration)]
-            speedup, seconds = alone.speedup, alone.baseline_seconds
+            planned = self._predicted[kind(configuration)]
+            speedup, seconds = planned.speedup, planned.baseline_seconds
             own = on_logarithm(speedup.value, 0.0, speedup.n, estimator=speedup.estimator, seed=speedup.seed)
         else:
             precision = max(_PRECISION, _OF_INTERVAL * self._planned(configuration) / _Z)
@@ -131,16 +131,16 @@ class FromProfile(Simulator):
         if not option.configuration.speculates:
             return {}
         loaded = simulated.relative_half_width if math.isfinite(simulated.value) else 0.0
-        return {**self._alone[option.kind].errors, **({"load": loaded} if loaded else {})}
+        return {**self._predicted[option.kind].errors, **({"load": loaded} if loaded else {})}
 
     def _planned(self, configuration: Configuration) -> float:
         """Half-width of the logarithm of the plan's speedup."""
-        return math.hypot(*self._alone[kind(configuration)].errors.values())
+        return math.hypot(*self._predicted[kind(configuration)].errors.values())
 
     def corrected(self, option: Option, gain: Estimate) -> Estimate:
         """Return a simulated gain as the plan corrects the speedup; see `Simulator`."""
-        alone = self._alone[option.kind]
-        factor = alone.speedup.value / alone.simulated
+        planned = self._predicted[option.kind]
+        factor = planned.speedup.value / planned.simulated
         ends = {name: factor * getattr(gain, name) for name in ("value", "stderr", "low", "high")}
         return replace(gain, **ends)
 
@@ -183,7 +183,6 @@ class FromProfile(Simulator):
 
 
 def _mean_tokens(trials: Trials) -> float:
-    """Mean tokens of an answer."""
     recorded = trials.profile.all_answers
     if trials.plain().n_answers is not None:
         return sum(step.tokens for answer in recorded for step in answer.baseline) / len(recorded)
@@ -192,12 +191,12 @@ def _mean_tokens(trials: Trials) -> float:
     return fmean(sum(behaviour.answer(i).written_lengths()) for i in range(_ANSWERS))
 
 
-def _smaller(alone: Configuration) -> list[Configuration]:
+def _smaller(configuration: Configuration) -> list[Configuration]:
     """The configuration, and those of its kind with half the depth and so on."""
-    smaller, depth = [alone], alone.k1 // 2
-    while alone.spec.has("k1") and depth >= 2:
-        less = Configuration(method=alone.method, knobs={**alone.knobs, "k1": depth})
-        below = alone.token if alone.is_hybrid else None
-        smaller.append(less if below is None else less.with_token(below, alone.token_knobs))
+    smaller, depth = [configuration], configuration.k1 // 2
+    while configuration.spec.has("k1") and depth >= 2:
+        less = Configuration(method=configuration.method, knobs={**configuration.knobs, "k1": depth})
+        below = configuration.token if configuration.is_hybrid else None
+        smaller.append(less if below is None else less.with_token(below, configuration.token_knobs))
         depth //= 2
     return smaller

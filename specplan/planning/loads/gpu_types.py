@@ -12,14 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from specplan.planning.loads.asked import AskedPlan, deployment_plan
+from specplan.planning.loads.from_options import deployment_plan
 from specplan.planning.loads.prices import Dollars, dollars_of, gpus_named, prices_of
 from specplan.worlds.memory import MOST_TP
 from theory.errors import ParameterError
 from theory.hardware.half_widths import THROUGHPUT, TIME_PER_TOKEN, half_width
 
 if TYPE_CHECKING:
-    from specplan.planning.loads.load_plan import LoadRow
+    from specplan.planning.loads.load_plan import LoadRow, NamesPlan
     from specplan.worlds.request import Load
 
 __all__ = ["GpuPlans", "Priced", "gpu_plans", "is_several"]
@@ -32,7 +32,7 @@ _LOADS: Final = "1,8,64"
 class Priced:
     """The best option of one type of GPU at one load, and what it costs."""
 
-    asked: AskedPlan
+    plan: NamesPlan
     load: Load
     row: LoadRow
     dollars: Dollars
@@ -41,27 +41,22 @@ class Priced:
     high: float
     """95 % interval of the cost per million tokens."""
     costs: float
-    """95 % half-width of its logarithm by the cost of passes alone: acceptance is common to all types, [-]."""
+    """95 % half-width of its logarithm by the cost of passes only: acceptance is common to all types, [-]."""
 
     @property
     def gpu(self) -> str:
         """Name of the GPU."""
-        return self.asked.plan.deployment.gpu.name
+        return self.plan.deployment.gpu.name
 
     @property
     def gpus(self) -> int:
         """How many."""
-        return self.asked.plan.deployment.gpus
+        return self.plan.deployment.gpus
 
     @property
     def per_million(self) -> float:
         """Dollars per million tokens of answers."""
         return self.dollars.per_million_tokens
-
-    @property
-    def per_answer(self) -> float:
-        """Dollars per answer."""
-        return self.dollars.per_answer
 
     @property
     def size(self) -> float | None:
@@ -81,13 +76,13 @@ class GpuPlans:
     """Whether prices were given."""
 
     @property
-    def plans(self) -> list[AskedPlan]:
+    def plans(self) -> list[NamesPlan]:
         """Each plan once, in the order of the loads."""
-        found: list[AskedPlan] = []
+        each_once: list[NamesPlan] = []
         for row in (row for rows in self.loads for row in rows):
-            if not any(row.asked is one for one in found):
-                found.append(row.asked)
-        return found
+            if not any(row.plan is one for one in each_once):
+                each_once.append(row.plan)
+        return each_once
 
     def break_evens(self) -> list[tuple[float, Priced, Priced]]:
         """Return where the cheapest type changes: the load, what is cheapest below it, and above it.
@@ -95,15 +90,15 @@ class GpuPlans:
         Between two loads the costs of both types are straight on logarithms, of loads as of dollars. What misses the
         bounds is no cheapest type.
         """
-        found = []
+        changes = []
         for below, above in zip(self.loads, self.loads[1:], strict=False):
             before, after = below[0], above[0]
             meet = before.row.meets and after.row.meets
             if meet and before.gpu != after.gpu and before.size and after.size:
                 gaps = [_gap(rows, before.gpu, after.gpu) for rows in (below, above)]
                 share = gaps[0] / (gaps[0] - gaps[1]) if gaps[0] < 0.0 < gaps[1] else 1.0
-                found.append((before.size * (after.size / before.size) ** share, before, after))
-        return found
+                changes.append((before.size * (after.size / before.size) ** share, before, after))
+        return changes
 
 
 def _gap(rows: Sequence[Priced], one: str, other: str) -> float:
@@ -117,29 +112,30 @@ def is_several(gpu: str | None) -> bool:
     return gpu is not None and "," in gpu
 
 
-def gpu_plans(asked: Mapping[str, Any], names: Sequence[str], max_accuracy_loss: float) -> GpuPlans:
+def gpu_plans(options: Mapping[str, Any], names: Sequence[str]) -> GpuPlans:
     """Return the plans on each type of GPU.
 
     Parameters
     ----------
-    asked, names, max_accuracy_loss : as of `specplan.planning.loads.asked.deployment_plan`; ``gpu`` names several.
+    options, names : as of `specplan.planning.loads.from_options.deployment_plan`; ``gpu`` names
+        several.
 
     Raises
     ------
     ParameterError : an unknown GPU or one twice, prices that do not fit, or a plan that no type allows.
     """
-    if asked.get("budget") is not None:
-        raise ParameterError("budget", asked["budget"], "is for one type of GPU (--gpu)")
-    gpus = gpus_named(asked["gpu"])
-    prices = prices_of(asked["gpu_price"], gpus)
-    if all(asked[name] is None for name in ("concurrency", "rate", "trace")):
-        asked = {**asked, "concurrency": _LOADS}
+    if options.get("budget") is not None:
+        raise ParameterError("budget", options["budget"], "is for one type of GPU (--gpu)")
+    gpus = gpus_named(options["gpu"])
+    prices = prices_of(options["gpu_price"], gpus)
+    if all(options[name] is None for name in ("concurrency", "rate", "trace")):
+        options = {**options, "concurrency": _LOADS}
     by_load: dict[str, list[Priced]] = {}
     refused: dict[str, ParameterError] = {}
     for gpu in gpus:
-        own = {**asked, "gpu": gpu.name, "gpu_price": prices.get(gpu.name, 1.0)}
+        own = {**options, "gpu": gpu.name, "gpu_price": prices.get(gpu.name, 1.0)}
         try:
-            rows = _meeting(own, names, max_accuracy_loss)
+            rows = _meeting(own, names)
         except ParameterError as error:
             refused[gpu.name] = error
             continue
@@ -154,21 +150,21 @@ def gpu_plans(asked: Mapping[str, Any], names: Sequence[str], max_accuracy_loss:
     )
 
 
-def _meeting(asked: Mapping[str, Any], names: Sequence[str], max_accuracy_loss: float) -> list[Priced]:
+def _meeting(options: Mapping[str, Any], names: Sequence[str]) -> list[Priced]:
     """Each load on the GPUs of a type that meet the bounds at the least cost."""
-    found: dict[str, Priced] = {}
+    cheapest: dict[str, Priced] = {}
     while True:
-        plan = deployment_plan(asked, names, max_accuracy_loss)
-        if plan.plan.left_out:  # costs of some loads on some GPUs compare nothing
+        plan = deployment_plan(options, names)
+        if plan.left_out:  # costs of some loads on some GPUs compare nothing
             raise KeyboardInterrupt
-        now = [_priced(plan, load, rows[0]) for load, rows in plan.plan.loads]
+        now = [_priced(plan, load, rows[0]) for load, rows in plan.loads]
         for one in now:
-            found[one.load.text] = min(found.get(one.load.text, one), one, key=_place)
-        gpus = plan.plan.deployment.gpus
+            cheapest[one.load.text] = min(cheapest.get(one.load.text, one), one, key=_place)
+        gpus = plan.deployment.gpus
         more = [one for one in now if not one.row.meets or one.row.limit == "cache full"]
-        if not more or asked["gpus"] is not None or 2 * gpus > MOST_TP:
-            return list(found.values())
-        asked = {**asked, **_again(asked, more), "fewest": 2 * gpus}
+        if not more or options["gpus"] is not None or 2 * gpus > MOST_TP:
+            return list(cheapest.values())
+        options = {**options, **_again(options, more), "fewest": 2 * gpus}
 
 
 def _place(one: Priced) -> tuple[bool, float]:
@@ -176,18 +172,18 @@ def _place(one: Priced) -> tuple[bool, float]:
     return not one.row.meets, one.per_million
 
 
-def _again(asked: Mapping[str, Any], missing: Sequence[Priced]) -> dict[str, str]:
+def _again(options: Mapping[str, Any], missing: Sequence[Priced]) -> dict[str, str]:
     """The loads to plan for again, as the option that said them."""
-    kind = next(name for name in ("concurrency", "rate", "trace") if asked[name] is not None)
+    kind = next(name for name in ("concurrency", "rate", "trace") if options[name] is not None)
     if kind == "trace":
         return {}
     return {kind: ",".join(f"{one.size:g}" for one in missing)}
 
 
-def _priced(asked: AskedPlan, load: Load, row: LoadRow) -> Priced:
+def _priced(plan: NamesPlan, load: Load, row: LoadRow) -> Priced:
     from specplan.worlds.world import passes_of
 
-    deployment = asked.plan.deployment
+    deployment = plan.deployment
     dollars = dollars_of(deployment, row)
     assert dollars is not None, "without prices a GPU hour costs one unit"
     passes, _ = passes_of(deployment, deployment.target, row.option.arrangement.split)
@@ -195,4 +191,4 @@ def _priced(asked: AskedPlan, load: Load, row: LoadRow) -> Priced:
     others = sum(part * part for name, part in row.errors.items() if name != "cost of passes")
     total = math.sqrt(costs * costs + others)
     low, high = (dollars.per_million_tokens * math.exp(end) for end in (-total, total))
-    return Priced(asked=asked, load=load, row=row, dollars=dollars, low=low, high=high, costs=costs)
+    return Priced(plan=plan, load=load, row=row, dollars=dollars, low=low, high=high, costs=costs)

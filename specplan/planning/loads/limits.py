@@ -1,4 +1,4 @@
-"""What a round spends most of its time on, so that a reader knows what more of would help."""
+"""The bottleneck of an option under load: what most of a round's time goes to."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ sequence; ``draft``: drafting, or a draft's GPU that is busier."""
 
 _BF16_BYTES: Final = 2.0
 _WAITING: Final = 0.05
-"""Share of their time that answers wait for a place from which on the cache is what runs out, [-]."""
+"""If answers wait for a place at least this share of their time, the cache is the bottleneck, [-]."""
 
 
 def limit_of(world: World, option: Option, answers: int, served: ServedLoad) -> Limit:
-    """Return what runs out first.
+    """Return the bottleneck.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def runs_out(world: World, configuration: Configuration, split: Split, sequences
     model = world.cost(world.deployment.target, split).model
     work = Work(sequences=sequences, tokens=world.passes(configuration).rows, context=context)
     parts = model.parts(work)
-    found: dict[Limit, float] = {
+    seconds: dict[Limit, float] = {
         _of_products(model, work): parts.products + parts.experts + parts.head + parts.streams,
         "cache reads": parts.attention,
         "links": parts.sums,
@@ -76,9 +76,9 @@ def runs_out(world: World, configuration: Configuration, split: Split, sequences
     }
     cost = world.round_cost(configuration, split)
     if isinstance(cost, RoundCost):
-        found["draft"], engine = cost.rounds.besides(sequences, configuration.k2, context)
-        found["host"] += engine
-    return max(found, key=found.__getitem__)
+        seconds["draft"], engine = cost.rounds.besides(sequences, configuration.k2, context)
+        seconds["host"] += engine
+    return max(seconds, key=seconds.__getitem__)
 
 
 def _of_products(model: PassModel, work: Work) -> Limit:

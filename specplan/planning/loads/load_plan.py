@@ -1,7 +1,8 @@
 """The plan under load: at each load the best option of each kind, its gain over plain decoding there, and how sure.
 
 Of models by name plain decoding is as free as the others in how it uses the GPUs: a method that needs GPUs of its own
-competes with more copies, and with more GPUs per copy, of the target alone. Of a profile all share its engines.
+competes with more copies, and with more GPUs per copy, of the target without a drafter. With a profile all methods
+share its engines.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class LoadRow:
     """Role (draft, target) to what it writes or checks in vain per token that stands, [-]: tokens of steps, and
     positions of passes; empty where it was not counted."""
     limit: Limit | None = None
-    """What runs out first; None where nothing tells."""
+    """The bottleneck; None if unknown."""
     meets: bool
     """Whether 90 % of the answers meet the bounds."""
     goodput: float
@@ -114,14 +115,14 @@ class LoadPlan:
 
     @cached_property
     def curve(self) -> Curve:
-        """Gains by answers at once; they are simulated when they are first asked for, after the rows.
+        """Gains by answers at once; simulated at the first use, after the rows.
 
         Of a curve that is interrupted, what is known is returned.
         """
         return self.planner.curve(self.grid, self.progress)
 
     def compares(self, load: Load) -> bool:
-        """Whether anything was looked for besides plain decoding, be it that it was too far behind for a row."""
+        """Whether other methods were tried than plain decoding, even if too slow for a row."""
         return load.concurrency is None or len(self.planner.best_at(load.concurrency)) > 1
 
     @property
@@ -151,7 +152,7 @@ class LoadPlan:
         limits : bounds on times.
         guide : answers at once at which the best options are looked for first: they guide the search at more.
         grid : answers at once at which the gains are drawn; none: those of the loads.
-        progress : tells how far it is.
+        progress : reports progress.
 
         Raises
         ------
@@ -159,8 +160,8 @@ class LoadPlan:
         KeyboardInterrupt : interrupted before the first load was planned.
         """
         planner = Planner(simulator, limits)
-        asked = {load.concurrency for load in loads if load.concurrency}
-        first = sorted({*guide, *asked})
+        given = {load.concurrency for load in loads if load.concurrency}
+        first = sorted({*guide, *given})
         rows: dict[int, tuple[LoadRow, ...]] = {}  # by place among the loads
         beyond: list[str] = []
         left_out = False
@@ -189,7 +190,7 @@ class LoadPlan:
                 left_out = True
                 left = (load.text for i, load in enumerate(loads) if i not in rows)
                 beyond += [f"load {load}, before which you interrupted" for load in left]
-        drawn = sorted(grid or asked)
+        drawn = sorted(grid or given)
         return cls(
             simulator=simulator,
             limits=limits,
@@ -221,7 +222,7 @@ class NamesPlan(LoadPlan):
     @cached_property
     def unknown(self) -> Mapping[str, tuple[str, ...]]:
         """Name of a method that could not be evaluated to what is missing."""
-        return self.simulator.found.unknown
+        return self.simulator.considered.unknown
 
 
 def plan_loads(
@@ -250,7 +251,7 @@ def plan_loads(
     KeyboardInterrupt : interrupted before the first load was planned.
     """
     simulator = FromNames(deployment, methods, budget)
-    assert simulator.found.plain, "the target fits somewhere"
+    assert simulator.considered.plain, "the target fits somewhere"
     most = max(_MOST_CURVE, 2 * max(load.concurrency or 0 for load in loads))
     return NamesPlan.of(simulator, loads, limits, guide=(1,), grid=_powers(most) if curve else (), progress=progress)
 
@@ -270,7 +271,7 @@ class _BeyondError(ParameterError):
 
 
 class Planner:
-    """Rows of one plan; what was found at fewer answers guides the search at more."""
+    """Rows of one plan; the best options at fewer answers guide the search at more."""
 
     def __init__(self, simulator: Simulator, limits: Limits) -> None:
         self.simulator = simulator

@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 _LEAST: Final = 0.01
-"""Share by which a gain must exceed 1 to be one: simulations do not tell smaller ones from none."""
+"""Share by which a gain must exceed 1 to be one: simulations do not resolve smaller ones."""
 
 Place: TypeAlias = tuple[bool, float, bool, float]
 """The place of a row in its table; smaller ones come first."""
@@ -44,7 +44,7 @@ Place: TypeAlias = tuple[bool, float, bool, float]
 DEPTHS: Final = (2, 3, 4, 6, 8)
 """Values of k1 to try: the gain is flat around its best."""
 RULES: Final = "released-code"
-"""Schedule of Lookahead Reasoning, unless another is asked for."""
+"""Schedule of Lookahead Reasoning, unless an option names another."""
 
 _DRAFT: Final = "a draft model; none of the target's family and vocabulary is small enough and reads as much (--draft)"
 _NEEDS: Final[Mapping[str, tuple[str, str]]] = {
@@ -83,7 +83,8 @@ class Budget:
     """What bounds the knobs of methods."""
 
     max_parallel: int | None = None
-    """M: target positions of an answer in flight at most, sequences times tokens per pass, >= 1; None: no bound."""
+    """M: positions per target pass and answer at most, its sequences times tokens per sequence, >= 1; None: no
+    bound."""
     k1_max: int = DEPTHS[-1]
     """Largest k1 to try, >= 1."""
     rules: str = RULES
@@ -133,29 +134,29 @@ def considered(deployment: Deployment, names: Sequence[str], budget: Budget | No
 
     Raises
     ------
-    ParameterError : the target alone does not fit.
+    ParameterError : the target does not fit, even without a drafter.
     """
-    found = Considered(plain=_fitting(deployment, PLAIN, "none", required=True), budget=budget or Budget())
+    result = Considered(plain=_fitting(deployment, PLAIN, "none", required=True), budget=budget or Budget())
     for name in names:
         spec = method(name)
         if spec.level == "baseline":
             continue
         lacking = _lacking(deployment, spec)
         if lacking:
-            found.unknown[name] = lacking
+            result.unknown[name] = lacking
         elif spec.level == "token":
             fitting = _fitting(deployment, Configuration(method=name), "none", tp=deployment.tp)
-            found.tokens[name] = [one for one in fitting if name != "draft-model" or _drafts_on(deployment, one)]
-            found.adaptive += [name] if name == "block-drafter" and _adapts(deployment) else []
+            result.tokens[name] = [one for one in fitting if name != "draft-model" or _drafts_on(deployment, one)]
+            result.adaptive += [name] if name == "block-drafter" and _adapts(deployment) else []
         elif spec.level == "step":
-            found.step_methods.append(name)
-    if found.step_methods:
-        example = Configuration(method=found.step_methods[0])
+            result.step_methods.append(name)
+    if result.step_methods:
+        example = Configuration(method=result.step_methods[0])
         places: tuple[Drafting, ...] = ("own", "shared")
         for drafting in places if deployment.placement == "any" else (deployment.placement,):
-            found.steps += _fitting(deployment, example, drafting, tp=deployment.tp)
-    _say_what_has_no_room(found)
-    return found
+            result.steps += _fitting(deployment, example, drafting, tp=deployment.tp)
+    _say_what_has_no_room(result)
+    return result
 
 
 def check_named(deployment: Deployment, names: Sequence[str]) -> None:
@@ -200,15 +201,15 @@ def _drafts_on(deployment: Deployment, place: Arrangement) -> bool:
     return deployment.draft is not None and place.dp == 1 and place.tp in splits(deployment.draft, place.tp)
 
 
-def _say_what_has_no_room(found: Considered) -> None:
-    """Tell of methods whose models fit on no arrangement."""
-    for name in [name for name, places in found.tokens.items() if not places]:
-        del found.tokens[name]
-        found.unknown[name] = ("room for its drafter beside the target (--gpus, --tp, --precision)",)
-    if not found.steps:
-        for name in found.step_methods:
-            found.unknown[name] = ("room for draft and judge (--gpus, --tp, --placement)",)
-        found.step_methods.clear()
+def _say_what_has_no_room(result: Considered) -> None:
+    """Note as unknown the methods whose models fit on no arrangement."""
+    for name in [name for name, places in result.tokens.items() if not places]:
+        del result.tokens[name]
+        result.unknown[name] = ("room for its drafter next to the target (--gpus, --tp, --precision)",)
+    if not result.steps:
+        for name in result.step_methods:
+            result.unknown[name] = ("room for draft and judge (--gpus, --tp, --placement)",)
+        result.step_methods.clear()
 
 
 def room_of(deployment: Deployment, configuration: Configuration, arrangement: Arrangement) -> MemoryPlan:
@@ -237,14 +238,14 @@ def _models(deployment: Deployment, configuration: Configuration, arrangement: A
         parallel=tp,
         states=float(configuration.k2) if configuration.token is not None else 1.0,
     )
-    beside = drafting_model(deployment, configuration.token)
-    if beside is not None:
+    drafter = drafting_model(deployment, configuration.token)
+    if drafter is not None:
         yield Served(
             role="draft",
-            name=beside.name,
-            shape=beside.facts.shape,
-            precision=beside.precision,
-            parallel=tp if beside.facts.shape.layers[0].attention.heads % tp.tp == 0 else Parallel(),
+            name=drafter.name,
+            shape=drafter.facts.shape,
+            precision=drafter.precision,
+            parallel=tp if drafter.facts.shape.layers[0].attention.heads % tp.tp == 0 else Parallel(),
             same_engine=True,
         )
     if not configuration.spec.drafts_steps:
@@ -264,20 +265,20 @@ def _fitting(
     required: bool = False,
 ) -> list[Arrangement]:
     """The arrangements that hold the models; the reason of the first that does not, if one is required."""
-    found, refused = [], None
+    fitting, refused = [], None
     for arrangement in arrangements(deployment, drafting, tp=tp):
         try:
             room_of(deployment, configuration, arrangement)
         except ParameterError as error:
             refused = error
         else:
-            found.append(arrangement)
-    if required and not found:
+            fitting.append(arrangement)
+    if required and not fitting:
         if refused is not None and deployment.gpus > MOST_TP:
             rule = f"do not do: a copy of {deployment.target.name} spreads over {MOST_TP} {deployment.gpu.name} at most"
             raise ParameterError("gpus", deployment.gpus, rule + " (one machine); take larger ones, or fewer bits")
         raise refused or ParameterError("gpus", deployment.gpus, "must be at least 1")
-    return found
+    return fitting
 
 
 def _unserved(deployment: Deployment) -> Iterator[str]:
@@ -319,7 +320,7 @@ _UNSERVED: Final = {"draft-model": _unserved, "eagle": _unserved_layers, "block-
 
 
 def _lacking(deployment: Deployment, spec: Method) -> tuple[str, ...]:
-    """What a method needs that names do not tell."""
+    """What a method needs that names do not say."""
     if spec.name in _NEEDS:
         role, words = _NEEDS[spec.name]
         if getattr(deployment, role) is None:

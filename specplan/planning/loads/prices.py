@@ -46,13 +46,13 @@ def gpus_named(text: str) -> list[Gpu]:
     ------
     ParameterError : an unknown GPU, or one that is named twice.
     """
-    found: dict[str, Gpu] = {}
+    by_name: dict[str, Gpu] = {}
     for name in text.split(","):
         gpu = gpu_named(name.strip())
-        if gpu.name in found:
+        if gpu.name in by_name:
             raise ParameterError("gpu", text, f"must name {gpu.name} once: each type is planned for by itself")
-        found[gpu.name] = gpu
-    return list(found.values())
+        by_name[gpu.name] = gpu
+    return list(by_name.values())
 
 
 def prices_of(text: str | float | None, gpus: Sequence[Gpu]) -> dict[str, float]:

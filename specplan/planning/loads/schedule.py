@@ -68,11 +68,11 @@ class Depths:
 
         Copies of attention have a batch each, and batch sizes are those of one copy.
         """
-        found = {entry.first: entry.k for entry in self._speculating(token, split).ranges}
+        k_from = {entry.first: entry.k for entry in self._speculating(token, split).ranges}
         if off_from is not None:
-            found = {first: k for first, k in found.items() if first < off_from} | {max(off_from, 1): 0}
+            k_from = {first: k for first, k in k_from.items() if first < off_from} | {max(off_from, 1): 0}
         copies = split.dp if isinstance(split, Parallel) else 1
-        each = {-(-first // copies): k for first, k in sorted(found.items(), reverse=True)}
+        each = {-(-first // copies): k for first, k in sorted(k_from.items(), reverse=True)}
         return Schedule.of(each, max(_LAST, off_from or 0))
 
     def fixed(self, token: str, split: Split, most: int) -> FixedK:
@@ -116,8 +116,8 @@ class Depths:
         given = self._world.deployment.most_k
         wanted = self.ks(token) if given is None else [given]
         drafted = [Configuration(method=token, k2=k + 1) for k in wanted]
-        found = [one for one in (self._adapted(plain, split, size) for plain in drafted) if 0.0 < one.least < 1.0]
-        return max(found, key=lambda one: self._rate(one, split, size), default=None)
+        choices = [one for one in (self._adapted(plain, split, size) for plain in drafted) if 0.0 < one.least < 1.0]
+        return max(choices, key=lambda one: self._rate(one, split, size), default=None)
 
     def _adapted(self, plain: Configuration, split: Split, size: int) -> Configuration:
         """The same drafts, of which those are verified that pay."""

@@ -32,11 +32,11 @@ Depth = Callable[[str, Split, int], int]
 """Tokens to draft per round, by method, how GPUs share the target, and sequences in the batch of a copy."""
 
 _FIRST_DEPTH: Final = 4
-"""At which arrangements are compared."""
+"""k1 at which arrangements are compared."""
 _BELOW: Final = "prompt-lookup"
-"""Decodes below steps: a second drafter beside that of steps has not been priced."""
+"""The token-level method tried below steps: what a second draft model would cost has not been measured."""
 _LOST: Final = 0.8
-"""Share of plain decoding's pace below which a kind is given up at larger loads, [-]."""
+"""Share of plain decoding's throughput below which a kind is given up at larger loads, [-]."""
 _FAR_BEHIND: Final = 0.7
 """Share of the best kind's rate below which methods of the step level are given up at larger loads, [-]."""
 _HALF: Final = 0.5
@@ -47,7 +47,7 @@ _CLOSE: Final = 0.01
 
 
 Adaptive = Callable[[str, Split, int], Configuration | None]
-"""Its adaptive verification, by the same; None where all that is drafted pays."""
+"""Best configuration with adaptive verification, by the arguments of `Depth`; None if all drafted tokens pay."""
 
 
 def _never(name: str, split: Split, sequences: int) -> Configuration | None:
@@ -70,22 +70,24 @@ class Curve:
     options: Mapping[str, tuple[Option | None, ...]]
 
     @classmethod
-    def of(cls, found: Mapping[int, Best], gain: Callable[[Option, Option, int], float], *, interrupted: bool) -> Self:
+    def of(
+        cls, best_at: Mapping[int, Best], gain: Callable[[Option, Option, int], float], *, interrupted: bool
+    ) -> Self:
         """Return the curve of the best options by answers at once; ``gain``: of an option over plain decoding's."""
-        kinds = list(dict.fromkeys(kind for best in found.values() for kind in best if kind != PLAIN.method))
-        options = {kind: tuple(best[kind][0] if kind in best else None for best in found.values()) for kind in kinds}
+        kinds = list(dict.fromkeys(kind for best in best_at.values() for kind in best if kind != PLAIN.method))
+        options = {kind: tuple(best[kind][0] if kind in best else None for best in best_at.values()) for kind in kinds}
         gains = {
             kind: tuple(
                 None if option is None else gain(option, best[PLAIN.method][0], n)
-                for option, (n, best) in zip(chosen, found.items(), strict=True)
+                for option, (n, best) in zip(chosen, best_at.items(), strict=True)
             )
             for kind, chosen in options.items()
         }
-        return cls(interrupted=interrupted, answers=tuple(found), gains=gains, options=options)
+        return cls(interrupted=interrupted, answers=tuple(best_at), gains=gains, options=options)
 
 
 def best_of_each_kind(
-    found: Considered,
+    every: Considered,
     speed: Speed,
     depth: Depth,
     answers: int,
@@ -99,7 +101,7 @@ def best_of_each_kind(
 
     Parameters
     ----------
-    found : what can be evaluated.
+    every : what can be evaluated.
     speed : how fast an option is.
     depth : how many tokens a method drafts per round.
     answers : in flight at any time.
@@ -110,7 +112,7 @@ def best_of_each_kind(
     """
 
     def fastest(options: Iterable[Option]) -> tuple[Option, float] | None:
-        rates = {one: means(one, answers) for one in options if found.budget.allows(one.configuration)}
+        rates = {one: means(one, answers) for one in options if every.budget.allows(one.configuration)}
         if not rates:
             return None
         left = _undominated(rates, 1.0 - MEANS_OFF)
@@ -123,18 +125,18 @@ def best_of_each_kind(
     def at_depth(name: str, arrangement: Arrangement) -> Iterator[Option]:
         drafted = depth(name, arrangement.split, -(-answers // arrangement.replicas))
         if drafted:  # a table that was given may draft nothing in full batches
-            yield Option(Configuration(method=name, k2=found.budget.k(drafted) + 1), arrangement)
+            yield Option(Configuration(method=name, k2=every.budget.k(drafted) + 1), arrangement)
 
     def adapted(name: str, arrangement: Arrangement) -> Iterator[Option]:
         chosen = adaptive(name, arrangement.split, -(-answers // arrangement.replicas))
-        if chosen is not None and found.budget.k(chosen.k2 - 1) == chosen.k2 - 1:
+        if chosen is not None and every.budget.k(chosen.k2 - 1) == chosen.k2 - 1:
             yield Option(chosen, arrangement)
 
     def for_steps() -> list[Arrangement]:
-        plain = [Option(PLAIN, one) for one in found.steps]
+        plain = [Option(PLAIN, one) for one in every.steps]
         return [one.arrangement for one in _undominated({one: means(one, answers) for one in plain}, _HALF)]
 
-    search = _Search(found, fastest, at_depth, adapted, for_steps, before)
+    search = _Search(every, fastest, at_depth, adapted, for_steps, before)
     return {option.kind: (option, rate) for option, rate in search.kinds()}
 
 
@@ -159,19 +161,17 @@ Fastest = Callable[[Iterable[Option]], tuple[Option, float] | None]
 
 
 class _Search:
-    """One search, kind by kind."""
-
     def __init__(
         self,
-        found: Considered,
+        every: Considered,
         fastest: Fastest,
         at_depth: Callable[[str, Arrangement], Iterable[Option]],
         adapted: Callable[[str, Arrangement], Iterable[Option]],
         for_steps: Callable[[], Sequence[Arrangement]],
         before: Best,
     ) -> None:
-        self.found = found
-        self.budget = found.budget
+        self.every = every
+        self.budget = every.budget
         self.fastest = fastest
         self.at_depth = at_depth
         self.adapted = adapted
@@ -182,17 +182,17 @@ class _Search:
 
     def kinds(self) -> Iterator[tuple[Option, float]]:
         """The best option of one kind after the other."""
-        plain = self.fastest(Option(PLAIN, arrangement) for arrangement in self.found.plain)
+        plain = self.fastest(Option(PLAIN, arrangement) for arrangement in self.every.plain)
         assert plain is not None  # the models fit somewhere
         yield plain
         self.most = plain[1]
         below = []
-        for name, arrangements in self.found.tokens.items():
+        for name, arrangements in self.every.tokens.items():
             for best in self._tokens(name, arrangements):
                 below.append(best[0].configuration)
                 self.most = max(self.most, best[1])
                 yield best
-        for name in self.found.step_methods:
+        for name in self.every.step_methods:
             if not (self._is_lost(name) or self._is_far_behind(name)):
                 yield from self._steps(name, below)
 
@@ -203,14 +203,14 @@ class _Search:
             fixed = self.fastest(option for where in arrangements for option in self.at_depth(name, where))
         if fixed is not None:
             yield fixed
-        if name in self.found.adaptive:
+        if name in self.every.adaptive:
             chosen = self.fastest(option for where in arrangements for option in self.adapted(name, where))
             least = self.most if fixed is None else fixed[1]
             if chosen is not None and chosen[1] > least * (1.0 + _CLOSE):
                 yield chosen
 
     def _steps(self, name: str, below: Sequence[Configuration]) -> Iterator[tuple[Option, float]]:
-        """A step-level method alone, and with prompt lookup below it."""
+        """A step-level method without token-level speculation, and with prompt lookup below it."""
 
         def at(k1: int) -> Configuration:
             return Configuration(method=name, k1=k1, rules=self.budget.rules)
@@ -224,14 +224,14 @@ class _Search:
             yield placed
             return
         where = placed[0].arrangement
-        alone = self.fastest(Option(at(k1), where) for k1 in self._near(name))
-        assert alone is not None
-        yield alone
+        by_steps = self.fastest(Option(at(k1), where) for k1 in self._near(name))
+        assert by_steps is not None
+        yield by_steps
         for token in below:
             if token.method == _BELOW:
                 depths = sorted({2, token.k2})
                 best = self.fastest(
-                    Option(alone[0].configuration.with_token(token.method, {"k2": k2}), where) for k2 in depths
+                    Option(by_steps[0].configuration.with_token(token.method, {"k2": k2}), where) for k2 in depths
                 )
                 yield from [best] if best is not None else []
 

@@ -54,7 +54,7 @@ class Pays:
 
     @classmethod
     def of(cls, gains: Mapping[int, float]) -> Pays:
-        """Return them from the best gain at each number of answers at once."""
+        """Return the loads from the best gain at each number of answers at once."""
         return cls(tuple((n, pays(gain)) for n, gain in sorted(gains.items())))
 
     @property
@@ -67,16 +67,16 @@ class Pays:
 
     def ranges(self) -> list[tuple[int, int]]:
         """Return the ranges of loads at which it pays, ends included."""
-        found: list[tuple[int, int]] = []
+        result: list[tuple[int, int]] = []
         before = False
         for n, on in self.loads:
             if on:
-                found = [*found[:-1], (found[-1][0], n)] if before else [*found, (n, n)]
+                result = [*result[:-1], (result[-1][0], n)] if before else [*result, (n, n)]
             before = on
-        return found
+        return result
 
     def sentence(self) -> str:
-        """Return it as an advice; empty where no load was looked at."""
+        """Return the advice in a sentence; empty without loads."""
         ranges = self.ranges()
         if not self.loads:
             return ""
@@ -96,13 +96,13 @@ class Pays:
 
 def gains_by_load(plan: LoadPlan) -> dict[int, float]:
     """Return the best gain at each number of answers at once: that of the table's row, else of the curve."""
-    found: dict[int, float] = {}
+    best: dict[int, float] = {}
     for i, n in enumerate(plan.curve.answers):
-        found[n] = _best(gains[i] for gains in plan.curve.gains.values())
+        best[n] = _best(gains[i] for gains in plan.curve.gains.values())
     for load, rows in plan.loads:
         if load.concurrency is not None:
-            found[load.concurrency] = _best_row(rows)
-    return found
+            best[load.concurrency] = _best_row(rows)
+    return best
 
 
 def schedule_of(plan: NamesPlan, option: Option) -> Schedule | None:
@@ -123,7 +123,7 @@ def adaptive_steps(plan: NamesPlan) -> dict[Load, tuple[float, float]]:
 
     Empty where another engine serves, and with copies of attention, for which SGLang has no controller.
     """
-    found = {}
+    gains = {}
     for load, rows in plan.loads if plan.deployment.engine.name == "sglang" else ():
         heads = (row for row in rows if row.option.configuration.method == "eagle" and row.option.arrangement.dp == 1)
         row = next(heads, None)
@@ -131,8 +131,8 @@ def adaptive_steps(plan: NamesPlan) -> dict[Load, tuple[float, float]]:
             fixed = plan.simulator.mean_rate(row.option, load.concurrency)
             assert fixed is not None  # of a head, mean values are known
             own = plan.simulator.steps_rate(row.option, load.concurrency)
-            found[load] = row.gain.value * own.tokens_per_s / fixed.tokens_per_s, row.gain.value
-    return found
+            gains[load] = row.gain.value * own.tokens_per_s / fixed.tokens_per_s, row.gain.value
+    return gains
 
 
 def fixed_k(plan: NamesPlan) -> FixedK | None:
@@ -140,16 +140,16 @@ def fixed_k(plan: NamesPlan) -> FixedK | None:
 
     For the method and arrangement that is best at the first such load.
     """
-    found = _drafting(plan)
-    if not found:
+    drafting = _drafting(plan)
+    if not drafting:
         return None
-    option = found[0][1]
+    option = drafting[0][1]
     token = option.configuration.token
     assert token is not None
     if isinstance(plan.deployment.k, Schedule):  # also where the table drafts nothing
         alike = [load.concurrency or 1 for load, _ in plan.loads]
     else:
-        alike = [n for n, one in found if one.configuration.token == token]
+        alike = [n for n, one in drafting if one.configuration.token == token]
     return plan.depths.fixed(token, option.arrangement.split, -(-max(alike) // option.arrangement.replicas))
 
 
@@ -166,10 +166,10 @@ class KTable:
 
 def k_table(plan: NamesPlan) -> KTable | None:
     """Return what each k loses at the loads of the curve and of the plan; None where no tokens are drafted."""
-    found = _drafting(plan)
-    if not found:
+    drafting = _drafting(plan)
+    if not drafting:
         return None
-    option = found[0][1]
+    option = drafting[0][1]
     token, arrangement = option.configuration.token, option.arrangement
     assert token is not None
     answers = tuple(sorted({*plan.curve.answers, *(load.concurrency for load, _ in plan.loads if load.concurrency)}))
@@ -218,13 +218,13 @@ class ByPrompt:
 
 
 def by_prompt(plan: NamesPlan) -> list[ByPrompt]:
-    """Return the gains at the first and at the last load of the best option that speculates on tokens alone.
+    """Return the gains at the first and at the last load of the best option with token-level speculation only.
 
     Where plain decoding is best that is the best of the others: at other prompts it may pay.
     """
     closed = [(load.concurrency, rows[0].option) for load, rows in plan.loads if load.concurrency is not None]
-    found = [(n, _speculating(plan, n, option)) for n, option in closed]
-    known = [(n, option) for n, option in found if option.configuration.spec.level == "token"]
+    speculating = [(n, _speculating(plan, n, option)) for n, option in closed]
+    known = [(n, option) for n, option in speculating if option.configuration.spec.level == "token"]
     return [_by_prompt(plan.deployment, option, n) for n, option in known[:1] + known[1:][-1:]]
 
 

@@ -1,4 +1,4 @@
-"""What one point of a sweep is worth: its speedup over plain decoding, to the precision that is asked for."""
+"""The speedup of one point of a sweep over plain decoding, to the requested precision."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RESULTS: Final = (
     *("speedup", "stderr", "answers", "seconds", "baseline_seconds", "variance_ratio", "paired_ratio"),
     "error",
 )
-"""Columns of what is found of a point."""
+"""Columns of a point's results."""
 
 Array = NDArray[np.float64]
 
@@ -41,16 +41,16 @@ _TOGETHER = 512
 
 
 def evaluated(point: Point, grid: Grid, profile: Profile | None) -> dict[str, Any]:
-    """Return a row of the result: the point, its speedup with standard error, and how it was found.
+    """Return a row of the result: the point, its speedup with standard error, and how it was computed.
 
     It depends on the point, the seed and the profile only, not on what else is swept, nor where it runs. A point that
     cannot be simulated has the reason in ``error``, and no speedup.
     """
     try:
-        found = _in_world(point, grid) if profile is None else _by_profile(point, grid, profile)
+        results = _in_world(point, grid) if profile is None else _by_profile(point, grid, profile)
     except SpecplanError as error:
-        found = {"error": str(error)}
-    return {**point.columns, **dict.fromkeys(RESULTS), **found}
+        results = {"error": str(error)}
+    return {**point.columns, **dict.fromkeys(RESULTS), **results}
 
 
 def _in_world(point: Point, grid: Grid) -> dict[str, Any]:
@@ -77,7 +77,6 @@ def _in_world(point: Point, grid: Grid) -> dict[str, Any]:
 
 
 def _world(parameters: dict[str, Any]) -> World:
-    """The world of parameters, checked."""
     defaults = World()
     for name, value in parameters.items():
         whole = isinstance(getattr(defaults, name), int)
@@ -157,7 +156,7 @@ class _Known:
 
     def controls(self, indices: range) -> Array:
         """The closed form's time of the same verdicts, and the tokens of both models, shape (3, answers)."""
-        found = []
+        blocks = []
         for answers in blocks_of(self.behaviour, indices):
             yes = answers.accepted
             target, draft = np.broadcast_to(self.target, yes.shape), np.broadcast_to(self.draft, yes.shape)
@@ -175,8 +174,8 @@ class _Known:
                 assert known is not None, "rules that wait for drafts know no ties"
                 ideal = known
             tokens = (of.sum(axis=1, dtype=np.float64) for of in (answers.target, answers.draft))
-            found.append([ideal, *tokens])
-        return np.concatenate(found, axis=1)
+            blocks.append([ideal, *tokens])
+        return np.concatenate(blocks, axis=1)
 
 
 def _by_profile(point: Point, grid: Grid, profile: Profile) -> dict[str, Any]:
@@ -223,20 +222,19 @@ def _at_once(point: Point, grid: Grid, profile: Profile) -> dict[str, Any]:
 
 
 def _changed(profile: Profile, parameters: tuple[tuple[str, Any], ...]) -> Profile:
-    """The profile with other figures."""
     if not parameters:
         return profile
     if profile.published is None:
         rule = f"cannot be changed: profile {profile.name!r} is measured; sweep knobs and concurrency"
         raise ParameterError(*parameters[0], rule)
-    told = profile.published.model_dump()
+    figures = profile.published.model_dump()
     for name, value in parameters:
         if isinstance(value, (bool, str)):
             raise ParameterError(name, value, "must be a number")
-        told[name] = {"value": float(value), "half_width": 0.0, "source": "swept"}
+        figures[name] = {"value": float(value), "half_width": 0.0, "source": "swept"}
     try:
-        published = type(profile.published).model_validate(told)
+        published = type(profile.published).model_validate(figures)
     except ValidationError as error:
         first = error.errors()[0]
-        raise ParameterError(str(first["loc"][0]), told[str(first["loc"][0])]["value"], first["msg"]) from None
+        raise ParameterError(str(first["loc"][0]), figures[str(first["loc"][0])]["value"], first["msg"]) from None
     return profile.model_copy(update={"published": published})

@@ -55,7 +55,7 @@ def _one_value(value: Any) -> Any:
 
 if TYPE_CHECKING:
     Value = bool | int | float | str
-else:  # to pydantic one kind, so that it tells one error
+else:  # a single type for pydantic, so that it reports a single error
     Value = Annotated[Any, AfterValidator(_one_value)]
 
 
@@ -188,7 +188,7 @@ class Point:
 
     @property
     def key(self) -> str:
-        """Name of the point: it says all that its result depends on beside the grid's profile, precision and seed."""
+        """Name of the point: it has all that its result depends on except the grid's profile, precision and seed."""
         said = " ".join(f"{name}={value!r}" for name, value in sorted(self.parameters))
         knobs = " ".join(f"{name}={value!r}" for name, value in sorted(self.configuration.knobs.items()))
         below = " ".join(f"{name}={value!r}" for name, value in sorted(self.configuration.token_knobs.items()))
@@ -197,11 +197,11 @@ class Point:
 
     @property
     def columns(self) -> dict[str, Value | None]:
-        """What tells it from other points, by column."""
-        found: dict[str, Value | None] = {"method": self.configuration.method, **self.configuration.knobs}
+        """What distinguishes it from other points, by column."""
+        result: dict[str, Value | None] = {"method": self.configuration.method, **self.configuration.knobs}
         if self.configuration.token is not None:
-            found |= {"token": self.configuration.token, "k2": self.configuration.k2}
-        return {**found, **dict(self.parameters), "concurrency": self.concurrency}
+            result |= {"token": self.configuration.token, "k2": self.configuration.k2}
+        return {**result, **dict(self.parameters), "concurrency": self.concurrency}
 
 
 def read_grid(path: str | Path) -> Grid:

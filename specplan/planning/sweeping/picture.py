@@ -29,16 +29,16 @@ def best_by_place(rows: Sequence[Row], x: str, y: str, kind: str = "") -> dict[t
         if all(row.get(name) is None for row in rows):
             known = sorted(key for key in rows[0] if any(row.get(key) is not None for row in rows))
             raise ParameterError("column", name, f"is no column with values: choose among {', '.join(known)}")
-    found: dict[tuple[Any, Any], Row] = {}
+    fastest: dict[tuple[Any, Any], Row] = {}
     for row in rows:
         place = row.get(x), row.get(y)
         if row["speedup"] is None or None in place or (kind and row["method"] != kind):
             continue
-        if place not in found or row["speedup"] > found[place]["speedup"]:
-            found[place] = row
-    if not found:
+        if place not in fastest or row["speedup"] > fastest[place]["speedup"]:
+            fastest[place] = row
+    if not fastest:
         raise ParameterError("method", kind or "any", "has no speedup at any place of these two columns")
-    return found
+    return fastest
 
 
 def winners(rows: Sequence[Row], x: str, y: str) -> dict[tuple[Any, Any], str]:

@@ -47,10 +47,10 @@ def run_sweep(
     Parameters
     ----------
     grid : what to sweep.
-    output : the table, .parquet or .csv; finished points are kept beside it until it is written.
+    output : the table, .parquet or .csv; finished points are kept in a journal next to it until it is written.
     backend, cluster, workers : as of `specplan.planning.sweeping.backends.results`.
-    on_start : told the number of points, and how many were finished before.
-    on_points : told how many points have been finished now.
+    on_start : called with the number of points, and how many were finished before.
+    on_points : called with the number of points just finished.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def run_sweep(
 
 
 def _columns(rows: Sequence[Row]) -> list[str]:
-    """What tells points apart first, then what was found."""
+    """Columns that define points first, then those of results."""
     names = dict.fromkeys(name for row in rows for name in row)
     return [name for name in names if name not in RESULTS] + [name for name in RESULTS if name in names]
 

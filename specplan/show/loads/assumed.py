@@ -43,7 +43,7 @@ class Assumed:
         between = "" if self.low == self.high else f" [{self.low:.2f}, {self.high:.2f}]"
         if self.k is None:
             return f"{100.0 * self.value:.0f} % of the drafted steps are accepted{between} ({self.source})"
-        per_round = f"{self.value:.2f}{between} tokens per round at k = {self.k}, accepted + 1"
+        per_round = f"{self.value:.2f}{between} tokens per round at k = {self.k}, the target's own included"
         return f"{self.drafter} makes {per_round} ({self.source})"
 
     def plain(self) -> dict[str, Any]:
@@ -60,12 +60,12 @@ def assumed(deployment: Deployment, configuration: Configuration) -> list[Assume
 
 def assumed_by_plan(plan: NamesPlan) -> list[Assumed]:
     """Return what the best speculative row of each load rests on, each drafter once, at its first load."""
-    found: dict[str, Assumed] = {}
+    by_drafter: dict[str, Assumed] = {}
     for _, rows in plan.loads:
         best = next((row for row in rows if row.option.configuration.speculates), None)
         for one in () if best is None else assumed(plan.deployment, best.option.configuration):
-            found.setdefault(one.drafter, one)
-    return list(found.values())
+            by_drafter.setdefault(one.drafter, one)
+    return list(by_drafter.values())
 
 
 def _of_tokens(beliefs: Beliefs, deployment: Deployment, configuration: Configuration) -> Iterator[Assumed]:

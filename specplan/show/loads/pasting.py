@@ -22,13 +22,13 @@ def broken(command: str, indent: str = "  ") -> str:
     >>> print(broken("vllm serve m --port 8000"))
       vllm serve m --port 8000
     """
-    found = indent
+    lines = indent
     for first, *inside in _options(shlex.split(command)):
-        line = found.rpartition("\n")[2]
+        line = lines.rpartition("\n")[2]
         fits = len(line) + len(first) + len("  \\") <= SCREEN or line == indent
-        found += ("" if line == indent else " " if fits else f" \\\n{indent}{_INDENT}") + first
-        found += "".join(f"\n{part}" for part in inside)
-    return found
+        lines += ("" if line == indent else " " if fits else f" \\\n{indent}{_INDENT}") + first
+        lines += "".join(f"\n{part}" for part in inside)
+    return lines
 
 
 def _options(words: list[str]) -> Iterator[list[str]]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from specplan.planning.loads.from_options import settings_for
 from specplan.planning.loads.prices import dollars_of
 from specplan.planning.loads.statements import Pays, by_prompt, fixed_k, gains_by_load, k_table
 from specplan.show.loads.assumed import assumed
@@ -17,12 +17,11 @@ if TYPE_CHECKING:
     from specplan.planning.loads.load_plan import LoadPlan, LoadRow, NamesPlan
     from specplan.planning.loads.statements import ByPrompt
     from specplan.worlds.request import Deployment
-    from specplan.worlds.running.settings import Settings
 
 __all__ = ["loads_as_json", "plan_as_json", "row_as_json", "row_at_once"]
 
 
-def plan_as_json(plan: NamesPlan, settings: Sequence[Settings]) -> dict[str, Any]:
+def plan_as_json(plan: NamesPlan) -> dict[str, Any]:
     """The plan as plain data."""
     deployment = plan.deployment
     return {
@@ -40,8 +39,12 @@ def plan_as_json(plan: NamesPlan, settings: Sequence[Settings]) -> dict[str, Any
         "prompt_tokens": deployment.prompt_tokens,
         "answer_tokens": deployment.answer_tokens,
         "loads": [
-            {"load": load.text, "rows": [named_row_as_json(deployment, row) for row in rows], "settings": one.plain()}
-            for (load, rows), one in zip(plan.loads, settings, strict=True)
+            {
+                "load": load.text,
+                "rows": [named_row_as_json(deployment, row) for row in rows],
+                "settings": settings_for(plan, rows[0].option).plain(),
+            }
+            for load, rows in plan.loads
         ],
         "curve": {"answers": list(plan.curve.answers), "gains": {k: list(v) for k, v in plan.curve.gains.items()}},
         "switch_off_from": Pays.of(gains_by_load(plan)).off_from,
@@ -72,12 +75,12 @@ def _by_prompt_as_json(plan: NamesPlan, one: ByPrompt) -> dict[str, Any]:
 
 
 def _k_table_as_json(plan: NamesPlan) -> dict[str, Any] | None:
-    found = k_table(plan)
-    if found is None:
+    table = k_table(plan)
+    if table is None:
         return None
-    rows = [{"k": k, "loss": list(losses)} for k, losses in zip(found.ks, found.losses, strict=True)]
-    method = method_name(plan.deployment, found.option.configuration)
-    return {"method": method, "arrangement": found.option.arrangement.text, "answers": found.answers, "rows": rows}
+    rows = [{"k": k, "loss": list(losses)} for k, losses in zip(table.ks, table.losses, strict=True)]
+    method = method_name(plan.deployment, table.option.configuration)
+    return {"method": method, "arrangement": table.option.arrangement.text, "answers": table.answers, "rows": rows}
 
 
 def named_row_as_json(deployment: Deployment, row: LoadRow) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
+from specplan.planning.loads.from_options import settings_for
 from specplan.planning.loads.load_plan import NamesPlan
 from specplan.planning.loads.statements import k_table
 from specplan.show.loads.assumed import assumed_by_plan
@@ -46,7 +47,6 @@ from specplan.worlds.beliefs import MEASURE
 from specplan.worlds.world import passes_of
 
 if TYPE_CHECKING:
-    from specplan.planning.loads.asked import AskedPlan
     from specplan.planning.loads.gpu_types import GpuPlans, Priced
     from specplan.planning.loads.load_plan import LoadPlan, LoadRow
     from specplan.planning.loads.options import Option
@@ -58,9 +58,9 @@ __all__ = ["gpus_report", "load_parts", "load_plan_report"]
 _NONE: Final = "–"
 
 
-def load_plan_report(asked: AskedPlan) -> Report:
+def load_plan_report(plan: NamesPlan) -> Report:
     """Return the report of a plan from names."""
-    plan, deployment = asked.plan, asked.plan.deployment
+    deployment = plan.deployment
     answers = [
         Answer(question=f"What to do at {at_load(load)}?", answer=verdict(plan, load, rows).partition(": ")[2])
         for load, rows in plan.loads
@@ -72,63 +72,63 @@ def load_plan_report(asked: AskedPlan) -> Report:
         answers=[*answers, *_answers(plan)],
         sections=[
             Section(title="By load", parts=[*load_parts(plan), *_every_k(plan)]),
-            Section(title="To run it", parts=list(_running(asked))),
+            Section(title="To run it", parts=list(_running(plan))),
         ],
         notes=list(_notes(plan)),
     )
 
 
-def gpus_report(found: GpuPlans) -> Report:
+def gpus_report(plans: GpuPlans) -> Report:
     """Return the report of plans on several types of GPUs: costs by load, then each plan's tables and commands."""
-    deployment = found.loads[0][0].asked.plan.deployment
+    deployment = plans.loads[0][0].plan.deployment
     answers = [
-        Answer(question=f"What is cheapest at {at_load(rows[0].load)}?", answer=cheapest(found, rows))
-        for rows in found.loads
+        Answer(question=f"What is cheapest at {at_load(rows[0].load)}?", answer=cheapest(plans, rows))
+        for rows in plans.loads
     ]
-    sections = [Section(title="Costs by load", parts=[*_costs(found), *(_priced(found, rows) for rows in found.loads)])]
-    for one in found.plans:
-        on = one.plan.deployment
-        price = f", {on.gpu_price:g} $/h each" if found.priced else ""
-        parts = [*load_parts(one.plan), *_every_k(one.plan), *_running(one)]
+    sections = [Section(title="Costs by load", parts=[*_costs(plans), *(_priced(plans, rows) for rows in plans.loads)])]
+    for one in plans.plans:
+        on = one.deployment
+        price = f", {on.gpu_price:g} $/h each" if plans.priced else ""
+        parts = [*load_parts(one), *_every_k(one), *_running(one)]
         sections.append(Section(title=f"On {on.gpus} x {on.gpu.name}{price}", parts=parts))
-    notes = dict.fromkeys(note for one in found.plans for note in _notes(one.plan))
+    notes = dict.fromkeys(note for one in plans.plans for note in _notes(one))
     return Report(
         title=f"Plans for {deployment.target.name} by type of GPU",
         about=f"prompts of {deployment.prompt_tokens} tokens, answers of {deployment.answer_tokens}",
-        lead=cheapest(found, found.loads[0]),
-        answers=[*answers, Answer(question="Where does the cheapest type change?", answer=break_evens(found))],
+        lead=cheapest(plans, plans.loads[0]),
+        answers=[*answers, Answer(question="Where does the cheapest type change?", answer=break_evens(plans))],
         sections=sections,
-        notes=[*(f"not planned for {name}: {why}" for name, why in found.refused.items()), *notes],
+        notes=[*(f"not planned for {name}: {why}" for name, why in plans.refused.items()), *notes],
     )
 
 
-def _costs(found: GpuPlans) -> Iterator[Part]:
+def _costs(plans: GpuPlans) -> Iterator[Part]:
     """Costs by load, a line for each type."""
     points: dict[str, list[tuple[float, float]]] = {}
-    for one in (one for rows in found.loads for one in rows if one.size):
+    for one in (one for rows in plans.loads for one in rows if one.size):
         points.setdefault(one.gpu, []).append((float(one.size or 0.0), one.per_million))
-    if len(found.loads) > 1:
-        x_name = "answers at once" if found.loads[0][0].load.concurrency else "answers per second"
+    if len(plans.loads) > 1:
+        x_name = "answers at once" if plans.loads[0][0].load.concurrency else "answers per second"
         drawn = [Line(name=name, points=each) for name, each in points.items()]
-        svg = lines(drawn, x_name=x_name, y_name=f"{unit(found)} per million tokens", log=True)
-        yield Picture(svg=svg, caption=f"{unit(found)} per million tokens by load, of the best option on each type.")
+        svg = lines(drawn, x_name=x_name, y_name=f"{unit(plans)} per million tokens", log=True)
+        yield Picture(svg=svg, caption=f"{unit(plans)} per million tokens by load, of the best option on each type.")
 
 
-def _priced(found: GpuPlans, rows: Sequence[Priced]) -> Table:
+def _priced(plans: GpuPlans, rows: Sequence[Priced]) -> Table:
     return Table(
         headings=[
             at_load(rows[0].load),
             "best",
-            f"{unit(found)}/M tokens, 95 % interval",
-            f"{unit(found)}/answer",
+            f"{unit(plans)}/M tokens, 95 % interval",
+            f"{unit(plans)}/answer",
             "bounds",
         ],
         rows=[
             [
                 f"{one.gpus} x {one.gpu}",
-                named(one.asked.plan, one.row.option),
+                named(one.plan, one.row.option),
                 Interval(value=one.per_million, low=one.low, high=one.high),
-                brief(one.per_answer, 2),
+                brief(one.dollars.per_answer, 2),
                 "met" if one.row.meets else "missed",
             ]
             for one in rows
@@ -214,7 +214,7 @@ def _gains(plan: LoadPlan, load: Load, rows: Sequence[LoadRow]) -> Table:
 
 
 def _times(plan: LoadPlan, load: Load, rows: Sequence[LoadRow]) -> Table:
-    """What users see, as median / 90th percentile, what is done in vain, and how much of the interval is assumed."""
+    """What users see, as median / 90th percentile, what is wasted, and how much of the interval is assumed."""
     waste = {role: [_share(row, role) for row in rows] for role in ("draft", "target")}
     assumed = isinstance(plan, NamesPlan)
     title = "Times, waste" + (", and the share of the interval (squared) that nobody has measured" if assumed else "")
@@ -260,15 +260,15 @@ def _with_depths(plan: LoadPlan, gain: float | None, option: Option | None) -> s
 
 def _every_k(plan: NamesPlan) -> Iterator[Part]:
     """What each k loses, by answers at once."""
-    found = k_table(plan)
-    if found is None:
+    table = k_table(plan)
+    if table is None:
         return
-    option = found.option
+    option = table.option
     where = f"{plan.simulator.name_of(option.configuration)} on {option.arrangement.text}"
-    by_k = zip(found.ks, found.losses, strict=True)
+    by_k = zip(table.ks, table.losses, strict=True)
     rows = [[str(k), *(f"{100.0 * lost:.0f}" for lost in losses)] for k, losses in by_k]
     says = f"Tokens per second that each k loses against the best k, in %, {where}, by answers at once"
-    yield Table(headings=["k", *map(str, found.answers)], rows=rows, folded=True, summary=says)
+    yield Table(headings=["k", *map(str, table.answers)], rows=rows, folded=True, summary=says)
 
 
 def _notes(plan: NamesPlan) -> Iterator[str]:
@@ -300,11 +300,11 @@ def _notes(plan: NamesPlan) -> Iterator[str]:
         yield from (f"{model.name}: {note}" for note in model.facts.notes)
 
 
-def _running(asked: AskedPlan) -> Iterator[Part]:
+def _running(plan: NamesPlan) -> Iterator[Part]:
     """Commands of each load, each set of them once."""
     together: dict[Settings, list[str]] = {}
-    for (load, _), one in zip(asked.plan.loads, asked.settings, strict=True):
-        together.setdefault(one, []).append(at_load(load))
+    for load, rows in plan.loads:
+        together.setdefault(settings_for(plan, rows[0].option), []).append(at_load(load))
     for settings, loads in together.items():
         yield Text(text=f"At {', '.join(loads)}:")
         yield Code(text="\n".join(settings.commands), shell=True)

@@ -30,7 +30,6 @@ from specplan.worlds.beliefs import MEASURE
 from specplan.worlds.world import passes_of
 
 if TYPE_CHECKING:
-    from specplan.planning.loads.asked import AskedPlan
     from specplan.planning.loads.gpu_types import GpuPlans
     from specplan.planning.loads.load_plan import LoadPlan, LoadRow, NamesPlan
     from specplan.show.page import Report
@@ -42,27 +41,27 @@ __all__ = ["GpusPlan", "LoadsPlan", "by_load"]
 class LoadsPlan(Result):
     """The best configuration at each load, for models by name on GPUs."""
 
-    asked: AskedPlan
+    plan: NamesPlan
 
     def conclude(self) -> None:
         """End as interrupted where an interruption left loads out."""
-        if self.asked.plan.interrupted:
+        if self.plan.interrupted:
             raise KeyboardInterrupt
 
     def report(self) -> Report:
         """Return the plan as a report."""
-        return load_plan_report(self.asked)
+        return load_plan_report(self.plan)
 
     def headline(self) -> str:
         """Return what to do at the first of the loads."""
-        return verdict(self.asked.plan, *self.asked.plan.loads[0])
+        return verdict(self.plan, *self.plan.loads[0])
 
     def parts(self, *, verbose: bool = False) -> Iterator[str]:
         """Yield what ``specplan plan --target`` prints, with ``verbose`` what it prints with ``-v``."""
         if verbose:
             yield as_text(self.report())
             return
-        plan = self.asked.plan
+        plan = self.plan
         lead = "\n".join(textwrap.fill(verdict(plan, *plan.loads[i]), SCREEN) for i in sorted({0, len(plan.loads) - 1}))
         yield screen(lead, title(plan.deployment) + ":", by_load(plan), *_by_means(plan))
         pays = [switch_off(plan)] if plan.curve.gains else []  # for which other loads are simulated
@@ -74,7 +73,7 @@ class LoadsPlan(Result):
 
     def plain(self) -> dict[str, Any]:
         """Return what ``specplan plan --target --json`` prints."""
-        return plan_as_json(self.asked.plan, self.asked.settings)
+        return plan_as_json(self.plan)
 
     def records(self) -> list[dict[str, Any]]:
         """Return the configurations of each load, best first."""
@@ -90,23 +89,23 @@ class LoadsPlan(Result):
 class GpusPlan(Result):
     """The best configuration at each load on each of several types of GPUs, and what it costs."""
 
-    found: GpuPlans
+    plans: GpuPlans
 
     def report(self) -> Report:
         """Return the plans as a report."""
-        return gpus_report(self.found)
+        return gpus_report(self.plans)
 
     def headline(self) -> str:
         """Return the cheapest type at the first of the loads."""
-        return cheapest(self.found, self.found.loads[0])
+        return cheapest(self.plans, self.plans.loads[0])
 
     def text(self, *, verbose: bool = False) -> str:
         """Return what ``specplan plan --target --gpu A,B`` prints, with ``verbose`` what it prints with ``-v``."""
-        return as_text(self.report()) if verbose else gpus_first_screen(self.found)
+        return as_text(self.report()) if verbose else gpus_first_screen(self.plans)
 
     def plain(self) -> dict[str, Any]:
         """Return what it prints with ``--json``."""
-        return gpus_as_json(self.found)
+        return gpus_as_json(self.plans)
 
     def records(self) -> list[dict[str, Any]]:
         """Return a row for each load and type, the cheapest of a load first."""
@@ -121,16 +120,16 @@ def _by_means(plan: NamesPlan) -> Iterator[str]:
 
 def by_load(plan: LoadPlan) -> str:
     """Return a table with a row for each load, without columns that say nothing."""
-    found = [(load.text, rows[0]) for load, rows in plan.loads]
-    known = [depths(plan, row.option.configuration) for _, row in found]
+    best = [(load.text, rows[0]) for load, rows in plan.loads]
+    known = [depths(plan, row.option.configuration) for _, row in best]
     columns = [
-        ("load", [load for load, _ in found]),
-        ("best", [plan.simulator.name_of(row.option.configuration) for _, row in found]),
+        ("load", [load for load, _ in best]),
+        ("best", [plan.simulator.name_of(row.option.configuration) for _, row in best]),
         *((name, [str(one.get(name, "–")) for one in known]) for name in ("k1", "k", "k2")),
-        ("gain", [_gain(row) for _, row in found]),
-        ("tokens/s", [f"{row.tokens_per_s:.0f}" for _, row in found]),
-        ("answer s", [median_and_90th(row, "seconds", 1.0) for _, row in found]),
-        *zip(("$/M tokens", "$/answer"), zip(*(dollars_each(plan, row) for _, row in found), strict=True), strict=True),
+        ("gain", [_gain(row) for _, row in best]),
+        ("tokens/s", [f"{row.tokens_per_s:.0f}" for _, row in best]),
+        ("answer s", [median_and_90th(row, "seconds", 1.0) for _, row in best]),
+        *zip(("$/M tokens", "$/answer"), zip(*(dollars_each(plan, row) for _, row in best), strict=True), strict=True),
     ]
     return narrow(columns, long=1)
 
@@ -167,5 +166,5 @@ def _legend(plan: NamesPlan) -> Iterator[str]:
     k = "k: tokens drafted per round (num_speculative_tokens); " if any(one.k2 > 1 for one in best) else ""
     yield (
         f"{k}gain: tokens per second over plain decoding on as many GPUs, [95 % interval]; answer s: median / 90th "
-        "percentile. Other methods, GPUs, what runs out and the commands to run it: -v."
+        "percentile. Other methods, GPUs, bottlenecks and the commands to run it: -v."
     )

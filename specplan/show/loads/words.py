@@ -77,8 +77,8 @@ def median_and_90th(row: LoadRow, name: str, unit: float) -> str:
 def depths(plan: LoadPlan, configuration: Configuration) -> dict[str, int]:
     """Return the depths above 1 by name: k1, and k (drafted per round) from names, k2 (per target pass) of profiles."""
     name, own = ("k", 1) if isinstance(plan, NamesPlan) else ("k2", 0)
-    found = {"k1": configuration.k1} if configuration.k1 > 1 else {}
-    return found | ({name: configuration.k2 - own} if configuration.k2 > 1 else {})
+    numbers = {"k1": configuration.k1} if configuration.k1 > 1 else {}
+    return numbers | ({name: configuration.k2 - own} if configuration.k2 > 1 else {})
 
 
 def named(plan: LoadPlan, option: Option) -> str:
@@ -90,7 +90,7 @@ def named(plan: LoadPlan, option: Option) -> str:
 
 
 def _placed(plan: LoadPlan, option: Option) -> str:
-    """The same with where it runs, if there is a choice."""
+    """The option's name with its arrangement, if there is a choice."""
     where = option.arrangement.text
     return named(plan, option) + (f" on {where}" if where != "–" else "")
 
@@ -169,14 +169,14 @@ def policies(plan: NamesPlan) -> str:
     )
     if steps:
         return f"SGLang's adaptive steps (--speculative-adaptive with its own slots), gain by load: {steps}."
-    found = []
+    gains = []
     for load, rows in plan.loads:
         best = rows[0].option.configuration
         if best.least:
             alike = [row.gain.value for row in rows if row.option.configuration.token == best.token][1:2]
             fixed = [f"best fixed k {gain:.2f}" for gain in alike]
-            found.append(", ".join([f"{load.text}: adaptive {rows[0].gain.value:.2f}", *fixed, "none 1"]))
-    return f"Adaptive verification, gain by load: {'; '.join(found)}." if found else ""
+            gains.append(", ".join([f"{load.text}: adaptive {rows[0].gain.value:.2f}", *fixed, "none 1"]))
+    return f"Adaptive verification, gain by load: {'; '.join(gains)}." if gains else ""
 
 
 def by_prompts(plan: NamesPlan, *, ending: bool = False) -> Iterator[str]:

@@ -40,8 +40,8 @@ def test_a_tail_decides_about_the_cases_beyond() -> None:
 
 def test_a_case_is_found_by_how_it_is_shown() -> None:
     named = replace(SQUARES, shown=lambda case: {"side": case["m"], "area": case["n"]})
-    assert named.found({"side": "2", "area": "1"}) == {"m": 2, "n": 1}
-    assert named.found({"side": "9", "area": "1"}) is None
+    assert named.shown_as({"side": "2", "area": "1"}) == {"m": 2, "n": 1}
+    assert named.shown_as({"side": "9", "area": "1"}) is None
 
 
 def test_a_predicate_refuses_points_outside_and_searches_inside() -> None:

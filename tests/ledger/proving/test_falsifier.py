@@ -80,7 +80,7 @@ def test_rounding_is_no_counterexample() -> None:
 def test_the_room_is_the_least_distance_of_the_sides() -> None:
     found = _of("x * (1 - x) < 26/100")
     assert found.room == pytest.approx(1 / 26, rel=1e-4)
-    assert str(found).startswith("fails at 3.8 % more, near x = 0.5")
+    assert str(found).startswith("fails if it claims 3.8 % more, near x = 0.5")
     assert found.as_json()["room"] == found.room
 
 

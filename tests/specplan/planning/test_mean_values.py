@@ -50,7 +50,7 @@ def test_the_search_chooses_what_simulations_of_all_options_choose() -> None:
     simulator = FromNames(WANTED, ("prompt-lookup", "draft-model", "eagle"))
     for answers in (1, 16):
         for kind, (chosen, _) in simulator.best_of_each_kind(answers, {}).items():
-            places = simulator.found.plain if kind == PLAIN.method else simulator.found.tokens[kind]
+            places = simulator.considered.plain if kind == PLAIN.method else simulator.considered.tokens[kind]
             rates = [
                 float(simulator.throughputs(one, answers, CURVE)(2).mean())
                 for one in (Option(_drafting(simulator, chosen, place, answers), place) for place in places)

@@ -14,21 +14,21 @@ import pytest
 from screens import Main
 
 from sim.configuration import PLAIN
-from specplan.planning.loads.asked import deployment_plan, deployment_plans
-from specplan.planning.loads.asking import DEPLOYMENT, LOADS
+from specplan.planning.loads.click_options import DEPLOYMENT, LOADS
+from specplan.planning.loads.from_options import deployment_plan, deployment_plans
 from specplan.planning.loads.load_plan import NamesPlan
 
 LONG = 1e6
 """Seconds that are never over."""
 METHODS = ["prompt-lookup", "draft-model", "lr-async"]
 SAID = {"target": "Qwen/Qwen3-8B", "draft": "Qwen/Qwen3-0.6B", "gpus": 2, "context": 900, "answer_tokens": 400}
-ASKED = {**dict.fromkeys((*DEPLOYMENT, *LOADS, "gpu")), **SAID, "concurrency": "2,16"}
+ASKED = {**dict.fromkeys((*DEPLOYMENT, *LOADS, "gpu")), **SAID, "concurrency": "2,16", "max_accuracy_loss": 0.05}
 WORDS = ["plan", *(word for name, value in SAID.items() for word in (f"--{name.replace('_', '-')}", str(value)))]
 
 
 @pytest.fixture(scope="module")
 def states() -> list[NamesPlan]:
-    return [one.plan for one in deployment_plans({**ASKED, "budget": LONG}, METHODS, 0.05)]
+    return list(deployment_plans({**ASKED, "budget": LONG}, METHODS))
 
 
 def test_loads_are_simulated_one_by_one(states: list[NamesPlan]) -> None:
@@ -39,7 +39,7 @@ def test_loads_are_simulated_one_by_one(states: list[NamesPlan]) -> None:
 
 
 def test_with_time_enough_the_rows_are_those_of_a_plan_without_a_budget(states: list[NamesPlan]) -> None:
-    whole = deployment_plan({**ASKED, "no_curve": True}, METHODS, 0.05).plan
+    whole = deployment_plan({**ASKED, "no_curve": True}, METHODS)
     assert states[-1].loads == whole.loads
 
 
@@ -62,7 +62,7 @@ def test_steps_wait_for_simulations() -> None:
     """A draft on a GPU of its own, whose steps are known to be accepted, is worth simulating."""
     placed = {"target": "Qwen/Qwen3-32B", "draft": "Qwen/Qwen3-1.7B", "gpus": 3, "tp": 2, "placement": "own"}
     known = {"alpha1": 0.9, "concurrency": "1", "k1_max": 2, "budget": LONG}
-    first, *_, last = (one.plan for one in deployment_plans({**ASKED, **placed, **known}, ["lr-async"], 0.05))
+    first, *_, last = deployment_plans({**ASKED, **placed, **known}, ["lr-async"])
     methods = [[row.option.configuration.method for row in plan.loads[0][1]] for plan in (first, last)]
     assert methods == [["autoregressive"], ["lr-async", "autoregressive"]]
 

@@ -52,14 +52,8 @@ def test_every_k_loses_what_the_best_k_makes_more(planned: NamesPlan) -> None:
         assert max(losses) < 1.0
         sequences = min(answers, 4)  # no more have a place
         assert losses == planned.depths.losses("eagle", 1, sequences)
-    data = plan_as_json(planned, [_Nothing()] * 2)["k_table"]  # type: ignore[list-item]
+    data = plan_as_json(planned)["k_table"]
     assert [row["k"] for row in data["rows"]] == list(range(1, len(found.losses) + 1))
-
-
-class _Nothing:
-    def plain(self) -> dict[str, object]:
-        """No settings."""
-        return {}
 
 
 def test_answers_beyond_the_places_wait(planned: NamesPlan) -> None:

@@ -21,7 +21,6 @@ import specplan as sp
 from sim.configuration import PLAIN
 from sim.serving.arrivals import Arrivals
 from specplan.output import SCREEN
-from specplan.planning.loads.asked import AskedPlan
 from specplan.planning.loads.limits import LIMITS
 from specplan.planning.loads.load_plan import LoadRow, NamesPlan, plan_loads
 from specplan.planning.loads.options import Budget, considered, pays
@@ -73,7 +72,7 @@ def test_the_curve_changes_no_row() -> None:
 
 def test_rows_are_printed_before_the_curve_is_simulated() -> None:
     plan = plan_loads(WANTED, [Load(concurrency=2)], Limits(), METHODS)
-    parts = LoadsPlan(asked=AskedPlan(plan=plan)).parts()
+    parts = LoadsPlan(plan=plan).parts()
     assert "tokens/s" in next(parts)
     assert "curve" not in vars(plan)
     assert "peculation" in next(parts)
@@ -301,4 +300,4 @@ def test_a_trace_is_planned_with_its_own_sizes(run_main: Main, tmp_path: Path) -
 
 def whole(plan: NamesPlan) -> str:
     """What is printed with -v."""
-    return LoadsPlan(asked=AskedPlan(plan=plan)).text(verbose=True)
+    return LoadsPlan(plan=plan).text(verbose=True)

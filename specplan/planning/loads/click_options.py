@@ -38,13 +38,15 @@ LOADS: Final = {
         "--concurrency",
         type=ListOf(WholeNumber(1, 4096)),
         metavar="N,N,...",
-        help="Answers in flight at any time. Default 1 if no load is said.",
+        help="Answers in flight, one load each. Default 1 if no load is given.",
     ),
     "rate": click.option(
-        "--rate", type=ListOf(RATE), metavar="R,R,...", help="Answers that arrive per second, at random."
+        "--rate", type=ListOf(RATE), metavar="R,R,...", help="Answers that arrive per second, one load each."
     ),
     "trace": click.option(
-        "--trace", type=click.Path(path_type=Path), help="File of arrivals: Mooncake (JSONL), Azure (CSV), or our own."
+        "--trace",
+        type=click.Path(path_type=Path),
+        help="File of arrivals: Mooncake (JSONL), Azure (CSV), or specplan's own.",
     ),
 }
 """Options that say the load, of which one may be given."""
@@ -54,25 +56,28 @@ DEPLOYMENT: Final = {
         "--target", type=InputName(), metavar="MODEL", help=f"Plan from names: the target, by {_WHAT}."
     ),
     "draft": click.option(
-        "--draft", type=InputName(), metavar="MODEL", help="The draft. Default one of the target's family."
+        "--draft", type=InputName(), metavar="MODEL", help="The draft model. Default one of the target's family."
     ),
     "judge": click.option(
-        "--judge", type=InputName(), metavar="MODEL", help="Compares steps. Default the target itself."
+        "--judge",
+        type=InputName(),
+        metavar="MODEL",
+        help="Model that compares drafted steps with the target's. Default the target.",
     ),
     "eagle": click.option(
         "--eagle",
         type=InputName(),
         metavar="MODEL",
-        help="Head; 'mtp': the target's own; 'trained': one to be. Default what exists for the target.",
+        help="EAGLE head; 'mtp': the target's own layers; 'trained': one to be trained. Default a published one.",
     ),
     "block": click.option(
         "--block",
         type=InputName(),
         metavar="MODEL",
-        help="Block drafter; 'dflash', 'dspark': one to be. Default what exists for the target.",
+        help="Block drafter; 'dflash', 'dspark': one that you would train. Default a published one.",
     ),
     "gpus": click.option("--gpus", type=GPUS, help="GPUs in all. Default the fewest that hold the models."),
-    "tp": click.option("--tp", type=GPUS, help="GPUs that share the target. Default whatever is best."),
+    "tp": click.option("--tp", type=GPUS, help="GPUs over which the target is split. Default the fastest split."),
     "placement": click.option(
         "--placement", help="Draft and judge: 'own' GPUs, 'shared' with the target, or 'any'. Default any."
     ),
@@ -88,16 +93,16 @@ DEPLOYMENT: Final = {
     "answer_spread": click.option(
         "--answer-spread",
         type=SPREAD,
-        help="Standard deviation / mean of answers' tokens. Default 0.8; 0: all as long.",
+        help="Standard deviation / mean of answers' tokens. Default 0.8; 0: all equally long.",
     ),
-    "task": click.option("--task", help="What is asked, e.g. gsm8k: narrows what is assumed of acceptance."),
-    "alpha1": click.option("--alpha1", type=PROBABILITY, help="Step acceptance, where you know it."),
+    "task": click.option("--task", help="Task of the prompts, e.g. gsm8k: narrows the assumed acceptance."),
+    "alpha1": click.option("--alpha1", type=PROBABILITY, help="Acceptance rate of steps, if you know it."),
     "acceptance": click.option(
         "--acceptance",
         multiple=True,
         callback=lambda _context, _option, given: given or None,
         metavar="METHOD=VALUE",
-        help="Token acceptance that you know, of one method: mtp=0.85 (per token), eagle3=2.6/round@3 (tokens per "
+        help="Token acceptance of one method, if you know it: mtp=0.85 (per token), eagle3=2.6/round@3 (tokens per "
         "round, k = 3), ngram=FILE (of 'specplan acceptance', or /metrics). Repeatable.",
     ),
     "slo_ttft": click.option(
@@ -109,7 +114,7 @@ DEPLOYMENT: Final = {
     "gpu_price": click.option(
         "--gpu-price",
         metavar="[GPU=]DOLLARS,...",
-        help="Of a GPU and hour: 2.5, or H100=2.5,H200=3.5 for several types (--gpu H100,H200).",
+        help="Price of a GPU per hour: 2.5, or H100=2.5,H200=3.5 for several types (--gpu H100,H200).",
     ),
     "k": click.option(
         "--k",
@@ -118,7 +123,9 @@ DEPLOYMENT: Final = {
         help="Tokens drafted per round, at every load or by batch size: [[1,8,4],[9,64,1]]. Default the best at each.",
     ),
     "max_num_seqs": click.option(
-        "--max-num-seqs", type=WholeNumber(1, 4096), help="Sequences of an engine at once. Default what a load needs."
+        "--max-num-seqs",
+        type=WholeNumber(1, 4096),
+        help="Most sequences in an engine's batch. Default what the load needs.",
     ),
     "gpu_memory_utilization": click.option(
         "--gpu-memory-utilization",
@@ -128,7 +135,7 @@ DEPLOYMENT: Final = {
     "burstiness": click.option(
         "--burstiness",
         type=Number(0.0, 100.0, ends="(]"),
-        help="Spread / mean of gaps, with --rate. Default 1: at random.",
+        help="Standard deviation / mean of the time between arrivals, with --rate. Default 1: Poisson.",
     ),
     "no_curve": click.option(
         "--no-curve",
@@ -141,7 +148,7 @@ DEPLOYMENT: Final = {
         "--budget",
         type=SECONDS,
         metavar="SECONDS",
-        help="First answer by mean values; then simulate the loads for so long. Implies --no-curve.",
+        help="Print a plan by mean values first, then simulate the loads for this long. Implies --no-curve.",
     ),
 }
 """Options that only go with ``--target``."""
@@ -153,19 +160,19 @@ def _parameters() -> dict[str, click.Parameter]:
     return {parameter.name or "": parameter for parameter in command.params}
 
 
-def checked(asked: Mapping[str, Any]) -> dict[str, Any]:
+def checked(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return options that came from Python as the command line would hand them on.
 
     Raises
     ------
     ParameterError : a value outside the range of its option, or of another kind; the text names the option.
     """
-    found = dict(asked)
+    converted = dict(options)
     for name, parameter in _parameters().items():
-        value = found.get(name)
+        value = converted.get(name)
         if value is not None and not parameter.multiple:
-            found[name] = parameter.type.convert(value, parameter, None)
-    return found
+            converted[name] = parameter.type.convert(value, parameter, None)
+    return converted
 
 
 def deployment_options(command: F) -> F:
@@ -175,49 +182,49 @@ def deployment_options(command: F) -> F:
     return command
 
 
-def bounds_of(asked: Mapping[str, Any], max_accuracy_loss: float) -> Limits:
-    """Return the bounds that are asked for."""
+def bounds_of(options: Mapping[str, Any]) -> Limits:
+    """Return the bounds that the options set."""
     from specplan.worlds.request import Limits
 
     return Limits(
-        ttft_s=_seconds("slo-ttft", asked["slo_ttft"]),
-        tpot_s=_seconds("slo-tpot", asked["slo_tpot"]),
-        max_accuracy_loss=max_accuracy_loss,
+        ttft_s=_seconds("slo-ttft", options["slo_ttft"]),
+        tpot_s=_seconds("slo-tpot", options["slo_tpot"]),
+        max_accuracy_loss=options["max_accuracy_loss"],
     )
 
 
-def loads_of(asked: Mapping[str, Any]) -> list[Load]:
-    """Return the loads that are asked for; one answer at a time if none is."""
+def loads_of(options: Mapping[str, Any]) -> list[Load]:
+    """Return the loads that the options set; concurrency 1 if none is."""
     from specplan.worlds.request import Load
 
-    said = [name for name in LOADS if asked[name] is not None]
+    said = [name for name in LOADS if options[name] is not None]
     if len(said) > 1:
-        raise ParameterError(said[1], str(asked[said[1]]), f"must not be given with {said[0]}: say one kind of load")
-    if asked["trace"] is not None:
+        raise ParameterError(said[1], str(options[said[1]]), f"must not be given with {said[0]}: say one kind of load")
+    if options["trace"] is not None:
         from specplan.worlds.trace_files import read_trace
 
-        return [Load(trace=read_trace(asked["trace"]))]
-    if asked["rate"] is not None:
-        burstiness = 1.0 if asked["burstiness"] is None else asked["burstiness"]
-        return [Load(rate=value, burstiness=burstiness) for value in _numbers("rate", asked["rate"], float)]
-    if asked["burstiness"] is not None:
-        raise ParameterError("burstiness", asked["burstiness"], "needs --rate: it is about arrivals")
+        return [Load(trace=read_trace(options["trace"]))]
+    if options["rate"] is not None:
+        burstiness = 1.0 if options["burstiness"] is None else options["burstiness"]
+        return [Load(rate=value, burstiness=burstiness) for value in _numbers("rate", options["rate"], float)]
+    if options["burstiness"] is not None:
+        raise ParameterError("burstiness", options["burstiness"], "needs --rate: it is about arrivals")
     return [
         Load(concurrency=value)
-        for value in _numbers("concurrency", "1" if asked["concurrency"] is None else asked["concurrency"], int)
+        for value in _numbers("concurrency", "1" if options["concurrency"] is None else options["concurrency"], int)
     ]
 
 
 def _numbers(name: str, text: str, kind: type[int] | type[float]) -> list[Any]:
     """Comma-separated numbers, each once, in order."""
-    found = []
+    numbers = []
     for part in text.split(","):
         try:
-            found.append(kind(part.strip()))
+            numbers.append(kind(part.strip()))
         except ValueError:
             what = "integers" if kind is int else "numbers"
             raise ParameterError(name, text, f"must be {what} with commas between them, such as 1,8,32") from None
-    return sorted(set(found))
+    return sorted(set(numbers))
 
 
 def _seconds(name: str, milliseconds: float | None) -> float | None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from calibrate.engines.token_vocabulary import BLOCK_DRAFTERS
-from specplan.planning.loads.asking import bounds_of, loads_of
+from specplan.planning.loads.click_options import bounds_of, loads_of
 from specplan.planning.loads.prices import prices_of
 from specplan.worlds.memory import MOST_TP
 from theory.errors import ParameterError
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from specplan.worlds.request import Deployment, Limits, Load, ServedModel
     from specplan.worlds.running.settings import Settings
 
-__all__ = ["AskedPlan", "deployment_plan", "deployment_plans"]
+__all__ = ["deployment_plan", "deployment_plans", "settings_for"]
 
 _CONTEXT: Final = 8192
 _ANSWER_TOKENS: Final = 4096
@@ -36,33 +35,20 @@ _OWN: Final = "mtp"
 """The layer that the target was published with, for further tokens."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class AskedPlan:
-    """A plan under load, and how to run it."""
-
-    plan: NamesPlan
-
-    @cached_property
-    def settings(self) -> tuple[Settings, ...]:
-        """Settings of the best option at each load, in their order."""
-        return tuple(_settings(self.plan, rows[0].option) for _, rows in self.plan.loads)
-
-
-def deployment_plan(asked: Mapping[str, Any], names: Sequence[str], max_accuracy_loss: float) -> AskedPlan:
+def deployment_plan(options: Mapping[str, Any], names: Sequence[str]) -> NamesPlan:
     """Return the plan, the last of `deployment_plans`."""
-    *_, last = deployment_plans(asked, names, max_accuracy_loss)
+    *_, last = deployment_plans(options, names)
     return last
 
 
-def deployment_plans(asked: Mapping[str, Any], names: Sequence[str], max_accuracy_loss: float) -> Iterator[AskedPlan]:
+def deployment_plans(options: Mapping[str, Any], names: Sequence[str]) -> Iterator[NamesPlan]:
     """Yield the plan; with a ``budget``, in seconds, plans of which each is better known than the one before.
 
     Parameters
     ----------
-    asked : the options of `specplan.planning.loads.asking`, and ``gpu``; ``fewest``: GPUs at least, default 1;
-        ``max_parallel``, ``k1_max`` and ``rules``, if they are bounded.
+    options : those of `specplan.planning.loads.click_options`, ``gpu`` and ``max_accuracy_loss``; ``fewest``: GPUs at
+        least, default 1; ``max_parallel``, ``k1_max`` and ``rules``, if they are bounded.
     names : of methods to consider, in the catalogue or as engines call them; all that are proposed if there are none.
-    max_accuracy_loss : share of right answers that a method may cost.
 
     Raises
     ------
@@ -74,22 +60,22 @@ def deployment_plans(asked: Mapping[str, Any], names: Sequence[str], max_accurac
     from specplan.planning.loads.options import check_named
     from specplan.worlds.drafters.naming import methods_named
 
-    loads = loads_of(asked)
+    loads = loads_of(options)
     methods = methods_named(names)
-    deployment = _deployment(_with_sizes(asked, loads[0]), methods, _heads_named(names))
+    deployment = _deployment(_with_sizes(options, loads[0]), methods, _heads_named(names))
     check_named(deployment, names)
-    bounds = bounds_of(asked, max_accuracy_loss)
-    seconds, curve = asked.get("budget"), not asked.get("no_curve")
+    bounds = bounds_of(options)
+    seconds, curve = options.get("budget"), not options.get("no_curve")
     if seconds is None:
-        plan = plan_loads(deployment, loads, bounds, methods, budget=_budget(asked), curve=curve, progress=progress)
-        yield AskedPlan(plan=plan)
+        plan = plan_loads(deployment, loads, bounds, methods, budget=_budget(options), curve=curve, progress=progress)
+        yield plan
         return
     if bounds.binding or any(load.concurrency is None for load in loads):
         raise ParameterError(
             "budget", seconds, "is for --concurrency without bounds: mean values know no single answer"
         )
-    simulator = FromNames(deployment, methods, _budget(asked))
-    yield from (AskedPlan(plan=plan) for plan in _refined(simulator, loads, bounds, seconds))
+    simulator = FromNames(deployment, methods, _budget(options))
+    yield from _refined(simulator, loads, bounds, seconds)
 
 
 def _refined(simulator: FromNames, loads: Sequence[Load], limits: Limits, seconds: float) -> Iterator[NamesPlan]:
@@ -121,27 +107,27 @@ def _refined(simulator: FromNames, loads: Sequence[Load], limits: Limits, second
         yield replace(plan, left_out=True)
 
 
-def _budget(asked: Mapping[str, Any]) -> Budget:
+def _budget(options: Mapping[str, Any]) -> Budget:
     from sim.catalogue import choice
     from sim.configuration import RULE_NAMES
     from specplan.planning.loads.options import Budget
 
-    said = {name: asked[name] for name in ("max_parallel", "k1_max", "rules") if asked.get(name) is not None}
+    said = {name: options[name] for name in ("max_parallel", "k1_max", "rules") if options.get(name) is not None}
     if "rules" in said:
         said["rules"] = choice("rules", said["rules"], RULE_NAMES)
     return Budget(**said)
 
 
-def _with_sizes(asked: Mapping[str, Any], load: Load) -> Mapping[str, Any]:
+def _with_sizes(options: Mapping[str, Any], load: Load) -> Mapping[str, Any]:
     """The options with the mean sizes of a trace, which has its own."""
     if load.trace is None:
-        return asked
+        return options
     for name in ("context", "answer_tokens", "answer_spread"):
-        if asked[name] is not None:
-            raise ParameterError(name, asked[name], "must not be given with --trace, which tells the sizes of answers")
+        if options[name] is not None:
+            raise ParameterError(name, options[name], "must not be given with --trace, which has the sizes of answers")
     answer = max(round(float(load.trace.answer_tokens.mean())), 1)
     prompt = max(round(float(load.trace.prompt_tokens.mean())), 1)
-    return {**asked, "answer_tokens": answer, "context": prompt + answer}
+    return {**options, "answer_tokens": answer, "context": prompt + answer}
 
 
 def _heads_named(names: Sequence[str]) -> list[str]:
@@ -149,7 +135,7 @@ def _heads_named(names: Sequence[str]) -> list[str]:
     return [name.strip().lower() for name in names if name.strip().lower() in ("mtp", "eagle3", *BLOCK_DRAFTERS)]
 
 
-def _deployment(asked: Mapping[str, Any], methods: Sequence[str], heads: Sequence[str]) -> Deployment:
+def _deployment(options: Mapping[str, Any], methods: Sequence[str], heads: Sequence[str]) -> Deployment:
     from sim.catalogue import choice
     from specplan.worlds.drafters.pairs import check_draft
     from specplan.worlds.measured_operators import Operators
@@ -158,14 +144,14 @@ def _deployment(asked: Mapping[str, Any], methods: Sequence[str], heads: Sequenc
     from theory.hardware.gpus import gpu_named
 
     for lonely in ("judge", "alpha1"):
-        if asked[lonely] is not None and not asked["draft"]:
-            raise ParameterError(lonely, asked[lonely], "needs --draft, whose steps it is about")
-    target = _model(asked["target"], asked["precision"], asked["cache"])
-    draft = _model(asked["draft"], None, asked["cache"]) if asked["draft"] else None
+        if options[lonely] is not None and not options["draft"]:
+            raise ParameterError(lonely, options[lonely], "needs --draft, whose steps it is about")
+    target = _model(options["target"], options["precision"], options["cache"])
+    draft = _model(options["draft"], None, options["cache"]) if options["draft"] else None
     if draft is not None:
         check_draft(target.facts, draft.facts, tokens="draft-model" in methods)
-    gpu = gpu_named(asked["gpu"] or "H100")
-    name, _, version = (asked["engine"] or "vllm").partition(":")
+    gpu = gpu_named(options["gpu"] or "H100")
+    name, _, version = (options["engine"] or "vllm").partition(":")
     if name == "trtllm" and gpu.name.startswith("AMD"):
         raise ParameterError(
             "engine", name, f"does not run on {gpu.name}: take vllm or sglang (--engine), or another --gpu"
@@ -173,34 +159,34 @@ def _deployment(asked: Mapping[str, Any], methods: Sequence[str], heads: Sequenc
     made = Deployment(
         target=target,
         draft=draft,
-        judge=_model(asked["judge"], None, asked["cache"]) if asked["judge"] else None,
+        judge=_model(options["judge"], None, options["cache"]) if options["judge"] else None,
         gpu=gpu,
-        gpus=_given(asked, "gpus", 1),
-        tp=asked["tp"],
-        placement=choice("placement", asked["placement"] or "any", get_args(Placement)),
+        gpus=_given(options, "gpus", 1),
+        tp=options["tp"],
+        placement=choice("placement", options["placement"] or "any", get_args(Placement)),
         engine=engine_named(name, version or None),
-        operators=choice("operators", asked["operators"] or "auto", get_args(Operators)),
+        operators=choice("operators", options["operators"] or "auto", get_args(Operators)),
         engine_version=version,
         engine_said=bool(version),
-        context=_given(asked, "context", _CONTEXT),
-        answer_tokens=_given(asked, "answer_tokens", _ANSWER_TOKENS),
-        **({} if asked["answer_spread"] is None else {"answer_spread": asked["answer_spread"]}),
-        task=_task(asked["task"]),
-        alpha1=asked["alpha1"],
-        acceptance=_acceptance(asked["acceptance"] or ()),
-        gpu_price=prices_of(asked["gpu_price"], [gpu]).get(gpu.name),
-        k=_k(asked["k"], methods),
-        max_num_seqs=asked["max_num_seqs"],
-        **({} if asked["gpu_memory_utilization"] is None else {"memory_share": asked["gpu_memory_utilization"]}),
+        context=_given(options, "context", _CONTEXT),
+        answer_tokens=_given(options, "answer_tokens", _ANSWER_TOKENS),
+        **({} if options["answer_spread"] is None else {"answer_spread": options["answer_spread"]}),
+        task=_task(options["task"]),
+        alpha1=options["alpha1"],
+        acceptance=_acceptance(options["acceptance"] or ()),
+        gpu_price=prices_of(options["gpu_price"], [gpu]).get(gpu.name),
+        k=_k(options["k"], methods),
+        max_num_seqs=options["max_num_seqs"],
+        **({} if options["gpu_memory_utilization"] is None else {"memory_share": options["gpu_memory_utilization"]}),
     )
-    if asked["tp"] is not None:
-        _check_tp(made, asked["tp"])
-    sized = made if asked["gpus"] is not None else _fewest(made, asked.get("fewest", 1))
-    return _with_drafters(sized, asked, methods, heads)
+    if options["tp"] is not None:
+        _check_tp(made, options["tp"])
+    sized = made if options["gpus"] is not None else _fewest(made, options.get("fewest", 1))
+    return _with_drafters(sized, options, methods, heads)
 
 
 def _with_drafters(
-    made: Deployment, asked: Mapping[str, Any], methods: Sequence[str], heads: Sequence[str]
+    made: Deployment, options: Mapping[str, Any], methods: Sequence[str], heads: Sequence[str]
 ) -> Deployment:
     """The deployment with the drafters that were named, else with those that exist for the target."""
     from specplan.worlds.drafters.finding import family_draft, find_block, find_head
@@ -208,9 +194,9 @@ def _with_drafters(
 
     target = made.target
     chains, blocks = ([name for name in heads if (name in BLOCK_DRAFTERS) == of_block] for of_block in (False, True))
-    found, others = find_head(target.facts, chains), find_block(target.facts, blocks)
-    head = _chosen(found if "eagle" in methods else None, _head, "eagle", target, asked)
-    block = _chosen(others if "block-drafter" in methods else None, _block, "block", target, asked)
+    heads_known, blocks_known = find_head(target.facts, chains), find_block(target.facts, blocks)
+    head = _chosen(heads_known if "eagle" in methods else None, _head, "eagle", target, options)
+    block = _chosen(blocks_known if "block-drafter" in methods else None, _block, "block", target, options)
     kinds = [kind(one) for kind, one in ((head_kind, head), (block_kind, block)) if one is not None]
     for wanted, option in ((chains, "eagle"), (blocks, "block")):
         if wanted and not set(wanted) & set(kinds):
@@ -222,8 +208,8 @@ def _with_drafters(
     draft = made.draft
     if draft is None and {"draft-model", "lr-async", "lr-sync"} & set(methods):
         name = family_draft(target.facts, made.context)
-        draft = None if name is None else _model(name, None, asked["cache"])
-    over = {**found.passed_over, **others.passed_over}
+        draft = None if name is None else _model(name, None, options["cache"])
+    over = {**heads_known.passed_over, **blocks_known.passed_over}
     passed_over = {name: why for name, why in over.items() if name not in kinds}
     whole = replace(made, head=head, block=block, draft=draft, passed_over=passed_over)
     for method in made.acceptance:
@@ -235,23 +221,23 @@ def _with_drafters(
 
 
 def _chosen(
-    found: HeadFound | None,
+    known: HeadFound | None,
     by_name: Callable[[str, ServedModel, str | None], ServedModel],
     option: str,
     target: ServedModel,
-    asked: Mapping[str, Any],
+    options: Mapping[str, Any],
 ) -> ServedModel | None:
-    """The head or block drafter that an option names, else what was found for the target."""
+    """The head or block drafter that an option names, else the one known for the target."""
     from specplan.worlds.drafters.pairs import check_head
     from specplan.worlds.request import ServedModel
 
-    if asked[option]:
-        named = by_name(asked[option], target, asked["cache"])
+    if options[option]:
+        named = by_name(options[option], target, options["cache"])
         check_head(target.facts, named.facts, option)
         return named
-    if found is None or found.facts is None:
+    if known is None or known.facts is None:
         return None
-    return ServedModel(facts=found.facts, precision=found.facts.precision)
+    return ServedModel(facts=known.facts, precision=known.facts.precision)
 
 
 def _k(typed: int | str | None, methods: Sequence[str]) -> int | Schedule | None:
@@ -302,8 +288,8 @@ def _acceptance(texts: Sequence[str]) -> Mapping[str, KnownAcceptance]:
     return known_acceptances(texts)
 
 
-def _given(asked: Mapping[str, Any], name: str, default: int) -> int:
-    return default if asked[name] is None else int(asked[name])
+def _given(options: Mapping[str, Any], name: str, default: int) -> int:
+    return default if options[name] is None else int(options[name])
 
 
 def _task(name: str | None) -> str | None:
@@ -349,7 +335,7 @@ def _check_tp(deployment: Deployment, tp: int) -> None:
 
 
 def _fewest(deployment: Deployment, least: int) -> Deployment:
-    """The same on the fewest GPUs that hold the target, and one more where a draft is to run beside it."""
+    """The same on the fewest GPUs that hold the target, and one more for a draft."""
     from specplan.planning.loads.options import considered
 
     refused = None
@@ -364,8 +350,8 @@ def _fewest(deployment: Deployment, least: int) -> Deployment:
     raise refused
 
 
-def _settings(plan: NamesPlan, option: Option) -> Settings:
-    """What to paste for an option, for the largest load at which it is best."""
+def settings_for(plan: NamesPlan, option: Option) -> Settings:
+    """Return the commands and files that run an option, for the largest load at which it is best."""
     from specplan.planning.loads.from_names import limits_of, sequences_for
     from specplan.planning.loads.simulating import shares_of
     from specplan.planning.loads.statements import schedule_of

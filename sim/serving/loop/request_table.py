@@ -1,4 +1,4 @@
-"""The requests of plain decoding as columns of numbers: what `sim.serving.loop` reads of answers."""
+"""The requests of plain decoding as columns of numbers, which `sim.serving.loop` reads."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from sim.serving.under_way import sizes_under_way, under_way
 from sim.trial import Trial
 from sim.virtual_clock import Answer
 
-__all__ = ["LIVED", "NEW", "TEXT", "TOKENS", "Asked"]
+__all__ = ["LIVED", "NEW", "TEXT", "TOKENS", "RequestTable"]
 
 Ints = NDArray[np.int64]
 
 TEXT, NEW, TOKENS, LIVED, _NUMBER, _DEPTH = range(6)
-"""Of a request: the tokens before what it writes, those of them that the engine has not read, those that it writes, and
-those that were written of its answer when it was met; its answer's index, and the depth of the text before it (-1: the
-prompt), by which its passes are drawn."""
+"""Rows of `RequestTable.columns`: tokens of the prefix, those of them that the engine has not read, tokens to write,
+tokens of the answer written before the run began; the answer's index, and the depth of the prefix (-1: the prompt), by
+which passes are drawn."""
 
 
-class Asked:
-    """Answers' requests, one answer after the other.
+class RequestTable:
+    """Requests, answer by answer.
 
     Parameters
     ----------
-    trial : whose answers they are, on an engine that `sim.serving.loop` runs.
+    trial : its answers, on an engine that `sim.serving.loop` runs.
     """
 
     def __init__(self, trial: Trial) -> None:
@@ -86,23 +86,23 @@ class Asked:
             index += more
 
     def add(self, answer: Answer, before: Step) -> None:
-        """Add what is asked for to continue a text to the answer's end."""
+        """Add the requests that continue an answer from ``before`` to its end."""
         source, inner, number = None, answer, 0
         if isinstance(answer, SpeculatedAnswer):
             source, inner, number = answer.source(TARGET), answer.inner, answer.index
         if source is not self._drawn:
-            requests = self._asked_for(answer, before, is_kept=True)
+            requests = self._by_running(answer, before, is_kept=True)
         elif isinstance(inner, DrawnAnswer):
             requests = _steps(inner, before)
         else:
-            requests = self._asked_for(inner, before, is_kept=False)
+            requests = self._by_running(inner, before, is_kept=False)
         n = len(requests)
         rows = [*zip(*requests, strict=True), [number] * n, range(before.depth, before.depth + n)]
         self._add(np.array(rows, dtype=np.int64), np.array([n]))
         self._totals.append(self._parts[-1][TOKENS].sum(keepdims=True))
 
     def _add_whole(self, indices: Ints, text: Ints, new: Ints, tokens: Ints, lived: Ints) -> None:
-        """Add answers that are a request each."""
+        """Add answers of a single request each."""
         self._add(np.array([text, new, tokens, lived, indices, np.full_like(indices, -1)]), np.ones_like(indices))
         self._totals.append(tokens)
 
@@ -111,7 +111,7 @@ class Asked:
         self._each.append(each)
         self._n += part.shape[1]
 
-    def _asked_for(self, answer: Answer, before: Step, *, is_kept: bool) -> list[tuple[int, int, int, int]]:
+    def _by_running(self, answer: Answer, before: Step, *, is_kept: bool) -> list[tuple[int, int, int, int]]:
         """Requests of any answer, as `sim.algorithms.autoregressive` makes them."""
         requests: list[tuple[int, int, int, int]] = []
         while not before.final:
@@ -145,13 +145,13 @@ class Asked:
     def passes(self, walk: Walk | None) -> Ints:
         """Return the iterations of each request after its first token, by a compiled walk if there is one."""
         *_, tokens, _, numbers, depths = self.columns
-        found: Ints = tokens - 1
+        counts: Ints = tokens - 1
         if self._drawn is not None and walk is None:
-            found = self._drawn.numbers(numbers, TARGET, depths, found)
+            counts = self._drawn.numbers(numbers, TARGET, depths, counts)
         elif self._drawn is not None and walk is not None:
-            found = walk(self._drawn.places(numbers, TARGET, depths), self._drawn.edges, found, found)[0]
-        found[list(self._kept)] = [len(passes) for passes in self._kept.values()]
-        return found
+            counts = walk(self._drawn.places(numbers, TARGET, depths), self._drawn.edges, counts, counts)[0]
+        counts[list(self._kept)] = [len(passes) for passes in self._kept.values()]
+        return counts
 
     def committed(self, requests: Ints, done: Ints, walk: Walk | None) -> Ints:
         """Return the tokens that the first iterations of requests give after their first tokens.
@@ -164,15 +164,15 @@ class Asked:
         """
         columns: Any = self.columns[:, requests]
         *_, tokens, _, numbers, depths = columns
-        found = done.copy()
+        given = done.copy()
         if self._drawn is not None and walk is None:
             rows = zip(*(row.tolist() for row in (numbers, depths, tokens - 1, done)), strict=True)
-            found[:] = [self._drawn.committed(number, TARGET, *rest) for number, *rest in rows]
+            given[:] = [self._drawn.committed(number, TARGET, *rest) for number, *rest in rows]
         elif self._drawn is not None and walk is not None:
-            found = walk(self._drawn.places(numbers, TARGET, depths), self._drawn.edges, tokens - 1, done)[1]
+            given = walk(self._drawn.places(numbers, TARGET, depths), self._drawn.edges, tokens - 1, done)[1]
         for at, request in enumerate(requests.tolist() if self._kept else []):
-            found[at] = self._kept[request].committed(int(done[at])) if request in self._kept else found[at]
-        return found
+            given[at] = self._kept[request].committed(int(done[at])) if request in self._kept else given[at]
+        return given
 
 
 def _steps(answer: DrawnAnswer, before: Step) -> list[tuple[int, int, int, int]]:
