@@ -91,6 +91,33 @@ def test_commands_for_well_known_models_are_taken_by_vllms_parser_and_configurat
         assert not config or config["method"] in methods
 
 
+@pytest.mark.parametrize(
+    ("target", "gpus", "stages"), [("deepseek-ai/DeepSeek-R1", 16, 2), ("moonshotai/Kimi-K3", 32, 4)]
+)
+def test_commands_over_machines_are_taken_by_vllms_parser_and_configuration(
+    parser: Any, target: str, gpus: int, stages: int
+) -> None:
+    """One command for each machine; together they have all the GPUs, and the first of them serves."""
+    from vllm.config import ParallelConfig
+
+    commands = [command for _, _, command in grid(target, "H100", gpus=gpus)]
+    assert len(commands) >= 2 * stages
+    for rank, command in enumerate(commands):
+        read = read_as_printed(parser, command)
+        made = ParallelConfig(
+            tensor_parallel_size=read.tensor_parallel_size,
+            pipeline_parallel_size=read.pipeline_parallel_size,
+            nnodes=read.nnodes,
+            node_rank=read.node_rank,
+            master_addr=read.master_addr,
+            distributed_executor_backend="mp",
+        )
+        assert (made.pipeline_parallel_size, made.nnodes, made.world_size) == (stages, stages, gpus)
+        assert made.local_world_size == command.partition(" ")[0].count(",") + 1 == 8
+        assert made.node_rank == rank % stages
+        assert read.headless == (made.node_rank > 0)
+
+
 def _literals(kind: Any) -> Iterator[str]:
     """All values of nested literals."""
     for one in get_args(kind):
