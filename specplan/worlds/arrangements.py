@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from specplan.worlds.memory import MOST_STAGES, MOST_TP
+from specplan.worlds.memory import MOST_TP
 from theory.errors import ParameterError
 from theory.hardware.mixers.states import Recurrent
 from theory.hardware.shapes import Attention, Experts, Mixer
@@ -16,10 +16,7 @@ from theory.hardware.work import Parallel
 if TYPE_CHECKING:
     from specplan.worlds.request import Deployment, ServedModel
 
-__all__ = ["STAGES", "Arrangement", "Copies", "Drafting", "Split", "arrangements", "parallel_of", "splits"]
-
-STAGES: Final = tuple(2**i for i in range(MOST_STAGES.bit_length()))
-"""Machines over which the target's layers are dealt out, the fewest first."""
+__all__ = ["Arrangement", "Copies", "Drafting", "Split", "arrangements", "parallel_of", "splits"]
 
 Split: TypeAlias = int | Parallel
 """How GPUs share a model: each layer over so many of them, or as `Parallel` says."""

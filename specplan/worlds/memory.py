@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 from theory.checks import positive
 from theory.errors import ParameterError
@@ -19,17 +19,7 @@ from theory.hardware.shapes import Experts, Shape
 from theory.hardware.sharding import cache_bytes_per_gpu, check_split, weight_bytes_per_gpu
 from theory.hardware.work import Parallel
 
-__all__ = [
-    "ENGINE_SHARE",
-    "MOST_GPUS",
-    "MOST_STAGES",
-    "MOST_TP",
-    "MemoryPlan",
-    "NoRoomError",
-    "Room",
-    "Served",
-    "memory_plan",
-]
+__all__ = ["ENGINE_SHARE", "MOST_GPUS", "MOST_TP", "STAGES", "MemoryPlan", "Room", "Served", "memory_plan"]
 
 ENGINE_SHARE: Final = 0.9
 """Share of a GPU's memory that the engines on it take, [-]: vLLM's default ``gpu_memory_utilization`` (0.11 to 0.19).
@@ -38,10 +28,10 @@ CUDA graphs and fragments live in the rest."""
 MOST_TP: Final = 8
 """GPUs that share a layer: those of one machine."""
 
-MOST_STAGES: Final = 4
-"""Machines over which the layers of a model are dealt out at most."""
+STAGES: Final = (1, 2, 4)
+"""Machines over which the layers of a model are dealt out, the fewest first."""
 
-MOST_GPUS: Final = MOST_TP * MOST_STAGES
+MOST_GPUS: Final = MOST_TP * STAGES[-1]
 """GPUs of a copy at most."""
 
 _BATCHED_TOKENS: Final = 8192
@@ -151,30 +141,6 @@ class Room:
         """Return how many answers of ``context`` tokens fit, not rounded."""
         return max(self.free_bytes, 0.0) / self.cache_bytes(context)
 
-    def needed_bytes(self, context: float) -> float:
-        """Return what the fullest GPU needs for an answer of ``context`` tokens, B."""
-        return self.weight_bytes + self.work_bytes + self.cache_bytes(context)
-
-
-class NoRoomError(ParameterError):
-    """Models do not fit on their GPUs.
-
-    Parameters
-    ----------
-    room : the GPUs and the models.
-    context : tokens of an answer, > 0.
-    """
-
-    def __init__(self, room: Room, context: float) -> None:
-        super().__init__("gpus", room.gpus, _too_little(room, context))
-        self.room, self.context = room, context
-        self.needed_bytes = room.needed_bytes(context)
-        """What the fullest GPU needs, B."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Rebuild from what did not fit."""
-        return NoRoomError, (self.room, self.context)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryPlan:
@@ -219,8 +185,7 @@ def memory_plan(
 
     Raises
     ------
-    NoRoomError : the models do not fit; the message says what is needed, what there is, and what would do.
-    ParameterError : more GPUs are asked for than there are, or another argument is out of its range.
+    ParameterError : the models do not fit; the message says what is needed, what there is, and what would do.
     """
     if not models:
         raise ParameterError("models", list(models), "must hold the target at least")
@@ -233,7 +198,7 @@ def memory_plan(
         raise ParameterError("gpus", gpus, f"must be at least {plan.gpus}: {asked}")
     for room in plan.rooms:
         if room.answers(context) < 1.0:
-            raise NoRoomError(room, context)
+            raise ParameterError("gpus", room.gpus, _too_little(room, context))
     return plan
 
 
@@ -258,7 +223,7 @@ def _names(room: Room) -> str:
 
 
 def _too_little(room: Room, context: float) -> str:
-    needed = room.needed_bytes(context)
+    needed = room.weight_bytes + room.work_bytes + room.cache_bytes(context)
     there = room.engine_share * room.gpu_bytes
     what = (
         f"of {room.gpu_bytes / _GB:.0f} GB hold too little for {_names(room)}: each needs {needed / _GB:.1f} GB "
@@ -271,11 +236,9 @@ def _too_little(room: Room, context: float) -> str:
 
 def _more_gpus(room: Room, context: float) -> str:
     """How many GPUs would hold the models: of one machine, then of more, with as many more stages."""
-    target = room.models[0]
-    n = room.gpus * 2
+    target, n = room.models[0], room.gpus * 2
     while n <= MOST_TP * target.shape.n_layers:
-        tp = min(n, MOST_TP) // target.parallel.stage
-        pp = n // MOST_TP if n > MOST_TP else 1
+        tp, pp = min(n, MOST_TP) // target.parallel.stage, max(n // MOST_TP, 1)
         if _would_do(room, context, lambda model, tp=tp, pp=pp: _wider(model, tp, pp)):  # type: ignore[misc]
             return f"{n} GPUs would do" + (f", where plans go up to {MOST_GPUS}" if n > MOST_GPUS else "")
         n *= 2

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 from calibrate.engines.token_vocabulary import BLOCK_DRAFTERS
 from specplan.planning.loads.asking import bounds_of, loads_of
 from specplan.planning.loads.prices import prices_of
-from specplan.worlds.memory import MOST_GPUS, MOST_TP, NoRoomError
+from specplan.worlds.memory import MOST_GPUS, MOST_TP
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -356,7 +356,7 @@ def _fewest(deployment: Deployment, least: int) -> Deployment:
     while True:
         try:
             considered(replace(deployment, gpus=gpus), ())
-        except NoRoomError:
+        except ParameterError:
             if gpus >= MOST_GPUS:
                 raise
             gpus *= 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -10,7 +11,7 @@ from calibrate.token_acceptance.schedule import Schedule
 from sim.catalogue import Method, method
 from sim.configuration import PLAIN, Configuration
 from sim.operations import DRAFT, JUDGE, SCORER
-from specplan.worlds.arrangements import STAGES, Arrangement, Drafting, arrangements, parallel_of, splits
+from specplan.worlds.arrangements import Arrangement, Drafting, arrangements, parallel_of, splits
 from specplan.worlds.drafters.naming import (
     block_kind,
     drafter_name,
@@ -21,7 +22,7 @@ from specplan.worlds.drafters.naming import (
     methods_named,
 )
 from specplan.worlds.drafters.pairs import same_tokens
-from specplan.worlds.memory import MemoryPlan, NoRoomError, Served, memory_plan
+from specplan.worlds.memory import STAGES, MemoryPlan, Served, memory_plan
 from specplan.worlds.running.flags import first_with, has, over_stages
 from theory.errors import ParameterError
 from theory.hardware.work import Parallel
@@ -272,19 +273,12 @@ def _fitting(
     *,
     tp: int | None = None,
     stages: int = 1,
-    refused: list[NoRoomError] | None = None,
 ) -> list[Arrangement]:
-    """The arrangements that hold the models; why the others do not is added to what is ``refused``."""
+    """The arrangements that hold the models."""
     found = []
     for arrangement in arrangements(deployment, drafting, tp=tp, stages=stages):
-        try:
+        with suppress(ParameterError):
             room_of(deployment, configuration, arrangement)
-        except NoRoomError as error:
-            if refused is not None:
-                refused.append(error)
-        except ParameterError:
-            pass
-        else:
             found.append(arrangement)
     return found
 
@@ -294,14 +288,16 @@ def _plain(deployment: Deployment) -> list[Arrangement]:
 
     Raises
     ------
-    NoRoomError : none does; it tells of the arrangement that needs least of a GPU.
+    ParameterError : none does; it tells of the one with the fewest weights on a GPU.
     """
-    refused: list[NoRoomError] = []
     for stages in STAGES:
-        found = _fitting(deployment, PLAIN, "none", stages=stages, refused=refused)
+        found = _fitting(deployment, PLAIN, "none", stages=stages)
         if found:
             return found
-    raise min(refused, key=lambda error: error.needed_bytes)
+    tried = (place for stages in STAGES for place in arrangements(deployment, "none", stages=stages))
+    least = min(tried, key=lambda place: next(_models(deployment, PLAIN, place)).weight_bytes)
+    room_of(deployment, PLAIN, least)
+    raise AssertionError(f"{least.text} holds {deployment.target.name} after all")
 
 
 def _one_machine(deployment: Deployment, spec: Method) -> tuple[str, ...]:

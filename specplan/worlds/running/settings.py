@@ -167,16 +167,16 @@ def _machines(deployment: Deployment, configuration: Configuration, arrangement:
     if arrangement.pp == 1:
         return
     how = f"start each of its commands on one of them, {_FIRST_MACHINE} being the first one's address"
-    if not has("vllm", _vllm_version(deployment), "nnodes"):
+    if _by_ray(deployment):
         how = "start its command on one of them, all being machines of one Ray cluster"
     yield f"each copy runs on {arrangement.pp} machines: {how}"
     if configuration.token is not None and not deployment.engine_said:
         yield f"speculation over machines needs vLLM {first_with('vllm', 'speculation over stages')} or later"
 
 
-def _vllm_version(deployment: Deployment) -> str:
-    """The version of vLLM that runs; empty: any, for another engine was planned for."""
-    return deployment.engine_version if deployment.engine.name == "vllm" and deployment.engine_said else ""
+def _by_ray(deployment: Deployment) -> bool:
+    """Whether the version of vLLM starts servers on several machines by Ray alone."""
+    return deployment.engine.name == "vllm" and not has("vllm", deployment.engine_version, "nnodes")
 
 
 def _speculation(
@@ -317,14 +317,14 @@ def _vllm(
         words += ["--quantization", "fp8"]
     if model.precision.cache != "bf16":
         words += ["--kv-cache-dtype", model.precision.cache]
-    commands = [vllm_command(words, devices, server.share, config, cached=cached)]
-    if parallel.pp == 1:
-        return commands
-    (command,), stages = commands, f" --pipeline-parallel-size {parallel.pp}"
-    if not has("vllm", _vllm_version(deployment), "nnodes"):
-        return [f"{command}{stages} --distributed-executor-backend ray"]
-    machines = f"{command}{stages} --nnodes {parallel.pp} --master-addr {shlex.quote(_FIRST_MACHINE)} --node-rank"
-    return [f"{machines} {rank}{' --headless' if rank else ''}" for rank in range(parallel.pp)]
+    machines: list[list[str]] = [[]]
+    if parallel.pp > 1:
+        words += ["--pipeline-parallel-size", str(parallel.pp)]
+        of = ["--nnodes", str(parallel.pp), "--master-addr", _FIRST_MACHINE, "--node-rank"]
+        machines = [[*of, str(rank), *["--headless"][:rank]] for rank in range(parallel.pp)]
+        if _by_ray(deployment):
+            machines = [["--distributed-executor-backend", "ray"]]
+    return [vllm_command([*words, *one], devices, server.share, config, cached=cached) for one in machines]
 
 
 def _trtllm(deployment: Deployment, server: _Server, port: int, sequences: int) -> str:

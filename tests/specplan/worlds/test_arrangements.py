@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -11,9 +12,10 @@ from hypothesis import strategies as st
 
 from sim.configuration import PLAIN
 from specplan.planning.loads.options import considered, room_of
-from specplan.worlds.arrangements import STAGES, Arrangement, Drafting, arrangements, parallel_of, splits
-from specplan.worlds.memory import NoRoomError
+from specplan.worlds.arrangements import Arrangement, Drafting, arrangements, parallel_of, splits
+from specplan.worlds.memory import STAGES
 from specplan.worlds.request import Deployment
+from theory.errors import ParameterError
 from theory.hardware.engines import engine_named
 from theory.hardware.gpus import gpu_named
 
@@ -127,23 +129,26 @@ def test_only_what_no_machine_holds_is_dealt_out_to_stages() -> None:
     }
 
 
-@pytest.mark.parametrize(("gpus", "more"), [(1, ""), (8, "16 GPUs would do"), (16, "")])
-def test_a_refusal_tells_of_the_arrangement_that_needs_least(gpus: int, more: str) -> None:
-    """Not of copies of the attention, which were tried last and need 15 GB more of each GPU."""
-    wanted = deployment(target=R1, gpu=gpu_named("H100" if gpus == 8 else "L4"), gpus=gpus)
-    with pytest.raises(NoRoomError, match=f"gpus={gpus} of .*{more}") as caught:
+@pytest.mark.parametrize(
+    ("gpu", "gpus", "needs"),
+    [
+        ("H100", 8, "gpus=8 of 86 GB .* needs 88.6 GB .*; 16 GPUs would do or int4 weights would do"),
+        ("L4", 1, "gpus=1 of 24 GB .*; 64 GPUs would do, where plans go up to 32"),
+        ("L4", 32, "gpus=32 of 24 GB .* needs 25.5 GB .*; 64 GPUs would do, where plans go up to 32"),
+    ],
+)
+def test_a_refusal_tells_of_the_arrangement_that_needs_least(gpu: str, gpus: int, needs: str) -> None:
+    """Not of copies of the attention, which are tried last and need 16 GB more of each H100."""
+    wanted = deployment(target=R1, gpu=gpu_named(gpu), gpus=gpus, context=8192)
+    with pytest.raises(ParameterError, match=needs) as caught:
         considered(wanted, ())
-    least = min(
-        memory_error.needed_bytes
-        for stages in STAGES
-        for place in arrangements(wanted, "none", stages=stages)
-        for memory_error in [_refusal(wanted, place)]
-    )
-    assert caught.value.needed_bytes == least
+    others = [str(_refusal(wanted, place)) for n in STAGES for place in arrangements(wanted, "none", stages=n)]
+    told, *more = (float(re.findall(r"each needs ([\d.]+) GB", text)[0]) for text in [str(caught.value), *others])
+    assert told == min(more)
 
 
-def _refusal(wanted: Deployment, place: Arrangement) -> NoRoomError:
-    with pytest.raises(NoRoomError) as caught:
+def _refusal(wanted: Deployment, place: Arrangement) -> ParameterError:
+    with pytest.raises(ParameterError) as caught:
         room_of(wanted, PLAIN, place)
     return caught.value
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import pickle
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specplan.worlds.memory import MemoryPlan, NoRoomError, Served, memory_plan
+from specplan.worlds.memory import MemoryPlan, Served, memory_plan
 from specplan.worlds.model_files import draft_head, shape_of
 from theory.errors import ParameterError
 from theory.hardware.formats import Precision
@@ -118,10 +117,7 @@ def test_as_many_gpus_as_are_said_would_do_and_half_as_many_would_not(gigabytes:
     gpu_bytes, (tp, pp) = 1e9 * gigabytes, (8, 1)
     text = refusal(served("moonshotai/Kimi-K3", parallel=Parallel(tp=tp)), gpu_bytes=gpu_bytes)
     while f" {tp * pp} GPUs would do" not in text:
-        with pytest.raises(NoRoomError) as caught:
-            plan(served("moonshotai/Kimi-K3", parallel=Parallel(tp=tp, pp=pp)), gpu_bytes=gpu_bytes)
-        assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
-        assert caught.value.needed_bytes > 0.9 * gpu_bytes
+        assert refusal(served("moonshotai/Kimi-K3", parallel=Parallel(tp=tp, pp=pp)), gpu_bytes=gpu_bytes)
         pp *= 2
     plan(served("moonshotai/Kimi-K3", parallel=Parallel(tp=tp, pp=pp)), gpu_bytes=gpu_bytes)
 
