@@ -53,13 +53,14 @@ def test_half_widths_are_wider_where_less_was_measured(quantity: str) -> None:
 
 
 @given(quantities, st.sampled_from([DENSE, MIXED]), st.sampled_from(["H100", "B200", "L4"]))
-def test_what_no_row_measured_over_several_machines_is_as_open_as_a_gpu_known_by_its_data_sheet(
+def test_what_no_row_measured_over_several_machines_is_at_least_as_open_as_a_gpu_known_by_its_data_sheet(
     quantity: str, shape: Shape, gpu: str
 ) -> None:
     one = PassModel(gpu=gpu_named(gpu), shape=shape, parallel=Parallel(tp=8))
     two = replace(one, parallel=Parallel(tp=8, pp=2))
     unfitted = replace(one, gpu=replace(one.gpu, fitted=False))
-    assert half_width(quantity, two) == half_width(quantity, unfitted) >= half_width(quantity, one)
+    assert half_width(quantity, two) == max(half_width(quantity, unfitted), 0.5)
+    assert half_width(quantity, two) >= half_width(quantity, one)
 
 
 def test_gains_are_less_sure_under_load_and_with_experts() -> None:
