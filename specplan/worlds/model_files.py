@@ -153,10 +153,15 @@ def facts_of_config(config: Mapping[str, Any], *, name: str, where: str) -> Mode
         tied=tied,
         norms=family.norms,
         streams=fields.hc_mult or 1,
+        stream_rank=fields.hc_lowrank or 0,
     )
     if fields.engram_layer_ids:
         notes.append(
             "tables of n-grams (Engram) are taken to stay in the host's memory: not counted, nor is looking them up"
+        )
+    if shape.stream_rank:
+        notes.append(
+            "nobody measured the products that mix its residual streams: they cost what others of their size do"
         )
     block = block_config(config, where)
     if block is not None:

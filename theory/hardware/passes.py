@@ -124,8 +124,12 @@ class PassModel:
 
     def _streams(self, rows: float) -> float:
         """Seconds in which all layers mix their residual streams."""
-        shape = self.shape
-        return shape.n_layers * self.operators.streams(shape.streams, hidden=shape.hidden, rows=rows)
+        shape, rank = self.shape, self.shape.stream_rank
+        seconds = self.operators.streams(shape.streams, hidden=shape.hidden, rows=rows)
+        if rank:
+            wide, product = shape.streams * shape.hidden, self.operators.product
+            seconds += 2.0 * (product(rows, rank + shape.streams, wide, _BF16) + product(rows, wide, rank, _BF16))
+        return shape.n_layers * seconds
 
     def _between(self) -> float:
         """What the engine takes between the operators of all layers, s."""

@@ -18,7 +18,7 @@ from theory.hardware.work import Parallel
 
 __all__ = ["cache_bytes_per_gpu", "check_split", "weight_bytes_per_gpu"]
 
-_EMBEDDING_BYTES = 2.0  # embeddings, head and routers stay in bf16
+_EMBEDDING_BYTES = 2.0  # embeddings, head, routers and what mixes streams stay in bf16
 
 
 def check_split(shape: Shape, parallel: Parallel) -> None:
@@ -60,7 +60,7 @@ def weight_bytes_per_gpu(shape: Shape, precision: Precision, parallel: Parallel)
     True
     """
     ends = shape.embeddings if parallel.pp == 1 else shape.hidden * shape.vocab
-    layers = 0.0
+    layers = _EMBEDDING_BYTES * shape.mixed  # on every GPU
     for group in shape.layers:
         attention = group.attention.parameters_on(shape.hidden, parallel.tp)
         forward = _forward_bytes(group.feed_forward, shape.hidden, precision, parallel)
