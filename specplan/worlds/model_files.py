@@ -159,10 +159,6 @@ def facts_of_config(config: Mapping[str, Any], *, name: str, where: str) -> Mode
         notes.append(
             "tables of n-grams (Engram) are taken to stay in the host's memory: not counted, nor is looking them up"
         )
-    if shape.stream_rank:
-        notes.append(
-            "nobody measured the products that mix its residual streams: they cost what others of their size do"
-        )
     block = block_config(config, where)
     if block is not None:
         shape = joined_block(shape, _states(config), config.get("draft_vocab_size") or fields.draft_vocab_size)

@@ -289,7 +289,7 @@ def _notes(plan: NamesPlan) -> Iterator[str]:
     if "cost of passes" in widest:
         fitted = plan.deployment.gpu.fitted
         how = "as measured on public rows of this GPU" if fitted else "on a GPU known by its data sheet"
-        how = "over several machines, which no measured row uses" if plan.simulator.found.plain[0].pp > 1 else how
+        how = "of which no measured row tells" if any("no measured row" in one for one in costs_from(plan)) else how
         yield f"the cost of passes moves the gain by ±{100 * widest['cost of passes']:.0f} %, {how}"
     yield from costs_from(plan)
     yield from (f"assumed: {one.text}" for one in assumed_by_plan(plan))

@@ -192,7 +192,7 @@ def by_prompts(plan: NamesPlan, *, ending: bool = False) -> Iterator[str]:
 
 
 def costs_from(plan: NamesPlan) -> Iterator[str]:
-    """Return what to know of the costs of passes: whose operators they have, and that no row has several machines."""
+    """Return what to know of the costs of passes: whose operators they have, and what no measured row has."""
     deployment, stages = plan.deployment, plan.simulator.found.plain[0].pp
     yield from filter(None, [passes_of(deployment, deployment.target, 1)[1]])
     if stages > 1:
@@ -201,6 +201,8 @@ def costs_from(plan: NamesPlan) -> Iterator[str]:
             f"no measured row uses more than one machine: {stages} pipeline stages are modelled, between which "
             f"{gpu.network / 1e9:.0f} GB/s a GPU and {1e6 * gpu.network_s:.0f} us a message are assumed"
         )
+    if deployment.target.facts.shape.stream_rank:
+        yield "no measured row mixes residual streams by products: these are taken to cost what others of their size do"
 
 
 def not_considered(plan: NamesPlan) -> Iterator[str]:

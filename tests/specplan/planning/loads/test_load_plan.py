@@ -295,7 +295,7 @@ def test_what_no_machine_holds_is_planned_over_two_and_says_that_nobody_measured
     assert [(row["arrangement"]["tp"], row["arrangement"]["pp"]) for row in data["loads"][0]["rows"]] == 2 * [(8, 2)]
     assert "No measured row uses more than one machine: 2 pipeline stages are modelled" in text
     assert data["operators"].startswith("no measured row uses more than one machine")
-    assert "over several machines, which no measured row uses" in " ".join(found.text(verbose=True).split())
+    assert "of which no measured row tells" in " ".join(found.text(verbose=True).split())
     words = ("plan", "--target", "deepseek-ai/DeepSeek-R1", "--context", "300", "--answer-tokens", "200", "--no-curve")
     code, out, _ = run_main(*words, "--gpus", "24", "--engine", "sglang", "--methods", "mtp", "-v")
     assert code == 0
