@@ -197,8 +197,8 @@ def _widths(model: ServedModel, *, whole_experts: bool) -> Iterator[int]:
             continue
         if not whole_experts:
             yield forward.intermediate
-        if forward.shared:
-            yield forward.shared
+        if forward.shared and not (model.facts.shape.has_states and model.precision.weights == "fp8-block"):
+            yield forward.shared  # vLLM copies those of Qwen's hybrids whose parts would break blocks
 
 
 def _own_gpus(deployment: Deployment) -> tuple[int, ...]:

@@ -67,6 +67,7 @@ def test_qwen2_5_7b_has_28_heads_and_so_no_eight_parts() -> None:
         ("Qwen/Qwen3-30B-A3B-FP8", [4, 8], [1, 2]),  # 768: 192 on each of 4
         ("Qwen/Qwen3-Coder-480B-A35B-Instruct-FP8", [8], [1, 2, 4]),  # 2560: 320 on each of 8
         ("deepseek-ai/DeepSeek-R1", [], [1, 2, 4, 8]),  # 2048: 256 on each of 8
+        ("Qwen/Qwen3.8-Flash-Next-FP8", [2, 4, 8], [1]),  # 640, and as many of shared ones, which vLLM copies
         ("Qwen/Qwen3-235B-A22B", [], [1, 2, 4, 8]),  # in bf16 there are no blocks
     ],
 )
