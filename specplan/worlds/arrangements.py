@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from specplan.worlds.memory import MOST_TP
@@ -33,7 +33,7 @@ class Arrangement:
     """One way to spread the models over the GPUs; answers are dealt out evenly to the copies."""
 
     tp: int
-    """GPUs that share the target."""
+    """GPUs that share the target; of a pipeline those of each stage."""
     replicas: int
     """Copies of the whole."""
     drafting: Drafting = "none"
@@ -42,11 +42,15 @@ class Arrangement:
     dp: int = 1
     """Copies of the target's attention on its GPUs (data parallelism), each with its own answers; more than one deal
     whole experts out to all of them."""
+    pp: int = 1
+    """Stages of a pipeline over which the target's layers are dealt out, each on a machine."""
 
     @property
     def split(self) -> Split:
         """How the target's GPUs share it."""
-        return self.tp if self.dp == 1 else Parallel(tp=self.tp // self.dp, dp=self.dp, ep=self.tp)
+        if self.dp > 1:
+            return Parallel(tp=self.tp // self.dp, dp=self.dp, ep=self.tp)
+        return self.tp if self.pp == 1 else Parallel(tp=self.tp, pp=self.pp)
 
     @property
     def each(self) -> tuple[object, ...]:
@@ -54,14 +58,20 @@ class Arrangement:
         return self.split, self.own_gpus, self.drafting
 
     @property
+    def gpus_of_copy(self) -> int:
+        """GPUs of each copy."""
+        return self.tp * self.pp + self.own_gpus
+
+    @property
     def gpus(self) -> int:
         """GPUs in use."""
-        return self.replicas * (self.tp + self.own_gpus)
+        return self.replicas * self.gpus_of_copy
 
     @property
     def text(self) -> str:
         """The arrangement in a few words."""
         one = f"TP {self.tp}" if self.dp == 1 else f"DP {self.dp} EP {self.tp}"
+        one += f" PP {self.pp}" if self.pp > 1 else ""
         if self.own_gpus:
             one += f" + {self.own_gpus}"
         if self.replicas == 1:
@@ -81,7 +91,9 @@ class Copies(Arrangement):
         return "–" if self.replicas == 1 else f"{self.replicas} copies"
 
 
-def arrangements(deployment: Deployment, drafting: Drafting, *, tp: int | None = None) -> Iterator[Arrangement]:
+def arrangements(
+    deployment: Deployment, drafting: Drafting, *, tp: int | None = None, stages: int = 1
+) -> Iterator[Arrangement]:
     """Yield the ways to use the GPUs; as many copies as there is room for.
 
     Parameters
@@ -89,7 +101,13 @@ def arrangements(deployment: Deployment, drafting: Drafting, *, tp: int | None =
     deployment : models and GPUs.
     drafting : where draft and judge of steps run.
     tp : GPUs that share the target; None: every power of two that its heads allow.
+    stages : machines over which its layers are dealt out, >= 1; of several all GPUs are the target's.
     """
+    if stages > 1:
+        copies = deployment.gpus // (MOST_TP * stages)
+        if copies and tp in (None, MOST_TP) and drafting == "none" and MOST_TP in splits(deployment.target, MOST_TP):
+            yield Arrangement(tp=MOST_TP, pp=stages, replicas=copies)
+        return
     own = _own_gpus(deployment) if drafting == "own" else (0,)
     for width in (tp,) if tp else splits(deployment.target, deployment.gpus):
         for gpus in own:
@@ -146,15 +164,16 @@ def parallel_of(model: ServedModel, split: Split) -> Parallel:
     >>> facts = shape_of("Qwen/Qwen3-235B-A22B-FP8")  # experts of 1536 columns: 192 on each of 8 GPUs
     >>> model = ServedModel(facts=facts, precision=facts.precision)
     >>> parallel_of(model, 4), parallel_of(model, 8)
-    (Parallel(tp=4, dp=1, ep=1), Parallel(tp=8, dp=1, ep=8))
+    (Parallel(tp=4, dp=1, ep=1, pp=1), Parallel(tp=8, dp=1, ep=8, pp=1))
     """
-    if isinstance(split, Parallel):
-        return split
+    given = split if isinstance(split, Parallel) else Parallel(tp=split)
+    if given.ep > 1:
+        return given
     experts = [group.feed_forward for group in model.facts.shape.layers if isinstance(group.feed_forward, Experts)]
     broken = model.precision.expert_format.name == "fp8-block" and any(
-        one.intermediate % (_BLOCK * split) for one in experts
+        one.intermediate % (_BLOCK * given.tp) for one in experts
     )
-    return Parallel(tp=split, ep=split if broken else 1)
+    return replace(given, ep=given.tp) if broken else given
 
 
 def _allowed(model: ServedModel, tp: int) -> bool:
@@ -178,8 +197,8 @@ def _widths(model: ServedModel, *, whole_experts: bool) -> Iterator[int]:
             continue
         if not whole_experts:
             yield forward.intermediate
-        if forward.shared:
-            yield forward.shared
+        if forward.shared and not (model.facts.shape.has_states and model.precision.weights == "fp8-block"):
+            yield forward.shared  # vLLM copies those of Qwen's hybrids whose parts would break blocks
 
 
 def _own_gpus(deployment: Deployment) -> tuple[int, ...]:

@@ -19,7 +19,7 @@ from theory.hardware.shapes import Experts, Shape
 from theory.hardware.sharding import cache_bytes_per_gpu, check_split, weight_bytes_per_gpu
 from theory.hardware.work import Parallel
 
-__all__ = ["ENGINE_SHARE", "MOST_TP", "MemoryPlan", "Room", "Served", "memory_plan"]
+__all__ = ["ENGINE_SHARE", "MOST_GPUS", "MOST_TP", "STAGES", "MemoryPlan", "Room", "Served", "memory_plan"]
 
 ENGINE_SHARE: Final = 0.9
 """Share of a GPU's memory that the engines on it take, [-]: vLLM's default ``gpu_memory_utilization`` (0.11 to 0.19).
@@ -27,6 +27,12 @@ CUDA graphs and fragments live in the rest."""
 
 MOST_TP: Final = 8
 """GPUs that share a layer: those of one machine."""
+
+STAGES: Final = (1, 2, 4)
+"""Machines over which the layers of a model are dealt out, the fewest first."""
+
+MOST_GPUS: Final = MOST_TP * STAGES[-1]
+"""GPUs of a copy at most."""
 
 _BATCHED_TOKENS: Final = 8192
 """Tokens of one iteration at most: vLLM's ``max_num_batched_tokens`` for a server on a large GPU."""
@@ -225,16 +231,16 @@ def _too_little(room: Room, context: float) -> str:
         f"{room.cache_bytes(context) / _GB:.1f}) and offers {there / _GB:.1f}"
     )
     remedies = [remedy for remedy in (_more_gpus(room, context), _fewer_bytes(room, context)) if remedy]
-    none = f"neither up to {MOST_TP} of them nor fewer bits would do: take larger ones"
-    return f"{what}; {' or '.join(remedies) or none}"
+    return f"{what}; {' or '.join(remedies) or 'neither more of them nor fewer bits would do: take larger ones'}"
 
 
 def _more_gpus(room: Room, context: float) -> str:
-    n = room.gpus * 2
-    while n <= MOST_TP:
-        factor = n // room.gpus
-        if _would_do(room, context, lambda model, f=factor: _wider(model, f)):  # type: ignore[misc]
-            return f"{n} GPUs would do"
+    """How many GPUs would hold the models: of one machine, then of more, with as many more stages."""
+    target, n = room.models[0], room.gpus * 2
+    while n <= MOST_TP * target.shape.n_layers:
+        tp, pp = min(n, MOST_TP) // target.parallel.stage, max(n // MOST_TP, 1)
+        if _would_do(room, context, lambda model, tp=tp, pp=pp: _wider(model, tp, pp)):  # type: ignore[misc]
+            return f"{n} GPUs would do" + (f", where plans go up to {MOST_GPUS}" if n > MOST_GPUS else "")
         n *= 2
     return ""
 
@@ -254,9 +260,11 @@ def _would_do(room: Room, context: float, change: Callable[[Served], Served]) ->
     return changed.answers(context) >= 1.0
 
 
-def _wider(model: Served, factor: int) -> Served:
+def _wider(model: Served, factor: int, stages: int) -> Served:
+    """The model over so many times the GPUs in each stage; what drafts for it has no stages."""
     ep = model.parallel.ep * factor if model.parallel.ep > 1 else 1
-    return replace(model, parallel=replace(model.parallel, tp=model.parallel.tp * factor, ep=ep))
+    stages = stages if model.role == "target" else 1
+    return replace(model, parallel=replace(model.parallel, tp=model.parallel.tp * factor, ep=ep, pp=stages))
 
 
 def _at_most(model: Served, name: str) -> Precision:

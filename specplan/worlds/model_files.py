@@ -153,6 +153,7 @@ def facts_of_config(config: Mapping[str, Any], *, name: str, where: str) -> Mode
         tied=tied,
         norms=family.norms,
         streams=fields.hc_mult or 1,
+        stream_rank=fields.hc_lowrank or 0,
     )
     if fields.engram_layer_ids:
         notes.append(

@@ -47,8 +47,8 @@ _METHODS: Final = ("prompt-lookup", "draft-model", "eagle", "block-drafter")
 _SCHEDULE: Final = Schedule((BatchRange(1, 15, 3), BatchRange(16, 63, 1), BatchRange(64, 1024, 0)))
 
 
-def served(target: str, gpu: str, version: str) -> Deployment:
-    """A target on eight GPUs with the drafters that exist for it."""
+def served(target: str, gpu: str, version: str, gpus: int = 8) -> Deployment:
+    """A target on GPUs with the drafters that exist for it."""
     facts = model(target).facts
     head, block, draft = find_head(facts).facts, find_block(facts).facts, family_draft(facts)
     return deployment(
@@ -57,7 +57,7 @@ def served(target: str, gpu: str, version: str) -> Deployment:
         block=None if block is None else ServedModel(facts=block, precision=block.precision),
         draft=draft,
         gpu=gpu_named(gpu),
-        gpus=8,
+        gpus=gpus,
         engine=engine_named("vllm"),
         engine_version=version,
         context=8192,
@@ -65,9 +65,11 @@ def served(target: str, gpu: str, version: str) -> Deployment:
     )
 
 
-def commands(target: str, gpu: str, version: str = "0.32.0") -> Iterator[tuple[Deployment, Configuration, str]]:
-    """Each command of vLLM for a target and a GPU, with what it runs; none where eight GPUs do not hold it."""
-    wanted = served(target, gpu, version)
+def commands(
+    target: str, gpu: str, version: str = "0.32.0", gpus: int = 8
+) -> Iterator[tuple[Deployment, Configuration, str]]:
+    """Each command of vLLM for a target and a GPU, with what it runs; none where the GPUs do not hold it."""
+    wanted = served(target, gpu, version, gpus)
     try:
         found = considered(wanted, _METHODS)
     except ParameterError:

@@ -199,6 +199,11 @@ class Gpu:
     """By number of GPUs."""
     fused_sums: Mapping[int, SumRates] = field(repr=False)
     """The same by kernels of TensorRT-LLM, which FlashInfer ships too; empty where they were not measured."""
+    network: float = 5.0e10
+    """Bytes per second that a GPU sends to one of another machine, B/s: 400 Gb/s, as adapters of H100 servers have. Not
+    measured; aiconfigurator assumes a half (A100) to twice as much (B200), and the same time of a message."""
+    network_s: float = 1.0e-5
+    """Time of a message between machines besides its bytes, s."""
     fitted: bool = True
     """Whether the constants are fitted to measurements of this GPU, or scaled from others'."""
 

@@ -74,7 +74,8 @@ attention: with it the interval holds all rows of served GLM-5 that do not queue
 _UNSERVED: Final = 1.5
 """Factor where only operators were measured on the GPU: of times per token with a GPU left out, 0.30 to 0.37."""
 _UNFITTED: Final = 0.5
-"""The least on GPUs known by their data sheets."""
+"""The least on GPUs known by their data sheets, gains apart, and of all where no measured row tells: where products mix
+streams, and over several machines; over slow links speculation was reported to lose (vllm-project/vllm#44697)."""
 _SERVED: Final = frozenset({"NVIDIA H100 SXM", "NVIDIA H200 SXM", "NVIDIA B200 SXM", "NVIDIA A100 SXM"})
 _WAITING: Final = 0.15
 """Share of an iteration that the engine takes for its sequences, above which a small model on Blackwell waits for the
@@ -92,8 +93,10 @@ def half_width(quantity: str, model: PassModel, work: Work | None = None) -> flo
     work : an iteration, where its load matters (an iteration, a gain); None: under any load.
     """
     known = math.hypot(HALF_WIDTHS[quantity, _usual(quantity, model, work)], _LEFT_OUT[model.shape.mixing])
-    if not model.gpu.fitted and model.measured is None:
-        return max(known, _UNFITTED) if quantity != GAIN else 2.0 * known
+    unknown = model.parallel.pp > 1 or model.shape.stream_rank > 0
+    if unknown or (not model.gpu.fitted and model.measured is None):
+        known *= 2.0 if quantity == GAIN else 1.0
+        return max(known, _UNFITTED) if unknown or quantity != GAIN else known
     return known if model.gpu.name in _SERVED else _UNSERVED * known
 
 

@@ -46,7 +46,7 @@ class PassParts:
     attention: float = 0.0
     """Attention over cached tokens; of latent attention with its projections."""
     sums: float = 0.0
-    """Sums over GPUs."""
+    """Sums over GPUs, and what stages hand over."""
     head: float = 0.0
     """Scores of all tokens."""
     streams: float = 0.0
@@ -110,6 +110,7 @@ class PassModel:
         for group in self.shape.layers:
             for name, seconds in self._layer(group, shared).items():
                 totals[name] += group.count * seconds
+        totals["sums"] += self._handed_over(shared.rows)
         prompts = shared.prompts if shared.prefill_tokens else 0.0
         read, scored = shared.sequences + prompts, shared.sequences * shared.tokens + prompts
         return PassParts(
@@ -123,8 +124,12 @@ class PassModel:
 
     def _streams(self, rows: float) -> float:
         """Seconds in which all layers mix their residual streams."""
-        shape = self.shape
-        return shape.n_layers * self.operators.streams(shape.streams, hidden=shape.hidden, rows=rows)
+        shape, rank = self.shape, self.shape.stream_rank
+        seconds = self.operators.streams(shape.streams, hidden=shape.hidden, rows=rows)
+        if rank:
+            wide, product = shape.streams * shape.hidden, self.operators.product
+            seconds += 2.0 * (product(rows, rank + shape.streams, wide, _BF16) + product(rows, wide, rank, _BF16))
+        return shape.n_layers * seconds
 
     def _between(self) -> float:
         """What the engine takes between the operators of all layers, s."""
@@ -153,17 +158,21 @@ class PassModel:
         return self.precision.cache == "fp8" and self.gpu.sheet.fp8 is None
 
     def _shared(self, work: Work) -> Work:
-        """The work of one of the copies of attention: at least one sequence where any decode, for copies are whole."""
-        dp = self.parallel.dp
-        if dp == 1:
+        """The work of one of the copies of attention, and there of one of the batches that its stages run side by side.
+
+        At least one sequence where any decode, for sequences are whole. All stages after each other take as long as the
+        whole model: of a batch for each stage every sequence gets a token in that time.
+        """
+        shares = self.parallel.dp * self.parallel.batches(work.sequences + (work.prompts if work.prefill_tokens else 0))
+        if shares == 1.0:
             return work
         return Work(
-            sequences=max(work.sequences / dp, min(work.sequences, 1.0)),
+            sequences=max(work.sequences / shares, min(work.sequences, 1.0)),
             tokens=work.tokens,
             context=work.context,
-            prefill_tokens=work.prefill_tokens / dp,
+            prefill_tokens=work.prefill_tokens / shares,
             prefill_context=work.prefill_context,
-            prompts=max(1.0, work.prompts / dp),
+            prompts=max(1.0, work.prompts / shares),
         )
 
     def _layer(self, group: Layers, work: Work) -> dict[str, float]:
@@ -229,11 +238,20 @@ class PassModel:
 
         Copies of the attention share the second one only, in which they gather and scatter the rows of all.
         """
-        tp, dp, gpus = self.parallel.tp, self.parallel.dp, min(self.parallel.gpus, 8)
+        tp, dp, gpus = self.parallel.tp, self.parallel.dp, min(self.parallel.stage, 8)
         one = self.operators.sums(tp, size)
         if forward is None:
             return one
         return 2.0 * one if dp == 1 else one + self.operators.sums(gpus, dp * size)
+
+    def _handed_over(self, rows: float) -> float:
+        """Seconds in which stages hand on the states of a batch, and the last one the chosen tokens to the first.
+
+        Each GPU sends its part of the residual streams and of what the last layer adds to them, in bf16.
+        """
+        pp, numbers = self.parallel.pp, (1 + self.shape.streams) * self.shape.hidden * rows
+        size = numbers * _BF16.bytes_per_number / self.parallel.tp
+        return 0.0 if pp == 1 else pp * self.gpu.network_s + (pp - 1) * size / self.gpu.network
 
     def _untuned(self, experts: Experts, tokens: float) -> float:
         """What the engine's general kernel takes more than a tuned one, as a share, [-]."""

@@ -86,7 +86,10 @@ class Round:
     def besides(
         self, batch: float, k: float, context: float, *, steps: int | None = None, topk: int = 1
     ) -> tuple[float, float]:
-        """Return the seconds of drafting, and those of the engine between passes; see `parts`."""
+        """Return the seconds of drafting, and those of the engine between passes; see `parts`.
+
+        Of a target on several stages the last one drafts, for each of the batches in turn.
+        """
         for name, value in (("steps", 1 if steps is None else steps), ("topk", topk)):
             if value < 1:
                 raise ParameterError(name, value, "must be >= 1")
@@ -94,11 +97,11 @@ class Round:
             return 0.0, 0.0
         chain = 1 if self.method == "block-drafter" else math.ceil(k) - 1
         passes = chain if steps is None else steps
-        constants = self.target.engine
+        constants, batches = self.target.engine, self.target.parallel.batches(batch)
         if self.draft is None:
-            return 0.0, constants.round_s
+            return 0.0, batches * constants.round_s
         engine = constants.round_s + passes * constants.draft_pass_s + (constants.tree_s if topk > 1 else 0.0)
-        return self._drafting(self.draft, batch, k, context, passes, topk), engine
+        return batches * self._drafting(self.draft, batch / batches, k, context, passes, topk), batches * engine
 
     def _drafting(self, draft: PassModel, batch: float, k: float, context: float, passes: int, topk: int) -> float:
         """Seconds of the draft's passes: the first reads what the last round committed, the others ``topk`` branches.
@@ -119,8 +122,12 @@ class Round:
 
 
 def head_round(target: PassModel, head: Shape, method: str = "eagle") -> Round:
-    """Return the rounds of a target with a head in bf16 that runs on the target's GPUs, split as the target is."""
+    """Return the rounds of a target with a head in bf16 on its GPUs, of its last stage, split as that is."""
     draft = replace(
-        target, shape=head, precision=Precision(cache=target.precision.cache), engine=target.engine.drafting
+        target,
+        shape=head,
+        precision=Precision(cache=target.precision.cache),
+        engine=target.engine.drafting,
+        parallel=replace(target.parallel, pp=1),
     )
     return Round(target=target, method=method, draft=draft)

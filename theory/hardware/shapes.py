@@ -237,6 +237,9 @@ class Shape:
     fuse them with the rotation by positions."""
     streams: int = 1
     """Residual streams that every layer mixes (hyper-connections, arXiv 2512.24880); 1: a residual as usual."""
+    stream_rank: int = 0
+    """Rank of the products that mix them before both parts of a layer, on every GPU (Qwen3.8-Flash-Next); 0: mixed
+    number by number."""
 
     def __post_init__(self) -> None:
         for name in ("hidden", "vocab", "norms", "streams"):
@@ -257,14 +260,22 @@ class Shape:
         return self.hidden * self.vocab * (1 if self.tied else 2)
 
     @property
+    def mixed(self) -> int:
+        """Weights of the products that mix the streams of all layers: to their rank and a number each, and back."""
+        columns = 2 * self.stream_rank + self.streams if self.stream_rank else 0
+        return 2 * self.n_layers * columns * self.streams * self.hidden
+
+    @property
     def parameters(self) -> int:
         """Weights, norms and biases left out."""
-        return self.embeddings + sum(self._per_layer(group, active=False) * group.count for group in self.layers)
+        layers = sum(self._per_layer(group, active=False) * group.count for group in self.layers)
+        return self.embeddings + self.mixed + layers
 
     @property
     def active_parameters(self) -> int:
         """Weights that one token passes."""
-        return self.embeddings + sum(self._per_layer(group, active=True) * group.count for group in self.layers)
+        layers = sum(self._per_layer(group, active=True) * group.count for group in self.layers)
+        return self.embeddings + self.mixed + layers
 
     @property
     def has_experts(self) -> bool:
@@ -290,7 +301,7 @@ class Shape:
 
     def weight_bytes(self, precision: Precision) -> float:
         """Return the bytes of all weights, B."""
-        total = _EMBEDDING_BYTES * self.embeddings
+        total = _EMBEDDING_BYTES * (self.embeddings + self.mixed)
         for group in self.layers:
             attention = group.attention.parameters_on(self.hidden, 1) * precision.attention_format.bytes_per_number
             total += group.count * attention

@@ -2,10 +2,13 @@
 
 Tensor parallelism splits heads, feed-forward columns and the vocabulary; what it cannot split is copied: heads of keys
 and values beyond their number, the compressed parts of latent attention, routers. Whole experts are dealt out over the
-expert-parallel GPUs. Norms and biases are left out, as in `Shape.parameters`.
+expert-parallel GPUs. Norms and biases are left out, as in `Shape.parameters`. Of pipeline stages the fullest is meant:
+layers are dealt out evenly, as vLLM does, whatever their kind; the first stage has the embeddings, the last the head.
 """
 
 from __future__ import annotations
+
+import math
 
 from theory.errors import ParameterError
 from theory.hardware.formats import Precision
@@ -15,7 +18,7 @@ from theory.hardware.work import Parallel
 
 __all__ = ["cache_bytes_per_gpu", "check_split", "weight_bytes_per_gpu"]
 
-_EMBEDDING_BYTES = 2.0  # embeddings, head and routers stay in bf16
+_EMBEDDING_BYTES = 2.0  # embeddings, head, routers and what mixes streams stay in bf16
 
 
 def check_split(shape: Shape, parallel: Parallel) -> None:
@@ -56,12 +59,18 @@ def weight_bytes_per_gpu(shape: Shape, precision: Precision, parallel: Parallel)
     >>> halves * 2 == shape.weight_bytes(Precision())
     True
     """
-    total = _EMBEDDING_BYTES * shape.embeddings / parallel.tp
+    ends = shape.embeddings if parallel.pp == 1 else shape.hidden * shape.vocab
+    layers = _EMBEDDING_BYTES * shape.mixed  # on every GPU
     for group in shape.layers:
         attention = group.attention.parameters_on(shape.hidden, parallel.tp)
         forward = _forward_bytes(group.feed_forward, shape.hidden, precision, parallel)
-        total += group.count * (attention * precision.attention_format.bytes_per_number + forward)
-    return total
+        layers += group.count * (attention * precision.attention_format.bytes_per_number + forward)
+    return _EMBEDDING_BYTES * ends / parallel.tp + _fullest(shape, parallel) * layers
+
+
+def _fullest(shape: Shape, parallel: Parallel) -> float:
+    """Share of the layers that the fullest stage has."""
+    return math.ceil(shape.n_layers / parallel.pp) / shape.n_layers
 
 
 def cache_bytes_per_gpu(
@@ -74,7 +83,8 @@ def cache_bytes_per_gpu(
     after each token of a round of speculation, so that rejected tokens can be taken back.
     """
     size, tp = precision.cache_bytes, parallel.tp
-    return sum(group.count * group.attention.held(context, tp, size, copies) for group in shape.layers)
+    layers = sum(group.count * group.attention.held(context, tp, size, copies) for group in shape.layers)
+    return _fullest(shape, parallel) * layers
 
 
 def _forward_bytes(forward: FeedForward | None, hidden: int, precision: Precision, parallel: Parallel) -> float:
@@ -83,6 +93,6 @@ def _forward_bytes(forward: FeedForward | None, hidden: int, precision: Precisio
     if not isinstance(forward, Experts):
         return forward.parameters(hidden) / parallel.tp * precision.weight_format.bytes_per_number
     reduced = 2.0 * hidden * (forward.latent or 0)  # on every GPU
-    routed = forward.routed(hidden, forward.count) / parallel.gpus + reduced
+    routed = forward.routed(hidden, forward.count) / parallel.stage + reduced
     shared = forward.matrices * hidden * forward.shared / parallel.tp
     return (routed + shared) * precision.expert_format.bytes_per_number + hidden * forward.count * _EMBEDDING_BYTES

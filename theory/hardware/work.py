@@ -17,33 +17,44 @@ SpecBundle (SGLang, six targets); 1 would be no likeness."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parallel:
-    """How a model is spread over GPUs: ``tp * dp`` of them.
+    """How a model is spread over GPUs: ``tp * dp * pp`` of them.
 
-    Attention and dense layers are split ``tp`` ways and copied ``dp`` times. Experts are split by whole experts over
-    ``ep`` of the GPUs, and each expert over the remaining factor ``tp * dp / ep``.
+    The layers are dealt out to ``pp`` stages, each on a machine of its own. In a stage, attention and dense layers are
+    split ``tp`` ways and copied ``dp`` times. Experts are split by whole experts over ``ep`` of its GPUs, and each
+    expert over the remaining factor ``tp * dp / ep``.
     """
 
     tp: int = 1
     dp: int = 1
     ep: int = 1
+    pp: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("tp", "dp", "ep"):
+        for name in ("tp", "dp", "ep", "pp"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ParameterError(name, value, "must be an integer >= 1")
-        if self.gpus % self.ep:
-            raise ParameterError("ep", self.ep, f"must divide the {self.gpus} GPUs (tp x dp)")
+        if self.stage % self.ep:
+            raise ParameterError("ep", self.ep, f"must divide the {self.stage} GPUs (tp x dp)")
+
+    @property
+    def stage(self) -> int:
+        """GPUs of a stage."""
+        return self.tp * self.dp
 
     @property
     def gpus(self) -> int:
         """GPUs in all."""
-        return self.tp * self.dp
+        return self.stage * self.pp
 
     @property
     def expert_tp(self) -> int:
         """GPUs that share one expert."""
-        return self.gpus // self.ep
+        return self.stage // self.ep
+
+    def batches(self, requests: float) -> float:
+        """Return into how many batches so many requests are dealt out, which the stages run side by side, >= 1."""
+        return min(max(requests / self.dp, 1.0), self.pp)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 from calibrate.engines.token_vocabulary import BLOCK_DRAFTERS
 from specplan.planning.loads.click_options import bounds_of, loads_of
 from specplan.planning.loads.prices import prices_of
-from specplan.worlds.memory import MOST_TP
+from specplan.worlds.memory import MOST_GPUS, MOST_TP
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -338,16 +338,16 @@ def _fewest(deployment: Deployment, least: int) -> Deployment:
     """The same on the fewest GPUs that hold the target, and one more for a draft."""
     from specplan.planning.loads.options import considered
 
-    refused = None
-    for gpus in (2**i for i in range(MOST_TP.bit_length()) if 2**i >= least):
+    gpus = 1 << (least - 1).bit_length()  # engines share a model over powers of two
+    while True:
         try:
             considered(replace(deployment, gpus=gpus), ())
-        except ParameterError as error:
-            refused = error
+        except ParameterError:
+            if gpus >= MOST_GPUS:
+                raise
+            gpus *= 2
         else:
-            return replace(deployment, gpus=gpus + (deployment.draft is not None))
-    assert refused is not None
-    raise refused
+            return replace(deployment, gpus=gpus + (deployment.draft is not None and gpus <= MOST_TP))
 
 
 def settings_for(plan: NamesPlan, option: Option) -> Settings:

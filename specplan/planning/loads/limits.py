@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from sim.operations import DRAFT, TARGET
@@ -86,7 +87,7 @@ def _of_products(model: PassModel, work: Work) -> Limit:
     parts = model.parts(work)
     busy = parts.products + parts.experts + parts.head
     reading = _weights_read(model, work) / model.gpu.sheet.bandwidth
-    flops = 2.0 * model.shape.active_parameters * work.rows / model.parallel.gpus
+    flops = 2.0 * model.shape.active_parameters * work.rows / model.parallel.stage
     weights = model.precision.expert_format if model.shape.has_experts else model.precision.weight_format
     arithmetic = flops / model.gpu.sheet.rate(weights.arithmetic)
     if max(reading, arithmetic) < 0.5 * busy:
@@ -96,7 +97,7 @@ def _of_products(model: PassModel, work: Work) -> Limit:
 
 def _weights_read(model: PassModel, work: Work) -> float:
     """Bytes of weights that the fullest GPU reads in a pass, B: of experts those that the tokens choose."""
-    shape, parallel = model.shape, model.parallel
+    shape, parallel = model.shape, replace(model.parallel, pp=1)  # the stages read theirs after each other
     total = weight_bytes_per_gpu(shape, model.precision, parallel)
     if not shape.tied:
         total -= _BF16_BYTES * shape.hidden * shape.vocab / parallel.tp  # embeddings are looked up, not multiplied

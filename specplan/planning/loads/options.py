@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from calibrate.token_acceptance.schedule import Schedule
@@ -11,10 +12,18 @@ from sim.catalogue import Method, method
 from sim.configuration import PLAIN, Configuration
 from sim.operations import DRAFT, JUDGE, SCORER
 from specplan.worlds.arrangements import Arrangement, Drafting, arrangements, parallel_of, splits
-from specplan.worlds.drafters.naming import block_kind, drafting_model, ends_a_turn, kind, layers_in_turn, methods_named
+from specplan.worlds.drafters.naming import (
+    block_kind,
+    drafter_name,
+    drafting_model,
+    ends_a_turn,
+    kind,
+    layers_in_turn,
+    methods_named,
+)
 from specplan.worlds.drafters.pairs import same_tokens
-from specplan.worlds.memory import MOST_TP, MemoryPlan, Served, memory_plan
-from specplan.worlds.running.flags import first_with, has
+from specplan.worlds.memory import STAGES, MemoryPlan, Served, memory_plan
+from specplan.worlds.running.flags import first_with, has, over_stages
 from theory.errors import ParameterError
 from theory.hardware.work import Parallel
 
@@ -136,18 +145,20 @@ def considered(deployment: Deployment, names: Sequence[str], budget: Budget | No
     ------
     ParameterError : the target does not fit, even without a drafter.
     """
-    result = Considered(plain=_fitting(deployment, PLAIN, "none", required=True), budget=budget or Budget())
+    plain = _plain(deployment)
+    result, stages = Considered(plain=plain, budget=budget or Budget()), plain[0].pp
     for name in names:
         spec = method(name)
         if spec.level == "baseline":
             continue
-        lacking = _lacking(deployment, spec)
+        lacking = _lacking(deployment, spec) or (_one_machine(deployment, spec) if stages > 1 else ())
         if lacking:
             result.unknown[name] = lacking
         elif spec.level == "token":
-            fitting = _fitting(deployment, Configuration(method=name), "none", tp=deployment.tp)
+            fitting = _fitting(deployment, Configuration(method=name), "none", tp=deployment.tp, stages=stages)
             result.tokens[name] = [one for one in fitting if name != "draft-model" or _drafts_on(deployment, one)]
-            result.adaptive += [name] if name == "block-drafter" and _adapts(deployment) else []
+            adapts = name == "block-drafter" and stages == 1 and _adapts(deployment)  # vLLM wants one stage
+            result.adaptive += [name] if adapts else []
         elif spec.level == "step":
             result.step_methods.append(name)
     if result.step_methods:
@@ -223,7 +234,7 @@ def room_of(deployment: Deployment, configuration: Configuration, arrangement: A
         list(_models(deployment, configuration, arrangement)),
         gpu_bytes=deployment.gpu.memory,
         context=float(deployment.context),
-        gpus=arrangement.tp + arrangement.own_gpus,
+        gpus=arrangement.gpus_of_copy,
         engine_share=deployment.memory_share,
     )
 
@@ -245,7 +256,7 @@ def _models(deployment: Deployment, configuration: Configuration, arrangement: A
             name=drafter.name,
             shape=drafter.facts.shape,
             precision=drafter.precision,
-            parallel=tp if drafter.facts.shape.layers[0].attention.heads % tp.tp == 0 else Parallel(),
+            parallel=replace(tp, pp=1) if drafter.facts.shape.layers[0].attention.heads % tp.tp == 0 else Parallel(),
             same_engine=True,
         )
     if not configuration.spec.drafts_steps:
@@ -262,23 +273,42 @@ def _fitting(
     drafting: Drafting,
     *,
     tp: int | None = None,
-    required: bool = False,
+    stages: int = 1,
 ) -> list[Arrangement]:
-    """The arrangements that hold the models; the reason of the first that does not, if one is required."""
-    fitting, refused = [], None
-    for arrangement in arrangements(deployment, drafting, tp=tp):
-        try:
+    """The arrangements that hold the models."""
+    fitting = []
+    for arrangement in arrangements(deployment, drafting, tp=tp, stages=stages):
+        with suppress(ParameterError):
             room_of(deployment, configuration, arrangement)
-        except ParameterError as error:
-            refused = error
-        else:
             fitting.append(arrangement)
-    if required and not fitting:
-        if refused is not None and deployment.gpus > MOST_TP:
-            rule = f"do not do: a copy of {deployment.target.name} spreads over {MOST_TP} {deployment.gpu.name} at most"
-            raise ParameterError("gpus", deployment.gpus, rule + " (one machine); take larger ones, or fewer bits")
-        raise refused or ParameterError("gpus", deployment.gpus, "must be at least 1")
     return fitting
+
+
+def _plain(deployment: Deployment) -> list[Arrangement]:
+    """The arrangements of the target alone over the fewest machines that hold it.
+
+    Raises
+    ------
+    ParameterError : none does; it tells of the one with the fewest weights on a GPU.
+    """
+    for stages in STAGES:
+        found = _fitting(deployment, PLAIN, "none", stages=stages)
+        if found:
+            return found
+    tried = (place for stages in STAGES for place in arrangements(deployment, "none", stages=stages))
+    least = min(tried, key=lambda place: next(_models(deployment, PLAIN, place)).weight_bytes)
+    room_of(deployment, PLAIN, least)
+    raise AssertionError(f"{least.text} holds {deployment.target.name} after all")
+
+
+def _one_machine(deployment: Deployment, spec: Method) -> tuple[str, ...]:
+    """What a method needs where the target is a pipeline over several machines: that it were not, or another engine."""
+    if spec.level != "token":
+        return ("a target on one machine: steps beside a pipeline are not modelled",)
+    engine, name = deployment.engine.name, drafter_name(deployment, spec.name)
+    version = deployment.engine_version if deployment.engine_said else ""
+    why = over_stages(engine, version, name, deployment.target.facts.architecture)
+    return (f"a target on one machine: {why}",) if why else ()
 
 
 def _unserved(deployment: Deployment) -> Iterator[str]:

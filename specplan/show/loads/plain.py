@@ -9,9 +9,8 @@ from specplan.planning.loads.from_options import settings_for
 from specplan.planning.loads.prices import dollars_of
 from specplan.planning.loads.statements import Pays, by_prompt, fixed_k, gains_by_load, k_table
 from specplan.show.loads.assumed import assumed
-from specplan.show.loads.words import engine_name
+from specplan.show.loads.words import costs_from, engine_name
 from specplan.worlds.drafters.naming import method_name
-from specplan.worlds.world import passes_of
 
 if TYPE_CHECKING:
     from specplan.planning.loads.load_plan import LoadPlan, LoadRow, NamesPlan
@@ -35,7 +34,7 @@ def plan_as_json(plan: NamesPlan) -> dict[str, Any]:
         "gpu": deployment.gpu.name,
         "gpus": deployment.gpus,
         "engine": engine_name(deployment),
-        "operators": passes_of(deployment, deployment.target, 1)[1],
+        "operators": "; ".join(costs_from(plan)) or None,
         "prompt_tokens": deployment.prompt_tokens,
         "answer_tokens": deployment.answer_tokens,
         "loads": [
@@ -96,6 +95,7 @@ def named_row_as_json(deployment: Deployment, row: LoadRow) -> dict[str, Any]:
         "arrangement": {
             "tp": arrangement.tp // arrangement.dp,
             "dp": arrangement.dp,
+            "pp": arrangement.pp,
             "replicas": arrangement.replicas,
             "draft_gpus": arrangement.own_gpus,
             "drafting": arrangement.drafting,

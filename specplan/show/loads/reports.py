@@ -16,6 +16,7 @@ from specplan.show.loads.words import (
     at_load,
     beyond_timings,
     by_prompts,
+    costs_from,
     depths,
     dollars_each,
     median_and_90th,
@@ -44,7 +45,6 @@ from specplan.show.page import (
 )
 from specplan.show.svg import Line, lines
 from specplan.worlds.beliefs import MEASURE
-from specplan.worlds.world import passes_of
 
 if TYPE_CHECKING:
     from specplan.planning.loads.gpu_types import GpuPlans, Priced
@@ -289,9 +289,9 @@ def _notes(plan: NamesPlan) -> Iterator[str]:
     if "cost of passes" in widest:
         fitted = plan.deployment.gpu.fitted
         how = "as measured on public rows of this GPU" if fitted else "on a GPU known by its data sheet"
+        how = "of which no measured row tells" if any("no measured row" in one for one in costs_from(plan)) else how
         yield f"the cost of passes moves the gain by ±{100 * widest['cost of passes']:.0f} %, {how}"
-    _, whose = passes_of(plan.deployment, plan.deployment.target, 1)
-    yield from filter(None, [whose])
+    yield from costs_from(plan)
     yield from (f"assumed: {one.text}" for one in assumed_by_plan(plan))
     yield from filter(None, [one_k(plan), policies(plan), *by_prompts(plan)])
     yield from (f"not considered: {one}" for one in not_considered(plan))

@@ -15,6 +15,7 @@ from specplan.show.loads.plain import plan_as_json
 from specplan.show.loads.reports import gpus_report, load_plan_report
 from specplan.show.loads.words import (
     by_prompts,
+    costs_from,
     depths,
     dollars_each,
     median_and_90th,
@@ -27,7 +28,6 @@ from specplan.show.loads.words import (
 from specplan.show.rendering import as_text
 from specplan.show.result import Result, flat
 from specplan.worlds.beliefs import MEASURE
-from specplan.worlds.world import passes_of
 
 if TYPE_CHECKING:
     from specplan.planning.loads.gpu_types import GpuPlans
@@ -146,9 +146,7 @@ def _below(plan: NamesPlan) -> Iterator[str]:
         name = max(widest, key=lambda one: widest[one])
         how = f" To narrow it: {MEASURE[name]}." if name in MEASURE else ""
         yield f"Most of the interval, ±{100 * widest[name]:.0f} %, is {name}.{how}"
-    _, whose = passes_of(plan.deployment, plan.deployment.target, 1)
-    if whose is not None:
-        yield f"{whose[0].upper()}{whose[1:]}."
+    yield from (f"{text[0].upper()}{text[1:]}." for text in costs_from(plan))
     names = [*plan.unknown, *plan.deployment.passed_over]
     if names:
         yield f"Not considered (why: -v): {', '.join(names)}."

@@ -14,6 +14,7 @@ from specplan.planning.loads.prices import dollars_of
 from specplan.planning.loads.statements import Pays, adaptive_steps, by_prompt, fixed_k, gains_by_load
 from specplan.show.page import brief
 from specplan.worlds.drafters.naming import drafter_name
+from specplan.worlds.world import passes_of
 from theory.hardware.engines import is_priced
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ __all__ = [
     "at_load",
     "beyond_timings",
     "by_prompts",
+    "costs_from",
     "depths",
     "dollars_each",
     "engine_name",
@@ -187,6 +189,20 @@ def by_prompts(plan: NamesPlan, *, ending: bool = False) -> Iterator[str]:
         gains = ", ".join(f"{prompt // 1024}k {gain:.2f}" for prompt, gain in one.gains.items())
         advice = f"; {one.advice}" if one.turns else ""
         yield f"By prompt, on the same GPUs, {named(plan, one.option)} with {one.answers} at once: {gains}{advice}."
+
+
+def costs_from(plan: NamesPlan) -> Iterator[str]:
+    """Return what to know of the costs of passes: whose operators they have, and what no measured row has."""
+    deployment, stages = plan.deployment, plan.simulator.found.plain[0].pp
+    yield from filter(None, [passes_of(deployment, deployment.target, 1)[1]])
+    if stages > 1:
+        gpu = deployment.gpu
+        yield (
+            f"no measured row uses more than one machine: {stages} pipeline stages are modelled, between which "
+            f"{gpu.network / 1e9:.0f} GB/s a GPU and {1e6 * gpu.network_s:.0f} us a message are assumed"
+        )
+    if deployment.target.facts.shape.stream_rank:
+        yield "no measured row mixes residual streams by products: these are taken to cost what others of their size do"
 
 
 def not_considered(plan: NamesPlan) -> Iterator[str]:

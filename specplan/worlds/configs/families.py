@@ -176,6 +176,7 @@ FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
         "llama4_text": _LLAMA4,
         **dict.fromkeys(("qwen3_5", "qwen3_5_text"), _DELTA),
         **dict.fromkeys(("qwen3_next", "qwen3_5_moe", "qwen3_5_moe_text"), replace(_DELTA, mixture=True)),
+        **dict.fromkeys(("qwen4_exp", "qwen4_exp_text"), replace(_DELTA, mixture=True)),
         "nemotron_h": _NEMOTRON_H,
         "granitemoehybrid": _GRANITE_HYBRID,
         **dict.fromkeys(("kimi_linear", "kimi_k3"), _KIMI_LINEAR),

@@ -165,10 +165,15 @@ class ConfigFields(BaseModel):
     compress_ratios: Annotated[list[Literal[0, 1, 2, 4, 128]], Field(max_length=_MOST_LAYERS)] | None = None
     kv_source_layer_ids: _Layers | None = None
     index_source_layer_ids: _Layers | None = None
-    engram_layer_ids: _Layers | None = None
+    indexer_n_heads: Size | None = None
+    indexer_head_dim: Size | None = None
+    indexer_budget: Size | None = None
+    indexer_compress_ratio: Size | None = None
+    engram_layer_ids: _Layers | None = _named("engram_layer_ids", "ple_layer_ids")
     o_groups: Size | None = None
     o_lora_rank: Size | None = None
-    hc_mult: Size | None = None
+    hc_mult: Size | None = _named("hc_mult", "hc_count")
+    hc_lowrank: Size | None = None
 
     full_attention_interval: Size | None = None
     linear_num_key_heads: Size | None = None

@@ -85,7 +85,8 @@ def further_layers_of(
         attention = next(group.attention for group in target.layers if getattr(group.attention, "window", None))
         forward = next(group.feed_forward for group in target.layers if isinstance(group.feed_forward, Dense))
     layer = Layers(count=count, attention=attention, feed_forward=forward)
-    return Shape(hidden=target.hidden, vocab=target.vocab, layers=(layer,), tied=True, streams=target.streams)
+    streams = {"streams": target.streams, "stream_rank": target.stream_rank}
+    return Shape(hidden=target.hidden, vocab=target.vocab, layers=(layer,), tied=True, **streams)
 
 
 def _last_attention(target: Shape) -> Mixer:

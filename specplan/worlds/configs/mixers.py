@@ -107,7 +107,9 @@ def _attention(fields: ConfigFields, family: Family, kind: LayerKind, window: in
     if fields.kv_lora_rank is None:
         if family.latent:
             raise SchemaError("kv_lora_rank: missing, this model_type has latent attention")
-        return _grouped(fields, family, window, None)
+        return _grouped(
+            fields, family, window, _pooled(fields, fields.indexer_budget) if fields.indexer_budget else None
+        )
     if not family.latent:
         raise SchemaError("kv_lora_rank: latent attention is not known for this model_type")
     if window is not None:
@@ -189,6 +191,13 @@ def _blocks(sparse: SparseFields) -> Selection:
         key_bytes=_BF16 * sparse.sparse_index_dim,
         kind="blocks",
     )
+
+
+def _pooled(fields: ConfigFields, budget: int) -> Selection:
+    """The index of Qwen3.8's sparse attention: keys in bf16, each the mean of a few tokens'."""
+    heads, dim = needed(fields, "indexer_n_heads"), needed(fields, "indexer_head_dim")
+    key_bytes = _BF16 * dim / needed(fields, "indexer_compress_ratio")
+    return Selection(heads=heads, dim=dim, entries=budget, key_bytes=key_bytes, kind="blocks")
 
 
 def _compressed(fields: ConfigFields) -> list[Mixer]:

@@ -14,7 +14,6 @@ _SPARSE = "chooses the cached tokens that it attends to (sparse attention)"
 _ENCODER = "is an encoder and a decoder"
 _CROSS = "attends across to images"
 _UNEQUAL = "has layers of different sizes or without attention"
-_LOOKUP = "attends to blocks of tokens and looks up n-grams in a way whose time nobody measured"
 _SHARED = "shares caches between layers or reads embeddings per layer"
 _IDLE = "has experts that compute nothing"
 _UNKNOWN = "a kind of layer that is not known"
@@ -31,7 +30,6 @@ _TYPES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("nemotron-nas", "nemotron_nas", "deci", "openelm"), _UNEQUAL),
     "step3": _UNEQUAL,
     "longcat_flash": _IDLE,
-    "qwen4_exp": _LOOKUP,
 }
 
 _HINTS: Final[Mapping[str, str]] = {
@@ -55,6 +53,7 @@ _HINTS: Final[Mapping[str, str]] = {
 _MODELLED: Final[Mapping[str, frozenset[str]]] = {
     **dict.fromkeys(("qwen3_next", "qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text"), frozenset((_STATE,))),
     **dict.fromkeys(("nemotron_h", "granitemoehybrid", "kimi_linear", "kimi_k3"), frozenset((_STATE,))),
+    **dict.fromkeys(("qwen4_exp", "qwen4_exp_text"), frozenset((_STATE,))),
     **dict.fromkeys(
         ("deepseek_v32", "glm_moe_dsa", "deepseek_v4", "deepseek_v41", "deepseek_v41_text"), frozenset((_SPARSE,))
     ),
@@ -71,7 +70,6 @@ _MODELLED: Final[Mapping[str, frozenset[str]]] = {
 _NEAREST: Final[Mapping[str, str]] = {
     _STATE: "Qwen/Qwen3-Next-80B-A3B-Instruct, Qwen/Qwen3.5-27B or nvidia/NVIDIA-Nemotron-Nano-9B-v2",
     _SPARSE: "deepseek-ai/DeepSeek-V3.2 or MiniMaxAI/MiniMax-M3",
-    _LOOKUP: "Qwen/Qwen3.5-122B-A10B, which keeps states too",
     _SHARED: "google/gemma-4-31B",
     _CROSS: "a text model of the same family",
     _UNEQUAL: "stepfun-ai/Step-3.7-Flash or XiaomiMiMo/MiMo-V2-Flash, whose layers differ too",

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["HELPER_CACHE", "Settings", "settings_of", "vllm_command"]
 
 _FIRST_PORT: Final = 8000
+_FIRST_MACHINE: Final = "<first machine>"
 _NGRAM: Final = 3
 HELPER_CACHE: Final = 4e9
 """Room for the cache and the working memory of a draft or a judge that shares its GPU, B."""
@@ -96,13 +97,16 @@ def settings_of(
     config, notes = _speculation(deployment, configuration, arrangement, schedule)
     steps = configuration.spec.drafts_steps
     commands = [
-        _vllm(deployment, server, port, sequences, config if server.model is deployment.target else None, cached=steps)
+        command
         for port, server in enumerate(_servers(deployment, arrangement, steps=steps), _FIRST_PORT)
+        for command in _vllm(
+            deployment, server, port, sequences, config if server.model is deployment.target else None, cached=steps
+        )
     ]
-    notes += _later_versions(deployment, configuration)
+    notes += [*_later_versions(deployment, configuration), *_machines(deployment, configuration, arrangement)]
     models = _served_name(deployment.target), _drafter(deployment, configuration.token)
     file = None
-    if deployment.engine.name == "trtllm" and not steps:
+    if deployment.engine.name == "trtllm" and not steps and arrangement.pp == 1:
         file = trtllm_file(deployment, configuration, models[1], schedule)
     if file is not None:
         servers = enumerate(_servers(deployment, arrangement, steps=False), _FIRST_PORT)
@@ -121,7 +125,7 @@ def settings_of(
     algorithm = "" if file is not None else sglang_algorithm(deployment, configuration.token)
     if arrangement.dp > 1 and algorithm == "DSPARK":  # sgl-project/sglang#37301
         notes.append("SGLang has no DSpark with copies of attention")
-    elif schedule is not None and algorithm:
+    elif schedule is not None and algorithm and arrangement.pp == 1:
         adaptive = sglang_adaptive(schedule) if algorithm.startswith("EAGLE") else None
         commands.append(sglang_command(deployment, configuration, models, schedule, arrangement, sequences))
         table = "; adaptive.json holds the table below it" if adaptive is not None else ""
@@ -158,6 +162,23 @@ def _later_versions(deployment: Deployment, configuration: Configuration) -> Ite
         yield f"vLLM 0.26 refuses fewer than {facts.block.trained} tokens from this checkpoint"
 
 
+def _machines(deployment: Deployment, configuration: Configuration, arrangement: Arrangement) -> Iterator[str]:
+    """What to know about servers on several machines."""
+    if arrangement.pp == 1:
+        return
+    how = f"start each of its commands on one of them, {_FIRST_MACHINE} being the first one's address"
+    if _by_ray(deployment):
+        how = "start its command on one of them, all being machines of one Ray cluster"
+    yield f"each copy runs on {arrangement.pp} machines: {how}"
+    if configuration.token is not None and not deployment.engine_said:
+        yield f"speculation over machines needs vLLM {first_with('vllm', 'speculation over stages')} or later"
+
+
+def _by_ray(deployment: Deployment) -> bool:
+    """Whether the version of vLLM starts servers on several machines by Ray alone."""
+    return deployment.engine.name == "vllm" and not has("vllm", deployment.engine_version, "nnodes")
+
+
 def _speculation(
     deployment: Deployment, configuration: Configuration, arrangement: Arrangement, schedule: Schedule | None
 ) -> tuple[dict[str, Any] | None, list[str]]:
@@ -180,8 +201,12 @@ def _speculation(
 
 
 def _by_batch(configuration: Configuration, arrangement: Arrangement) -> bool:
-    """Whether vLLM drafts by batch size: blocks are drafted whole, and copies of attention might choose differently."""
-    return configuration.token != "block-drafter" and arrangement.dp == 1
+    """Whether vLLM drafts by batch size.
+
+    Blocks are drafted whole, copies of attention might choose differently, and each of the batches that stages run at
+    once looks up its own size.
+    """
+    return configuration.token != "block-drafter" and arrangement.dp == arrangement.pp == 1
 
 
 def _method(deployment: Deployment, token: str, k: int) -> dict[str, Any]:
@@ -228,7 +253,7 @@ def _how_to_get(model: ServedModel) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Server:
-    """A model on its GPUs, and the share of their memory that it may take; None: vLLM's default."""
+    """A model on its GPUs of each machine, and the share of their memory that it may take; None: vLLM's default."""
 
     model: ServedModel
     devices: range
@@ -246,6 +271,7 @@ def _servers(deployment: Deployment, arrangement: Arrangement, *, steps: bool) -
     for _ in range(arrangement.replicas):
         beside = helpers and not own
         share = round(most - sum(alone), 2) if beside else said
+        gpu = 0 if arrangement.pp > 1 else gpu  # each stage has a machine of its own
         yield _Server(deployment.target, range(gpu, gpu + arrangement.tp), share, arrangement.split)
         for i, model in enumerate(helpers):
             place = gpu if not own else gpu + arrangement.tp + min(i, own - 1)
@@ -269,7 +295,8 @@ def _vllm(
     config: Mapping[str, Any] | None,
     *,
     cached: bool,
-) -> str:
+) -> list[str]:
+    """The server's commands: one for each machine."""
     model, devices = server.model, server.devices
     words = ["vllm", "serve", _served_name(model), "--port", str(port)]
     parallel = parallel_of(model, server.split)
@@ -290,7 +317,14 @@ def _vllm(
         words += ["--quantization", "fp8"]
     if model.precision.cache != "bf16":
         words += ["--kv-cache-dtype", model.precision.cache]
-    return vllm_command(words, devices, server.share, config, cached=cached)
+    machines: list[list[str]] = [[]]
+    if parallel.pp > 1:
+        words += ["--pipeline-parallel-size", str(parallel.pp)]
+        of = ["--nnodes", str(parallel.pp), "--master-addr", _FIRST_MACHINE, "--node-rank"]
+        machines = [[*of, str(rank), *["--headless"][:rank]] for rank in range(parallel.pp)]
+        if _by_ray(deployment):
+            machines = [["--distributed-executor-backend", "ray"]]
+    return [vllm_command([*words, *one], devices, server.share, config, cached=cached) for one in machines]
 
 
 def _trtllm(deployment: Deployment, server: _Server, port: int, sequences: int) -> str:

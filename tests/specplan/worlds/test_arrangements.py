@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 import pytest
-from deployments import arrangement_of, deployment, model
+from deployments import arrangement_of, block_of, deployment, model, own_layers
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sim.configuration import PLAIN
-from specplan.planning.loads.options import room_of
-from specplan.worlds.arrangements import Drafting, arrangements, parallel_of, splits
+from specplan.planning.loads.options import considered, room_of
+from specplan.worlds.arrangements import Arrangement, Drafting, arrangements, parallel_of, splits
+from specplan.worlds.memory import STAGES
+from specplan.worlds.request import Deployment
+from theory.errors import ParameterError
+from theory.hardware.engines import engine_named
 from theory.hardware.gpus import gpu_named
 
+R1 = "deepseek-ai/DeepSeek-R1"
 TARGETS = ("Qwen/Qwen3-8B", "Qwen/Qwen3-30B-A3B", "openai/gpt-oss-120b", "deepseek-ai/DeepSeek-R1")
 DRAFTINGS: tuple[Drafting, ...] = ("none", "shared", "own")
 
@@ -59,6 +67,7 @@ def test_qwen2_5_7b_has_28_heads_and_so_no_eight_parts() -> None:
         ("Qwen/Qwen3-30B-A3B-FP8", [4, 8], [1, 2]),  # 768: 192 on each of 4
         ("Qwen/Qwen3-Coder-480B-A35B-Instruct-FP8", [8], [1, 2, 4]),  # 2560: 320 on each of 8
         ("deepseek-ai/DeepSeek-R1", [], [1, 2, 4, 8]),  # 2048: 256 on each of 8
+        ("Qwen/Qwen3.8-Flash-Next-FP8", [2, 4, 8], [1]),  # 640, and as many of shared ones, which vLLM copies
         ("Qwen/Qwen3-235B-A22B", [], [1, 2, 4, 8]),  # in bf16 there are no blocks
     ],
 )
@@ -105,6 +114,68 @@ def test_copies_of_the_attention_hold_more_answers_in_latent_caches() -> None:
     assert copied.rooms[0].cache_bytes(8192) == pytest.approx(split.rooms[0].cache_bytes(8192) / 8)
     assert copied.rooms[0].weight_bytes > split.rooms[0].weight_bytes
     assert copied.answers(8192) > 4 * split.answers(8192)
+
+
+def test_only_what_no_machine_holds_is_dealt_out_to_stages() -> None:
+    plain = {
+        (gpu, gpus): [one.text for one in considered(deployment(target=R1, gpu=gpu_named(gpu), gpus=gpus), ()).plain]
+        for gpu, gpus in (("H100", 16), ("H100", 24), ("H100", 64), ("H200", 16), ("L40S", 32))
+    }
+    assert plain == {
+        ("H100", 16): ["TP 8 PP 2"],
+        ("H100", 24): ["TP 8 PP 2"],
+        ("H100", 64): ["4 x TP 8 PP 2"],
+        ("H200", 16): ["2 x TP 8", "2 x DP 8 EP 8"],
+        ("L40S", 32): ["TP 8 PP 4"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("gpu", "gpus", "needs"),
+    [
+        ("H100", 8, "gpus=8 of 86 GB .* needs 88.6 GB .*; 16 GPUs would do or int4 weights would do"),
+        ("L4", 1, "gpus=1 of 24 GB .*; 64 GPUs would do, where plans go up to 32"),
+        ("L4", 32, "gpus=32 of 24 GB .* needs 25.5 GB .*; 64 GPUs would do, where plans go up to 32"),
+    ],
+)
+def test_a_refusal_tells_of_the_arrangement_that_needs_least(gpu: str, gpus: int, needs: str) -> None:
+    """Not of copies of the attention, which are tried last and need 16 GB more of each H100."""
+    wanted = deployment(target=R1, gpu=gpu_named(gpu), gpus=gpus, context=8192)
+    with pytest.raises(ParameterError, match=needs) as caught:
+        considered(wanted, ())
+    others = [str(_refusal(wanted, place)) for n in STAGES for place in arrangements(wanted, "none", stages=n)]
+    told, *more = (float(re.findall(r"each needs ([\d.]+) GB", text)[0]) for text in [str(caught.value), *others])
+    assert told == min(more)
+
+
+def _refusal(wanted: Deployment, place: Arrangement) -> ParameterError:
+    with pytest.raises(ParameterError) as caught:
+        room_of(wanted, PLAIN, place)
+    return caught.value
+
+
+def test_over_stages_methods_are_those_that_the_engine_starts_there() -> None:
+    methods = ("prompt-lookup", "eagle", "block-drafter", "lr-async")
+    wanted = deployment(
+        target=R1, gpus=16, head=own_layers(R1), block=block_of("Qwen/Qwen3-8B"), draft="Qwen/Qwen3-0.6B"
+    )
+    found = considered(wanted, methods)
+    assert {name: [one.text for one in places] for name, places in found.tokens.items()} == {
+        "prompt-lookup": ["TP 8 PP 2"],
+        "eagle": ["TP 8 PP 2"],
+    }
+    assert all(str(reason[0]).startswith("a target on one machine: ") for reason in found.unknown.values())
+    assert found.unknown.keys() == {"block-drafter", "lr-async"}
+    for changed in (
+        {"engine": engine_named("sglang")},
+        {"engine": engine_named("trtllm")},
+        {"engine_version": "0.28.0"},
+    ):
+        assert not considered(replace(wanted, engine_said=None, **changed), methods).tokens
+    kimi = deployment(target="moonshotai/Kimi-K3", gpus=32, block=block_of("moonshotai/Kimi-K3"))
+    found = considered(kimi, methods)
+    assert [one.text for one in found.tokens["block-drafter"]] == ["TP 8 PP 4"]
+    assert not found.adaptive, "vLLM verifies adaptively on one stage only"
 
 
 def test_one_tp_gives_one_arrangement_for_each_number_of_own_gpus() -> None:

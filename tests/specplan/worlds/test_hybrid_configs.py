@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,10 +12,14 @@ from refusals import refused
 from specplan.worlds.known_models import known_config
 from specplan.worlds.model_files import draft_head, facts_of_config, shape_of
 from theory.errors import SchemaError
-from theory.hardware.formats import Precision
+from theory.hardware.formats import FORMATS, Precision
+from theory.hardware.gpus import gpu_named
+from theory.hardware.half_widths import ITERATION, half_width
 from theory.hardware.mixers.sparse import CompressedAttention
 from theory.hardware.mixers.states import Recurrent
+from theory.hardware.passes import PassModel
 from theory.hardware.shapes import Attention, Dense, Experts, LatentAttention
+from theory.hardware.work import Work
 
 
 def changed(name: str, **fields: Any) -> dict[str, Any]:
@@ -48,6 +54,7 @@ def counts(name: str) -> dict[tuple[str, str], int]:
         ("deepseek-ai/DeepSeek-V4-Flash", {("CompressedAttention", "Experts"): 43}),
         ("deepseek-ai/DeepSeek-V4.1-Flash", {("CompressedAttention", "Experts"): 40}),
         ("MiniMaxAI/MiniMax-M3", {("Attention", "Dense"): 3, ("Attention", "Experts"): 57}),
+        ("Qwen/Qwen3.8-Flash-Next", {("gated-delta", "Experts"): 36, ("Attention", "Experts"): 12}),
     ],
 )  # fmt: skip
 def test_layers_of_the_models_of_this_autumn(name: str, layers: dict[tuple[str, str], int]) -> None:
@@ -61,6 +68,25 @@ def test_active_parameters_are_those_of_the_names() -> None:
         ("deepseek-ai/DeepSeek-V4.1-Flash", 16e9),
     ):  # fmt: skip
         assert shape_of(name).shape.active_parameters == pytest.approx(active, rel=0.07), name
+
+
+def test_streams_that_products_mix_and_keys_of_several_tokens() -> None:
+    """Qwen3.8-Flash-Next: 10,240 numbers in four streams to 320 and 4, and back, before both parts of 48 layers."""
+    facts = shape_of("Qwen/Qwen3.8-Flash-Next")
+    assert facts.shape.mixed == 2 * 48 * 10240 * (320 + 4 + 320)
+    assert facts.shape.parameters == pytest.approx(125.7e9, rel=1e-3)
+    (attention,) = {g.attention for g in facts.shape.layers if isinstance(g.attention, Attention)}
+    assert attention.selection is not None
+    assert (attention.selection.entries, attention.selection.key_bytes) == (2048, 2 * 128 / 4)
+    assert (attention.gated, facts.next_token_layers, facts.shape.mixing) == (True, 1, "states")
+    assert len(facts.notes) == 1, "n-grams are in the host's memory"
+    one = PassModel(gpu=gpu_named("H100"), shape=facts.shape)
+    alike = PassModel(gpu=gpu_named("H100"), shape=replace(facts.shape, stream_rank=0))
+    work = Work(sequences=8.0, context=1000.0)
+    product = partial(one.operators.product, work.rows, weights=FORMATS["bf16"])
+    more = 2 * 48 * (product(outputs=324, inputs=10240) + product(outputs=10240, inputs=320))
+    assert one.parts(work).streams - alike.parts(work).streams == pytest.approx(more)
+    assert half_width(ITERATION, one) == max(half_width(ITERATION, alike), 0.5)
 
 
 def test_windows_may_have_heads_of_their_own() -> None:

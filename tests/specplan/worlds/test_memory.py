@@ -103,11 +103,23 @@ def test_models_that_do_not_fit_say_what_would() -> None:
     assert text.startswith("gpus=1 of 86 GB hold too little for meta-llama/Llama-3.3-70B-Instruct: each needs 145.3 GB")
     assert text.endswith("2 GPUs would do or fp8 weights would do")  # 70.5 GB of each 77, or 72.7 with one answer
     assert refusal(llama, context=30_000).endswith("4 GPUs would do or int4 weights would do")
-    assert "neither up to 8 of them nor fewer bits would do: take larger ones" in refusal(
+    assert "neither more of them nor fewer bits would do: take larger ones" in refusal(
         served("Qwen/Qwen3-8B"), gpu_bytes=1e8
     )
     kimi = served("moonshotai/Kimi-K3", parallel=Parallel(tp=8))
-    assert refusal(kimi, gpu_bytes=1.5e11).endswith("take larger ones"), "no copy spreads over two machines"
+    assert refusal(kimi, gpu_bytes=1.5e11).endswith("; 16 GPUs would do"), "two machines"
+    assert refusal(kimi, gpu_bytes=8e10).endswith("; 32 GPUs would do"), "four"
+    assert refusal(kimi, gpu_bytes=5e10).endswith("; 64 GPUs would do, where plans go up to 32")
+
+
+@pytest.mark.parametrize("gigabytes", [40, 70, 110, 160, 200])
+def test_as_many_gpus_as_are_said_would_do_and_half_as_many_would_not(gigabytes: int) -> None:
+    gpu_bytes, (tp, pp) = 1e9 * gigabytes, (8, 1)
+    text = refusal(served("moonshotai/Kimi-K3", parallel=Parallel(tp=tp)), gpu_bytes=gpu_bytes)
+    while f" {tp * pp} GPUs would do" not in text:
+        assert refusal(served("moonshotai/Kimi-K3", parallel=Parallel(tp=tp, pp=pp)), gpu_bytes=gpu_bytes)
+        pp *= 2
+    plan(served("moonshotai/Kimi-K3", parallel=Parallel(tp=tp, pp=pp)), gpu_bytes=gpu_bytes)
 
 
 def test_what_contradicts_itself() -> None:

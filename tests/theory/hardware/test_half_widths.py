@@ -22,7 +22,7 @@ from theory.hardware.half_widths import (
 )
 from theory.hardware.passes import PassModel
 from theory.hardware.shapes import Attention, Dense, Experts, Layers, Shape
-from theory.hardware.work import Work
+from theory.hardware.work import Parallel, Work
 
 _HEADS = Attention(heads=32, kv_heads=8, head_dim=128)
 DENSE, MIXED = (
@@ -50,6 +50,17 @@ def test_half_widths_are_wider_where_less_was_measured(quantity: str) -> None:
     widths = [half_width(quantity, PassModel(gpu=gpu_named(name), shape=DENSE)) for name in ("H100", "L40S", "L4")]
     assert widths == sorted(widths)
     assert len(set(widths)) == 3
+
+
+@given(quantities, st.sampled_from([DENSE, MIXED]), st.sampled_from(["H100", "B200", "L4"]))
+def test_what_no_row_measured_over_several_machines_is_at_least_as_open_as_a_gpu_known_by_its_data_sheet(
+    quantity: str, shape: Shape, gpu: str
+) -> None:
+    one = PassModel(gpu=gpu_named(gpu), shape=shape, parallel=Parallel(tp=8))
+    two = replace(one, parallel=Parallel(tp=8, pp=2))
+    unfitted = replace(one, gpu=replace(one.gpu, fitted=False))
+    assert half_width(quantity, two) == max(half_width(quantity, unfitted), 0.5)
+    assert half_width(quantity, two) >= half_width(quantity, one)
 
 
 def test_gains_are_less_sure_under_load_and_with_experts() -> None:

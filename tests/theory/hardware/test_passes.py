@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import fields, replace
 
 import pytest
@@ -85,6 +86,52 @@ def test_copies_of_the_attention_sum_once_a_layer() -> None:
     gpu, work = GPUS["NVIDIA H100 SXM"], Work(sequences=64.0, context=100.0)
     copies = PassModel(gpu=gpu, shape=MIXED, parallel=Parallel(dp=4, ep=4)).parts(work)
     assert copies.sums == pytest.approx(48 * gpu.sum_seconds(4, 2.0 * 64.0 * 2048))
+
+
+pipelined = st.builds(PassModel, gpu=gpus, shape=shapes, precision=precisions, parallel=st.just(Parallel(tp=8)))
+stages = st.sampled_from([2, 3, 4])
+
+
+def over(model: PassModel, pp: int, **network: float) -> PassModel:
+    """The model over so many stages, with a network between them; none: one that takes no time."""
+    gpu = replace(model.gpu, **(network or {"network": math.inf, "network_s": 0.0}))
+    return replace(model, gpu=gpu, parallel=replace(model.parallel, pp=pp))
+
+
+@given(pipelined, stages, st.floats(0.1, 512.0), st.floats(1.0, 16.0), st.floats(0.0, 30_000.0))
+def test_a_batch_for_each_stage_takes_the_time_of_one_of_them_through_the_whole_model(
+    model: PassModel, pp: int, sequences: float, tokens: float, context: float
+) -> None:
+    """Stages after each other are the whole model: a network without an end adds nothing."""
+    work = Work(sequences=sequences, tokens=tokens, context=context)
+    piped, one = over(model, pp), model.seconds(work)
+    assert piped.seconds(replace(work, sequences=pp * max(sequences, 1.0))) == pytest.approx(
+        model.seconds(replace(work, sequences=max(sequences, 1.0)))
+    )
+    assert piped.seconds(replace(work, sequences=min(sequences, 1.0))) == pytest.approx(
+        model.seconds(replace(work, sequences=min(sequences, 1.0)))
+    ), "one answer at a time gains nothing"
+    assert piped.seconds(work) <= one * (1.0 + 1e-12)
+    assert piped.seconds(Work(sequences=0.0, prefill_tokens=1000.0)) == pytest.approx(
+        model.seconds(Work(sequences=0.0, prefill_tokens=1000.0))
+    ), "nor does one prompt"
+
+
+@given(pipelined, stages, st.floats(1.0, 512.0), st.floats(1e8, 1e12), st.floats(1.0, 100.0))
+def test_a_faster_network_between_stages_takes_no_more_time(
+    model: PassModel, pp: int, sequences: float, network: float, factor: float
+) -> None:
+    work = Work(sequences=sequences, tokens=4.0, context=1000.0)
+    slow, fast, late = (
+        over(model, pp, network=network * speed, network_s=latency).parts(work)
+        for speed, latency in ((1.0, 1e-5), (factor, 1e-5), (1.0, 1e-5 * factor))
+    )
+    ideal = over(model, pp).parts(work)
+    assert ideal.sums < fast.sums <= slow.sums <= late.sums
+    assert slow.seconds - slow.sums == pytest.approx(ideal.seconds - ideal.sums)
+    rows = 4.0 * max(sequences / pp, 1.0)
+    size = 2.0 * (1 + model.shape.streams) * model.shape.hidden * rows / 8
+    assert slow.sums - ideal.sums == pytest.approx((pp - 1) * size / network + pp * 1e-5)
 
 
 @given(gpus, st.sampled_from([2, 4, 8]), st.floats(1e3, 1e8))

@@ -62,6 +62,21 @@ def test_drafting_from_the_prompt_costs_no_pass(one: Round, batch: float, contex
     assert lookup.engine == one.target.engine.round_s
 
 
+@given(rounds, batches, contexts, st.integers(2, 8), st.sampled_from([2, 4]))
+def test_the_last_stage_drafts_for_each_batch_in_turn(
+    one: Round, batch: float, context: float, k: int, pp: int
+) -> None:
+    piped = replace(one.target, parallel=replace(one.target.parallel, pp=pp))
+    for method, many in (
+        ("eagle", head_round(piped, HEAD)),
+        ("prompt-lookup", Round(target=piped, method="prompt-lookup")),
+    ):
+        alone = one if method == "eagle" else Round(target=one.target, method=method)
+        each, of_all = alone.besides(batch, k, context), many.besides(pp * batch, k, context)
+        assert of_all == pytest.approx(tuple(pp * seconds for seconds in each))
+        assert many.besides(1.0, k, context) == alone.besides(1.0, k, context)
+
+
 @given(batches, st.integers(2, 8))
 def test_a_draft_model_on_its_own_gpus_takes_its_own_time(batch: float, k: int) -> None:
     draft = PassModel(gpu=gpu_named("L40S"), shape=replace(DENSE, layers=(replace(DENSE.layers[0], count=4),)))

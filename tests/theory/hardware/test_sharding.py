@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from refusals import refused
@@ -36,7 +39,15 @@ DEEPSEEK = Shape(
     ),
 )
 FORMATS = st.sampled_from([Precision(), Precision(weights="fp8", attention="bf16"), Precision(experts="mxfp4")])
-SPLITS = st.sampled_from([Parallel(tp=tp, dp=dp, ep=ep) for tp in (1, 2, 4, 8) for dp in (1, 2) for ep in (1, tp * dp)])
+SPLITS = st.sampled_from(
+    [
+        Parallel(tp=tp, dp=dp, ep=ep, pp=pp)
+        for tp in (1, 2, 4, 8)
+        for dp in (1, 2)
+        for ep in (1, tp * dp)
+        for pp in (1, 2, 3, 4)
+    ]
+)
 
 
 @given(st.sampled_from([DENSE, DEEPSEEK]), FORMATS, SPLITS)
@@ -45,6 +56,21 @@ def test_all_gpus_together_hold_the_model_at_least_once(shape: Shape, precision:
     whole = shape.weight_bytes(precision)
     assert together >= 0.999 * whole  # routers stay in bf16 here, at most 0.1 % of the weights
     assert together <= whole * parallel.gpus * 1.001
+
+
+@given(st.sampled_from([DENSE, DEEPSEEK]), FORMATS, SPLITS, st.integers(1, 100_000))
+def test_more_stages_hold_less_each_and_together_nothing_is_lost(
+    shape: Shape, precision: Precision, parallel: Parallel, context: int
+) -> None:
+    """Layers are whole: 61 over 2 stages are 31 on the fullest."""
+    one = replace(parallel, pp=1)
+    fullest = -(-shape.n_layers // parallel.pp) / shape.n_layers
+    cached, whole = (cache_bytes_per_gpu(shape, precision, split, context) for split in (parallel, one))
+    assert cached == pytest.approx(fullest * whole)
+    assert parallel.pp * cached >= whole * (1.0 - 1e-12)
+    held, all_of_it = (weight_bytes_per_gpu(shape, precision, split) for split in (parallel, one))
+    ends = 2.0 * shape.hidden * shape.vocab / parallel.tp  # of embeddings and of the head
+    assert held == pytest.approx(all_of_it if parallel.pp == 1 else ends + fullest * (all_of_it - 2.0 * ends))
 
 
 def test_one_gpu_holds_everything() -> None:

@@ -285,6 +285,26 @@ def test_the_plan_as_data(run_main: Main) -> None:
     assert row["gain"]["low"] <= row["gain"]["value"] <= row["gain"]["high"]
 
 
+def test_what_no_machine_holds_is_planned_over_two_and_says_that_nobody_measured_it(run_main: Main) -> None:
+    """DeepSeek-R1 on H100: by itself, and on three machines with an engine that does not speculate over stages."""
+    asked = {"context": 300, "answer_tokens": 200, "no_curve": True}
+    found = sp.plan_models("deepseek-ai/DeepSeek-R1", gpu="H100", methods=["ngram"], **asked)
+    data, text = found.plain(), " ".join(found.text().split())
+    assert data["gpus"] == 16
+    assert [(row["arrangement"]["tp"], row["arrangement"]["pp"]) for row in data["loads"][0]["rows"]] == 2 * [(8, 2)]
+    assert "No measured row uses more than one machine: 2 pipeline stages are modelled" in text
+    assert data["operators"].startswith("no measured row uses more than one machine")
+    assert "of which no measured row tells" in " ".join(found.text(verbose=True).split())
+    words = ("plan", "--target", "deepseek-ai/DeepSeek-R1", "--context", "300", "--answer-tokens", "200", "--no-curve")
+    code, out, _ = run_main(*words, "--gpus", "24", "--engine", "sglang", "--methods", "mtp", "-v")
+    assert code == 0
+    assert "needs a target on one machine: sglang does not speculate over pipeline stages" in " ".join(out.split())
+    assert "python -m sglang" not in out
+    code, _, err = run_main(*words, "--gpus", "8")
+    assert code == 2
+    assert "16 GPUs would do or int4 weights would do" in err
+
+
 def test_a_trace_is_planned_with_its_own_sizes(run_main: Main, tmp_path: Path) -> None:
     lines = [{"timestamp": 800 * i, "input_length": 100 + 10 * i, "output_length": 60} for i in range(40)]
     path = tmp_path / "trace.jsonl"

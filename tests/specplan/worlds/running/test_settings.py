@@ -45,6 +45,25 @@ def made(wanted: Deployment, configuration: Configuration, arrangement: Arrangem
     return settings_of(wanted, configuration, arrangement, sequences=16, schedule=schedule)
 
 
+def test_copies_over_machines_have_a_command_on_each_and_a_port_of_their_own() -> None:
+    wanted = deployment(target="deepseek-ai/DeepSeek-R1", gpus=32, head=own_layers("deepseek-ai/DeepSeek-R1"))
+    place = Arrangement(tp=8, pp=2, replicas=2)
+    found = made(replace(wanted, engine_said=False), Configuration.parse("eagle k2=4"), place)
+    servers = [options(command) for command in found.commands]
+    assert [(gpus, values["--port"], values["--node-rank"]) for gpus, values in servers] == [
+        (list(range(8)), port, rank) for port in ("8000", "8001") for rank in ("0", "1")
+    ]
+    config = {"method": "mtp", "num_speculative_tokens": 3}  # each batch in flight would look up its own size
+    assert [json.loads(values["--speculative-config"]) for _, values in servers] == 4 * [config]
+    assert any("each copy runs on 2 machines" in note for note in found.notes)
+    assert any("vLLM 0.32 or later" in note for note in found.notes)
+    old = replace(wanted, engine_version="0.11.1", engine_said=True)
+    (ray, _), notes = (one := made(old, Configuration.parse("autoregressive"), place)).commands, one.notes
+    assert options(ray)[1]["--distributed-executor-backend"] == "ray"
+    assert "--nnodes" not in ray
+    assert "one Ray cluster" in notes[0]
+
+
 @pytest.mark.parametrize(
     ("drafting", "own", "judged"), [("own", 1, False), ("own", 1, True), ("own", 2, True), ("shared", 0, True)]
 )

@@ -91,6 +91,50 @@ def test_commands_for_well_known_models_are_taken_by_vllms_parser_and_configurat
         assert not config or config["method"] in methods
 
 
+@pytest.mark.parametrize(
+    ("target", "gpus", "stages"), [("deepseek-ai/DeepSeek-R1", 16, 2), ("moonshotai/Kimi-K3", 32, 4)]
+)
+def test_commands_over_machines_are_taken_by_vllms_parser_and_configuration(
+    parser: Any, target: str, gpus: int, stages: int
+) -> None:
+    """One command for each machine; together they have all the GPUs, and the first of them serves."""
+    from vllm.config import ParallelConfig
+
+    commands = [command for _, _, command in grid(target, "H100", gpus=gpus)]
+    assert len(commands) >= 2 * stages
+    for rank, command in enumerate(commands):
+        read = read_as_printed(parser, command)
+        made = ParallelConfig(
+            tensor_parallel_size=read.tensor_parallel_size,
+            pipeline_parallel_size=read.pipeline_parallel_size,
+            nnodes=read.nnodes,
+            node_rank=read.node_rank,
+            master_addr=read.master_addr,
+            distributed_executor_backend="mp",
+        )
+        assert (made.pipeline_parallel_size, made.nnodes, made.world_size) == (stages, stages, gpus)
+        assert made.local_world_size == command.partition(" ")[0].count(",") + 1 == 8
+        assert made.node_rank == rank % stages
+        assert read.headless == (made.node_rank > 0)
+
+
+def test_whole_engines_over_machines_are_configured_with_every_drafter(parser: Any, tmp_path: Path) -> None:
+    """Those of DeepSeek-R1, without its quantisation, which wants a GPU."""
+    from vllm.engine.arg_utils import AsyncEngineArgs
+
+    name, methods = "deepseek-ai/DeepSeek-R1", []
+    folder = _folder(tmp_path, name, architectures=["DeepseekV3ForCausalLM"], quantization_config=None)
+    for _, _, command in grid(name, "H100", gpus=16):
+        read = read_as_printed(parser, command)
+        if not read.headless:
+            arguments = AsyncEngineArgs.from_cli_args(read)
+            arguments.model, arguments.skip_tokenizer_init = str(folder), True
+            made = arguments.create_engine_config()
+            assert made.parallel_config.pipeline_parallel_size == made.parallel_config.nnodes == 2
+            methods.append(None if made.speculative_config is None else made.speculative_config.method)
+    assert methods == [None, "ngram", "mtp"]
+
+
 def _literals(kind: Any) -> Iterator[str]:
     """All values of nested literals."""
     for one in get_args(kind):
@@ -119,10 +163,11 @@ def test_whole_engines_are_configured_by_the_commands(parser: Any, tmp_path: Pat
     assert speculative is None or speculative.num_speculative_tokens == 3
 
 
-def _folder(parent: Path, name: str) -> Path:
+def _folder(parent: Path, name: str, **changed: Any) -> Path:
     folder = parent / name.replace("/", "--")
     folder.mkdir(exist_ok=True)
-    config = {**known_config(name)[1], "architectures": ["Qwen3ForCausalLM"], "torch_dtype": "bfloat16"}
+    config = {**known_config(name)[1], "architectures": ["Qwen3ForCausalLM"], "torch_dtype": "bfloat16", **changed}
+    config = {key: value for key, value in config.items() if value is not None}
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     return folder
 
