@@ -9,6 +9,8 @@ prompts, :math:`\tau_0`, follows from their mean :math:`\tau_1`:
 .. math:: \tau_0 = \tau_1\,\frac{1 - s}{1 - s\,c\,\tau_1 / \pi}
 
 and prompts add :math:`\tau_1 - \tau_0` to a round. Servers count neither s nor c, so the interval spans their ranges.
+A row of a prompt takes no longer than one of a round, which also shares the fixed time of its pass: so prompts add at
+most their share of all rows. That bounds them where many are read at once, and each prefill spans the others' passes.
 """
 
 from __future__ import annotations
@@ -95,9 +97,12 @@ def _whole(window: Window, gaps: Histogram) -> Estimate:
 def _added(window: Window, round_s: float, chunk: int) -> tuple[tuple[float, float, float], tuple[str, ...]]:
     """Seconds that prompts add to a round: lower bound, most likely value, upper bound."""
     prefill_s = window.mean("prefill")
+    prompts = window.read_tokens * window.answers
+    most = round_s * prompts / (prompts + window.rounds * max(window.k, 1))
+    most = most if math.isfinite(most) else round_s  # NaN: prompts are not counted
     if not (math.isfinite(window.iterations) and prefill_s > 0.0 and window.answers):
         why = "the server does not report prefill times or passes: the time that prompts add to a round is only bounded"
-        return (0.0, 0.0, round_s if window.answers else 0.0), (why,)
+        return (0.0, 0.0, most if window.answers else 0.0), (why,)
     worked = window.iterations * round_s
     load = window.answers * prefill_s / worked
     likely = -math.expm1(-load)
@@ -105,7 +110,8 @@ def _added(window: Window, round_s: float, chunk: int) -> tuple[tuple[float, flo
     large = window.histograms["iterations"].above(_most_decoded(window)) / window.iterations
     shares = (min(large, likely), likely, min(load, (1.0 + likely) / 2.0))
     added_s = sorted(_cost(share, prefill_s / passes, round_s) for share in shares)
-    return (added_s[0], _cost(likely, prefill_s / passes, round_s), added_s[-1]), ()
+    low, value, high = (min(x, most) for x in (added_s[0], _cost(likely, prefill_s / passes, round_s), added_s[-1]))
+    return (low, value, high), ()
 
 
 def _most_decoded(window: Window) -> float:
