@@ -10,7 +10,8 @@ prompts, :math:`\tau_0`, follows from their mean :math:`\tau_1`:
 
 and prompts add :math:`\tau_1 - \tau_0` to a round. Servers count neither s nor c, so the interval spans their ranges.
 A row of a prompt takes no longer than one of a round, which also shares the fixed time of its pass: so prompts add at
-most their share of all rows. That bounds them where many are read at once, and each prefill spans the others' passes.
+most their share of all rows. And prefills are told by prompt, not by pass: where several share one, long passes count
+often, so only the passes that read one prompt, :math:`x / (e^x - 1)` of them, are surely :math:`\pi / c` long.
 """
 
 from __future__ import annotations
@@ -109,9 +110,9 @@ def _added(window: Window, round_s: float, chunk: int) -> tuple[tuple[float, flo
     passes = max(math.ceil(window.read_tokens / chunk), 1)
     large = window.histograms["iterations"].above(_most_decoded(window)) / window.iterations
     shares = (min(large, likely), likely, min(load, (1.0 + likely) / 2.0))
-    added_s = sorted(_cost(share, prefill_s / passes, round_s) for share in shares)
-    low, value, high = (min(x, most) for x in (added_s[0], _cost(likely, prefill_s / passes, round_s), added_s[-1]))
-    return (low, value, high), ()
+    added = [min(_cost(share, prefill_s / passes, round_s), most) for share in shares]
+    alone = load * math.exp(-load) / likely
+    return (min(added) * alone if max(added) < most else 0.0, added[1] * (1.0 + alone) / 2.0, max(added)), ()
 
 
 def _most_decoded(window: Window) -> float:
@@ -120,9 +121,12 @@ def _most_decoded(window: Window) -> float:
 
 
 def _cost(share: float, pass_s: float, round_s: float) -> float:
-    """Seconds that passes with prompts, ``pass_s`` long and a share ``share`` of the time, add to the mean round."""
+    """Seconds that passes with prompts, ``pass_s`` long and a share ``share`` of the time, add to the mean round.
+
+    Infinite where so much of the time has prompts that rounds without any cannot be told from it.
+    """
     if pass_s <= round_s * share or share >= 1.0:
-        return 0.0
+        return math.inf
     undisturbed = round_s * (1.0 - share) / (1.0 - share * round_s / pass_s)
     return max(round_s - undisturbed, 0.0)
 

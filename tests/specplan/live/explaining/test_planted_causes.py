@@ -54,7 +54,7 @@ def test_causes_outside_rounds_need_no_baseline(name: str) -> None:
     assert told(PLANTED[name], baseline=False).causes[0].name == name
 
 
-@pytest.mark.parametrize("draft_s", [0.001, 0.006])
+@pytest.mark.parametrize("draft_s", [0.001, 0.006, 0.04])
 @pytest.mark.parametrize("prompt", [50, 1500])
 def test_one_dump_of_each_server_tells_what_speculation_gains(draft_s: float, prompt: int) -> None:
     """Prefills count; without a baseline the interval holds the gain, and what it leaves open is said to be open."""
@@ -77,6 +77,29 @@ def test_without_a_baseline_k_is_a_guess_that_says_what_to_measure() -> None:
     assert [cause.name for cause in found.causes if cause.sure] == []
     assert found.causes[0].name == "k too large"
     assert "--baseline" in found.missing[0]
+    assert found.depth is not None
+    assert found.depth.step == 0
+    assert "The best k may be" in summary(found)
+    assert "run it without speculation at this load" in summary(found)
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        Planted(k=7, conditional=0.9, row_s=5e-5, read_s=5e-5, concurrency=96, prompt=140, answer=280),
+        Planted(k=7, conditional=0.9, row_s=2e-5, concurrency=96, prompt=140, answer=280),
+        Planted(k=7, conditional=0.9, row_s=5e-5, read_s=5e-5, concurrency=32, prompt=140, answer=280),
+        Planted(k=3, concurrency=64, prompt=600, answer=100),
+    ],
+)
+def test_what_prompts_add_is_within_its_interval_where_many_share_a_pass(planted: Planted) -> None:
+    """They add at most their share of the rows; where the lower end is none, they are no sure cause."""
+    found = told(planted, baseline=False)
+    time, window = found.time, found.window
+    assert time.work.low <= planted.iteration(round(window.batch), 0.0) <= time.work.high
+    rows = window.rounds * planted.k
+    assert time.work.value >= 0.999 * time.whole.value * rows / (rows + planted.prompt * window.answers)
+    assert all(cause.sure == (cause.saves.low >= 0.01) for cause in found.causes if cause.name == "heavy prefills")
 
 
 @pytest.mark.slow
