@@ -139,8 +139,8 @@ def _sums(samples: Sequence[Sample], names: Set[str]) -> dict[str, float]:
 
 
 def _histogram(samples: Sequence[Sample], name: str) -> Histogram | None:
-    found = Histogram.read(samples, name)
-    return Histogram.read(samples, _FORMER[name]) if found is None and name in _FORMER else found
+    histogram = Histogram.read(samples, name)
+    return Histogram.read(samples, _FORMER[name]) if histogram is None and name in _FORMER else histogram
 
 
 def _engine(samples: Sequence[Sample]) -> str:

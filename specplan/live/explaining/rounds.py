@@ -10,7 +10,7 @@ prompts, :math:`\tau_0`, follows from their mean :math:`\tau_1`:
 
 and prompts add :math:`\tau_1 - \tau_0` to a round. Servers count neither s nor c, so the interval spans their ranges.
 A row of a prompt takes no longer than one of a round, which also shares the fixed time of its pass: so prompts add at
-most their share of all rows. And prefills are told by prompt, not by pass: where several share one, long passes count
+most their share of all rows. And prefills are timed by prompt, not by pass: where several share one, long passes count
 often, so only the passes that read one prompt, :math:`x / (e^x - 1)` of them, are surely :math:`\pi / c` long.
 """
 
@@ -123,7 +123,7 @@ def _most_decoded(window: Window) -> float:
 def _cost(share: float, pass_s: float, round_s: float) -> float:
     """Seconds that passes with prompts, ``pass_s`` long and a share ``share`` of the time, add to the mean round.
 
-    Infinite where so much of the time has prompts that rounds without any cannot be told from it.
+    Infinite where so much of the time has prompts that nothing follows about rounds without any.
     """
     if pass_s <= round_s * share or share >= 1.0:
         return math.inf
