@@ -22,6 +22,8 @@ _SURE: Final = 0.99
 """A cause is sure if the lower end of the interval of its gain is at least this, [-]."""
 _SOME: Final = 0.01
 """Nor is one that is seen by a bound, if the lower end of what it saves is less than this, [-]."""
+_CHUNK: Final = 2048
+"""Tokens of a pass to which smaller chunks would lower it."""
 _FULL: Final = 0.9
 """Least share of the cache in use at which waiting requests are counted as waiting for cache, [-]."""
 
@@ -189,12 +191,14 @@ def _prefills(window: Window, time: RoundTime, decoding: float) -> Cause | None:
     saves = _part(time.prefill, time.whole.value, decoding)
     per_round = window.read_tokens * window.answers / window.rounds
     why = f"{window.read_tokens:.0f} prompt tokens are prefilled per answer, {per_round:.1f} per round"
-    flags = (
-        ("--max-num-batched-tokens lower (2048)", "--enable-prefix-caching", "prefill on other GPUs")
-        if window.engine == "vllm"
-        else ("--chunked-prefill-size lower (2048)", "prefill on other GPUs (--disaggregation-mode)")
-    )
-    return Cause(name="heavy prefills", saves=saves, why=why, flags=flags, sure=saves.low >= _SOME)
+    passes = window.histograms.get("iterations")
+    flags = ["prefill on other GPUs" if window.engine == "vllm" else "prefill on other GPUs (--disaggregation-mode)"]
+    if not window.caches_prefixes:
+        flags.insert(0, "--enable-prefix-caching")
+    if passes is None or passes.above(_CHUNK) > 0.0:  # else no pass reads more than that
+        flag = "--max-num-batched-tokens" if window.engine == "vllm" else "--chunked-prefill-size"
+        flags.insert(0, f"{flag} lower ({_CHUNK})")
+    return Cause(name="heavy prefills", saves=saves, why=why, flags=tuple(flags), sure=saves.low >= _SOME)
 
 
 def _places(window: Window, answer: AnswerTime) -> Cause | None:

@@ -86,6 +86,9 @@ class Reading:
     cache_tokens: float
     """Tokens that fit into the KV cache; NaN where it is not reported."""
 
+    caches_prefixes: bool = True
+    """Whether prompts that begin alike are read once, as is vLLM's default; False only where vLLM says so."""
+
     @property
     def speculates(self) -> bool:
         """Whether the server drafts tokens."""
@@ -126,6 +129,7 @@ def read_metrics(text: str, source: str) -> Reading:
         waiting=requests.waiting if requests else 0,
         cache_usage=_mean(samples, _USAGE[engine], _FORMER.get(_USAGE[engine])),
         cache_tokens=_cache_tokens(samples),
+        caches_prefixes=not any(sample.labels.get("enable_prefix_caching") == "False" for sample in samples),
     )
 
 

@@ -45,6 +45,19 @@ def test_the_planted_cause_is_named_first(name: str) -> None:
     assert found.causes[0].flags
 
 
+def test_flags_that_would_change_nothing_are_not_given() -> None:
+    """Chunks are lowered only where passes are longer, and prefixes cached only where they are not."""
+    long = told(PLANTED["heavy prefills"]).causes[0].flags
+    assert long == ("--max-num-batched-tokens lower (2048)", "prefill on other GPUs")
+    planted = Planted(k=3, prompt=400, answer=60, read_s=1e-4)
+    pages = [exposition(planted, n) for n in (24, 96)]
+    said_off = [page.replace('num_gpu_blocks="', 'enable_prefix_caching="False",num_gpu_blocks="') for page in pages]
+    for some, flags in ((pages, ()), (said_off, ("--enable-prefix-caching",))):
+        found = explained([read_metrics(page, "a.prom") for page in some])
+        heavy = next(cause for cause in found.causes if cause.name == "heavy prefills")
+        assert heavy.flags == (*flags, "prefill on other GPUs")
+
+
 def test_nothing_is_named_where_all_is_well() -> None:
     assert not [cause for cause in told(WELL_SET).causes if cause.sure]
 
