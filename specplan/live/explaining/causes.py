@@ -20,6 +20,10 @@ _LEAST: Final = 0.03
 """Least share of an answer's time at which a cause is named, [-]: a smaller one is within the model's error."""
 _SURE: Final = 0.99
 """A cause is sure if the lower end of the interval of its gain is at least this, [-]."""
+_SOME: Final = 0.01
+"""Nor is one that is seen by a bound, if the lower end of what it saves is less than this, [-]."""
+_CHUNK: Final = 2048
+"""Tokens of a pass to which smaller chunks would lower it."""
 _FULL: Final = 0.9
 """Least share of the cache in use at which waiting requests are counted as waiting for cache, [-]."""
 
@@ -119,7 +123,8 @@ def _rounds(window: Window, acceptance: Acceptance, depth: Depth, share: float, 
             else f"--speculative-algorithm EAGLE3 or NGRAM ({cures})"
         )
         left = share / depth.gain.value if depth.gain.value > 1.0 else share
-        parts.append(Cause(name="slow draft", saves=_saved(depth.cheap, left), why=dear, flags=(flags,)))
+        saves = _saved(depth.cheap, left)
+        parts.append(Cause(name="slow draft", saves=saves, why=dear, flags=(flags,), sure=saves.low >= _SOME))
     return parts
 
 
@@ -186,12 +191,14 @@ def _prefills(window: Window, time: RoundTime, decoding: float) -> Cause | None:
     saves = _part(time.prefill, time.whole.value, decoding)
     per_round = window.read_tokens * window.answers / window.rounds
     why = f"{window.read_tokens:.0f} prompt tokens are prefilled per answer, {per_round:.1f} per round"
-    flags = (
-        ("--max-num-batched-tokens lower (2048)", "--enable-prefix-caching", "prefill on other GPUs")
-        if window.engine == "vllm"
-        else ("--chunked-prefill-size lower (2048)", "prefill on other GPUs (--disaggregation-mode)")
-    )
-    return Cause(name="heavy prefills", saves=saves, why=why, flags=flags)
+    passes = window.histograms.get("iterations")
+    flags = ["prefill on other GPUs" if window.engine == "vllm" else "prefill on other GPUs (--disaggregation-mode)"]
+    if not window.caches_prefixes:
+        flags.insert(0, "--enable-prefix-caching")
+    if passes is None or passes.above(_CHUNK) > 0.0:  # else no pass reads more than that
+        flag = "--max-num-batched-tokens" if window.engine == "vllm" else "--chunked-prefill-size"
+        flags.insert(0, f"{flag} lower ({_CHUNK})")
+    return Cause(name="heavy prefills", saves=saves, why=why, flags=tuple(flags), sure=saves.low >= _SOME)
 
 
 def _places(window: Window, answer: AnswerTime) -> Cause | None:

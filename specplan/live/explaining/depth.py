@@ -46,7 +46,7 @@ class Depth:
     short: Estimate
     """Shortfall of ``best`` from the best throughput, as a share of it, [0, 1)."""
     step: int
-    """The k to run next: ``best`` where that is sure enough, else the k whose measurement decides."""
+    """The k to run next: ``best`` where that is sure enough, else the k whose measurement decides (0: plain)."""
 
     @property
     def sure(self) -> bool:
@@ -97,8 +97,13 @@ def best_depth(
         cheap=percentiles(ratio, seed),
         draft_cost=percentiles(costs.drafting / costs.plain, seed),
         short=short,
-        step=best if short.high <= ENOUGH else min(_telling(speed, best, now, known), farthest),
+        step=best if short.high <= ENOUGH else _next(speed, best, now, known, farthest, costs.way),
     )
+
+
+def _next(speed: NDArray[np.float64], best: int, now: int, known: int, farthest: int, way: str) -> int:
+    """The next k to run; 0 where no other k was measured: what drafting costs decides more than what is accepted."""
+    return 0 if way == "window" else min(_telling(speed, best, now, known), farthest)
 
 
 def _telling(speed: NDArray[np.float64], best: int, now: int, known: int) -> int:

@@ -49,6 +49,12 @@ COUNTERS: Final[Mapping[str, Mapping[str, str]]] = {
         "preempted": "sglang:num_retracted_requests_total",
     },
 }
+_FORMER: Final[Mapping[str, str]] = {
+    "vllm:inter_token_latency_seconds": "vllm:time_per_output_token_seconds",
+    "vllm:kv_cache_usage_perc": "vllm:gpu_cache_usage_perc",
+}
+"""What they were called before vLLM 0.10.2 and 0.9.2."""
+_V0: Final = "vllm:spec_decode_num_emitted_tokens"
 _STARTED: Final = "process_start_time_seconds"
 _USAGE: Final = {"vllm": "vllm:kv_cache_usage_perc", "sglang": "sglang:token_usage"}
 
@@ -80,6 +86,9 @@ class Reading:
     cache_tokens: float
     """Tokens that fit into the KV cache; NaN where it is not reported."""
 
+    caches_prefixes: bool = True
+    """Whether prompts that begin alike are read once, as is vLLM's default; False only where vLLM says so."""
+
     @property
     def speculates(self) -> bool:
         """Whether the server drafts tokens."""
@@ -96,12 +105,12 @@ def read_metrics(text: str, source: str) -> Reading:
 
     Raises
     ------
-    SchemaError : not Prometheus text, no metrics of vLLM or SGLang, or a histogram that cannot be one.
+    SchemaError : not Prometheus text, no metrics of vLLM (V1) or SGLang, or a histogram that cannot be one.
     """
     try:
         samples = parse_metrics(text)
         engine = _engine(samples)
-        histograms = {key: Histogram.read(samples, name) for key, name in _HISTOGRAMS[engine].items()}
+        histograms = {key: _histogram(samples, name) for key, name in _HISTOGRAMS[engine].items()}
         spec = SpecDecode.read(samples) if engine == "vllm" else None
         sums = _sums(samples, {*COUNTERS[engine].values(), _STARTED})
     except (SchemaError, ValueError, KeyError) as error:
@@ -118,8 +127,9 @@ def read_metrics(text: str, source: str) -> Reading:
         accept_length=_mean(samples, "sglang:spec_accept_length"),
         running=requests.running if requests else 0,
         waiting=requests.waiting if requests else 0,
-        cache_usage=_mean(samples, _USAGE[engine]),
+        cache_usage=_mean(samples, _USAGE[engine], _FORMER.get(_USAGE[engine])),
         cache_tokens=_cache_tokens(samples),
+        caches_prefixes=not any(sample.labels.get("enable_prefix_caching") == "False" for sample in samples),
     )
 
 
@@ -132,7 +142,14 @@ def _sums(samples: Sequence[Sample], names: Set[str]) -> dict[str, float]:
     return sums
 
 
+def _histogram(samples: Sequence[Sample], name: str) -> Histogram | None:
+    histogram = Histogram.read(samples, name)
+    return Histogram.read(samples, _FORMER[name]) if histogram is None and name in _FORMER else histogram
+
+
 def _engine(samples: Sequence[Sample]) -> str:
+    if any(sample.name.startswith(_V0) for sample in samples):
+        raise SchemaError("of vLLM's V0 engine, which counts no positions: use V1 (vLLM 0.8 or later)")
     for engine in _HISTOGRAMS:
         if any(sample.name == COUNTERS[engine]["generated"] for sample in samples):
             return engine
@@ -143,8 +160,8 @@ def _engine(samples: Sequence[Sample]) -> str:
     raise SchemaError(f"no metrics of vLLM or SGLang{names}: save what the server returns for GET /metrics")
 
 
-def _mean(samples: Sequence[Sample], name: str) -> float:
-    values = [sample.value for sample in samples if sample.name == name]
+def _mean(samples: Sequence[Sample], *names: str | None) -> float:
+    values = [sample.value for sample in samples if sample.name in names]
     return math.fsum(values) / len(values) if values else math.nan
 
 

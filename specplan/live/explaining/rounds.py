@@ -9,6 +9,9 @@ prompts, :math:`\tau_0`, follows from their mean :math:`\tau_1`:
 .. math:: \tau_0 = \tau_1\,\frac{1 - s}{1 - s\,c\,\tau_1 / \pi}
 
 and prompts add :math:`\tau_1 - \tau_0` to a round. Servers count neither s nor c, so the interval spans their ranges.
+A row of a prompt takes no longer than one of a round, which also shares the fixed time of its pass: so prompts add at
+most their share of all rows. And prefills are timed by prompt, not by pass: where several share one, long passes count
+often, so only the passes that read one prompt, :math:`x / (e^x - 1)` of them, are surely :math:`\pi / c` long.
 """
 
 from __future__ import annotations
@@ -95,17 +98,21 @@ def _whole(window: Window, gaps: Histogram) -> Estimate:
 def _added(window: Window, round_s: float, chunk: int) -> tuple[tuple[float, float, float], tuple[str, ...]]:
     """Seconds that prompts add to a round: lower bound, most likely value, upper bound."""
     prefill_s = window.mean("prefill")
+    prompts = window.read_tokens * window.answers
+    most = round_s * prompts / (prompts + window.rounds * max(window.k, 1))
+    most = most if math.isfinite(most) else round_s  # NaN: prompts are not counted
     if not (math.isfinite(window.iterations) and prefill_s > 0.0 and window.answers):
         why = "the server does not report prefill times or passes: the time that prompts add to a round is only bounded"
-        return (0.0, 0.0, round_s if window.answers else 0.0), (why,)
+        return (0.0, 0.0, most if window.answers else 0.0), (why,)
     worked = window.iterations * round_s
     load = window.answers * prefill_s / worked
     likely = -math.expm1(-load)
     passes = max(math.ceil(window.read_tokens / chunk), 1)
     large = window.histograms["iterations"].above(_most_decoded(window)) / window.iterations
     shares = (min(large, likely), likely, min(load, (1.0 + likely) / 2.0))
-    added_s = sorted(_cost(share, prefill_s / passes, round_s) for share in shares)
-    return (added_s[0], _cost(likely, prefill_s / passes, round_s), added_s[-1]), ()
+    added = [min(_cost(share, prefill_s / passes, round_s), most) for share in shares]
+    alone = load * math.exp(-load) / likely
+    return (min(added) * alone if max(added) < most else 0.0, added[1] * (1.0 + alone) / 2.0, max(added)), ()
 
 
 def _most_decoded(window: Window) -> float:
@@ -114,9 +121,12 @@ def _most_decoded(window: Window) -> float:
 
 
 def _cost(share: float, pass_s: float, round_s: float) -> float:
-    """Seconds that passes with prompts, ``pass_s`` long and a share ``share`` of the time, add to the mean round."""
+    """Seconds that passes with prompts, ``pass_s`` long and a share ``share`` of the time, add to the mean round.
+
+    Infinite where so much of the time has prompts that nothing follows about rounds without any.
+    """
     if pass_s <= round_s * share or share >= 1.0:
-        return 0.0
+        return math.inf
     undisturbed = round_s * (1.0 - share) / (1.0 - share * round_s / pass_s)
     return max(round_s - undisturbed, 0.0)
 

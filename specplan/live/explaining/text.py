@@ -66,10 +66,12 @@ def next_step(explanation: Explanation) -> str:
     depth = explanation.depth
     if depth is None or depth.sure:
         return ""
-    return (
-        f"It may fall {depth.short.high:.0%} short of the best throughput: run k = {depth.step} for "
-        f"{explanation.requests} requests, and explain its metrics with these as another --baseline."
+    run = (
+        f"run k = {depth.step} for {explanation.requests} requests, and explain its metrics with these as another"
+        if depth.step
+        else f"run it without speculation at this load for {explanation.requests} requests, and give its metrics as"
     )
+    return f"It may fall {depth.short.high:.0%} short of the best throughput: {run} --baseline."
 
 
 def summary(explanation: Explanation) -> str:
@@ -108,10 +110,12 @@ def _which_k(explanation: Explanation) -> str:
         return "These readings do not show which k is best."
     best, gain = depth.best, depth.gain
     verdict = (
-        f"The current k, {depth.now}, is the best at this load [{best.low:.0f}, {best.high:.0f}]."
+        f"The current k, {depth.now}, {'is' if depth.sure else 'may be'} the best at this load "
+        f"[{best.low:.0f}, {best.high:.0f}]."
         if round(best.value) == depth.now
-        else f"Best k at this load: {best.value:.0f} [{best.low:.0f}, {best.high:.0f}], {gain.value:.2f} times the "
-        f"current throughput [{gain.low:.2f}, {gain.high:.2f}]."
+        else f"{'Best k at this load:' if depth.sure else 'The best k may be'} {best.value:.0f} "
+        f"[{best.low:.0f}, {best.high:.0f}], {gain.value:.2f} times the current throughput "
+        f"[{gain.low:.2f}, {gain.high:.2f}]."
     )
     return f"{verdict} {next_step(explanation)}".rstrip()
 
@@ -158,7 +162,8 @@ def _reason(cause: Cause) -> Iterator[str]:
 
 
 def _below(explanation: Explanation) -> Iterator[str]:
-    if explanation.missing:
+    depth = explanation.depth
+    if explanation.missing and (depth is None or depth.step or depth.sure):  # else the next step says so
         yield f"To know more, give {explanation.missing[0]}."
     yield "Time of a round and an answer, acceptance by position, all k, assumptions: -v."
 

@@ -40,7 +40,8 @@ class Window(Reading):
         """Refuse a window that has no latencies between tokens, or too few rounds, with a `SchemaError`."""
         gaps = self.histograms.get("gaps")
         if gaps is None:
-            raise SchemaError(f"{self.source}: no inter-token latencies: start the server with metrics enabled")
+            rule = "no buckets of latencies between tokens: save all that GET /metrics returns"
+            raise SchemaError(f"{self.source}: {rule}")
         if self.generated <= 0.0 or gaps.count <= 0.0:
             raise SchemaError(f"{self.source}: no token was generated between the readings: read it while it answers")
         if self.rounds < _LEAST_ROUNDS:

@@ -45,6 +45,19 @@ def test_the_planted_cause_is_named_first(name: str) -> None:
     assert found.causes[0].flags
 
 
+def test_flags_that_would_change_nothing_are_not_given() -> None:
+    """Chunks are lowered only where passes are longer, and prefixes cached only where they are not."""
+    long = told(PLANTED["heavy prefills"]).causes[0].flags
+    assert long == ("--max-num-batched-tokens lower (2048)", "prefill on other GPUs")
+    planted = Planted(k=3, prompt=400, answer=60, read_s=1e-4)
+    pages = [exposition(planted, n) for n in (24, 96)]
+    said_off = [page.replace('num_gpu_blocks="', 'enable_prefix_caching="False",num_gpu_blocks="') for page in pages]
+    for some, flags in ((pages, ()), (said_off, ("--enable-prefix-caching",))):
+        found = explained([read_metrics(page, "a.prom") for page in some])
+        heavy = next(cause for cause in found.causes if cause.name == "heavy prefills")
+        assert heavy.flags == (*flags, "prefill on other GPUs")
+
+
 def test_nothing_is_named_where_all_is_well() -> None:
     assert not [cause for cause in told(WELL_SET).causes if cause.sure]
 
@@ -54,7 +67,7 @@ def test_causes_outside_rounds_need_no_baseline(name: str) -> None:
     assert told(PLANTED[name], baseline=False).causes[0].name == name
 
 
-@pytest.mark.parametrize("draft_s", [0.001, 0.006])
+@pytest.mark.parametrize("draft_s", [0.001, 0.006, 0.03])
 @pytest.mark.parametrize("prompt", [50, 1500])
 def test_one_dump_of_each_server_tells_what_speculation_gains(draft_s: float, prompt: int) -> None:
     """Prefills count; without a baseline the interval holds the gain, and what it leaves open is said to be open."""
@@ -77,6 +90,29 @@ def test_without_a_baseline_k_is_a_guess_that_says_what_to_measure() -> None:
     assert [cause.name for cause in found.causes if cause.sure] == []
     assert found.causes[0].name == "k too large"
     assert "--baseline" in found.missing[0]
+    assert found.depth is not None
+    assert found.depth.step == 0
+    assert "The best k may be" in summary(found)
+    assert "run it without speculation at this load" in summary(found)
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        Planted(k=7, conditional=0.9, row_s=5e-5, read_s=5e-5, concurrency=96, prompt=140, answer=280),
+        Planted(k=7, conditional=0.9, row_s=2e-5, concurrency=96, prompt=140, answer=280),
+        Planted(k=7, conditional=0.9, row_s=5e-5, read_s=5e-5, concurrency=32, prompt=140, answer=280),
+        Planted(k=3, concurrency=64, prompt=600, answer=100),
+    ],
+)
+def test_what_prompts_add_is_within_its_interval_where_many_share_a_pass(planted: Planted) -> None:
+    """They add at most their share of the rows; where the lower end is none, they are no sure cause."""
+    found = told(planted, baseline=False)
+    time, window = found.time, found.window
+    assert time.work.low <= planted.iteration(round(window.batch), 0.0) <= time.work.high
+    rows = window.rounds * planted.k
+    assert time.work.value >= 0.999 * time.whole.value * rows / (rows + planted.prompt * window.answers)
+    assert all(cause.sure == (cause.saves.low >= 0.01) for cause in found.causes if cause.name == "heavy prefills")
 
 
 @pytest.mark.slow

@@ -83,9 +83,22 @@ def test_foreign_metrics_are_refused() -> None:
         ("", "no samples"),
         ("<html>", "line 1 is no sample"),
         ("vllm:num_requests_running 0\n", "no count of generated tokens"),
+        ("vllm:spec_decode_num_emitted_tokens_total 9\n", "V0 engine"),
     ):
         with pytest.raises(SchemaError, match=rule):
             read_metrics(text, "a.prom")
+
+
+def test_former_names_of_vllm_are_read() -> None:
+    former = AFTER.replace("inter_token_latency_seconds", "time_per_output_token_seconds")
+    former = former.replace("kv_cache_usage_perc", "gpu_cache_usage_perc")
+    assert read_metrics(former, "a") == read_metrics(AFTER, "a")
+
+
+def test_sums_without_buckets_are_refused() -> None:
+    lines = [line for line in AFTER.splitlines() if "_bucket" not in line]
+    with pytest.raises(SchemaError, match="buckets"):
+        explained([read_metrics("\n".join(lines), "a.prom")])
 
 
 def test_a_baseline_with_the_same_k_tells_nothing() -> None:
