@@ -21,7 +21,7 @@ from weakref import WeakSet
 
 from calibrate.engines.http.addresses import is_local, proxy_of, split_endpoint
 from calibrate.engines.http.refusals import retry_after, said
-from calibrate.engines.http.stream import fields
+from calibrate.engines.http.stream import checked, fields
 from theory.errors import CalibrationError, ParameterError, SchemaError, check_integers, shown
 
 if TYPE_CHECKING:
@@ -280,21 +280,20 @@ class Wire:
     def _taken(self, line: bytes, on_event: OnEvent) -> bool:
         """Pass on the event of a line of data, if it has one; return whether the stream may be closed."""
         now = time.monotonic()  # events that were read at once have moments of their own: each is a pass of the server
-        event = self._event(line[5:].strip())
-        if event is None:
-            return False
-        try:
-            return on_event(event, now)
-        except SchemaError as error:
-            raise self.error(f"sent an event that does not match the API: {error}") from None
+        data = line[5:].strip()
+        return data != b"[DONE]" and on_event(self._event(data), now)
 
-    def _event(self, data: bytes) -> dict[str, Any] | None:
-        """The object of a line of data; None for the end mark."""
-        if data == b"[DONE]":
-            return None
-        event = fields(data) or self._json(data.decode("utf-8", "replace"), "the stream")
-        if not isinstance(event, dict):
-            raise self.error(f"sent {str(event)[:40]!r} in a stream where an object belongs")
+    def _event(self, data: bytes) -> Any:
+        """The object of a line of data."""
+        event = fields(data)
+        if event is None:
+            event = self._json(data.decode("utf-8", "replace"), "the stream")
+            if not isinstance(event, dict):
+                raise self.error(f"sent {str(event)[:40]!r} in a stream where an object belongs")
+            try:
+                checked({} if event.get("error") else event)
+            except SchemaError as error:
+                raise self.error(f"sent an event that does not match the API: {error}") from None
         if event.get("error"):
             raise self.broken_off(f"failed in the middle of an answer: {said(json.dumps(event))}")
         return event

@@ -166,22 +166,27 @@ class Answering:
         return answer.n_prompt
 
     async def _pieces(self, answer: Answer, clock: WallClock) -> AsyncGenerator[list[Piece]]:
-        pieces, there = list[Piece](), asyncio.Event()
+        pieces, loop = list[Piece](), asyncio.get_running_loop()
+        there = loop.create_future()
 
         def send(piece: str) -> None:
             pieces.append((piece, answer.n_seen))
-            there.set()
+            wake()
+
+        def wake(_: object = None) -> None:
+            if not there.done():
+                there.set_result(None)
 
         writing = asyncio.ensure_future(self._write(answer, clock, send))
-        writing.add_done_callback(lambda _: there.set())
+        writing.add_done_callback(wake)
         try:
             while pieces or not writing.done():
                 if pieces:
                     written, pieces[:] = pieces.copy(), ()
                     yield written
                 else:
-                    there.clear()
-                    await there.wait()
+                    there = loop.create_future()
+                    await there
             await writing
         finally:
             writing.cancel()
