@@ -52,7 +52,7 @@ class _Event(TypedDict, total=False):
     error: Any
 
 
-_EVENT: Final[TypeAdapter[_Event]] = TypeAdapter(_Event)
+_EVENT: Final = TypeAdapter(_Event).validator  # its own methods are those of this, with a call more
 
 
 def fields(data: bytes) -> Any:
@@ -208,7 +208,9 @@ class Streamed:
         return self.closed
 
     def _take(self, choice: Mapping[str, Any], now: float) -> None:
-        text, ids, logprobs = _whole(choice.get("text") or ""), choice.get("token_ids") or [], choice.get("logprobs")
+        text, ids, logprobs = choice.get("text") or "", choice.get("token_ids") or [], choice.get("logprobs")
+        if not text.isascii():
+            text = _whole(text)
         self.text += text
         self.ids += ids
         if logprobs and not self.likeliest:
@@ -219,9 +221,15 @@ class Streamed:
         self.reason = choice.get("finish_reason") or self.reason
         n = len(ids) or _n_scored(logprobs) or bool(text)
         if n:
-            self._complete(text, ids)
+            # Servers send no character before all of its tokens are there. Of several tokens the last may wait for
+            # others, unless it is known to be whole.
+            alone = len(ids) == 1 and bool(text)
+            if alone and self.is_whole:
+                self.whole_ids.update(ids)
+            self.is_whole = alone or (bool(ids) and ids[-1] in self.whole_ids)
+            if not self.arrivals:
+                self.begun.set()
             self.arrivals.append((now, int(n)))
-            self.begun.set()
             self.n_held += int(n)
             if self.on_text is not None and text:
                 self.on_text(text, self.n_held)
@@ -231,21 +239,9 @@ class Streamed:
                 self.tells_stop = True
                 self.stopped_by = choice[key] if choice[key] is not None else self.stopped_by
 
-    def _complete(self, text: str, ids: Sequence[int]) -> None:
-        """Tell whether a chunk ends with a whole character: servers send none before all of its tokens are there.
-
-        Of several tokens the last may wait for others, unless it is known to be whole.
-        """
-        alone = len(ids) == 1 and bool(text)
-        if alone and self.is_whole:
-            self.whole_ids.update(ids)
-        self.is_whole = alone or (bool(ids) and ids[-1] in self.whole_ids)
-
 
 def _whole(text: str) -> str:
     """Text with halves of surrogate pairs replaced, as they cannot be sent or stored."""
-    if text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text):
-        return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

@@ -281,21 +281,22 @@ class Wire:
         """Pass on the event of a line of data, if it has one; return whether the stream may be closed."""
         now = time.monotonic()  # events that were read at once have moments of their own: each is a pass of the server
         data = line[5:].strip()
-        return data != b"[DONE]" and on_event(self._event(data), now)
-
-    def _event(self, data: bytes) -> Any:
-        """The object of a line of data."""
-        event = fields(data)
-        if event is None:
-            event = self._json(data.decode("utf-8", "replace"), "the stream")
-            if not isinstance(event, dict):
-                raise self.error(f"sent {str(event)[:40]!r} in a stream where an object belongs")
-            try:
-                checked({} if event.get("error") else event)
-            except SchemaError as error:
-                raise self.error(f"sent an event that does not match the API: {error}") from None
+        if data == b"[DONE]":
+            return False
+        event = fields(data) or self._odd(data)
         if event.get("error"):
             raise self.broken_off(f"failed in the middle of an answer: {said(json.dumps(event))}")
+        return on_event(event, now)
+
+    def _odd(self, data: bytes) -> dict[str, Any]:
+        """The object of a line of data that was not read at once."""
+        event = self._json(data.decode("utf-8", "replace"), "the stream")
+        if not isinstance(event, dict):
+            raise self.error(f"sent {str(event)[:40]!r} in a stream where an object belongs")
+        try:
+            checked({} if event.get("error") else event)
+        except SchemaError as error:
+            raise self.error(f"sent an event that does not match the API: {error}") from None
         return event
 
     def _json(self, text: str, where: str) -> Any:

@@ -168,14 +168,14 @@ class _Gateway:
                     texts.append(cutter.take(piece))
                     if request.stream and texts[-1]:
                         data += reply.part(texts[-1], n_sent)
-                    if cutter.stopped:
+                    if cutter.stopped_by:
                         break
                 if request.stream:
                     await sender.stream(reply, data)
-                if cutter.stopped:
+                if cutter.stopped_by:
                     break
         stack.close()  # its place is free before its client learns that it has ended, and asks again
-        finish, n_tokens = ("stop", n_sent) if cutter.stopped else (answer.finish, answer.n_tokens)
+        finish, n_tokens = ("stop", n_sent) if cutter.stopped_by else (answer.finish, answer.n_tokens)
         texts.append(cutter.rest())
         if request.include_usage or not request.stream:
             reply.n_prompt = await self.answering.prompt_tokens(answer)

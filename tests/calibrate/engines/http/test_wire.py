@@ -24,7 +24,7 @@ def chunk(data: bytes) -> bytes:
 
 
 def event(number: int) -> bytes:
-    return b'data: {"usage": {"prompt_tokens": %d}}\n\n' % number
+    return b'data: {"n": %d}\n\n' % number
 
 
 @asynccontextmanager
@@ -60,7 +60,7 @@ async def test_an_event_is_passed_on_before_the_next_is_written() -> None:
     seen: list[tuple[int, float]] = []
 
     def on_event(event: dict[str, Any], now: float) -> bool:
-        seen.append((event["usage"]["prompt_tokens"], now))
+        seen.append((event["n"], now))
         passed_on.set()
         return False
 
