@@ -202,42 +202,43 @@ class Streamed:
         """Add an event that was checked; return whether the stream may be closed."""
         self.usage = event.get("usage") or self.usage
         for choice in event.get("choices") or ():
-            self._take(choice, now)
+            text, ids, logprobs = choice.get("text") or "", choice.get("token_ids") or [], choice.get("logprobs")
+            if not text.isascii():
+                text = _whole(text)
+            self.text += text
+            self.ids += ids
+            if logprobs and not self.likeliest:
+                self.likeliest = next(iter(logprobs.get("top_logprobs") or ()), None) or {}
+            if stated := choice.get("prompt_token_ids"):
+                self.n_prompt_ids = self.n_prompt_ids or len(stated)
+                self.prompt_ids = stated if self.on_text is not None else []
+            self.reason = choice.get("finish_reason") or self.reason
+            if n := len(ids) or _n_scored(logprobs) or int(bool(text)):
+                self._arrived(text, ids, n, now)
+            for key in ("stop_reason", "matched_stop"):
+                if key in choice:
+                    self.tells_stop = True
+                    self.stopped_by = choice[key] if choice[key] is not None else self.stopped_by
         if self.stops and (end := first_stop(self.text, self.stops)) is not None:
             self.text, self.closed = self.text[:end], True
         return self.closed
 
-    def _take(self, choice: Mapping[str, Any], now: float) -> None:
-        text, ids, logprobs = choice.get("text") or "", choice.get("token_ids") or [], choice.get("logprobs")
-        if not text.isascii():
-            text = _whole(text)
-        self.text += text
-        self.ids += ids
-        if logprobs and not self.likeliest:
-            self.likeliest = next(iter(logprobs.get("top_logprobs") or ()), None) or {}
-        if stated := choice.get("prompt_token_ids"):
-            self.n_prompt_ids = self.n_prompt_ids or len(stated)
-            self.prompt_ids = stated if self.on_text is not None else []
-        self.reason = choice.get("finish_reason") or self.reason
-        n = len(ids) or _n_scored(logprobs) or bool(text)
-        if n:
-            # Servers send no character before all of its tokens are there. Of several tokens the last may wait for
-            # others, unless it is known to be whole.
-            alone = len(ids) == 1 and bool(text)
-            if alone and self.is_whole:
-                self.whole_ids.update(ids)
-            self.is_whole = alone or (bool(ids) and ids[-1] in self.whole_ids)
-            if not self.arrivals:
-                self.begun.set()
-            self.arrivals.append((now, int(n)))
-            self.n_held += int(n)
-            if self.on_text is not None and text:
-                self.on_text(text, self.n_held)
-                self.n_held = 0
-        for key in ("stop_reason", "matched_stop"):
-            if key in choice:
-                self.tells_stop = True
-                self.stopped_by = choice[key] if choice[key] is not None else self.stopped_by
+    def _arrived(self, text: str, ids: Sequence[int], n: int, now: float) -> None:
+        """Add tokens; servers send no character before all of its tokens are there.
+
+        Of several tokens the last may wait for others, unless it is known to be whole.
+        """
+        alone = len(ids) == 1 and bool(text)
+        if alone and self.is_whole:
+            self.whole_ids.update(ids)
+        self.is_whole = alone or (bool(ids) and ids[-1] in self.whole_ids)
+        if not self.arrivals:
+            self.begun.set()
+        self.arrivals.append((now, n))
+        self.n_held += n
+        if self.on_text is not None and text:
+            self.on_text(text, self.n_held)
+            self.n_held = 0
 
 
 def _whole(text: str) -> str:
