@@ -104,7 +104,9 @@ class Streamed:
     whole_ids: set[int] = field(default_factory=set, compare=False, repr=False)
     """Tokens that are whole characters by themselves, as chunks have shown; streams of a server may share them."""
 
-    text: str = ""
+    parts: list[str] = field(default_factory=list)
+    """Pieces of the text."""
+
     ids: list[int] = field(default_factory=list)
     prompt_ids: list[int] = field(default_factory=list)
     """Tokens of the prompt while it is under way, where text is handed on."""
@@ -140,6 +142,11 @@ class Streamed:
     end: float = 0.0
     begun: asyncio.Event = field(default_factory=asyncio.Event, compare=False, repr=False)
     """Set when the first token has arrived."""
+
+    @property
+    def text(self) -> str:
+        """The text so far."""
+        return "".join(self.parts)
 
     @property
     def n_tokens(self) -> int:
@@ -205,7 +212,7 @@ class Streamed:
             text, ids, logprobs = choice.get("text") or "", choice.get("token_ids") or [], choice.get("logprobs")
             if not text.isascii():
                 text = _whole(text)
-            self.text += text
+            self.parts.append(text)
             self.ids += ids
             if logprobs and not self.likeliest:
                 self.likeliest = next(iter(logprobs.get("top_logprobs") or ()), None) or {}
@@ -220,7 +227,7 @@ class Streamed:
                     self.tells_stop = True
                     self.stopped_by = choice[key] if choice[key] is not None else self.stopped_by
         if self.stops and (end := first_stop(self.text, self.stops)) is not None:
-            self.text, self.closed = self.text[:end], True
+            self.parts, self.closed = [self.text[:end]], True
         return self.closed
 
     def _arrived(self, text: str, ids: Sequence[int], n: int, now: float) -> None:
