@@ -1,21 +1,23 @@
-"""CPU time of the gateway for a token, where it does not speculate, beside a reverse proxy's.
+"""CPU time of the gateway for a token, by plain decoding and by Lookahead Reasoning, beside a reverse proxy's.
 
     python -m benchmarks.gateway_overhead
 
-A planted server writes a token of each answer in each pass, so that each token comes by itself; gateway and proxy are
+Planted servers write a token of each answer in each pass, so that each token comes by itself; gateways and proxy are
 processes of their own, whose CPU time is read before and after each round. A request with ``top_k`` cannot be served by
 steps: the gateway passes its bytes on. The proxy does not read what it passes on, which is the least that one in Python
-can do. The kinds of requests take turns; the median of their rounds is printed.
+can do. The kinds of requests take turns; the median of their rounds is printed, and how many such tokens a process can
+pass on in a second, if it has a core for itself.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import statistics
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -27,35 +29,39 @@ from uvicorn.loops.auto import auto_loop_factory
 
 from benchmarks.by_load import helper
 from benchmarks.gateway_gain import PLAIN, gateway
+from sim.configuration import Configuration
 from specplan.output import table
 
 CLIENTS: Final = (1, 16)
 ANSWERS: Final = 4
 """Answers of a round, some 800 tokens each; at least one for each client."""
-PASS_S: Final = 0.004
+PASS_S: Final = {"target": 0.004, "draft": 0.002, "judge": 0.004}
 ROUNDS: Final = 3
 PROXY: Final = "a reverse proxy"
-KINDS: Final[dict[str, dict[str, Any]]] = {"plain decoding": {}, "forwarded bytes": {"top_k": 50}, PROXY: {}}
+AHEAD: Final = "lr-async k1=5"
+KINDS: Final[dict[str, dict[str, Any]]] = {
+    "plain decoding": {},
+    "forwarded bytes": {"top_k": 50},
+    PROXY: {},
+    AHEAD: {},
+}
 
 
 async def answered(client: httpx.AsyncClient, body: dict[str, Any]) -> int:
     """Stream an answer; return the number of its tokens."""
-    n_tokens = 0
+    lines = list[str]()
     async with client.stream("POST", "/completions", json=body) as response:
         response.raise_for_status()
-        async for line in response.aiter_lines():
-            n_tokens += line.startswith("data: {")
-    return n_tokens
+        lines = [line async for line in response.aiter_lines() if line.startswith("data: {")]
+    return int(json.loads(lines[-1].removeprefix("data: "))["usage"]["completion_tokens"])
 
 
 async def in_a_round(url: str, clients: int, more: dict[str, Any]) -> int:
     """Stream the answers of a round, ``clients`` at once; return the number of their tokens."""
     limits = httpx.Limits(max_connections=clients, max_keepalive_connections=clients)
     async with httpx.AsyncClient(base_url=url, timeout=120.0, limits=limits) as client:
-        bodies = [
-            {"prompt": f" one {i}", "seed": i, "max_tokens": 2000, "stream": True, **more}
-            for i in range(max(clients, ANSWERS))
-        ]
+        alike = {"max_tokens": 2000, "stream": True, "stream_options": {"include_usage": True}, **more}
+        bodies = [{"prompt": f" one {i}", "seed": i, **alike} for i in range(max(clients, ANSWERS))]
         return sum(await asyncio.gather(*(answered(client, body) for body in bodies)))
 
 
@@ -93,28 +99,43 @@ def measured(places: dict[str, tuple[str, psutil.Process]]) -> dict[tuple[str, i
     return rounds
 
 
+def started(before: list[psutil.Process]) -> psutil.Process:
+    """The process that this one has started since."""
+    (process,) = (one for one in psutil.Process().children() if one not in before)
+    return process
+
+
 def main() -> None:
     """Measure, and print the table."""
-    planted = helper("openai_server")
-    with (
-        TemporaryDirectory() as folder,
-        planted.serving(planted.Planted(steps=100, max_context=8192, iteration_s=PASS_S)) as server,
-        gateway(PLAIN, Path(folder), None, {"target": server.url}) as url,
-    ):
-        (process,) = psutil.Process().children()
-        words = [sys.executable, "-m", "benchmarks.gateway_overhead", server.url]
+    planted, places = helper("openai_server"), dict[str, tuple[str, psutil.Process]]()
+    with TemporaryDirectory() as folder, ExitStack() as stack:
+        servers = {
+            role: stack.enter_context(
+                planted.serving(planted.Planted(steps=100, max_context=8192, iteration_s=seconds))
+            ).url
+            for role, seconds in PASS_S.items()
+        }
+        for kinds, configuration, roles in (
+            (("plain decoding", "forwarded bytes"), PLAIN, ("target",)),
+            ((AHEAD,), Configuration.parse(AHEAD), tuple(PASS_S)),
+        ):
+            before = psutil.Process().children()
+            behind = {role: servers[role] for role in roles}
+            url = stack.enter_context(gateway(configuration, Path(folder), None, behind))
+            places |= dict.fromkeys(kinds, (url, started(before)))
+        words = [sys.executable, "-m", "benchmarks.gateway_overhead", servers["target"]]
         with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as other:
             assert other.stdout is not None
-            passed_on = other.stdout.readline().strip(), psutil.Process(other.pid)
+            places[PROXY] = other.stdout.readline().strip(), psutil.Process(other.pid)
             try:
-                rounds = measured({kind: passed_on if kind == PROXY else (url, process) for kind in KINDS})
+                rounds = measured(places)
             finally:
                 other.terminate()
-    rows = [
-        [kind, str(clients), *(f"{statistics.median(values):,.0f}" for values in zip(*seen, strict=True))]
-        for (kind, clients), seen in rounds.items()
-    ]
-    print(table(["answers", "at once", "CPU us a token", "tokens/s"], rows))
+    rows = []
+    for (kind, clients), seen in rounds.items():
+        cpu_us, pace = (statistics.median(values) for values in zip(*seen, strict=True))
+        rows.append([kind, str(clients), f"{cpu_us:,.0f}", f"{pace:,.0f}", f"{1e6 / cpu_us:,.0f}"])
+    print(table(["answers", "at once", "CPU us a token", "tokens/s", "most tokens/s"], rows))
 
 
 if __name__ == "__main__":

@@ -47,11 +47,10 @@ class StepMarks:
 
     def take(self, text: str, n_tokens: int) -> bool:
         """Take a piece of text and its tokens; return whether a step ends in it."""
-        tail = self._text[1 - len(self._separator) :] if len(self._separator) > 1 else ""
+        n_before = len(self._text) - len(self._separator) + 1
         self._text += text
         self._n_new += n_tokens
-        n_ends = (tail + text).count(self._separator)  # what came before holds none
-        if not n_ends:
+        if self._text.find(self._separator, n_before if n_before > 0 else 0) < 0:  # what came before holds none
             return False
         *steps, rest = self._text.split(self._separator)
         n_parts = len(steps) + bool(rest)

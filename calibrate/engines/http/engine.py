@@ -271,7 +271,7 @@ class OpenAIEngine(Server):
         end = first_stop(streamed.text, stops)
         if end is not None:
             self._stop_mode = "included"
-            streamed.text = streamed.text[:end]
+            streamed.parts = [streamed.text[:end]]
             return "stop"
         if reason == "length":
             return "length"
@@ -280,7 +280,7 @@ class OpenAIEngine(Server):
             raise self.wire.broken_off(what) if reason == "abort" else self.wire.error(what)
         if isinstance(by, str) and by in stops:
             self._stop_mode = "appended"
-            streamed.text += by
+            streamed.parts.append(by)
             return "stop"
         known = streamed.tells_stop or reason == "eos_token" or not stops or self._stop_mode in ("included", "watched")
         return "eos" if known else None

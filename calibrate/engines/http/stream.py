@@ -52,7 +52,7 @@ class _Event(TypedDict, total=False):
     error: Any
 
 
-_EVENT: Final[TypeAdapter[_Event]] = TypeAdapter(_Event)
+_EVENT: Final = TypeAdapter(_Event).validator  # its own methods are those of this, with a call more
 
 
 def fields(data: bytes) -> Any:
@@ -104,13 +104,18 @@ class Streamed:
     whole_ids: set[int] = field(default_factory=set, compare=False, repr=False)
     """Tokens that are whole characters by themselves, as chunks have shown; streams of a server may share them."""
 
-    text: str = ""
+    parts: list[str] = field(default_factory=list)
+    """Pieces of the text."""
+
     ids: list[int] = field(default_factory=list)
     prompt_ids: list[int] = field(default_factory=list)
     """Tokens of the prompt while it is under way, where text is handed on."""
 
     is_whole: bool = True
     """Whether no token so far waits for the rest of a character, for certain."""
+
+    n_held: int = 0
+    """Latest tokens without a text: they wait for the rest of a character, whose text is handed on as theirs too."""
 
     arrivals: list[tuple[float, int]] = field(default_factory=list)
     """Arrival times, and number of tokens at each."""
@@ -139,6 +144,11 @@ class Streamed:
     """Set when the first token has arrived."""
 
     @property
+    def text(self) -> str:
+        """The text so far."""
+        return "".join(self.parts)
+
+    @property
     def n_tokens(self) -> int:
         """Generated tokens: the server's count, else those counted at the client; at least 1."""
         seen = sum(n for _, n in self.arrivals)
@@ -159,11 +169,11 @@ class Streamed:
         """Ids of prompt and answer; see `calibrate.engines.protocol.Progress`.
 
         A server that is given a part of a character at a prompt's end writes that character wrongly: vLLM sends the
-        whole prompt's text with it.
+        whole prompt's text with it. Given the text without it, a server writes the part once more.
         """
-        if self.reason not in ("", "abort"):
+        if self.reason not in ("", "abort") or (self.ids and not self.is_whole):
             return None
-        return (*self.prompt_ids, *self.ids) if self.is_whole and self.prompt_ids else ()
+        return (*self.prompt_ids, *self.ids) if self.prompt_ids else ()
 
     @property
     def n_prompt(self) -> int:
@@ -196,56 +206,50 @@ class Streamed:
         return int((self.usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0)
 
     def take(self, event: Mapping[str, Any], now: float) -> bool:
-        """Add an event; return whether the stream may be closed.
-
-        Raises
-        ------
-        SchemaError : the event does not match the API.
-        """
-        checked(event)
+        """Add an event that was checked; return whether the stream may be closed."""
         self.usage = event.get("usage") or self.usage
         for choice in event.get("choices") or ():
-            self._take(choice, now)
+            text, ids, logprobs = choice.get("text") or "", choice.get("token_ids") or [], choice.get("logprobs")
+            if not text.isascii():
+                text = _whole(text)
+            self.parts.append(text)
+            self.ids += ids
+            if logprobs and not self.likeliest:
+                self.likeliest = next(iter(logprobs.get("top_logprobs") or ()), None) or {}
+            if stated := choice.get("prompt_token_ids"):
+                self.n_prompt_ids = self.n_prompt_ids or len(stated)
+                self.prompt_ids = stated if self.on_text is not None else []
+            self.reason = choice.get("finish_reason") or self.reason
+            if n := len(ids) or _n_scored(logprobs) or int(bool(text)):
+                self._arrived(text, ids, n, now)
+            for key in ("stop_reason", "matched_stop"):
+                if key in choice:
+                    self.tells_stop = True
+                    self.stopped_by = choice[key] if choice[key] is not None else self.stopped_by
         if self.stops and (end := first_stop(self.text, self.stops)) is not None:
-            self.text, self.closed = self.text[:end], True
+            self.parts, self.closed = [self.text[:end]], True
         return self.closed
 
-    def _take(self, choice: Mapping[str, Any], now: float) -> None:
-        text, ids, logprobs = _whole(choice.get("text") or ""), choice.get("token_ids") or [], choice.get("logprobs")
-        self.text += text
-        self.ids += ids
-        self.likeliest = self.likeliest or _first_likeliest(logprobs)
-        if stated := choice.get("prompt_token_ids"):
-            self.n_prompt_ids = self.n_prompt_ids or len(stated)
-            self.prompt_ids = stated if self.on_text is not None else []
-        self.reason = choice.get("finish_reason") or self.reason
-        n = len(ids) or _n_scored(logprobs) or bool(text)
-        if n:
-            self._complete(text, ids)
-            self.arrivals.append((now, int(n)))
-            self.begun.set()
-            if self.on_text is not None:
-                self.on_text(text, int(n))
-        for key in ("stop_reason", "matched_stop"):
-            if key in choice:
-                self.tells_stop = True
-                self.stopped_by = choice[key] if choice[key] is not None else self.stopped_by
+    def _arrived(self, text: str, ids: Sequence[int], n: int, now: float) -> None:
+        """Add tokens; servers send no character before all of its tokens are there.
 
-    def _complete(self, text: str, ids: Sequence[int]) -> None:
-        """Tell whether a chunk ends with a whole character: servers send none before all of its tokens are there.
-
-        Of several tokens the last may wait for others, unless each of them is known to be whole.
+        Of several tokens the last may wait for others, unless it is known to be whole.
         """
         alone = len(ids) == 1 and bool(text)
         if alone and self.is_whole:
             self.whole_ids.update(ids)
-        self.is_whole = alone or (bool(ids) and self.is_whole and self.whole_ids.issuperset(ids))
+        self.is_whole = alone or (bool(ids) and ids[-1] in self.whole_ids)
+        if not self.arrivals:
+            self.begun.set()
+        self.arrivals.append((now, n))
+        self.n_held += n
+        if self.on_text is not None and text:
+            self.on_text(text, self.n_held)
+            self.n_held = 0
 
 
 def _whole(text: str) -> str:
     """Text with halves of surrogate pairs replaced, as they cannot be sent or stored."""
-    if text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text):
-        return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -253,11 +257,6 @@ def first_stop(text: str, stops: Sequence[str]) -> int | None:
     """Index of the end of the first stop string in a text."""
     ends = [text.index(stop) + len(stop) for stop in stops if stop in text]
     return min(ends, default=None)
-
-
-def _first_likeliest(record: Any) -> Mapping[str, Any]:
-    tops = record.get("top_logprobs") if isinstance(record, dict) else None
-    return tops[0] or {} if tops else {}
 
 
 def _n_scored(record: Any) -> int:

@@ -21,7 +21,7 @@ from weakref import WeakSet
 
 from calibrate.engines.http.addresses import is_local, proxy_of, split_endpoint
 from calibrate.engines.http.refusals import retry_after, said
-from calibrate.engines.http.stream import fields
+from calibrate.engines.http.stream import checked, fields
 from theory.errors import CalibrationError, ParameterError, SchemaError, check_integers, shown
 
 if TYPE_CHECKING:
@@ -179,9 +179,7 @@ class Wire:
 
     def heard(self, silence: asyncio.Timeout) -> None:
         """Begin a silence anew."""
-        now = asyncio.get_running_loop().time()
-        if (silence.when() or 0.0) < now + self.config.timeout_s:
-            silence.reschedule(now + _LATE * self.config.timeout_s)
+        silence.reschedule(asyncio.get_running_loop().time() + _LATE * self.config.timeout_s)
 
     async def close(self) -> None:
         """Close all connections, which aborts requests in flight."""
@@ -262,41 +260,40 @@ class Wire:
         return data.decode("utf-8", "replace")
 
     async def _events(self, response: aiohttp.ClientResponse, silence: asyncio.Timeout, on_event: OnEvent) -> None:
-        rest, n_bytes = b"", 0
-        while data := await response.content.readany():
-            n_bytes += len(data)
-            *lines, rest = (rest + data).split(b"\n")
+        rest, n_bytes, begins_anew = b"", 0, 0.0
+        while True:
+            data = await response.content.readany()
+            lines = (rest + data).split(b"\n")
+            rest, n_bytes = lines.pop() if data else b"", n_bytes + len(data)
             for line in lines:
                 if not line.startswith(b"data:"):
                     continue
-                self.heard(silence)  # bytes without a whole line end no silence
-                if self._taken(line, on_event):
+                now = time.monotonic()  # events that were read at once have moments of their own: each is a pass
+                if now > begins_anew:  # bytes without a whole line end no silence
+                    self.heard(silence)
+                    begins_anew = now + (_LATE - 1.0) * self.config.timeout_s
+                said_now = line[5:].strip()
+                if said_now == b"[DONE]":
+                    continue
+                event = fields(said_now) or self._odd(said_now)
+                if event.get("error"):
+                    raise self.broken_off(f"failed in the middle of an answer: {said(json.dumps(event))}")
+                if on_event(event, now):
                     return
+            if not data:
+                return
             if len(rest) > _MOST_BYTES or n_bytes > _MOST_STREAMED:
                 raise self.error("sent a stream without an end, or an event of more than 16 MiB")
-        if rest.startswith(b"data:"):
-            self._taken(rest, on_event)
 
-    def _taken(self, line: bytes, on_event: OnEvent) -> bool:
-        """Pass on the event of a line of data, if it has one; return whether the stream may be closed."""
-        now = time.monotonic()  # events that were read at once have moments of their own: each is a pass of the server
-        event = self._event(line[5:].strip())
-        if event is None:
-            return False
-        try:
-            return on_event(event, now)
-        except SchemaError as error:
-            raise self.error(f"sent an event that does not match the API: {error}") from None
-
-    def _event(self, data: bytes) -> dict[str, Any] | None:
-        """The object of a line of data; None for the end mark."""
-        if data == b"[DONE]":
-            return None
-        event = fields(data) or self._json(data.decode("utf-8", "replace"), "the stream")
+    def _odd(self, data: bytes) -> dict[str, Any]:
+        """The object of a line of data that was not read at once."""
+        event = self._json(data.decode("utf-8", "replace"), "the stream")
         if not isinstance(event, dict):
             raise self.error(f"sent {str(event)[:40]!r} in a stream where an object belongs")
-        if event.get("error"):
-            raise self.broken_off(f"failed in the middle of an answer: {said(json.dumps(event))}")
+        try:
+            checked({} if event.get("error") else event)
+        except SchemaError as error:
+            raise self.error(f"sent an event that does not match the API: {error}") from None
         return event
 
     def _json(self, text: str, where: str) -> Any:

@@ -129,7 +129,7 @@ class _Gateway:
             self.refused(refusal.status)
             return _refused(refusal)
         key = _key(request.headers.get("authorization", ""))
-        return _Live(stack, lambda send: self._sent(work, key, send), self.works)
+        return _Live(stack, lambda sender: self._sent(work, key, sender), self.works)
 
     def break_off(self) -> None:
         """End all answers with an error that says why."""
@@ -137,10 +137,9 @@ class _Gateway:
         for work in self.works:
             work.cancel()
 
-    async def _sent(self, work: Work, key: str, send: Send) -> None:
+    async def _sent(self, work: Work, key: str, sender: _Sender) -> None:
         """Send what ``work`` writes, or the error that it ends with."""
         CLIENT_KEY.set(key)  # for this task and those that it starts
-        sender = _Sender(send)
         try:
             await work(sender)
         except (SpecplanError, asyncio.CancelledError) as error:
@@ -165,17 +164,19 @@ class _Gateway:
             async for written in pieces:
                 data = b""
                 for piece, n_sent in written:
-                    texts.append(cutter.take(piece))
-                    if request.stream and texts[-1]:
-                        data += reply.part(texts[-1], n_sent)
-                    if cutter.stopped:
+                    text = cutter.take(piece)
+                    if not request.stream:
+                        texts.append(text)
+                    elif text:
+                        data += reply.part(text, n_sent)
+                    if cutter.stopped_by:
                         break
                 if request.stream:
                     await sender.stream(reply, data)
-                if cutter.stopped:
+                if cutter.stopped_by:
                     break
         stack.close()  # its place is free before its client learns that it has ended, and asks again
-        finish, n_tokens = ("stop", n_sent) if cutter.stopped else (answer.finish, answer.n_tokens)
+        finish, n_tokens = ("stop", n_sent) if cutter.stopped_by else (answer.finish, answer.n_tokens)
         texts.append(cutter.rest())
         if request.include_usage or not request.stream:
             reply.n_prompt = await self.answering.prompt_tokens(answer)
@@ -197,10 +198,17 @@ class _Gateway:
 
 
 class _Sender:
-    """Sends an answer, and records whether it has begun."""
+    """Sends an answer, and records whether it has begun.
 
-    def __init__(self, send: Send) -> None:
+    Parameters
+    ----------
+    send : sends to the client, and tells the application when the answer begins.
+    direct : only sends.
+    """
+
+    def __init__(self, send: Send, direct: Send) -> None:
         self._send = send
+        self._direct = direct
         self._begun = self._streams = False
 
     async def raw(self, message: Any) -> None:
@@ -215,12 +223,8 @@ class _Sender:
             head = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
             await self.raw({"type": "http.response.start", "status": 200, "headers": head})
             data = reply.begin() + data
-        await self.part(data)
-
-    async def part(self, data: bytes) -> None:
-        """Send a piece of a stream."""
         if data:
-            await self._send({"type": "http.response.body", "body": data, "more_body": True})
+            await self._direct({"type": "http.response.body", "body": data, "more_body": True})
 
     async def end(self) -> None:
         """End a stream."""
@@ -237,16 +241,14 @@ class _Sender:
             await _refused(refusal)({"type": "http"}, _nothing, self._send)
             return
         if self._streams:
-            await self.part(event(refusal.plain()) + DONE)
+            await self._direct({"type": "http.response.body", "body": event(refusal.plain()) + DONE, "more_body": True})
         await self.end()
 
 
 class _Live(Response):
     """A response whose work is cancelled when the client disconnects."""
 
-    def __init__(
-        self, stack: ExitStack, work: Callable[[Send], Coroutine[Any, Any, None]], works: set[asyncio.Task[None]]
-    ) -> None:
+    def __init__(self, stack: ExitStack, work: Work, works: set[asyncio.Task[None]]) -> None:
         super().__init__()
         self._stack = stack
         self._work = work
@@ -255,7 +257,7 @@ class _Live(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Do the work until it is complete or the client disconnects."""
         with self._stack:
-            work = asyncio.create_task(self._work(send))
+            work = asyncio.create_task(self._work(_Sender(send, scope["direct"])))
             self._works.add(work)
             work.add_done_callback(self._works.discard)
             gone = asyncio.ensure_future(_left(receive))
@@ -269,6 +271,15 @@ class _Live(Response):
             error = work.exception()
             if error is not None and not isinstance(error, OSError):  # the client disconnected between two pieces
                 raise error
+
+
+class _Application(Starlette):
+    """Starlette, whose layers pass on each message that is sent, and look at the first only; ``direct`` is below them."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        scope["direct"] = send
+        await super().__call__(scope, receive, send)
 
 
 async def _left(receive: Receive) -> None:
@@ -370,7 +381,7 @@ def application(
         return _refused(Refusal(f"{request.method} {request.url.path}: {what}", status=status))
 
     assert TARGET in answering.servers.roles
-    app = Starlette(
+    app = _Application(
         routes=[
             Route(_PATHS["chat"], chat, methods=["POST"]),
             Route(_PATHS["completion"], completion, methods=["POST"]),

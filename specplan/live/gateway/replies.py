@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import time
 from collections.abc import Sequence
 from typing import Any, Final
+
+from pydantic_core import to_json
 
 from specplan.live.gateway.requests import AnswerRequest
 
@@ -14,7 +15,6 @@ __all__ = ["DONE", "Reply", "StopCutter", "event"]
 
 DONE: Final = b"data: [DONE]\n\n"
 
-_encoded: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _CHOICE: Final[dict[str, Any]] = {"index": 0, "logprobs": None, "finish_reason": None, "stop_reason": None}
 _MARK: Final = "\ue000"
 """Stands for a piece's text where events of pieces are prepared."""
@@ -22,7 +22,7 @@ _MARK: Final = "\ue000"
 
 def event(data: Any) -> bytes:
     """Return an event of a stream."""
-    return b"data: " + _encoded(data).encode() + b"\n\n"
+    return b"data: " + to_json(data) + b"\n\n"
 
 
 class Reply:
@@ -45,7 +45,7 @@ class Reply:
             "model": model,
         }
         prepared = self._chunk({"content": _MARK} if self._chat else _MARK)
-        self._before, _, self._after = prepared.rpartition(_encoded(_MARK).encode())
+        self._before, _, self._after = prepared.rpartition(to_json(_MARK))
 
     def begin(self) -> bytes:
         """Return the first event of a stream: the role in a chat, else nothing."""
@@ -55,7 +55,7 @@ class Reply:
         """Return an event with a piece of the answer, and with its tokens so far if that was requested."""
         if self._request.continuous_usage:
             return self._chunk({"content": text} if self._chat else text, usage=self._usage(n_tokens))
-        return self._before + _encoded(text).encode() + self._after
+        return self._before + to_json(text) + self._after
 
     def end(self, finish: str, stop: str | None, n_tokens: int) -> bytes:
         """Return the last events of a stream: the finish reason, the usage if requested, and the end mark."""
@@ -89,8 +89,8 @@ class StopCutter:
     """Cuts a text before the client's first stop string, which may arrive in pieces.
 
     >>> cutter = StopCutter(("END",))
-    >>> cutter.take("one E"), cutter.take("ND two"), cutter.stopped
-    ('one ', '', True)
+    >>> cutter.take("one E"), cutter.take("ND two"), cutter.stopped_by
+    ('one ', '', 'END')
     """
 
     def __init__(self, stops: Sequence[str]) -> None:
@@ -98,11 +98,6 @@ class StopCutter:
         self._held = ""
         self.stopped_by: str | None = None
         """The stop string that ended the text; None before."""
-
-    @property
-    def stopped(self) -> bool:
-        """Whether a stop string has ended the text."""
-        return self.stopped_by is not None
 
     def take(self, text: str) -> str:
         """Take a piece of text; return the text that certainly precedes any stop string."""

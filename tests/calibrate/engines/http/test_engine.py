@@ -106,19 +106,29 @@ def test_a_text_is_told_by_its_tokens_only_where_no_part_of_a_character_may_be_m
     assert after("") == ()  # no prompt yet
     streamed.take(chunk("so", 1, prompt_token_ids=[7, 8]), 0.0)
     assert streamed.tokens == (7, 8, 1)
-    assert after(" the", 2, 3) == ()  # the last of two may wait for more
+    assert after(" the", 2, 3) is None  # the last of two may wait for more
     assert after("re", 4) == (7, 8, 1, 2, 3, 4)
-    assert after("", 5) == ()  # half a character
+    assert after("", 5) is None  # half a character
     assert after("é", 6) == (7, 8, 1, 2, 3, 4, 5, 6)
     assert after("so", 1) is not None
     assert after("so", 3) == (7, 8, 1, 2, 3, 4, 5, 6, 1, 3)
     assert after("soso", 1, 3) is not None  # each was a text by itself before
-    assert after("é so", 5, 6) == ()  # which the second half was not
-    assert after("so", 1, 3) == ()  # nor is it known what came before
+    assert after("é so", 5, 6) is None  # which the second half was not
+    assert after("é so", 6, 3) is not None  # whatever came before, a whole character ends it
     streamed.take(chunk("so", 1, finish_reason="abort"), 0.0)
-    assert (streamed.tokens or ())[-3:] == (1, 3, 1)
+    assert (streamed.tokens or ())[-3:] == (6, 3, 1)
     streamed.take(chunk("", 0, finish_reason="stop"), 0.0)
     assert streamed.tokens is None
+
+
+def test_the_tokens_of_a_character_are_handed_on_with_its_text() -> None:
+    """A server that is left between them by the text writes both, so the first must not have been counted."""
+    told = list[tuple[str, int]]()
+    streamed = Streamed(on_text=lambda text, n: told.append((text, n)))
+    for given in (chunk("so", 1), chunk("", 5), chunk("", 6), chunk("é", 7), chunk("so", 1)):
+        streamed.take(given, 0.0)
+    assert told == [("so", 1), ("é", 3), ("so", 1)]
+    assert streamed.n_tokens == 5
 
 
 async def test_answers_that_this_process_reads_late_are_told() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from calibrate.engines.http import wire
 from calibrate.engines.http.engine import OpenAIEngine
-from calibrate.engines.http.stream import Streamed
+from calibrate.engines.http.stream import Streamed, checked
 from calibrate.engines.http.wire import HttpConfig, Wire
 from calibrate.models.servers import RemoteModels
 from specplan.calibrating import warn_of_clear_key
@@ -50,7 +50,7 @@ ODD: list[Any] = [
 @pytest.mark.parametrize("event", ODD, ids=json.dumps)
 def test_odd_events_are_refused_with_their_place(event: Any) -> None:
     with pytest.raises(SchemaError, match=r"^(choices|usage).*: .*, got "):
-        Streamed().take(event, 0.0)
+        checked(event)
 
 
 def test_what_servers_do_send_is_taken() -> None:
