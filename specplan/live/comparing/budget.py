@@ -65,6 +65,10 @@ class Budget:
         """Handle a beginning of speculation: from now on its share is counted beyond what was lost before."""
         self._before = self.lost
 
+    def pays(self, cost: float, in_flight: int) -> bool:
+        """Return whether there is room for a loss, in plain answers."""
+        return self.lost + cost < _size(in_flight)
+
     def check(self, in_flight: int, silent: float = 0.0, most: float = 1.0, share: float = 1.0) -> bool:
         """Return whether speculation may run.
 

@@ -38,7 +38,7 @@ _TRIAL: Final = 0.25
 """Share of the account that a trial may use while nothing gains, so that one that meets a stall is not the last."""
 
 _RECENT: Final = 5
-"""Latest blocks of plain decoding whose median tells its seconds per token: a stall in one of them does not."""
+"""Latest blocks of plain decoding whose median tells its seconds per token, and changes: a stall in one does not."""
 
 _WHOLE: Final = 0.9
 """Share of an answer's tokens that a side must have written for the answer to be its own."""
@@ -87,7 +87,7 @@ class Comparison:
     ----------
     speculating : whether the candidate runs, else plain decoding.
     verdict : what is known of it.
-    changes, n_changes : what changes have cost so far, in blocks, and their number.
+    changes : what the latest changes have cost, in blocks.
     seconds_per_token : of plain decoding in its latest blocks, s; None where it is not measured.
     decided : ratio of tokens per second at the latest decision, and the number of pairs behind it.
     """
@@ -101,8 +101,7 @@ class Comparison:
         self._plain: deque[float] = deque(maxlen=_RECENT)
         self._parts = {False: (0, 0.0), True: (0, 0.0)}
         self.decided = (self.tokens_per_second, 0)
-        self.changes = 0.0
-        self.n_changes = 0
+        self.changes = deque([0.0], maxlen=_RECENT)
         self._n_blocks = 0
         self._lean = 0.0
 
@@ -118,8 +117,8 @@ class Comparison:
 
     @property
     def there_and_back(self) -> float:
-        """What two changes have cost on average, in blocks."""
-        return 2.0 * max(self.changes, 0.0) / max(self.n_changes, 1)
+        """What two changes cost, in blocks; one that met a stall, or a server that never ran, does not tell it."""
+        return 2.0 * max(median(self.changes), 0.0)
 
     @property
     def tokens_per_second(self) -> Interval:
@@ -141,8 +140,12 @@ class Comparison:
             "first_token_seconds": _interval(self._first),
         }
 
-    def complete(self) -> None:
-        """Choose what runs after a block that is complete: the same again, or the other side."""
+    def complete(self, *, pays: bool = True) -> None:
+        """Choose what runs after a block that is complete: the same again, or the other side.
+
+        ``pays``: the account has room for a change there and back. Without, what gained clearly is not left in order to
+        measure, and nothing else is tried: it would not come to run.
+        """
         self._n_blocks += 1
         growth = _GROWTH**self._lean
         if not self.speculating:
@@ -152,7 +155,7 @@ class Comparison:
             least = min(_FIRST * max(growth, 1.0), between / _SHARE)
         else:
             least = _FIRST * max(growth, 1.0)
-        if self._n_blocks >= least:
+        if self._n_blocks >= least and (pays or self.speculating != (self._lean >= 1.0)):
             self.speculating, self._n_blocks = not self.speculating, 0
 
     def stop(self) -> None:

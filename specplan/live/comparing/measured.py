@@ -109,17 +109,16 @@ class Measured:
             if block.configuration != self._plain and not self._may_lose(comparison, in_flight, now):
                 self._broke_off(load, comparison)
             elif self._is_complete(block, comparison, now):
-                comparison.complete()
+                changes = comparison.there_and_back * _block_answers(load)
+                comparison.complete(pays=self.budget.pays(changes, max(in_flight, 1)))
                 anew = True
                 if comparison.speculating and block.configuration == self._plain:
                     self.budget.begins()
-                    changes = comparison.there_and_back * _block_answers(load)
-                    if comparison.credit < 1.0 and self.budget.over(max(in_flight, 1), changes):
-                        comparison.stop()  # a trial would not come to run
         if comparison.speculating and (without or not self._may_lose(comparison, in_flight, now)):
             comparison.stop()
         configuration = comparison.candidate if comparison.speculating else self._plain
-        comparison.n_changes += block is not None and (block.load, block.configuration) != (load, configuration)
+        if block is not None and (block.load, block.configuration) != (load, configuration):
+            comparison.changes.append(0.0)
         self._meter.aim(load, configuration, anew=anew)
         return configuration
 
@@ -243,7 +242,8 @@ class Measured:
         lost = seconds / comparison.seconds_per_token - n_tokens
         hole = changing and not comparison.candidate.spec.drafts_steps  # a first step is the method's own work too
         self.budget.book(lost / self._unit, work / self._unit, sunk=hole)
-        comparison.changes += changing * lost / block_tokens
+        if changing:
+            comparison.changes[-1] += lost / block_tokens
 
     def _ended(self, block: Block) -> None:
         comparison, tokens = self.comparisons.get(block.load), self._block_tokens(block.load)
