@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from statistics import median
@@ -104,6 +105,7 @@ class Comparison:
         self.changes = deque([0.0], maxlen=_RECENT)
         self._n_blocks = 0
         self._lean = 0.0
+        self._broken = False
 
     @property
     def n_pairs(self) -> int:
@@ -116,9 +118,9 @@ class Comparison:
         return _TRIAL + (1.0 - _TRIAL) * min(max(self._lean, 0.0), 1.0)
 
     @property
-    def there_and_back(self) -> float:
-        """What two changes cost, in blocks; one that met a stall, or a server that never ran, does not tell it."""
-        return 2.0 * max(median(self.changes), 0.0)
+    def change(self) -> float:
+        """What a change costs, in blocks; one that met a stall, or a server that never ran, does not tell it."""
+        return max(median(self.changes), 0.0)
 
     @property
     def tokens_per_second(self) -> Interval:
@@ -140,23 +142,24 @@ class Comparison:
             "first_token_seconds": _interval(self._first),
         }
 
-    def complete(self, *, pays: bool = True) -> None:
+    def complete(self, pays: Callable[[float], bool]) -> None:
         """Choose what runs after a block that is complete: the same again, or the other side.
 
-        ``pays``: the account has room for a change there and back. Without, what gained clearly is not left in order to
-        measure, and nothing else is tried: it would not come to run.
+        ``pays`` says whether so many blocks may be lost. If not those of a change there and back, what has gained is not
+        left in order to measure, and what has not is not tried: it would not come to run.
         """
         self._n_blocks += 1
-        growth = _GROWTH**self._lean
+        growth, gained = _GROWTH**self._lean, self._lean > 0.0
         if not self.speculating:
-            least = _BETWEEN if self._lean > 0.0 and self.verdict is Verdict.UNKNOWN else growth**-2.0
-        elif self.verdict is Verdict.UNKNOWN:
-            between = 0.5 * _BETWEEN + self.there_and_back
-            least = min(_FIRST * max(growth, 1.0), between / _SHARE)
+            least = _BETWEEN if gained and self.verdict is Verdict.UNKNOWN else growth**-2.0
+            changes = 1.0 if gained else 2.0
         else:
             least = _FIRST * max(growth, 1.0)
-        if self._n_blocks >= least and (pays or self.speculating != (self._lean >= 1.0)):
-            self.speculating, self._n_blocks = not self.speculating, 0
+            changes = 2.0 if gained else 0.0
+            if self.verdict is Verdict.UNKNOWN:
+                least = min(least, (0.5 * _BETWEEN + 2.0 * self.change) / _SHARE)
+        if self._n_blocks >= least and (not changes or pays(changes * self.change)):
+            self.speculating, self._n_blocks, self._broken = not self.speculating, 0, False
 
     def stop(self) -> None:
         """Return to plain decoding; the waiting begins anew."""
@@ -165,7 +168,7 @@ class Comparison:
     def broke_off(self) -> Verdict | None:
         """Return to plain decoding because of what was lost; return the verdict if it changed: no gain is known now."""
         self.stop()
-        self._lean = max(min(self._lean, 0.0) - 1.0, _LEAN[0])
+        self._lean, self._broken = max(min(self._lean, 0.0) - 1.0, _LEAN[0]), True
         if self.verdict is not Verdict.GAINS:
             return None
         self.verdict = Verdict.UNKNOWN
@@ -199,7 +202,8 @@ class Comparison:
         changed = self._judge(longer)
         clear = -1.0 if longer else min(max(math.log(max(ratio, 1e-9)) / CLIP - _DUE, -1.0), 1.0)
         known = min(self._lean, 0.0) if self.verdict is Verdict.LOSES else self._lean
-        self._lean = min(max(known + clear, _LEAN[0]), _LEAN[1])
+        if not self._broken:  # the trial that was broken off has counted
+            self._lean = min(max(known + clear, _LEAN[0]), _LEAN[1])
         return changed
 
     def ended(self, plain_tokens: int, own_tokens: int) -> None:

@@ -109,8 +109,8 @@ class Measured:
             if block.configuration != self._plain and not self._may_lose(comparison, in_flight, now):
                 self._broke_off(load, comparison)
             elif self._is_complete(block, comparison, now):
-                changes = comparison.there_and_back * _block_answers(load)
-                comparison.complete(pays=self.budget.pays(changes, max(in_flight, 1)))
+                comparison.seconds_per_token = comparison.seconds_per_token or block.seconds_at(now) / block.tokens
+                comparison.complete(lambda blocks: self.budget.pays(blocks * _block_answers(load), max(in_flight, 1)))
                 anew = True
                 if comparison.speculating and block.configuration == self._plain:
                     self.budget.begins()
