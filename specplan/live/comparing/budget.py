@@ -18,7 +18,7 @@ from typing import Final
 __all__ = ["FULL", "STRETCH", "Budget"]
 
 STRETCH: Final = 220.0
-"""Work in which the loss is bounded, in plain answers: 200, and a tenth more as their mean length is not known better."""
+"""Work in which the loss is bounded, in plain answers: 200, and a tenth as their mean length is not known better."""
 
 FULL: Final = 4.0
 """Lost plain answers at which speculation stops; for each 8 answers in flight beyond the first 8, as much again."""

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from statistics import median
+from statistics import median, median_low
 from typing import Final
 
 from sim.configuration import Configuration
@@ -39,7 +39,8 @@ _TRIAL: Final = 0.25
 """Share of the account that a trial may use while nothing gains, so that one that meets a stall is not the last."""
 
 _RECENT: Final = 5
-"""Latest blocks of plain decoding whose median tells its seconds per token, and changes: a stall in one does not."""
+"""Latest blocks of plain decoding whose median tells its seconds per token, and changes: a stall in one does not.
+Of two blocks the faster tells it: the one before a trial ends beside the answers that change first."""
 
 _WHOLE: Final = 0.9
 """Share of an answer's tokens that a side must have written for the answer to be its own."""
@@ -145,8 +146,8 @@ class Comparison:
     def complete(self, pays: Callable[[float], bool]) -> None:
         """Choose what runs after a block that is complete: the same again, or the other side.
 
-        ``pays`` says whether so many blocks may be lost. If not those of a change there and back, what has gained is not
-        left in order to measure, and what has not is not tried: it would not come to run.
+        ``pays`` says whether so many blocks may be lost. If not those of a change there and back, what has gained is
+        not left to be measured, and what has not is not tried: it would not come to run.
         """
         self._n_blocks += 1
         growth, gained = _GROWTH**self._lean, self._lean > 0.0
@@ -194,7 +195,7 @@ class Comparison:
             if not tokens:
                 return None
             self._plain.append(seconds / tokens)
-            self.seconds_per_token = median(self._plain)
+            self.seconds_per_token = median_low(self._plain)
         ratio = self._speed.take(speculating, tokens, seconds)
         if ratio is None:
             return None

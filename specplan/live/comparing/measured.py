@@ -19,7 +19,7 @@ from specplan.live.comparing.blocks import Block, Meter
 from specplan.live.comparing.budget import Budget
 from specplan.live.comparing.comparison import Comparison, Verdict
 
-__all__ = ["ERROR", "Measured", "load_class"]
+__all__ = ["ERROR", "Measured", "block_answers", "load_class"]
 
 ERROR: Final = 0.05
 """Probability, for each end of an interval, that it ever excludes the ratio."""
@@ -50,7 +50,7 @@ def load_class(in_flight: int) -> int:
     return int(2 ** round(math.log2(max(in_flight, 1))))
 
 
-def _block_answers(load: int) -> float:
+def block_answers(load: int) -> float:
     """Work of a block, in plain answers."""
     return max(_BLOCK, load / 4.0)
 
@@ -110,7 +110,7 @@ class Measured:
                 self._broke_off(load, comparison)
             elif self._is_complete(block, comparison, now):
                 comparison.seconds_per_token = comparison.seconds_per_token or block.seconds_at(now) / block.tokens
-                comparison.complete(lambda blocks: self.budget.pays(blocks * _block_answers(load), max(in_flight, 1)))
+                comparison.complete(lambda blocks: self.budget.pays(blocks * block_answers(load), max(in_flight, 1)))
                 anew = True
                 if comparison.speculating and block.configuration == self._plain:
                     self.budget.begins()
@@ -206,7 +206,7 @@ class Measured:
         return self.comparisons[load]
 
     def _block_tokens(self, load: int) -> float:
-        return self._unit * _block_answers(load)
+        return self._unit * block_answers(load)
 
     def _is_complete(self, block: Block, comparison: Comparison, now: float) -> bool:
         tokens, per_token = self._block_tokens(block.load), comparison.seconds_per_token
