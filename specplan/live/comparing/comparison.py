@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from statistics import median
+from statistics import median, median_low
 from typing import Final
 
 from sim.configuration import Configuration
@@ -38,7 +39,8 @@ _TRIAL: Final = 0.25
 """Share of the account that a trial may use while nothing gains, so that one that meets a stall is not the last."""
 
 _RECENT: Final = 5
-"""Latest blocks of plain decoding whose median tells its seconds per token: a stall in one of them does not."""
+"""Latest blocks of plain decoding whose median tells its seconds per token, and changes: a stall in one does not.
+Of two blocks the faster tells it: the one before a trial ends beside the answers that change first."""
 
 _WHOLE: Final = 0.9
 """Share of an answer's tokens that a side must have written for the answer to be its own."""
@@ -87,7 +89,7 @@ class Comparison:
     ----------
     speculating : whether the candidate runs, else plain decoding.
     verdict : what is known of it.
-    changes, n_changes : what changes have cost so far, in blocks, and their number.
+    changes : what the latest changes have cost, in blocks.
     seconds_per_token : of plain decoding in its latest blocks, s; None where it is not measured.
     decided : ratio of tokens per second at the latest decision, and the number of pairs behind it.
     """
@@ -101,10 +103,10 @@ class Comparison:
         self._plain: deque[float] = deque(maxlen=_RECENT)
         self._parts = {False: (0, 0.0), True: (0, 0.0)}
         self.decided = (self.tokens_per_second, 0)
-        self.changes = 0.0
-        self.n_changes = 0
+        self.changes = deque([0.0], maxlen=_RECENT)
         self._n_blocks = 0
         self._lean = 0.0
+        self._broken = False
 
     @property
     def n_pairs(self) -> int:
@@ -117,9 +119,9 @@ class Comparison:
         return _TRIAL + (1.0 - _TRIAL) * min(max(self._lean, 0.0), 1.0)
 
     @property
-    def there_and_back(self) -> float:
-        """What two changes have cost on average, in blocks."""
-        return 2.0 * max(self.changes, 0.0) / max(self.n_changes, 1)
+    def change(self) -> float:
+        """What a change costs, in blocks; one that met a stall, or a server that never ran, does not tell it."""
+        return max(median(self.changes), 0.0)
 
     @property
     def tokens_per_second(self) -> Interval:
@@ -141,19 +143,24 @@ class Comparison:
             "first_token_seconds": _interval(self._first),
         }
 
-    def complete(self) -> None:
-        """Choose what runs after a block that is complete: the same again, or the other side."""
+    def complete(self, pays: Callable[[float], bool]) -> None:
+        """Choose what runs after a block that is complete: the same again, or the other side.
+
+        ``pays`` says whether so many blocks may be lost. If not those of a change there and back, what has gained is
+        not left to be measured, and what has not is not tried: it would not come to run.
+        """
         self._n_blocks += 1
-        growth = _GROWTH**self._lean
+        growth, gained = _GROWTH**self._lean, self._lean > 0.0
         if not self.speculating:
-            least = _BETWEEN if self._lean > 0.0 and self.verdict is Verdict.UNKNOWN else growth**-2.0
-        elif self.verdict is Verdict.UNKNOWN:
-            between = 0.5 * _BETWEEN + self.there_and_back
-            least = min(_FIRST * max(growth, 1.0), between / _SHARE)
+            least = _BETWEEN if gained and self.verdict is Verdict.UNKNOWN else growth**-2.0
+            changes = 1.0 if gained else 2.0
         else:
             least = _FIRST * max(growth, 1.0)
-        if self._n_blocks >= least:
-            self.speculating, self._n_blocks = not self.speculating, 0
+            changes = 2.0 if gained else 0.0
+            if self.verdict is Verdict.UNKNOWN:
+                least = min(least, (0.5 * _BETWEEN + 2.0 * self.change) / _SHARE)
+        if self._n_blocks >= least and (not changes or pays(changes * self.change)):
+            self.speculating, self._n_blocks, self._broken = not self.speculating, 0, False
 
     def stop(self) -> None:
         """Return to plain decoding; the waiting begins anew."""
@@ -162,7 +169,7 @@ class Comparison:
     def broke_off(self) -> Verdict | None:
         """Return to plain decoding because of what was lost; return the verdict if it changed: no gain is known now."""
         self.stop()
-        self._lean = max(min(self._lean, 0.0) - 1.0, _LEAN[0])
+        self._lean, self._broken = max(min(self._lean, 0.0) - 1.0, _LEAN[0]), True
         if self.verdict is not Verdict.GAINS:
             return None
         self.verdict = Verdict.UNKNOWN
@@ -188,7 +195,7 @@ class Comparison:
             if not tokens:
                 return None
             self._plain.append(seconds / tokens)
-            self.seconds_per_token = median(self._plain)
+            self.seconds_per_token = median_low(self._plain)
         ratio = self._speed.take(speculating, tokens, seconds)
         if ratio is None:
             return None
@@ -196,7 +203,8 @@ class Comparison:
         changed = self._judge(longer)
         clear = -1.0 if longer else min(max(math.log(max(ratio, 1e-9)) / CLIP - _DUE, -1.0), 1.0)
         known = min(self._lean, 0.0) if self.verdict is Verdict.LOSES else self._lean
-        self._lean = min(max(known + clear, _LEAN[0]), _LEAN[1])
+        if not self._broken:  # the trial that was broken off has counted
+            self._lean = min(max(known + clear, _LEAN[0]), _LEAN[1])
         return changed
 
     def ended(self, plain_tokens: int, own_tokens: int) -> None:

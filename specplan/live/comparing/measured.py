@@ -19,7 +19,7 @@ from specplan.live.comparing.blocks import Block, Meter
 from specplan.live.comparing.budget import Budget
 from specplan.live.comparing.comparison import Comparison, Verdict
 
-__all__ = ["ERROR", "Measured", "load_class"]
+__all__ = ["ERROR", "Measured", "block_answers", "load_class"]
 
 ERROR: Final = 0.05
 """Probability, for each end of an interval, that it ever excludes the ratio."""
@@ -50,7 +50,7 @@ def load_class(in_flight: int) -> int:
     return int(2 ** round(math.log2(max(in_flight, 1))))
 
 
-def _block_answers(load: int) -> float:
+def block_answers(load: int) -> float:
     """Work of a block, in plain answers."""
     return max(_BLOCK, load / 4.0)
 
@@ -109,17 +109,16 @@ class Measured:
             if block.configuration != self._plain and not self._may_lose(comparison, in_flight, now):
                 self._broke_off(load, comparison)
             elif self._is_complete(block, comparison, now):
-                comparison.complete()
+                comparison.seconds_per_token = comparison.seconds_per_token or block.seconds_at(now) / block.tokens
+                comparison.complete(lambda blocks: self.budget.pays(blocks * block_answers(load), max(in_flight, 1)))
                 anew = True
                 if comparison.speculating and block.configuration == self._plain:
                     self.budget.begins()
-                    changes = comparison.there_and_back * _block_answers(load)
-                    if comparison.credit < 1.0 and self.budget.over(max(in_flight, 1), changes):
-                        comparison.stop()  # a trial would not come to run
         if comparison.speculating and (without or not self._may_lose(comparison, in_flight, now)):
             comparison.stop()
         configuration = comparison.candidate if comparison.speculating else self._plain
-        comparison.n_changes += block is not None and (block.load, block.configuration) != (load, configuration)
+        if block is not None and (block.load, block.configuration) != (load, configuration):
+            comparison.changes.append(0.0)
         self._meter.aim(load, configuration, anew=anew)
         return configuration
 
@@ -207,7 +206,7 @@ class Measured:
         return self.comparisons[load]
 
     def _block_tokens(self, load: int) -> float:
-        return self._unit * _block_answers(load)
+        return self._unit * block_answers(load)
 
     def _is_complete(self, block: Block, comparison: Comparison, now: float) -> bool:
         tokens, per_token = self._block_tokens(block.load), comparison.seconds_per_token
@@ -243,7 +242,8 @@ class Measured:
         lost = seconds / comparison.seconds_per_token - n_tokens
         hole = changing and not comparison.candidate.spec.drafts_steps  # a first step is the method's own work too
         self.budget.book(lost / self._unit, work / self._unit, sunk=hole)
-        comparison.changes += changing * lost / block_tokens
+        if changing:
+            comparison.changes[-1] += lost / block_tokens
 
     def _ended(self, block: Block) -> None:
         comparison, tokens = self.comparisons.get(block.load), self._block_tokens(block.load)

@@ -77,6 +77,15 @@ def test_what_a_change_costs_ends_no_trial_but_counts_in_all() -> None:
     assert not paid.check(1)
 
 
+def test_a_loss_is_paid_where_there_is_room_or_nothing_was_lost() -> None:
+    budget = Budget()
+    assert budget.pays(2.0 * FULL, 1)  # or what was once expensive would never be tried again
+    budget.book(0.5 * FULL, 1.0)
+    assert budget.pays(0.4 * FULL, 1)
+    assert not budget.pays(0.5 * FULL, 8)
+    assert budget.pays(0.5 * FULL, 16)
+
+
 def test_what_is_in_progress_counts_and_many_answers_have_more_room() -> None:
     budget = Budget()
     budget.book(0.7 * FULL, 0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import groupby
 
 import pytest
@@ -12,13 +13,13 @@ from specplan.live.comparing.comparison import Comparison, Verdict
 OWN = Configuration.parse("lr-sync k1=2")
 
 
-def blocks(comparison: Comparison, n: int, ratio: float) -> str:
+def blocks(comparison: Comparison, n: int, ratio: float, pays: Callable[[float], bool] = lambda lost: True) -> str:
     """Run so many blocks, P of plain decoding at 100 tokens/s and S at ``ratio`` times that; return what ran."""
     ran = ""
     for _ in range(n):
         speculating = comparison.speculating
         ran += "S" if speculating else "P"
-        comparison.complete()
+        comparison.complete(pays)
         comparison.measured(speculating, round(1000 * (ratio if speculating else 1.0)), 10.0, 5.0)
     return ran
 
@@ -41,8 +42,38 @@ def test_what_gains_runs_for_longer_and_longer_and_is_known_after_five_pairs() -
 
 def test_where_changes_cost_much_they_are_few_from_the_start() -> None:
     comparison = Comparison(OWN, 0.05)
-    comparison.changes = 100.0
+    comparison.changes.append(100.0)
+    comparison.changes.append(100.0)
     assert lengths(blocks(comparison, 170, 1.3)) == [1, 5, 2, 32, 2, 124, 1, 3]
+
+
+def test_what_has_gained_is_not_left_to_be_measured_where_the_way_there_and_back_cannot_be_paid() -> None:
+    comparison = Comparison(OWN, 0.05)
+    comparison.changes.append(2.0)
+    assert comparison.change == 1.0  # the first, to a server that never ran, tells half
+    assert blocks(comparison, 3, 1.3) == "PSS"
+    assert blocks(comparison, 50, 1.3, lambda lost: lost < 2.0) == 50 * "S"
+    assert blocks(comparison, 2, 1.3, lambda lost: lost < 3.0) == "SP"
+    assert blocks(comparison, 9, 1.3, lambda lost: lost < 1.0) == 9 * "P"
+    assert blocks(comparison, 2, 1.3, lambda lost: lost < 2.0) == "PS"  # one way is enough
+
+
+def test_what_has_not_gained_is_tried_where_the_way_there_and_back_can_be_paid_and_left_in_any_case() -> None:
+    comparison = Comparison(OWN, 0.05)
+    blocks(comparison, 2, 0.6)
+    assert comparison.speculating
+    assert blocks(comparison, 2, 0.6, lambda lost: False) == "SP"
+    comparison.changes.extend([1.0, 1.0])
+    assert blocks(comparison, 60, 0.6, lambda lost: lost < 2.0) == 60 * "P"
+    assert blocks(comparison, 2, 0.6, lambda lost: lost < 3.0) == "PS"
+
+
+def test_a_trial_that_was_broken_off_counts_once() -> None:
+    comparison = Comparison(OWN, 0.05)
+    assert blocks(comparison, 2, 1.3) == "PS"
+    comparison.broke_off()
+    comparison.measured(True, 100, 10.0, 5.0)  # what was written until then
+    assert blocks(comparison, 8, 1.3) == 7 * "P" + "S"
 
 
 def test_where_it_loses_trials_become_rare_and_a_gain_brings_it_back() -> None:
