@@ -292,9 +292,8 @@ def _plain(deployment: Deployment) -> list[Arrangement]:
     ParameterError : none does; it tells of the one with the fewest weights on a GPU.
     """
     for stages in STAGES:
-        found = _fitting(deployment, PLAIN, "none", stages=stages)
-        if found:
-            return found
+        if fitting := _fitting(deployment, PLAIN, "none", stages=stages):
+            return fitting
     tried = (place for stages in STAGES for place in arrangements(deployment, "none", stages=stages))
     least = min(tried, key=lambda place: next(_models(deployment, PLAIN, place)).weight_bytes)
     room_of(deployment, PLAIN, least)
@@ -304,7 +303,7 @@ def _plain(deployment: Deployment) -> list[Arrangement]:
 def _one_machine(deployment: Deployment, spec: Method) -> tuple[str, ...]:
     """What a method needs where the target is a pipeline over several machines: that it were not, or another engine."""
     if spec.level != "token":
-        return ("a target on one machine: steps beside a pipeline are not modelled",)
+        return ("a target on one machine: steps and a pipeline are not modelled together",)
     engine, name = deployment.engine.name, drafter_name(deployment, spec.name)
     version = deployment.engine_version if deployment.engine_said else ""
     why = over_stages(engine, version, name, deployment.target.facts.architecture)

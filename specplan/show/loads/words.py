@@ -193,7 +193,7 @@ def by_prompts(plan: NamesPlan, *, ending: bool = False) -> Iterator[str]:
 
 def costs_from(plan: NamesPlan) -> Iterator[str]:
     """Return what to know of the costs of passes: whose operators they have, and what no measured row has."""
-    deployment, stages = plan.deployment, plan.simulator.found.plain[0].pp
+    deployment, stages = plan.deployment, plan.simulator.considered.plain[0].pp
     yield from filter(None, [passes_of(deployment, deployment.target, 1)[1]])
     if stages > 1:
         gpu = deployment.gpu
