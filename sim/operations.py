@@ -211,17 +211,7 @@ class Operation:
         `n_generated` of one that has none.
     """
 
-    __slots__ = (
-        "cancelled",
-        "finished",
-        "job",
-        "outcome",
-        "pending",
-        "result",
-        "role",
-        "started",
-        "tag",
-    )
+    __slots__ = ("cancelled", "finished", "job", "outcome", "pending", "result", "role", "started", "tag")
 
     role: str
     result: Any
@@ -277,7 +267,6 @@ class Generate(Operation):
     With ``whole`` the request may write all steps up to the answer's end, as a server's users ask for an answer. Its
     result is the last step written; those before it are its parents, down to ``prefix`` (`steps_after`). Answers that
     are modelled step by step (drawn ones, as the papers' closed forms have them) return one step all the same.
-
     """
 
     __slots__ = ("branch", "prefix", "whole")

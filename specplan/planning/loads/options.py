@@ -285,7 +285,7 @@ def _fitting(
 
 
 def _plain(deployment: Deployment) -> list[Arrangement]:
-    """The arrangements of the target alone over the fewest machines that hold it.
+    """The arrangements of the target without a drafter, over the fewest machines that hold it.
 
     Raises
     ------

@@ -21,11 +21,12 @@ def session(verdicts: list[bool], *, without: int | None = None) -> WallSession:
         last = i == len(verdicts) - 1
         draft, target = Generate(DRAFT, before), Generate(TARGET, before)
         draft.result, target.result = Step(before, DRAFT, 5, last), Step(before, TARGET, 9, last)
-        draft.finished, target.finished = 0.1, 0.3
+        draft.started, draft.finished, target.started, target.finished = 0.0, 0.1, 0.0, 0.3
         run.operations += [draft, target]
         if i != without:
             verify = Verify(draft.result, target.result)
-            verify.job, verify.result, verify.finished = None, Verdict(accepted, float(accepted)), 0.05
+            verify.job, verify.result = None, Verdict(accepted, float(accepted))
+            verify.started, verify.finished = 0.0, 0.05
             verify.outcome = Outcome.ACCEPTED if accepted else Outcome.REJECTED
             run.operations.append(verify)
         before = draft.result if accepted else target.result
