@@ -154,6 +154,8 @@ FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
         "gemma2": _GEMMA2,
         "gemma3_text": _GEMMA3,
         "cohere2": _COHERE2,
+        "cohere2_moe": replace(_COHERE2, mixture=True, expert_size="intermediate_size"),
+        "laguna": Family(mixture=True, defaults={"first_k_dense_replace": 1}),
         **dict.fromkeys(("exaone4", "exaone4_5_text"), Family(windows="pattern", period=4)),
         "olmo3": Family(windows="pattern", period=4, norms=4),
         **dict.fromkeys(("mistral", "phi3", "ministral"), Family(windows="all")),

@@ -120,6 +120,7 @@ class ConfigFields(BaseModel):
         Field(ge=1, le=_MOST_LAYERS, strict=True, validation_alias=AliasChoices("num_hidden_layers", "num_layers")),
     ]
     num_attention_heads: Size
+    num_attention_heads_per_layer: Annotated[list[Size], Field(max_length=_MOST_LAYERS)] | None = None
     num_key_value_heads: Size | None = _named("num_key_value_heads", "multi_query_group_num", "num_attention_groups")
     head_dim: Size | None = _named("head_dim", "attention_head_dim")
     intermediate_size: _AlikeSize | None = None
@@ -208,7 +209,9 @@ class ConfigFields(BaseModel):
         "shared_intermediate_size",
         "share_expert_dim",
     )
-    intermediate_size_mlp: Size | None = _named("intermediate_size_mlp", "dense_intermediate_size")
+    intermediate_size_mlp: Size | None = _named(
+        "intermediate_size_mlp", "dense_intermediate_size", "prefix_dense_intermediate_size"
+    )
     moe_latent_size: Size | None = _named("moe_latent_size", "routed_expert_hidden_size")
     first_k_dense_replace: _Count | None = _named("first_k_dense_replace", "num_dense_layers")
     moe_layer_freq: Size | list[Literal[0, 1]] | None = None

@@ -31,14 +31,21 @@ def mixers(fields: ConfigFields, family: Family) -> list[Mixer]:
     """
     if family.mixing == "compressed":
         return _compressed(fields)
-    kinds = layer_kinds(fields, family)
-    known: dict[tuple[LayerKind, int | None, bool], Mixer] = {}
+    kinds, n = layer_kinds(fields, family), fields.num_hidden_layers
+    own = fields.num_attention_heads_per_layer or [fields.num_attention_heads] * n
+    heads = checked_length(own, n, "num_attention_heads_per_layer")
+    known: dict[tuple[LayerKind, int | None, bool, int], Mixer] = {}
     found = []
     for i, (kind, window) in enumerate(zip(kinds, windows(fields, family, kinds), strict=True)):
         shares = fields.indexer_types is not None and _indexer(fields, i) == "shared"
-        key = kind, window, shares
+        key = kind, window, shares, heads[i]
         if key not in known:
-            known[key] = _recurrent(fields, family) if kind == "linear_attention" else _attention(fields, family, *key)
+            told = fields.model_copy(update={"num_attention_heads": heads[i]})
+            known[key] = (
+                _recurrent(told, family)
+                if kind == "linear_attention"
+                else _attention(told, family, kind, window, shares)
+            )
         found.append(known[key])
     return found
 

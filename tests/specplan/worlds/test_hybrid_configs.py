@@ -95,6 +95,11 @@ def test_windows_may_have_heads_of_their_own() -> None:
         (4, None, 4 * 320),
         (8, 128, 8 * 320),
     }
+    found = {g.attention for g in shape_of("poolside/Laguna-XS.2").shape.layers}
+    assert {(a.heads, a.window) for a in found if isinstance(a, Attention)} == {(48, None), (64, 512)}
+    wrong = changed("poolside/Laguna-XS.2", num_attention_heads_per_layer=[48] * 39)
+    with pytest.raises(SchemaError, match="num_attention_heads_per_layer: 39 entries"):
+        facts_of_config(wrong, name="x", where="x")
     whole = [g.attention for g in shape_of("google/gemma-4-31B").shape.layers]
     assert {(a.kv_heads, a.head_dim, a.values_are_keys) for a in whole if isinstance(a, Attention)} == {
         (16, 256, False), (4, 512, True),

@@ -31,6 +31,8 @@ UNCOUNTED = {
     "google/gemma-4-31B-it-assistant": (0.465e9, 0.4725e9),
     "XiaomiMiMo/MiMo-7B-RL": (7.61e9, 7.63e9),
     "Qwen/Qwen3.8-Flash-Next": (124.5e9, 125.8e9),
+    "CohereLabs/North-Mini-Code-1.0": (29.5e9, 30.5e9),
+    "poolside/Laguna-XS.2": (32.5e9, 33.5e9),
     "moonshotai/Kimi-K3": (0.0, math.inf),
     "MiniMaxAI/MiniMax-M3": (0.0, math.inf),
 }
