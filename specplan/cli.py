@@ -246,7 +246,7 @@ def _typed_for(value: object, command: click.Command, argv: Sequence[str]) -> cl
     if option is not None or not arguments:
         return option
     valued = {name for one in options for name in one.opts}
-    words = [two for one, two in pairwise(["", *argv]) if not two.startswith("-") and one not in valued]
+    words = [two for one, two in pairwise(["", *argv]) if one not in valued and (two == "-" or two[:1] != "-")]
     return arguments[max(words.index(value) - len(words), -len(arguments))]  # the last words are the arguments
 
 

@@ -49,7 +49,7 @@ def record_of(loop: Loop, method: str, settings: Mapping[str, int | float | str 
         at_once=loop.at_once,
         running=sum(one.answers * one.seconds for one in inside) / busy_s,
         most=most,
-        queued=most < loop.at_once and (share >= _AT_MOST or _told_waiting(loop) >= loop.at_once - most),
+        queued=most < loop.at_once and (share >= _AT_MOST or _waiting(loop) >= loop.at_once - most),
         seconds=loop.seconds,
         answers=len(ended),
         tokens=sum(one.tokens for one in inside),
@@ -89,8 +89,8 @@ def _largest(done: Iterable[_Done]) -> tuple[int, float]:
     raise AssertionError("all passes together are no rare ones")
 
 
-def _told_waiting(loop: Loop) -> int:
-    """Requests that waited at the end of the window, as the server tells; 0 where it does not."""
+def _waiting(loop: Loop) -> int:
+    """Requests that waited at the end of the window, by the server's metrics; 0 without them."""
     counts = loop.closed.counts
     return 0 if counts is None or counts.load is None else counts.load.waiting
 

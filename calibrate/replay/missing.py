@@ -19,7 +19,7 @@ from sim.catalogue import KnobValue
 from sim.configuration import Configuration
 from sim.operations import CHOOSER, DRAFT, DRAFT_LIKELIHOOD, EMBEDDING, EXACT, GATE, JUDGE, LIKELIHOOD, RANDOM, REWARD
 
-__all__ = ["Known", "asked_roles"]
+__all__ = ["Known", "needed_roles"]
 
 _LOCAL: Final = "specplan calibrate torch or vllm"
 _HOW: Final[Mapping[str, str]] = {
@@ -39,7 +39,7 @@ _HOW_TOKEN: Final[Mapping[str, str]] = {
 """Token-level method -> calibration that records it; ``specplan calibrate torch`` for other methods."""
 
 
-def asked_roles(configuration: Configuration) -> frozenset[str]:
+def needed_roles(configuration: Configuration) -> frozenset[str]:
     """Return the roles whose recorded verdicts or scores a configuration needs; random numbers need no record."""
     knobs = configuration.knobs
     roles = set(configuration.spec.roles) - {DRAFT}
@@ -108,13 +108,13 @@ class Known:
         answers : whether it is simulated on the profile's answers; if not, only timings are needed.
         """
         needs = [*self._missing_answers(configuration)] if answers else []
-        if EMBEDDING in asked_roles(configuration) - self.timed:
+        if EMBEDDING in needed_roles(configuration) - self.timed:
             needs.append(f"the time of a verdict by embedding ({_HOW[EMBEDDING]})")
         return (*needs, *self._missing_passes(configuration))
 
     def _missing_answers(self, configuration: Configuration) -> Iterator[str]:
         """Missing data of answers: verdicts, scores, candidates."""
-        spec, roles = configuration.spec, asked_roles(configuration)
+        spec, roles = configuration.spec, needed_roles(configuration)
         needed = spec.drafts_seen(**configuration.knobs)
         if spec.level not in ("step", "beam"):
             return

@@ -191,7 +191,7 @@ def _verify_growth(
     )
 
 
-def _verify_alone(gap_factor: int = 1) -> Evidence:
+def _verify_one_factor(gap_factor: int = 1) -> Evidence:
     """Fixed gamma: ``0 < gamma + 1 - E <= gamma (1 - alpha^gamma)^b -> 0``. Fixed b: the band."""
 
     def holds(tenths: int, gamma: int, b: int) -> bool:
@@ -272,7 +272,7 @@ CLAIMS: tuple[Claim, ...] = (
             "gamma fixed": partial(_verify_growth, depth=lambda _k: 2),
         },
     ),
-    proved("LD-S4", verify=_verify_alone, mutants={"faster limit": partial(_verify_alone, gap_factor=4)}),
+    proved("LD-S4", verify=_verify_one_factor, mutants={"faster limit": partial(_verify_one_factor, gap_factor=4)}),
     proved("LD-S5", verify=_verify_rate, mutants={"one token more": partial(_verify_rate, Fraction(1))}),
     record(
         Verdict.NUMERIC,

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from calibrate.record.profile import Profile
 from calibrate.replay.accuracy import expected_accuracy
 from calibrate.replay.assumptions import ASSUMED
-from calibrate.replay.missing import asked_roles
+from calibrate.replay.missing import needed_roles
 from calibrate.replay.recursion import FACTOR_KNOWN, SIMULATED, sharing_factor
 from calibrate.replay.token_level import TokenModel
 from calibrate.replay.trials import Trials
@@ -351,7 +351,7 @@ class Predictor:
             notes.append(f"{few} answers simulated, extended to {of} by recursion without shared iterations")
         if model is not None:
             notes.append(model.note)
-        if JUDGE in asked_roles(configuration):
+        if JUDGE in needed_roles(configuration):
             notes.append(self._verdict_note())
         if lost := self._corruption_note(configuration):
             notes.append(lost)

@@ -76,7 +76,7 @@ class _Verdicts:
 
     accepted: float
     """Share of accepted drafts, [-]."""
-    asked_twice: float = 0.0
+    unsure: float = 0.0
     """Share of drafts on which the gate is not sure, [-]."""
 
 
@@ -97,7 +97,7 @@ def _verdicts(answers: Sequence[RecordedAnswer], configuration: Configuration) -
     else:
         decided, unsure = [accepts(step, role, threshold) for step in steps], 0.0
     accepted = _share(decided)
-    return None if accepted is None or unsure is None else _Verdicts(accepted=accepted, asked_twice=unsure)
+    return None if accepted is None or unsure is None else _Verdicts(accepted=accepted, unsure=unsure)
 
 
 def _promising(answers: Sequence[RecordedAnswer], configuration: Configuration) -> _Verdicts | None:
@@ -119,7 +119,7 @@ def _world(profile: Profile, verdicts: _Verdicts) -> World:
     return World(
         alpha1=verdicts.accepted,
         c1=min(cost_ratio(profile.answers).value, 1.0),
-        escalation=verdicts.asked_twice,
+        escalation=verdicts.unsure,
         steps=max(round(_mean(own)), 1),
         judge=_mean(step.verdict.seconds for step in steps) / step_s,
         gate=_mean(step.verdict.seconds for step in steps) / step_s * _token_ratio(steps),

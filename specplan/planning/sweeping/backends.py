@@ -36,7 +36,7 @@ a terminal sends to all of them, is for the process that ends them."""
 
 _Pieces = list[list[Point]]
 _Shared = tuple[Grid, Profile | None]
-_Found = Iterator[list[tuple[str, dict[str, Any]]]]
+_Batches = Iterator[list[tuple[str, dict[str, Any]]]]
 
 
 class ClusterError(SpecplanError):
@@ -51,7 +51,7 @@ def results(
     backend: Backend = "joblib",
     cluster: str | None = None,
     workers: int = 1,
-) -> _Found:
+) -> _Batches:
     """Evaluate points, and yield their keys and rows as batches are finished, in whatever order.
 
     Parameters
@@ -79,7 +79,7 @@ def _evaluated(points: Sequence[Point], shared: _Shared) -> list[tuple[str, dict
     return [(point.key, evaluated(point, *shared)) for point in points]
 
 
-def _by_joblib(pieces: _Pieces, shared: _Shared, cluster: str | None, workers: int) -> _Found:
+def _by_joblib(pieces: _Pieces, shared: _Shared, cluster: str | None, workers: int) -> _Batches:
     if workers == 1:
         yield from (_evaluated(piece, shared) for piece in pieces)
         return
@@ -89,7 +89,7 @@ def _by_joblib(pieces: _Pieces, shared: _Shared, cluster: str | None, workers: i
     yield from Parallel(n_jobs=workers, return_as="generator_unordered")(tasks)
 
 
-def _by_dask(pieces: _Pieces, shared: _Shared, cluster: str | None, workers: int) -> _Found:
+def _by_dask(pieces: _Pieces, shared: _Shared, cluster: str | None, workers: int) -> _Batches:
     try:
         dask: Any = import_module("distributed")
     except ImportError:
@@ -121,7 +121,7 @@ def _by_dask(pieces: _Pieces, shared: _Shared, cluster: str | None, workers: int
             local.close()
 
 
-def _by_ray(pieces: _Pieces, shared: _Shared, cluster: str | None, workers: int) -> _Found:
+def _by_ray(pieces: _Pieces, shared: _Shared, cluster: str | None, workers: int) -> _Batches:
     try:
         import ray
     except ImportError:
