@@ -190,13 +190,13 @@ BAD = {
     "both kinds": (("plan", *FAST, "--target", "Qwen/Qwen3-8B"), "give --profile or --target, not both"),
     "profile's option": (("plan", *NAMED, "--k2-max", "8"), "--k2-max needs --profile"),
     "target's option": (("plan", *FAST, "--gpus", "2"), "--gpus needs --target"),
-    "unknown model": (("plan", "--target", "Qwen/Qwen3-9B"), "one of 175 known models; did you mean "),
+    "unknown model": (("plan", "--target", "Qwen/Qwen3-9B"), "one of 177 known models; did you mean "),
     "unmodelled": (("plan", "--target", "ai21labs/AI21-Jamba-Mini-1.7"), "is not modelled"),
     "unknown gpu": (("plan", *NAMED, "--gpu", "H1000"), "did you mean 'NVIDIA H100 SXM' (86 GB)?"),
     "too few gpus": (("plan", "--target", "meta-llama/Llama-3.3-70B-Instruct", "--gpus", "1"), "2 GPUs would do"),
-    "no machine": (
-        ("plan", "--target", "moonshotai/Kimi-K3", "--gpu", "H200"),
-        "neither up to 8 of them",
+    "no machines": (
+        ("plan", "--target", "moonshotai/Kimi-K3", "--gpu", "L4"),
+        "128 GPUs would do, where plans go up to 32",
     ),
     "no gpus": (("plan", *NAMED, "--gpus", "0"), "--gpus=0 must be an integer in [1, 1024]"),
     "odd split": (("plan", *NAMED, "--gpus", "4", "--tp", "3"), "--tp=3 must be one of 1, 2, 4, 8"),

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from specplan.planning.loads.from_options import deployment_plan
-from specplan.planning.loads.prices import Dollars, dollars_of, gpus_named, prices_of
+from specplan.planning.loads.prices import Dollars, dollars_of, gpus_named, prices_of, rate_errors
 from specplan.worlds.memory import MOST_TP
 from theory.errors import ParameterError
-from theory.hardware.half_widths import THROUGHPUT, TIME_PER_TOKEN, half_width
 
 if TYPE_CHECKING:
     from specplan.planning.loads.load_plan import LoadRow, NamesPlan
@@ -181,14 +180,9 @@ def _again(options: Mapping[str, Any], missing: Sequence[Priced]) -> dict[str, s
 
 
 def _priced(plan: NamesPlan, load: Load, row: LoadRow) -> Priced:
-    from specplan.worlds.world import passes_of
-
-    deployment = plan.deployment
-    dollars = dollars_of(deployment, row)
+    dollars = dollars_of(plan.deployment, row)
     assert dollars is not None, "without prices a GPU hour costs one unit"
-    passes, _ = passes_of(deployment, deployment.target, row.option.arrangement.split)
-    costs = max(half_width(quantity, passes) for quantity in (THROUGHPUT, TIME_PER_TOKEN))
-    others = sum(part * part for name, part in row.errors.items() if name != "cost of passes")
-    total = math.sqrt(costs * costs + others)
+    errors = rate_errors(plan.deployment, row)
+    total = math.hypot(*errors.values())
     low, high = (dollars.per_million_tokens * math.exp(end) for end in (-total, total))
-    return Priced(plan=plan, load=load, row=row, dollars=dollars, low=low, high=high, costs=costs)
+    return Priced(plan=plan, load=load, row=row, dollars=dollars, low=low, high=high, costs=errors["cost of passes"])

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from specplan.planning.loads.from_options import settings_for
-from specplan.planning.loads.prices import dollars_of
+from specplan.planning.loads.prices import dollars_of, rate_errors
 from specplan.planning.loads.statements import Pays, by_prompt, fixed_k, gains_by_load, k_table
 from specplan.show.loads.assumed import assumed
 from specplan.show.loads.words import costs_from, engine_name
@@ -85,9 +86,10 @@ def _k_table_as_json(plan: NamesPlan) -> dict[str, Any] | None:
 def named_row_as_json(deployment: Deployment, row: LoadRow) -> dict[str, Any]:
     """Return a row of a plan from names as plain data."""
     configuration, arrangement = row.option.configuration, row.option.arrangement
-    dollars = dollars_of(deployment, row)
+    dollars, half = dollars_of(deployment, row), math.hypot(*rate_errors(deployment, row).values())
     return {
         **row_as_json(row),
+        "tokens_per_s_interval": [row.tokens_per_s * math.exp(end) for end in (-half, half)],
         "method": method_name(deployment, configuration),
         "k": configuration.k2 - 1,
         "adaptive_verification": configuration.least > 0.0,

@@ -146,8 +146,13 @@ def verdict(plan: LoadPlan, load: Load, rows: Sequence[LoadRow]) -> str:
 
 
 def switch_off(plan: LoadPlan) -> str:
-    """Return at which loads speculation pays."""
-    return Pays.of(gains_by_load(plan)).sentence()
+    """Return at which loads speculation pays, and where the intervals do not exclude a loss."""
+    sentence = Pays.of(gains_by_load(plan)).sentence()
+    best = [(load, rows[0].gain) for load, rows in plan.loads if load.concurrency]
+    unsure = [load.text for load, gain in best if pays(gain.value) and gain.low < 1.0]
+    if not unsure:
+        return sentence
+    return f"{sentence} At {' and '.join(unsure)} the interval includes a loss: measure before you rely on it."
 
 
 def one_k(plan: NamesPlan) -> str:
@@ -188,7 +193,8 @@ def by_prompts(plan: NamesPlan, *, ending: bool = False) -> Iterator[str]:
             continue
         gains = ", ".join(f"{prompt // 1024}k {gain:.2f}" for prompt, gain in one.gains.items())
         advice = f"; {one.advice}" if one.turns else ""
-        yield f"By prompt, on the same GPUs, {named(plan, one.option)} with {one.answers} at once: {gains}{advice}."
+        what = f"{named(plan, one.option)} with {one.answers} at once, reading prompts not counted"
+        yield f"By prompt, on the same GPUs, {what}: {gains}{advice}."
 
 
 def costs_from(plan: NamesPlan) -> Iterator[str]:
