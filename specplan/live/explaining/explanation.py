@@ -161,11 +161,11 @@ def point_of(baseline: Window, chunk: int = CHUNK) -> Point:
 def _unlike(whole: Window, baselines: Sequence[Point]) -> str:
     for point in baselines:
         for had, has, what in (
-            (point.batch, whole.batch, "sequences in a pass"),
-            (point.prompt, whole.prompt_tokens, "tokens in a prompt"),
+            (round(point.batch, 1), round(whole.batch, 1), "sequences in a pass"),
+            (round(point.prompt, 0), round(whole.prompt_tokens, 0), "tokens in a prompt"),
         ):
             if abs(had - has) > _ALIKE * has:
-                return f"{point.source} had {had:.3g} {what}, this server {has:.3g}: measure it at the same load"
+                return f"{point.source} had {had:g} {what}, this server {has:g}: measure it at the same load"
     return ""
 
 
