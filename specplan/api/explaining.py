@@ -98,7 +98,7 @@ def explain(
         rule = "counts what its policy verified, which no profile predicts: leave out the profile"
         raise ParameterError("adaptive", adaptive, rule)
     readings = _readings([sources] if isinstance(sources, str) else list(sources), seconds)
-    points, plain_cache = _baselines(baseline, chunk)
+    points, plain_cache = _baselines(baseline, chunk, readings[-1].engine)
     explanation = explained(
         readings,
         baselines=points,
@@ -153,7 +153,7 @@ def _of_server(
     return token_drift(parts, profile_of(profile), method=method, false_alarm=false_alarm)
 
 
-def _baselines(given: Metrics | Sequence[Metrics], chunk: int) -> tuple[list[Point], float]:
+def _baselines(given: Metrics | Sequence[Metrics], chunk: int, engine: str) -> tuple[list[Point], float]:
     """The rounds of baselines, and the cache tokens of the baseline without speculation; NaN where there is none."""
     points: list[Point] = []
     plain_cache = math.nan
@@ -168,6 +168,9 @@ def _baselines(given: Metrics | Sequence[Metrics], chunk: int) -> tuple[list[Poi
             points.append(point)
             continue
         whole = work_of([_reading(path) for path in paths])
+        if whole.engine != engine or (whole.speculates and not whole.k):
+            rule = f"must be metrics of {engine}, as the server's, that say how many tokens are drafted, if any are"
+            raise ParameterError("baseline", whole.source, rule)
         points.append(point_of(whole, chunk))
         if whole.k == 0:
             plain_cache = whole.cache_tokens

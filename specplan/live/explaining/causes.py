@@ -19,9 +19,7 @@ NAMES: Final = ("k too large", "k too small", "slow draft", "full cache", "heavy
 _LEAST: Final = 0.03
 """Least share of an answer's time at which a cause is named, [-]: a smaller one is within the model's error."""
 _SURE: Final = 0.99
-"""A cause is sure if the lower end of the interval of its gain is at least this, [-]."""
-_SOME: Final = 0.01
-"""Nor is one that is seen by a bound, if the lower end of what it saves is less than this, [-]."""
+"""Least lower end of the gain of a k that is a sure cause, [-]; other sure causes save 1 minus this at least."""
 _CHUNK: Final = 2048
 """Tokens of a pass to which smaller chunks would lower it."""
 _FULL: Final = 0.9
@@ -124,7 +122,7 @@ def _rounds(window: Window, acceptance: Acceptance, depth: Depth, share: float, 
         )
         left = share / depth.gain.value if depth.gain.value > 1.0 else share
         saves = _saved(depth.cheap, left)
-        parts.append(Cause(name="slow draft", saves=saves, why=dear, flags=(flags,), sure=saves.low >= _SOME))
+        parts.append(Cause(name="slow draft", saves=saves, why=dear, flags=(flags,), sure=saves.low >= 1.0 - _SURE))
     return parts
 
 
@@ -198,7 +196,7 @@ def _prefills(window: Window, time: RoundTime, decoding: float) -> Cause | None:
     if passes is None or passes.above(_CHUNK) > 0.0:  # else no pass reads more than that
         flag = "--max-num-batched-tokens" if window.engine == "vllm" else "--chunked-prefill-size"
         flags.insert(0, f"{flag} lower ({_CHUNK})")
-    return Cause(name="heavy prefills", saves=saves, why=why, flags=tuple(flags), sure=saves.low >= _SOME)
+    return Cause(name="heavy prefills", saves=saves, why=why, flags=tuple(flags), sure=saves.low >= 1.0 - _SURE)
 
 
 def _places(window: Window, answer: AnswerTime) -> Cause | None:

@@ -37,8 +37,6 @@ _WIDE: Final = 128
 with a baseline and no names: an assumption that changes the split of a round, not its sum."""
 _WIDENING: Final = {True: 0.2, False: 1.0}
 """Largest share of the added time that may be verification, by whether a pass has few rows."""
-_ALIKE: Final = 0.2
-"""Relative difference in batch size between a baseline and the window above which a note is written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +51,8 @@ class Point:
     """Its counters of speculation; None if it has none."""
     answer_s: Estimate | None = None
     """Seconds of an answer for a token of it; None where they are not reported."""
+    prompt: float = math.nan
+    """Mean tokens of a prompt; NaN where it is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +122,7 @@ def costs(
             )
     now = _drawn(work, n, rng)
     measured = {point.k: _drawn(point.seconds, n, rng) for point in points}
-    notes = [_unlike(point, batch) for point in points if abs(point.batch / batch - 1.0) > _ALIKE]
+    notes: list[str] = []
     ks = np.arange(most + 1.0)
     if named is not None:
         return _by_names(k, now, measured.get(0), named, ks, rng, notes)
@@ -246,8 +246,3 @@ def _by_names(
         way="names" if plain is None else "both",
         notes=tuple(notes),
     )
-
-
-def _unlike(point: Point, batch: float) -> str:
-    sizes = f"{point.batch:.1f} sequences in a pass, the window {batch:.1f}"
-    return f"{point.source}: the baseline had {sizes}: measure it at the same load"

@@ -79,6 +79,7 @@ def best_depth(
     ks = np.arange(speed.shape[1])
     with_cheap = committed / np.maximum(costs.seconds - (costs.drafting - cheap)[:, None] * ks, 1e-12)
     ratio = np.maximum(with_cheap.max(axis=1) / speed[:, best], 1.0)
+    next_k = 0 if costs.way == "window" else min(_telling(speed, best, now, known), farthest)
     return Depth(
         now=now,
         best=Estimate(
@@ -97,13 +98,8 @@ def best_depth(
         cheap=percentiles(ratio, seed),
         draft_cost=percentiles(costs.drafting / costs.plain, seed),
         short=short,
-        step=best if short.high <= ENOUGH else _next(speed, best, now, known, farthest, costs.way),
+        step=best if short.high <= ENOUGH else next_k,
     )
-
-
-def _next(speed: NDArray[np.float64], best: int, now: int, known: int, farthest: int, way: str) -> int:
-    """The next k to run; 0 where no other k was measured: what drafting costs decides more than what is accepted."""
-    return 0 if way == "window" else min(_telling(speed, best, now, known), farthest)
 
 
 def _telling(speed: NDArray[np.float64], best: int, now: int, known: int) -> int:

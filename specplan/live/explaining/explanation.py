@@ -33,6 +33,8 @@ _POLICY_NOTE: Final = (
     "adaptive verification: acceptance by position is that of what the engine verified, lower than the drafter's (by 2 "
     "to 35 % at a published server); it chooses at each round: leave num_speculative_tokens at the size of the block"
 )
+_ALIKE: Final = 0.2
+"""Relative difference in batch or prompts up to which a baseline's load is the same."""
 _RUN: Final = 0.02
 """Half-width of the relative difference between two runs of one server at one load: an assumption."""
 
@@ -64,6 +66,8 @@ class Explanation:
     """Answers that a further measurement needs to know the tokens of a round to `_PRECISE`."""
     missing: tuple[str, ...]
     """Measurements that would narrow the intervals."""
+    unlike: str
+    """How the load of a baseline differs, so that it tells little; empty where none does."""
     notes: tuple[str, ...]
 
 
@@ -135,6 +139,7 @@ def explained(
         cache_lost=cache_lost,
         requests=_requests(whole, committed),
         missing=_missing(whole, cost, readings),
+        unlike=_unlike(whole, baselines),
         notes=_notes(whole, accepted, time, depth, cost),
     )
 
@@ -149,7 +154,19 @@ def point_of(baseline: Window, chunk: int = CHUNK) -> Point:
         source=baseline.source,
         spec=baseline.spec,
         answer_s=_answer_s(baseline, time.whole.relative_half_width),
+        prompt=baseline.prompt_tokens,
     )
+
+
+def _unlike(whole: Window, baselines: Sequence[Point]) -> str:
+    for point in baselines:
+        for had, has, what in (
+            (round(point.batch, 1), round(whole.batch, 1), "sequences in a pass"),
+            (round(point.prompt, 0), round(whole.prompt_tokens, 0), "tokens in a prompt"),
+        ):
+            if abs(had - has) > _ALIKE * has:
+                return f"{point.source} had {had:g} {what}, this server {has:g}: measure it at the same load"
+    return ""
 
 
 def _answer_s(whole: Window, relative_half_width: float) -> Estimate | None:

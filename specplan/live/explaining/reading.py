@@ -110,7 +110,10 @@ def read_metrics(text: str, source: str) -> Reading:
     try:
         samples = parse_metrics(text)
         engine = _engine(samples)
-        histograms = {key: _histogram(samples, name) for key, name in _HISTOGRAMS[engine].items()}
+        histograms = {
+            key: Histogram.read(samples, name) or Histogram.read(samples, _FORMER.get(name, ""))
+            for key, name in _HISTOGRAMS[engine].items()
+        }
         spec = SpecDecode.read(samples) if engine == "vllm" else None
         sums = _sums(samples, {*COUNTERS[engine].values(), _STARTED})
     except (SchemaError, ValueError, KeyError) as error:
@@ -140,11 +143,6 @@ def _sums(samples: Sequence[Sample], names: Set[str]) -> dict[str, float]:
         if sample.name in names:
             sums[sample.name] = sums.get(sample.name, 0.0) + counted(sample)
     return sums
-
-
-def _histogram(samples: Sequence[Sample], name: str) -> Histogram | None:
-    histogram = Histogram.read(samples, name)
-    return Histogram.read(samples, _FORMER[name]) if histogram is None and name in _FORMER else histogram
 
 
 def _engine(samples: Sequence[Sample]) -> str:

@@ -121,10 +121,7 @@ def _most_decoded(window: Window) -> float:
 
 
 def _cost(share: float, pass_s: float, round_s: float) -> float:
-    """Seconds that passes with prompts, ``pass_s`` long and a share ``share`` of the time, add to the mean round.
-
-    Infinite where so much of the time has prompts that nothing follows about rounds without any.
-    """
+    """Seconds that passes of ``pass_s`` with prompts, ``share`` of the time, add to a round; inf: nothing follows."""
     if pass_s <= round_s * share or share >= 1.0:
         return math.inf
     undisturbed = round_s * (1.0 - share) / (1.0 - share * round_s / pass_s)

@@ -49,6 +49,7 @@ def explanation_as_json(explanation: Explanation) -> dict[str, Any]:
         "causes": [asdict(cause) for cause in explanation.causes],
         "flags": None if depth is None else list(flags_of(window, round(depth.best.value))),
         "missing": list(explanation.missing),
+        "baseline_unlike": explanation.unlike,
         "notes": list(explanation.notes),
     }
 
@@ -126,6 +127,8 @@ def _gains(explanation: Explanation) -> str:
     if over is None:
         return ""
     times = f"{over.value:.2f} [{over.low:.2f}, {over.high:.2f}] times as fast as plain decoding"
+    if explanation.unlike:
+        return f"Whether speculation gains is open: it is {times}, but {explanation.unlike}."
     if over.low <= 1.0 <= over.high:
         way = " (measure a baseline)" if explanation.way in ("window", "names") else ""
         return f"Whether speculation gains is open{way}: it is {times}."

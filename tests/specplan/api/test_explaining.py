@@ -10,6 +10,7 @@ from refusals import refused
 from screens import Main, check_printed, check_screen
 
 import specplan as sp
+from theory.errors import ParameterError
 
 DEEP = Planted(k=12, conditional=0.6, row_s=2e-5)
 PLANTED = {
@@ -84,3 +85,12 @@ test_bad_arguments_are_refused = refused(
     (lambda: sp.explain(pages(DEEP), target="a/b"), "gpu=None must be given too"),
     (lambda: sp.explain(pages(DEEP), baseline="a,b,c"), "must be a file, or two"),
 )
+
+
+def test_a_baseline_of_another_engine_or_unknown_k_is_refused(deep: tuple[list[str], str]) -> None:
+    sglang = "\n".join(line.replace("vllm:", "sglang:") for line in deep[1].splitlines() if "iteration" not in line)
+    speculates = f"{sglang}\nsglang:spec_accept_length 2.5\n"
+    with pytest.raises(ParameterError, match="must be metrics of vllm"):
+        sp.explain(deep[0], baseline=[sglang])
+    with pytest.raises(ParameterError, match="how many tokens are drafted"):
+        sp.explain(speculates, baseline=[speculates], k=3)

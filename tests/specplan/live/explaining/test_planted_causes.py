@@ -140,6 +140,16 @@ def test_the_counters_tell_what_was_planted_about_tokens() -> None:
         assert estimate.low - 0.02 <= planted <= estimate.high + 0.02
 
 
+@pytest.mark.parametrize("other", [{"concurrency": 1}, {"prompt": 2000}])
+def test_a_baseline_of_another_load_leaves_the_gain_open(other: dict[str, int]) -> None:
+    planted = Planted(k=4, conditional=0.8)
+    plain = since_start(read_metrics(exposition(replace(planted, **other).with_k(0), 48), "base.prom"))
+    text = summary(explained(readings(planted, 24, 96), baselines=[point_of(plain)]))
+    assert "gains is open" in text
+    assert "base.prom had" in text
+    assert "measure it at the same load" in text
+
+
 def test_baselines_with_another_k_narrow_what_another_k_would_do() -> None:
     planted = PLANTED["k too small"]
     plain, deep = (since_start(read_metrics(exposition(planted.with_k(k), 64), f"{k}")) for k in (0, 6))
