@@ -32,7 +32,7 @@ def test_gains_of_heads_fall_beyond_the_prompts_of_their_priors(plan: NamesPlan)
         assert gains == sorted(gains, reverse=True)
     sentence = next(by_prompts(plan))
     assert sentence.startswith("By prompt, on the same GPUs, eagle3, k = ")
-    assert f"with 1 at once: 2k {first.gains[2048]:.2f}, 8k" in sentence
+    assert f"with 1 at once, reading prompts not counted: 2k {first.gains[2048]:.2f}, 8k" in sentence
 
 
 def test_a_draft_that_reads_less_ends_no_other_method_s_gains() -> None:
