@@ -171,11 +171,14 @@ class Answering:
 
         def send(piece: str) -> None:
             pieces.append((piece, answer.n_seen))
+            wake()
+
+        def wake(_: object = None) -> None:
             if not there.done():
                 there.set_result(None)
 
         writing = asyncio.ensure_future(self._write(answer, clock, send))
-        writing.add_done_callback(lambda _: there.done() or there.set_result(None))
+        writing.add_done_callback(wake)
         try:
             while pieces or not writing.done():
                 if pieces:
