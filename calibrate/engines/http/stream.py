@@ -214,8 +214,8 @@ class Streamed:
                 text = _whole(text)
             self.parts.append(text)
             self.ids += ids
-            if logprobs and not self.likeliest:
-                self.likeliest = next(iter(logprobs.get("top_logprobs") or ()), None) or {}
+            if logprobs and not self.likeliest and (tops := logprobs.get("top_logprobs")):
+                self.likeliest = tops[0] or {}
             if stated := choice.get("prompt_token_ids"):
                 self.n_prompt_ids = self.n_prompt_ids or len(stated)
                 self.prompt_ids = stated if self.on_text is not None else []

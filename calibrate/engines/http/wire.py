@@ -272,10 +272,9 @@ class Wire:
                 if now > begins_anew:  # bytes without a whole line end no silence
                     self.heard(silence)
                     begins_anew = now + (_LATE - 1.0) * self.config.timeout_s
-                said_now = line[5:].strip()
-                if said_now == b"[DONE]":
+                if (text := line[5:].strip()) == b"[DONE]":
                     continue
-                event = fields(said_now) or self._odd(said_now)
+                event = fields(text) or self._odd(text)
                 if event.get("error"):
                     raise self.broken_off(f"failed in the middle of an answer: {said(json.dumps(event))}")
                 if on_event(event, now):

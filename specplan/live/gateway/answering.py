@@ -166,17 +166,19 @@ class Answering:
         return answer.n_prompt
 
     async def _pieces(self, answer: Answer, clock: WallClock) -> AsyncGenerator[list[Piece]]:
-        pieces: list[Piece] = []
-        loop = asyncio.get_running_loop()
+        pieces, loop = list[Piece](), asyncio.get_running_loop()
         there = loop.create_future()
 
         def send(piece: str) -> None:
             pieces.append((piece, answer.n_seen))
+            wake()
+
+        def wake(_: object = None) -> None:
             if not there.done():
                 there.set_result(None)
 
         writing = asyncio.ensure_future(self._write(answer, clock, send))
-        writing.add_done_callback(lambda _: there.done() or there.set_result(None))
+        writing.add_done_callback(wake)
         try:
             while pieces or not writing.done():
                 if pieces:
@@ -262,23 +264,23 @@ class Answering:
         if error is not None:
             raise error
 
-    @staticmethod
-    def _may_leave(answer: Answer, progress: Progress, *, step_ends: bool) -> bool:
-        """Whether an answer can go on by another configuration from here on.
+    def _leaves(self, answer: Answer, configuration: Configuration, progress: Progress, *, step_ends: bool) -> bool:
+        """Whether an answer goes on by another configuration from here on.
 
         A server that tells no ids is left only where a step ends: the text up to there is read as the tokens that
         wrote it, which half a word may not be.
         """
+        if answer.refused or not self.control.leaves(configuration, step_ends=step_ends):
+            return False
         ids = progress.tokens()
-        can = ids is not None and bool(ids or step_ends) and answer.n_seen < answer.request.max_tokens
-        return can and not answer.refused
+        return ids is not None and bool(ids or step_ends) and answer.n_seen < answer.request.max_tokens
 
     async def _stream(
         self, answer: Answer, clock: WallClock, configuration: Configuration, send: Callable[[str], None]
     ) -> None:
         """Have the target write the rest in one request, until it ends or another method is wanted.
 
-        It is left where `_may_leave` says; a server that speculates at once when it has lost too much. The rest is
+        It is left where `_leaves` says; a server that speculates at once when it has lost too much. The rest is
         requested by the ids of all tokens so far, where they are known.
         """
         session = WallSession(answer.request.name, self.servers.speculation(configuration))
@@ -291,13 +293,11 @@ class Answering:
             answer.n_seen += n_tokens
             send(text)
             self.control.wrote(answer, n_tokens)
-            ends = marks.take(text, n_tokens)
-            if self.control.leaves(configuration, step_ends=ends) and self._may_leave(answer, progress, step_ends=ends):
+            if self._leaves(answer, configuration, progress, step_ends=marks.take(text, n_tokens)):
                 raise asyncio.CancelledError  # here, before what has arrived with this piece is read
 
         def look() -> None:  # now, as the servers that others change to may take what this one needs to say more
-            leaves = self.control.leaves(configuration, step_ends=False)
-            if leaves and self._may_leave(answer, progress, step_ends=False):
+            if self._leaves(answer, configuration, progress, step_ends=False):
                 writing.cancel()
 
         self._running[TARGET] += 1

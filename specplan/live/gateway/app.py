@@ -198,13 +198,7 @@ class _Gateway:
 
 
 class _Sender:
-    """Sends an answer, and records whether it has begun.
-
-    Parameters
-    ----------
-    send : sends to the client, and tells the application when the answer begins.
-    direct : only sends.
-    """
+    """Sends an answer, and records whether it has begun; ``direct`` sends past the layers of `_Application`."""
 
     def __init__(self, send: Send, direct: Send) -> None:
         self._send = send
@@ -274,7 +268,7 @@ class _Live(Response):
 
 
 class _Application(Starlette):
-    """Starlette, whose layers pass on each message that is sent, and look at the first only; ``direct`` is below them."""
+    """Starlette; of what is sent, its layers look at the first message only, and ``direct`` takes the others."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
