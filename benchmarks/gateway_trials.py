@@ -130,7 +130,7 @@ def at_most(scene: Scene, n: int, gain: float, answers: int) -> float:
     plainly = max(n, 2) + pairs * block_answers(n)
     holes = n * (pairs * engine.switch_s + engine.cold_s) / answer_s
     work = (answers - plainly) / gain + plainly + holes
-    return (answers / work - 1.0) / (gain - 1.0)
+    return float((answers / work - 1.0) / (gain - 1.0))
 
 
 def row(scene: Scene, n: int, seeds: int, answers: int) -> list[str]:
