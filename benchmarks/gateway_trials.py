@@ -84,15 +84,15 @@ SCENES: Final = (
 
 def machine(seed: int) -> Callable[[float], float]:
     """Return the time by which passes are longer at a moment, as a factor: it wanders, and now and then stalls."""
-    rng = random.Random(f"machine {seed}")
-    changes, paces, stalls = [0.0], [1.0], [rng.expovariate(1.0 / STALLS_S)]
+    rng, stops = random.Random(f"machine {seed}"), random.Random(f"stalls {seed}")  # whenever it is asked
+    changes, paces, stalls = [0.0], [1.0], [stops.expovariate(1.0 / STALLS_S)]
 
     def slower(now: float) -> float:
         while changes[-1] <= now:
             changes.append(changes[-1] + rng.expovariate(1.0 / HOLDS_S))
             paces.append(float(np.exp(rng.gauss(0.0, WANDERS))))
         while stalls[-1] + STALL_S <= now:
-            stalls.append(stalls[-1] + STALL_S + rng.expovariate(1.0 / STALLS_S))
+            stalls.append(stalls[-1] + STALL_S + stops.expovariate(1.0 / STALLS_S))
         return paces[-1] * (6.0 if stalls[-1] <= now else 1.0)
 
     return slower
@@ -130,7 +130,7 @@ def at_most(scene: Scene, n: int, gain: float, answers: int) -> float:
     plainly = max(n, 2) + pairs * block_answers(n)
     holes = n * (pairs * engine.switch_s + engine.cold_s) / answer_s
     work = (answers - plainly) / gain + plainly + holes
-    return (answers / work - 1.0) / (gain - 1.0)
+    return float((answers / work - 1.0) / (gain - 1.0))
 
 
 def row(scene: Scene, n: int, seeds: int, answers: int) -> list[str]:

@@ -151,12 +151,12 @@ class Comparison:
         """
         self._n_blocks += 1
         growth, gained = _GROWTH**self._lean, self._lean > 0.0
+        changes = 1.0 if self._lean >= 1.0 else 2.0  # what did not gain clearly may have to be left again
         if not self.speculating:
             least = _BETWEEN if gained and self.verdict is Verdict.UNKNOWN else growth**-2.0
-            changes = 1.0 if gained else 2.0
         else:
             least = _FIRST * max(growth, 1.0)
-            changes = 2.0 if gained else 0.0
+            changes = 1.0 + changes if gained else 0.0
             if self.verdict is Verdict.UNKNOWN:
                 least = min(least, (0.5 * _BETWEEN + 2.0 * self.change) / _SHARE)
         if self._n_blocks >= least and (not changes or pays(changes * self.change)):

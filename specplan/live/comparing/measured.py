@@ -117,7 +117,7 @@ class Measured:
         if comparison.speculating and (without or not self._may_lose(comparison, in_flight, now)):
             comparison.stop()
         configuration = comparison.candidate if comparison.speculating else self._plain
-        if block is not None and (block.load, block.configuration) != (load, configuration):
+        if block is not None and block.configuration != configuration:
             comparison.changes.append(0.0)
         self._meter.aim(load, configuration, anew=anew)
         return configuration

@@ -147,7 +147,7 @@ class _Comparisons(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield the gauges."""
-        lost = "The largest loss by speculation of a stretch of up to 200 answers that ends now, in plain answers."
+        lost = "The largest loss by speculation of a stretch of up to 220 answers that ends now, in plain answers."
         yield GaugeMetricFamily("specplan_lost_answers", lost, value=self._measured.budget.lost)
         about = "What is known of speculation, by answers in flight: 1 it gains, 0 unknown, -1 it loses."
         verdict = GaugeMetricFamily("specplan_verdict", about, labels=["load", "method"])
