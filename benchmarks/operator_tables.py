@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import csv
 import gzip
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass, fields, replace
 from functools import partial
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 from zlib import crc32
 
 import numpy as np
@@ -30,6 +31,7 @@ from theory.hardware.gpus import GPUS
 __all__ = ["FILES", "Table", "fitted", "log_errors", "shapes_left_out", "tables"]
 
 Array = NDArray[np.float64]
+_Rates = TypeVar("_Rates", ProductRates, AttentionRates)
 FILES: Final = {
     "NVIDIA H100 SXM": "h100_sxm",
     "NVIDIA H200 SXM": "h200_sxm",
@@ -75,7 +77,7 @@ def tables(folder: Path, gpu: str) -> Iterator[Table]:
     known = {"bfloat16": "bf16", "fp8_block": "fp8-block", "fp8": "fp8", "w4a16_mxfp4": "mxfp4"}
     for timed, name in known.items():
         rows = [row for row in experts if row["moe_dtype"] == timed and _served(row)]
-        if rows and not _of_others(name, GPUS[gpu]):
+        if rows and (name != "fp8" or "fp8-block" in GPUS[gpu].experts):  # else experts in fp8 are block-wise ones
             yield _experts(rows, name)
     if (folder / f"aic_mla_gen_{stem}.csv.gz").exists():
         yield _latent([row for kind in ("gen", "ctx") for row in _read(folder / f"aic_mla_{kind}_{stem}.csv.gz")])
@@ -83,28 +85,24 @@ def tables(folder: Path, gpu: str) -> Iterator[Table]:
         rows = _best_sums(folder / "aic_allreduce.csv", stem, n_gpus)
         if rows:
             yield _sums(f"sums of {n_gpus}", rows, "sums", n_gpus)
-    yield from _packaged(stem)
+    yield from _packaged(gpu)
 
 
-def _of_others(name: str, gpu: Gpu) -> bool:
-    """Whether experts of a format have constants from elsewhere: those of block-wise fp8, or of weights in bf16."""
-    return (name == "fp8" and "fp8-block" not in gpu.experts) or (name == "mxfp4" and gpu.sheet.fp4 is not None)
-
-
-def _packaged(stem: str) -> Iterator[Table]:
+def _packaged(gpu: str) -> Iterator[Table]:
     """Tables of other engines in the package aiconfigurator-core, where it is installed and has them.
 
     Products with block-wise fp8 are those of SGLang and TensorRT-LLM: vLLM's were timed with the host's time, 45 us on
     Hopper and over 200 us on Blackwell, which no server shows.
     """
+    stem = FILES[gpu]
     products = [row for engine in _OTHERS for row in _package_rows(stem, "gemm", engine, "gemm_perf")]
     in_blocks = [row for row in products if row["gemm_dtype"] == "fp8_block"]
-    if in_blocks:
+    if in_blocks and "fp8-block" in GPUS[gpu].products:
         yield _products(sorted(in_blocks, key=lambda row: crc32(repr(row).encode())), "fp8-block")
     for n_gpus in (2, 4, 8):
         sums = list(_package_rows(stem, "comm", "trtllm", "custom_allreduce_perf"))
         rows = [row for row in sums if row["num_gpus"] == str(n_gpus) and 1024 <= int(row["message_size"]) <= 2**27]
-        if rows:
+        if rows and n_gpus in GPUS[gpu].fused_sums:
             yield _sums(f"fused sums of {n_gpus}", rows, "fused_sums", n_gpus)
 
 
@@ -189,37 +187,45 @@ def _products(rows: list[Row], arithmetic: str) -> Table:
     """Products of at most 8192 rows with weights as large models have them."""
 
     def put(gpu: Gpu, values: Sequence[float]) -> Gpu:
-        overhead, bandwidth, rate, sharpness, *tiles = values
-        new = ProductRates(overhead, bandwidth, rate, max(sharpness, 1.0), *tiles)
-        return replace(gpu, products={**gpu.products, arithmetic: new})
+        return replace(gpu, products={**gpu.products, arithmetic: _with(rates(gpu), values)})
+
+    def rates(gpu: Gpu) -> ProductRates:
+        return gpu.products.get(arithmetic, gpu.products[FORMATS[arithmetic].arithmetic])
 
     def is_large(row: Row) -> bool:
         n, k = int(row["n"]), int(row["k"])
         return int(row["m"]) <= 8192 and min(n, k) >= 256 and n * k >= 2**20
 
-    def constants(gpu: Gpu) -> tuple[float, ...]:
-        rates = gpu.products[arithmetic]
-        return astuple(rates) if rates.input_s else astuple(rates)[:4]
-
     kept = [row for row in rows if is_large(row)]
     name = arithmetic.replace("-", "_")  # as the tables' files have it
-    return _table("products", name, kept, ("n", "k"), constants, put)
+    return _table("products", name, kept, ("n", "k"), lambda gpu: _fitted_of(rates(gpu)), put)
+
+
+def _fitted_of(rates: ProductRates | AttentionRates) -> tuple[float, ...]:
+    """The constants of kernels that are fitted: neither tiles nor what a kernel does not do."""
+    return tuple(value for value in (getattr(rates, name) for name in _names(rates)) if value and value < math.inf)
+
+
+def _with(rates: _Rates, values: Sequence[float]) -> _Rates:
+    """Rates with other values of `_fitted_of`."""
+    names = [name for name in _names(rates) if 0.0 < getattr(rates, name) < math.inf]
+    found = dict(zip(names, values, strict=True))
+    return replace(rates, **{**found, "sharpness": max(found["sharpness"], 1.0)})
+
+
+def _names(rates: ProductRates | AttentionRates) -> list[str]:
+    return [one.name for one in fields(rates) if "tile" not in one.name and one.name != "packed"]
 
 
 def _attention(rows: list[Row]) -> Table:
     """Decoding and prefills, heads of 64 numbers or more."""
 
     def put(gpu: Gpu, values: Sequence[float]) -> Gpu:
-        *first, sharpness = values[:6]
-        return replace(gpu, attention=AttentionRates(*first, max(sharpness, 1.0), gpu.attention.tile, *values[6:]))
-
-    def constants(gpu: Gpu) -> tuple[float, ...]:
-        *first, _, alone = astuple(gpu.attention)  # the tile is the kernel's
-        return (*first, alone) if np.isfinite(alone) else tuple(first)
+        return replace(gpu, attention=_with(gpu.attention, values))
 
     large = [row for row in rows if int(row["head_dim"]) >= 64]
     shape = ("num_heads", "num_key_value_heads", "head_dim")
-    return _table("attention", "", large, shape, constants, put)
+    return _table("attention", "", large, shape, lambda gpu: _fitted_of(gpu.attention), put)
 
 
 def _served(row: Row) -> bool:
@@ -234,20 +240,19 @@ def _experts(rows: list[Row], name: str) -> Table:
         return replace(gpu, experts={**gpu.experts, key(gpu): ExpertRates(*values)})
 
     def key(gpu: Gpu) -> str:
-        return name if name in gpu.experts else FORMATS[name].arithmetic
+        return "widened" if name == "mxfp4" else name if name in gpu.experts else FORMATS[name].arithmetic
 
     shape = ("hidden_size", "inter_size", "topk", "num_experts")
     return _table("experts", name, rows, shape, lambda gpu: astuple(gpu.experts[key(gpu)]), put)
 
 
 def _latent(rows: list[Row]) -> Table:
-    """Latent attention of DeepSeek-V3 with bf16 weights and cache."""
+    """Latent attention of DeepSeek-V3."""
 
     def put(gpu: Gpu, values: Sequence[float]) -> Gpu:
         return replace(gpu, latent=LatentRates(*values))
 
-    plain = [row for row in rows if row["kv_cache_dtype"] == row["gemm_type"] == "bfloat16"]
-    return _table("latent attention", "", plain, ("num_heads",), lambda gpu: astuple(gpu.latent), put)
+    return _table("latent attention", "", rows, ("num_heads",), lambda gpu: astuple(gpu.latent), put)
 
 
 def _best_sums(path: Path, stem: str, n_gpus: int) -> list[Row]:

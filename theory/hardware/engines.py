@@ -82,7 +82,7 @@ class EngineConstants:
         return replace(self, sequence_s=0.0, verified_s=0.0, ungraphed_s=0.0, ungraphed_decoding_s=0.0)
 
 
-_VERIFIED_S: Final = 2.8e-5
+_VERIFIED_S: Final = 2.2e-5
 """Fitted to vLLM 0.24.0 on A100, and taken for its other versions and TensorRT-LLM; so are rounds and passes of drafts
 without time of their own."""
 _TREE_S: Final = 1.0e-3
@@ -95,13 +95,13 @@ ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
             EngineConstants(
                 name="vllm",
                 version="0.11.1",
-                norm_s=1.21e-5,
-                expert_norm_s=1.81e-5,
+                norm_s=1.20e-5,
+                expert_norm_s=1.80e-5,
                 recurrent_s=4.4e-5,
-                sequence_s=5.59e-5,
+                sequence_s=5.62e-5,
                 ungraphed_s=5e-3,
-                untuned=0.709,
-                untuned_small=0.352,
+                untuned=0.708,
+                untuned_small=0.353,
                 padding=127.0,
                 verified_s=5.7e-5,  # no less than a sequence
                 tree_s=_TREE_S,
@@ -143,10 +143,10 @@ ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
                 version="0.18.0",
                 until="0.24",
                 norm_s=0.0,
-                expert_norm_s=8.3e-6,
-                sequence_s=3.3e-6,
-                ungraphed_s=1.03e-2,
-                ungraphed_decoding_s=7.5e-3,  # with what a drafted token takes
+                expert_norm_s=8.2e-6,
+                sequence_s=3.5e-6,
+                ungraphed_s=1.01e-2,
+                ungraphed_decoding_s=7.2e-3,  # with what a drafted token takes
                 verified_s=_VERIFIED_S,
                 tree_s=_TREE_S,
             ),
@@ -182,8 +182,8 @@ ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
                 until="1.3",
                 fused_sums="all",
                 norm_s=1.02e-5,
-                expert_norm_s=2.57e-5,
-                blackwell=0.176,
+                expert_norm_s=2.61e-5,
+                blackwell=0.17,
                 sequence_s=5.1e-6,
                 ungraphed_s=8.4e-3,
                 verified_s=_VERIFIED_S,
@@ -194,7 +194,7 @@ ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
                 version="0.5.6",
                 until="0.5",
                 norm_s=2.4e-6,
-                expert_norm_s=3.4e-6,
+                expert_norm_s=3.2e-6,
                 sequence_s=1.59e-5,
                 # not told apart by batches of up to 8, and more than nothing: else speculation would gain at any batch
                 verified_s=1e-5,
@@ -203,7 +203,7 @@ ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
                 round_s=9.2e-4,
                 draft_pass_s=5.05e-5,
                 tree_s=_TREE_S,
-                ungraphed_s=3.9e-4,
+                ungraphed_s=4.0e-4,
             ),
         )
     }

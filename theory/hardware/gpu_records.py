@@ -30,7 +30,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class ProductRates:
-    """Products of m rows of k inputs: ``s + [(bytes / B)^p + max(operations / F, l k)^p]^(1/p) + m k / Q``."""
+    """Products of m rows of k inputs: ``s + [(bytes / B)^p + max(operations / F, l k t / T)^p]^(1/p) + m k / Q``."""
 
     overhead_s: float
     """s, fixed time of a product, s."""
@@ -41,11 +41,14 @@ class ProductRates:
     sharpness: float
     """p, how sharply one limit gives way to the other, [-], >= 1."""
     input_s: float = 0.0
-    """l, time per input in which one multiprocessor computes a tile of 128 x 128, s: kernels that leave all inputs of a
-    tile to one of them take that long however few tiles there are; 0 where inputs are shared out. Tiles for at most 128
-    rows take half of it, for at most 64 a quarter."""
+    """l, time per input in which one multiprocessor computes a tile, s: kernels that leave all inputs of a tile to one
+    of them take that long however few tiles there are; 0 where inputs are shared out."""
     quantising: float = math.inf
     """Q, numbers of inputs that are brought into the format per second, 1/s."""
+    tile: float = 256.0
+    """T, rows of the largest tile of such kernels: more than half of it is computed in whole ones."""
+    least_tile: float = 64.0
+    """Rows of the smallest one; t is the power of two between them that holds all rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +69,13 @@ class AttentionRates:
     """p, how far blocks start while others read, [-], >= 1."""
     tile: float
     """Queries that a block computes, at most: 64 before Hopper, 128 there, two times as many on Blackwell."""
+    packed: bool
+    """Whether blocks of a prompt compute all heads that share a key; those of a single token do everywhere."""
     block_bandwidth: float = math.inf
     """Bytes per second that one block reads, B/s: kernels that leave all cached tokens to it, where heads have keys of
     their own; infinite: tokens are shared out."""
+    further_s: float = 0.0
+    """Time of each further kernel where heads share cached keys, s: of several sequences, and of 256 tokens or more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +106,8 @@ class LatentRates:
     """B', cached bytes read per second, B/s."""
     attention_rate: float
     """Operations of attention per second, 1/s."""
+    quantised_s: float
+    """What projections with quantised weights take more, s: their inputs are brought into the format first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +203,7 @@ class Gpu:
     sparse: SparseRates = field(repr=False)
     streams: StreamRates = field(repr=False)
     experts: Mapping[str, ExpertRates] = field(repr=False)
-    """By arithmetic: bf16, fp8, fp4; where kernels of a format of weights were measured, by its name too."""
+    """The same; ``widened``: of weights of 4 bits that are widened to bf16."""
     sums: Mapping[int, SumRates] = field(repr=False)
     """By number of GPUs."""
     fused_sums: Mapping[int, SumRates] = field(repr=False)

@@ -104,37 +104,37 @@ _ALIASES: Final[Mapping[str, str]] = {
 _PRODUCTS: Final = {
     "NVIDIA H100 SXM": {
         "bf16": ProductRates(3.80e-6, 2.96e12, 8.09e14, 2.73),
-        "fp8": ProductRates(5.41e-6, 2.87e12, 1.18e15, 1.59, 2.30e-9, 3.77e11),
+        "fp8": ProductRates(5.50e-6, 2.74e12, 1.34e15, 2.5, 2.48e-9, 3.65e11),
         "fp8-block": ProductRates(6.28e-6, 2.95e12, 1.20e15, 1.0),
     },
     "NVIDIA H200 SXM": {
         "bf16": ProductRates(4.10e-6, 4.06e12, 8.02e14, 3.12),
-        "fp8": ProductRates(5.57e-6, 4.01e12, 1.36e15, 1.33, 2.20e-9, 3.48e11),
+        "fp8": ProductRates(5.55e-6, 3.77e12, 1.49e15, 1.89, 2.47e-9, 3.51e11),
         "fp8-block": ProductRates(6.53e-6, 3.89e12, 1.13e15, 1.0),
     },
     "NVIDIA B200 SXM": {
         "bf16": ProductRates(3.59e-6, 6.32e12, 1.63e15, 2.44),
-        "fp8": ProductRates(5.92e-6, 6.92e12, 4.07e15, 1.0, 8.8e-10, 4.30e11),
+        "fp8": ProductRates(5.54e-6, 6.49e12, 4.06e15, 1.34, 1.17e-9, 4.06e11, 512.0, 256.0),
         "fp8-block": ProductRates(7.74e-6, 6.36e12, 2.92e15, 1.2),
     },
     "NVIDIA A100 SXM": {"bf16": ProductRates(5.77e-6, 1.55e12, 2.63e14, 1.65)},
     "NVIDIA L40S": {
-        "bf16": ProductRates(1.0e-6, 6.8e11, 2.35e14, 2.14),
-        "fp8": ProductRates(2.75e-6, 6.67e11, 4.30e14, 1.29, 3.11e-9, 3.02e11),
+        "bf16": ProductRates(3.98e-6, 7.04e11, 2.29e14, 2.17),
+        "fp8": ProductRates(6.04e-6, 6.33e11, 4.14e14, 3.35, 4.19e-9, 2.83e11),
     },
 }
 _ATTENTION: Final = {
-    "NVIDIA H100 SXM": AttentionRates(1.20e-5, 2.28e-8, 3.12e12, 1.97e12, 9.66e14, 1.12, 128.0),
-    "NVIDIA H200 SXM": AttentionRates(1.20e-5, 2.37e-8, 4.32e12, 2.11e12, 9.37e14, 1.14, 128.0),
-    "NVIDIA B200 SXM": AttentionRates(9.69e-6, 9.53e-9, 7.30e12, 1.76e12, 2.96e15, 7.8, 256.0),
-    "NVIDIA A100 SXM": AttentionRates(1.58e-5, 3.57e-8, 1.48e12, 1.85e12, 2.00e14, 1.75, 64.0, 2.38e10),
-    "NVIDIA L40S": AttentionRates(1.02e-5, 3.04e-8, 7.06e11, 1.89e12, 2.13e14, 2.42, 64.0, 3.09e10),
+    "NVIDIA H100 SXM": AttentionRates(1.20e-5, 2.28e-8, 3.12e12, 1.97e12, 9.66e14, 1.12, 128.0, packed=True),
+    "NVIDIA H200 SXM": AttentionRates(1.20e-5, 2.37e-8, 4.32e12, 2.11e12, 9.37e14, 1.14, 128.0, packed=True),
+    "NVIDIA B200 SXM": AttentionRates(9.66e-6, 1.04e-8, 7.29e12, 2.03e12, 2.70e15, 9.6, 256.0, packed=False),
+    "NVIDIA A100 SXM": AttentionRates(1.23e-5, 3.26e-8, 1.66e12, 1.95e12, 1.96e14, 1.31, 64.0, False, 2.32e10, 6.02e-6),
+    "NVIDIA L40S": AttentionRates(8.86e-6, 3.04e-8, 7.38e11, 3.02e12, 2.06e14, 2.07, 64.0, False, 3.01e10, 3.10e-6),
 }
-# The H100's and H200's overhead is that of served DeepSeek-R1; operators timed alone took 84 us.
+# The overhead is that of served DeepSeek-R1; operators timed alone took 96, 94 and 30 us.
 _LATENT: Final = {
-    "NVIDIA H100 SXM": LatentRates(4.0e-5, 2.5e12, 4.2e14, 2.97e12, 1.9e15),
-    "NVIDIA H200 SXM": LatentRates(4.0e-5, 3.4e12, 4.4e14, 4.46e12, 1.9e15),
-    "NVIDIA B200 SXM": LatentRates(3.4e-5, 4.0e12, 1.24e15, 5.5e12, 3.2e15),
+    "NVIDIA H100 SXM": LatentRates(3.5e-5, 2.82e12, 4.52e14, 3.08e12, 1.79e15, 5.2e-6),
+    "NVIDIA H200 SXM": LatentRates(3.0e-5, 4.28e12, 4.88e14, 4.32e12, 1.46e15, 6.8e-6),
+    "NVIDIA B200 SXM": LatentRates(2.46e-5, 3.95e12, 1.34e15, 5.83e12, 2.71e15, 1.30e-5),
 }
 # Printed by benchmarks.fit_mixers from tables of vLLM 0.24.0 and a nightly build (Kimi-K3). Choosing single tokens was
 # timed from the host, as latent attention was; of it the share is taken that servers of DeepSeek-R1 show of the latter.
@@ -157,25 +157,26 @@ _EXPERTS: Final = {
     "NVIDIA H100 SXM": {
         "bf16": ExpertRates(31.6e-6, 3.03e12, 5.62e14, 1.23e12),
         "fp8": ExpertRates(42.4e-6, 3.14e12, 7.03e14, 1.06e12),
-        "fp4": ExpertRates(35.1e-6, 2.45e12, 4.33e14, 6.5e11),
+        "widened": ExpertRates(35.1e-6, 2.45e12, 4.33e14, 6.5e11),
     },
     "NVIDIA H200 SXM": {
         "bf16": ExpertRates(32.7e-6, 4.41e12, 6.74e14, 1.12e12),
         "fp8": ExpertRates(42.0e-6, 4.67e12, 7.45e14, 1.01e12),
-        "fp4": ExpertRates(34.5e-6, 2.61e12, 3.97e14, 6.7e11),
+        "widened": ExpertRates(34.5e-6, 2.61e12, 3.97e14, 6.7e11),
     },
     "NVIDIA B200 SXM": {
         "bf16": ExpertRates(16.3e-6, 7.11e12, 1.0e15, 3.2e12),
         "fp8": ExpertRates(17.0e-6, 6.71e12, 1.79e15, 3.73e12),
         "fp8-block": ExpertRates(31.6e-6, 8.17e12, 1.11e15, 1.33e12),
+        "widened": ExpertRates(17.9e-6, 3.81e12, 5.7e15, 4.4e11),
         # bandwidths from served gpt-oss and MiniMax: the table of operators timed a kernel that widens to bf16
         "fp4": ExpertRates(18.5e-6, 7.7e12, 2.0e15, 4.0e12),
     },
     "NVIDIA A100 SXM": {"bf16": ExpertRates(26.6e-6, 1.71e12, 1.57e14, 3.22e11)},
     "NVIDIA L40S": {
-        "bf16": ExpertRates(5.0e-6, 6.8e11, 2.35e14, 3.6e11),
-        "fp8": ExpertRates(5.0e-6, 6.8e11, 4.20e14, 5.1e11),
-        "fp4": ExpertRates(5.9e-6, 6.4e11, 1.59e14, 5.9e11),
+        "bf16": ExpertRates(10.3e-6, 6.89e11, 2.25e14, 3.74e11),
+        "fp8": ExpertRates(16.1e-6, 6.95e11, 4.18e14, 5.29e11),
+        "widened": ExpertRates(23.4e-6, 6.73e11, 1.70e14, 4.57e11),
     },
 }
 _SUMS: Final = {
@@ -281,6 +282,7 @@ def _gpu(name: str, like: str | None = None) -> Gpu:
             latent.rate * latent_rate,
             latent.cache_bandwidth * latent_memory,
             latent.attention_rate * latent_rate,
+            latent.quantised_s * slower,
         ),
         states=replace(
             states,

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Final
 
 from theory.hardware.engines import BLACKWELL
+from theory.hardware.operators import is_timed
 from theory.hardware.passes import PassModel
 from theory.hardware.work import Work
 
@@ -71,6 +72,10 @@ _LEFT_OUT: Final[Mapping[str, float]] = MappingProxyType({"attention": 0.0, "sta
 Of states: 0.37, the 95 % error of Kimi's delta attention by constants of gated delta nets (benchmarks.fit_mixers),
 times 0.6, the most of an iteration that states take; one of two served hybrids by the other errs by 0.20. Of sparse
 attention: with it the interval holds all rows of served GLM-5 that do not queue, to which nothing was fitted."""
+_UNTIMED: Final = 0.4
+"""What weights in a format add in squares whose operators gave the GPU no constants, [-]: products in nvfp4 of at most
+256 rows, in tables of aiconfigurator-core that nothing was fitted to, err by 0.29 to 0.76 (95 %, by engine, B200 to
+GB300), in int4 by 1.14 (A100); 0.65 times 0.6, the most of an iteration that products take."""
 _UNSERVED: Final = 1.5
 """Factor where only operators were measured on the GPU: of times per token with a GPU left out, 0.30 to 0.37."""
 _UNFITTED: Final = 0.5
@@ -92,12 +97,20 @@ def half_width(quantity: str, model: PassModel, work: Work | None = None) -> flo
     model : what is served; of a gain the target.
     work : an iteration, where its load matters (an iteration, a gain); None: under any load.
     """
-    known = math.hypot(HALF_WIDTHS[quantity, _usual(quantity, model, work)], _LEFT_OUT[model.shape.mixing])
+    untimed = 0.0 if quantity == GAIN or _is_timed(model) else _UNTIMED
+    known = math.hypot(HALF_WIDTHS[quantity, _usual(quantity, model, work)], _LEFT_OUT[model.shape.mixing], untimed)
     unknown = model.parallel.pp > 1 or model.shape.stream_rank > 0
     if unknown or (not model.gpu.fitted and model.measured is None):
         known *= 2.0 if quantity == GAIN else 1.0
         return max(known, _UNFITTED) if unknown or quantity != GAIN else known
     return known if model.gpu.name in _SERVED else _UNSERVED * known
+
+
+def _is_timed(model: PassModel) -> bool:
+    """Whether the operators of most weights were measured: of the experts where there are some."""
+    experts = model.shape.has_experts
+    weights = model.precision.expert_format if experts else model.precision.weight_format
+    return model.measured is not None or is_timed(model.gpu, weights, experts=experts)
 
 
 def regime(quantity: str, model: PassModel, work: Work | None = None) -> str:

@@ -19,6 +19,7 @@ __all__ = [
     "experts_seconds",
     "fullest_share",
     "index_seconds",
+    "is_timed",
     "latent_seconds",
     "product_seconds",
     "recurrent_seconds",
@@ -33,7 +34,12 @@ differs."""
 _FULLEST: Final = {1: 0.0, 2: 0.56, 4: 1.03, 8: 1.42}
 """Mean of the largest of so many standard normal numbers, [-]: of the fullest GPU that experts are dealt out to."""
 _TILE: Final = 64.0
-"""Rows to which a touched expert's tokens are padded."""
+"""Rows to which a touched expert's tokens are padded; kernels for weights of 4 bits leave nothing empty."""
+_STARTED: Final = 512.0
+"""Inputs that a tile of a product could compute while it starts and writes its outputs, where one multiprocessor has
+all of its inputs: nothing hides that."""
+_SPLIT: Final = 256.0
+"""Cached tokens from which on several blocks share them, before Hopper."""
 _MULTIPROCESSORS: Final = 132.0
 """Of data-centre GPUs: 108 (A100) to 148 (B200)."""
 _EXPONENTIALS: Final = 5e12
@@ -66,16 +72,14 @@ def _rates(gpu: Gpu, weights: Format) -> tuple[ProductRates, float]:
     return gpu.products[kind], _ACTIVATION if kind == "bf16" else 1.0
 
 
-def _expert_rates(gpu: Gpu, weights: Format) -> tuple[ExpertRates, str]:
-    """Rates of experts with weights of a format, and the arithmetic that they are of."""
+def _expert_rates(gpu: Gpu, weights: Format) -> ExpertRates:
+    """Rates of experts with weights of a format."""
     if not _is_widened(gpu, weights):
-        arithmetic = _measured(weights.arithmetic, gpu.experts)
-        return gpu.experts.get(weights.name, gpu.experts[arithmetic]), arithmetic
-    if gpu.sheet.fp4 is None and "fp4" in gpu.experts:  # those measured are widened
-        return gpu.experts["fp4"], "fp4"
+        return gpu.experts.get(weights.name, gpu.experts[_measured(weights.arithmetic, gpu.experts)])
+    if "widened" in gpu.experts:
+        return gpu.experts["widened"]
     rates = gpu.experts["bf16"]
-    bandwidth, rate = rates.bandwidth * _WIDENED_BANDWIDTH, rates.rate * _WIDENED_RATE
-    return replace(rates, bandwidth=bandwidth, rate=rate), "bf16"
+    return replace(rates, bandwidth=rates.bandwidth * _WIDENED_BANDWIDTH, rate=rates.rate * _WIDENED_RATE)
 
 
 def _measured(arithmetic: str, known: Collection[str]) -> str:
@@ -84,6 +88,14 @@ def _measured(arithmetic: str, known: Collection[str]) -> str:
     while arithmetic not in known:
         arithmetic = wider[arithmetic]
     return arithmetic
+
+
+def is_timed(gpu: Gpu, weights: Format, *, experts: bool) -> bool:
+    """Return whether constants are those of kernels for weights of a format, of routed experts or of products."""
+    known = gpu.experts if experts else gpu.products
+    if experts and weights.bytes_per_number < 1.0:
+        return ("widened" if _is_widened(gpu, weights) else "fp4") in known
+    return weights.name in known or (experts and weights.arithmetic == "fp8" and "fp8" in known)
 
 
 def product_seconds(gpu: Gpu, rows: float, outputs: float, inputs: float, weights: Format) -> float:
@@ -96,10 +108,18 @@ def product_seconds(gpu: Gpu, rows: float, outputs: float, inputs: float, weight
     """
     rates, size = _rates(gpu, weights)
     moved = weights.bytes_per_number * outputs * inputs + rows * (size * inputs + _ACTIVATION * outputs)
-    tile = 0.25 if rows <= 64.0 else 0.5 if rows <= 128.0 else 1.0
-    computing = max(2.0 * rows * outputs * inputs / rates.rate, tile * rates.input_s * inputs)
-    joined = _joined(moved / rates.bandwidth, computing, rates.sharpness)
+    joined = _joined(moved / rates.bandwidth, _computing(rates, rows, outputs, inputs), rates.sharpness)
     return rates.overhead_s + joined + rows * inputs / rates.quantising
+
+
+def _computing(rates: ProductRates, rows: float, outputs: float, inputs: float) -> float:
+    """Time of a product's operations, s: in whole tiles where one multiprocessor has all inputs of a tile."""
+    if not rates.input_s:
+        return 2.0 * rows * outputs * inputs / rates.rate
+    tile = min(max(2.0 ** math.ceil(math.log2(rows)), rates.least_tile), rates.tile)
+    padded = rates.tile * math.ceil(rows / rates.tile) if rows > rates.tile / 2.0 else rows
+    longest = rates.input_s * inputs * tile / rates.tile
+    return max(2.0 * padded * outputs * (inputs + _STARTED) / rates.rate, longest)
 
 
 def attention_seconds(
@@ -135,11 +155,13 @@ def attention_seconds(
     new = 2.0 * _ACTIVATION * sequences * (heads + kv_heads) * head_dim * tokens
     longest = min(tokens, rates.tile) * min(tokens, window) * _MULTIPROCESSORS
     pairs = max(sequences * heads * tokens * seen, longest)
-    waiting = max(sequences * max(kv_heads, heads * tokens / rates.tile) - _MULTIPROCESSORS, 0.0)
+    parts = tokens / rates.tile if rates.packed or tokens == 1.0 else math.ceil(tokens / rates.tile)
+    waiting = max(sequences * max(kv_heads, heads * parts) - _MULTIPROCESSORS, 0.0)
     seconds = _joined(rates.block_s * waiting, cache / rates.cache_bandwidth, rates.sharpness)
     seconds += new / rates.query_bandwidth + pairs * (4.0 * head_dim / rates.rate + 1.0 / _EXPONENTIALS)
     alone = cache / (rates.block_bandwidth * sequences * kv_heads) if heads == kv_heads else 0.0
-    return rates.overhead_s + max(seconds, alone)
+    further = (sequences > 1.0 and kv_heads > 1.0) + (read >= _SPLIT) if context > 0.0 and heads > kv_heads else 0
+    return rates.overhead_s + further * rates.further_s + max(seconds, alone)
 
 
 def latent_seconds(
@@ -171,6 +193,7 @@ def latent_seconds(
     else:
         overhead, read = rates.overhead_s, sequences * (context + tokens) * attention.cached * cache_bytes
         attended = _latent_operations(attention, tp, sequences, tokens, context)
+    overhead += rates.quantised_s if weights.bytes_per_number < _ACTIVATION else 0.0
     return overhead + projected + read / rates.cache_bandwidth + attended / rates.attention_rate
 
 
@@ -264,13 +287,13 @@ def experts_seconds(
 
     ``padding`` rows are moved beside those of tokens for each expert that the GPU holds, touched or not.
     """
-    rates, arithmetic = _expert_rates(gpu, weights)
+    rates = _expert_rates(gpu, weights)
     touched = distinct_experts(experts.count, experts.per_token, asking)
     here = fullest_share(experts.count, touched, ep)
     intermediate = experts.intermediate / expert_tp
     routed = tokens * experts.per_token / ep
     size = experts.matrices * hidden * intermediate
-    rows = max(here * _TILE * math.ceil(routed / here / _TILE), routed) if arithmetic != "fp4" else routed
+    rows = routed if weights.bytes_per_number < 1.0 else max(here * _TILE * math.ceil(routed / here / _TILE), routed)
     read = here * size * weights.bytes_per_number / rates.bandwidth
     moved = routed + padding * experts.count / ep
     activations = _ACTIVATION * moved * (2.0 * hidden + 3.0 * intermediate) / rates.activation_bandwidth

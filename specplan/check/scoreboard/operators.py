@@ -21,10 +21,10 @@ from calibrate.record.files import opened
 from specplan.check.scoreboard.deployments import facts_of
 from specplan.check.scoreboard.tables import rows_of, table_files
 from theory.errors import ParameterError, SchemaError
+from theory.hardware import operators
 from theory.hardware.formats import FORMATS, Format
 from theory.hardware.gpu_records import Gpu
 from theory.hardware.gpus import gpu_named
-from theory.hardware.operators import attention_seconds, experts_seconds, latent_seconds, product_seconds
 from theory.hardware.shapes import Experts, LatentAttention
 
 __all__ = ["OperatorErrors", "Row", "operator_errors", "row_seconds"]
@@ -37,9 +37,14 @@ _FORMAT_OF: Final[Mapping[str, Format]] = {
     "w4a16_mxfp4": replace(FORMATS["mxfp4"], arithmetic="bf16"),
 }  # fmt: skip
 _ON_CHIP: Final[Mapping[str, tuple[float, float]]] = {"NVIDIA L40S": (96e6, 3.0)}
-"""Second-level cache by the maker, B, and its bandwidth over the memory's: attention was timed again and again on the
-same keys, which stay there if they fit; a server's layers evict them. On the others, whose memory is faster, no such
-factor tells more of the tables."""
+"""Second-level cache by the maker, B, and its bandwidth over the memory's: operators were timed again and again on the
+same keys and weights, which stay there if they fit; a server's layers evict them. On the others, whose memory is
+faster, no such factor tells more of the tables."""
+_IN_TURNS: Final = 6.0
+"""Weights of products that took turns as they were timed, [-]: more than a sixth of the cache were read from memory."""
+_ALONE: Final = {"NVIDIA H100 SXM": 6.1e-5, "NVIDIA H200 SXM": 6.4e-5, "NVIDIA B200 SXM": 5e-6}
+"""What latent attention took longer, timed alone, than where DeepSeek-R1 is served, s: its dozen kernels were started
+one by one, on Hopper outside graphs."""
 _UNGATED: Final = {(2048, 5120), (1024, 2688), (2688, 1856)}
 """Hidden and intermediate sizes of experts with two matrices; A100's table, which is older, timed three of all."""
 
@@ -141,18 +146,30 @@ Predicted = tuple[str, float] | None
 
 def _product(gpu: Gpu, row: Row, file: str) -> Predicted:
     weights = _FORMAT_OF[next((word for word in ("fp8_block", "fp8", "nvfp4") if word in file), "bf16")]
-    return weights.name, product_seconds(gpu, float(row["m"]), float(row["n"]), float(row["k"]), weights)
+    rows, outputs, inputs = float(row["m"]), float(row["n"]), float(row["k"])
+    gpu = _on_chip(gpu, _IN_TURNS * weights.bytes_per_number * outputs * inputs)
+    return weights.name, operators.product_seconds(gpu, rows, outputs, inputs, weights)
+
+
+def _on_chip(gpu: Gpu, touched: float) -> Gpu:
+    """The GPU as it is where so many bytes are read again and again."""
+    size, faster = _ON_CHIP.get(gpu.name, (0.0, 1.0))
+    if touched >= size:
+        return gpu
+    return replace(
+        gpu,
+        attention=replace(gpu.attention, cache_bandwidth=faster * gpu.attention.cache_bandwidth),
+        products={of: replace(one, bandwidth=faster * one.bandwidth) for of, one in gpu.products.items()},
+        experts={of: replace(one, bandwidth=faster * one.bandwidth) for of, one in gpu.experts.items()},
+    )
 
 
 def _attention(gpu: Gpu, row: Row, _: str) -> Predicted:
     tokens, heads = float(row["isl"]), float(row["num_heads"])
     sequences, context, head_dim = float(row["batch_size"]), float(row["step"]), int(row["head_dim"])
-    kv_heads, (size, faster) = float(row["num_key_value_heads"]) or heads, _ON_CHIP.get(gpu.name, (0.0, 1.0))
-    if 4.0 * sequences * kv_heads * head_dim * (context + tokens) < size:
-        kept = replace(gpu.attention, cache_bandwidth=faster * gpu.attention.cache_bandwidth)
-        gpu = replace(gpu, attention=kept)
-    seconds = attention_seconds(
-        gpu,
+    kv_heads = float(row["num_key_value_heads"]) or heads
+    seconds = operators.attention_seconds(
+        _on_chip(gpu, 4.0 * sequences * kv_heads * head_dim * (context + tokens)),
         sequences=sequences,
         tokens=tokens,
         context=context,
@@ -170,7 +187,7 @@ def _latent(gpu: Gpu, row: Row, _: str) -> Predicted:
     if not isinstance(attention, LatentAttention):
         return None
     tokens = float(row["isl"])
-    seconds = latent_seconds(
+    seconds = operators.latent_seconds(
         gpu,
         attention,
         hidden=shape.hidden,
@@ -181,7 +198,7 @@ def _latent(gpu: Gpu, row: Row, _: str) -> Predicted:
         weights=_FORMAT_OF[row["gemm_type"]],
         cache_bytes=1.0 if "fp8" in row["kv_cache_dtype"] else 2.0,
     )
-    return "one token" if tokens == 1.0 else "prompts", seconds
+    return "one token" if tokens == 1.0 else "prompts", seconds + _ALONE.get(gpu.name, 0.0)
 
 
 def _experts(gpu: Gpu, row: Row, _: str) -> Predicted:
@@ -194,15 +211,16 @@ def _experts(gpu: Gpu, row: Row, _: str) -> Predicted:
         intermediate=intermediate,
         gated=(hidden, intermediate) not in _UNGATED or gpu.name == "NVIDIA A100 SXM",
     )
-    weights = _FORMAT_OF[row["moe_dtype"]]
-    seconds = experts_seconds(
-        gpu,
+    weights, shared = _FORMAT_OF[row["moe_dtype"]], int(row["moe_tp_size"])
+    read = operators.distinct_experts(experts.count, experts.per_token, tokens) * weights.bytes_per_number / shared
+    seconds = operators.experts_seconds(
+        _on_chip(gpu, read * experts.matrices * hidden * intermediate),
         experts,
         hidden=hidden,
         tokens=tokens,
         asking=tokens,
         ep=1,
-        expert_tp=int(row["moe_tp_size"]),
+        expert_tp=shared,
         weights=weights,
     )
     return weights.name, seconds

@@ -63,6 +63,19 @@ def test_what_no_row_measured_over_several_machines_is_at_least_as_open_as_a_gpu
     assert half_width(quantity, two) >= half_width(quantity, one)
 
 
+def test_half_widths_are_wider_for_formats_whose_operators_were_not_measured() -> None:
+    """fp8 is widened on A100; in nvfp4 the experts of Blackwell were, its dense products were not."""
+    for name, shape, weights, wider in (
+        ("A100", DENSE, "bf16", False), ("A100", DENSE, "fp8", True), ("A100", MIXED, "int4", True),
+        ("H100", DENSE, "fp8-block", False), ("H100", DENSE, "int4", True), ("H100", MIXED, "mxfp4", False),
+        ("H100", MIXED, "int8", True), ("B200", DENSE, "nvfp4", True), ("B200", MIXED, "nvfp4", False),
+    ):  # fmt: skip
+        model = PassModel(gpu=gpu_named(name), shape=shape, precision=Precision(weights=weights))
+        in_bf16 = half_width(ITERATION, replace(model, precision=Precision()))
+        assert (half_width(ITERATION, model) > in_bf16 + 0.2) == wider, (name, weights)
+        assert half_width(GAIN, model) == half_width(GAIN, replace(model, precision=Precision()))
+
+
 def test_gains_are_less_sure_under_load_and_with_experts() -> None:
     dense, mixed = (PassModel(gpu=gpu_named("H100"), shape=shape) for shape in (DENSE, MIXED))
     small, large = Work(sequences=8.0), Work(sequences=9.0)
