@@ -40,7 +40,7 @@ _TRIAL: Final = 0.25
 
 _RECENT: Final = 5
 """Latest blocks of plain decoding whose median tells its seconds per token, and changes: a stall in one does not.
-Of two blocks the faster tells it: the one before a trial ends while the first answers change already."""
+Of two blocks the faster tells it: the one before a trial ends while others have changed."""
 
 _WHOLE: Final = 0.9
 """Share of an answer's tokens that a side must have written for the answer to be its own."""
