@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shlex
 from collections.abc import Callable, Iterator
@@ -283,6 +284,22 @@ def test_the_plan_as_data(run_main: Main) -> None:
     assert row["dollars_per_million_tokens"] == pytest.approx(1e6 * cost / row["tokens_per_s"])
     assert row["dollars_per_answer"] == pytest.approx(cost / row["answers_per_s"])
     assert row["gain"]["low"] <= row["gain"]["value"] <= row["gain"]["high"]
+    low, high = row["tokens_per_s_interval"]
+    assert low * high == pytest.approx(row["tokens_per_s"] ** 2)
+    assert math.log(high / low) > math.log(row["gain"]["high"] / row["gain"]["low"]), "a ratio is known better"
+
+
+def test_an_interval_that_includes_a_loss_is_said_where_speculation_pays() -> None:
+    sizes = {"context": 2048, "answer_tokens": 512, "methods": ["eagle"], "no_curve": True, "gpu": "H100"}
+    for accepted, unsure in (("eagle3=0.9", False), ("eagle3=0.25", True)):
+        plan = sp.plan_models("Qwen/Qwen3-8B", concurrency=8, acceptance=(accepted,), **sizes)
+        text = " ".join(plan.text().split())
+        gain = plan.plain()["loads"][0]["rows"][0]["gain"]
+        assert (gain["low"] < 1.0 < gain["value"]) == unsure, gain
+        assert ("At 8 the interval includes a loss: measure before you rely on it." in text) == unsure
+        factor = float(re.search(r"tokens/s: within a factor of ([\d.]+) \(95 %", text)[1])
+        low, high = plan.plain()["loads"][0]["rows"][0]["tokens_per_s_interval"]
+        assert factor == pytest.approx((high / low) ** 0.5, abs=0.005)
 
 
 def test_what_no_machine_holds_is_planned_over_two_and_says_that_nobody_measured_it(run_main: Main) -> None:
