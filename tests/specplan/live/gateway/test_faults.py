@@ -53,7 +53,8 @@ async def test_no_answer_is_lost_when_a_helper_dies(moment: int) -> None:
 
 
 async def test_the_answer_goes_on_from_the_last_committed_step() -> None:
-    async with planted_gateway(ASYNC) as served:
+    one_by_one = Configuration.parse("lr-async k1=1")  # each draft is requested once the step before it is committed
+    async with planted_gateway(one_by_one) as served:
         undisturbed = (await served.answer("one")).choices[0].text
         served.servers[DRAFT].fail("500", after=2, times=1000)
         answer = await served.answer("one")
