@@ -165,7 +165,7 @@ def _legend(plan: NamesPlan) -> Iterator[str]:
         )
     k = "k: tokens drafted per round (num_speculative_tokens); " if any(one.k2 > 1 for one in best) else ""
     half = max(math.hypot(*rate_errors(plan.deployment, rows[0]).values()) for _, rows in plan.loads)
-    rate = f"tokens/s: within a factor of {math.exp(half):.2f} (95 %, by public rows of models left out)"
+    rate = f"tokens/s: within a factor of {math.exp(half):.2f} (95 %)"
     yield (
         f"{k}gain: tokens per second over plain decoding on as many GPUs, [95 % interval]; {rate}; answer s: median / "
         "90th percentile. Other methods, GPUs, bottlenecks and the commands to run it: -v."
