@@ -127,7 +127,8 @@ class Session:
         the clock moves on with it, as long as the next event is an end of its own requests.
         """
         send: Callable[[Operation | None], Any] = self._send  # the classes of its results are compared below
-        ready, timed, queue = self._ready, self._timed, self._queue
+        ready, timed = self._ready, self._timed
+        queue: list[Any] = self._queue
         keep = self.operations.append if self._record else None
         env = self._env
         now = env._now  # the property behind it costs a call
@@ -181,7 +182,7 @@ class Session:
                             break
                     else:
                         while goes_on and queue:
-                            message = queue[0][3]  # type: ignore[assignment]  # an operation, or it is not used
+                            message = queue[0][3]
                             if message.__class__ is not Generate and message.__class__ is not Verify:
                                 goes_on = False
                             elif message.cancelled:

@@ -342,7 +342,7 @@ class Lookahead:
             if (step := root.next_step) is not None:
                 self.actions.append(Commit(step))
                 if step.final:
-                    self._end(root)
+                    self._end()
                     return
             assert root.next_node is not None
             root = self.root = root.next_node
@@ -373,7 +373,7 @@ class Lookahead:
             if node.waiting:
                 self._open(node)
 
-    def _end(self, root: _Node) -> None:
+    def _end(self) -> None:
         """End the answer: cancel the requests still in flight, or under ``cancel_at_end=False`` let them run on."""
         self.ended = True
         if not self.rules.cancel_at_end:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 from theory.checks import positive
@@ -239,7 +240,7 @@ def _more_gpus(room: Room, context: float) -> str:
     target, n = room.models[0], room.gpus * 2
     while n <= MOST_TP * target.shape.n_layers:
         tp, pp = min(n, MOST_TP) // target.parallel.stage, max(n // MOST_TP, 1)
-        if _would_do(room, context, lambda model, tp=tp, pp=pp: _wider(model, tp, pp)):  # type: ignore[misc]
+        if _would_do(room, context, partial(_wider, factor=tp, stages=pp)):
             return f"{n} GPUs would do" + (f", where plans go up to {MOST_GPUS}" if n > MOST_GPUS else "")
         n *= 2
     return ""
@@ -247,7 +248,7 @@ def _more_gpus(room: Room, context: float) -> str:
 
 def _fewer_bytes(room: Room, context: float) -> str:
     for name in ("fp8", "int4"):
-        if _would_do(room, context, lambda model, f=name: replace(model, precision=_at_most(model, f))):  # type: ignore[misc]
+        if _would_do(room, context, partial(_in_format, name=name)):
             return f"{name} weights would do"
     return ""
 
@@ -267,7 +268,8 @@ def _wider(model: Served, factor: int, stages: int) -> Served:
     return replace(model, parallel=replace(model.parallel, tp=model.parallel.tp * factor, ep=ep, pp=stages))
 
 
-def _at_most(model: Served, name: str) -> Precision:
+def _in_format(model: Served, name: str) -> Served:
+    """The model with weights in a format; a head of one layer stays as it is."""
     if not model.shape.n_layers > 1:
-        return model.precision
-    return Precision(weights=name, cache=model.precision.cache)
+        return model
+    return replace(model, precision=Precision(weights=name, cache=model.precision.cache))

@@ -26,6 +26,7 @@ __all__ = [
     "ROUND",
     "THROUGHPUT",
     "TIME_PER_TOKEN",
+    "around",
     "conformal",
     "half_width",
     "regime",
@@ -111,6 +112,11 @@ def _is_timed(model: PassModel) -> bool:
     experts = model.shape.has_experts
     weights = model.precision.expert_format if experts else model.precision.weight_format
     return model.measured is not None or is_timed(model.gpu, weights, experts=experts)
+
+
+def around(value: float, half: float) -> tuple[float, float]:
+    """Return the interval of a value whose logarithm is known to a half-width."""
+    return value * math.exp(-half), value * math.exp(half)
 
 
 def regime(quantity: str, model: PassModel, work: Work | None = None) -> str:

@@ -10,13 +10,13 @@ from dataclasses import replace
 from typing import Final
 
 from specplan.check.scoreboard.deployments import facts_of, precision_of
-from specplan.check.scoreboard.outcomes import Choice, Outcome, around
+from specplan.check.scoreboard.outcomes import Choice, Outcome
 from specplan.check.scoreboard.rows import Driven
 from specplan.worlds.model_files import ModelFacts, draft_head
 from theory.errors import ParameterError
 from theory.hardware.engines import nearest_engine
 from theory.hardware.gpus import gpu_named
-from theory.hardware.half_widths import GAIN, ROUND, THROUGHPUT, half_width
+from theory.hardware.half_widths import GAIN, ROUND, THROUGHPUT, around, half_width
 from theory.hardware.loads import ClosedLoop, Drafted, LoopTimes, closed_loop
 from theory.hardware.passes import PassModel
 from theory.hardware.rounds import head_round

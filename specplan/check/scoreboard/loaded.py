@@ -9,13 +9,13 @@ from typing import Final
 
 from specplan.check.scoreboard.deployments import facts_of, loaded_parallel, precision_of, with_engines_cache
 from specplan.check.scoreboard.doubts import doubts_of_loaded, in_flight, twins
-from specplan.check.scoreboard.outcomes import Choice, Outcome, Refused, around
+from specplan.check.scoreboard.outcomes import Choice, Outcome, Refused
 from specplan.check.scoreboard.rows import Loaded
 from specplan.check.scoreboard.served import bucket
 from theory.errors import SpecplanError
 from theory.hardware.engines import is_priced, nearest_engine
 from theory.hardware.gpus import gpu_named
-from theory.hardware.half_widths import FIRST_TOKEN, TIME_PER_TOKEN, half_width
+from theory.hardware.half_widths import FIRST_TOKEN, TIME_PER_TOKEN, around, half_width
 from theory.hardware.loads import ClosedLoop, closed_loop
 from theory.hardware.passes import PassModel
 

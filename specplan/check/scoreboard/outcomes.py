@@ -9,12 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Choice", "Outcome", "Refused", "around"]
-
-
-def around(value: float, half_width: float) -> tuple[float, float]:
-    """Return the interval of a value whose logarithm is known to ``half_width``."""
-    return value * math.exp(-half_width), value * math.exp(half_width)
+__all__ = ["Choice", "Outcome", "Refused"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,12 +8,12 @@ from typing import Final
 
 from specplan.check.scoreboard.deployments import facts_of, precision_of, served_parallel
 from specplan.check.scoreboard.doubts import served_doubt
-from specplan.check.scoreboard.outcomes import Outcome, around
+from specplan.check.scoreboard.outcomes import Outcome
 from specplan.check.scoreboard.rows import Served, Steady
 from specplan.worlds.model_files import ModelFacts
 from theory.hardware.engines import engine_named, nearest_engine
 from theory.hardware.gpus import gpu_named
-from theory.hardware.half_widths import ITERATION, half_width
+from theory.hardware.half_widths import ITERATION, around, half_width
 from theory.hardware.passes import PassModel
 from theory.hardware.work import Work
 

@@ -12,14 +12,14 @@ from typing import Final
 
 from specplan.check.scoreboard.deployments import facts_of
 from specplan.check.scoreboard.doubts import doubts_of_speculated
-from specplan.check.scoreboard.outcomes import Choice, Outcome, around
+from specplan.check.scoreboard.outcomes import Choice, Outcome
 from specplan.check.scoreboard.rows import Acceptance, Speculated
 from specplan.worlds.model_files import ModelFacts, draft_head
 from specplan.worlds.priors import Prior, token_prior
 from theory.errors import ParameterError, SpecplanError
 from theory.hardware.engines import engine_named
 from theory.hardware.gpus import gpu_named
-from theory.hardware.half_widths import GAIN, half_width
+from theory.hardware.half_widths import GAIN, around, half_width
 from theory.hardware.passes import PassModel
 from theory.hardware.rounds import Round, head_round
 from theory.hardware.work import Parallel, Work

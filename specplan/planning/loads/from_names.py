@@ -24,7 +24,7 @@ from specplan.worlds.drafters.naming import drafting_model, method_name
 from specplan.worlds.sizes import SLACK, Traced
 from specplan.worlds.world import World
 from theory.adaptive.steps import DEFAULT_SLOTS, AdaptiveSteps, shares_of_steps
-from theory.hardware.half_widths import GAIN, half_width
+from theory.hardware.half_widths import GAIN, THROUGHPUT, TIME_PER_TOKEN, half_width
 from theory.hardware.work import Work
 
 if TYPE_CHECKING:
@@ -245,6 +245,15 @@ class FromNames(Simulator):
         """Tokens per second by mean values, whose errors are alike where beliefs are moved, or simulated."""
         mean = self.mean_rate(option, answers, moved)
         return self.speed(option, answers, moved) if mean is None or mean.is_bound else mean.tokens_per_s
+
+    def rate_errors(self, option: Option, errors: Mapping[str, float]) -> dict[str, float]:
+        """Return 95 % half-widths of the logarithm of an option's tokens per second, by cause, [-].
+
+        They are those of its gain, ``errors``, but for the cost of passes, of which a gain divides out what its two
+        times share.
+        """
+        target = self.world.cost(self.deployment.target, option.arrangement.split).model
+        return {**errors, "cost of passes": max(half_width(each, target) for each in (THROUGHPUT, TIME_PER_TOKEN))}
 
     def _cost_error(self, option: Option, answers: int) -> float:
         """95 % half-width of the logarithm of a gain that the cost of passes leaves, as measured on public rows."""

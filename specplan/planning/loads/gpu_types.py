@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from specplan.planning.loads.from_options import deployment_plan
-from specplan.planning.loads.prices import Dollars, dollars_of, gpus_named, prices_of, rate_errors
+from specplan.planning.loads.prices import Dollars, dollars_of, gpus_named, prices_of
 from specplan.worlds.memory import MOST_TP
 from theory.errors import ParameterError
+from theory.hardware.half_widths import around
 
 if TYPE_CHECKING:
     from specplan.planning.loads.load_plan import LoadRow, NamesPlan
@@ -182,7 +183,6 @@ def _again(options: Mapping[str, Any], missing: Sequence[Priced]) -> dict[str, s
 def _priced(plan: NamesPlan, load: Load, row: LoadRow) -> Priced:
     dollars = dollars_of(plan.deployment, row)
     assert dollars is not None, "without prices a GPU hour costs one unit"
-    errors = rate_errors(plan.deployment, row)
-    total = math.hypot(*errors.values())
-    low, high = (dollars.per_million_tokens * math.exp(end) for end in (-total, total))
+    errors = plan.simulator.rate_errors(row.option, row.errors)
+    low, high = around(dollars.per_million_tokens, math.hypot(*errors.values()))
     return Priced(plan=plan, load=load, row=row, dollars=dollars, low=low, high=high, costs=errors["cost of passes"])

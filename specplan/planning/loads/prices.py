@@ -1,4 +1,4 @@
-"""Prices of GPUs as they are typed, what a row costs by them, and how sure its tokens per second are."""
+"""Prices of GPUs as they are typed, one for the plan's GPU or one for each of several, and what a row costs by them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Final
 from specplan.ranges import PRICE
 from theory.errors import ParameterError
 from theory.hardware.gpus import gpu_named
-from theory.hardware.half_widths import THROUGHPUT, TIME_PER_TOKEN, half_width
 
 if TYPE_CHECKING:
     from specplan.planning.loads.load_plan import LoadRow
     from specplan.worlds.request import Deployment
     from theory.hardware.gpu_records import Gpu
 
-__all__ = ["Dollars", "dollars_of", "gpus_named", "prices_of", "rate_errors"]
+__all__ = ["Dollars", "dollars_of", "gpus_named", "prices_of"]
 
 _HOUR: Final = 3600.0
 _MILLION: Final = 1e6
@@ -38,17 +37,6 @@ def dollars_of(deployment: Deployment, row: LoadRow) -> Dollars | None:
     return Dollars(
         per_million_tokens=_MILLION * per_second / row.tokens_per_s, per_answer=per_second / row.answers_per_s
     )
-
-
-def rate_errors(deployment: Deployment, row: LoadRow) -> dict[str, float]:
-    """Return 95 % half-widths of the logarithm of a row's tokens per second, by cause, [-].
-
-    They are those of its gain, but for the cost of passes, of which a gain divides out what both of its times share.
-    """
-    from specplan.worlds.world import passes_of
-
-    passes, _ = passes_of(deployment, deployment.target, row.option.arrangement.split)
-    return {**row.errors, "cost of passes": max(half_width(each, passes) for each in (THROUGHPUT, TIME_PER_TOKEN))}
 
 
 def gpus_named(text: str) -> list[Gpu]:

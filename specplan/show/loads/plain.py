@@ -7,16 +7,16 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from specplan.planning.loads.from_options import settings_for
-from specplan.planning.loads.prices import dollars_of, rate_errors
+from specplan.planning.loads.prices import dollars_of
 from specplan.planning.loads.statements import Pays, by_prompt, fixed_k, gains_by_load, k_table
 from specplan.show.loads.assumed import assumed
 from specplan.show.loads.words import costs_from, engine_name
 from specplan.worlds.drafters.naming import method_name
+from theory.hardware.half_widths import around
 
 if TYPE_CHECKING:
     from specplan.planning.loads.load_plan import LoadPlan, LoadRow, NamesPlan
     from specplan.planning.loads.statements import ByPrompt
-    from specplan.worlds.request import Deployment
 
 __all__ = ["loads_as_json", "plan_as_json", "row_as_json", "row_at_once"]
 
@@ -41,7 +41,7 @@ def plan_as_json(plan: NamesPlan) -> dict[str, Any]:
         "loads": [
             {
                 "load": load.text,
-                "rows": [named_row_as_json(deployment, row) for row in rows],
+                "rows": [named_row_as_json(plan, row) for row in rows],
                 "settings": settings_for(plan, rows[0].option).plain(),
             }
             for load, rows in plan.loads
@@ -83,13 +83,13 @@ def _k_table_as_json(plan: NamesPlan) -> dict[str, Any] | None:
     return {"method": method, "arrangement": table.option.arrangement.text, "answers": table.answers, "rows": rows}
 
 
-def named_row_as_json(deployment: Deployment, row: LoadRow) -> dict[str, Any]:
+def named_row_as_json(plan: NamesPlan, row: LoadRow) -> dict[str, Any]:
     """Return a row of a plan from names as plain data."""
-    configuration, arrangement = row.option.configuration, row.option.arrangement
-    dollars, half = dollars_of(deployment, row), math.hypot(*rate_errors(deployment, row).values())
+    configuration, arrangement, deployment = row.option.configuration, row.option.arrangement, plan.deployment
+    dollars, errors = dollars_of(deployment, row), plan.simulator.rate_errors(row.option, row.errors)
     return {
         **row_as_json(row),
-        "tokens_per_s_interval": [row.tokens_per_s * math.exp(end) for end in (-half, half)],
+        "tokens_per_s_interval": list(around(row.tokens_per_s, math.hypot(*errors.values()))),
         "method": method_name(deployment, configuration),
         "k": configuration.k2 - 1,
         "adaptive_verification": configuration.least > 0.0,

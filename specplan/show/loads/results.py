@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from sim.configuration import PLAIN
 from specplan.output import SCREEN, between, narrow, screen
-from specplan.planning.loads.prices import rate_errors
 from specplan.show.loads.assumed import assumed_by_plan
 from specplan.show.loads.gpu_types import cheapest, gpus_as_json, gpus_first_screen
 from specplan.show.loads.plain import plan_as_json
@@ -164,7 +163,8 @@ def _legend(plan: NamesPlan) -> Iterator[str]:
             "answers may differ from the target's own."
         )
     k = "k: tokens drafted per round (num_speculative_tokens); " if any(one.k2 > 1 for one in best) else ""
-    half = max(math.hypot(*rate_errors(plan.deployment, rows[0]).values()) for _, rows in plan.loads)
+    errors = [plan.simulator.rate_errors(rows[0].option, rows[0].errors) for _, rows in plan.loads]
+    half = max(math.hypot(*each.values()) for each in errors)
     rate = f"tokens/s: within a factor of {math.exp(half):.2f} (95 %)"
     yield (
         f"{k}gain: tokens per second over plain decoding on as many GPUs, [95 % interval]; {rate}; answer s: median / "

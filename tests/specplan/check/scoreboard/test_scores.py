@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specplan.check.scoreboard.outcomes import Choice, Outcome, around
+from specplan.check.scoreboard.outcomes import Choice, Outcome
 from specplan.check.scoreboard.score import by_label, regrets, score
+from theory.hardware.half_widths import around
 
 
 def outcome(measured: float, predicted: float, model: str = "m", half_width: float = 0.1, **labels: str) -> Outcome:
