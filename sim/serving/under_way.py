@@ -27,9 +27,8 @@ from sim.virtual_clock import Answer
 
 __all__ = ["sizes_under_way", "under_way"]
 
-_POOL: Final = 2
-"""Answers laid end to end per answer that is met, and how many at least."""
 _LEAST_POOL: Final = 16
+"""Answers that are laid end to end, at least."""
 _ENDLESS: Final = (math.inf, math.inf)
 
 
@@ -81,8 +80,12 @@ def sizes_under_way(
 
 
 def _pool(n: int, first: int) -> range:
-    """Indices of the answers that are laid end to end."""
-    return range(first, first + max(_POOL * n, _LEAST_POOL))
+    """Indices of the answers that are laid end to end: at least two for each that is met.
+
+    One more than a multiple of ``n``: places at even distances meet answers of equal lengths at evenly spread ages,
+    where a multiple would meet all of them at the same token.
+    """
+    return range(first, first + n * max(2, math.ceil(_LEAST_POOL / n)) + 1)
 
 
 def _lives(tokens: NDArray[np.int64], n: int, trial: Trial, first: int) -> NDArray[np.int64]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
 import pytest
 from sim_worlds import drawn_answers
@@ -29,13 +27,21 @@ def trial(length: Marginal, steps: int = 1, prompt: int = 100, k: int = 0) -> Tr
     return made.speculating({TARGET: DrawnPasses(pmf=(0.5, *(0.5 / k for _ in range(k))), seed=3)} if k else {})
 
 
-def test_equal_answers_are_met_at_evenly_spaced_tokens() -> None:
-    met, following = under_way(trial(Fixed(100)), 10, 0)
+@pytest.mark.parametrize("n", [3, 10, 40])
+def test_equal_answers_are_met_at_evenly_spaced_tokens(n: int) -> None:
+    """At the same token they would end together and go on in step for ever."""
+    met, following = under_way(trial(Fixed(120)), n, 0)
     ages = sorted(text.context_tokens - 100 for _, text in met)
-    assert len(met) == 10
-    assert following == 20
-    # Two answers in ten places: every twentieth token of an answer, shifted.
-    assert sorted(Counter(age % 20 for age in ages).values()) == [10]
+    assert following > n
+    assert len(ages) == n
+    assert set(np.diff(ages)) <= {120 // n}
+
+
+def test_a_loop_of_equal_answers_keeps_littles_law() -> None:
+    """Prompts that stop others while they are read: in step, those that are seen to end would take longer than most."""
+    n, tokens = 40, 200
+    load = closed_loop(trial(Fixed(tokens), prompt=2_000), concurrency=n, tokens=2 * n * tokens, met_under_way=True)
+    assert load.tokens_per_s * load.seconds_per_token().value == pytest.approx(n, rel=0.01)
 
 
 def test_long_answers_are_met_more_often_and_anywhere_in_them() -> None:
