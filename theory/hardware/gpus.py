@@ -28,7 +28,7 @@ from theory.hardware.gpu_records import (
     SumRates,
 )
 
-__all__ = ["GPUS", "gpu_named", "unmeasured"]
+__all__ = ["AMD", "GPUS", "gpu_named", "unmeasured"]
 
 _MIB: Final = 2.0**20
 _T: Final = 1e12
@@ -236,9 +236,15 @@ _LIKE: Final[Mapping[str, str]] = {
 """GPU to the fitted one that is built most like it; the H100 for all others."""
 
 
-_SLOWER: Final[Mapping[str, float]] = dict.fromkeys(("AMD MI300X", "AMD MI325X", "AMD MI350X", "AMD MI355X"), 1.17)
-"""Fixed times of kernels over the H100's, [-]: fitted to DeepSeek-R1 on MI355X, served by ATOM (ten times per token of
-ROCm/ATOM#409, off by 9 % with 1 and by 5 % so). DeepSeek-V3.2 there (ROCm/ATOM#750), not fitted, is off by 4 %."""
+AMD: Final = frozenset({"AMD MI300X", "AMD MI325X", "AMD MI350X", "AMD MI355X"})
+"""AMD's GPUs for data centres."""
+_ALL_SLOWER: Final[Mapping[str, float]] = dict.fromkeys(("AMD MI300X", "AMD MI325X"), 1.9)
+"""All times over the H100's, scaled by the data sheets, in vLLM and SGLang, [-]: from eleven rates of four models on
+MI300X (Qwen3-8B, Gemma-4-31B, gpt-oss-120b, MiniMax-M2.7; VALIDATION.md), each model counting alike."""
+_SLOWER: Final[Mapping[str, float]] = {**dict.fromkeys(AMD, 1.17), **_ALL_SLOWER}
+"""Fixed times of kernels over the H100's, [-]: 1.17 is fitted to DeepSeek-R1 on MI355X, served by ATOM (ten times per
+token of ROCm/ATOM#409, off by 9 % with 1 and by 5 % so). DeepSeek-V3.2 there (ROCm/ATOM#750), not fitted, is off by
+4 %."""
 
 
 def unmeasured(gpu: Gpu) -> Gpu:
@@ -255,16 +261,17 @@ def _gpu(name: str, like: str | None = None) -> Gpu:
     sheet = _SHEETS[name]
     like = like or (name if name in _PRODUCTS else _LIKE.get(name, "NVIDIA H100 SXM"))
     known = _SHEETS[like]
-    memory = sheet.bandwidth / known.bandwidth
+    all_slower = _ALL_SLOWER.get(name, 1.0)
+    memory = sheet.bandwidth / known.bandwidth / all_slower
 
     def arithmetic(of: str) -> float:
-        return sheet.rate(of.removesuffix("-block")) / known.rate(of.removesuffix("-block"))
+        return sheet.rate(of.removesuffix("-block")) / known.rate(of.removesuffix("-block")) / all_slower
 
     latent_like = like if like in _LATENT else "NVIDIA H100 SXM"
-    latent, latent_memory = _LATENT[latent_like], sheet.bandwidth / _SHEETS[latent_like].bandwidth
-    latent_rate = sheet.bf16 / _SHEETS[latent_like].bf16
+    latent, latent_memory = _LATENT[latent_like], sheet.bandwidth / _SHEETS[latent_like].bandwidth / all_slower
+    latent_rate = sheet.bf16 / _SHEETS[latent_like].bf16 / all_slower
     states, sparse, streams = _STATES[latent_like], _SPARSE[latent_like], _STREAMS[latent_like]
-    slower = _SLOWER.get(name, 1.0)
+    slower, link = _SLOWER.get(name, 1.0), sheet.link / known.link / all_slower
     return Gpu(
         name=name,
         sheet=sheet,
@@ -307,10 +314,8 @@ def _gpu(name: str, like: str | None = None) -> Gpu:
             )
             for of, rates in _EXPERTS[like].items()
         },
-        sums={n: _linked(rates, slower, sheet.link / known.link) for n, rates in _SUMS[like].items()},
-        fused_sums={
-            n: _linked(rates, slower, sheet.link / known.link) for n, rates in _FUSED_SUMS.get(like, {}).items()
-        },
+        sums={n: _linked(rates, slower, link) for n, rates in _SUMS[like].items()},
+        fused_sums={n: _linked(rates, slower, link) for n, rates in _FUSED_SUMS.get(like, {}).items()},
         fitted=name == like,
     )
 
