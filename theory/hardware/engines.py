@@ -41,6 +41,11 @@ class EngineConstants:
     """Share of both that is left on Blackwell, [-]: kernels of TensorRT-LLM start there before the last one ends."""
     recurrent_s: float = 0.0
     """Per layer with a state and iteration, beyond its operators, s: such layers stood outside graphs at first."""
+    recurrent_prompt_s: float = 0.0
+    """The same in an iteration that reads a prompt, besides, s."""
+    states: float = 0.0
+    """Copies of its layers' states that a sequence keeps besides those after the tokens of a round, [-]: of SGLang 3 for
+    a running request and 2 that follow it for the cache of prefixes."""
     sequence_s: float
     """Per sequence and iteration (sampling, scheduling, transport), s."""
     verified_s: float = 0.0
@@ -71,6 +76,10 @@ class EngineConstants:
     """Between two passes of a draft, s; 0 where they are in graphs."""
     tree_s: float = 0.0
     """Per round whose drafts form a tree (building it, choosing among its branches), s."""
+
+    def kept_states(self, round_tokens: int) -> float:
+        """Return the copies of its layers' states that a sequence keeps, [-], with so many tokens a round, 0: plain."""
+        return max(1.0, self.states + round_tokens)
 
     def sums_fused(self, gpu: str) -> bool:
         """Return whether sums on a GPU are taken by kernels of TensorRT-LLM."""
@@ -195,6 +204,10 @@ ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
                 until="0.5",
                 norm_s=2.4e-6,
                 expert_norm_s=3.2e-6,
+                # from the cookbook's Qwen3.8-27B on GB300, one answer at a time, and prompts of its pplx-decider-27B
+                recurrent_s=2.0e-5,
+                recurrent_prompt_s=3.3e-4,
+                states=5.0,
                 sequence_s=1.59e-5,
                 # not told apart by batches of up to 8, and more than nothing: else speculation would gain at any batch
                 verified_s=1e-5,

@@ -138,13 +138,18 @@ class PassModel:
             group.count * each[isinstance(group.feed_forward, Experts)] * (0.5 if group.feed_forward is None else 1.0)
             for group in self.shape.layers
         )
-        recurrent = sum(group.count for group in self.shape.layers if isinstance(group.attention, Recurrent))
         between = self.shape.norms * layers * (self.engine.blackwell if self.gpu.name in BLACKWELL else 1.0)
-        return between + recurrent * self.engine.recurrent_s
+        return between + self._recurrent * self.engine.recurrent_s
+
+    @property
+    def _recurrent(self) -> int:
+        """Layers with a state."""
+        return sum(group.count for group in self.shape.layers if isinstance(group.attention, Recurrent))
 
     def _outside_graphs(self, work: Work) -> float:
         """What the engine takes for an iteration outside its graphs, s."""
-        reading = self.engine.ungraphed_s * min(work.prefill_tokens / _SHORT_PROMPT, 1.0)
+        prompts = self.engine.ungraphed_s + self._recurrent * self.engine.recurrent_prompt_s
+        reading = prompts * min(work.prefill_tokens / _SHORT_PROMPT, 1.0)
         if (work.tokens > 1.0 and self._widened) or work.rows > self.engine.graphed_rows:
             return max(reading, self.engine.ungraphed_decoding_s or self.engine.ungraphed_s)
         return reading

@@ -247,7 +247,7 @@ def _models(deployment: Deployment, configuration: Configuration, arrangement: A
         shape=target.facts.shape,
         precision=target.precision,
         parallel=tp,
-        states=float(configuration.k2) if configuration.token is not None else 1.0,
+        states=deployment.engine.kept_states(configuration.k2 if configuration.token is not None else 0),
     )
     drafter = drafting_model(deployment, configuration.token)
     if drafter is not None:

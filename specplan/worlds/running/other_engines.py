@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 from specplan.worlds.arrangements import parallel_of
 from specplan.worlds.configs.families import REMOTE
 from specplan.worlds.drafters.naming import drafter_name
+from theory.hardware.sharding import cache_bytes_per_gpu
 
 if TYPE_CHECKING:
     from calibrate.token_acceptance.schedule import Schedule
     from sim.configuration import Configuration
     from specplan.worlds.arrangements import Arrangement
     from specplan.worlds.request import Deployment
+    from theory.hardware.work import Parallel
 
 __all__ = ["SGLANG_SINCE", "sglang_adaptive", "sglang_algorithm", "sglang_command", "trtllm_file"]
 
@@ -79,6 +81,7 @@ def sglang_command(
     words += ["--trust-remote-code"] if model.facts.architecture in REMOTE else []
     words += ["--tp", str(arrangement.tp), "--context-length", str(deployment.context)]
     words += ["--max-running-requests", str(-(-sequences // parallel.dp) * parallel.dp)]
+    words += _room_for_states(deployment, configuration, parallel)
     words += ["--dp", str(parallel.dp), "--enable-dp-attention"] if parallel.dp > 1 else []
     words += ["--ep", str(parallel.ep)] if parallel.ep > 1 else []
     words += ["--quantization", "fp8"] if model.quantised_on_loading else []
@@ -96,6 +99,18 @@ def sglang_command(
     else:
         words += ["--speculative-dspark-block-size", str(configuration.k2 - 1)]
     return shlex.join(words)
+
+
+def _room_for_states(deployment: Deployment, configuration: Configuration, parallel: Parallel) -> list[str]:
+    """Divide SGLang's memory as answers of the planned context fill it: its default suits answers of another length."""
+    shape, copies = deployment.target.facts.shape, deployment.engine.kept_states(configuration.k2)
+    if not shape.has_states:
+        return []
+    states, whole = (
+        cache_bytes_per_gpu(shape, deployment.target.precision, parallel, tokens, copies)
+        for tokens in (0.0, float(deployment.context))
+    )
+    return ["--mamba-full-memory-ratio", f"{states / (whole - states):.2g}"]
 
 
 def trtllm_file(
