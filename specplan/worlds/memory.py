@@ -70,8 +70,8 @@ class Served:
     own: bool = False
     """On GPUs of its own; otherwise on the target's, over as many of them as ``parallel`` says."""
     states: float = 1.0
-    """Copies of its layers' states that each sequence keeps, [-]: one for each token of a round of speculation, and what
-    the engine keeps besides."""
+    """Copies of its layers' states that each sequence keeps, [-]: one for each token of a round of speculation, and
+    what the engine keeps besides."""
     same_engine: bool = False
     """Part of the target's engine (a token draft, an EAGLE head): it needs no context and little work of its own."""
 

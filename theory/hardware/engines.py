@@ -44,8 +44,8 @@ class EngineConstants:
     recurrent_prompt_s: float = 0.0
     """The same in an iteration that reads a prompt, besides, s."""
     states: float = 0.0
-    """Copies of its layers' states that a sequence keeps besides those after the tokens of a round, [-]: of SGLang 3 for
-    a running request and 2 that follow it for the cache of prefixes."""
+    """Copies of its layers' states that a sequence keeps besides those after the tokens of a round, [-]: of SGLang 3
+    for a running request and 2 that follow it for the cache of prefixes."""
     sequence_s: float
     """Per sequence and iteration (sampling, scheduling, transport), s."""
     verified_s: float = 0.0
