@@ -22,20 +22,6 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args
 from sim.operations import Algorithm, Step
 from theory.errors import ParameterError
 
-__all__ = [
-    "Knob",
-    "KnobValue",
-    "Level",
-    "Method",
-    "built",
-    "choice",
-    "drafts_per_position",
-    "method",
-    "methods",
-    "one_sequence",
-    "tokens_of_k2",
-]
-
 T = TypeVar("T", bound=str)
 
 KnobValue: TypeAlias = int | float | str | bool

@@ -6,24 +6,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-__all__ = [
-    "CHOOSER",
-    "DRAFT",
-    "DRAFT_LIKELIHOOD",
-    "EMBEDDING",
-    "EXACT",
-    "GATE",
-    "INSTANT",
-    "JUDGE",
-    "LIKELIHOOD",
-    "OWN_THRESHOLDS",
-    "RANDOM",
-    "REWARD",
-    "SCORER",
-    "STANDS_IN",
-    "TARGET",
-]
-
 TARGET: Final = "target"
 DRAFT: Final = "draft"
 JUDGE: Final = "judge"

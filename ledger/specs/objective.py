@@ -23,8 +23,6 @@ from ledger.specs.common_proofs import (
 )
 from ledger.specs.points import two_letters
 
-__all__ = ["CLAIMS"]
-
 _HALF = Fraction(1, 2)
 _UNIT: Final = between(0, 1)
 

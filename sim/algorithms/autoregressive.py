@@ -13,8 +13,6 @@ from collections.abc import Callable
 from sim.catalogue import Method
 from sim.operations import TARGET, WAIT, Algorithm, Commit, Generate, Outcome, Step, steps_after
 
-__all__ = ["METHODS", "autoregressive", "step_by_step"]
-
 
 def autoregressive(root: Step, *, role: str = TARGET) -> Algorithm:
     """Generate the answer to ``root`` with the model ``role``, in one request if it can be requested as a whole."""

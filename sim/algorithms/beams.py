@@ -15,8 +15,6 @@ from sim.catalogue import Knob, KnobValue, Method, built
 from sim.operations import DRAFT, REWARD, TARGET, Algorithm, Outcome, Step
 from theory.errors import ParameterError
 
-__all__ = ["METHODS", "NOISE", "WIDTH", "beam_search", "rsd_beams", "surveyed_beams"]
-
 
 def beam_search(root: Step, *, width: int, keep: int = 1, role: str = TARGET, noise: float = 0.0) -> Algorithm:
     """Generate the answer to ``root``: candidates at every step, of which those with the best rewards are continued.

@@ -29,8 +29,6 @@ from sim.operations import (
     Step,
 )
 
-__all__ = ["Candidate", "Candidates", "best", "soft_choice", "together"]
-
 Asking: TypeAlias = Generator[Action, Any, Any]
 
 _SELECTION: Final = -1

@@ -20,8 +20,6 @@ from sim.operations import (
 from sim.random_streams import stream
 from theory.errors import ParameterError
 
-__all__ = ["BeamAnswer"]
-
 
 class BeamAnswer:
     """Replay of the candidates that both models wrote at every position of one recorded answer.

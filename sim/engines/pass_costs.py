@@ -15,8 +15,6 @@ from typing import Protocol
 from sim.engines.protocol import Cost
 from theory.errors import ParameterError
 
-__all__ = ["PassCost", "PassSeconds", "PassTable", "RowsAsBatch"]
-
 
 class PassSeconds(Protocol):
     """Seconds of one target pass over some rows per sequence."""

@@ -22,8 +22,6 @@ from sim.serving.limits import ServingCost, ServingLimits
 from sim.serving.request import Request
 from theory.errors import ParameterError
 
-__all__ = ["ServingEngine"]
-
 
 class ServingEngine(BatchEngine):
     """A model server with chunked prefills and a finite cache.

@@ -6,8 +6,6 @@ from sim.engines.batching import Job
 from sim.engines.protocol import Done
 from sim.operations import Generate, Operation
 
-__all__ = ["Request"]
-
 
 class Request(Job):
     """A request inside a `ServingEngine`."""

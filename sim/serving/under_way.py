@@ -25,8 +25,6 @@ from sim.serving.limits import ServingLimits
 from sim.trial import Trial
 from sim.virtual_clock import Answer
 
-__all__ = ["sizes_under_way", "under_way"]
-
 _POOL: Final = 2
 """Answers laid end to end per answer that is met, and how many at least."""
 _LEAST_POOL: Final = 16

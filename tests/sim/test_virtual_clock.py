@@ -137,10 +137,6 @@ def test_recording_can_be_turned_off_without_changing_the_times() -> None:
     assert times[0] == times[1] == [3.5, 8.0, 13.5]
 
 
-def test_outcomes_print_as_words() -> None:
-    assert f"{Outcome.ACCEPTED} {prompt(3)!r}" == "accepted Step(user[-1], 3 tokens)"
-
-
 @pytest.mark.parametrize("record", [True, False])
 @pytest.mark.parametrize("waits_in_vain", [True, False])
 def test_no_garbage_is_looked_for_in_a_recording_while_it_runs(record: bool, waits_in_vain: bool) -> None:

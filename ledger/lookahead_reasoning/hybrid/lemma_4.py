@@ -24,8 +24,6 @@ from ledger.proving.tools import (
     rounds_to,
 )
 
-__all__ = ["CLAIMS", "falls_in_x", "log_above_chord"]
-
 
 def log_above_chord() -> Evidence:
     """-log(alpha) > 1 - alpha on (0, 1), with alpha = exp(-u)."""

@@ -20,8 +20,6 @@ from sim.serving.under_way import sizes_under_way, under_way
 from sim.trial import Trial
 from sim.virtual_clock import Answer
 
-__all__ = ["LIVED", "NEW", "TEXT", "TOKENS", "RequestTable"]
-
 Ints = NDArray[np.int64]
 
 TEXT, NEW, TOKENS, LIVED, _NUMBER, _DEPTH = range(6)

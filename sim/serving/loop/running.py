@@ -26,8 +26,6 @@ from sim.serving.loop.walks import compiled_walk
 from sim.trial import Trial
 from theory.errors import ParameterError
 
-__all__ = ["WORTH_COMPILING", "LoopRun", "engine_of"]
-
 WORTH_COMPILING = 1_000_000
 """Requests run by this process from which on the loop is compiled: that takes as long as about half of them."""
 

@@ -14,8 +14,6 @@ import numpy as np
 
 from sim.random_streams import bits_at
 
-__all__ = ["Walk", "compiled_walk"]
-
 Walk: TypeAlias = Callable[..., tuple[Any, Any]]
 
 

@@ -36,9 +36,9 @@ from sim.operations import (
     Score,
     Step,
 )
-from sim.serving.run import arriving, closed_loop
+from sim.serving.run import closed_loop
 from sim.timeline import Counts
-from sim.trial import Trial, run_answer, simulate, with_plain
+from sim.trial import run_answer, simulate, with_plain
 from sim.virtual_clock import Session
 from theory.errors import ParameterError
 from theory.specs.beams import (
@@ -109,10 +109,6 @@ def two(first: float, second: float) -> BeamStepTrace:
     return position((first, second), (first, second))
 
 
-def test_equal_rewards_take_the_first() -> None:
-    assert taken(run(lambda root: beam_search(root, width=2, role=DRAFT), two(0.5, 0.5))) == [0]
-
-
 def test_two_beams_commit_a_step_when_both_share_it() -> None:
     steps = position((0.5,), (0.9, 0.8, 0.1, 0.1))
     session = run(lambda root: beam_search(root, width=2, keep=2), steps, steps, steps)
@@ -129,13 +125,6 @@ def test_rsd_falls_back_to_the_target_where_no_draft_is_good_enough() -> None:
     drafts = [o.outcome.value for o in session.operations if isinstance(o, Generate) and o.role == DRAFT]
     assert drafts == ["discarded", "accepted", "rejected", "rejected"]
     assert session.finished == pytest.approx(2 * (C1 + SCORE) + 1.0 + SCORE)
-
-
-def test_rsd_can_leave_the_first_steps_to_the_target() -> None:
-    assert (
-        writers(run(lambda root: rsd_beams(root, width=1, threshold=0.5, first=1), two(0.9, 0.9), two(0.9, 0.9)))
-        == "td"
-    )
 
 
 LOW, HIGH = two(0.1, 0.2), two(0.1, 0.9)
@@ -316,13 +305,6 @@ def test_a_batch_that_empties_takes_what_its_closed_form_says(width: int) -> Non
     assert abs(seconds.mean() - expected) <= margin
 
 
-def test_beam_search_is_slower_than_plain_decoding_by_its_scores() -> None:
-    found = simulate(
-        *with_plain(method("beam-search").build(width=2), answers(0.5, 10), engines(), meets="candidates"), n=5
-    ).speedup
-    assert found.value == pytest.approx(1 / (1 + SCORE))
-
-
 # --- replays
 
 
@@ -403,12 +385,6 @@ def test_replays_meet_the_candidates_however_they_are_simulated(name: str, width
     load = closed_loop(trial, concurrency=2, tokens=24)
     assert load.mean("seconds") == pytest.approx(alone)
     assert load.tokens_per_s == pytest.approx(2 * 6 / alone)
-
-
-def test_specs_meets_its_likelihoods_under_load() -> None:
-    make = method("specs").build(width=1)
-    load = arriving(Trial.of(make, recorded(), engines(), meets="candidates"), [0.0, 1e4])
-    assert load.mean("seconds") == pytest.approx(run_answer(make, recorded().beam_answer(0), engines()).finished)
 
 
 def test_a_replay_of_speculation_refuses_to_score_the_target() -> None:

@@ -93,11 +93,6 @@ def test_spec_reason_drafts_scores_and_falls_back() -> None:
     assert session.finished == pytest.approx(1.9)
 
 
-def test_spec_reason_can_leave_the_first_steps_to_the_target() -> None:
-    session = run(lambda root: graded_drafts(root, threshold=7.0, first=1), step(True), step(True, final=True))
-    assert writers(session) == "td"
-
-
 def test_the_threshold_is_compared_with_the_recorded_score() -> None:
     steps = (step(True), step(True, final=True))
     assert writers(run(lambda root: graded_drafts(root, threshold=9.0), *steps)) == "dd"
@@ -121,33 +116,6 @@ def graded_choice(trace: StepTrace) -> StepTrace:
     """The same drafts as a chooser would score them."""
     others = tuple(replace(draft, scores={"chooser": draft.scores[SCORER]}) for draft in trace.others)
     return replace(trace, scores={"chooser": trace.scores[SCORER]}, others=others)
-
-
-@pytest.mark.parametrize(
-    ("fallback", "expected", "seconds"),
-    [
-        # "++-+" in iterations of 3: two accepted, then the rejection
-        ("none", "ddtd", 2 * (3 * C1 + 1.0) + (3 + 1) * GATE_S + 1.0 + C1 + 1.0 + GATE_S),
-        ("regenerate", "ddtd", 3 * C1 + 1.0 + 3 * GATE_S + 1.0 + C1 + 1.0 + GATE_S),
-        ("reuse", "ddtd", 3 * C1 + 1.0 + 3 * GATE_S + C1 + 1.0 + GATE_S),
-    ],
-)
-def test_the_three_fallbacks_of_confspec(fallback: Fallback, expected: str, seconds: float) -> None:
-    steps = (step(True), step(True), step(False, others="-"), step(True, final=True))
-    session = run(lambda root: confspec(root, k1=3, fallback=fallback), *steps)
-    assert writers(session) == expected
-    # "none" drafts again after two accepted steps: two drafts (the second one ends the answer), then the target's step
-    if fallback == "none":
-        seconds -= C1
-    assert session.finished == pytest.approx(seconds)
-
-
-def test_after_accepted_drafts_algorithm_1_drafts_the_rejected_position_again() -> None:
-    steps = (step(True), step(False, others="+"), step(True, final=True))
-    session = run(lambda root: confspec(root, k1=3, fallback="none"), *steps)
-    assert writers(session) == "ddd"
-    branches = [op.branch for op in session.operations if isinstance(op, Generate) and op.prefix.depth == 0]
-    assert branches == [0, 0, 1, 2]  # draft and reference, and both anew
 
 
 def test_an_unsure_gate_asks_the_judge() -> None:

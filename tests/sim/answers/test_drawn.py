@@ -18,10 +18,9 @@ from sim.algorithms import PAPER, RELEASED_CODE, autoregressive, lookahead_async
 from sim.algorithms.rules import Rules
 from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import SyntheticBehaviour, TraceBehaviour
-from sim.answers.lengths import Fixed, Lengths, Lognormal, ar1
+from sim.answers.lengths import Fixed, Lengths, Lognormal
 from sim.answers.traces import AnswerTrace, StepTrace
 from sim.operations import DRAFT, Generate, Step, Verify
-from sim.random_streams import stream
 from sim.trial import run_answer
 from theory.branches import accepted_among
 from theory.errors import ParameterError
@@ -67,17 +66,6 @@ def test_every_schedule_meets_the_same_answer(seed: int, k1: int, width: int, in
             assert one[key] == other[key]
 
 
-def test_streams_are_named_and_indexed() -> None:
-    a = stream(1, "x", 5).random(4)
-    assert (a == stream(1, "x", 5).random(4)).all()
-    for other in (stream(2, "x", 5), stream(1, "y", 5), stream(1, "x", 6)):
-        assert not (a == other.random(4)).any()
-    with pytest.raises(ParameterError, match="index=-1"):
-        stream(1, "x", -1)
-    with pytest.raises(ParameterError, match="seed=-1"):
-        stream(-1, "x", 0)
-
-
 def test_lognormal_lengths_have_the_asked_moments_and_correlations() -> None:
     """Means within the normal margin; correlations by Fisher's z. False alarm 1e-6 each."""
     n = 40_000
@@ -93,15 +81,6 @@ def test_lognormal_lengths_have_the_asked_moments_and_correlations() -> None:
     siblings = np.log(lengths.draft.at(lengths.draft_scores(3, 0, z, 1)))
     r = float(np.corrcoef(siblings, np.log(draft))[0, 1])
     assert abs(math.atanh(r) - math.atanh(0.36)) <= Z / math.sqrt(n - 3)
-
-
-def test_lag_one_correlation_of_log_lengths() -> None:
-    """Standard error of the lag-1 coefficient of an AR(1) is sqrt((1 - r^2) / n) (Bartlett)."""
-    n, r = 60_000, 0.37
-    x = ar1(stream(1, "noise", 0).standard_normal(n), r)
-    measured = float(np.corrcoef(x[1:], x[:-1])[0, 1])
-    assert abs(measured - r) <= Z * math.sqrt((1 - r * r) / n)
-    assert abs(x.std() - 1.0) <= Z * math.sqrt((1 + r * r) / (1 - r * r) / (2 * n))
 
 
 def test_limit_truncates_both_models() -> None:

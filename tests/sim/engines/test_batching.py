@@ -216,12 +216,6 @@ def test_batch_engine_plays_every_iteration_as_the_reference_does(seed: int, n_e
     np.testing.assert_allclose(ends, [r.end for r in requests], rtol=1e-9, atol=1e-9)
 
 
-def test_a_request_alone_takes_what_the_cost_says() -> None:
-    cost = LinearCost(base_s=1.0, sequence_s=0.1, context_s=0.001, prefill_s=2.0, prefill_token_s=0.5, request_s=0.25)
-    ends = simulated([cost], [Request(0, 0.0, 8, 6, 100)], APART)
-    assert ends[0] == pytest.approx(cost.alone(8, 6, 100), rel=1e-12)
-
-
 def test_mean_context_is_exact_for_a_request_alone() -> None:
     """A sequence counts with its mean context, exact for one alone: i tokens are cached when token i + 1 is made."""
     cost = LinearCost(base_s=0.0, context_s=1.0)
