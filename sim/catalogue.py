@@ -168,6 +168,11 @@ def one_sequence(**knobs: KnobValue | None) -> int:
     return 1
 
 
+def nodes_of_tree(*, k1: int, width: int, **knobs: KnobValue | None) -> int:
+    """Target sequences in flight at the worst moment: one for each node of a full tree of ``k1`` levels."""
+    return int(sum(width**level for level in range(k1)))
+
+
 def tokens_of_k2(*, k2: int = 1, **knobs: KnobValue | None) -> int:
     """Most tokens that a target pass commits with a method that has the knob k2."""
     return k2

@@ -10,10 +10,9 @@ from __future__ import annotations
 from typing import Final
 
 from sim.algorithms.candidates import Candidate, Candidates, best
-from sim.algorithms.rules import check_counts
-from sim.catalogue import Knob, KnobValue, Method, built
+from sim.algorithms.rules import check_count, check_counts
+from sim.catalogue import Knob, KnobValue, Method, built, drafts_per_position
 from sim.operations import DRAFT, REWARD, TARGET, Algorithm, Outcome, Step
-from theory.errors import ParameterError
 
 
 def beam_search(root: Step, *, width: int, keep: int = 1, role: str = TARGET, noise: float = 0.0) -> Algorithm:
@@ -35,12 +34,7 @@ def beam_search(root: Step, *, width: int, keep: int = 1, role: str = TARGET, no
     ParameterError : ``width`` or ``keep`` is not a positive integer.
     """
     check_counts(1, width)
-    if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
-        raise ParameterError("keep", keep, "must be an integer >= 1")
-    return _beam_search(root, width, keep, role, noise)
-
-
-def _beam_search(root: Step, width: int, keep: int, role: str, noise: float) -> Algorithm:
+    check_count("keep", keep)
     tree = Candidates(root, noise)
     kept = yield from tree.grow([root], role, width)
     while True:
@@ -69,11 +63,7 @@ def rsd_beams(root: Step, *, width: int, threshold: float, first: int = 0, noise
     ParameterError : ``width`` is not a positive integer.
     """
     check_counts(1, width)
-    return _rsd_beams(root, width, threshold, first, noise)
-
-
-def _rsd_beams(step: Step, width: int, threshold: float, first: int, noise: float) -> Algorithm:
-    tree = Candidates(step, noise)
+    step, tree = root, Candidates(root, noise)
     while not step.final:
         taken: Candidate | None = None
         if step.depth + 1 >= first:
@@ -124,18 +114,9 @@ EXACT: Final = "the speedup for independent candidates with lengths of any law, 
 MEASURED: Final = "lengths, rewards, likelihoods and truth of candidates along recorded answers; engine timings"
 
 
-def _beams_in_flight(*, width: int, keep: int, **knobs: KnobValue | None) -> int:
-    return width * keep
-
-
-def _after_beams(*, width: int, keep: int, **knobs: KnobValue | None) -> int:
+def _all_beams(*, width: int, keep: int, **knobs: KnobValue | None) -> int:
     """Candidates of one position: ``width`` after each of the ``keep`` beams."""
     return width * keep
-
-
-def width_in_flight(*, width: int, **knobs: KnobValue | None) -> int:
-    """Target sequences in flight of a method that generates ``width`` candidates concurrently."""
-    return width
 
 
 def _none_in_flight(**knobs: KnobValue | None) -> int:
@@ -156,8 +137,8 @@ METHODS = (
         exact=EXACT,
         measured=MEASURED,
         closed_form="theory.specs.beams.beam_speedup",
-        in_flight=_beams_in_flight,
-        drafts_seen=_after_beams,
+        in_flight=_all_beams,
+        drafts_seen=_all_beams,
     ),
     Method(
         name="beam-search-draft",
@@ -171,7 +152,7 @@ METHODS = (
         measured=MEASURED,
         closed_form="theory.specs.beams.beam_speedup",
         in_flight=_none_in_flight,
-        drafts_seen=_after_beams,
+        drafts_seen=_all_beams,
     ),
     Method(
         name="rsd-beams",
@@ -184,6 +165,6 @@ METHODS = (
         exact=EXACT,
         measured=MEASURED,
         closed_form="theory.specs.beams.rsd_beams_speedup",
-        in_flight=width_in_flight,
+        in_flight=drafts_per_position,
     ),
 )

@@ -11,14 +11,13 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any, Final, Literal
 
-from sim.algorithms.candidates import together
+from sim.algorithms.candidates import together, written_by_target
 from sim.algorithms.rules import check_counts
 from sim.catalogue import Knob, Method, built
 from sim.operations import (
     DRAFT,
     REWARD,
     SCORER,
-    TARGET,
     WAIT,
     Action,
     Algorithm,
@@ -56,7 +55,7 @@ def graded_drafts(root: Step, *, threshold: float, role: str = SCORER, first: in
             good = score.result >= threshold
             score.outcome = draft.outcome = Outcome.ACCEPTED if good else Outcome.REJECTED
             kept = draft.result if good else None
-        step = kept if kept is not None else (yield from _own_step(step))
+        step = kept if kept is not None else (yield from written_by_target(step))
         yield Commit(step)
 
 
@@ -75,10 +74,7 @@ def best_of_drafts(root: Step, *, width: int, threshold: float, select: Selector
     ParameterError : ``width`` is not a positive integer.
     """
     check_counts(1, width)
-    return _best_of_drafts(root, width, threshold, select)
-
-
-def _best_of_drafts(step: Step, width: int, threshold: float, select: Selector) -> Algorithm:
+    step = root
     while not step.final:
         drafts = [Generate(DRAFT, step, branch) for branch in range(width)]
         yield from together(drafts)
@@ -86,7 +82,7 @@ def _best_of_drafts(step: Step, width: int, threshold: float, select: Selector) 
         for i, draft in enumerate(drafts):
             unlucky = Outcome.REJECTED if taken is None else Outcome.DISCARDED
             draft.outcome = Outcome.ACCEPTED if i == taken else unlucky
-        step = drafts[taken].result if taken is not None else (yield from _own_step(step))
+        step = drafts[taken].result if taken is not None else (yield from written_by_target(step))
         yield Commit(step)
 
 
@@ -109,15 +105,6 @@ def _chosen(drafts: list[Generate]) -> Generator[Action, Any, int | None]:
     taken: int | None = choice.result.index
     choice.outcome = Outcome.REJECTED if taken is None else Outcome.ACCEPTED
     return taken
-
-
-def _own_step(prefix: Step) -> Generator[Action, Any, Step]:
-    target = Generate(TARGET, prefix)
-    yield target
-    yield WAIT
-    target.outcome = Outcome.COMMITTED
-    step: Step = target.result
-    return step
 
 
 _EXACT: Final = "the speedup for constant step times and independent acceptance"

@@ -13,7 +13,7 @@ from typing import Final
 from sim.algorithms.checks import CHECK_KNOBS, JUDGED, Check
 from sim.algorithms.lookahead_tree import Lookahead
 from sim.algorithms.rules import PAPER, PRESETS, Rules, check_count, check_counts
-from sim.catalogue import Knob, Method
+from sim.catalogue import Knob, Method, nodes_of_tree
 from sim.operations import (
     DRAFT,
     JUDGE,
@@ -187,9 +187,8 @@ def distributed(root: Step, *, lookahead: int, servers: int, check: Check = JUDG
     return _Distributed(root, lookahead, servers, check).run()
 
 
-def most_sequences(*, k1: int, width: int, rules: str, **knobs: object) -> int:
-    """Return the target sequences in flight at the worst moment: one per node of a full tree of the window's depth."""
-    return int(sum(width**level for level in range(k1 + PRESETS[rules].extra_in_flight)))
+def _in_flight(*, k1: int, width: int, rules: str, **knobs: object) -> int:
+    return nodes_of_tree(k1=k1 + PRESETS[rules].extra_in_flight, width=width)
 
 
 def _build(
@@ -200,7 +199,6 @@ def _build(
 
 
 def _most_distributed(*, lookahead: int, servers: int, **knobs: object) -> int:
-    """Return the target sequences of all passes that may be in flight."""
     return lookahead * servers
 
 
@@ -230,7 +228,7 @@ METHODS = (
         exact="Theorem 2 for constant step times, independent acceptance and free verdicts",
         measured="step lengths, acceptance and scores along recorded answers; engine timings",
         closed_form="theory.speedup.f_async",
-        in_flight=most_sequences,
+        in_flight=_in_flight,
     ),
     Method(
         name="dsi",

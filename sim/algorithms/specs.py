@@ -7,21 +7,13 @@ variants of its ablations: no target, random switching (Table 2), the draft firs
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Final, Literal, TypeAlias, get_args
 
-from sim.algorithms.beams import EXACT, MEASURED, NOISE, WIDTH, width_in_flight
-from sim.algorithms.candidates import (
-    Candidate,
-    Candidates,
-    best,
-    selection_lot,
-    soft_choice,
-    switching_lot,
-)
+from sim.algorithms.beams import EXACT, MEASURED, NOISE, WIDTH
+from sim.algorithms.candidates import SELECTION, SWITCHING, Candidates, best, drawn_lot, soft_choice
 from sim.algorithms.rules import check_counts
-from sim.catalogue import Knob, KnobValue, Method, built
-from sim.operations import DRAFT, DRAFT_LIKELIHOOD, LIKELIHOOD, REWARD, TARGET, Action, Algorithm, Outcome, Step
+from sim.catalogue import Knob, KnobValue, Method, built, drafts_per_position
+from sim.operations import DRAFT, DRAFT_LIKELIHOOD, LIKELIHOOD, REWARD, TARGET, Algorithm, Outcome, Step
 from theory.errors import ParameterError
 
 Switch: TypeAlias = Literal["once", "both-ways", "retry", "random", "never"]
@@ -65,47 +57,25 @@ def specs(
         raise ParameterError("switch", switch, f"must be one of {', '.join(get_args(Switch))}")
     if start not in (TARGET, DRAFT):
         raise ParameterError("start", start, f"must be {TARGET!r} or {DRAFT!r}")
-    turn = _Turn(switch, tau, share)
-    return _specs(root, DRAFT if switch == "retry" else start, width, beta, turn, likelihood, noise)
-
-
-class _Turn:
-    """The rule that selects the model for the next step."""
-
-    def __init__(self, switch: Switch, tau: float, share: float) -> None:
-        self.switch = switch
-        self._tau = tau
-        self._share = share
-
-    def is_promising(self, candidates: Sequence[Candidate]) -> bool:
-        """Whether some reward is above tau."""
-        return best(candidates).reward > self._tau
-
-    def after(self, role: str, candidates: Sequence[Candidate]) -> Generator[Action, Any, str]:
-        """Return the role that generates the step after these candidates of ``role``."""
-        if self.switch == "random":
-            return TARGET if (yield from switching_lot(candidates)) < self._share else DRAFT
-        if self.switch == "never":
-            return role
-        if self.switch == "retry" or self.is_promising(candidates):
-            return DRAFT
-        return TARGET if self.switch == "both-ways" else role
-
-
-def _specs(step: Step, role: str, width: int, beta: float, turn: _Turn, likelihood: bool, noise: float) -> Algorithm:
-    tree = Candidates(step, noise)
+    tree = Candidates(root, noise)
+    step, role = root, DRAFT if switch == "retry" else start
     while not step.final:
         candidates = yield from tree.grow([step], role, width, likelihood=likelihood and role == DRAFT)
-        if turn.switch == "retry" and not turn.is_promising(candidates):
+        is_promising = best(candidates).reward > tau
+        if switch == "retry" and not is_promising:
             for draft in candidates:
                 draft.become(Outcome.REJECTED)
             candidates = yield from tree.grow([step], TARGET, width)
-        lot = yield from selection_lot(candidates)
-        step = candidates[
-            soft_choice([candidate.log_ratio + beta * candidate.reward for candidate in candidates], lot)
-        ].step
+        lot = yield from drawn_lot(candidates, SELECTION)
+        scores = [candidate.log_ratio + beta * candidate.reward for candidate in candidates]
+        step = candidates[soft_choice(scores, lot)].step
         yield from tree.settle([step])
-        role = yield from turn.after(role, candidates)
+        if switch == "random":
+            role = TARGET if (yield from drawn_lot(candidates, SWITCHING)) < share else DRAFT
+        elif switch in ("once", "both-ways") and is_promising:
+            role = DRAFT
+        elif switch == "both-ways":
+            role = TARGET
 
 
 _KNOBS: Final = (
@@ -155,7 +125,7 @@ def _variant(name: str, title: str, where: str, **defaults: KnobValue) -> Method
         exact=f"{EXACT}; the distribution of the selected step on small alphabets",
         measured=MEASURED,
         closed_form="theory.specs.beams.specs_speedup",
-        in_flight=width_in_flight,
+        in_flight=drafts_per_position,
         ablation=name != "specs",
     )
 

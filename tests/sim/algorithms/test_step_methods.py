@@ -13,11 +13,12 @@ from scipy import stats
 from sim_worlds import drawn_answers, replayed, seconds_per_step
 
 from sim.algorithms.checks import CASCADE, Check
-from sim.algorithms.confspec import Fallback, confspec
+from sim.algorithms.confspec import confspec
 from sim.algorithms.graded import best_of_drafts, graded_drafts
 from sim.algorithms.lookahead_async import lookahead_async
 from sim.algorithms.lookahead_sync import lookahead_sync
 from sim.algorithms.paired import paired_trajectory
+from sim.algorithms.rules import Fallback
 from sim.answers.drawn import SyntheticBehaviour, TraceBehaviour
 from sim.answers.facts import Facts, Quality
 from sim.answers.traces import AnswerTrace, DraftTrace, StepTrace
