@@ -28,13 +28,10 @@ class Configuration:
 
     method: str
     """Name of a method of `sim.catalogue`."""
-
     knobs: Knobs
     """All knobs of the method by name."""
-
     token: str | None
     """Name of the token-level method that the target decodes with: ``method`` itself if it is one; None: plain."""
-
     token_knobs: Knobs
     """All knobs of the token-level method by name."""
 

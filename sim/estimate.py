@@ -27,28 +27,20 @@ class Estimate:
 
     value: float
     """Point estimate, in ``unit``."""
-
     stderr: float
     """Standard error of the value; 0 for an exact number, NaN if it is unknown (fewer than two samples)."""
-
     low: float
     """Lower end of the confidence interval."""
-
     high: float
     """Upper end of the confidence interval."""
-
     n: int
     """Independent observations behind it (answers, batches, replications); 0 for an exact number."""
-
     confidence: float = _COVERAGE
     """Coverage that the interval aims at, in (0, 1)."""
-
     estimator: str = "mean"
     """The estimator, e.g. ``"ratio of totals"``."""
-
     unit: str = ""
     """Unit of the value; empty for a pure number."""
-
     seed: int | None = None
     """Seed of the random streams behind it; ``None`` for measurements and exact numbers."""
 

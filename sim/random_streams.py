@@ -53,8 +53,6 @@ def streams(seed: int, name: str, indices: Iterable[int]) -> Iterator[np.random.
     """Yield the generators that `stream` makes for many answers, in a sixth of its time.
 
     All are the same object, set to the start of each answer in turn: draw from it before advancing the iterator.
-
-    Parameters and errors are those of `stream`.
     """
     source = stream(seed, name, 0)
     fresh: Any = source.bit_generator.state

@@ -46,12 +46,7 @@ class Letter:
 
 
 def paper_key(name: str) -> str:
-    """The key of a paper in `FINDINGS`, from its name, its folder or the prefix of its ids.
-
-    Raises
-    ------
-    ParameterError : no such paper.
-    """
+    """The key of a paper in `FINDINGS`, from its name, its folder or the prefix of its ids."""
     wanted = name.casefold().replace("-", "_").replace(" ", "_")
     key = _SHORT.get(wanted, wanted)
     if key not in FINDINGS:

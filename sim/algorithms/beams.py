@@ -16,22 +16,11 @@ from sim.operations import DRAFT, REWARD, TARGET, Algorithm, Outcome, Step
 
 
 def beam_search(root: Step, *, width: int, keep: int = 1, role: str = TARGET, noise: float = 0.0) -> Algorithm:
-    """Generate the answer to ``root``: candidates at every step, of which those with the best rewards are continued.
+    """Generate the answer to ``root``: at every step the candidates with the best rewards are continued.
 
     A beam is ranked by the reward of its last step. A finished beam is kept until enough others are better; the search
-    ends when all kept beams are finished. Steps are committed as soon as all beams share them.
-
-    Parameters
-    ----------
-    root : the prompt.
-    width : candidates after each beam, >= 1, generated concurrently.
-    keep : beams that are continued, >= 1.
-    role : model that generates: ``target`` or ``draft``.
-    noise : standard deviation of noise on the rewards, >= 0.
-
-    Raises
-    ------
-    ParameterError : ``width`` or ``keep`` is not a positive integer.
+    ends when all kept beams are finished. Steps are committed as soon as all beams share them. ``role`` is the model
+    that generates, the other keywords are the knobs in `METHODS`; a ``width`` or ``keep`` < 1 is a `ParameterError`.
     """
     check_counts(1, width)
     check_count("keep", keep)
@@ -50,17 +39,7 @@ def beam_search(root: Step, *, width: int, keep: int = 1, role: str = TARGET, no
 def rsd_beams(root: Step, *, width: int, threshold: float, first: int = 0, noise: float = 0.0) -> Algorithm:
     """Generate the answer to ``root``: the best of ``width`` drafts, or of ``width`` target steps if its reward is low.
 
-    Parameters
-    ----------
-    root : the prompt.
-    width : candidates per position, >= 1, generated concurrently.
-    threshold : least reward at which the best draft is accepted.
-    first : steps at the beginning that the target writes, >= 0 (SPECS, Table 6: "start with large model").
-    noise : standard deviation of noise on the rewards, >= 0.
-
-    Raises
-    ------
-    ParameterError : ``width`` is not a positive integer.
+    Keywords are the knobs in `METHODS` (``first``: SPECS, Table 6, "start with large model").
     """
     check_counts(1, width)
     step, tree = root, Candidates(root, noise)
@@ -84,11 +63,6 @@ def surveyed_beams(root: Step, *, width: int) -> Algorithm:
 
     The target's candidate with the highest reward is committed. So each candidate is measured after a prefix that is
     rarely wrong, as it is before the first mistake of a method.
-
-    Parameters
-    ----------
-    root : the prompt.
-    width : candidates per position and model, >= 1.
     """
     step, tree = root, Candidates(root)
     while not step.final:

@@ -71,13 +71,7 @@ class Candidate:
 
 
 class Candidates:
-    """The candidates of one answer, and its committed steps.
-
-    Parameters
-    ----------
-    root : the prompt.
-    noise : standard deviation of Gaussian noise on every reward, >= 0 (SPECS, appendix D.6).
-    """
+    """The candidates of one answer, and its committed steps; rewards have Gaussian ``noise`` (SPECS, appendix D.6)."""
 
     def __init__(self, root: Step, noise: float = 0.0) -> None:
         self._settled = root
@@ -87,10 +81,7 @@ class Candidates:
     def grow(
         self, prefixes: Sequence[Step], role: str, width: int, *, likelihood: bool = False
     ) -> Generator[Action, Any, list[Candidate]]:
-        """Generate ``width`` candidates with the model ``role`` after each prefix, and request all their rewards.
-
-        With ``likelihood``, their log ratios are requested too.
-        """
+        """Generate ``width`` candidates of a role after each prefix, and request their rewards (and log ratios)."""
         places = [(prefix, i) for prefix in prefixes for i in range(width)]
         tried = [Generate(role, prefix, branch) for branch, (prefix, _) in enumerate(places)]
         yield from together(tried)
@@ -134,12 +125,7 @@ def best(candidates: Sequence[Candidate]) -> Candidate:
 
 
 def soft_choice(scores: Sequence[float], lot: float) -> int:
-    """Index drawn with probability proportional to the exponential of its score (SPECS, Algorithm 2).
-
-    Parameters
-    ----------
-    scores : finite, at least one.
-    lot : uniform in [0, 1).
+    """Index drawn with probability proportional to its score's exponential, by a uniform lot (SPECS, Algorithm 2).
 
     >>> soft_choice([0.0, 0.0], 0.4), soft_choice([0.0, 0.0], 0.6), soft_choice([0.0, 1000.0], 0.0)
     (0, 1, 1)

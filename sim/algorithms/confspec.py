@@ -62,15 +62,10 @@ def confspec(root: Step, *, k1: int, width: int = 1, fallback: Fallback = "none"
 
     Parameters
     ----------
-    root : the prompt.
     k1 : steps drafted per iteration, >= 1; as many target steps are in flight along one path.
     width : drafts per position, >= 1; target steps in flight grow as ``width ** k1``.
     fallback : what follows a rejection.
     check : the verifier and its threshold; the paper's cascade by default.
-
-    Raises
-    ------
-    ParameterError : ``k1`` or ``width`` is not a positive integer, or an unknown fallback.
     """
     check_counts(k1, width)
     if fallback not in get_args(Fallback):

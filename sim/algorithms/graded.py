@@ -35,12 +35,7 @@ Selector = Literal["grades", "choice"]
 def graded_drafts(root: Step, *, threshold: float, role: str = SCORER, first: int = 0) -> Algorithm:
     """Generate the answer to ``root`` step by step: the draft's if its score reaches ``threshold``, else the target's.
 
-    Parameters
-    ----------
-    root : the prompt.
-    threshold : least score at which a draft is accepted, in the unit of ``role``.
-    role : the scoring model: ``scorer`` (0 to 9, SpecReason) or ``reward`` (0 to 1, RSD).
-    first : steps at the beginning that the target writes itself, >= 0.
+    ``role`` scores: ``scorer`` (0 to 9, SpecReason) or ``reward`` (0 to 1, RSD). The target writes the ``first`` steps.
     """
     step = root
     while not step.final:
@@ -60,18 +55,10 @@ def graded_drafts(root: Step, *, threshold: float, role: str = SCORER, first: in
 
 
 def best_of_drafts(root: Step, *, width: int, threshold: float, select: Selector = "grades") -> Algorithm:
-    """Generate the answer to ``root``: of several drafts the best, or the target's step if none is good enough.
+    """Generate the answer to ``root``: of ``width`` drafts the best, or the target's step if none is good enough.
 
-    Parameters
-    ----------
-    root : the prompt.
-    width : drafts per position, >= 1, generated in parallel.
-    threshold : with ``grades``, least grade (0 to 9) at which the best draft is accepted.
-    select : with ``grades`` the target grades each draft, and the best is taken; with ``choice`` it chooses one of all.
-
-    Raises
-    ------
-    ParameterError : ``width`` is not a positive integer.
+    With ``grades`` the target grades each draft (0 to 9), and the best is accepted if it reaches ``threshold``; with
+    ``choice`` it chooses one of all.
     """
     check_counts(1, width)
     step = root

@@ -49,17 +49,8 @@ class _Node:
 def lookahead_sync(root: Step, *, k1: int, width: int = 1, rules: Rules = PAPER, check: Check = JUDGED) -> Algorithm:
     """Generate the answer to ``root`` by synchronous Lookahead Reasoning.
 
-    Parameters
-    ----------
-    root : the prompt.
-    k1 : target steps in flight along one path, >= 1; a cycle drafts ``k1 - 1`` steps ahead.
-    width : drafts per position, >= 1.
-    rules : of these, ``reject_first``, ``reject_after_truncation`` and ``barrier`` apply.
-    check : the verifier of drafts and its threshold.
-
-    Raises
-    ------
-    ParameterError : ``k1`` or ``width`` is not a positive integer.
+    Parameters are those of `lookahead_async`; a cycle drafts ``k1 - 1`` steps ahead, and of the rules ``reject_first``,
+    ``reject_after_truncation`` and ``barrier`` apply.
     """
     check_counts(k1, width)
     last = root

@@ -63,15 +63,9 @@ class _Node:
 
 
 class Lookahead:
-    """The tree and its rules. Methods append to ``actions``; `run` yields them and clears the list.
+    """The tree and its rules, for ``window`` levels with requests in flight and ``width`` drafts per position.
 
-    Parameters
-    ----------
-    root : the prompt.
-    window : levels of the tree that may have requests in flight, >= 1.
-    width : drafts per position, >= 1.
-    rules : rules of the schedule.
-    check : the verifier of drafts and its threshold.
+    Methods append to ``actions``; `run` yields them and clears the list.
     """
 
     __slots__ = (

@@ -38,7 +38,6 @@ def paired_trajectory(
 
     Parameters
     ----------
-    root : the prompt.
     drafts : drafts per position; the first is committed or refused, the others are only verified and scored.
     verifiers : other verifiers that see every draft, in addition to the judge.
     scorers : roles that score every draft.

@@ -34,23 +34,11 @@ def specs(
     likelihood: bool = True,
     noise: float = 0.0,
 ) -> Algorithm:
-    """Generate the answer to ``root`` by speculative beams with soft verification.
+    """Generate the answer to ``root`` by speculative beams with soft verification (Equation 1).
 
-    Parameters
-    ----------
-    root : the prompt.
-    width : candidates per step, >= 1, generated concurrently.
-    beta : weight of the reward in the score, nats per unit of reward, >= 0 (Equation 1).
-    tau : the draft generates the next step where some reward is above this.
-    switch : see `Switch`.
-    start : model that generates the first step; with ``retry`` it is the draft.
-    share : ``random`` only: probability that the target generates a step after the first, in [0, 1].
-    likelihood : whether the score of a drafted step has the log ratio of its probabilities (Equation 1).
-    noise : standard deviation of noise on the rewards, >= 0.
-
-    Raises
-    ------
-    ParameterError : ``width`` is not a positive integer, or no such ``switch`` or ``start``.
+    Keywords are the knobs in `METHODS`: beta weighs the reward in the score, nats per unit; the draft generates the
+    next step where some reward is above tau; with ``retry`` the draft starts. An unknown ``switch`` or ``start`` is a
+    `ParameterError`.
     """
     check_counts(1, width)
     if switch not in get_args(Switch):

@@ -27,13 +27,10 @@ class Acceptance:
 
     alpha: float
     """Probability that a draft is accepted, over problems and positions, in [0, 1]; the paper's alpha1."""
-
     persistence: float = 0.0
     """Lag-1 correlation of acceptance along an answer, in [0, 1); 0 is the papers' independence."""
-
     spread: float = 0.0
     """Standard deviation of ``alpha`` between problems, below sqrt(alpha (1 - alpha))."""
-
     siblings: float = 0.0
     """Correlation of the verdicts on two drafts of one position, in [0, 1]; 0 is LR's independence."""
 

@@ -80,33 +80,22 @@ class Behaviour(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyntheticBehaviour:
-    """Answers drawn from a model of lengths and acceptance.
-
-    Both models end their answer at the same position. Plain decoding has the same target steps, so the baseline is the
-    same answer.
-    """
+    """Answers drawn from a model of lengths and acceptance; plain decoding has the same target steps."""
 
     lengths: Lengths
     """Step lengths of both models."""
-
     acceptance: Acceptance
     """Step acceptance."""
-
     steps: Marginal
     """Number of steps of an answer."""
-
     prompt_tokens: int = 0
     """Length of the prompt, tokens, >= 0."""
-
     judge_overhead_tokens: int = 0
     """Prompt tokens that a verifier reads in addition to the two steps, >= 0."""
-
     seed: int = 0
     """Seed of all streams, >= 0."""
-
     quality: Quality | None = None
     """How often steps are wrong; ``None`` where only time is of interest."""
-
     block: int = 1
     """Answers that share a stream of random numbers, >= 1: a large block is faster for many answers, slower for one."""
 

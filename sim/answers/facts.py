@@ -51,16 +51,12 @@ class Quality:
 
     wrong_accepted: float = 0.0
     """Share of the accepted drafts that are wrong (false accepts), in [0, 1]."""
-
     wrong_target: float = 0.0
     """Share of the target's steps that are wrong, in [0, 1]."""
-
     corruption: float = 0.0
     """Share of acceptance that is lost after a wrong committed step, in [0, 1]."""
-
     escalation: float = 0.0
     """Share of drafts on which the gate is not confident (ConfSpec's alpha), in [0, 1]."""
-
     gate_error: float = 0.0
     """Share of the gate's sure verdicts that differ from the judge's, in [0, 1]."""
 

@@ -9,12 +9,7 @@ from sim.operations import Choose, Operation
 
 
 class PerCandidate:
-    """Sends a choice to another engine as concurrent requests, one per candidate; it ends when the last of them ends.
-
-    Parameters
-    ----------
-    engine : runs the requests; the caller attaches it to the clock.
-    """
+    """Sends a choice to an engine as concurrent requests, one per candidate; it ends when the last of them does."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

@@ -31,15 +31,7 @@ def runs_one_by_one(
     engines: Mapping[str, Engine],
     indices: Sequence[int],
 ) -> tuple[NDArray[np.float64], tuple[Counts, ...]] | None:
-    """Return the seconds and the counts of answers; None where the method may have concurrent requests.
-
-    Parameters
-    ----------
-    algorithm : builds the generator for a prompt.
-    answer : returns the answer of an index.
-    engines : engine of each role.
-    indices : indices of the answers.
-    """
+    """Return the seconds and the counts of answers; None where the method may have concurrent requests."""
     requested = _roles(algorithm)
     if requested is None:
         return None

@@ -23,10 +23,8 @@ class Arrivals:
 
     times_s: NDArray[np.float64]
     """Moments, s, in order; the first is 0."""
-
     prompt_tokens: NDArray[np.int64]
     """Tokens of each prompt, >= 0."""
-
     answer_tokens: NDArray[np.int64]
     """Tokens of each answer, >= 1."""
 

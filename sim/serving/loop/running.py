@@ -21,8 +21,7 @@ from sim.serving.limits import JoiningCost
 from sim.serving.loop import changes, places
 from sim.serving.loop import records as r
 from sim.serving.loop.records import Prices, Requests, Rules, State
-from sim.serving.loop.request_table import LIVED, NEW, TEXT, TOKENS, RequestTable
-from sim.serving.loop.walks import compiled_walk
+from sim.serving.loop.request_table import LIVED, NEW, TEXT, TOKENS, RequestTable, compiled_walk
 from sim.trial import Trial
 from theory.errors import ParameterError
 

@@ -221,6 +221,7 @@ async def test_waiting_for_nothing_and_nonsense_are_errors():
 
     def asks_nobody(root):
         yield Generate("nobody", root)
+        yield WAIT
 
     clock, *_ = scripted()
     root = await clock.root(QUESTION)

@@ -33,7 +33,7 @@ from sim.serving.answers import ServedAnswer, ServedLoad
 from sim.serving.engine import ServingEngine
 from sim.serving.limits import Joined, JoinLaw, ServingLimits
 from sim.serving.loop import running
-from sim.serving.loop.walks import compiled_walk
+from sim.serving.loop.request_table import compiled_walk
 from sim.trial import Trial
 from sim.virtual_clock import Answer
 from theory.errors import ParameterError
