@@ -17,7 +17,7 @@ from sim.algorithms import (
 )
 from sim.answers.traces import StepTrace
 from sim.operations import Algorithm, Generate, Step, Verdict, Verify, prompt
-from sim.virtual_clock import Answer, DeadlockError, Session, VirtualClock
+from sim.virtual_clock import Answer, Session, VirtualClock
 from theory.errors import ParameterError
 
 
@@ -91,23 +91,6 @@ def test_which_of_two_accepted_drafts_is_followed(winner: str, branch: int) -> N
     assert commits(session) == [f"draft 0 at {10 if branch else 12}"]
 
 
-def test_sync() -> None:
-    """Two drafts, three targets at once, all judged when the slowest has ended (Algorithm 1)."""
-    answer = trace_answer("+-+", [2, 2, 1])
-    session = run(lookahead_sync(answer.root, k1=3), answer)
-    assert generations(session) == [
-        "draft 0: 0-2 accepted",
-        "draft 1: 2-4 rejected",
-        "target 0: 4-14 reference",
-        "target 1: 4-14 committed",
-        "target 2: 4-14 discarded",
-        "draft 2: 14-15 accepted",
-        "target 2: 15-25 reference",
-    ]
-    assert verdicts(session) == ["0.0 at 14 accepted", "1.0 at 14 rejected", "2.0 at 25 accepted"]
-    assert commits(session) == ["draft 0 at 14", "target 1 at 14", "draft 2 at 25"]
-
-
 def test_sync_without_barrier_ends_the_cycle_at_the_first_rejection() -> None:
     answer = trace_answer("-++", [2, 2, 2], [4, 10, 3])
     session = run(lookahead_sync(answer.root, k1=3, rules=Rules(barrier=False)), answer)
@@ -142,30 +125,6 @@ class Siblings:
         return 0
 
 
-def test_async_width_two() -> None:
-    """The first sibling is refused at 10 with all that hangs on it; the second is accepted; both refused at 13."""
-    answer = Siblings(2, (2, 3), {(0, 1)})
-    session = run(lookahead_async(answer.root, k1=2, width=2), answer)
-    assert generations(session) == [
-        "target 0: 0-10 reference",
-        "draft 0: 0-2 rejected",
-        "draft 0.1: 0-3 accepted",
-        "target 1: 2-10 discarded",
-        "draft 1: 2-4 discarded",
-        "draft 1.1: 2-5 discarded",
-        "target 1: 3-13 committed",
-        "draft 1: 3-5 rejected",
-        "draft 1.1: 3-6 rejected",
-    ]
-    assert verdicts(session) == [
-        "0.0 at 10 rejected",
-        "0.1 at 10 accepted",
-        "1.0 at 13 rejected",
-        "1.1 at 13 rejected",
-    ]
-    assert commits(session) == ["draft 0 at 10", "target 1 at 13"]
-
-
 def test_sync_width_two() -> None:
     answer = Siblings(2, (2, 3), {(0, 1)})
     session = run(lookahead_sync(answer.root, k1=2, width=2), answer)
@@ -177,18 +136,6 @@ def test_sync_width_two() -> None:
         "target 1: 3-13 committed",
     ]
     assert commits(session) == ["draft 0 at 13", "target 1 at 13"]
-
-
-@pytest.mark.parametrize(("rules", "cancelled", "end"), [(PAPER, True, 10), (Rules(cancel_at_end=False), False, 20)])
-def test_end_of_answer_with_a_sibling_in_flight(rules: Rules, cancelled: bool, end: float) -> None:
-    answer = Siblings(1, (2, 20), {(0, 0)})
-    clock = VirtualClock(seconds_per_token())
-    session = clock.launch(lookahead_async(answer.root, k1=2, width=2, rules=rules), answer)
-    clock.run(session)
-    clock.env.run()
-    sibling = session.operations[2]
-    assert (session.finished, sibling.cancelled, sibling.finished) == (10, cancelled, end)
-    assert sibling.outcome == "discarded"
 
 
 @pytest.mark.parametrize(("rules", "end"), [(PAPER, 10), (Rules(cancel_at_end=False), 12)])
@@ -228,13 +175,3 @@ def test_bad_rules() -> None:
             Rules(**{name: "never"})  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="extra_in_flight"):
         Rules(extra_in_flight=-1)
-
-
-def test_waiting_for_nothing_is_a_deadlock() -> None:
-    from sim.operations import WAIT
-
-    def stuck() -> Algorithm:
-        yield WAIT
-
-    with pytest.raises(DeadlockError, match="nothing"):
-        run(stuck(), trace_answer("+", [1]))

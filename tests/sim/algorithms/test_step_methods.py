@@ -16,7 +16,6 @@ from sim.algorithms.checks import CASCADE, Check
 from sim.algorithms.confspec import confspec
 from sim.algorithms.graded import best_of_drafts, graded_drafts
 from sim.algorithms.lookahead_async import lookahead_async
-from sim.algorithms.lookahead_sync import lookahead_sync
 from sim.algorithms.paired import paired_trajectory
 from sim.algorithms.rules import Fallback
 from sim.answers.drawn import SyntheticBehaviour, TraceBehaviour
@@ -25,7 +24,7 @@ from sim.answers.traces import AnswerTrace, DraftTrace, StepTrace
 from sim.catalogue import method
 from sim.engines.fixed import FixedEngine
 from sim.engines.protocol import Engine
-from sim.operations import EXACT, GATE, JUDGE, REWARD, SCORER, Algorithm, Generate, Outcome, Score, Step, Verify
+from sim.operations import EXACT, GATE, JUDGE, REWARD, SCORER, Algorithm, Generate, Score, Step, Verify
 from sim.timeline import Counts
 from sim.trial import run_answer, simulate, with_plain
 from sim.virtual_clock import Session
@@ -126,15 +125,6 @@ def test_an_unsure_gate_asks_the_judge() -> None:
     assert verdicts == [("gate", "escalated"), ("judge", "accepted"), ("gate", "rejected")]
     lax = run(lambda root: confspec(root, k1=1, fallback="reuse", check=Check(verifier=CASCADE, gamma=0.5)), *steps)
     assert [op.role for op in lax.operations if isinstance(op, Verify)] == ["gate", "gate"]
-
-
-@pytest.mark.parametrize("make", [lookahead_async, lookahead_sync])
-def test_lookahead_reasoning_with_a_cascade(make: Callable[..., Algorithm]) -> None:
-    steps = (step(True, sure=False), step(True), step(False, sure=False, final=True))
-    session = run(lambda root: make(root, k1=4, check=Check(verifier=CASCADE, gamma=0.9)), *steps)
-    assert writers(session) == "ddt"
-    escalated = [op.candidate.depth for op in session.operations if op.outcome is Outcome.ESCALATED]
-    assert escalated == [0, 2]
 
 
 def test_lookahead_reasoning_with_another_verifier_and_threshold() -> None:
@@ -302,10 +292,9 @@ def test_long_answers_with_two_drafts_agree_with_the_closed_form(fallback: Fallb
     assert 4.5 * found.stderr <= 0.05 * found.value  # or the comparison would see nothing
 
 
-@pytest.mark.parametrize("corruption", [0.0, 0.6, 1.0])
-def test_false_accepts_and_corruption_agree_with_the_closed_forms(corruption: float) -> None:
+def test_false_accepts_and_corruption_agree_with_the_closed_forms() -> None:
     """Three means over independent answers within 4.5 standard errors: false alarm 2e-5 each."""
-    n_steps, n, wrong, wrong_target = 12, 1500, 0.1, 0.02
+    n_steps, n, wrong, wrong_target, corruption = 12, 1500, 0.1, 0.02, 0.6
     quality = Quality(wrong_accepted=wrong, wrong_target=wrong_target, corruption=corruption)
     behaviour = long_answers(quality, n_steps)
     make = method("spec-reason").build()

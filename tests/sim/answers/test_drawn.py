@@ -95,11 +95,7 @@ def test_limit_truncates_both_models() -> None:
 @pytest.mark.parametrize(
     "acceptance",
     [
-        Acceptance(alpha=0.3),
-        Acceptance(alpha=0.75, persistence=0.6),
-        Acceptance(alpha=0.6, spread=0.2),
         Acceptance(alpha=0.6, spread=0.2, persistence=0.5, siblings=0.5),
-        Acceptance(alpha=0.6, siblings=0.5),
         Acceptance(alpha=0.6, siblings=1.0),
     ],
 )

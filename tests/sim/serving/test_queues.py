@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cache
 from heapq import heappop, heappush
 from itertools import pairwise
 from typing import Any
@@ -87,10 +86,9 @@ def agrees(samples: Sequence[float], exact: float, bias: tuple[float, float] = (
     assert error < SEEN * exact, (error, exact)
 
 
-@pytest.mark.parametrize("load", [0.3, 0.7])
-def test_one_sequence_of_one_length_is_md1(load: float) -> None:
+def test_one_sequence_of_one_length_is_md1() -> None:
     """Each wait is Lindley's recursion, to the rounding, and their mean is rho / (2 (1 - rho))."""
-    means = []
+    load, means = 0.7, []
     for r in range(REPLICATIONS):
         times = poisson_times(load, 5, r)
         waits = (
@@ -104,31 +102,20 @@ def test_one_sequence_of_one_length_is_md1(load: float) -> None:
     agrees(means, load / (2.0 * (1.0 - load)))
 
 
-LOAD_SHARED, STEP = 0.5, 1.0 / ITERATIONS
-
-
-@cache
-def shared(draw: str) -> list[tuple[NDArray[np.float64], NDArray[np.floating[Any]]]]:
-    """Return sojourns and sizes, s, of replications of a server that all in flight share equally."""
-    found = []
-    for r in range(REPLICATIONS):
-        times = poisson_times(LOAD_SHARED, 8, r)
-        lengths = geometric(r, ANSWERS, ITERATIONS) if draw == "geometric" else np.full(ANSWERS, ITERATIONS)
-        sessions = served(LinearCost(base_s=0.0, sequence_s=STEP), ServingLimits(), times, lengths)
-        found.append((sojourns(sessions)[WARMUP:], lengths[WARMUP:] * STEP))
-    return found
-
-
-@pytest.mark.parametrize("draw", ["geometric", "fixed"])
-def test_iterations_that_grow_with_the_batch_share_the_server(draw: str) -> None:
+def test_iterations_that_grow_with_the_batch_share_the_server() -> None:
     """Mean sojourn 1 / (1 - rho), whatever the distribution of the lengths (K2 4.4).
 
     Bias: an arrival waits for the end of the running iteration and is read in the next, so it loses at most two
     iterations of the batch it meets, on average rho / (1 - rho) sequences and itself; service so deferred delays others
     by no more than the same again.
     """
-    most = 4.0 * STEP / (1.0 - LOAD_SHARED)
-    agrees([float(taken.mean()) for taken, _ in shared(draw)], 1.0 / (1.0 - LOAD_SHARED), (-most, most))
+    load, step, means = 0.5, 1.0 / ITERATIONS, []
+    for r in range(REPLICATIONS):
+        times, lengths = poisson_times(load, 8, r), geometric(r, ANSWERS, ITERATIONS)
+        sessions = served(LinearCost(base_s=0.0, sequence_s=step), ServingLimits(), times, lengths)
+        means.append(float(sojourns(sessions)[WARMUP:].mean()))
+    most = 4.0 * step / (1.0 - load)
+    agrees(means, 1.0 / (1.0 - load), (-most, most))
 
 
 def erlang_c(servers: int, offered: float) -> float:
