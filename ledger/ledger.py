@@ -22,17 +22,7 @@ from theory.errors import ParameterError
 if TYPE_CHECKING:
     import sympy
 
-__all__ = [
-    "PAPERS",
-    "Claim",
-    "Evidence",
-    "Mutant",
-    "Testable",
-    "Verdict",
-    "claim",
-    "claim_modules",
-    "claims",
-]
+__all__ = ["PAPERS", "Claim", "Evidence", "Mutant", "Testable", "Verdict", "claim", "claim_modules", "claims"]
 
 
 class Verdict(StrEnum):

@@ -218,14 +218,7 @@ def _normal_quantile(confidence: float) -> float:
 def _student(value: float, stderr: float, n: int, estimator: str, unit: str = "", seed: int | None = None) -> Estimate:
     half = student_quantile(_COVERAGE, n - 1) * stderr if n > 1 else math.inf
     return Estimate(
-        value=value,
-        stderr=stderr,
-        low=value - half,
-        high=value + half,
-        n=n,
-        estimator=estimator,
-        unit=unit,
-        seed=seed,
+        value=value, stderr=stderr, low=value - half, high=value + half, n=n, estimator=estimator, unit=unit, seed=seed
     )
 
 

@@ -86,11 +86,7 @@ class Trial:
 
 
 def with_plain(
-    algorithm: MakeAlgorithm,
-    behaviour: Behaviour,
-    engines: Mapping[str, Engine],
-    *,
-    meets: Meets = "speculation",
+    algorithm: MakeAlgorithm, behaviour: Behaviour, engines: Mapping[str, Engine], *, meets: Meets = "speculation"
 ) -> tuple[Trial, Trial]:
     """Return the trial of an algorithm, and that of plain decoding of the same answers."""
     plain = Trial.of(autoregressive, behaviour, engines, meets="plain")

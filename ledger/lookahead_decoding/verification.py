@@ -343,12 +343,7 @@ CLAIMS: tuple[Claim, ...] = (
         repair=verify_theorem_a,
         mutants={"independent guess": lambda: searched(_indifferent(independent=True))},
     ),
-    proved(
-        "LD-A4-uniform",
-        formula=_MEASURE,
-        verify=Given(_verify_measure),
-        mutants={"99 %": _measure("0.99")},
-    ),
+    proved("LD-A4-uniform", formula=_MEASURE, verify=Given(_verify_measure), mutants={"99 %": _measure("0.99")}),
     proved_with_fix(
         "LD-A4-generator",
         formula=_EXCLUDED,

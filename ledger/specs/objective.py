@@ -14,13 +14,7 @@ from ledger.proving.domains import between, whole
 from ledger.proving.records import Given, proved, proved_with_fix, refuted
 from ledger.proving.tools import all_of, identity, refute, with_fix
 from ledger.specs import exact
-from ledger.specs.common_proofs import (
-    prove_density_ratio,
-    prove_gibbs,
-    prove_log_identity,
-    prove_regret,
-    within_ratio,
-)
+from ledger.specs.common_proofs import prove_density_ratio, prove_gibbs, prove_log_identity, prove_regret, within_ratio
 from ledger.specs.points import two_letters
 
 _HALF = Fraction(1, 2)
@@ -262,11 +256,7 @@ CLAIMS: tuple[Claim, ...] = (
         mutants={"threshold-used": partial(_verify_subsample, True)},
     ),
     proved("SPECS-E2", verify=_verify_objective, mutants={"sign": partial(_verify_objective, -1)}),
-    proved(
-        "SPECS-E3",
-        verify=_verify_optimum,
-        mutants={"doubled": partial(_verify_optimum, 2)},
-    ),
+    proved("SPECS-E3", verify=_verify_optimum, mutants={"doubled": partial(_verify_optimum, 2)}),
     proved_with_fix(
         "SPECS-E4",
         formula=_ANY_SUPPORT,

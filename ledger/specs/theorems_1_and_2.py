@@ -231,10 +231,7 @@ CLAIMS: tuple[Claim, ...] = (
         mutants={"no-C": partial(_verify_theorem1, False), "no reward": partial(_verify_theorem1, rewarded=False)},
     ),
     refuted(
-        "SPECS-T1b",
-        formula=_measurable(),
-        correction_verify=prove_mixture,
-        mutants={"one": partial(_measurable, 1)},
+        "SPECS-T1b", formula=_measurable(), correction_verify=prove_mixture, mutants={"one": partial(_measurable, 1)}
     ),
     refuted(
         "SPECS-E12",

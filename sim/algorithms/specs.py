@@ -87,14 +87,7 @@ _KNOBS: Final = (
     Knob(
         name="start", kind="choice", default=TARGET, choices=(TARGET, DRAFT), help="model that generates the first step"
     ),
-    Knob(
-        name="share",
-        kind="number",
-        default=0.5,
-        low=0.0,
-        high=1.0,
-        help="random: share of steps by the target",
-    ),
+    Knob(name="share", kind="number", default=0.5, low=0.0, high=1.0, help="random: share of steps by the target"),
     Knob(name="likelihood", kind="switch", default=True, help="whether the score has the log ratio of probabilities"),
     NOISE,
 )

@@ -26,10 +26,7 @@ from sim.virtual_clock import Answer, with_stand_ins
 
 
 def runs_one_by_one(
-    algorithm: MakeAlgorithm,
-    answer: Callable[[int], Answer],
-    engines: Mapping[str, Engine],
-    indices: Sequence[int],
+    algorithm: MakeAlgorithm, answer: Callable[[int], Answer], engines: Mapping[str, Engine], indices: Sequence[int]
 ) -> tuple[NDArray[np.float64], tuple[Counts, ...]] | None:
     """Return the seconds and the counts of answers; None where the method may have concurrent requests."""
     requested = _roles(algorithm)

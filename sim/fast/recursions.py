@@ -166,12 +166,7 @@ def async_seconds(
 
 
 def _constant_seconds(
-    target: Array,
-    draft: Array,
-    accepted: Flags,
-    verify: Array | np.float64,
-    n_steps: NDArray[np.int64],
-    window: int,
+    target: Array, draft: Array, accepted: Flags, verify: Array | np.float64, n_steps: NDArray[np.int64], window: int
 ) -> Array:
     """`async_seconds` for constant step times.
 

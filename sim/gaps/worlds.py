@@ -119,11 +119,7 @@ def behaviour_of(world: World, seed: int, block: int = 1) -> SyntheticBehaviour:
     step = Lognormal(mean=world.step_tokens, cv=world.cv) if varies else Fixed(world.step_tokens)
     return SyntheticBehaviour(
         lengths=Lengths(
-            target=step,
-            draft=step,
-            correlation=world.correlation,
-            lag1=world.lag1,
-            limit=LIMIT if varies else None,
+            target=step, draft=step, correlation=world.correlation, lag1=world.lag1, limit=LIMIT if varies else None
         ),
         acceptance=Acceptance(alpha=world.alpha1, persistence=world.persistence, siblings=world.siblings),
         steps=Fixed(world.steps),

@@ -186,10 +186,7 @@ COMPUTED: Final[dict[str, tuple[float, ...]]] = {
         exact.argmax_g(Fraction("0.79"), Fraction("0.005"), 32),
     ),
     "CS-P1": (1 - 0.81,),
-    "LR-L3c": (
-        0.5 * (math.log(2) + 0.25) - 0.25 / 2,
-        0.5 * math.log(2) - 0.25 / 2,
-    ),
+    "LR-L3c": (0.5 * (math.log(2) + 0.25) - 0.25 / 2, 0.5 * math.log(2) - 0.25 / 2),
     "LR-L6c": ((0.75 + 2 * math.log(0.5)) * 8, (1.25 + 2 * math.log(0.5)) * 8),
     "LR-L5b": ((_split(6) - _split(4)) / 2, (_split(12) - _split(6)) / 6),
     "LR-P2": (1.36 * 1.53,),

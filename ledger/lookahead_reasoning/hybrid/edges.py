@@ -118,12 +118,7 @@ CLAIMS: tuple[Claim, ...] = (
         correction_verify=lambda: screened(searched(_FROM_CEILING), lambda: async_monotone(0)),
         mutants={"ceiling": partial(searched, _FROM_CEILING)},
     ),
-    repaired(
-        "LR-T4k",
-        formula=_below(strict=False),
-        repair=_two_steps_gain,
-        mutants={"strict": _below(strict=True)},
-    ),
+    repaired("LR-T4k", formula=_below(strict=False), repair=_two_steps_gain, mutants={"strict": _below(strict=True)}),
     refuted(
         "LR-L5f",
         formula=_ODD,

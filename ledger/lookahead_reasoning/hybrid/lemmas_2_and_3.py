@@ -8,11 +8,7 @@ from functools import partial
 
 from ledger.ledger import Claim, Evidence, Verdict
 from ledger.lookahead_reasoning import exact
-from ledger.lookahead_reasoning.forms import (
-    peak_function,
-    speedup,
-    stationarity,
-)
+from ledger.lookahead_reasoning.forms import peak_function, speedup, stationarity
 from ledger.lookahead_reasoning.hybrid.lemma_4 import log_above_chord
 from ledger.lookahead_reasoning.hybrid.lemmas_5_and_6 import below_peak
 from ledger.proving.balls import point

@@ -305,12 +305,7 @@ CLAIMS: tuple[Claim, ...] = (
         verify=Given(_sharp),
         mutants={"lower": _box("0.4", 16, 18), "higher": _box("0.41", 16, 18)},
     ),
-    proved(
-        "LR-T4e",
-        formula=_HYBRIDS_BELOW,
-        verify=Given(_budgets_below_16),
-        mutants={"twelve": _box("0.52", 14, 15)},
-    ),
+    proved("LR-T4e", formula=_HYBRIDS_BELOW, verify=Given(_budgets_below_16), mutants={"twelve": _box("0.52", 14, 15)}),
     proved(
         "LR-T4i",
         formula=_HYBRIDS_ABOVE,

@@ -80,9 +80,7 @@ _SPLIT_FLOOR, _SPLIT = _case_split("floor"), _case_split("ceil")
 def _case_split_proof() -> Evidence:
     """With one threshold N = ceil(1/c1) the cases are M <= N, N < M < 2N, M >= 2N; in the middle S1 <= S2(M)."""
     return screened(
-        searched(_SPLIT),
-        lambda: prove_deeper_wins("S2(M) > S1 for M > 1/c1"),
-        lambda: prove_only_hybrids(_IN_THE_BOX),
+        searched(_SPLIT), lambda: prove_deeper_wins("S2(M) > S1 for M > 1/c1"), lambda: prove_only_hybrids(_IN_THE_BOX)
     )
 
 

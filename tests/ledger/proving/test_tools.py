@@ -11,16 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.ledger import Verdict
-from ledger.proving.balls import (
-    ball,
-    expm1_ratio,
-    geometric_sum,
-    log_ratio,
-    point,
-    power,
-    power_gap,
-    simplest_between,
-)
+from ledger.proving.balls import ball, expm1_ratio, geometric_sum, log_ratio, point, power, power_gap, simplest_between
 from ledger.proving.formulas import Formula, between
 from ledger.proving.tools import (
     exhaustive,

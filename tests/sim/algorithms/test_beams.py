@@ -24,29 +24,13 @@ from sim.engines.batching import BatchEngine
 from sim.engines.costs import TableCost
 from sim.engines.fixed import FixedEngine
 from sim.engines.protocol import Engine
-from sim.operations import (
-    DRAFT,
-    DRAFT_LIKELIHOOD,
-    LIKELIHOOD,
-    RANDOM,
-    REWARD,
-    TARGET,
-    Algorithm,
-    Generate,
-    Score,
-    Step,
-)
+from sim.operations import DRAFT, DRAFT_LIKELIHOOD, LIKELIHOOD, RANDOM, REWARD, TARGET, Algorithm, Generate, Score, Step
 from sim.serving.run import closed_loop
 from sim.timeline import Counts
 from sim.trial import run_answer, simulate, with_plain
 from sim.virtual_clock import Session
 from theory.errors import ParameterError
-from theory.specs.beams import (
-    beam_speedup,
-    rsd_beams_speedup,
-    specs_generations,
-    specs_speedup,
-)
+from theory.specs.beams import beam_speedup, rsd_beams_speedup, specs_generations, specs_speedup
 from theory.step_methods import any_of
 
 C1, SCORE, LOOK = 0.25, 0.05, 0.03

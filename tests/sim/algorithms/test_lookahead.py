@@ -8,13 +8,7 @@ from __future__ import annotations
 import pytest
 from sim_worlds import replayed, scripted, seconds_per_token
 
-from sim.algorithms import (
-    PAPER,
-    Rules,
-    autoregressive,
-    lookahead_async,
-    lookahead_sync,
-)
+from sim.algorithms import PAPER, Rules, autoregressive, lookahead_async, lookahead_sync
 from sim.answers.traces import StepTrace
 from sim.operations import Algorithm, Generate, Step, Verdict, Verify, prompt
 from sim.virtual_clock import Answer, Session, VirtualClock

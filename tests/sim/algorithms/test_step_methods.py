@@ -29,12 +29,7 @@ from sim.timeline import Counts
 from sim.trial import run_answer, simulate, with_plain
 from sim.virtual_clock import Session
 from theory.errors import ParameterError
-from theory.step_methods import (
-    best_of_speedup,
-    confspec_pipeline_speedup,
-    confspec_speedup,
-    graded_speedup,
-)
+from theory.step_methods import best_of_speedup, confspec_pipeline_speedup, confspec_speedup, graded_speedup
 
 C1, SCORE, GATE_S, JUDGE_S = 0.25, 0.05, 0.01, 0.06
 FALLBACKS: Mapping[Fallback, str] = {"none": "printed", "regenerate": "text", "reuse": "reuse"}

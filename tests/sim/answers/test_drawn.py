@@ -94,10 +94,7 @@ def test_limit_truncates_both_models() -> None:
 
 @pytest.mark.parametrize(
     "acceptance",
-    [
-        Acceptance(alpha=0.6, spread=0.2, persistence=0.5, siblings=0.5),
-        Acceptance(alpha=0.6, siblings=1.0),
-    ],
+    [Acceptance(alpha=0.6, spread=0.2, persistence=0.5, siblings=0.5), Acceptance(alpha=0.6, siblings=1.0)],
 )
 def test_every_branch_has_the_stationary_rate_at_every_position(acceptance: Acceptance) -> None:
     """Over independent answers, first and last position, branches 0 and 2. False alarm 4e-6 each case."""

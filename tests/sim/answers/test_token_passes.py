@@ -221,8 +221,5 @@ test_what_makes_no_sense_is_refused = refused(
     (lambda: RecordedPasses(requests=()), "^requests="),
     (lambda: RecordedPasses(requests=((5, (2, 2)),)), "^requests="),
     (lambda: PassTable({2: LinearCost(base_s=1.0)}), "^by_rows="),
-    (
-        lambda: PassCost(inner=LinearCost(base_s=1.0), wide=RowsAsBatch(LinearCost(base_s=1.0)), rows={1: 0.5}),
-        "rows",
-    ),
+    (lambda: PassCost(inner=LinearCost(base_s=1.0), wide=RowsAsBatch(LinearCost(base_s=1.0)), rows={1: 0.5}), "rows"),
 )

@@ -134,13 +134,7 @@ def simulated(costs: list[LinearCost], requests: list[Request], machine: Machine
     for one, other in combinations(devices.values(), 2):
         one.join(other)
     engines = [
-        BatchEngine(
-            cost,
-            devices[home],
-            beside=beside,
-            waking_s=machine.waking_s,
-            max_batch=machine.max_batch,
-        )
+        BatchEngine(cost, devices[home], beside=beside, waking_s=machine.waking_s, max_batch=machine.max_batch)
         for cost, home, beside in zip(costs, machine.homes, machine.beside, strict=False)
     ]
     for engine in engines:

@@ -182,12 +182,7 @@ def test_answers_that_arrive_end_when_they_do_with_events(setting: Setting, gaps
 
 
 @settings(max_examples=100, deadline=None)
-@given(
-    setting=SETTINGS,
-    concurrency=st.integers(1, 12),
-    apart_s=st.sampled_from([0.0, 0.0613]),
-    met=st.booleans(),
-)
+@given(setting=SETTINGS, concurrency=st.integers(1, 12), apart_s=st.sampled_from([0.0, 0.0613]), met=st.booleans())
 def test_answers_that_follow_each_other_end_when_they_do_with_events(
     setting: Setting, concurrency: int, apart_s: float, met: bool
 ) -> None:
