@@ -45,16 +45,6 @@ class Acceptance:
         if not (self.spread == 0.0 or 0.0 < self.spread < most):
             raise ParameterError("spread", self.spread, f"must be 0 or in (0, {most:.6g}) = sqrt(alpha (1 - alpha))")
 
-    @property
-    def after_accepted(self) -> float:
-        """P(accept | the step before was accepted), for a problem of average alpha."""
-        return self.alpha + self.persistence * (1.0 - self.alpha)
-
-    @property
-    def after_rejected(self) -> float:
-        """P(accept | the step before was rejected), for a problem of average alpha."""
-        return self.alpha * (1.0 - self.persistence)
-
     def problem_alpha(self, seed: int, index: int) -> float:
         """Draw problem ``index``'s own acceptance probability."""
         if self.spread == 0.0:
