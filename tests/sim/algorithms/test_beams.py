@@ -77,18 +77,6 @@ def taken(session: Session) -> list[int]:
 # --- by hand
 
 
-def test_beam_search_generates_scores_and_keeps_the_best() -> None:
-    session = run(lambda root: beam_search(root, width=2), two(0.2, 0.8))
-    trace = [(type(o).__name__, o.role, round(o.started, 2), o.outcome.value) for o in session.operations]
-    assert trace == [
-        ("Generate", "target", 0.0, "discarded"),
-        ("Generate", "target", 0.0, "committed"),
-        ("Score", "reward", 1.0, "discarded"),
-        ("Score", "reward", 1.0, "accepted"),
-    ]
-    assert session.finished == pytest.approx(1.0 + SCORE)
-
-
 def two(first: float, second: float) -> BeamStepTrace:
     return position((first, second), (first, second))
 

@@ -72,22 +72,6 @@ def writers(session: Session) -> str:
     return "".join(one.role[0] for one in session.committed)
 
 
-def test_spec_reason_drafts_scores_and_falls_back() -> None:
-    session = run(lambda root: graded_drafts(root, threshold=7.0), step(True), step(False), step(True, final=True))
-    trace = [(type(op).__name__, op.role, round(op.started, 2), op.outcome.value) for op in session.operations]
-    assert trace == [
-        ("Generate", "draft", 0.0, "accepted"),
-        ("Score", "scorer", 0.25, "accepted"),
-        ("Generate", "draft", 0.3, "rejected"),
-        ("Score", "scorer", 0.55, "rejected"),
-        ("Generate", "target", 0.6, "committed"),
-        ("Generate", "draft", 1.6, "accepted"),
-        ("Score", "scorer", 1.85, "accepted"),
-    ]
-    assert writers(session) == "dtd"
-    assert session.finished == pytest.approx(1.9)
-
-
 def test_the_threshold_is_compared_with_the_recorded_score() -> None:
     steps = (step(True), step(True, final=True))
     assert writers(run(lambda root: graded_drafts(root, threshold=9.0), *steps)) == "dd"

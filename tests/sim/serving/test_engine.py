@@ -78,16 +78,6 @@ def answers(n_tokens: list[int], prompt_tokens: int, engine: ServingEngine) -> l
 UNIT = LinearCost(base_s=1.0)
 
 
-def test_prompts_are_cut_and_share_iterations_with_decoding() -> None:
-    """Ten rows: the first prompt of 12 takes two iterations, the second three more beside it; then both decode."""
-    cost = LinearCost(base_s=1.0, prefill_token_s=0.1)
-    engine = ServingEngine(Joined(cost, ADDED), limits=ServingLimits(max_batched_tokens=10))
-    first, second = answers([4, 4], 12, engine)
-    # 10 rows | 2 + 8 | first decodes, 4 of the second (9 would fit) | two iterations of both, one of the second
-    assert [first.finished, second.finished] == pytest.approx([5.4, 6.4])
-    assert engine.first_token_s[second._on_done] == pytest.approx(3.4)
-
-
 def test_a_prompt_is_read_in_a_pass_of_the_others_which_takes_what_reading_takes() -> None:
     """A prompt takes 3 s alone, one of them outside of the engine's passes: the pass that reads it takes 2 s for both.
 
@@ -134,25 +124,6 @@ def test_one_request_at_a_time_needs_no_events_on_an_engine_that_joins(name: str
     assert list(known[0]) == pytest.approx(clocked, rel=1e-12)
 
 
-def test_sequences_beyond_the_most_wait_in_line() -> None:
-    engine = ServingEngine(Joined(UNIT, ADDED), limits=ServingLimits(max_sequences=1))
-    ends = [session.finished for session in answers([5, 3, 4], 0, engine)]
-    assert ends == pytest.approx([4.0, 6.0, 9.0])  # one after the other, in order; a first token takes no time here
-    assert engine.waited_s == pytest.approx(4.0 + 6.0)
-
-
-def test_a_full_cache_takes_back_who_came_last() -> None:
-    """Two answers of 10 tokens after 10: both begin in 30 tokens, and only one can end before the other goes on."""
-    engine = ServingEngine(Joined(UNIT, ADDED), limits=ServingLimits(cache_tokens=30))
-    first, second = answers([10, 10], 10, engine)
-    assert first.finished is not None
-    assert second.finished is not None
-    assert engine.preempted == 1
-    assert engine.preemptions == {second._on_done: 1}
-    assert first.finished < second.finished < 2 * first.finished
-    assert engine.cache.peak <= 30
-
-
 @pytest.mark.parametrize("name", [name for name, one in methods("step").items() if one.roles])
 def test_step_methods_end_on_a_cache_that_is_too_small_for_all(name: str) -> None:
     """Evicted texts are read again: it takes longer than without a limit, and the same steps are committed."""
@@ -187,36 +158,3 @@ def test_limits_guard_their_domains(bad: dict[str, float]) -> None:
 def test_an_engine_travels_to_another_process_idle() -> None:
     engine = pickle.loads(pickle.dumps(chunked(UNIT)))
     assert answers([5], 0, engine)[0].finished == pytest.approx(4.0)
-
-
-def test_a_lost_text_that_is_not_read_to_its_end_is_read_again() -> None:
-    """Rows of 10, 60 tokens of text: a request that is cancelled after two iterations has brought back nothing."""
-    env, ends = Environment(), []
-    engine = ServingEngine(
-        Joined(LinearCost(base_s=1.0, prefill_s=1.0), ADDED),
-        limits=ServingLimits(max_batched_tokens=10, cache_tokens=100),
-    )
-    engine.attach(env)
-
-    def first(operation: Operation) -> None:
-        ends.append(env.now)
-
-    def second(operation: Operation) -> None:
-        ends.append(env.now)
-
-    def ask(done: Callable[[Operation], None], new: int, text: int) -> Generate:
-        operation = Generate("target", prompt(text))
-        engine.submit(operation, 1, new, text, done)
-        return operation
-
-    for done, new, text in ((first, 60, 60), (second, 80, 80)):
-        ask(done, new, text)
-        env.run()
-    again = ask(first, 0, 61)  # its text was evicted
-    env.run(until=env.now + 1.5)
-    again.cancelled = True
-    engine.cancel(again)
-    env.run()
-    ask(first, 0, 61)
-    env.run()
-    assert ends == [6.0, 14.0, 16.0 + 7.0]
