@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 import pytest
+import sympy as sp
 from click.testing import CliRunner
 
 from ledger import readme, texts
@@ -215,3 +216,13 @@ def test_command_fails_when_a_verdict_differs(monkeypatch: pytest.MonkeyPatch) -
     assert result.exit_code == 1
     assert "X-1" in result.stderr
     assert "DIFFERS" in result.stdout
+
+
+def test_expressions_build() -> None:
+    """Sympy objects with symbols, not numbers that evaluated away."""
+    built = {item.id: item.expression() for item in claims() if item.expression is not None}
+    for prefix, fewest in (("", 20), ("LD-", 6), ("SPECS-", 15)):
+        assert sum(name.startswith(prefix) for name in built) >= fewest
+    for name, expression in built.items():
+        assert isinstance(expression, sp.Basic), name
+        assert expression.free_symbols, name

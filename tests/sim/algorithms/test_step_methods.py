@@ -16,6 +16,7 @@ from sim.algorithms.checks import CASCADE, Check
 from sim.algorithms.confspec import confspec
 from sim.algorithms.graded import best_of_drafts, graded_drafts
 from sim.algorithms.lookahead_async import lookahead_async
+from sim.algorithms.lookahead_sync import lookahead_sync
 from sim.algorithms.paired import paired_trajectory
 from sim.algorithms.rules import Fallback
 from sim.answers.drawn import SyntheticBehaviour, TraceBehaviour
@@ -24,7 +25,7 @@ from sim.answers.traces import AnswerTrace, DraftTrace, StepTrace
 from sim.catalogue import method
 from sim.engines.fixed import FixedEngine
 from sim.engines.protocol import Engine
-from sim.operations import EXACT, GATE, JUDGE, REWARD, SCORER, Algorithm, Generate, Score, Step, Verify
+from sim.operations import EXACT, GATE, JUDGE, REWARD, SCORER, Algorithm, Generate, Outcome, Score, Step, Verify
 from sim.timeline import Counts
 from sim.trial import run_answer, simulate, with_plain
 from sim.virtual_clock import Session
@@ -370,3 +371,12 @@ def test_chance_accepts_at_its_threshold() -> None:
         counts = Counts.of(run_answer(make, behaviour.answer(0), engines()))
         judged = counts.accepted + counts.rejected
         assert stats.binomtest(counts.accepted, judged, 1.0 - threshold).pvalue >= 1e-6
+
+
+@pytest.mark.parametrize("make", [lookahead_async, lookahead_sync])
+def test_lookahead_reasoning_with_a_cascade(make: Callable[..., Algorithm]) -> None:
+    steps = (step(True, sure=False), step(True), step(False, sure=False, final=True))
+    session = run(lambda root: make(root, k1=4, check=Check(verifier=CASCADE, gamma=0.9)), *steps)
+    assert writers(session) == "ddt"
+    escalated = [op.candidate.depth for op in session.operations if op.outcome is Outcome.ESCALATED]
+    assert escalated == [0, 2]

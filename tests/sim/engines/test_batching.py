@@ -173,8 +173,8 @@ def workload(seed: int, n_engines: int) -> tuple[list[LinearCost], list[Request]
             base_s=rng.uniform(0.5, 1.5),
             sequence_s=rng.uniform(0.0, 0.3),
             context_s=rng.uniform(0.0, 0.01),
-            prefill_s=rng.uniform(0.0, 2.0),
-            prefill_token_s=rng.uniform(0.0, 0.1),
+            prefill_s=rng.choice([0.0, rng.uniform(0.0, 2.0)]),
+            prefill_token_s=rng.choice([0.0, rng.uniform(0.0, 0.1)]),
             request_s=rng.choice([0.0, rng.uniform(0.0, 1.0)]),
         )
         for _ in range(n_engines)

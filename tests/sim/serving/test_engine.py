@@ -158,3 +158,36 @@ def test_limits_guard_their_domains(bad: dict[str, float]) -> None:
 def test_an_engine_travels_to_another_process_idle() -> None:
     engine = pickle.loads(pickle.dumps(chunked(UNIT)))
     assert answers([5], 0, engine)[0].finished == pytest.approx(4.0)
+
+
+def test_a_lost_text_that_is_not_read_to_its_end_is_read_again() -> None:
+    """Rows of 10, 60 tokens of text: a request that is cancelled after two iterations has brought back nothing."""
+    env, ends = Environment(), []
+    engine = ServingEngine(
+        Joined(LinearCost(base_s=1.0, prefill_s=1.0), ADDED),
+        limits=ServingLimits(max_batched_tokens=10, cache_tokens=100),
+    )
+    engine.attach(env)
+
+    def first(operation: Operation) -> None:
+        ends.append(env.now)
+
+    def second(operation: Operation) -> None:
+        ends.append(env.now)
+
+    def ask(done: Callable[[Operation], None], new: int, text: int) -> Generate:
+        operation = Generate("target", prompt(text))
+        engine.submit(operation, 1, new, text, done)
+        return operation
+
+    for done, new, text in ((first, 60, 60), (second, 80, 80)):
+        ask(done, new, text)
+        env.run()
+    again = ask(first, 0, 61)  # its text was evicted
+    env.run(until=env.now + 1.5)
+    again.cancelled = True
+    engine.cancel(again)
+    env.run()
+    ask(first, 0, 61)
+    env.run()
+    assert ends == [6.0, 14.0, 16.0 + 7.0]
