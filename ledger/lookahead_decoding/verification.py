@@ -227,10 +227,6 @@ def _indifferent(*, independent: bool = False) -> Cases:
 _INDIFFERENT = _indifferent()
 
 
-def _explain_adversary(token: int) -> str:
-    return f"emitted with probability {_adversary(independent=False)[(token,)]}"
-
-
 def _chance(p: Fraction, n: int, *, strict: bool) -> Fraction:
     """Acceptance on a generator with values k/n in [0, 1): ``r <= p`` against ``r < p``."""
     return Fraction(sum(1 for k in range(n) if (Fraction(k, n) < p if strict else Fraction(k, n) <= p)), n)
@@ -338,7 +334,11 @@ CLAIMS: tuple[Claim, ...] = (
     repaired(
         "LD-A4-indifferent",
         formula=_INDIFFERENT,
-        printed=partial(searched, _INDIFFERENT, explain=_explain_adversary),
+        printed=partial(
+            searched,
+            _INDIFFERENT,
+            explain=lambda token: f"emitted with probability {_adversary(independent=False)[(token,)]}",
+        ),
         correction_formula=PRESERVED,
         repair=verify_theorem_a,
         mutants={"independent guess": lambda: searched(_indifferent(independent=True))},

@@ -129,10 +129,6 @@ def _trajectory(*, first: bool = False) -> Cases:
     )
 
 
-def _explain_trajectory(**_case: int) -> str:
-    return "column 1 was generated after the current token, but the n-gram holds an old guess there"
-
-
 _TRAJECTORY = _trajectory()
 _TRAJECTORY_FIXED = Cases(
     text="with the current token as its first token, column 1 fits too",
@@ -250,7 +246,13 @@ CLAIMS: tuple[Claim, ...] = (
     refuted(
         "LD-A1-ngram",
         formula=_TRAJECTORY,
-        verify=partial(searched, _TRAJECTORY, explain=_explain_trajectory),
+        verify=partial(
+            searched,
+            _TRAJECTORY,
+            explain=lambda **_: (
+                "column 1 was generated after the current token, but the n-gram holds an old guess there"
+            ),
+        ),
         correction_formula=_TRAJECTORY_FIXED,
         mutants={"current token first": _trajectory(first=True)},
     ),

@@ -81,7 +81,8 @@ def prove_positive(f: Callable[..., arb], box: Box, *, what: str) -> Evidence:
                 if not value > 0:
                     heapq.heappush(waiting, (float(value.lower()), count, part))
             if not waiting:
-                detail = f"{what} on all of {_box_text(box)} ({_boxes(count)}, {_BITS} bits)"
+                where = ", ".join(f"{name} in [{low}, {high}]" for name, (low, high) in box.items())
+                detail = f"{what} on all of {where} ({_boxes(count)}, {_BITS} bits)"
                 return _covered(Verdict.PROVED, detail, count)
             _, _, part = heapq.heappop(waiting)
             negative_at = _negative_point(f, names, part)
@@ -186,7 +187,3 @@ def exhaustive(
     """
     cases = Cases(text=what, test=holds, cases=grid(**ranges), where=reach, partial=bool(reach))
     return walked(cases, tail=tail)
-
-
-def _box_text(box: Box) -> str:
-    return ", ".join(f"{name} in [{low}, {high}]" for name, (low, high) in box.items())

@@ -227,10 +227,6 @@ def _lemma1(divided: bool = False) -> Predicate:
     )
 
 
-def _fix_lemma1() -> Evidence:
-    return all_of(prove_regret, _verify_lemma1_everywhere, detail="L(pi*) - L(pi) = D(pi | pi*) / beta")
-
-
 def _verify_lemma1_everywhere() -> Evidence:
     def holds(instance: exact.Instance, _n: int) -> bool:
         best = exact.objective(instance, instance.optimum)
@@ -290,7 +286,9 @@ CLAIMS: tuple[Claim, ...] = (
     refuted(
         "SPECS-L1",
         formula=_lemma1(),
-        correction_verify=_fix_lemma1,
+        correction_verify=lambda: all_of(
+            prove_regret, _verify_lemma1_everywhere, detail="L(pi*) - L(pi) = D(pi | pi*) / beta"
+        ),
         mutants={"divided": partial(_lemma1, divided=True)},
     ),
 )
