@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 import sympy as sp
@@ -172,11 +173,7 @@ def test_a_crash_never_agrees_even_with_open() -> None:
     def crash() -> Evidence:
         raise ZeroDivisionError("division by zero")
 
-    item = _claim(Verdict.OPEN, Verdict.OPEN)
-    broken = Claim(
-        id="X-2", source=item.source, statement="s", assumptions="a", verdict=Verdict.OPEN, verify=crash,
-        mutants=item.mutants,
-    )  # fmt: skip
+    broken = replace(_claim(Verdict.OPEN, Verdict.OPEN), verify=crash)
     result = verify_claim(broken)
     assert not result.agrees
     assert "division by zero" in result.evidence.detail
@@ -184,10 +181,7 @@ def test_a_crash_never_agrees_even_with_open() -> None:
 
 def test_incomplete_records_are_refused() -> None:
     with pytest.raises(ParameterError, match="mutants"):
-        Claim(
-            id="X-3", source="SPECS, x", statement="s", assumptions="a", verdict=Verdict.OPEN,
-            verify=lambda: _evidence(Verdict.OPEN), mutants=(),
-        )  # fmt: skip
+        replace(_claim(Verdict.OPEN, Verdict.OPEN), mutants=())
     with pytest.raises(ParameterError, match="correction"):
         _claim(Verdict.FALSE, Verdict.FALSE)
     with pytest.raises(ParameterError, match="reading"):

@@ -10,7 +10,7 @@ import pytest
 from pass_laws import batch_seconds, best_of
 from refusals import refused
 from scipy import stats
-from sim_worlds import drawn_answers, replayed
+from sim_worlds import drawn_answers, replayed, seconds_per_step
 
 from ledger.specs.exact import selection_law
 from sim.algorithms.beams import beam_search, rsd_beams, surveyed_beams
@@ -38,13 +38,8 @@ Make = Callable[[Step], Algorithm]
 
 
 def engines() -> dict[str, Engine]:
-    return {
-        TARGET: FixedEngine(1.0),
-        DRAFT: FixedEngine(C1),
-        REWARD: FixedEngine(SCORE),
-        LIKELIHOOD: FixedEngine(LOOK),
-        DRAFT_LIKELIHOOD: FixedEngine(LOOK / 2),
-    }
+    likelihoods = {LIKELIHOOD: LOOK, DRAFT_LIKELIHOOD: LOOK / 2}
+    return {**seconds_per_step(C1, reward=SCORE, **likelihoods)}
 
 
 def candidate(reward: float, ratio: float = 0.0, **more: object) -> DraftTrace:

@@ -136,28 +136,6 @@ def test_union_of_siblings_is_beta_binomial(siblings: float) -> None:
         assert abs(measured - p) <= Z * math.sqrt(p * (1 - p) / verdicts.shape[1])
 
 
-TRACES = tuple(
-    AnswerTrace(
-        prompt_tokens=9,
-        problem=f"p{i}",
-        steps=tuple(
-            StepTrace(
-                draft_tokens=3 + d,
-                target_tokens=5 + 2 * d,
-                accepted=(d + i) % 3 != 0,
-                draft_final=d == 5,
-                target_final=d == 5,
-                judge_tokens=40 + d,
-                judge_score=0.5,
-            )
-            for d in range(6)
-        ),
-        baseline=(4, 5, 6),
-    )
-    for i in range(3)
-)
-
-
 def test_recording_a_drawn_answer_and_replaying_it_changes_nothing() -> None:
     """The measuring procedure records; the replay gives the same times under every schedule of width 1."""
     drawn = behaviour(seed=11)
@@ -187,19 +165,20 @@ def test_recording_a_drawn_answer_and_replaying_it_changes_nothing() -> None:
             assert run_answer(make, replay.answer(0), ENGINES).commit_times == original.commit_times
 
 
+STEP = StepTrace(draft_tokens=2, target_tokens=3, accepted=True)
+
+
 def test_replay_of_the_baseline() -> None:
-    session = run_answer(autoregressive, TraceBehaviour(TRACES).baseline_answer(4), ENGINES)
+    session = run_answer(autoregressive, replayed(STEP, baseline=(4, 5, 6)).baseline_answer(4), ENGINES)
     assert [s.n_tokens for s in session.committed] == [4, 5, 6]
     assert session.committed[-1].final
-    bare = AnswerTrace(prompt_tokens=0, steps=TRACES[0].steps, problem="bare")
     with pytest.raises(ParameterError, match="bare"):
-        TraceBehaviour((bare,)).baseline_answer(0)
+        replayed(STEP, problem="bare").baseline_answer(0)
 
 
 def test_replay_ends_even_where_a_schedule_leaves_the_recording() -> None:
     """Sync commits a target step that did not end the answer; the replay lets the next target step end it."""
-    step = StepTrace(draft_tokens=2, target_tokens=3, accepted=True)
-    replay = replayed(step, replace(step, draft_final=True))
+    replay = replayed(STEP, replace(STEP, draft_final=True))
     session = run_answer(partial(lookahead_sync, k1=2), replay.answer(0), ENGINES)
     assert [step.role for step in session.committed] == ["draft", "target", "target"]
 
@@ -222,7 +201,7 @@ def test_a_schedule_that_refuses_unjudged_accepts_as_many_as_published() -> None
 
 def test_replay_has_no_siblings() -> None:
     with pytest.raises(ParameterError, match="the recorded drafts per position"):
-        run_answer(partial(lookahead_async, k1=2, width=2), TraceBehaviour(TRACES).answer(0), ENGINES)
+        run_answer(partial(lookahead_async, k1=2, width=2), replayed(STEP).answer(0), ENGINES)
 
 
 test_bad_behaviours = refused(
