@@ -22,17 +22,7 @@ from theory.errors import ParameterError
 if TYPE_CHECKING:
     import sympy
 
-__all__ = [
-    "PAPERS",
-    "Claim",
-    "Evidence",
-    "Mutant",
-    "Testable",
-    "Verdict",
-    "claim",
-    "claim_modules",
-    "claims",
-]
+__all__ = ["PAPERS", "Claim", "Evidence", "Mutant", "Testable", "Verdict", "claim", "claim_modules", "claims"]
 
 
 class Verdict(StrEnum):
@@ -151,7 +141,6 @@ class Claim:
     """Changes of 1 % after which it holds as well, and why: words of the change -> the reason; see the workshop."""
 
     def __post_init__(self) -> None:
-        """Refuse an incomplete record where it is written."""
         if not self.mutants:
             raise ParameterError("mutants", self.id, "must hold at least one mutant: a check that cannot fail is none")
         if (self.verdict is Verdict.VERIFIED) is not bool(self.reach):
@@ -181,12 +170,7 @@ class Claim:
 
 @functools.cache
 def claims() -> tuple[Claim, ...]:
-    """All claims: by paper, then by the ``READING_ORDER`` of the paper's folder, then as written there.
-
-    Raises
-    ------
-    ParameterError : two claims share an id.
-    """
+    """All claims: by paper, then by the ``READING_ORDER`` of the paper's folder, then as written there."""
     collected = tuple(item for paper in PAPERS for module in claim_modules(paper) for item in module.CLAIMS)
     seen: set[str] = set()
     for item in collected:

@@ -12,8 +12,6 @@ from pathlib import Path
 from ledger.ledger import PAPERS, Claim, Verdict, claims
 from ledger.runner import Verification, verify_claim
 
-__all__ = ["PATH", "main", "render", "sentence"]
-
 PATH = Path(__file__).with_name("README.md")
 
 _SYMBOLS = frozenset({"alpha", "beta", "gamma", "kappa", "tau", "theta", "log", "exp"})
@@ -68,7 +66,6 @@ def main() -> None:
 
 
 def _summary(ledger: tuple[Claim, ...]) -> str:
-    """Counts of verdicts by paper."""
     lines = ["| paper | claims | " + " | ".join(v.value for v in Verdict) + " |"]
     lines.append("| --- |" + " ---: |" * (len(Verdict) + 1))
     for paper in PAPERS.values():
@@ -105,7 +102,6 @@ def _markdown(text: str) -> str:
 
 
 def _table(ledger: tuple[Claim, ...]) -> str:
-    """Every claim in a row."""
     lines = ["| id | source | verdict | statement |", "| --- | --- | --- | --- |"]
     for item in ledger:
         cells = (item.id, item.source, item.verdict_text, item.statement)

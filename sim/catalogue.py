@@ -22,20 +22,6 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args
 from sim.operations import Algorithm, Step
 from theory.errors import ParameterError
 
-__all__ = [
-    "Knob",
-    "KnobValue",
-    "Level",
-    "Method",
-    "built",
-    "choice",
-    "drafts_per_position",
-    "method",
-    "methods",
-    "one_sequence",
-    "tokens_of_k2",
-]
-
 T = TypeVar("T", bound=str)
 
 KnobValue: TypeAlias = int | float | str | bool
@@ -73,22 +59,16 @@ class Knob:
 
     name: str
     """Name in ``--set name=value`` and keyword of the method's ``algorithm``."""
-
     kind: _Kind
     """``integer`` and ``number`` lie in [low, high]; ``choice`` is one of ``choices``; ``switch`` is true or false."""
-
     default: KnobValue | None
     """Default value; ``None``: the verifier or scorer that the knob configures has its own default."""
-
     help: str
     """One line: meaning and unit."""
-
     low: float | None = None
     """Least value; None: no bound."""
-
     high: float | None = None
     """Largest value; None: no bound."""
-
     choices: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -182,6 +162,11 @@ def one_sequence(**knobs: KnobValue | None) -> int:
     return 1
 
 
+def nodes_of_tree(*, k1: int, width: int, **knobs: KnobValue | None) -> int:
+    """Target sequences in flight at the worst moment: one for each node of a full tree of ``k1`` levels."""
+    return int(sum(width**level for level in range(k1)))
+
+
 def tokens_of_k2(*, k2: int = 1, **knobs: KnobValue | None) -> int:
     """Most tokens that a target pass commits with a method that has the knob k2."""
     return k2
@@ -198,45 +183,32 @@ class Method:
 
     name: str
     """Name on the command line, e.g. ``lr-async``."""
-
     title: str
     """Title, for tables."""
-
     paper: str
     """Paper, section or algorithm that defines the method."""
-
     level: Level
     """What is speculated: nothing, tokens, reasoning steps, or beams."""
-
     algorithm: Callable[..., Callable[[Step], Algorithm]]
     """Takes the knobs as keyword arguments; returns what turns a prompt into the generator. `built`, or a module-level
     function, so that it can be sent to worker processes."""
-
     exact: str
     """The part of its prediction that is exact, with the assumptions."""
-
     measured: str
     """The part of its prediction that comes from measurements."""
-
     knobs: tuple[Knob, ...] = ()
     roles: tuple[str, ...] = ()
     """Roles that it uses in addition to the target, e.g. ``draft``, ``judge``."""
-
     closed_form: str | None = None
     """Dotted name of the closed form in `theory`."""
-
     in_flight: Callable[..., int] = one_sequence
     """Takes the knobs; returns the most target sequences in flight at one time, for any step lengths."""
-
     drafts_seen: Callable[..., int] = drafts_per_position
     """Takes the knobs; returns the most drafts of a position that it uses: the number that a replay needs."""
-
     most_tokens: Callable[..., int] = tokens_of_k2
     """Takes the knobs; returns the most tokens that a target pass commits: k2."""
-
     ablation: bool = False
     """Whether it is an ablation: a method with a part removed or degraded, for comparison only."""
-
     drafts_steps: bool = True
     """Whether it speculates on steps, so that recorded step verdicts, not the target's own answer, are replayed."""
 
@@ -278,30 +250,15 @@ class Method:
         return {k.name: k.default if given.get(k.name) is None else k.validate(given[k.name]) for k in self.knobs}
 
     def build(self, **given: Any) -> Callable[[Step], Algorithm]:
-        """Return what turns a prompt into the method's generator.
-
-        Raises
-        ------
-        ParameterError : as `settings`.
-        """
+        """Return what turns a prompt into the method's generator."""
         return self.algorithm(**self.settings(given))
 
     def most_per_pass(self, **given: Any) -> int:
-        """Return the most tokens that a target pass commits.
-
-        Raises
-        ------
-        ParameterError : as `settings`.
-        """
+        """Return the most tokens that a target pass commits."""
         return self.most_tokens(**self.settings(given))
 
     def most_sequences(self, **given: Any) -> int:
-        """Return the most target sequences in flight at one time.
-
-        Raises
-        ------
-        ParameterError : as `settings`.
-        """
+        """Return the most target sequences in flight at one time."""
         return self.in_flight(**self.settings(given))
 
 

@@ -12,16 +12,6 @@ from sim.catalogue import KnobValue, Method, choice, method, methods
 from sim.operations import JUDGE, REWARD, SCORER, MakeAlgorithm
 from theory.errors import ParameterError
 
-__all__ = [
-    "DEFAULT_TOKEN_METHOD",
-    "METHOD_NAMES",
-    "PLAIN",
-    "RULE_NAMES",
-    "TOKEN_METHOD_NAMES",
-    "Configuration",
-    "parse_knobs",
-]
-
 RULE_NAMES: Final = tuple(PRESETS)
 METHOD_NAMES: Final = tuple(methods())
 TOKEN_METHOD_NAMES: Final = tuple(methods("token"))
@@ -38,13 +28,10 @@ class Configuration:
 
     method: str
     """Name of a method of `sim.catalogue`."""
-
     knobs: Knobs
     """All knobs of the method by name."""
-
     token: str | None
     """Name of the token-level method that the target decodes with: ``method`` itself if it is one; None: plain."""
-
     token_knobs: Knobs
     """All knobs of the token-level method by name."""
 

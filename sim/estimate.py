@@ -13,16 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from theory.errors import ParameterError
 
-__all__ = [
-    "Estimate",
-    "mean",
-    "on_logarithm",
-    "proportion",
-    "ratio_of_totals",
-    "student_quantile",
-    "with_errors",
-]
-
 _COVERAGE: Final = 0.95
 """Coverage of all intervals, [-]."""
 
@@ -37,28 +27,20 @@ class Estimate:
 
     value: float
     """Point estimate, in ``unit``."""
-
     stderr: float
     """Standard error of the value; 0 for an exact number, NaN if it is unknown (fewer than two samples)."""
-
     low: float
     """Lower end of the confidence interval."""
-
     high: float
     """Upper end of the confidence interval."""
-
     n: int
     """Independent observations behind it (answers, batches, replications); 0 for an exact number."""
-
     confidence: float = _COVERAGE
     """Coverage that the interval aims at, in (0, 1)."""
-
     estimator: str = "mean"
     """The estimator, e.g. ``"ratio of totals"``."""
-
     unit: str = ""
     """Unit of the value; empty for a pure number."""
-
     seed: int | None = None
     """Seed of the random streams behind it; ``None`` for measurements and exact numbers."""
 
@@ -236,14 +218,7 @@ def _normal_quantile(confidence: float) -> float:
 def _student(value: float, stderr: float, n: int, estimator: str, unit: str = "", seed: int | None = None) -> Estimate:
     half = student_quantile(_COVERAGE, n - 1) * stderr if n > 1 else math.inf
     return Estimate(
-        value=value,
-        stderr=stderr,
-        low=value - half,
-        high=value + half,
-        n=n,
-        estimator=estimator,
-        unit=unit,
-        seed=seed,
+        value=value, stderr=stderr, low=value - half, high=value + half, n=n, estimator=estimator, unit=unit, seed=seed
     )
 
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw", "figure"]
-
 # Okabe and Ito's palette, distinguishable for colour-blind readers; greys for references and discarded work.
 _FACE = {
     "accepted": "#009E73",
@@ -80,7 +78,7 @@ def figure(
     if until is not None and not until > 0.0:
         raise ParameterError("until", until, "must be > 0 seconds")
     end = min(max(t.duration for t in several), float("inf") if until is None else until)
-    rows = [_rows(t) for t in several]
+    rows = [[("answer", 0), *((role, lane) for role in t.roles for lane in range(t.n_lanes(role)))] for t in several]
     heights = [len(r) for r in rows]
     inches = sum(heights) * _ROW_INCHES + 0.62 * len(several) + 1.15
     fig = Figure(figsize=(11.0, inches), layout="constrained")
@@ -89,27 +87,15 @@ def figure(
     unit, scale = ("ms", 1e3) if end < 1.0 else ("s", 1.0)
     for axes, timeline, row in zip(all_axes, several, rows, strict=True):
         _panel(axes, timeline, row, end, scale)
-        axes.set_title(_heading(timeline), loc="left", fontsize=9.5)
+        n, seconds = len(timeline.commits), timeline.duration
+        took = f"{seconds:.2f} s" if seconds >= 1.0 else f"{seconds * 1e3:.1f} ms"
+        heading = f"{timeline.label}:  {n} steps, {sum(commit.tokens for commit in timeline.commits)} tokens in {took}"
+        axes.set_title(heading, loc="left", fontsize=9.5)
     all_axes[-1].set_xlabel(f"time since the question [{unit}]", fontsize=9)
     if title:
         fig.suptitle(title, fontsize=11, fontweight="bold", x=0.01, ha="left")
     _legend(fig, several)
     return fig
-
-
-def _rows(timeline: Timeline) -> list[tuple[str, int]]:
-    lanes = [(role, lane) for role in timeline.roles for lane in range(timeline.n_lanes(role))]
-    return [("answer", 0), *lanes]
-
-
-def _heading(timeline: Timeline) -> str:
-    n, seconds = len(timeline.commits), timeline.duration
-    tokens = sum(commit.tokens for commit in timeline.commits)
-    return f"{timeline.label}:  {n} steps, {tokens} tokens in {_seconds(seconds)}"
-
-
-def _seconds(seconds: float) -> str:
-    return f"{seconds:.2f} s" if seconds >= 1.0 else f"{seconds * 1e3:.1f} ms"
 
 
 def _panel(axes: Axes, timeline: Timeline, rows: list[tuple[str, int]], end: float, scale: float) -> None:

@@ -22,8 +22,6 @@ from numpy.typing import DTypeLike, NDArray
 
 from theory.errors import ParameterError
 
-__all__ = ["bits_at", "block_of_bits", "block_of_normals", "place_of", "stream", "streams", "uniforms"]
-
 _WORD = (1 << 64) - 1
 _STRIDE = 0x9E3779B97F4A7C15
 _SCATTER = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
@@ -55,8 +53,6 @@ def streams(seed: int, name: str, indices: Iterable[int]) -> Iterator[np.random.
     """Yield the generators that `stream` makes for many answers, in a sixth of its time.
 
     All are the same object, set to the start of each answer in turn: draw from it before advancing the iterator.
-
-    Parameters and errors are those of `stream`.
     """
     source = stream(seed, name, 0)
     fresh: Any = source.bit_generator.state

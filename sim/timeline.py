@@ -28,8 +28,6 @@ from sim.operations import (
     Verify,
 )
 
-__all__ = ["CommitMark", "Counts", "Run", "Span", "Timeline", "acceptance", "perfetto"]
-
 
 class Run(Protocol):
     """The finished run of an algorithm on one answer: a session of either clock."""
@@ -47,34 +45,24 @@ class Span:
 
     role: str
     """Role, e.g. ``"target"``, ``"draft"``, ``"judge"``."""
-
     kind: str
     """``"generate"``, ``"verify"``, ``"score"`` or ``"choose"``."""
-
     depth: int
     """Index in the answer of the step that is generated or judged."""
-
     branch: int
     """Index among the siblings of a draft tree."""
-
     start: float
     """Start, s."""
-
     end: float
     """End or cancellation, s; the answer's end if it ran on."""
-
     outcome: str
     """A value of `sim.operations.Outcome`."""
-
     tokens: int
     """Tokens generated, up to a cancellation; 0 for a verdict."""
-
     steps: int = 1
     """Steps of the answer that it generated: several where the rest of the answer was one request."""
-
     cancelled: bool = False
     """Whether it was cancelled while it ran."""
-
     lane: int = 0
     """Number of the parallel sequence of its role that it occupies, lowest free one first."""
 
@@ -85,13 +73,10 @@ class CommitMark:
 
     time: float
     """Time of the commit, s since the answer's start."""
-
     depth: int
     """Index of the step in the answer."""
-
     role: str
     """Role that wrote it."""
-
     tokens: int
     """Its length, tokens."""
 
@@ -102,55 +87,38 @@ class Counts:
 
     steps: int = 0
     """Committed steps."""
-
     committed_tokens: int = 0
     """Tokens of the answer."""
-
     drafted: int = 0
     """Drafts started; equals accepted + rejected + discarded."""
-
     accepted: int = 0
     """Drafts that are part of the answer."""
-
     rejected: int = 0
     """Drafts that were judged and refused, or refused by a rule."""
-
     discarded: int = 0
     """Drafts whose prefix was refused, or that were not needed because the answer ended."""
-
     targets: int = 0
     """Target steps started; equals targets_committed + targets_reference + targets_discarded."""
-
     targets_committed: int = 0
     """Target steps that are part of the answer."""
-
     targets_reference: int = 0
     """Target steps that only served to verify a draft."""
-
     targets_discarded: int = 0
     """Target steps after a refused prefix, or past the end of the answer."""
-
     draft_tokens: int = 0
     """Tokens that the draft generated."""
-
     target_tokens: int = 0
     """Tokens that the target generated."""
-
     wasted_draft_tokens: int = 0
     """Tokens that the draft generated and that are not part of the answer."""
-
     wasted_target_tokens: int = 0
     """Tokens that the target generated and that are not part of the answer (references included)."""
-
     peak_targets: int = 0
     """Most target sequences in flight at one time."""
-
     graded_steps: int = 0
     """Committed steps that are known to be right or wrong."""
-
     false_accepts: int = 0
     """Committed steps of the draft that are wrong."""
-
     wrong_steps: int = 0
     """Committed steps that are wrong, from either model."""
 
@@ -218,13 +186,10 @@ class Timeline:
 
     label: str
     """Label, e.g. ``"simulated"``."""
-
     duration: float
     """Seconds from the start to the last commit."""
-
     spans: tuple[Span, ...]
     """The operations, in order of start."""
-
     commits: tuple[CommitMark, ...]
     """The steps of the answer, in order."""
 

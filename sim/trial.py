@@ -28,19 +28,6 @@ from sim.operations import MakeAlgorithm
 from sim.timeline import Counts, acceptance
 from sim.virtual_clock import Answer, Session, VirtualClock
 
-__all__ = [
-    "Runs",
-    "Simulation",
-    "Trial",
-    "false_accepts",
-    "run_answer",
-    "run_trial",
-    "session_of",
-    "simulate",
-    "trial_seconds",
-    "with_plain",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
@@ -48,25 +35,18 @@ class Trial:
 
     algorithm: MakeAlgorithm
     """Builds the generator of a prompt."""
-
     answer: Callable[[int], Answer]
     """Returns the answer of an index."""
-
     engines: Mapping[str, Engine]
     """The engine of each role; every run resets them."""
-
     n_answers: int | None = None
     """Number of recorded answers; later indices repeat them. None where answers are drawn without limit."""
-
     seed: int | None = None
     """Seed of drawn answers."""
-
     behaviour: Behaviour | None = None
     """Behaviour that returns exactly these answers; None where they are modified."""
-
     sizes: Sizes | None = None
     """Tells the sizes of many answers at once, where each is a single request of plain decoding; None: ask each."""
-
     passes: Mapping[str, PassSource] = field(default_factory=dict)
     """Passes of the roles that decode with token-level speculation."""
 
@@ -106,18 +86,9 @@ class Trial:
 
 
 def with_plain(
-    algorithm: MakeAlgorithm,
-    behaviour: Behaviour,
-    engines: Mapping[str, Engine],
-    *,
-    meets: Meets = "speculation",
+    algorithm: MakeAlgorithm, behaviour: Behaviour, engines: Mapping[str, Engine], *, meets: Meets = "speculation"
 ) -> tuple[Trial, Trial]:
-    """Return the trial of an algorithm, and that of plain decoding of the same answers.
-
-    Parameters
-    ----------
-    algorithm, behaviour, engines, meets : of the trial.
-    """
+    """Return the trial of an algorithm, and that of plain decoding of the same answers."""
     plain = Trial.of(autoregressive, behaviour, engines, meets="plain")
     return Trial.of(algorithm, behaviour, engines, meets=meets), plain
 
@@ -141,7 +112,6 @@ class Runs:
 
     seconds: NDArray[np.float64]
     """Seconds of each answer, shape (answers,)."""
-
     counts: tuple[Counts, ...]
     """Counts of operations and tokens of each answer."""
 
@@ -183,13 +153,7 @@ class Runs:
 
 
 def run_trial(trial: Trial, indices: Sequence[int]) -> Runs:
-    """Simulate answers of a trial, each at concurrency 1.
-
-    Parameters
-    ----------
-    trial : algorithm, answers and engines.
-    indices : indices of the answers.
-    """
+    """Simulate answers of a trial, each at concurrency 1."""
     one_by_one = runs_one_by_one(trial.algorithm, trial.answer, trial.engines, indices)
     if one_by_one is not None:
         return Runs(*one_by_one)
@@ -213,7 +177,6 @@ class Simulation:
 
     speedup: Estimate
     """Seconds of the baseline over seconds of the method, ratio of totals."""
-
     method: Runs
     baseline: Runs
 

@@ -9,8 +9,6 @@ from ledger.errata.letter import Letter
 from ledger.ledger import Claim
 from ledger.readme import sentence
 
-__all__ = ["Block", "Heading", "Paragraph", "Table", "blocks"]
-
 
 @dataclass(frozen=True, slots=True)
 class Heading:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["typeset"]
-
 _SPECIAL: Final = {
     "\\": r"\textbackslash{}",
     "^": r"\textasciicircum{}",

@@ -11,8 +11,6 @@ from ledger.ledger import PAPERS, Claim, claims
 from ledger.texts import errata
 from theory.errors import ParameterError
 
-__all__ = ["FINDINGS", "OTHERS", "Letter", "letter_of", "paper_key", "severity_of"]
-
 _TEXTS: Final = {paper: errata(paper) for paper in PAPERS}
 
 
@@ -48,12 +46,7 @@ class Letter:
 
 
 def paper_key(name: str) -> str:
-    """The key of a paper in `FINDINGS`, from its name, its folder or the prefix of its ids.
-
-    Raises
-    ------
-    ParameterError : no such paper.
-    """
+    """The key of a paper in `FINDINGS`, from its name, its folder or the prefix of its ids."""
     wanted = name.casefold().replace("-", "_").replace(" ", "_")
     key = _SHORT.get(wanted, wanted)
     if key not in FINDINGS:

@@ -18,8 +18,6 @@ from ledger.proving.margins import Margin, at_most
 from ledger.proving.records import Given, proved, proved_with_fix, refuted, repaired, verified
 from ledger.proving.tools import all_of, identity, screened, with_fix
 
-__all__ = ["CLAIMS", "PRESERVED", "verify_theorem_a"]
-
 _SIZE = 3
 """n-gram size of the exact runs: two positions to verify and one token more, so acceptance crosses a position."""
 _CASES = ((2, 3, 12), (3, 2, 5))
@@ -229,10 +227,6 @@ def _indifferent(*, independent: bool = False) -> Cases:
 _INDIFFERENT = _indifferent()
 
 
-def _explain_adversary(token: int) -> str:
-    return f"emitted with probability {_adversary(independent=False)[(token,)]}"
-
-
 def _chance(p: Fraction, n: int, *, strict: bool) -> Fraction:
     """Acceptance on a generator with values k/n in [0, 1): ``r <= p`` against ``r < p``."""
     return Fraction(sum(1 for k in range(n) if (Fraction(k, n) < p if strict else Fraction(k, n) <= p)), n)
@@ -340,17 +334,16 @@ CLAIMS: tuple[Claim, ...] = (
     repaired(
         "LD-A4-indifferent",
         formula=_INDIFFERENT,
-        printed=partial(searched, _INDIFFERENT, explain=_explain_adversary),
+        printed=partial(
+            searched,
+            _INDIFFERENT,
+            explain=lambda token: f"emitted with probability {_adversary(independent=False)[(token,)]}",
+        ),
         correction_formula=PRESERVED,
         repair=verify_theorem_a,
         mutants={"independent guess": lambda: searched(_indifferent(independent=True))},
     ),
-    proved(
-        "LD-A4-uniform",
-        formula=_MEASURE,
-        verify=Given(_verify_measure),
-        mutants={"99 %": _measure("0.99")},
-    ),
+    proved("LD-A4-uniform", formula=_MEASURE, verify=Given(_verify_measure), mutants={"99 %": _measure("0.99")}),
     proved_with_fix(
         "LD-A4-generator",
         formula=_EXCLUDED,

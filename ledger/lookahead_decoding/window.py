@@ -15,8 +15,6 @@ from ledger.proving.deferred import sp
 from ledger.proving.records import corrected, proved, refuted, verified
 from ledger.proving.tools import identity
 
-__all__ = ["CLAIMS"]
-
 _TOKENS = 3
 """Positions of the exhaustive runs, on two tokens: 128 greedy targets."""
 _REACH = "outputs of three tokens of two letters"
@@ -129,10 +127,6 @@ def _trajectory(*, first: bool = False) -> Cases:
         cases=grid(N=(2, 3, 4, 5), i=(1,), j=(2, 1)),
         where="N <= 5, columns 1 and 2 of the first iteration",
     )
-
-
-def _explain_trajectory(**_case: int) -> str:
-    return "column 1 was generated after the current token, but the n-gram holds an old guess there"
 
 
 _TRAJECTORY = _trajectory()
@@ -252,7 +246,13 @@ CLAIMS: tuple[Claim, ...] = (
     refuted(
         "LD-A1-ngram",
         formula=_TRAJECTORY,
-        verify=partial(searched, _TRAJECTORY, explain=_explain_trajectory),
+        verify=partial(
+            searched,
+            _TRAJECTORY,
+            explain=lambda **_: (
+                "column 1 was generated after the current token, but the n-gram holds an old guess there"
+            ),
+        ),
         correction_formula=_TRAJECTORY_FIXED,
         mutants={"current token first": _trajectory(first=True)},
     ),

@@ -12,19 +12,6 @@ from typing import Any, Protocol, TypeVar
 
 from flint import arb, ctx, fmpq
 
-__all__ = [
-    "Rational",
-    "ball",
-    "expm1_ratio",
-    "geometric_sum",
-    "log_ratio",
-    "point",
-    "power",
-    "power_gap",
-    "precision",
-    "simplest_between",
-]
-
 Rational = Fraction | int
 
 
@@ -83,7 +70,7 @@ def power(base: arb, exponent: arb) -> arb:
 
     The logarithm, ``exponent * log(base)``, is bilinear in its two factors, so the four corners enclose it.
     """
-    return _hull([_exact_power(b, x) for b in _ends(base) for x in _ends(exponent)])
+    return _hull([(b.log() * x).exp() for b in _ends(base) for x in _ends(exponent)])
 
 
 def power_gap(base: arb, exponent: arb) -> arb:
@@ -125,10 +112,6 @@ def _hull(values: list[arb]) -> arb:
 
 def _ends(x: arb) -> tuple[arb, ...]:
     return (x,) if x.is_exact() else (x.lower(), x.upper())
-
-
-def _exact_power(base: arb, exponent: arb) -> arb:
-    return (base.log() * exponent).exp()
 
 
 def _exact_power_gap(base: arb, exponent: arb) -> arb:

@@ -13,8 +13,6 @@ from theory.errors import ParameterError
 if TYPE_CHECKING:
     import sympy
 
-__all__ = ["read"]
-
 _RELATIONS: Final = {ast.Lt: "Lt", ast.LtE: "Le", ast.Gt: "Gt", ast.GtE: "Ge", ast.Eq: "Eq"}
 _OPERATIONS: Final[Mapping[type, Callable[[Any, Any], Any]]] = {
     ast.Add: lambda x, y: x + y,
@@ -52,8 +50,7 @@ def _function(name: str, forms: str) -> Any:
     """The function that a text calls by this name."""
     named = {each: getattr(sp, each) for each in _FUNCTIONS}
     if name not in named and forms:
-        module = importlib.import_module(f"ledger.{forms}.forms")
-        named = {each: getattr(module, each) for each in module.__all__}
+        named = vars(importlib.import_module(f"ledger.{forms}.forms"))
     return named[name]
 
 

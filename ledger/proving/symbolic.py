@@ -12,23 +12,13 @@ from ledger.proving.balls import Rational
 from ledger.proving.combine import counterexample, refutation
 from ledger.proving.deferred import sp
 
-__all__ = ["identity", "nonnegative", "prove_descent", "prove_identity", "prove_sign"]
-
 
 def prove_identity(difference: sp.Expr, *, what: str, samples: Iterable[Mapping[str, Rational | str]] = ()) -> Evidence:
     """Prove that a sympy expression is identically zero, or find a rational point where it is not.
 
-    Parameters
-    ----------
-    difference : left side minus right side. Rational functions (also of powers ``a**n`` with symbolic n) are decided by
-        reduction to a common denominator, others by sympy's simplification.
-    what : the identity in words.
-    samples : points (symbol name -> rational) tried before the proof; the first at which the difference is certainly
-        not zero (exactly, or enclosed away from zero at 50 digits) refutes it. Without samples a default point is used.
-
-    Returns
-    -------
-    ``proved``, ``false`` with the point, or ``open`` when sympy reaches no zero and no sample refutes it.
+    Rational functions (also of powers ``a**n`` with symbolic n) are decided by reduction to a common denominator,
+    others by sympy's simplification. ``samples`` (symbol name -> rational) are tried before: the first at which the
+    difference is certainly not zero (exactly, or enclosed away from zero at 50 digits) refutes it.
     """
     for sample in [*samples, _default_sample(difference)]:
         symbols = sorted(difference.free_symbols, key=lambda s: str(s.name))
@@ -73,16 +63,7 @@ def prove_sign(expression: sp.Expr, *, what: str, unit: Iterable[str] = ()) -> E
 
     Each symbol x of `unit` is replaced by ``x / (1 + x)``, which maps (0, oo) onto (0, 1); then numerator and
     denominator, expanded, must have coefficients of one sign, so that no cancellation can happen anywhere in the range.
-
-    Parameters
-    ----------
-    expression : rational in its symbols; give a power such as ``alpha**n`` a symbol of its own.
-    what : the inequality in words.
-    unit : names of the symbols that are confined to the open unit interval.
-
-    Returns
-    -------
-    ``proved``, ``false`` with an exact point of a small grid, or ``open`` when coefficients of both signs remain.
+    Give a power such as ``alpha**n`` a symbol of its own. ``false`` comes with a point of a small grid.
     """
     symbols = sorted(expression.free_symbols, key=lambda s: str(s.name))
     unit_names = set(unit)
@@ -122,10 +103,6 @@ def prove_descent(expression: sp.Expr, variable: sp.Symbol, *, what: str, order:
 
     The expression and its first ``order - 1`` derivatives vanish at 0, the derivative of this order is positive (sympy
     decides that from the assumptions of its symbols), so each lower one is positive by integration.
-
-    Returns
-    -------
-    ``proved``; ``false`` with a rational point when the value at one is certainly negative; else ``open``.
     """
     for sample in ("1/10", "1", "5"):
         number = sp.N(expression.subs(variable, sp.Rational(sample)), 50)

@@ -52,40 +52,20 @@ Box = Mapping[str, tuple[Rational | str, Rational | str]]
 _BITS = 64
 _TINY = Fraction(1, 2**24)
 """Share of each side of the box below which an undecided part is not divided."""
-_SECONDS = 60.0
+_SECONDS, _BOXES = 60.0, 200_000
 
 
-def prove_positive(
-    f: Callable[..., arb],
-    box: Box,
-    *,
-    what: str,
-    max_boxes: int = 200_000,
-    bits: int = _BITS,
-    seconds: float = _SECONDS,
-) -> Evidence:
+def prove_positive(f: Callable[..., arb], box: Box, *, what: str) -> Evidence:
     """Prove ``f > 0`` on the whole closed box by branch and bound in ball arithmetic, or find a point where f < 0.
 
-    Parameters
-    ----------
-    f : takes one ball per variable, by name, and returns a ball that contains every value of the function on them.
-        It must not vanish on the box: factor out vanishing factors first (`power_gap`, `expm1_ratio`, `log_ratio`).
-    box : the parameter range, endpoints included; exact rationals.
-    what : the inequality in words, for the detail.
-    max_boxes, seconds : give up (verdict ``open``) after so many boxes or so much processor time (not wall time: a busy
-        machine must not change a verdict).
-    bits : working precision.
+    ``f`` takes one ball per variable, by name, and returns a ball that contains every value of the function on them. It
+    must not vanish on the box: factor out vanishing factors first (`power_gap`, `expm1_ratio`, `log_ratio`).
 
-    Returns
-    -------
-    ``proved`` with the number of boxes; ``false`` with the simplest rational point of a small box where the ball of f
-    is certainly negative; ``open`` when the budget ran out, with an undecided box in the detail.
-
-    Notes
-    -----
-    The box of the lowest bound comes next, so that a point where f is negative, or touches zero, is met early: an
-    undecided part with sides of 2^-24 of the box ends the search. The relatively widest side is bisected at a dyadic
-    point, so the covering is exact and the run deterministic.
+    The verdict is ``false`` with the simplest rational point of a small box where the ball of f is certainly negative,
+    ``open`` with an undecided box after 200,000 boxes or a minute of processor time (not wall time: a busy machine must
+    not change a verdict). The box of the lowest bound comes next, so that a point where f is negative, or touches zero,
+    is met early: an undecided part with sides of 2^-24 of the box ends the search. The relatively widest side is
+    bisected at a dyadic point, so the covering is exact and the run deterministic.
     """
     names = tuple(box)
     sides = {name: (Fraction(low), Fraction(high)) for name, (low, high) in box.items()}
@@ -93,7 +73,7 @@ def prove_positive(
     count, start = 0, time.process_time()
     waiting: list[tuple[float, int, tuple[tuple[Fraction, Fraction], ...]]] = []
     parts = [tuple(sides.values())]
-    with precision(bits):
+    with precision(_BITS):
         while True:
             for part in parts:
                 value = f(**{name: ball(*side) for name, side in zip(names, part, strict=True)})
@@ -101,30 +81,24 @@ def prove_positive(
                 if not value > 0:
                     heapq.heappush(waiting, (float(value.lower()), count, part))
             if not waiting:
-                detail = f"{what} on all of {_box_text(box)} ({_boxes(count)}, {bits} bits)"
-                return _covered(Verdict.PROVED, detail, count, bits)
+                where = ", ".join(f"{name} in [{low}, {high}]" for name, (low, high) in box.items())
+                detail = f"{what} on all of {where} ({_boxes(count)}, {_BITS} bits)"
+                return _covered(Verdict.PROVED, detail, count)
             _, _, part = heapq.heappop(waiting)
             negative_at = _negative_point(f, names, part)
             if negative_at is not None:
-                return refutation(what, negative_at, {"boxes": count, "bits": bits})
+                return refutation(what, negative_at, {"boxes": count, "bits": _BITS})
             tiny = all(high - low <= _TINY * width for (low, high), width in zip(part, widths.values(), strict=True))
-            if tiny or count >= max_boxes or time.process_time() - start > seconds:
+            if tiny or count >= _BOXES or time.process_time() - start > _SECONDS:
                 where = ", ".join(
                     f"{n} in [{float(a):.6g}, {float(b):.6g}]" for n, (a, b) in zip(names, part, strict=True)
                 )
-                return _covered(
-                    Verdict.OPEN, f"{what}: undecided after {_boxes(count)}, for instance {where}", count, bits
-                )
+                return _covered(Verdict.OPEN, f"{what}: undecided after {_boxes(count)}, for instance {where}", count)
             parts = _halves(part, names, widths)
 
 
 def prove_box(statement: Formula) -> Evidence:
-    """Prove inequalities on the whole closed box of their ranges, whatever else they assume: see `prove_positive`.
-
-    Raises
-    ------
-    ParameterError : an equality, relations joined by ``or``, a range without an upper end.
-    """
+    """Prove inequalities, joined by ``and``, on the whole closed box of their ranges: see `prove_positive`."""
     box = closed(statement.domain, *statement.domain)
     return argued(*[partial(prove_positive, gap, box, what=statement.text) for gap in statement.gaps()])
 
@@ -139,13 +113,11 @@ def prove_equalities(statement: Formula) -> Evidence:
 
 
 def _boxes(count: int) -> str:
-    """In words."""
     return "1 box" if count == 1 else f"{count} boxes"
 
 
-def _covered(verdict: Verdict, detail: str, boxes: int, bits: int) -> Evidence:
-    """What the covering came to."""
-    return Evidence(verdict=verdict, method="ball arithmetic", detail=detail, effort={"boxes": boxes, "bits": bits})
+def _covered(verdict: Verdict, detail: str, boxes: int) -> Evidence:
+    return Evidence(verdict=verdict, method="ball arithmetic", detail=detail, effort={"boxes": boxes, "bits": _BITS})
 
 
 def _halves(
@@ -170,15 +142,7 @@ def _negative_point(
 
 
 def rounds_to(value: Callable[[], arb], printed: str, what: str, at: dict[str, str]) -> Evidence:
-    """Prove, in balls, that a value rounds to a printed decimal: it is within half a unit of the last digit.
-
-    Parameters
-    ----------
-    value : returns the ball; called at 128 bits.
-    printed : the decimal as printed, for instance ``'0.26'``.
-    what : the value in words.
-    at : where it is taken, for the counterexample.
-    """
+    """Prove in balls of 128 bits that a value rounds to a printed decimal: within half a unit of its last digit."""
     unit = Fraction(1, 10 ** len(printed.partition(".")[2]))
     with precision(128):
         number = value()
@@ -201,20 +165,7 @@ def refute(
     what: str,
     explain: Callable[..., str] | None = None,
 ) -> Evidence:
-    """Look for a candidate at which an exact predicate fails.
-
-    Parameters
-    ----------
-    holds : the claim at one point; receives exact `Fraction` values (or what the candidate holds, if not a number) by
-        name and must decide exactly (fractions, integers, or balls that are certainly apart).
-    candidates : points to try, simplest first.
-    what : the claim in words.
-    explain : words about the failing point (both sides of the inequality), appended to the detail.
-
-    Returns
-    -------
-    ``false`` with the first failing candidate; ``open`` when the claim holds at all of them, which proves nothing.
-    """
+    """Look for a candidate, simplest first, at which a predicate that decides exactly fails: `searched` in words."""
 
     def exact() -> Iterator[dict[str, Fraction]]:
         return ({name: Fraction(value) for name, value in point.items()} for point in candidates)
@@ -230,25 +181,9 @@ def exhaustive(
     tail: Part | None = None,
     reach: str = "",
 ) -> Evidence:
-    """Check an exact predicate at every integer point of a grid, then close the unbounded rest by `tail`.
+    """Check an exact predicate at every integer point of a grid, then close the unbounded rest by `tail`: see `walked`.
 
-    Parameters
-    ----------
-    holds : exact predicate of the integers, by name.
-    ranges : variable -> the integers that are walked.
-    what : the claim in words.
-    tail : evidence (or a call that makes it) that covers every integer beyond the ranges; None when there is none.
-    reach : the ranges in words, where cases lie beyond them that no tail covers.
-
-    Returns
-    -------
-    ``false`` at the first failing point; otherwise the verdict of the tail. Without one, ``verified`` where a reach
-    is given, and ``proved`` where the ranges hold every case there is, as the rows of a table do.
+    ``reach`` names the ranges where cases lie beyond them that no tail covers; without both, they hold every case.
     """
     cases = Cases(text=what, test=holds, cases=grid(**ranges), where=reach, partial=bool(reach))
     return walked(cases, tail=tail)
-
-
-def _box_text(box: Box) -> str:
-    """The box in words."""
-    return ", ".join(f"{name} in [{low}, {high}]" for name, (low, high) in box.items())

@@ -17,7 +17,6 @@ from ledger.specs.block_tree import TREES, Tree, on_trees
 from ledger.specs.common_proofs import prove_gibbs, prove_regret
 from ledger.specs.exact import (
     Instance,
-    Law,
     Logs,
     agree,
     chi_square,
@@ -29,8 +28,6 @@ from ledger.specs.exact import (
     tilted,
 )
 from ledger.specs.points import two_blocks, two_letters
-
-__all__ = ["CLAIMS", "prove_block_range"]
 
 _HALF = Fraction(1, 2)
 
@@ -105,7 +102,7 @@ _COVERAGES: Final = "C_block <= C_seq"
 
 
 def _telescopes(tree: Tree, _n: int, _threshold: Fraction, *, combine: str = "mean") -> bool:
-    largest = None if combine == "mean" else _largest
+    largest = None if combine == "mean" else lambda _law, below: max(below)
     product = []
     for y in tree.responses():
         mass = _ONE
@@ -132,10 +129,6 @@ def _verify_telescoping(combine: str = "mean") -> Evidence:
             method="exact enumeration",
         ),
     )
-
-
-def _largest(_law: Law, below: Law) -> Fraction:
-    return max(below)
 
 
 def _verify_terminal(power: int = 1) -> Evidence:
@@ -265,10 +258,6 @@ def _minimum(maximum: bool = False) -> Predicate:
     )
 
 
-def _fix_minimum() -> Evidence:
-    return all_of(prove_regret, prove_gibbs, detail="It is the maximiser, by Lemma 1 with the block reward")
-
-
 def _verify_last_line(both: bool = True) -> Evidence:
     """``t exp(b (A - V)) / sum t exp(b (A - V))`` does not see V."""
     t, u, a, b, v = sp.symbols("t u a b v", positive=True)
@@ -346,7 +335,9 @@ CLAIMS: tuple[Claim, ...] = (
     refuted(
         "SPECS-L2b",
         formula=_minimum(),
-        correction_verify=_fix_minimum,
+        correction_verify=lambda: all_of(
+            prove_regret, prove_gibbs, detail="It is the maximiser, by Lemma 1 with the block reward"
+        ),
         mutants={"max": partial(_minimum, maximum=True)},
     ),
     proved(

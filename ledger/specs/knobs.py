@@ -24,8 +24,6 @@ from ledger.specs.common_proofs import prove_coverage, prove_density_ratio, prov
 from ledger.specs.points import two_blocks, two_letters
 from ledger.specs.theorems_1_and_2 import prove_mixture
 
-__all__ = ["CLAIMS"]
-
 _HALF = Fraction(1, 2)
 _ONE = Fraction(1)
 
@@ -192,10 +190,6 @@ def _under_ceiling(instance: exact.Instance, n: int) -> Margin:
     return at_most(max(p / q for p, q in zip(law, instance.optimum, strict=True)), exact.ratio(instance.weights))
 
 
-def _between(instance: exact.Instance, n: int) -> Margin:
-    return _kept(instance, n) & _under_ceiling(instance, n)
-
-
 def _verify_hot(mass_power: bool = True) -> Evidence:
     """Fixed n, beta -> infinity: the worst letter keeps chance >= g**n, the optimum gives it less and less."""
     h, theta, mass = sp.symbols("h theta a", positive=True)
@@ -306,7 +300,7 @@ CLAIMS: tuple[Claim, ...] = (
     proved("SPECS-B0", verify=_verify_cold, mutants={"uniform": partial(_verify_cold, False)}),
     proved(
         "SPECS-B1",
-        formula=two_letters(f"{_KEPT}, and {_CEILING}", _between),
+        formula=two_letters(f"{_KEPT}, and {_CEILING}", lambda one, n: _kept(one, n) & _under_ceiling(one, n)),
         verify=_verify_hot,
         mutants={"g": partial(_verify_hot, False)},
     ),

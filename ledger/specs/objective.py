@@ -14,16 +14,8 @@ from ledger.proving.domains import between, whole
 from ledger.proving.records import Given, proved, proved_with_fix, refuted
 from ledger.proving.tools import all_of, identity, refute, with_fix
 from ledger.specs import exact
-from ledger.specs.common_proofs import (
-    prove_density_ratio,
-    prove_gibbs,
-    prove_log_identity,
-    prove_regret,
-    within_ratio,
-)
+from ledger.specs.common_proofs import prove_density_ratio, prove_gibbs, prove_log_identity, prove_regret, within_ratio
 from ledger.specs.points import two_letters
-
-__all__ = ["CLAIMS"]
 
 _HALF = Fraction(1, 2)
 _UNIT: Final = between(0, 1)
@@ -235,10 +227,6 @@ def _lemma1(divided: bool = False) -> Predicate:
     )
 
 
-def _fix_lemma1() -> Evidence:
-    return all_of(prove_regret, _verify_lemma1_everywhere, detail="L(pi*) - L(pi) = D(pi | pi*) / beta")
-
-
 def _verify_lemma1_everywhere() -> Evidence:
     def holds(instance: exact.Instance, _n: int) -> bool:
         best = exact.objective(instance, instance.optimum)
@@ -264,11 +252,7 @@ CLAIMS: tuple[Claim, ...] = (
         mutants={"threshold-used": partial(_verify_subsample, True)},
     ),
     proved("SPECS-E2", verify=_verify_objective, mutants={"sign": partial(_verify_objective, -1)}),
-    proved(
-        "SPECS-E3",
-        verify=_verify_optimum,
-        mutants={"doubled": partial(_verify_optimum, 2)},
-    ),
+    proved("SPECS-E3", verify=_verify_optimum, mutants={"doubled": partial(_verify_optimum, 2)}),
     proved_with_fix(
         "SPECS-E4",
         formula=_ANY_SUPPORT,
@@ -302,7 +286,9 @@ CLAIMS: tuple[Claim, ...] = (
     refuted(
         "SPECS-L1",
         formula=_lemma1(),
-        correction_verify=_fix_lemma1,
+        correction_verify=lambda: all_of(
+            prove_regret, _verify_lemma1_everywhere, detail="L(pi*) - L(pi) = D(pi | pi*) / beta"
+        ),
         mutants={"divided": partial(_lemma1, divided=True)},
     ),
 )

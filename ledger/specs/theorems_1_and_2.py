@@ -23,8 +23,6 @@ from ledger.specs.definitions import prove_block_range
 from ledger.specs.exact import chi_square, nonnegative, selection_law, tilted
 from ledger.specs.points import two_blocks
 
-__all__ = ["CLAIMS", "prove_mixture"]
-
 _HALF = Fraction(1, 2)
 
 
@@ -233,10 +231,7 @@ CLAIMS: tuple[Claim, ...] = (
         mutants={"no-C": partial(_verify_theorem1, False), "no reward": partial(_verify_theorem1, rewarded=False)},
     ),
     refuted(
-        "SPECS-T1b",
-        formula=_measurable(),
-        correction_verify=prove_mixture,
-        mutants={"one": partial(_measurable, 1)},
+        "SPECS-T1b", formula=_measurable(), correction_verify=prove_mixture, mutants={"one": partial(_measurable, 1)}
     ),
     refuted(
         "SPECS-E12",

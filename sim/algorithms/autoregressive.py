@@ -10,26 +10,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sim.catalogue import Method
+from sim.catalogue import KnobValue, Method
 from sim.operations import TARGET, WAIT, Algorithm, Commit, Generate, Outcome, Step, steps_after
 
-__all__ = ["METHODS", "autoregressive", "step_by_step"]
+
+def autoregressive(root: Step) -> Algorithm:
+    """Generate the answer to ``root``, in one request if it can be requested as a whole."""
+    return _written(root, whole=True)
 
 
-def autoregressive(root: Step, *, role: str = TARGET) -> Algorithm:
-    """Generate the answer to ``root`` with the model ``role``, in one request if it can be requested as a whole."""
-    return _written(root, role, whole=True)
+def step_by_step(root: Step) -> Algorithm:
+    """Generate the answer to ``root``, in a request for each step."""
+    return _written(root, whole=False)
 
 
-def step_by_step(root: Step, *, role: str = TARGET) -> Algorithm:
-    """Generate the answer to ``root`` with the model ``role``, in a request for each step."""
-    return _written(root, role, whole=False)
-
-
-def _written(root: Step, role: str, *, whole: bool) -> Algorithm:
+def _written(root: Step, *, whole: bool) -> Algorithm:
     before = root
     while not before.final:
-        yield Generate(role, before, whole=whole)
+        yield Generate(TARGET, before, whole=whole)
         done = yield WAIT
         done.outcome = Outcome.COMMITTED
         for step in steps_after(before, done.result):
@@ -37,7 +35,8 @@ def _written(root: Step, role: str, *, whole: bool) -> Algorithm:
         before = done.result
 
 
-def _build() -> Callable[[Step], Algorithm]:
+def decoded(**knobs: KnobValue | None) -> Callable[[Step], Algorithm]:
+    """Return plain decoding; the knobs configure the engine."""
     return autoregressive
 
 
@@ -47,7 +46,7 @@ METHODS = (
         title="plain decoding",
         paper="the baseline of every paper",
         level="baseline",
-        algorithm=_build,
+        algorithm=decoded,
         exact="the speedup, 1 by definition",
         measured="step lengths, seconds per iteration and prefill",
         drafts_steps=False,

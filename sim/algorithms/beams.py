@@ -10,39 +10,20 @@ from __future__ import annotations
 from typing import Final
 
 from sim.algorithms.candidates import Candidate, Candidates, best
-from sim.algorithms.rules import check_counts
-from sim.catalogue import Knob, KnobValue, Method, built
+from sim.algorithms.rules import check_count, check_counts
+from sim.catalogue import Knob, KnobValue, Method, built, drafts_per_position
 from sim.operations import DRAFT, REWARD, TARGET, Algorithm, Outcome, Step
-from theory.errors import ParameterError
-
-__all__ = ["METHODS", "NOISE", "WIDTH", "beam_search", "rsd_beams", "surveyed_beams"]
 
 
 def beam_search(root: Step, *, width: int, keep: int = 1, role: str = TARGET, noise: float = 0.0) -> Algorithm:
-    """Generate the answer to ``root``: candidates at every step, of which those with the best rewards are continued.
+    """Generate the answer to ``root``: at every step the candidates with the best rewards are continued.
 
     A beam is ranked by the reward of its last step. A finished beam is kept until enough others are better; the search
-    ends when all kept beams are finished. Steps are committed as soon as all beams share them.
-
-    Parameters
-    ----------
-    root : the prompt.
-    width : candidates after each beam, >= 1, generated concurrently.
-    keep : beams that are continued, >= 1.
-    role : model that generates: ``target`` or ``draft``.
-    noise : standard deviation of noise on the rewards, >= 0.
-
-    Raises
-    ------
-    ParameterError : ``width`` or ``keep`` is not a positive integer.
+    ends when all kept beams are finished. Steps are committed as soon as all beams share them. ``role`` is the model
+    that generates, the other keywords are the knobs in `METHODS`; a ``width`` or ``keep`` < 1 is a `ParameterError`.
     """
     check_counts(1, width)
-    if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
-        raise ParameterError("keep", keep, "must be an integer >= 1")
-    return _beam_search(root, width, keep, role, noise)
-
-
-def _beam_search(root: Step, width: int, keep: int, role: str, noise: float) -> Algorithm:
+    check_count("keep", keep)
     tree = Candidates(root, noise)
     kept = yield from tree.grow([root], role, width)
     while True:
@@ -58,24 +39,10 @@ def _beam_search(root: Step, width: int, keep: int, role: str, noise: float) -> 
 def rsd_beams(root: Step, *, width: int, threshold: float, first: int = 0, noise: float = 0.0) -> Algorithm:
     """Generate the answer to ``root``: the best of ``width`` drafts, or of ``width`` target steps if its reward is low.
 
-    Parameters
-    ----------
-    root : the prompt.
-    width : candidates per position, >= 1, generated concurrently.
-    threshold : least reward at which the best draft is accepted.
-    first : steps at the beginning that the target writes, >= 0 (SPECS, Table 6: "start with large model").
-    noise : standard deviation of noise on the rewards, >= 0.
-
-    Raises
-    ------
-    ParameterError : ``width`` is not a positive integer.
+    Keywords are the knobs in `METHODS` (``first``: SPECS, Table 6, "start with large model").
     """
     check_counts(1, width)
-    return _rsd_beams(root, width, threshold, first, noise)
-
-
-def _rsd_beams(step: Step, width: int, threshold: float, first: int, noise: float) -> Algorithm:
-    tree = Candidates(step, noise)
+    step, tree = root, Candidates(root, noise)
     while not step.final:
         taken: Candidate | None = None
         if step.depth + 1 >= first:
@@ -96,11 +63,6 @@ def surveyed_beams(root: Step, *, width: int) -> Algorithm:
 
     The target's candidate with the highest reward is committed. So each candidate is measured after a prefix that is
     rarely wrong, as it is before the first mistake of a method.
-
-    Parameters
-    ----------
-    root : the prompt.
-    width : candidates per position and model, >= 1.
     """
     step, tree = root, Candidates(root)
     while not step.final:
@@ -126,18 +88,9 @@ EXACT: Final = "the speedup for independent candidates with lengths of any law, 
 MEASURED: Final = "lengths, rewards, likelihoods and truth of candidates along recorded answers; engine timings"
 
 
-def _beams_in_flight(*, width: int, keep: int, **knobs: KnobValue | None) -> int:
-    return width * keep
-
-
-def _after_beams(*, width: int, keep: int, **knobs: KnobValue | None) -> int:
+def _all_beams(*, width: int, keep: int, **knobs: KnobValue | None) -> int:
     """Candidates of one position: ``width`` after each of the ``keep`` beams."""
     return width * keep
-
-
-def width_in_flight(*, width: int, **knobs: KnobValue | None) -> int:
-    """Target sequences in flight of a method that generates ``width`` candidates concurrently."""
-    return width
 
 
 def _none_in_flight(**knobs: KnobValue | None) -> int:
@@ -158,8 +111,8 @@ METHODS = (
         exact=EXACT,
         measured=MEASURED,
         closed_form="theory.specs.beams.beam_speedup",
-        in_flight=_beams_in_flight,
-        drafts_seen=_after_beams,
+        in_flight=_all_beams,
+        drafts_seen=_all_beams,
     ),
     Method(
         name="beam-search-draft",
@@ -173,7 +126,7 @@ METHODS = (
         measured=MEASURED,
         closed_form="theory.specs.beams.beam_speedup",
         in_flight=_none_in_flight,
-        drafts_seen=_after_beams,
+        drafts_seen=_all_beams,
     ),
     Method(
         name="rsd-beams",
@@ -186,6 +139,6 @@ METHODS = (
         exact=EXACT,
         measured=MEASURED,
         closed_form="theory.specs.beams.rsd_beams_speedup",
-        in_flight=width_in_flight,
+        in_flight=drafts_per_position,
     ),
 )

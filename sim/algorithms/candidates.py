@@ -11,7 +11,7 @@ import math
 from collections.abc import Generator, Sequence
 from itertools import pairwise
 from statistics import NormalDist
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from sim.operations import (
     DRAFT,
@@ -19,6 +19,7 @@ from sim.operations import (
     LIKELIHOOD,
     RANDOM,
     REWARD,
+    TARGET,
     WAIT,
     Action,
     Commit,
@@ -27,16 +28,13 @@ from sim.operations import (
     Outcome,
     Score,
     Step,
+    steps_after,
 )
 
-__all__ = ["Candidate", "Candidates", "best", "soft_choice", "together"]
-
-Asking: TypeAlias = Generator[Action, Any, Any]
-
-_SELECTION: Final = -1
+SELECTION: Final = -1
 """Branch of the lot that selects a candidate; those of the candidates themselves are for their rewards' noise."""
 
-_SWITCHING: Final = -2
+SWITCHING: Final = -2
 """Branch of the lot that chooses the next generator."""
 
 _SMALLEST: Final = 2.0**-53
@@ -73,13 +71,7 @@ class Candidate:
 
 
 class Candidates:
-    """The candidates of one answer, and its committed steps.
-
-    Parameters
-    ----------
-    root : the prompt.
-    noise : standard deviation of Gaussian noise on every reward, >= 0 (SPECS, appendix D.6).
-    """
+    """The candidates of one answer, and its committed steps; rewards have Gaussian ``noise`` (SPECS, appendix D.6)."""
 
     def __init__(self, root: Step, noise: float = 0.0) -> None:
         self._settled = root
@@ -89,10 +81,7 @@ class Candidates:
     def grow(
         self, prefixes: Sequence[Step], role: str, width: int, *, likelihood: bool = False
     ) -> Generator[Action, Any, list[Candidate]]:
-        """Generate ``width`` candidates with the model ``role`` after each prefix, and request all their rewards.
-
-        With ``likelihood``, their log ratios are requested too.
-        """
+        """Generate ``width`` candidates of a role after each prefix, and request their rewards (and log ratios)."""
         places = [(prefix, i) for prefix in prefixes for i in range(width)]
         tried = [Generate(role, prefix, branch) for branch, (prefix, _) in enumerate(places)]
         yield from together(tried)
@@ -105,7 +94,7 @@ class Candidates:
 
     def settle(self, beams: Sequence[Step]) -> Generator[Action, Any, None]:
         """Commit the steps that all beams have in common, oldest first."""
-        paths = [_path(self._settled, beam) for beam in beams]
+        paths = [steps_after(self._settled, beam) for beam in beams]
         for steps in zip(*paths, strict=False):
             if any(a is not b for a, b in pairwise(steps)):
                 return
@@ -113,7 +102,7 @@ class Candidates:
             self._by_step[id(steps[0])].become(Outcome.COMMITTED)
             yield Commit(steps[0])
 
-    def _rate(self, candidates: Sequence[Candidate], likelihood: bool) -> Asking:
+    def _rate(self, candidates: Sequence[Candidate], likelihood: bool) -> Generator[Action, Any, None]:
         roles = (LIKELIHOOD, DRAFT_LIKELIHOOD) if likelihood else ()
         requests = {
             role: [Score(candidate.step, candidate.generate.branch, role) for candidate in candidates]
@@ -136,12 +125,7 @@ def best(candidates: Sequence[Candidate]) -> Candidate:
 
 
 def soft_choice(scores: Sequence[float], lot: float) -> int:
-    """Index drawn with probability proportional to the exponential of its score (SPECS, Algorithm 2).
-
-    Parameters
-    ----------
-    scores : finite, at least one.
-    lot : uniform in [0, 1).
+    """Index drawn with probability proportional to its score's exponential, by a uniform lot (SPECS, Algorithm 2).
 
     >>> soft_choice([0.0, 0.0], 0.4), soft_choice([0.0, 0.0], 0.6), soft_choice([0.0, 1000.0], 0.0)
     (0, 1, 1)
@@ -156,33 +140,22 @@ def soft_choice(scores: Sequence[float], lot: float) -> int:
     return max(range(len(weights)), key=weights.__getitem__)  # no index because of rounding: the largest weight
 
 
-def selection_lot(candidates: Sequence[Candidate]) -> Generator[Action, Any, float]:
-    """Draw the lot, uniform in [0, 1), that selects among the candidates of a position."""
-    return _lot(candidates[0].step, _SELECTION)
-
-
-def switching_lot(candidates: Sequence[Candidate]) -> Generator[Action, Any, float]:
-    """Draw the lot, uniform in [0, 1), that selects the model for the next position."""
-    return _lot(candidates[0].step, _SWITCHING)
-
-
-def _lot(at: Step, branch: int) -> Generator[Action, Any, float]:
-    draw = Score(at, branch, RANDOM)
+def drawn_lot(candidates: Sequence[Candidate], branch: int) -> Generator[Action, Any, float]:
+    """Draw a lot, uniform in [0, 1), for the position of these candidates: `SELECTION` or `SWITCHING`."""
+    draw = Score(candidates[0].step, branch, RANDOM)
     yield from together([draw])
     draw.outcome = Outcome.DISCARDED
     lot: float = draw.result
     return lot
 
 
-def _path(first: Step, last: Step) -> list[Step]:
-    """The steps after ``first`` up to ``last``, oldest first."""
-    steps = []
-    step = last
-    while step is not first:
-        steps.append(step)
-        assert step.parent is not None
-        step = step.parent
-    return steps[::-1]
+def written_by_target(prefix: Step, branch: int = 0) -> Generator[Action, Any, Step]:
+    """Have the target write the step after ``prefix`` that is committed."""
+    target = Generate(TARGET, prefix, branch)
+    yield from together([target])
+    target.outcome = Outcome.COMMITTED
+    step: Step = target.result
+    return step
 
 
 def together(operations: Sequence[Operation]) -> Generator[Action, Any, None]:

@@ -9,8 +9,6 @@ from sim.catalogue import Knob
 from sim.operations import EMBEDDING, EXACT, GATE, JUDGE, RANDOM, Step, Verify
 from theory.errors import ParameterError
 
-__all__ = ["CASCADE", "CHECK_KNOBS", "JUDGED", "VERIFIERS", "Check", "confidence"]
-
 CASCADE: Final = "cascade"
 VERIFIERS: Final = (JUDGE, GATE, CASCADE, EMBEDDING, EXACT, RANDOM)
 """``gate`` is the draft model's own verdict, ``cascade`` the same where it is confident and the judge's elsewhere."""
@@ -22,10 +20,8 @@ class Check:
 
     verifier: str = JUDGE
     """One of `VERIFIERS`."""
-
     threshold: float | None = None
     """Least score at which a draft is accepted, in the verifier's own unit; ``None``: the verifier's own threshold."""
-
     gamma: float = 0.9
     """Cascade only: least confidence at which the gate's decision stands, in [0, 1] (ConfSpec, Equation 4)."""
 
@@ -53,12 +49,7 @@ class Check:
 
 
 def confidence(verify: Verify) -> float:
-    """Probability that the verifier gives to its own verdict (ConfSpec, Equation 3).
-
-    Raises
-    ------
-    ParameterError : the verdict has no score that could be a probability of yes.
-    """
+    """Probability that the verifier gives to its own verdict (ConfSpec, Equation 3)."""
     score: float | None = verify.result.score
     if score is None or not 0.0 <= score <= 1.0:
         raise ParameterError("score", score, f"of the verifier {verify.role!r} must be a probability")

@@ -18,28 +18,13 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any, Final, Literal, get_args
 
-from sim.algorithms.candidates import together
+from sim.algorithms.candidates import together, written_by_target
 from sim.algorithms.checks import CASCADE, CHECK_KNOBS, Check, confidence
 from sim.algorithms.lookahead_async import lookahead_async
 from sim.algorithms.rules import Fallback, Rules, check_counts
-from sim.catalogue import Knob, Method
-from sim.operations import (
-    DRAFT,
-    GATE,
-    JUDGE,
-    TARGET,
-    WAIT,
-    Action,
-    Algorithm,
-    Commit,
-    Generate,
-    Outcome,
-    Step,
-    Verify,
-)
+from sim.catalogue import Knob, Method, nodes_of_tree
+from sim.operations import DRAFT, GATE, JUDGE, TARGET, WAIT, Action, Algorithm, Commit, Generate, Outcome, Step, Verify
 from theory.errors import ParameterError
-
-__all__ = ["METHODS", "Fallback", "Schedule", "confspec"]
 
 Schedule = Literal["async", "algorithm-1"]
 
@@ -64,23 +49,15 @@ def confspec(root: Step, *, k1: int, width: int = 1, fallback: Fallback = "none"
 
     Parameters
     ----------
-    root : the prompt.
     k1 : steps drafted per iteration, >= 1; as many target steps are in flight along one path.
     width : drafts per position, >= 1; target steps in flight grow as ``width ** k1``.
     fallback : what follows a rejection.
     check : the verifier and its threshold; the paper's cascade by default.
-
-    Raises
-    ------
-    ParameterError : ``k1`` or ``width`` is not a positive integer, or an unknown fallback.
     """
     check_counts(k1, width)
     if fallback not in get_args(Fallback):
         raise ParameterError("fallback", fallback, f"must be one of {', '.join(get_args(Fallback))}")
-    return _iterations(root, k1, width, fallback, check)
-
-
-def _iterations(last: Step, k1: int, width: int, fallback: Fallback, check: Check) -> Algorithm:
+    last = root
     attempt = 0  # 1 where the drafts of this position were rejected before: the new drafts must differ
     while not last.final:
         nodes = yield from _draft(last, k1, width, attempt)
@@ -89,9 +66,11 @@ def _iterations(last: Step, k1: int, width: int, fallback: Fallback, check: Chec
         if rejected_at is not None and fallback == "reuse":
             rejected_at.target.outcome = Outcome.COMMITTED
             steps.append(rejected_at.target.result)
-        _settle(nodes)
+        for operation in (one for node in nodes for one in (node.target, *node.drafts, *node.verifies)):
+            if operation.outcome is Outcome.PENDING:
+                operation.outcome = Outcome.DISCARDED
         if rejected_at is not None and (fallback == "regenerate" or not steps):
-            steps.append((yield from _regenerate(rejected_at)))
+            steps.append((yield from written_by_target(rejected_at.prefix, rejected_at.target.branch + 1)))
         for step in steps:
             yield Commit(step)
         last = steps[-1]
@@ -160,27 +139,6 @@ def _check(node: _Node, check: Check) -> Generator[Action, Any, Generate | None]
     return by_branch[best.branch]
 
 
-def _regenerate(node: _Node) -> Generator[Action, Any, Step]:
-    """A new step of the target; its branch differs from that of the step that the drafts were compared with."""
-    target = Generate(TARGET, node.prefix, node.target.branch + 1)
-    yield target
-    yield WAIT
-    target.outcome = Outcome.COMMITTED
-    step: Step = target.result
-    return step
-
-
-def _settle(nodes: list[_Node]) -> None:
-    for node in nodes:
-        for operation in (node.target, *node.drafts, *node.verifies):
-            if operation.outcome is Outcome.PENDING:
-                operation.outcome = Outcome.DISCARDED
-
-
-def _in_flight(*, k1: int, width: int, **knobs: object) -> int:
-    return int(sum(width**level for level in range(k1)))
-
-
 def _fallback(schedule: Schedule, fallback: Fallback | None) -> Fallback:
     """As printed in Algorithm 1; in the pipeline the target's step exists before its draft is refused and is reused."""
     return fallback or ("none" if schedule == "algorithm-1" else "reuse")
@@ -239,7 +197,7 @@ METHODS = (
         "verdicts; of algorithm-1: theory.step_methods.confspec_speedup",
         measured="step lengths, verdicts and confidence along recorded answers; engine timings",
         closed_form="theory.step_methods.confspec_pipeline_speedup",
-        in_flight=_in_flight,
+        in_flight=nodes_of_tree,
         drafts_seen=_drafts_seen,
     ),
 )

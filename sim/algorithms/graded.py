@@ -11,14 +11,13 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any, Final, Literal
 
-from sim.algorithms.candidates import together
+from sim.algorithms.candidates import together, written_by_target
 from sim.algorithms.rules import check_counts
 from sim.catalogue import Knob, Method, built
 from sim.operations import (
     DRAFT,
     REWARD,
     SCORER,
-    TARGET,
     WAIT,
     Action,
     Algorithm,
@@ -30,20 +29,13 @@ from sim.operations import (
     Step,
 )
 
-__all__ = ["METHODS", "best_of_drafts", "graded_drafts"]
-
 Selector = Literal["grades", "choice"]
 
 
 def graded_drafts(root: Step, *, threshold: float, role: str = SCORER, first: int = 0) -> Algorithm:
     """Generate the answer to ``root`` step by step: the draft's if its score reaches ``threshold``, else the target's.
 
-    Parameters
-    ----------
-    root : the prompt.
-    threshold : least score at which a draft is accepted, in the unit of ``role``.
-    role : the scoring model: ``scorer`` (0 to 9, SpecReason) or ``reward`` (0 to 1, RSD).
-    first : steps at the beginning that the target writes itself, >= 0.
+    ``role`` scores: ``scorer`` (0 to 9, SpecReason) or ``reward`` (0 to 1, RSD). The target writes the ``first`` steps.
     """
     step = root
     while not step.final:
@@ -58,29 +50,18 @@ def graded_drafts(root: Step, *, threshold: float, role: str = SCORER, first: in
             good = score.result >= threshold
             score.outcome = draft.outcome = Outcome.ACCEPTED if good else Outcome.REJECTED
             kept = draft.result if good else None
-        step = kept if kept is not None else (yield from _own_step(step))
+        step = kept if kept is not None else (yield from written_by_target(step))
         yield Commit(step)
 
 
 def best_of_drafts(root: Step, *, width: int, threshold: float, select: Selector = "grades") -> Algorithm:
-    """Generate the answer to ``root``: of several drafts the best, or the target's step if none is good enough.
+    """Generate the answer to ``root``: of ``width`` drafts the best, or the target's step if none is good enough.
 
-    Parameters
-    ----------
-    root : the prompt.
-    width : drafts per position, >= 1, generated in parallel.
-    threshold : with ``grades``, least grade (0 to 9) at which the best draft is accepted.
-    select : with ``grades`` the target grades each draft, and the best is taken; with ``choice`` it chooses one of all.
-
-    Raises
-    ------
-    ParameterError : ``width`` is not a positive integer.
+    With ``grades`` the target grades each draft (0 to 9), and the best is accepted if it reaches ``threshold``; with
+    ``choice`` it chooses one of all.
     """
     check_counts(1, width)
-    return _best_of_drafts(root, width, threshold, select)
-
-
-def _best_of_drafts(step: Step, width: int, threshold: float, select: Selector) -> Algorithm:
+    step = root
     while not step.final:
         drafts = [Generate(DRAFT, step, branch) for branch in range(width)]
         yield from together(drafts)
@@ -88,7 +69,7 @@ def _best_of_drafts(step: Step, width: int, threshold: float, select: Selector) 
         for i, draft in enumerate(drafts):
             unlucky = Outcome.REJECTED if taken is None else Outcome.DISCARDED
             draft.outcome = Outcome.ACCEPTED if i == taken else unlucky
-        step = drafts[taken].result if taken is not None else (yield from _own_step(step))
+        step = drafts[taken].result if taken is not None else (yield from written_by_target(step))
         yield Commit(step)
 
 
@@ -111,15 +92,6 @@ def _chosen(drafts: list[Generate]) -> Generator[Action, Any, int | None]:
     taken: int | None = choice.result.index
     choice.outcome = Outcome.REJECTED if taken is None else Outcome.ACCEPTED
     return taken
-
-
-def _own_step(prefix: Step) -> Generator[Action, Any, Step]:
-    target = Generate(TARGET, prefix)
-    yield target
-    yield WAIT
-    target.outcome = Outcome.COMMITTED
-    step: Step = target.result
-    return step
 
 
 _EXACT: Final = "the speedup for constant step times and independent acceptance"

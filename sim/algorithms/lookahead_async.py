@@ -13,7 +13,7 @@ from typing import Final
 from sim.algorithms.checks import CHECK_KNOBS, JUDGED, Check
 from sim.algorithms.lookahead_tree import Lookahead
 from sim.algorithms.rules import PAPER, PRESETS, Rules, check_count, check_counts
-from sim.catalogue import Knob, Method
+from sim.catalogue import Knob, Method, nodes_of_tree
 from sim.operations import (
     DRAFT,
     JUDGE,
@@ -29,23 +29,16 @@ from sim.operations import (
     Verify,
 )
 
-__all__ = ["LOOKAHEAD_KNOBS", "METHODS", "distributed", "lookahead_async", "most_sequences"]
-
 
 def lookahead_async(root: Step, *, k1: int, width: int = 1, rules: Rules = PAPER, check: Check = JUDGED) -> Algorithm:
     """Generate the answer to ``root`` by asynchronous Lookahead Reasoning.
 
     Parameters
     ----------
-    root : the prompt.
     k1 : target steps in flight along one path, >= 1 (1 is plain decoding with drafts that are never used).
     width : drafts per position, >= 1 (the paper's W); targets in flight grow as ``width ** depth``.
     rules : scheduling rules; `PAPER`, `RELEASED_CODE` or `EAGER`, or your own.
     check : the verifier of drafts and its threshold.
-
-    Raises
-    ------
-    ParameterError : ``k1`` or ``width`` is not a positive integer.
     """
     check_counts(k1, width)
     return Lookahead(root, k1 + rules.extra_in_flight, width, rules, check).run()
@@ -175,23 +168,17 @@ def distributed(root: Step, *, lookahead: int, servers: int, check: Check = JUDG
 
     Parameters
     ----------
-    root : the prompt.
     lookahead : drafts between passes, >= 1 (the paper's lookahead).
     servers : passes in flight at most, >= 1 (its speculation parallelism).
     check : the verifier of drafts and its threshold.
-
-    Raises
-    ------
-    ParameterError : ``lookahead`` or ``servers`` is not a positive integer.
     """
     check_count("lookahead", lookahead)
     check_count("servers", servers)
     return _Distributed(root, lookahead, servers, check).run()
 
 
-def most_sequences(*, k1: int, width: int, rules: str, **knobs: object) -> int:
-    """Return the target sequences in flight at the worst moment: one per node of a full tree of the window's depth."""
-    return int(sum(width**level for level in range(k1 + PRESETS[rules].extra_in_flight)))
+def _in_flight(*, k1: int, width: int, rules: str, **knobs: object) -> int:
+    return nodes_of_tree(k1=k1 + PRESETS[rules].extra_in_flight, width=width)
 
 
 def _build(
@@ -202,7 +189,6 @@ def _build(
 
 
 def _most_distributed(*, lookahead: int, servers: int, **knobs: object) -> int:
-    """Return the target sequences of all passes that may be in flight."""
     return lookahead * servers
 
 
@@ -232,7 +218,7 @@ METHODS = (
         exact="Theorem 2 for constant step times, independent acceptance and free verdicts",
         measured="step lengths, acceptance and scores along recorded answers; engine timings",
         closed_form="theory.speedup.f_async",
-        in_flight=most_sequences,
+        in_flight=_in_flight,
     ),
     Method(
         name="dsi",

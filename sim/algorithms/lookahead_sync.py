@@ -13,7 +13,7 @@ from typing import Any
 from sim.algorithms.checks import JUDGED, Check
 from sim.algorithms.lookahead_async import LOOKAHEAD_KNOBS
 from sim.algorithms.rules import PAPER, PRESETS, Rules, check_counts
-from sim.catalogue import Method
+from sim.catalogue import Method, nodes_of_tree
 from sim.operations import (
     DRAFT,
     JUDGE,
@@ -28,8 +28,6 @@ from sim.operations import (
     Step,
     Verify,
 )
-
-__all__ = ["METHODS", "lookahead_sync"]
 
 
 class _Node:
@@ -51,23 +49,11 @@ class _Node:
 def lookahead_sync(root: Step, *, k1: int, width: int = 1, rules: Rules = PAPER, check: Check = JUDGED) -> Algorithm:
     """Generate the answer to ``root`` by synchronous Lookahead Reasoning.
 
-    Parameters
-    ----------
-    root : the prompt.
-    k1 : target steps in flight along one path, >= 1; a cycle drafts ``k1 - 1`` steps ahead.
-    width : drafts per position, >= 1.
-    rules : of these, ``reject_first``, ``reject_after_truncation`` and ``barrier`` apply.
-    check : the verifier of drafts and its threshold.
-
-    Raises
-    ------
-    ParameterError : ``k1`` or ``width`` is not a positive integer.
+    Parameters are those of `lookahead_async`; a cycle drafts ``k1 - 1`` steps ahead, and of the rules ``reject_first``,
+    ``reject_after_truncation`` and ``barrier`` apply.
     """
     check_counts(k1, width)
-    return _cycles(root, k1, width, rules, check)
-
-
-def _cycles(last: Step, k1: int, width: int, rules: Rules, check: Check) -> Algorithm:
+    last = root
     while not last.final:
         nodes = yield from _draft(last, k1, width)
         for node in nodes:
@@ -183,10 +169,6 @@ def _settle(nodes: list[_Node]) -> list[Cancel]:
     return cancels
 
 
-def _in_flight(*, k1: int, width: int, **knobs: object) -> int:
-    return int(sum(width**level for level in range(k1)))
-
-
 def _build(
     *, k1: int, width: int, rules: str, verifier: str, threshold: float | None, gamma: float
 ) -> Callable[[Step], Algorithm]:
@@ -206,6 +188,6 @@ METHODS = (
         exact="Theorem 1 for constant step times, independent acceptance and free verdicts",
         measured="step lengths, acceptance and scores along recorded answers; engine timings",
         closed_form="theory.speedup.f_sync",
-        in_flight=_in_flight,
+        in_flight=nodes_of_tree,
     ),
 )

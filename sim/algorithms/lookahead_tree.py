@@ -13,8 +13,6 @@ from sim.algorithms.checks import CASCADE, Check, confidence
 from sim.algorithms.rules import Rules
 from sim.operations import DRAFT, TARGET, Action, Algorithm, Cancel, Commit, Generate, Operation, Outcome, Step, Verify
 
-__all__ = ["Lookahead"]
-
 # Module constants: looking up members of an enumeration is slow, and a simulation does it millions of times.
 _DISCARDED: Final = Outcome.DISCARDED
 _REJECTED: Final = Outcome.REJECTED
@@ -65,15 +63,9 @@ class _Node:
 
 
 class Lookahead:
-    """The tree and its rules. Methods append to ``actions``; `run` yields them and clears the list.
+    """The tree and its rules, for ``window`` levels with requests in flight and ``width`` drafts per position.
 
-    Parameters
-    ----------
-    root : the prompt.
-    window : levels of the tree that may have requests in flight, >= 1.
-    width : drafts per position, >= 1.
-    rules : rules of the schedule.
-    check : the verifier of drafts and its threshold.
+    Methods append to ``actions``; `run` yields them and clears the list.
     """
 
     __slots__ = (

@@ -30,8 +30,6 @@ from sim.operations import (
     Verify,
 )
 
-__all__ = ["draft_trajectory", "paired_trajectory"]
-
 
 def paired_trajectory(
     root: Step, *, drafts: int = 1, verifiers: Sequence[str] = (), scorers: Sequence[str] = (), chooser: bool = False
@@ -40,7 +38,6 @@ def paired_trajectory(
 
     Parameters
     ----------
-    root : the prompt.
     drafts : drafts per position; the first is committed or refused, the others are only verified and scored.
     verifiers : other verifiers that see every draft, in addition to the judge.
     scorers : roles that score every draft.

@@ -10,8 +10,6 @@ from typing import Final, Literal, get_args, get_type_hints
 
 from theory.errors import ParameterError
 
-__all__ = ["EAGER", "PAPER", "PRESETS", "RELEASED_CODE", "Fallback", "Rules", "check_count", "check_counts"]
-
 _MOST_DRAFTS: Final = 1024
 """Largest number of drafts in a tree: more than any machine can hold, and simulation time grows with it."""
 
@@ -28,40 +26,30 @@ class Rules:
     prefetch_draft: bool = True
     """Whether the target step at the edge of the window gets its draft at once, so that the draft is ready when the
     window moves on (paper), or only when it has moved (released code)."""
-
     extra_in_flight: int = 0
     """Target steps allowed in flight beyond ``k1``: 0 (Theorem 2), 1 (released code: ``max_depth`` counts edges)."""
-
     slot: Literal["commit", "oldest-target", "any-target"] = "commit"
     """When a place in the window is free again: when its position is committed (the root moves on), or as soon as the
     oldest target step, or any one, of those before it has been generated."""
-
     late_draft: Literal["wait", "cancel", "in-order"] = "wait"
     """A draft that is unfinished when its target step has ended: wait for it (paper); cancel it and count it rejected
     at once; or, in order, only when its position is the root and no verdict is pending (released code). A draft that
     waits for the window and has not started by then is never started."""
-
     restart: Literal["verdict", "in-order"] = "verdict"
     """When a decision takes effect, that is, requests after refused drafts are cancelled and drafting restarts after
     the target's step: at the verdict, or when the position is the root (released code)."""
-
     winner: Literal["first-verdict", "first-branch", "most-confident"] = "first-verdict"
     """Which of several accepted drafts of a position is followed: the first to be accepted, at once; or, after the
     verdicts on all drafts, that of the lowest branch (released code) or that with the highest confidence (ConfSpec,
     Equation 5)."""
-
     fallback: Fallback = "reuse"
     """What is committed at a position where all drafts are refused; see `Fallback`."""
-
     reject_first: bool = False
     """Whether the first draft of an answer is rejected unjudged (released code)."""
-
     reject_after_truncation: bool = False
     """Whether a draft that follows a truncated step is rejected unjudged (released code)."""
-
     cancel_at_end: bool = True
     """Whether requests in flight are cancelled when the answer ends; if not, they go on using their engine."""
-
     barrier: bool = True
     """Sync only: wait for every target step of the cycle before judging (Algorithm 1), or judge as they come and end
     the cycle at the first rejection."""

@@ -7,24 +7,14 @@ variants of its ablations: no target, random switching (Table 2), the draft firs
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Final, Literal, TypeAlias, get_args
 
-from sim.algorithms.beams import EXACT, MEASURED, NOISE, WIDTH, width_in_flight
-from sim.algorithms.candidates import (
-    Candidate,
-    Candidates,
-    best,
-    selection_lot,
-    soft_choice,
-    switching_lot,
-)
+from sim.algorithms.beams import EXACT, MEASURED, NOISE, WIDTH
+from sim.algorithms.candidates import SELECTION, SWITCHING, Candidates, best, drawn_lot, soft_choice
 from sim.algorithms.rules import check_counts
-from sim.catalogue import Knob, KnobValue, Method, built
-from sim.operations import DRAFT, DRAFT_LIKELIHOOD, LIKELIHOOD, REWARD, TARGET, Action, Algorithm, Outcome, Step
+from sim.catalogue import Knob, KnobValue, Method, built, drafts_per_position
+from sim.operations import DRAFT, DRAFT_LIKELIHOOD, LIKELIHOOD, REWARD, TARGET, Algorithm, Outcome, Step
 from theory.errors import ParameterError
-
-__all__ = ["METHODS", "Switch", "specs"]
 
 Switch: TypeAlias = Literal["once", "both-ways", "retry", "random", "never"]
 """When the generator changes: ``once``, to the draft, after a step with a reward above tau (Algorithm 1); after every
@@ -44,70 +34,36 @@ def specs(
     likelihood: bool = True,
     noise: float = 0.0,
 ) -> Algorithm:
-    """Generate the answer to ``root`` by speculative beams with soft verification.
+    """Generate the answer to ``root`` by speculative beams with soft verification (Equation 1).
 
-    Parameters
-    ----------
-    root : the prompt.
-    width : candidates per step, >= 1, generated concurrently.
-    beta : weight of the reward in the score, nats per unit of reward, >= 0 (Equation 1).
-    tau : the draft generates the next step where some reward is above this.
-    switch : see `Switch`.
-    start : model that generates the first step; with ``retry`` it is the draft.
-    share : ``random`` only: probability that the target generates a step after the first, in [0, 1].
-    likelihood : whether the score of a drafted step has the log ratio of its probabilities (Equation 1).
-    noise : standard deviation of noise on the rewards, >= 0.
-
-    Raises
-    ------
-    ParameterError : ``width`` is not a positive integer, or no such ``switch`` or ``start``.
+    Keywords are the knobs in `METHODS`: beta weighs the reward in the score, nats per unit; the draft generates the
+    next step where some reward is above tau; with ``retry`` the draft starts. An unknown ``switch`` or ``start`` is a
+    `ParameterError`.
     """
     check_counts(1, width)
     if switch not in get_args(Switch):
         raise ParameterError("switch", switch, f"must be one of {', '.join(get_args(Switch))}")
     if start not in (TARGET, DRAFT):
         raise ParameterError("start", start, f"must be {TARGET!r} or {DRAFT!r}")
-    turn = _Turn(switch, tau, share)
-    return _specs(root, DRAFT if switch == "retry" else start, width, beta, turn, likelihood, noise)
-
-
-class _Turn:
-    """The rule that selects the model for the next step."""
-
-    def __init__(self, switch: Switch, tau: float, share: float) -> None:
-        self.switch = switch
-        self._tau = tau
-        self._share = share
-
-    def is_promising(self, candidates: Sequence[Candidate]) -> bool:
-        """Whether some reward is above tau."""
-        return best(candidates).reward > self._tau
-
-    def after(self, role: str, candidates: Sequence[Candidate]) -> Generator[Action, Any, str]:
-        """Return the role that generates the step after these candidates of ``role``."""
-        if self.switch == "random":
-            return TARGET if (yield from switching_lot(candidates)) < self._share else DRAFT
-        if self.switch == "never":
-            return role
-        if self.switch == "retry" or self.is_promising(candidates):
-            return DRAFT
-        return TARGET if self.switch == "both-ways" else role
-
-
-def _specs(step: Step, role: str, width: int, beta: float, turn: _Turn, likelihood: bool, noise: float) -> Algorithm:
-    tree = Candidates(step, noise)
+    tree = Candidates(root, noise)
+    step, role = root, DRAFT if switch == "retry" else start
     while not step.final:
         candidates = yield from tree.grow([step], role, width, likelihood=likelihood and role == DRAFT)
-        if turn.switch == "retry" and not turn.is_promising(candidates):
+        is_promising = best(candidates).reward > tau
+        if switch == "retry" and not is_promising:
             for draft in candidates:
                 draft.become(Outcome.REJECTED)
             candidates = yield from tree.grow([step], TARGET, width)
-        lot = yield from selection_lot(candidates)
-        step = candidates[
-            soft_choice([candidate.log_ratio + beta * candidate.reward for candidate in candidates], lot)
-        ].step
+        lot = yield from drawn_lot(candidates, SELECTION)
+        scores = [candidate.log_ratio + beta * candidate.reward for candidate in candidates]
+        step = candidates[soft_choice(scores, lot)].step
         yield from tree.settle([step])
-        role = yield from turn.after(role, candidates)
+        if switch == "random":
+            role = TARGET if (yield from drawn_lot(candidates, SWITCHING)) < share else DRAFT
+        elif switch in ("once", "both-ways") and is_promising:
+            role = DRAFT
+        elif switch == "both-ways":
+            role = TARGET
 
 
 _KNOBS: Final = (
@@ -131,14 +87,7 @@ _KNOBS: Final = (
     Knob(
         name="start", kind="choice", default=TARGET, choices=(TARGET, DRAFT), help="model that generates the first step"
     ),
-    Knob(
-        name="share",
-        kind="number",
-        default=0.5,
-        low=0.0,
-        high=1.0,
-        help="random: share of steps by the target",
-    ),
+    Knob(name="share", kind="number", default=0.5, low=0.0, high=1.0, help="random: share of steps by the target"),
     Knob(name="likelihood", kind="switch", default=True, help="whether the score has the log ratio of probabilities"),
     NOISE,
 )
@@ -157,7 +106,7 @@ def _variant(name: str, title: str, where: str, **defaults: KnobValue) -> Method
         exact=f"{EXACT}; the distribution of the selected step on small alphabets",
         measured=MEASURED,
         closed_form="theory.specs.beams.specs_speedup",
-        in_flight=width_in_flight,
+        in_flight=drafts_per_position,
         ablation=name != "specs",
     )
 

@@ -6,14 +6,10 @@ generator is that of plain decoding. Below a step-level method the same speculat
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
-from sim.algorithms.autoregressive import autoregressive
+from sim.algorithms.autoregressive import decoded
 from sim.catalogue import Knob, KnobValue, Method
-from sim.operations import Algorithm, Step
-
-__all__ = ["METHODS", "decoded", "jacobi_tokens", "lookahead_tokens"]
 
 _K2 = partial(Knob, name="k2", kind="integer", low=2, high=1024, help="tokens that a target pass commits at most")
 _LEAST = Knob(
@@ -26,11 +22,6 @@ _LEAST = Knob(
 )
 _TEXT = "the text's distribution is the target's"
 _SAME_TEXT = "the text is plain decoding's, token for token, with the same seed"
-
-
-def decoded(**knobs: KnobValue | None) -> Callable[[Step], Algorithm]:
-    """Return plain decoding; the knobs configure the engine."""
-    return autoregressive
 
 
 def lookahead_tokens(*, ngram: int = 3, **knobs: KnobValue | None) -> int:

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from sim.random_streams import stream, uniforms
 from theory.errors import ParameterError
 
-__all__ = ["Acceptance"]
-
 BoolArray = NDArray[np.bool_]
 Array = NDArray[np.float64]
 
@@ -29,13 +27,10 @@ class Acceptance:
 
     alpha: float
     """Probability that a draft is accepted, over problems and positions, in [0, 1]; the paper's alpha1."""
-
     persistence: float = 0.0
     """Lag-1 correlation of acceptance along an answer, in [0, 1); 0 is the papers' independence."""
-
     spread: float = 0.0
     """Standard deviation of ``alpha`` between problems, below sqrt(alpha (1 - alpha))."""
-
     siblings: float = 0.0
     """Correlation of the verdicts on two drafts of one position, in [0, 1]; 0 is LR's independence."""
 
@@ -49,16 +44,6 @@ class Acceptance:
         most = math.sqrt(self.alpha * (1.0 - self.alpha))
         if not (self.spread == 0.0 or 0.0 < self.spread < most):
             raise ParameterError("spread", self.spread, f"must be 0 or in (0, {most:.6g}) = sqrt(alpha (1 - alpha))")
-
-    @property
-    def after_accepted(self) -> float:
-        """P(accept | the step before was accepted), for a problem of average alpha."""
-        return self.alpha + self.persistence * (1.0 - self.alpha)
-
-    @property
-    def after_rejected(self) -> float:
-        """P(accept | the step before was rejected), for a problem of average alpha."""
-        return self.alpha * (1.0 - self.persistence)
 
     def problem_alpha(self, seed: int, index: int) -> float:
         """Draw problem ``index``'s own acceptance probability."""

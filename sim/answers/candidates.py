@@ -4,23 +4,9 @@ from __future__ import annotations
 
 from sim.answers.facts import facts_after
 from sim.answers.traces import AnswerTrace, DraftTrace
-from sim.operations import (
-    LIKELIHOOD,
-    RANDOM,
-    TARGET,
-    Choose,
-    Generate,
-    Score,
-    Selection,
-    Step,
-    Verdict,
-    Verify,
-    prompt,
-)
+from sim.operations import LIKELIHOOD, RANDOM, TARGET, Choose, Generate, Score, Selection, Step, Verdict, Verify, prompt
 from sim.random_streams import stream
 from theory.errors import ParameterError
-
-__all__ = ["BeamAnswer"]
 
 
 class BeamAnswer:
@@ -52,12 +38,7 @@ class BeamAnswer:
         return listed[branch]
 
     def generate(self, operation: Generate) -> Step:
-        """Return the recorded candidate of this position, role and branch.
-
-        Raises
-        ------
-        ParameterError : that many candidates were not recorded.
-        """
+        """Return the recorded candidate of this position, role and branch."""
         prefix = operation.prefix
         depth = prefix.depth + 1
         recorded = self._candidate(operation.role, depth, operation.branch)
@@ -68,12 +49,7 @@ class BeamAnswer:
         return step
 
     def score(self, operation: Score) -> float:
-        """Return the role's recorded score of this candidate; for the role `RANDOM` a uniform random number.
-
-        Raises
-        ------
-        ParameterError : no score of the role was recorded.
-        """
+        """Return the role's recorded score of this candidate; for the role `RANDOM` a uniform random number."""
         step, branch = operation.candidate, operation.branch
         if operation.role == RANDOM:
             drawn = stream(0, f"replay/chance/{branch}", self._index).random(step.depth + 1)

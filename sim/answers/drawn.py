@@ -80,33 +80,22 @@ class Behaviour(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyntheticBehaviour:
-    """Answers drawn from a model of lengths and acceptance.
-
-    Both models end their answer at the same position. Plain decoding has the same target steps, so the baseline is the
-    same answer.
-    """
+    """Answers drawn from a model of lengths and acceptance; plain decoding has the same target steps."""
 
     lengths: Lengths
     """Step lengths of both models."""
-
     acceptance: Acceptance
     """Step acceptance."""
-
     steps: Marginal
     """Number of steps of an answer."""
-
     prompt_tokens: int = 0
     """Length of the prompt, tokens, >= 0."""
-
     judge_overhead_tokens: int = 0
     """Prompt tokens that a verifier reads in addition to the two steps, >= 0."""
-
     seed: int = 0
     """Seed of all streams, >= 0."""
-
     quality: Quality | None = None
     """How often steps are wrong; ``None`` where only time is of interest."""
-
     block: int = 1
     """Answers that share a stream of random numbers, >= 1: a large block is faster for many answers, slower for one."""
 
@@ -129,19 +118,13 @@ class SyntheticBehaviour:
         """
         if not rules.reject_after_truncation:
             return self
-        judged = 1.0 - self._cut_share()
+        judged, limit = 1.0, self.lengths.limit
+        if limit is not None:  # a position follows a cut step: the draft's where it was accepted, else the target's
+            alpha = self.acceptance.alpha
+            draft, target = (float((of.at(_SCORES) > limit).mean()) for of in (self.lengths.draft, self.lengths.target))
+            judged -= alpha * draft + (1.0 - alpha) * target
         alpha = min(self.acceptance.alpha / judged, 1.0) if judged > 0.0 else 1.0
         return replace(self, acceptance=replace(self.acceptance, alpha=alpha))
-
-    def _cut_share(self) -> float:
-        """Share of positions that follow a cut step, [-]: the draft's where it was accepted, else the target's."""
-        if self.lengths.limit is None:
-            return 0.0
-        alpha = self.acceptance.alpha
-        draft, target = (
-            float((of.at(_SCORES) > self.lengths.limit).mean()) for of in (self.lengths.draft, self.lengths.target)
-        )
-        return alpha * draft + (1.0 - alpha) * target
 
     def answer(self, index: int) -> DrawnAnswer:
         """Return the ``index``-th answer."""
@@ -214,7 +197,9 @@ class DrawnAnswer:
             try:
                 n_tokens = self._drafts[operation.branch][depth]
             except IndexError:  # not drawn yet; cheaper than a check on every call
-                n_tokens = self._drawn_drafts(operation.branch)[depth]
+                first = len(self._drafts)
+                self._drafts += [self.draft_lengths(one) for one in range(first, operation.branch + 1)]
+                n_tokens = self._drafts[operation.branch][depth]
         if n_tokens > self._limit:
             return Step(prefix, role, self._limit, depth == self._last, True)
         return Step(prefix, role, n_tokens, depth == self._last)
@@ -263,11 +248,6 @@ class DrawnAnswer:
         """Return the tokens of both steps, and the verifier's instructions."""
         overhead = self._behaviour.judge_overhead_tokens
         return overhead + operation.candidate.n_tokens + operation.reference.n_tokens
-
-    def _drawn_drafts(self, branch: int) -> list[int]:
-        """Lengths of a branch's drafts, drawn with those of the branches before it."""
-        self._drafts += [self.draft_lengths(one) for one in range(len(self._drafts), branch + 1)]
-        return self._drafts[branch]
 
     def _target_candidates(self, branch: int) -> tuple[list[int], list[bool]]:
         """Lengths of another target step at every position, and whether it is accepted; its draws use branch < 0."""

@@ -13,8 +13,6 @@ from typing import Final
 from sim.operations import Step
 from theory.errors import ParameterError
 
-__all__ = ["Facts", "Quality", "facts_after", "is_corrupted"]
-
 
 class Facts:
     """Whether a step is right, and whether the text up to its end contains a wrong step."""
@@ -53,16 +51,12 @@ class Quality:
 
     wrong_accepted: float = 0.0
     """Share of the accepted drafts that are wrong (false accepts), in [0, 1]."""
-
     wrong_target: float = 0.0
     """Share of the target's steps that are wrong, in [0, 1]."""
-
     corruption: float = 0.0
     """Share of acceptance that is lost after a wrong committed step, in [0, 1]."""
-
     escalation: float = 0.0
     """Share of drafts on which the gate is not confident (ConfSpec's alpha), in [0, 1]."""
-
     gate_error: float = 0.0
     """Share of the gate's sure verdicts that differ from the judge's, in [0, 1]."""
 

@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 from sim.random_streams import block_of_normals, rows, stream
 from theory.errors import ParameterError
 
-__all__ = ["Fixed", "Lengths", "Lognormal", "Marginal", "ar1"]
-
 Array: TypeAlias = NDArray[np.floating[Any]]
 """Double precision; single where answers are drawn in blocks."""
 
@@ -73,7 +71,6 @@ class Lognormal:
 
     mean: float
     """Mean before rounding, > 0."""
-
     cv: float
     """Coefficient of variation (standard deviation / mean) before rounding, >= 0."""
 
@@ -109,16 +106,12 @@ class Lengths:
 
     target: Marginal
     """Length of a target step, tokens."""
-
     draft: Marginal
     """Length of a draft step, tokens."""
-
     correlation: float = 0.0
     """Correlation of the latent scores of draft and target at one position, in [-1, 1]."""
-
     lag1: float = 0.0
     """Correlation of the latent scores of consecutive steps, in [0, 1)."""
-
     limit: int | None = None
     """Tokens at which a step is cut (LR: 100); ``None`` for no limit."""
 

@@ -25,8 +25,6 @@ from sim.operations import (
 from sim.random_streams import stream
 from theory.errors import ParameterError
 
-__all__ = ["BaselineAnswer", "TraceAnswer", "TraceBehaviour"]
-
 _REFUSED = -1.0
 """Score of a draft past the recorded end, or refused because of a corrupted context: below every threshold."""
 
@@ -53,13 +51,10 @@ class TraceBehaviour:
 
     traces: tuple[AnswerTrace, ...]
     """The recorded answers; answer ``index`` is number ``index`` modulo their count."""
-
     corruption: float = 0.0
     """Share of acceptance lost after a wrong committed step; if negative, the share of refusals lost; in [-1, 1]."""
-
     ends_alone: bool = False
     """Whether a draft past the recorded end ends the answer: where no target step is generated, none can end it."""
-
     seed: None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -79,21 +74,11 @@ class TraceBehaviour:
         return TraceAnswer(self.traces[index % len(self.traces)], index, self.corruption, ends_alone=self.ends_alone)
 
     def baseline_answer(self, index: int) -> BaselineAnswer:
-        """Return the recorded answer of plain decoding to the same question.
-
-        Raises
-        ------
-        ParameterError : none was recorded.
-        """
+        """Return the recorded answer of plain decoding to the same question."""
         return BaselineAnswer(self.traces[index % len(self.traces)])
 
     def beam_answer(self, index: int) -> BeamAnswer:
-        """Return the recorded candidates of both models for question ``index`` modulo the questions with candidates.
-
-        Raises
-        ------
-        ParameterError : no candidates were recorded.
-        """
+        """Return the recorded candidates of both models for question ``index`` modulo the questions with candidates."""
         n = sum(1 for _ in takewhile(lambda trace: trace.beams, self.traces)) or len(self.traces)
         return BeamAnswer(self.traces[index % n], index)
 
@@ -138,12 +123,7 @@ class TraceAnswer:
         return result
 
     def verify(self, operation: Verify) -> Verdict:
-        """Return the recorded verdict of this position, branch and role, at the operation's threshold.
-
-        Raises
-        ------
-        ParameterError : the verifier's scores, or that many drafts of a position, were not recorded.
-        """
+        """Return the recorded verdict of this position, branch and role, at the operation's threshold."""
         candidate, role, threshold = operation.candidate, operation.role, operation.threshold
         if role == RANDOM and candidate.depth < self._n:  # past the recorded end it refuses, so that the answer ends
             score = self._chance(f"chance/{operation.branch}", candidate.depth)
@@ -161,12 +141,7 @@ class TraceAnswer:
         return Verdict(score >= limit, score)
 
     def score(self, operation: Score) -> float:
-        """Return the recorded score of this position, branch and role.
-
-        Raises
-        ------
-        ParameterError : it was not recorded; scores of target steps never are, see `TraceBehaviour.beam_answer`.
-        """
+        """Return the recorded score of this position, branch and role; target steps have none."""
         if operation.candidate.role == TARGET:
             rule = "has no scores of target steps: replay methods that choose among candidates on recorded candidates"
             raise ParameterError("replay", operation.role, rule)
@@ -176,12 +151,7 @@ class TraceAnswer:
         return self._at(operation.candidate.depth).draft(operation.branch).score(operation.role)
 
     def choose(self, operation: Choose) -> Selection:
-        """Return the candidate with the best recorded score of the role, the first on a tie; none below 0.
-
-        Raises
-        ------
-        ParameterError : scores of the role were not recorded.
-        """
+        """Return the candidate with the best recorded score of the role, the first on a tie; none below 0."""
         step = self._at(operation.candidates[0].depth)
         scores = [
             _REFUSED if self._turned(candidate, i) is False else step.draft(i).score(operation.role)

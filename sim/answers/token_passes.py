@@ -26,8 +26,6 @@ from sim.random_streams import bits_at, place_of, stream
 from sim.virtual_clock import Answer
 from theory.errors import ParameterError
 
-__all__ = ["DrawnPasses", "PassSource", "PassedStep", "RecordedPasses", "SpeculatedAnswer", "cut"]
-
 
 class PassedStep(Step):
     """A step with the passes of its request; the first token comes from the prefill."""
@@ -98,20 +96,13 @@ class DrawnPasses:
 
     Of a step only the number of passes is kept: their tokens are functions of their place (`sim.random_streams`), and
     computed again where somebody asks for them.
-
-    Raises
-    ------
-    ParameterError : no row of probabilities that sum to 1.
     """
 
     pmf: tuple[float, ...]
     """P(a pass commits 1, 2, ..., k2 tokens), [-]; sums to 1."""
-
     seed: int = 0
-
     edges: NDArray[np.uint64] = field(init=False, repr=False, compare=False)
     """A pass commits more than i tokens where its 64 random bits are not below the i-th of these."""
-
     _mean: float = field(init=False, repr=False, compare=False)
     _known: dict[_Step, int] = field(init=False, repr=False, compare=False, default_factory=dict)
 
@@ -129,26 +120,15 @@ class DrawnPasses:
         return Passes(n, partial(self._ends, index, operation.role, operation.branch, operation.prefix.depth, n_tokens))
 
     def committed(self, index: int, role: str, depth: int, n_tokens: int, n: int) -> int:
-        """Return the tokens that the first ``n`` passes of a step commit, as those that `passes` returns.
-
-        Parameters
-        ----------
-        index, role, depth, n_tokens : of the step, on branch 0, as in `numbers`.
-        n : passes, >= 0.
-        """
+        """Return the tokens that the first ``n`` of the passes of a step, on branch 0, commit."""
         return int(self._ends(index, role, 0, depth, n_tokens)[n - 1]) if n > 0 else 0
 
     def numbers(
         self, indices: NDArray[np.int64], role: str, depths: NDArray[np.int64], n_tokens: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Return how many passes steps have, those that `passes` returns, shape (steps,).
+        """Return how many passes steps on branch 0 have, those that `passes` returns, shape (steps,).
 
-        Parameters
-        ----------
-        indices : of the answers, shape (steps,).
-        role : who writes the steps, on branch 0.
-        depths : of what the steps follow, -1 for the prompt, shape (steps,).
-        n_tokens : that the passes commit, >= 0, shape (steps,).
+        ``depths`` are those of the prefixes, -1 for the prompt; passes commit ``n_tokens`` >= 0; all of shape (steps,).
         """
         places = self.places(indices, role, depths)
         numbers = np.zeros(n_tokens.size, dtype=np.int64)
@@ -161,10 +141,7 @@ class DrawnPasses:
         return numbers
 
     def places(self, indices: NDArray[np.int64], role: str, depths: NDArray[np.int64]) -> _Words:
-        """Return where the numbers of steps begin from which their passes are drawn; parameters are those of `numbers`.
-
-        The bits of their passes are those of `sim.random_streams.bits_at` at the counts 0, 1, ... from there on.
-        """
+        """Return from where on `bits_at` has the bits of steps' passes; parameters are those of `numbers`."""
         first = np.uint64(place_of(self.seed, f"passes/{role}/0"))
         return bits_at(bits_at(first, indices.astype(np.uint64)), (depths + 1).astype(np.uint64))
 
@@ -207,20 +184,13 @@ class RecordedPasses:
 
     Acceptance is correlated within a step, and short steps are other text than long ones. Where the request is shorter
     than the step, another request is drawn for the rest.
-
-    Raises
-    ------
-    ParameterError : no request, or one whose passes do not sum to its tokens at least.
     """
 
     requests: tuple[tuple[int, tuple[int, ...]], ...]
     """Per request: its generated tokens, and the tokens that each pass committed before the last one was cut."""
-
     seed: int = 0
-
     neighbours: int = 12
     """Least number of requests to draw from: the nearest in length, all that are equally near."""
-
     _sorted: list[tuple[int, tuple[int, ...]]] = field(init=False, repr=False, compare=False)
     _lengths: list[int] = field(init=False, repr=False, compare=False)
     _known: dict[_Step, Passes] = field(init=False, repr=False, compare=False, default_factory=dict)

@@ -15,8 +15,6 @@ from dataclasses import dataclass, field
 from sim.operations import JUDGE
 from theory.errors import ParameterError
 
-__all__ = ["AnswerTrace", "BeamStepTrace", "DraftTrace", "StepTrace"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftTrace:
@@ -24,19 +22,14 @@ class DraftTrace:
 
     tokens: int
     """Its length, tokens, >= 0."""
-
     accepted: bool
     """Whether the judge accepts it."""
-
     final: bool = False
     """Whether it ends the answer."""
-
     truncated: bool = False
     """Whether it was cut by the limit on a step's tokens."""
-
     right: bool | None = None
     """Whether it is right, by ground truth; ``None`` where there is none."""
-
     scores: Mapping[str, float] = field(default_factory=dict)
     """Recorded scores by role of the verifier or scorer, in the role's own unit."""
 
@@ -47,12 +40,7 @@ class DraftTrace:
                 raise ParameterError(f"scores[{role}]", score, "must be finite")
 
     def score(self, role: str) -> float:
-        """Return the score by a role.
-
-        Raises
-        ------
-        ParameterError : no score of the role was recorded.
-        """
+        """Return the score by a role."""
         if role not in self.scores:
             known = ", ".join(sorted(self.scores)) or "none"
             raise ParameterError("verifier", role, f"must be one whose scores were recorded ({known}): calibrate again")
@@ -65,40 +53,28 @@ class StepTrace:
 
     draft_tokens: int
     """Length of the draft's step, tokens, >= 0."""
-
     target_tokens: int
     """Length of the target's step after the same prefix, tokens, >= 0."""
-
     accepted: bool
     """Whether the verifier let the draft's step stand, so that it was committed."""
-
     draft_final: bool = False
     """Whether the draft's step ended the answer."""
-
     target_final: bool = False
     """Whether the target's step ended the answer."""
-
     draft_truncated: bool = False
     """Whether the draft's step was cut by the limit on a step's tokens."""
-
     target_truncated: bool = False
     """Whether the target's step was cut by the limit on a step's tokens."""
-
     judge_tokens: int = 0
     """Prompt tokens that the verifier read, >= 0."""
-
     judge_score: float | None = None
     """The verifier's score, in its own unit; ``None`` if it has none."""
-
     draft_right: bool | None = None
     """Whether the draft's step is right, by ground truth; ``None`` where there is none."""
-
     target_right: bool | None = None
     """Whether the target's step is right."""
-
     scores: Mapping[str, float] = field(default_factory=dict)
     """Recorded scores of the draft's step by the role of each other verifier or scorer."""
-
     others: tuple[DraftTrace, ...] = ()
     """More drafts of this position, none of them committed: branches 1, 2, ..."""
 
@@ -109,12 +85,7 @@ class StepTrace:
             raise ParameterError("judge_score", self.judge_score, "must be finite or None")
 
     def draft(self, branch: int) -> DraftTrace:
-        """Return the draft of a branch, 0 being the one that was judged.
-
-        Raises
-        ------
-        ParameterError : that many drafts were not recorded.
-        """
+        """Return the draft of a branch, 0 being the one that was judged."""
         if branch > len(self.others):
             n = 1 + len(self.others)
             raise ParameterError("width", branch + 1, f"must be at most {n}, the recorded drafts per position")
@@ -147,7 +118,6 @@ class BeamStepTrace:
 
     drafts: tuple[DraftTrace, ...]
     """The draft's candidates, by branch; at least one."""
-
     targets: tuple[DraftTrace, ...]
     """The target's candidates after the same prefix, by branch; at least one."""
 
@@ -163,20 +133,15 @@ class AnswerTrace:
 
     prompt_tokens: int
     """Length of the prompt, tokens, >= 0."""
-
     steps: tuple[StepTrace, ...]
     """Positions of the committed answer, in order; only the last is final. Empty where no draft was recorded: then
     only plain decoding can be replayed."""
-
     baseline: tuple[int, ...] = ()
     """Tokens of each step of an answer by plain decoding; empty if none was recorded."""
-
     problem: str = ""
     """Name of the question."""
-
     score_overhead: int = 2
     """Tokens that the request for a score adds to the text, >= 0."""
-
     beams: tuple[BeamStepTrace, ...] = ()
     """Positions of another answer to the same question, with candidates of both models; empty if none was recorded."""
 

@@ -22,8 +22,6 @@ from sim.operations import Generate, Operation
 from sim.passes import Passes
 from theory.errors import ParameterError
 
-__all__ = ["BOUNDARY", "DECODING", "LEAVING", "QUEUED", "READING", "RESTED_S", "TRAVELLING", "BatchEngine", "Job"]
-
 RESTED_S = 0.004
 """Idle time after which an engine's caches hold other data, s: the next prompt then takes ``waking_s`` longer."""
 

@@ -11,8 +11,6 @@ from statistics import linear_regression
 from sim.engines.protocol import Cost
 from theory.errors import ParameterError
 
-__all__ = ["LinearCost", "TableCost"]
-
 
 class _Requests(ABC):
     """Time of a request, given the times of an iteration and of a prefill."""
@@ -40,26 +38,20 @@ class _Requests(ABC):
 class LinearCost(_Requests):
     """Iteration and prefill times that are linear in what they process.
 
-    One decode iteration of ``batch`` sequences whose contexts sum to ``context`` tokens takes
-    ``base_s + sequence_s * batch + context_s * context`` seconds and gives each sequence one token. A prefill of
-    ``n`` uncached prompt tokens takes ``prefill_s + prefill_token_s * n`` and gives the first token.
+    A decode iteration takes ``base_s + sequence_s * batch + context_s * context`` seconds and gives each sequence
+    a token; a prefill of ``n`` uncached prompt tokens takes ``prefill_s + prefill_token_s * n`` and gives the first.
     """
 
     base_s: float
     """Fixed part of a decode iteration, s."""
-
     sequence_s: float = 0.0
     """Decode iteration, s per sequence in the batch."""
-
     context_s: float = 0.0
     """Decode iteration, s per cached token of all sequences (re-reading the key-value cache)."""
-
     prefill_s: float = 0.0
     """Fixed part of a prefill, s."""
-
     prefill_token_s: float = 0.0
     """Prefill, s per uncached prompt token."""
-
     request_s: float = 0.0
     """Latency of a request outside the engine (scheduling, transport, tokenisation), s; it occupies nothing."""
 
@@ -88,25 +80,18 @@ class TableCost(_Requests):
 
     batches: tuple[int, ...]
     """Measured batch sizes, increasing, starting at 1."""
-
     seconds: tuple[float, ...]
     """Iteration time of each at context 0, s."""
-
     context_s: float = 0.0
     """Decode iteration, s per cached token of all sequences."""
-
     prefill_s: float = 0.0
     """Fixed part of a prefill, s."""
-
     prefill_token_s: float = 0.0
     """Prefill, s per uncached prompt token."""
-
     bends: tuple[tuple[float, float], ...] = ()
     """Pairs: a number of tokens, and the additional time of each token beyond it, s >= 0."""
-
     request_s: float = 0.0
     """Latency of a request outside the engine, s."""
-
     _slope: float = field(init=False, repr=False, compare=False)
     _known: dict[int, float] = field(init=False, repr=False, compare=False, default_factory=dict)
 
@@ -160,7 +145,6 @@ class PacedCost:
     """Costs of a model multiplied by a factor; the latency of a request outside the engine stays."""
 
     inner: Cost
-
     pace: float
     """Time of an iteration or prefill / time by ``inner``, [-]."""
 

@@ -15,21 +15,13 @@ from sim.engines.protocol import Done, Moment
 from sim.operations import Operation
 from theory.errors import ParameterError
 
-__all__ = ["FixedEngine", "PerToken"]
-
 
 @dataclass(frozen=True, slots=True)
 class PerToken:
-    """Seconds of a request as a linear function of its generated tokens: the costs that `sim.fast` supports.
-
-    Raises
-    ------
-    ParameterError : a time that is negative or not finite.
-    """
+    """Seconds of a request as a linear function of its generated tokens: the costs that `sim.fast` supports."""
 
     token_s: float
     """Time of each generated token, s."""
-
     request_s: float = 0.0
     """Overhead of each request, s."""
 
@@ -44,14 +36,7 @@ class PerToken:
 
 
 class FixedEngine:
-    """A request takes ``seconds(n_tokens, n_prompt, context)``, whatever else runs.
-
-    ``seconds`` may also be a number: every request takes that long (the papers' constant step time).
-
-    Raises
-    ------
-    ParameterError : a constant that is negative or not finite.
-    """
+    """A request takes ``seconds(n_tokens, n_prompt, context)``, or a constant >= 0, whatever else runs."""
 
     def __init__(self, seconds: Callable[[int, int, int], float] | float) -> None:
         self._seconds = seconds if callable(seconds) else None

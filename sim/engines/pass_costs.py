@@ -15,8 +15,6 @@ from typing import Protocol
 from sim.engines.protocol import Cost
 from theory.errors import ParameterError
 
-__all__ = ["PassCost", "PassSeconds", "PassTable", "RowsAsBatch"]
-
 
 class PassSeconds(Protocol):
     """Seconds of one target pass over some rows per sequence."""
@@ -42,15 +40,10 @@ class PassTable:
     """Measured passes: one cost for each number of rows, interpolated between them.
 
     Beyond the largest measured number of rows the last segment is extrapolated if it rises, else the last time is kept.
-
-    Raises
-    ------
-    ParameterError : no cost for one row.
     """
 
     by_rows: Mapping[int, Cost]
     """Rows per sequence to the cost of an iteration with that many; 1 is plain decoding."""
-
     _rows: tuple[int, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -78,31 +71,22 @@ class PassCost:
 
     inner: Cost
     """The engine without speculation, for its prefills."""
-
     wide: PassSeconds
     """Its passes by rows."""
-
     rows: Mapping[int, float]
     """Rows of a sequence in a pass to the share of passes with that many, [-]; the shares sum to 1."""
-
     factor: float = 1.0
     """Measured time of the method's passes without drafting / time by ``wide``, [-]."""
-
     draft_s: float = 0.0
     """Seconds of drafting in a pass with one sequence."""
-
     drafter: Cost | None = None
     """The draft model: drafting time grows with the batch as its iterations do. None: in proportion to the batch."""
-
     prefill_factor: float = 1.0
     """Time of a prefill with the method / without, [-]: a draft model reads the prompt too."""
-
     request_s: float = 0.0
     """Latency of a request outside the engine, s."""
-
     padded: bool = True
     """Whether each sequence of a batch computes as many rows as the one with the most; if not, its own number."""
-
     _known: dict[int, tuple[float, float]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

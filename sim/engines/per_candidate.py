@@ -7,16 +7,9 @@ from simpy import Environment
 from sim.engines.protocol import Done, Engine
 from sim.operations import Choose, Operation
 
-__all__ = ["PerCandidate"]
-
 
 class PerCandidate:
-    """Sends a choice to another engine as concurrent requests, one per candidate; it ends when the last of them ends.
-
-    Parameters
-    ----------
-    engine : runs the requests; the caller attaches it to the clock.
-    """
+    """Sends a choice to an engine as concurrent requests, one per candidate; it ends when the last of them does."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

@@ -9,8 +9,6 @@ from simpy import Environment
 
 from sim.operations import Operation
 
-__all__ = ["Cost", "Done", "Engine", "Moment"]
-
 Done = Callable[[Operation], None]
 
 

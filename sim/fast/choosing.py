@@ -34,8 +34,6 @@ from sim.fast.recursions import async_seconds, sync_seconds
 from sim.operations import DRAFT, EMBEDDING, EXACT, GATE, JUDGE, REWARD, SCORER, TARGET, MakeAlgorithm
 from sim.virtual_clock import with_stand_ins
 
-__all__ = ["fast_seconds"]
-
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
@@ -46,15 +44,7 @@ _TOP = {SCORER: 9.0, REWARD: 1.0}
 def fast_seconds(
     algorithm: MakeAlgorithm, behaviour: Behaviour | None, engines: Mapping[str, Engine], indices: Sequence[int]
 ) -> Array | None:
-    """Return the seconds of answers, shape (answers,); None where the virtual clock has to run them.
-
-    Parameters
-    ----------
-    algorithm : builds the generator for a prompt.
-    behaviour : source of the answers, or None if it is unknown.
-    engines : engine of each role.
-    indices : indices of the answers.
-    """
+    """Return the seconds of answers, shape (answers,); None where the virtual clock has to run them."""
     if not isinstance(behaviour, SyntheticBehaviour) or not indices:
         return None
     if behaviour.quality is not None and behaviour.quality.corruption > 0.0:

@@ -18,8 +18,6 @@ from sim.answers.lengths import Fixed, Lognormal, Marginal
 from sim.fast.recursions import async_recursion
 from theory.errors import ParameterError
 
-__all__ = ["Controlled", "controlled_mean", "ideal_mean", "mean_tokens", "ratio_to_known"]
-
 Array = NDArray[np.float64]
 
 
@@ -100,10 +98,6 @@ def controlled_mean(samples: Array, controls: Array, means: Array) -> Controlled
     samples : shape (n,).
     controls : shape (n, controls).
     means : exact means of the controls, shape (controls,).
-
-    Raises
-    ------
-    ParameterError : too few samples for the number of controls.
     """
     n = len(samples)
     if n < controls.shape[1] + 3:

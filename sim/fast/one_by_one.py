@@ -24,49 +24,26 @@ from sim.serving.limits import ENDLESS
 from sim.timeline import Counts
 from sim.virtual_clock import Answer, with_stand_ins
 
-__all__ = ["runs_one_by_one"]
-
 
 def runs_one_by_one(
-    algorithm: MakeAlgorithm,
-    answer: Callable[[int], Answer],
-    engines: Mapping[str, Engine],
-    indices: Sequence[int],
+    algorithm: MakeAlgorithm, answer: Callable[[int], Answer], engines: Mapping[str, Engine], indices: Sequence[int]
 ) -> tuple[NDArray[np.float64], tuple[Counts, ...]] | None:
-    """Return the seconds and the counts of answers; None where the method may have concurrent requests.
-
-    Parameters
-    ----------
-    algorithm : builds the generator for a prompt.
-    answer : returns the answer of an index.
-    engines : engine of each role.
-    indices : indices of the answers.
-    """
-    requested = _roles(algorithm)
-    if requested is None:
+    """Return the seconds and the counts of answers; None where the method may have concurrent requests."""
+    if algorithm is autoregressive:
+        requested = {TARGET}
+    elif isinstance(algorithm, partial) and algorithm.func is graded_drafts and not algorithm.args:
+        requested = {TARGET, DRAFT, algorithm.keywords.get("role", SCORER)}
+    else:
         return None
     known = with_stand_ins(engines)
-    if not all(_is_known(known.get(role)) for role in requested):
-        return None
+    for engine in map(known.get, requested):
+        endless = type(engine) is ServingEngine and engine.limits is ENDLESS
+        if not endless and type(engine) not in (FixedEngine, BatchEngine):
+            return None
     runs = [_OneByOne(answer(index), known) for index in indices]
     for run in runs:
         run.drive(algorithm)
     return np.array([run.commit_times[-1] for run in runs]), tuple(Counts.of(run) for run in runs)
-
-
-def _roles(algorithm: MakeAlgorithm) -> set[str] | None:
-    """Roles that a method calls, one request at a time; None for any other method."""
-    if algorithm is autoregressive:
-        return {TARGET}
-    if isinstance(algorithm, partial) and algorithm.func is graded_drafts and not algorithm.args:
-        return {TARGET, DRAFT, algorithm.keywords.get("role", SCORER)}
-    return None
-
-
-def _is_known(engine: Engine | None) -> bool:
-    if type(engine) is ServingEngine:
-        return engine.limits is ENDLESS
-    return type(engine) in (FixedEngine, BatchEngine)
 
 
 class _OneByOne:

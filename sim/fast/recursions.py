@@ -19,8 +19,6 @@ from sim.algorithms.rules import PAPER, Rules, check_counts
 from sim.fast.compiled import compiled_loops, is_compiled
 from theory.errors import ParameterError
 
-__all__ = ["async_recursion", "async_seconds", "sync_seconds"]
-
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
@@ -168,12 +166,7 @@ def async_seconds(
 
 
 def _constant_seconds(
-    target: Array,
-    draft: Array,
-    accepted: Flags,
-    verify: Array | np.float64,
-    n_steps: NDArray[np.int64],
-    window: int,
+    target: Array, draft: Array, accepted: Flags, verify: Array | np.float64, n_steps: NDArray[np.int64], window: int
 ) -> Array:
     """`async_seconds` for constant step times.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
@@ -21,8 +20,6 @@ from theory.specs.beams import beam_speedup, rsd_beams_speedup, specs_speedup
 from theory.speedup import g
 from theory.step_methods import any_of, best_of_speedup, confspec_pipeline_speedup, confspec_speedup, graded_speedup
 from theory.token_methods import lookup_tokens, token_speedup, vector_tokens
-
-__all__ = ["BLOCK", "CLOSED_FORMS", "Form", "Knobs", "draft_cost", "head_acceptance", "lookup_lengths"]
 
 Knobs = Mapping[str, KnobValue]
 Form = Callable[[World, Mapping[str, Any]], float]
@@ -52,22 +49,6 @@ def head_acceptance(world: World, k2: int) -> NDArray[np.float64]:
     return np.asarray(world.alpha2 * world.fading ** np.arange(k2 - 1.0))
 
 
-def _lookahead(form: Callable[..., Any], world: World, knobs: Mapping[str, Any]) -> float:
-    return float(form(world.alpha1, world.c1, knobs["k1"]))
-
-
-def _distributed(world: World, knobs: Mapping[str, Any]) -> float:
-    return float(dsi_speedup(world.alpha1, world.c1, knobs["lookahead"], knobs["servers"]))
-
-
-def _graded(world: World, knobs: Mapping[str, Any]) -> float:
-    return float(graded_speedup(world.alpha1, world.c1, world.judge))
-
-
-def _best_of(world: World, knobs: Mapping[str, Any]) -> float:
-    return float(best_of_speedup(world.alpha1, world.c1, knobs["width"], world.judge))
-
-
 def _confspec(world: World, knobs: Mapping[str, Any]) -> float:
     at = (world.alpha1, world.c1, knobs["k1"])
     if knobs["schedule"] == "async":
@@ -90,10 +71,6 @@ def _lookup(world: World, knobs: Mapping[str, Any]) -> float:
     return float(token_speedup(tokens, draft_cost=draft_cost("prompt-lookup", world, knobs)))
 
 
-def _drafted(world: World, knobs: Mapping[str, Any]) -> float:
-    return float(g(world.alpha2, world.c2, knobs["k2"]))
-
-
 def _headed(world: World, knobs: Mapping[str, Any]) -> float:
     tokens = vector_tokens(head_acceptance(world, knobs["k2"]))
     return float(token_speedup(tokens, draft_cost=draft_cost("eagle", world, knobs)))
@@ -109,18 +86,6 @@ def _ngrams(world: World, knobs: Mapping[str, Any]) -> float:
     return float(lookahead_compression(world.ngram, world.steps_per_hit, **shape))
 
 
-def _block(world: World, knobs: Mapping[str, Any]) -> float:
-    return float(expected_tokens_single(world.alpha2, knobs["window"]))
-
-
-def _beams(world: World, knobs: Mapping[str, Any]) -> float:
-    return float(beam_speedup((world.c1 if knobs["role"] == DRAFT else 1.0) + world.judge))
-
-
-def _rsd(world: World, knobs: Mapping[str, Any]) -> float:
-    return float(rsd_beams_speedup(world.alpha1, knobs["width"], world.c1 + world.judge, 1.0 + world.judge))
-
-
 def _specs(world: World, knobs: Mapping[str, Any]) -> float:
     promising = float(any_of(world.alpha1, knobs["width"]))
     how = {name: knobs[name] for name in ("switch", "start", "share")}
@@ -130,20 +95,32 @@ def _specs(world: World, knobs: Mapping[str, Any]) -> float:
 
 CLOSED_FORMS: Final[Mapping[str, Form]] = MappingProxyType(
     {
-        "theory.speedup.f_sync": partial(_lookahead, f_sync),
-        "theory.speedup.f_async": partial(_lookahead, f_async),
-        "theory.drafting.distributed.dsi_speedup": _distributed,
-        "theory.step_methods.graded_speedup": _graded,
-        "theory.step_methods.best_of_speedup": _best_of,
+        "theory.speedup.f_sync": lambda world, knobs: float(f_sync(world.alpha1, world.c1, knobs["k1"])),
+        "theory.speedup.f_async": lambda world, knobs: float(f_async(world.alpha1, world.c1, knobs["k1"])),
+        "theory.drafting.distributed.dsi_speedup": lambda world, knobs: float(
+            dsi_speedup(world.alpha1, world.c1, knobs["lookahead"], knobs["servers"])
+        ),
+        "theory.step_methods.graded_speedup": lambda world, _: float(
+            graded_speedup(world.alpha1, world.c1, world.judge)
+        ),
+        "theory.step_methods.best_of_speedup": lambda world, knobs: float(
+            best_of_speedup(world.alpha1, world.c1, knobs["width"], world.judge)
+        ),
         "theory.step_methods.confspec_pipeline_speedup": _confspec,
         "theory.token_methods.lookup_tokens": _lookup,
-        "theory.speedup.g": _drafted,
+        "theory.speedup.g": lambda world, knobs: float(g(world.alpha2, world.c2, knobs["k2"])),
         "theory.token_methods.vector_tokens": _headed,
         "theory.block_drafting.block_tokens": _of_block,
         "theory.lookahead_decoding.speedup.lookahead_compression": _ngrams,
-        "theory.lookahead_decoding.speedup.expected_tokens_single": _block,
-        "theory.specs.beams.beam_speedup": _beams,
-        "theory.specs.beams.rsd_beams_speedup": _rsd,
+        "theory.lookahead_decoding.speedup.expected_tokens_single": lambda world, knobs: float(
+            expected_tokens_single(world.alpha2, knobs["window"])
+        ),
+        "theory.specs.beams.beam_speedup": lambda world, knobs: float(
+            beam_speedup((world.c1 if knobs["role"] == DRAFT else 1.0) + world.judge)
+        ),
+        "theory.specs.beams.rsd_beams_speedup": lambda world, knobs: float(
+            rsd_beams_speedup(world.alpha1, knobs["width"], world.c1 + world.judge, 1.0 + world.judge)
+        ),
         "theory.specs.beams.specs_speedup": _specs,
     }
 )

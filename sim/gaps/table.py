@@ -111,13 +111,10 @@ class Cell:
     condition: str
     closed_form: float
     """Speedup over plain decoding, [-]."""
-
     simulated: float
     """Speedup over plain decoding, ratio of totals, [-]."""
-
     stderr: float
     """Standard error of the simulated speedup."""
-
     n: int
     """Answers simulated."""
 

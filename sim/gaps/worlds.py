@@ -17,8 +17,6 @@ from sim.engines.fixed import FixedEngine, PerToken
 from sim.engines.protocol import Engine
 from sim.operations import CHOOSER, DRAFT, DRAFT_LIKELIHOOD, GATE, JUDGE, LIKELIHOOD, REWARD, SCORER, TARGET
 
-__all__ = ["CONDITIONS", "IDEAL", "LIMIT", "MEASURED", "World", "behaviour_of", "engines_of"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
@@ -26,70 +24,48 @@ class World:
 
     alpha1: float = 0.75
     """Acceptance of a draft, [-]: that of a chain with .9 after an acceptance and .3 after a rejection."""
-
     c1: float = 112.9 / 409.8
     """Draft step / target step, [-]: ConfSpec, Table 6."""
-
     escalation: float = 0.39
     """Share of drafts on which the gate is not confident, [-]: ConfSpec, section 4.4."""
-
     step_tokens: int = 40
     """Mean length of a step."""
-
     steps: int = 500
     """Steps of an answer."""
-
     ends: bool = False
     """Whether the last steps of an answer, after which no step is drafted, count; if not, answers have no end."""
-
     cv: float = 0.0
     """Coefficient of variation of a step's length, [-]; with it, steps are cut at 100 tokens."""
-
     lag1: float = 0.0
     """Correlation of the log lengths of consecutive steps, [-]."""
-
     correlation: float = 0.0
     """Correlation of the log lengths of a draft and the target's step, [-]."""
-
     persistence: float = 0.0
     """Lag-1 correlation of acceptance, [-]."""
-
     siblings: float = 0.0
     """Correlation of the verdicts on drafts of one position, [-]."""
-
     judge: float = 0.0
     """Time of a verdict, grade or choice by the target."""
-
     gate: float = 0.0
     """Time of a verdict by the draft."""
-
     request: float = 0.0
     """Overhead of a request."""
-
     sequence: float = 0.0
     """Time that each further sequence adds to a target iteration, as a share; if > 0, sequences share iterations."""
-
     alpha2: float = 0.7
     """Acceptance of a drafted token, or of a guess of Jacobi decoding, at every position, [-]: a round figure."""
-
     fading: float = 0.95
     """Acceptance at a position of an EAGLE head's draft / at the position before it, [-]: a round figure."""
-
     c2: float = 0.05
     """Draft token / target pass, [-]: a round figure."""
-
     ngram: float = 0.425
     """Probability that a token of an n-gram is right, [-], fitted by `theory.lookahead_decoding.fit`."""
-
     steps_per_hit: float = 3.106
     """Passes per pass that finds n-grams, [-]: as ``ngram``."""
-
     hit: float = 0.5
     """Share of passes of prompt lookup that find a draft, [-]: a round figure, as the next two."""
-
     first: float = 0.6
     """Acceptance of a looked-up draft's first token, [-]."""
-
     continuation: float = 0.85
     """Acceptance of each later one, those before it being right, [-]."""
 
@@ -143,11 +119,7 @@ def behaviour_of(world: World, seed: int, block: int = 1) -> SyntheticBehaviour:
     step = Lognormal(mean=world.step_tokens, cv=world.cv) if varies else Fixed(world.step_tokens)
     return SyntheticBehaviour(
         lengths=Lengths(
-            target=step,
-            draft=step,
-            correlation=world.correlation,
-            lag1=world.lag1,
-            limit=LIMIT if varies else None,
+            target=step, draft=step, correlation=world.correlation, lag1=world.lag1, limit=LIMIT if varies else None
         ),
         acceptance=Acceptance(alpha=world.alpha1, persistence=world.persistence, siblings=world.siblings),
         steps=Fixed(world.steps),

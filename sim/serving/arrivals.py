@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from sim.random_streams import stream
 from theory.errors import ParameterError
 
-__all__ = ["Arrivals", "bursty_times"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arrivals:
@@ -25,10 +23,8 @@ class Arrivals:
 
     times_s: NDArray[np.float64]
     """Moments, s, in order; the first is 0."""
-
     prompt_tokens: NDArray[np.int64]
     """Tokens of each prompt, >= 0."""
-
     answer_tokens: NDArray[np.int64]
     """Tokens of each answer, >= 1."""
 

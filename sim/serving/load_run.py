@@ -22,23 +22,6 @@ from sim.serving.run import arriving, closed_loop
 from sim.trial import Trial
 from theory.errors import SpecplanError
 
-__all__ = [
-    "CHOICE",
-    "REPORT",
-    "ArrivalRun",
-    "Known",
-    "LittleError",
-    "LoadRun",
-    "Throughputs",
-    "Window",
-    "check_little",
-    "gain",
-    "quotient",
-    "sooner",
-    "throughput",
-    "until_known",
-]
-
 CHOICE: Final = 0
 """First replication of those by which is chosen, of those that draw a curve, and of those that are reported."""
 CURVE: Final = 1 << 15
@@ -85,24 +68,12 @@ class Window:
 
     @classmethod
     def of_steps(cls, concurrency: int) -> Self:
-        """Return a window for answers of many steps: a few of each answer in flight, after all have got going.
-
-        Parameters
-        ----------
-        concurrency : answers in flight, >= 1.
-        """
+        """Return a window for answers of many steps: a few of each answer in flight, after all have got going."""
         return cls(tokens=max(_STEPS_EACH * concurrency, _LEAST_STEPS), warmup=_STEPS_WARMUP * concurrency)
 
     @classmethod
     def of_lives(cls, concurrency: int, answer_tokens: float, *, lives: float, answers: int) -> Self:
-        """Return a window in which all places end so many answers on average, and so many end in all, at least.
-
-        Parameters
-        ----------
-        concurrency : answers in flight, >= 1.
-        answer_tokens : of an answer, mean.
-        lives, answers : see above.
-        """
+        """Return a window in which all places end so many answers on average, and so many end in all, at least."""
         life = answer_tokens * concurrency
         return cls(tokens=round(life * max(lives, answers / concurrency)), warmup=round(life * _LIVES_WARMUP))
 

@@ -18,8 +18,6 @@ from sim.trial import Trial
 from sim.virtual_clock import Session, VirtualClock
 from theory.errors import ParameterError
 
-__all__ = ["Round", "check_clients", "in_flight", "limited", "simulated_round"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
@@ -27,17 +25,13 @@ class Round:
 
     seconds: tuple[float, ...]
     """Time of each answer from its start to its end, s; in the order of the questions."""
-
     tokens: tuple[int, ...]
     """Committed tokens of each answer."""
-
     first: tuple[float, ...]
     """Time of each answer from its start to the first token that a user sees, s: of methods that write steps, to the
     end of the first step that stands."""
-
     makespan: float
     """From the first start to the last end, s."""
-
     in_flight: Mapping[str, tuple[tuple[int, float], ...]] = field(default_factory=dict)
     """By role, pairs (n, seconds): how long exactly n of its steps were in flight."""
 

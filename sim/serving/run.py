@@ -27,8 +27,6 @@ from sim.trial import Trial
 from sim.virtual_clock import Answer, DeadlockError, Session, VirtualClock
 from theory.errors import ParameterError, SpecplanError
 
-__all__ = ["OverloadError", "arriving", "closed_loop"]
-
 
 class OverloadError(SpecplanError):
     """Answers arrive faster than the engines finish them."""
@@ -249,8 +247,10 @@ class _Run:
         tokens = place.tokens(session)
         self.n_done += 1
         self.finished_tokens += tokens
-        first = self._first_s(session, place.owner)
+        first = session.commit_times[0]  # when its user has seen the first token
         if self._target is not None:
+            if self._streams:
+                first = self._target.first_token_s.get(place.owner, first)
             self._target.forget(place.owner)
         if self._is_seen(session, place):
             self._running_on.append(_Ended(session, first, tokens))
@@ -260,13 +260,6 @@ class _Run:
             session.forget()
         if replace:
             self.start(replace=True)
-
-    def _first_s(self, session: Session, owner: Done) -> float:
-        """When a user has seen the first token of an answer that has ended."""
-        first = session.commit_times[0]
-        if self._target is not None and self._streams:
-            return self._target.first_token_s.get(owner, first)
-        return first
 
     def until(self, enough: Callable[[], bool], *, seldom: bool = False) -> None:
         """Let time pass, event by event, or as many events at a time as answers are in flight."""

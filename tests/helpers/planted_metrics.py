@@ -22,9 +22,8 @@ from sim.configuration import Configuration
 from sim.engines.batching import DECODING, READING
 from sim.operations import TARGET
 from sim.serving.answers import ServedLoad
-from sim.serving.engine import ServingEngine
+from sim.serving.engine import Request, ServingEngine
 from sim.serving.limits import ServingLimits
-from sim.serving.request import Request
 from sim.serving.run import closed_loop
 from sim.trial import Trial
 

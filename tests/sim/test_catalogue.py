@@ -83,20 +83,6 @@ def test_unknown_names_get_a_suggestion() -> None:
         method("autoregressive").settings({"k1": 2})
 
 
-def test_settings_are_complete_and_validated() -> None:
-    assert method("confspec").settings({"k1": 2}) == {
-        "k1": 2,
-        "width": 1,
-        "schedule": "async",
-        "fallback": None,
-        "verifier": "cascade",
-        "threshold": None,
-        "gamma": 0.9,
-    }
-    with pytest.raises(ParameterError, match="gamma=2"):
-        method("confspec").build(gamma=2.0)
-
-
 def test_most_sequences_counts_the_full_tree() -> None:
     assert method("lr-async").most_sequences(k1=3, width=2) == 1 + 2 + 4
     assert method("lr-async").most_sequences(k1=3, rules="released-code") == 4

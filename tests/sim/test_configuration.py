@@ -61,12 +61,6 @@ def test_a_hybrid_names_both_levels() -> None:
     assert one.with_token("draft-model", {"k2": 6}) == Configuration(method="lr-async", k1=2, token="draft-model", k2=6)
 
 
-def test_k2_alone_means_prompt_lookup_as_in_the_papers_tables() -> None:
-    one = Configuration(method="lr-async", k2=9)
-    assert (one.token, one.k2) == ("prompt-lookup", 9)
-    assert Configuration(method="lr-async", k2=1).token is None
-
-
 test_a_bad_configuration_is_named = refuses(
     Configuration,
     ({"method": "lr-asink"}, "^method=.* did you mean 'lr-async'"),
@@ -90,10 +84,6 @@ test_a_bad_configuration_is_named = refuses(
     ({"method": "lr-async", "token": "draft-model", "token_knobs": {"max_ngram": 2}}, "knob='max_ngram'"),
     ({"method": "lr-async", "token_knobs": {"k2": 2}}, "need a token-level method"),
 )
-
-
-def test_settings_are_read_as_typed() -> None:
-    assert parse_knobs("spec-cot", ("width=2", "select=choice")) == {"width": 2, "select": "choice"}
 
 
 test_bad_settings_are_named = refused(

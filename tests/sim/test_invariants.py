@@ -82,43 +82,13 @@ def forget_an_outcome(session: Session) -> None:
     first(session, Outcome.DISCARDED).outcome = Outcome.PENDING
 
 
-def wrong_kind_of_outcome(session: Session) -> None:
-    first(session, Outcome.COMMITTED).outcome = Outcome.ACCEPTED
-
-
 def end_before_start(session: Session) -> None:
     op = first(session, Outcome.DISCARDED)
     op.finished = op.started / 2.0 - 1e-3 if op.started else op.finished
 
 
-def commit_early(session: Session) -> None:
-    session.commit_times[2] = session.commit_times[1] - 0.1
-
-
-def start_out_of_order(session: Session) -> None:
-    ops = session.operations
-    i = next(i for i in range(len(ops) - 1) if ops[i].started < ops[i + 1].started)
-    ops[i], ops[i + 1] = ops[i + 1], ops[i]
-
-
 def swap_commits(session: Session) -> None:
     session.committed[0], session.committed[1] = session.committed[1], session.committed[0]
-
-
-def commit_twice(session: Session) -> None:
-    session.committed.insert(1, session.committed[0])
-    session.commit_times.insert(1, session.commit_times[0])
-
-
-def foreign_branch(session: Session) -> None:
-    """Commit the step that lost: same depth, another text."""
-    lost = first(session, Outcome.REJECTED).result
-    session.committed[lost.depth] = lost
-
-
-def lose_the_end(session: Session) -> None:
-    session.committed.pop()
-    session.commit_times.pop()
 
 
 def write_too_late(session: Session) -> None:
@@ -126,11 +96,6 @@ def write_too_late(session: Session) -> None:
     step = session.committed[0]
     op = next(op for op in session.operations if op.result is step)
     op.finished = session.finished or 0.0
-
-
-def never_written(session: Session) -> None:
-    step = session.committed[0]
-    session.operations.remove(next(op for op in session.operations if op.result is step))
 
 
 def unjudged(session: Session) -> None:
@@ -142,30 +107,17 @@ def judged_twice(session: Session) -> None:
     session.operations.insert(session.operations.index(verify), verify)
 
 
-def double_work(session: Session) -> None:
-    i, op = next((i, op) for i, op in enumerate(session.operations) if op.outcome is Outcome.REFERENCE)
-    session.operations.insert(i, op)
-
-
 def accept_too_much(session: Session) -> None:
     first(session, Outcome.REFERENCE).outcome = Outcome.COMMITTED
 
 
 PLANTED: list[tuple[str, Callable[[Session], None]]] = [
     ("INV-1", forget_an_outcome),
-    ("INV-1", wrong_kind_of_outcome),
     ("INV-2", end_before_start),
-    ("INV-2", commit_early),
-    ("INV-2", start_out_of_order),
     ("INV-3", swap_commits),
-    ("INV-3", commit_twice),
-    ("INV-3", foreign_branch),
-    ("INV-3", lose_the_end),
     ("INV-4", write_too_late),
-    ("INV-4", never_written),
     ("INV-5", unjudged),
     ("INV-6", judged_twice),
-    ("INV-6", double_work),
     ("INV-7", accept_too_much),
 ]
 
@@ -181,13 +133,6 @@ def test_a_planted_violation_is_caught(
         check(session)
     assert caught.value.law == law
     checked_runs.clear()
-
-
-def test_a_window_that_is_too_wide_is_caught() -> None:
-    session = good_run()
-    check(session, max_targets=3)
-    with pytest.raises(InvariantError, match="INV-8"):
-        check(session, max_targets=2)
 
 
 def test_an_unfinished_run_is_caught(checked_runs: dict[Any, Any]) -> None:

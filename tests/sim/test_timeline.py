@@ -67,13 +67,6 @@ def test_counts() -> None:
     )
 
 
-def test_times_are_relative_to_the_answers_start() -> None:
-    run = session()
-    run.started -= 3.0
-    timeline = Timeline.of(run, "later")
-    assert (timeline.duration, timeline.spans[0].start, timeline.label) == (25.0, 3.0, "later")
-
-
 def test_perfetto_trace() -> None:
     timeline = Timeline.of(session())
     trace = json.loads(json.dumps(perfetto(timeline, Timeline.of(session(3), "k1 = 3"))))

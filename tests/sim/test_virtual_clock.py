@@ -9,7 +9,7 @@ from contextlib import nullcontext
 import pytest
 from sim_worlds import drawn_answers, scripted, seconds_per_token
 
-from sim.algorithms import autoregressive, lookahead_async
+from sim.algorithms import lookahead_async
 from sim.algorithms.rules import PRESETS, Rules
 from sim.engines.batching import BatchEngine
 from sim.engines.costs import LinearCost
@@ -87,24 +87,6 @@ def test_a_cancelled_operation_knows_how_far_it_came(engine: object) -> None:
     assert op.result is None
 
 
-def test_a_session_can_start_later_and_others_meanwhile() -> None:
-    clock = VirtualClock({"target": BatchEngine(LinearCost(base_s=1.0, sequence_s=0.5, prefill_s=1.0))})
-    ended: list[Session] = []
-    sessions = []
-    for at in (None, 3.0):
-        one = answer(4, 4)
-        session = clock.launch(autoregressive(one.root), one, at=at)  # type: ignore[attr-defined, arg-type]
-        session.on_finish = ended.append
-        sessions.append(session)
-    clock.run(*sessions)
-    assert [session.started for session in sessions] == [0.0, 3.0]
-    assert ended == sessions
-    # Alone an answer takes 2 (1 + 3 * 1.5) = 11 s; together both are slower.
-    first, second = (s.finished - s.started for s in sessions if s.finished is not None)
-    assert first > 11.0
-    assert second > 11.0
-
-
 def test_prefill_covers_what_the_model_has_not_written_itself() -> None:
     """The prompt first; then nothing after its own step, and the other model's step after that."""
     seen: list[tuple[int, int, int]] = []
@@ -135,10 +117,6 @@ def test_recording_can_be_turned_off_without_changing_the_times() -> None:
         times.append(session.commit_times)
         assert bool(session.operations) == record
     assert times[0] == times[1] == [3.5, 8.0, 13.5]
-
-
-def test_outcomes_print_as_words() -> None:
-    assert f"{Outcome.ACCEPTED} {prompt(3)!r}" == "accepted Step(user[-1], 3 tokens)"
 
 
 @pytest.mark.parametrize("record", [True, False])

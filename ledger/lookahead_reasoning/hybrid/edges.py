@@ -20,8 +20,6 @@ from ledger.proving.records import formula_of, refuted, repaired
 from ledger.proving.symbolic import prove_sign
 from ledger.proving.tools import screened
 
-__all__ = ["CLAIMS"]
-
 
 def _constant_from(rounding: str) -> Predicate:
     """f_async is the same at a depth, the floor or the ceiling of 1/c1, and one step deeper."""
@@ -120,12 +118,7 @@ CLAIMS: tuple[Claim, ...] = (
         correction_verify=lambda: screened(searched(_FROM_CEILING), lambda: async_monotone(0)),
         mutants={"ceiling": partial(searched, _FROM_CEILING)},
     ),
-    repaired(
-        "LR-T4k",
-        formula=_below(strict=False),
-        repair=_two_steps_gain,
-        mutants={"strict": _below(strict=True)},
-    ),
+    repaired("LR-T4k", formula=_below(strict=False), repair=_two_steps_gain, mutants={"strict": _below(strict=True)}),
     refuted(
         "LR-L5f",
         formula=_ODD,

@@ -14,17 +14,7 @@ from ledger.proving.deferred import sp
 from ledger.proving.domains import closed
 from ledger.proving.formulas import Formula
 from ledger.proving.records import Given, formula_of, proved, refuted, repaired, restated
-from ledger.proving.tools import (
-    all_of,
-    identity,
-    prove_box,
-    prove_descent,
-    prove_equalities,
-    prove_identity,
-    rounds_to,
-)
-
-__all__ = ["CLAIMS", "falls_in_x", "log_above_chord"]
+from ledger.proving.tools import all_of, identity, prove_box, prove_descent, prove_equalities, prove_identity, rounds_to
 
 
 def log_above_chord() -> Evidence:
@@ -135,9 +125,7 @@ def _at_two(statement: Formula, *printed: str) -> Evidence:
 
 CLAIMS: tuple[Claim, ...] = (
     proved(
-        "LR-L4a",
-        verify=falls_in_x,
-        mutants={"sign": restated("LR-L4a", relation="a(alpha, x + more) > a(alpha, x)")},
+        "LR-L4a", verify=falls_in_x, mutants={"sign": restated("LR-L4a", relation="a(alpha, x + more) > a(alpha, x)")}
     ),
     proved(
         "LR-L4b",

@@ -8,11 +8,7 @@ from functools import partial
 
 from ledger.ledger import Claim, Evidence, Verdict
 from ledger.lookahead_reasoning import exact
-from ledger.lookahead_reasoning.forms import (
-    peak_function,
-    speedup,
-    stationarity,
-)
+from ledger.lookahead_reasoning.forms import peak_function, speedup, stationarity
 from ledger.lookahead_reasoning.hybrid.lemma_4 import log_above_chord
 from ledger.lookahead_reasoning.hybrid.lemmas_5_and_6 import below_peak
 from ledger.proving.balls import point
@@ -32,8 +28,6 @@ from ledger.proving.tools import (
     screened,
     with_fix,
 )
-
-__all__ = ["CLAIMS", "async_monotone", "unimodal_proof"]
 
 
 def async_monotone(limit: int) -> Evidence:

@@ -32,8 +32,6 @@ from ledger.proving.tools import (
     screened,
 )
 
-__all__ = ["CLAIMS", "below_peak", "one_peak", "pair_grid"]
-
 _ALPHAS = ("1/5", "1/2", "4/5", "9/10")
 _COSTS = ("1/27", "1/9", "1/3", "1/2")
 
@@ -256,11 +254,7 @@ CLAIMS: tuple[Claim, ...] = (
         verify=lambda: screened(searched(_STEP_CORNER), one_peak),
         mutants={"holds": partial(searched, _corner(swap=True, claim="holds"))},
     ),
-    proved(
-        "LR-L6a",
-        verify=lambda: below_peak("1.157"),
-        mutants={"1.156": partial(below_peak, "1.156")},
-    ),
+    proved("LR-L6a", verify=lambda: below_peak("1.157"), mutants={"1.156": partial(below_peak, "1.156")}),
     proved(
         "LR-L6b", verify=Given(prove_equalities), mutants={"sign": restated("LR-L6b", change=("- 1 / y", "+ 1 / y"))}
     ),

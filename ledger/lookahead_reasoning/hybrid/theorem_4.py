@@ -34,8 +34,6 @@ from ledger.proving.records import Given, proved, refuted
 from ledger.proving.search.falsifier import falsified
 from ledger.proving.tools import all_of, identity, prove_identity, prove_positive, prove_sign
 
-__all__ = ["CLAIMS", "distance_to_limit", "prove_deeper_wins", "prove_only_hybrids", "words"]
-
 _TOP = Fraction(4, 5)
 
 
@@ -275,11 +273,6 @@ def _box(low: str | Fraction, *budgets: int, top: str = "4/5") -> Predicate:
     return hybrids_only(theorem_4_box(low, one_of(*budgets), top))
 
 
-def _no_cost(_alpha: Any, _c: Any) -> int:
-    """A stage of two drafts that lasts one target step: a mutant of `_stage_time`."""
-    return 1
-
-
 CLAIMS: tuple[Claim, ...] = (
     proved(
         "LR-T4a",
@@ -288,7 +281,7 @@ CLAIMS: tuple[Claim, ...] = (
         mutants={
             "lower alpha": _box("0.39", 16, 18),
             "small budget": _box("0.52", 10, 16),
-            "free draft": partial(prove_only_hybrids, _HYBRIDS, time=_no_cost),
+            "free draft": partial(prove_only_hybrids, _HYBRIDS, time=lambda _alpha, _c: 1),
         },
     ),
     refuted(
@@ -307,12 +300,7 @@ CLAIMS: tuple[Claim, ...] = (
         verify=Given(_sharp),
         mutants={"lower": _box("0.4", 16, 18), "higher": _box("0.41", 16, 18)},
     ),
-    proved(
-        "LR-T4e",
-        formula=_HYBRIDS_BELOW,
-        verify=Given(_budgets_below_16),
-        mutants={"twelve": _box("0.52", 14, 15)},
-    ),
+    proved("LR-T4e", formula=_HYBRIDS_BELOW, verify=Given(_budgets_below_16), mutants={"twelve": _box("0.52", 14, 15)}),
     proved(
         "LR-T4i",
         formula=_HYBRIDS_ABOVE,

@@ -15,8 +15,6 @@ from ledger.proving.margins import Margin, above, below
 from ledger.proving.records import Given, formula_of, refuted, repaired
 from ledger.proving.tools import prove_box, screened
 
-__all__ = ["CLAIMS"]
-
 
 def _easy_ratio(printed: Formula) -> Evidence:
     """The bound r >= 1.157 in the box, r = (1+alpha1)/(1+c1) as printed or the asynchronous f(2)."""
@@ -82,9 +80,7 @@ _SPLIT_FLOOR, _SPLIT = _case_split("floor"), _case_split("ceil")
 def _case_split_proof() -> Evidence:
     """With one threshold N = ceil(1/c1) the cases are M <= N, N < M < 2N, M >= 2N; in the middle S1 <= S2(M)."""
     return screened(
-        searched(_SPLIT),
-        lambda: prove_deeper_wins("S2(M) > S1 for M > 1/c1"),
-        lambda: prove_only_hybrids(_IN_THE_BOX),
+        searched(_SPLIT), lambda: prove_deeper_wins("S2(M) > S1 for M > 1/c1"), lambda: prove_only_hybrids(_IN_THE_BOX)
     )
 
 

@@ -23,8 +23,6 @@ from ledger.proving.tools import all_of, identity, prove_positive, screened, wit
 from ledger.specs.exact import at_least as positive
 from ledger.specs.exact import decided, nonnegative, selection_law, tilted
 
-__all__ = ["CLAIMS"]
-
 _HALF = Fraction(1, 2)
 _CONSTANT: Final = Fraction(50)
 """Constant of the lower bound that is proved here."""
@@ -92,11 +90,7 @@ def _verify_power(at_most: bool = False) -> Evidence:
 def _slope(u: arb) -> arb:
     """Derivative of `_excess` in u = 1/theta."""
     z = (u + u * u) / 2
-    return -(1 - z).log() / (u * u) - (1 / u - 1) * (_point_half() + u) / (1 - z) + 1 / (3 - u)
-
-
-def _point_half() -> arb:
-    return point(_HALF)
+    return -(1 - z).log() / (u * u) - (1 / u - 1) * (point(_HALF) + u) / (1 - z) + 1 / (3 - u)
 
 
 def _fix_power() -> Evidence:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-__all__ = ["Prices", "Requests", "Rules", "State"]
-
 
 class Requests(NamedTuple):
     """The requests to run; those of an answer follow each other."""
@@ -84,7 +82,7 @@ class State(NamedTuple):
 (STEP, LEFT, BEGAN, FINISH, NUMBER, HAS_BEGUN, LOST, BEFORE, BEHIND, QUEUE, WAY, ORDER, STEP_AT, _, DONE_AT, _) = range(
     16
 )
-"""Rows of `State.ints`: the request that the answer is at; of it what `sim.serving.request.Request` has by these names;
+"""Rows of `State.ints`: the request that the answer is at; of it what `sim.serving.engine.Request` has by these names;
 whether the answer's text was evicted; neighbours among those whose text is not in use, least recently used first, as a
 ring through the last entry; rings of those that wait for a place and of those whose request travels; those that have
 ended, in this order; at the window's two ends: the request, and the iterations behind it, -1 before its first token."""

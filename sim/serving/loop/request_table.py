@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from functools import cached_property
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import cached_property, lru_cache
+from types import FunctionType
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,15 +15,14 @@ from sim.answers.drawn import DrawnAnswer
 from sim.answers.token_passes import DrawnPasses, SpeculatedAnswer
 from sim.operations import TARGET, Generate, Step
 from sim.passes import Passes
+from sim.random_streams import bits_at
 from sim.serving.limits import ServingLimits
-from sim.serving.loop.walks import Walk
 from sim.serving.under_way import sizes_under_way, under_way
 from sim.trial import Trial
 from sim.virtual_clock import Answer
 
-__all__ = ["LIVED", "NEW", "TEXT", "TOKENS", "RequestTable"]
-
 Ints = NDArray[np.int64]
+Walk: TypeAlias = Callable[..., tuple[Any, Any]]
 
 TEXT, NEW, TOKENS, LIVED, _NUMBER, _DEPTH = range(6)
 """Rows of `RequestTable.columns`: tokens of the prefix, those of them that the engine has not read, tokens to write,
@@ -31,12 +31,7 @@ which passes are drawn."""
 
 
 class RequestTable:
-    """Requests, answer by answer.
-
-    Parameters
-    ----------
-    trial : its answers, on an engine that `sim.serving.loop` runs.
-    """
+    """Requests, answer by answer, of a trial that `sim.serving.loop` runs."""
 
     def __init__(self, trial: Trial) -> None:
         self._trial = trial
@@ -154,14 +149,7 @@ class RequestTable:
         return counts
 
     def committed(self, requests: Ints, done: Ints, walk: Walk | None) -> Ints:
-        """Return the tokens that the first iterations of requests give after their first tokens.
-
-        Parameters
-        ----------
-        requests : which ones, shape (requests,).
-        done : iterations of each, >= 0.
-        walk : as of `passes`.
-        """
+        """Return the tokens that the first ``done`` iterations of requests give after their first tokens."""
         columns: Any = self.columns[:, requests]
         *_, tokens, _, numbers, depths = columns
         given = done.copy()
@@ -187,3 +175,31 @@ def _steps(answer: DrawnAnswer, before: Step) -> list[tuple[int, int, int, int]]
 def _unread(before: Step) -> int:
     """Tokens of a text that the target has not written, nor read."""
     return 0 if before.role == TARGET else before.n_tokens
+
+
+@lru_cache(maxsize=1)
+def compiled_walk() -> Walk:
+    """Return the loop below, compiled: it draws the passes of `DrawnPasses`, to the last one, and no more of them."""
+    from numba import njit
+
+    names = {**globals(), "bits_at": njit(nogil=True)(bits_at)}
+    walk: Walk = njit(nogil=True)(FunctionType(_walk.__code__, names, "walk"))
+    return walk
+
+
+def _walk(places: Any, edges: Any, tokens: Any, passes: Any) -> tuple[Any, Any]:
+    """Draw each request's passes until they commit its tokens, or there are so many; return their numbers and tokens.
+
+    A pass commits more than i tokens where its bits are not below the i-th edge; the last one is cut.
+    """
+    drawn, committed = np.zeros_like(tokens), np.zeros_like(tokens)
+    for i in range(len(tokens)):
+        while committed[i] < tokens[i] and drawn[i] < passes[i]:
+            count: Any = np.uint64(drawn[i])
+            bits = bits_at(places[i], count)
+            committed[i] += 1
+            for edge in edges:
+                committed[i] += bits >= edge
+            drawn[i] += 1
+        committed[i] = min(committed[i], tokens[i])
+    return drawn, committed

@@ -21,12 +21,9 @@ from sim.serving.limits import JoiningCost
 from sim.serving.loop import changes, places
 from sim.serving.loop import records as r
 from sim.serving.loop.records import Prices, Requests, Rules, State
-from sim.serving.loop.request_table import LIVED, NEW, TEXT, TOKENS, RequestTable
-from sim.serving.loop.walks import compiled_walk
+from sim.serving.loop.request_table import LIVED, NEW, TEXT, TOKENS, RequestTable, compiled_walk
 from sim.trial import Trial
 from theory.errors import ParameterError
-
-__all__ = ["WORTH_COMPILING", "LoopRun", "engine_of"]
 
 WORTH_COMPILING = 1_000_000
 """Requests run by this process from which on the loop is compiled: that takes as long as about half of them."""
@@ -36,6 +33,9 @@ _FAR: Final = float(1 << 20)
 _SLOTS: Final = 1 << 12
 """Readings whose prices are kept."""
 _requests = [0]
+
+Column = Callable[[NDArray[Any]], Any]
+"""Rows as the loop reads them: lists, or arrays where it is compiled."""
 
 
 def engine_of(trial: Trial) -> ServingEngine | None:
@@ -79,10 +79,11 @@ class LoopRun:
         self.is_closed = marks is not None
         _requests[0] += table.columns.shape[1]
         is_compiled = _requests[0] >= WORTH_COMPILING and find_spec("numba") is not None
-        column = _as_array if is_compiled else _as_lists
+        column: Column = np.asarray if is_compiled else lambda rows: rows.tolist()
         self._walk = compiled_walk() if is_compiled else None
         self._requests = _requests_of(table, table.passes(self._walk), column)
-        self._prices = _prices(min(engine.limits.most_sequences, len(table)), column)
+        batches = min(engine.limits.most_sequences, len(table))
+        self._prices = Prices(column(np.full((2, batches + 1), math.nan)), column(np.full((3, _SLOTS), -1.0)))
         self._state = _state(len(table), marks or (math.inf, math.inf), len(moments_s), column)
         self._rules = self._rules_of(moments_s, in_flight, column)
         self._run(compiled() if is_compiled else changes.loop)
@@ -93,7 +94,7 @@ class LoopRun:
         """Whether too many answers were in flight."""
         return bool(self._state.whole[r.OVERLOADED])
 
-    def _rules_of(self, moments_s: Sequence[float], in_flight: float, column: Callable[[NDArray[Any]], Any]) -> Rules:
+    def _rules_of(self, moments_s: Sequence[float], in_flight: float, column: Column) -> Rules:
         limits, cost, waking_s = self.engine.limits, self.engine.cost, self.engine.waking_s
         assert isinstance(cost, JoiningCost)
         least, share = cost.joins
@@ -159,11 +160,12 @@ class LoopRun:
         """Return what was seen in the window; ``in_flight``: the answers in flight, None: their mean is taken."""
         whole, real = self._state.whole, self._state.real
         seconds, ended = float(np.diff(self._window)[0]), slice(*whole[r.ENDED_AT : r.ENDED_AT + 2])
+        going = self._in_flight(1)
         worked = float(real[r.BUSY_AT + 1] - real[r.BUSY_AT])
         busy = {role: engine for role, engine in self.trial.engines.items() if isinstance(engine, BatchEngine)}
         return ServedLoad(
             answers=self._seen(ended),
-            unended_s=self._unended_s(),
+            unended_s=tuple((self._window[1] - self._floats[r.STARTED, going[self._is_seen[going]]]).tolist()),
             n_ended=ended.stop - ended.start,
             seconds=seconds,
             tokens=self._written(1) - self._written(0),
@@ -193,10 +195,6 @@ class LoopRun:
         order = order[self._is_seen[order]]
         times = self._floats[[r.STARTED, r.FIRST_S, r.ENDED_S]][:, order].tolist()
         return tuple(map(ServedAnswer, *times, self.table.answer_tokens[order].tolist()))
-
-    def _unended_s(self) -> tuple[float, ...]:
-        going = self._in_flight(1)
-        return tuple((self._window[1] - self._floats[r.STARTED, going[self._is_seen[going]]]).tolist())
 
     def _written(self, mark: int) -> int:
         """Tokens that were written by an end of the window."""
@@ -234,15 +232,7 @@ def compiled() -> Callable[..., Any]:
     return njit(nogil=True)(FunctionType(changes.loop.__code__, names, "loop"))
 
 
-def _as_lists(rows: NDArray[Any]) -> Any:
-    return rows.tolist()
-
-
-def _as_array(rows: NDArray[Any]) -> Any:
-    return rows
-
-
-def _requests_of(table: RequestTable, passes: NDArray[np.int64], column: Callable[[NDArray[Any]], Any]) -> Requests:
+def _requests_of(table: RequestTable, passes: NDArray[np.int64], column: Column) -> Requests:
     text, new, tokens, lived = table.columns[[TEXT, NEW, TOKENS, LIVED]]
     passes = np.maximum(passes, 0)
     per_pass = np.where(passes > 0, (tokens - 1) / np.maximum(passes, 1), 0.0)
@@ -250,11 +240,7 @@ def _requests_of(table: RequestTable, passes: NDArray[np.int64], column: Callabl
     return Requests(column(table.first), column(np.array([text, new, passes])), column(np.array([per_pass, means])))
 
 
-def _prices(batches: int, column: Callable[[NDArray[Any]], Any]) -> Prices:
-    return Prices(column(np.full((2, batches + 1), math.nan)), column(np.full((3, _SLOTS), -1.0)))
-
-
-def _state(answers: int, marks: tuple[float, float], n_begin: int, column: Callable[[NDArray[Any]], Any]) -> State:
+def _state(answers: int, marks: tuple[float, float], n_begin: int, column: Column) -> State:
     """Everything before the first answer begins, of which so many begin at given moments."""
     ints, floats = np.zeros((16, answers + 1), dtype=np.int64), np.zeros((11, answers + 1))
     whole, real = np.zeros(20, dtype=np.int64), np.zeros(22)

@@ -219,6 +219,10 @@ async def test_waiting_for_nothing_and_nonsense_are_errors():
         yield Generate(TARGET, root)
         yield "nonsense"
 
+    def asks_nobody(root):
+        yield Generate("nobody", root)
+        yield WAIT
+
     clock, *_ = scripted()
     root = await clock.root(QUESTION)
     with pytest.raises(CalibrationError, match="nothing that it started is running"):
@@ -228,7 +232,7 @@ async def test_waiting_for_nothing_and_nonsense_are_errors():
     with pytest.raises(ParameterError, match="prompt"):
         await clock.root("")
     with pytest.raises(CalibrationError, match="no backend for the role 'nobody'; there are: target, draft, judge"):
-        await clock.run(autoregressive(root, role="nobody"))
+        await clock.run(asks_nobody(root))
 
 
 async def answered(algorithm=step_by_step, *, limits=None, **backend):

@@ -8,7 +8,6 @@ import pytest
 
 from ledger.confspec import exact
 from ledger.proving.rounding import could_round_to, mean, printed, product, quotient
-from theory.published.confspec import TABLES
 
 _HALF = Fraction(1, 2)
 
@@ -32,21 +31,6 @@ def test_printed_fallback_commits_nothing_extra_after_a_late_rejection() -> None
     law = exact.iteration(lambda _s: (_HALF, _HALF), lambda _s: (_HALF, _HALF), (), 2, "printed")
     by_length = {n: sum((mass for steps, mass in law.items() if len(steps) == n), Fraction(0)) for n in (1, 2)}
     assert by_length == {1: Fraction(3, 4), 2: Fraction(1, 4)}
-
-
-def test_every_row_of_the_tables_is_complete() -> None:
-    for methods in TABLES.values():
-        for name, cells in methods.items():
-            assert len(cells) == 6, name
-            assert all(Fraction(cell.split("/")[1]) > 0 for cell in cells)
-    assert len(TABLES["2 DeepSeek"]) == len(TABLES["2 Qwen3"]) == 11
-
-
-@pytest.mark.parametrize(
-    ("shared", "table"), [("ConfSpec", "5"), ("Target Model", "5"), ("Target Model", "7")], ids=str
-)
-def test_rows_printed_twice_agree(shared: str, table: str) -> None:
-    assert TABLES[table][shared] == TABLES["2 Qwen3"][shared]
 
 
 def test_rounding_interval_arithmetic() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from fractions import Fraction
 
 from ledger.lookahead_decoding import exact
@@ -21,17 +20,3 @@ def test_greedy_verification_keeps_only_matching_ngrams() -> None:
     run = (0, 1, 1)
     out = exact.greedy_verification(lambda prefix: run[len(prefix)], [(1, 1), (0, 1)], 3)
     assert out == run
-
-
-def test_every_case_of_the_exact_runs_is_walked() -> None:
-    lists = list(exact.gram_lists(2, 2, 3))
-    assert len(lists) == 4 + 4**2 + 4**3
-    assert any(len(set(grams)) < len(grams) for grams in lists)
-
-
-def test_model_family_has_zero_masses_and_depends_on_the_prefix() -> None:
-    models = list(exact.model_family(3, 5))
-    contexts = [(), (0,), (1,), (2,)]
-    assert all(sum(model(out)) == 1 for model, out in itertools.product(models, contexts))
-    assert any(0 in model(()) for model in models)
-    assert any(model((0,)) != model((1,)) for model in models)

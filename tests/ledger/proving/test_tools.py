@@ -11,16 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.ledger import Verdict
-from ledger.proving.balls import (
-    ball,
-    expm1_ratio,
-    geometric_sum,
-    log_ratio,
-    point,
-    power,
-    power_gap,
-    simplest_between,
-)
+from ledger.proving.balls import ball, expm1_ratio, geometric_sum, log_ratio, point, power, power_gap, simplest_between
 from ledger.proving.formulas import Formula, between
 from ledger.proving.tools import (
     exhaustive,
@@ -55,13 +46,13 @@ def test_prove_positive_refutes_with_a_point_that_fails() -> None:
 
 def test_prove_positive_does_not_prove_an_inequality_that_is_only_not_strict() -> None:
     """(x - 1/3)**2 vanishes at a point that no dyadic box hits: undecided, not proved."""
-    evidence = prove_positive(lambda x: (x - point("1/3")) ** 2, UNIT, what="square", max_boxes=500)
+    evidence = prove_positive(lambda x: (x - point("1/3")) ** 2, UNIT, what="square")
     assert evidence.verdict is Verdict.OPEN
 
 
 def test_prove_positive_covers_the_edges() -> None:
     assert prove_positive(lambda x: x + point("1/100"), UNIT, what="edge").verdict is Verdict.PROVED
-    assert prove_positive(lambda x: x - point("1/1000"), UNIT, what="edge", max_boxes=2000).verdict is Verdict.FALSE
+    assert prove_positive(lambda x: x - point("1/1000"), UNIT, what="edge").verdict is Verdict.FALSE
 
 
 def test_prove_identity() -> None:

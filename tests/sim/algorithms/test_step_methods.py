@@ -13,11 +13,12 @@ from scipy import stats
 from sim_worlds import drawn_answers, replayed, seconds_per_step
 
 from sim.algorithms.checks import CASCADE, Check
-from sim.algorithms.confspec import Fallback, confspec
+from sim.algorithms.confspec import confspec
 from sim.algorithms.graded import best_of_drafts, graded_drafts
 from sim.algorithms.lookahead_async import lookahead_async
 from sim.algorithms.lookahead_sync import lookahead_sync
 from sim.algorithms.paired import paired_trajectory
+from sim.algorithms.rules import Fallback
 from sim.answers.drawn import SyntheticBehaviour, TraceBehaviour
 from sim.answers.facts import Facts, Quality
 from sim.answers.traces import AnswerTrace, DraftTrace, StepTrace
@@ -29,12 +30,7 @@ from sim.timeline import Counts
 from sim.trial import run_answer, simulate, with_plain
 from sim.virtual_clock import Session
 from theory.errors import ParameterError
-from theory.step_methods import (
-    best_of_speedup,
-    confspec_pipeline_speedup,
-    confspec_speedup,
-    graded_speedup,
-)
+from theory.step_methods import best_of_speedup, confspec_pipeline_speedup, confspec_speedup, graded_speedup
 
 C1, SCORE, GATE_S, JUDGE_S = 0.25, 0.05, 0.01, 0.06
 FALLBACKS: Mapping[Fallback, str] = {"none": "printed", "regenerate": "text", "reuse": "reuse"}
@@ -77,27 +73,6 @@ def writers(session: Session) -> str:
     return "".join(one.role[0] for one in session.committed)
 
 
-def test_spec_reason_drafts_scores_and_falls_back() -> None:
-    session = run(lambda root: graded_drafts(root, threshold=7.0), step(True), step(False), step(True, final=True))
-    trace = [(type(op).__name__, op.role, round(op.started, 2), op.outcome.value) for op in session.operations]
-    assert trace == [
-        ("Generate", "draft", 0.0, "accepted"),
-        ("Score", "scorer", 0.25, "accepted"),
-        ("Generate", "draft", 0.3, "rejected"),
-        ("Score", "scorer", 0.55, "rejected"),
-        ("Generate", "target", 0.6, "committed"),
-        ("Generate", "draft", 1.6, "accepted"),
-        ("Score", "scorer", 1.85, "accepted"),
-    ]
-    assert writers(session) == "dtd"
-    assert session.finished == pytest.approx(1.9)
-
-
-def test_spec_reason_can_leave_the_first_steps_to_the_target() -> None:
-    session = run(lambda root: graded_drafts(root, threshold=7.0, first=1), step(True), step(True, final=True))
-    assert writers(session) == "td"
-
-
 def test_the_threshold_is_compared_with_the_recorded_score() -> None:
     steps = (step(True), step(True, final=True))
     assert writers(run(lambda root: graded_drafts(root, threshold=9.0), *steps)) == "dd"
@@ -123,33 +98,6 @@ def graded_choice(trace: StepTrace) -> StepTrace:
     return replace(trace, scores={"chooser": trace.scores[SCORER]}, others=others)
 
 
-@pytest.mark.parametrize(
-    ("fallback", "expected", "seconds"),
-    [
-        # "++-+" in iterations of 3: two accepted, then the rejection
-        ("none", "ddtd", 2 * (3 * C1 + 1.0) + (3 + 1) * GATE_S + 1.0 + C1 + 1.0 + GATE_S),
-        ("regenerate", "ddtd", 3 * C1 + 1.0 + 3 * GATE_S + 1.0 + C1 + 1.0 + GATE_S),
-        ("reuse", "ddtd", 3 * C1 + 1.0 + 3 * GATE_S + C1 + 1.0 + GATE_S),
-    ],
-)
-def test_the_three_fallbacks_of_confspec(fallback: Fallback, expected: str, seconds: float) -> None:
-    steps = (step(True), step(True), step(False, others="-"), step(True, final=True))
-    session = run(lambda root: confspec(root, k1=3, fallback=fallback), *steps)
-    assert writers(session) == expected
-    # "none" drafts again after two accepted steps: two drafts (the second one ends the answer), then the target's step
-    if fallback == "none":
-        seconds -= C1
-    assert session.finished == pytest.approx(seconds)
-
-
-def test_after_accepted_drafts_algorithm_1_drafts_the_rejected_position_again() -> None:
-    steps = (step(True), step(False, others="+"), step(True, final=True))
-    session = run(lambda root: confspec(root, k1=3, fallback="none"), *steps)
-    assert writers(session) == "ddd"
-    branches = [op.branch for op in session.operations if isinstance(op, Generate) and op.prefix.depth == 0]
-    assert branches == [0, 0, 1, 2]  # draft and reference, and both anew
-
-
 def test_an_unsure_gate_asks_the_judge() -> None:
     steps = (step(True, sure=False), step(False, sure=True, final=True))
     session = run(lambda root: confspec(root, k1=1, fallback="reuse"), *steps)
@@ -157,15 +105,6 @@ def test_an_unsure_gate_asks_the_judge() -> None:
     assert verdicts == [("gate", "escalated"), ("judge", "accepted"), ("gate", "rejected")]
     lax = run(lambda root: confspec(root, k1=1, fallback="reuse", check=Check(verifier=CASCADE, gamma=0.5)), *steps)
     assert [op.role for op in lax.operations if isinstance(op, Verify)] == ["gate", "gate"]
-
-
-@pytest.mark.parametrize("make", [lookahead_async, lookahead_sync])
-def test_lookahead_reasoning_with_a_cascade(make: Callable[..., Algorithm]) -> None:
-    steps = (step(True, sure=False), step(True), step(False, sure=False, final=True))
-    session = run(lambda root: make(root, k1=4, check=Check(verifier=CASCADE, gamma=0.9)), *steps)
-    assert writers(session) == "ddt"
-    escalated = [op.candidate.depth for op in session.operations if op.outcome is Outcome.ESCALATED]
-    assert escalated == [0, 2]
 
 
 def test_lookahead_reasoning_with_another_verifier_and_threshold() -> None:
@@ -333,10 +272,9 @@ def test_long_answers_with_two_drafts_agree_with_the_closed_form(fallback: Fallb
     assert 4.5 * found.stderr <= 0.05 * found.value  # or the comparison would see nothing
 
 
-@pytest.mark.parametrize("corruption", [0.0, 0.6, 1.0])
-def test_false_accepts_and_corruption_agree_with_the_closed_forms(corruption: float) -> None:
+def test_false_accepts_and_corruption_agree_with_the_closed_forms() -> None:
     """Three means over independent answers within 4.5 standard errors: false alarm 2e-5 each."""
-    n_steps, n, wrong, wrong_target = 12, 1500, 0.1, 0.02
+    n_steps, n, wrong, wrong_target, corruption = 12, 1500, 0.1, 0.02, 0.6
     quality = Quality(wrong_accepted=wrong, wrong_target=wrong_target, corruption=corruption)
     behaviour = long_answers(quality, n_steps)
     make = method("spec-reason").build()
@@ -433,3 +371,12 @@ def test_chance_accepts_at_its_threshold() -> None:
         counts = Counts.of(run_answer(make, behaviour.answer(0), engines()))
         judged = counts.accepted + counts.rejected
         assert stats.binomtest(counts.accepted, judged, 1.0 - threshold).pvalue >= 1e-6
+
+
+@pytest.mark.parametrize("make", [lookahead_async, lookahead_sync])
+def test_lookahead_reasoning_with_a_cascade(make: Callable[..., Algorithm]) -> None:
+    steps = (step(True, sure=False), step(True), step(False, sure=False, final=True))
+    session = run(lambda root: make(root, k1=4, check=Check(verifier=CASCADE, gamma=0.9)), *steps)
+    assert writers(session) == "ddt"
+    escalated = [op.candidate.depth for op in session.operations if op.outcome is Outcome.ESCALATED]
+    assert escalated == [0, 2]

@@ -14,7 +14,7 @@ from sim.engines.costs import LinearCost
 from sim.operations import TARGET
 from sim.trial import run_answer
 from theory.errors import ParameterError
-from theory.lookahead_decoding.speedup import expected_tokens_single, lookahead_compression
+from theory.lookahead_decoding.speedup import lookahead_compression
 
 STEPS, TOKENS, ANSWERS = 3, 201, 60
 
@@ -48,19 +48,6 @@ def test_speedup_is_compression_over_cost(alpha2: float, f: float, window: int, 
     cut = STEPS * (ngram - 1) / found.mean() * 1.5  # at most one pass of each step is cut, by N - 1 tokens at most
     assert stderr < 0.02 * speedup
     assert -3 * stderr - cut * expected <= speedup - expected <= 3 * stderr
-
-
-def test_jacobi_with_independent_guesses() -> None:
-    """Equation 4: each guess right with probability .2 if those before it were; 3 standard errors and the cut ends."""
-    alpha, window = 0.2, 4
-    reached = alpha ** np.arange(window + 2.0)
-    reached[-1] = 0.0
-    found = simulated("jacobi", reached[:-1] - reached[1:], 1.0, window=window)
-    speedup = STEPS * (TOKENS - 1) / found.mean()
-    expected = float(expected_tokens_single(alpha, window))
-    stderr = speedup * found.std(ddof=1) / np.sqrt(ANSWERS) / found.mean()
-    assert stderr < 0.01 * speedup
-    assert -3 * stderr - STEPS * window / found.mean() <= speedup - expected <= 3 * stderr
 
 
 def test_tokens_of_a_pass_follow_from_the_knobs() -> None:

@@ -67,13 +67,6 @@ def test_passes_agree_with_the_closed_form(name: str, n_tokens: int) -> None:
     assert abs(found.mean() - expected) <= max(3 * stderr, 1e-9)
 
 
-def test_one_pass_after_the_other_by_hand() -> None:
-    """Steps of 6 tokens: the first comes with the prefill (2 s); passes of 3 tokens are 3 and 2, the last one cut."""
-    source = RecordedPasses(requests=((5, (3, 3)),))
-    cost = LinearCost(base_s=1.0, prefill_s=2.0)
-    assert seconds(source, behaviour(6, steps=2), 0, cost) == pytest.approx(2 * (2.0 + 2.0))
-
-
 def test_steps_are_decoded_as_requests_of_their_length_were() -> None:
     short, long = ((2, (2,)),) * 20, ((40, (1,) * 40),) * 20
     source = RecordedPasses(requests=short + long, neighbours=12)
@@ -116,14 +109,6 @@ def test_a_step_has_as_many_passes_whether_it_is_drawn_alone_or_among_others(nam
         passes = source.passes(i, Generate(TARGET, prefix), n)
         assert len(passes) == number
         assert passes.committed(number) == n
-
-
-def test_what_passes_commit_is_known_at_each_of_them() -> None:
-    source = DrawnPasses(pmf=tuple(VECTORS["eagle"]), seed=2)
-    passes = source.passes(5, Generate(TARGET, prompt(1)), 300)
-    assert [passes.committed(n) for n in range(len(passes) + 1)] == np.cumsum([0, *passes.tokens]).tolist()
-    assert max(passes.tokens) <= 5
-    assert passes.committed(len(passes)) == 300
 
 
 def test_tokens_of_passes_are_those_of_the_distribution() -> None:
@@ -221,8 +206,5 @@ test_what_makes_no_sense_is_refused = refused(
     (lambda: RecordedPasses(requests=()), "^requests="),
     (lambda: RecordedPasses(requests=((5, (2, 2)),)), "^requests="),
     (lambda: PassTable({2: LinearCost(base_s=1.0)}), "^by_rows="),
-    (
-        lambda: PassCost(inner=LinearCost(base_s=1.0), wide=RowsAsBatch(LinearCost(base_s=1.0)), rows={1: 0.5}),
-        "rows",
-    ),
+    (lambda: PassCost(inner=LinearCost(base_s=1.0), wide=RowsAsBatch(LinearCost(base_s=1.0)), rows={1: 0.5}), "rows"),
 )

@@ -24,39 +24,6 @@ def test_requests_of_an_answer_share_its_text() -> None:
     assert cache.needs("a", 140, 1) == 151  # what is longer than asked stays
 
 
-def test_the_text_that_was_used_last_stays() -> None:
-    cache = TokenCache(100.0)
-    for owner in ("a", "b"):
-        cache.admit(owner, 40, 0)
-        cache.release(owner, 40, 0)
-    cache.admit("a", 40, 0)
-    cache.grow(30)
-    assert (cache.held, cache.idle) == (70, 0)
-    assert [cache.has_lost(owner) for owner in ("a", "b")] == [False, True]
-    cache.admit("b", 10, 0)
-    assert not cache.has_lost("b")
-
-
-def test_who_loses_its_place_loses_its_text_unless_another_needs_it() -> None:
-    cache = TokenCache(100.0)
-    cache.admit("a", 40, 2)
-    cache.admit("a", 40, 3)
-    cache.forget("a", 40, 3)
-    assert (cache.held, cache.has_lost("a")) == (42, False)
-    cache.forget("a", 40, 2)
-    assert (cache.held, cache.idle, cache.has_lost("a")) == (0, 0, True)
-
-
-def test_who_loses_its_place_takes_no_text_along_that_it_does_not_use() -> None:
-    """A judge reads what is its own: the answer's text stays."""
-    cache = TokenCache(100.0)
-    cache.admit("a", 40, 2)
-    cache.release("a", 40, 2)
-    cache.admit("a", 0, 20)
-    cache.forget("a", 0, 20)
-    assert (cache.held, cache.idle, cache.has_lost("a")) == (0, 40, False)
-
-
 def test_without_a_limit_nothing_is_kept_of_answers_that_are_over() -> None:
     cache = TokenCache(math.inf)
     cache.admit("a", 40, 2)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cache
 from heapq import heappop, heappush
 from itertools import pairwise
 from typing import Any
@@ -87,10 +86,9 @@ def agrees(samples: Sequence[float], exact: float, bias: tuple[float, float] = (
     assert error < SEEN * exact, (error, exact)
 
 
-@pytest.mark.parametrize("load", [0.3, 0.7])
-def test_one_sequence_of_one_length_is_md1(load: float) -> None:
+def test_one_sequence_of_one_length_is_md1() -> None:
     """Each wait is Lindley's recursion, to the rounding, and their mean is rho / (2 (1 - rho))."""
-    means = []
+    load, means = 0.7, []
     for r in range(REPLICATIONS):
         times = poisson_times(load, 5, r)
         waits = (
@@ -104,56 +102,20 @@ def test_one_sequence_of_one_length_is_md1(load: float) -> None:
     agrees(means, load / (2.0 * (1.0 - load)))
 
 
-def test_one_sequence_of_geometric_lengths_is_mg1() -> None:
-    """Pollaczek's and Khinchine's rho (1 + cv^2) / (2 (1 - rho)) (K1 5.6); for lengths of mean m, cv^2 = 1 - 1/m."""
-    load, mean, means = 0.5, 10, []
-    for r in range(REPLICATIONS):
-        times = poisson_times(load, 6, r)
-        lengths = geometric(r, ANSWERS, mean)
-        sessions = served(LinearCost(base_s=1.0 / mean), ServingLimits(max_sequences=1), times, lengths)
-        means.append(float((sojourns(sessions) - lengths / mean)[WARMUP:].mean()))
-    agrees(means, load * (2.0 - 1.0 / mean) / (2.0 * (1.0 - load)))
-
-
-LOAD_SHARED, STEP = 0.5, 1.0 / ITERATIONS
-
-
-@cache
-def shared(draw: str) -> list[tuple[NDArray[np.float64], NDArray[np.floating[Any]]]]:
-    """Return sojourns and sizes, s, of replications of a server that all in flight share equally."""
-    found = []
-    for r in range(REPLICATIONS):
-        times = poisson_times(LOAD_SHARED, 8, r)
-        lengths = geometric(r, ANSWERS, ITERATIONS) if draw == "geometric" else np.full(ANSWERS, ITERATIONS)
-        sessions = served(LinearCost(base_s=0.0, sequence_s=STEP), ServingLimits(), times, lengths)
-        found.append((sojourns(sessions)[WARMUP:], lengths[WARMUP:] * STEP))
-    return found
-
-
-@pytest.mark.parametrize("draw", ["geometric", "fixed"])
-def test_iterations_that_grow_with_the_batch_share_the_server(draw: str) -> None:
+def test_iterations_that_grow_with_the_batch_share_the_server() -> None:
     """Mean sojourn 1 / (1 - rho), whatever the distribution of the lengths (K2 4.4).
 
     Bias: an arrival waits for the end of the running iteration and is read in the next, so it loses at most two
     iterations of the batch it meets, on average rho / (1 - rho) sequences and itself; service so deferred delays others
     by no more than the same again.
     """
-    most = 4.0 * STEP / (1.0 - LOAD_SHARED)
-    agrees([float(taken.mean()) for taken, _ in shared(draw)], 1.0 / (1.0 - LOAD_SHARED), (-most, most))
-
-
-@pytest.mark.parametrize("is_long", [False, True])
-def test_long_answers_are_stretched_as_short_ones_where_the_server_is_shared(is_long: bool) -> None:
-    """Sojourn x / (1 - rho) (K2 4.4): the stretch of the longer half of the answers is that of the shorter.
-
-    Bias as in the test above, over the mean size: 1 + ln 2 in the longer half, 1 - ln 2 in the shorter.
-    """
-    stretches = []
-    for taken, sizes in shared("geometric"):
-        part = (sizes > math.log(2.0)) == is_long
-        stretches.append(float(taken[part].sum() / sizes[part].sum()))
-    most = 4.0 * STEP / (1.0 - LOAD_SHARED) / (1.0 + math.log(2.0) if is_long else 1.0 - math.log(2.0))
-    agrees(stretches, 1.0 / (1.0 - LOAD_SHARED), (-most, most))
+    load, step, means = 0.5, 1.0 / ITERATIONS, []
+    for r in range(REPLICATIONS):
+        times, lengths = poisson_times(load, 8, r), geometric(r, ANSWERS, ITERATIONS)
+        sessions = served(LinearCost(base_s=0.0, sequence_s=step), ServingLimits(), times, lengths)
+        means.append(float(sojourns(sessions)[WARMUP:].mean()))
+    most = 4.0 * step / (1.0 - load)
+    agrees(means, 1.0 / (1.0 - load), (-most, most))
 
 
 def erlang_c(servers: int, offered: float) -> float:
@@ -202,48 +164,6 @@ def in_line(times: NDArray[np.float64], services: NDArray[np.floating[Any]], ser
         heappush(free, begun + service)
         waits.append(begun - now)
     return np.array(waits)
-
-
-def test_a_closed_loop_with_thinking_is_machine_repair() -> None:
-    """Customers think outside the engine (a constant time: its distribution does not matter), one is served at a time.
-
-    How often n of the N wait or are served is in proportion to N! / (N - n)! / think^n (K1 3.10). The service is
-    geometric, not exponential: with mean m its cv^2 is 1 - 1/m, which moves the throughput by less than 1/m of itself
-    (here 0.5 %: a bound, as the whole way from exponential to fixed service moves it by less than 1).
-    """
-    customers, think, step = 4, 3.0, 1.0 / ITERATIONS
-    cost = LinearCost(base_s=step, request_s=think)
-    paces = []
-    for r in range(REPLICATIONS):
-        ends = closed_loop_ends(cost, customers, geometric(r, ANSWERS + customers, ITERATIONS))
-        paces.append((ANSWERS - WARMUP) / (ends[-1] - ends[WARMUP - 1]))
-    weights = [math.perm(customers, n) / think**n for n in range(customers + 1)]
-    exact = 1.0 - weights[0] / sum(weights)
-    agrees(paces, exact, (-exact / ITERATIONS, exact / ITERATIONS))
-
-
-def closed_loop_ends(cost: LinearCost, customers: int, lengths: NDArray[np.int64]) -> list[float]:
-    """Moments at which answers end that one place serves, each replaced at once."""
-    clock = VirtualClock(
-        {"target": ServingEngine(Joined(cost, ADDED), limits=ServingLimits(max_sequences=1))}, record=False
-    )
-    left = iter(lengths)
-    ends: list[float] = []
-
-    def start() -> None:
-        answer = OneStep(int(next(left)))
-        clock.launch(autoregressive(answer.root), answer).on_finish = again  # type: ignore[arg-type]
-
-    def again(session: Session) -> None:
-        ends.append(clock.env.now)
-        if len(ends) < len(lengths) - customers + 1:
-            start()
-
-    for _ in range(customers):
-        start()
-    while len(ends) < len(lengths) - customers:
-        clock.env.step()
-    return ends
 
 
 @pytest.mark.parametrize("concurrency", [1, 7, 64])

@@ -19,7 +19,7 @@ from sim.operations import DRAFT, TARGET, Step
 from sim.serving.answers import ServedAnswer, ServedLoad
 from sim.serving.engine import ServingEngine
 from sim.serving.limits import ADDED, Joined
-from sim.serving.run import arriving, closed_loop
+from sim.serving.run import closed_loop
 from sim.trial import Trial
 from theory.errors import ParameterError
 
@@ -51,14 +51,6 @@ def test_so_many_answers_are_in_flight_and_share_iterations() -> None:
     assert load.in_flight == 8.0
     assert load.tokens_per_s * load.seconds_per_token().value == pytest.approx(8.0, rel=0.02)
     assert load.tokens_per_s == pytest.approx(8 * TOKENS / life, rel=0.05)
-
-
-def test_arrivals_far_apart_meet_an_empty_server() -> None:
-    load = arriving(trial(), [0.0, 10.0, 20.0], warmup=1)
-    assert len(load.answers) == 2
-    assert [answer.arrived_s for answer in load.answers] == [10.0, 20.0]
-    life = PREFILL + (TOKENS - 1) * ITERATION
-    assert load.in_flight == pytest.approx(2 * life / load.seconds)
 
 
 def test_answers_that_have_not_ended_take_longer_than_so_far() -> None:

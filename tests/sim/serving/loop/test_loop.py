@@ -33,7 +33,7 @@ from sim.serving.answers import ServedAnswer, ServedLoad
 from sim.serving.engine import ServingEngine
 from sim.serving.limits import Joined, JoinLaw, ServingLimits
 from sim.serving.loop import running
-from sim.serving.loop.walks import compiled_walk
+from sim.serving.loop.request_table import compiled_walk
 from sim.trial import Trial
 from sim.virtual_clock import Answer
 from theory.errors import ParameterError
@@ -182,12 +182,7 @@ def test_answers_that_arrive_end_when_they_do_with_events(setting: Setting, gaps
 
 
 @settings(max_examples=100, deadline=None)
-@given(
-    setting=SETTINGS,
-    concurrency=st.integers(1, 12),
-    apart_s=st.sampled_from([0.0, 0.0613]),
-    met=st.booleans(),
-)
+@given(setting=SETTINGS, concurrency=st.integers(1, 12), apart_s=st.sampled_from([0.0, 0.0613]), met=st.booleans())
 def test_answers_that_follow_each_other_end_when_they_do_with_events(
     setting: Setting, concurrency: int, apart_s: float, met: bool
 ) -> None:
