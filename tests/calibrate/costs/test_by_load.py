@@ -218,9 +218,3 @@ def test_how_much_of_a_pass_reading_adds_to_comes_from_several_loads(share: floa
     (two,) = (one for one in joined if (one.batch, one.joiners) == (7, 2))
     assert cost.mixed(7, 0.0, 80.0, 0.0) == pytest.approx(two.seconds / two.n)
     assert Joined(PLANTED, law.slower(2.0)).mixed(0, 0.0, 80.0, 0.0) == PLANTED.prefill(80)
-
-
-def test_a_noisy_upper_half_does_not_make_more_answers_free() -> None:
-    falling = TableCost(batches=(1, 2, 4, 8), seconds=(0.010, 0.012, 0.0141, 0.0140))
-    assert falling.iteration(64, 0.0) > 0.03
-    assert TableCost(batches=(1, 2), seconds=(0.010, 0.009)).iteration(64, 0.0) == 0.009

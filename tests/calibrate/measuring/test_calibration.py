@@ -183,12 +183,6 @@ def test_token_level_methods_answer_some_problems(profile: Profile) -> None:
     assert {sample.tokens for sample in profile.engines["target"].decode} >= {1, 16}
 
 
-def test_another_question_of_the_same_name_is_another_piece() -> None:
-    first, second, *_ = plan(2).problems
-    assert replace(first, prompt=second.prompt).key != first.key
-    assert replace(second, name=first.name).key != first.key
-
-
 @pytest.mark.slow
 def test_the_summary_is_recomputed_by_hand(profile: Profile) -> None:
     steps = [step for answer in profile.answers for step in answer.steps]
@@ -208,14 +202,6 @@ def test_the_system_replays_the_recorded_answers(profile: Profile) -> None:
         assert [step.n_tokens for step in session.committed] == committed
         alone = run_answer(autoregressive, system.behaviour.baseline_answer(index), system.engines())
         assert [step.n_tokens for step in alone.committed] == [step.tokens for step in answer.baseline]
-
-
-@pytest.mark.slow
-def test_resampled_systems_differ_in_what_is_fitted_only(profile: Profile) -> None:
-    one, two = system_of(profile, resample=1), system_of(profile, resample=2)
-    assert one.costs != two.costs
-    assert one.costs == system_of(profile, resample=1).costs
-    assert replace(one.behaviour, corruption=0.0) == replace(two.behaviour, corruption=0.0)
 
 
 def test_one_question_is_too_few() -> None:

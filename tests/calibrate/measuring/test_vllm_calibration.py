@@ -252,14 +252,3 @@ def test_predictions_beside_real_runs(profile: Profile) -> None:
     # Three answers on a machine with other work are no measurement; a mix-up of units or engines would be seen.
     assert all(0.2 < 1.0 + row.error < 5.0 for row in found.rows)
     assert not [child for child in psutil.Process(os.getpid()).children() if "VLLM" in child.name()]
-
-
-def test_the_command_refuses_wrong_json(tmp_path: Path) -> None:
-    from click.testing import CliRunner
-
-    from specplan.commands.calibration.vllm import vllm_command
-
-    words = ["--speculative-config", "{", "-o", str(tmp_path / "x.json")]
-    done = CliRunner().invoke(vllm_command, words)
-    assert isinstance(done.exception, ParameterError)
-    assert "must be JSON" in str(done.exception)
