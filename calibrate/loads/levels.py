@@ -31,7 +31,6 @@ __all__ = ["ROUNDS", "LoadOptions", "LoadSweep", "in_round", "kept_loads", "load
 
 _QUESTIONS: Final = 256
 """Most questions that the clients send in turns."""
-
 _PLAN: Final = "rounds of loads"
 _SECONDS: Final = (1.0, 6.0)
 """Least and largest length of a loop, s."""
@@ -47,7 +46,6 @@ class LoadOptions:
 
     levels: tuple[int, ...] = ()
     """Numbers of answers at once; empty: 1, 2, 4, ... up to what a server runs at once, at most ``most``."""
-
     most: int = 256
     share: float = 1.0 / 3.0
     """Share of the calibration's time that all loads together may take, in (0, 1); but a loop takes 1 s at least, and
@@ -76,7 +74,6 @@ class LoadOptions:
         Parameters
         ----------
         others_s : time that the rest of the calibration took, s.
-        n_decodings : servers to measure, plain decoding included.
 
         >>> LoadOptions(most=16).plan(60.0, 2)
         ([1, 2, 4, 8, 16], 1.5, 2)
@@ -95,17 +92,7 @@ class LoadOptions:
 
 @dataclass(slots=True, kw_only=True)
 class LoadSweep:
-    """The loads of a calibration.
-
-    Parameters
-    ----------
-    options : levels and time.
-    decodings : what is measured at each level.
-    clock : wall clock with real engines.
-    journal : receives every level; those that it holds are not measured again.
-    patiently : measures a level, and repeats it after transient errors.
-    progress : called with a description when a level is done.
-    """
+    """The loads of a calibration."""
 
     options: LoadOptions
     decodings: Sequence[Decoding]
@@ -121,13 +108,7 @@ class LoadSweep:
 
         Parameters
         ----------
-        problems : questions that the clients send in turns.
         others_s : time that the rest of the calibration took, s.
-        before : measures something else before each round, which it gets the number of.
-
-        Raises
-        ------
-        CalibrationError : a server failed, or the journal cannot be written.
         """
         if _PLAN not in self.journal:
             limit = self.clock.backend(TARGET).describe().get("max_batch")

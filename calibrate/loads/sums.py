@@ -16,7 +16,6 @@ __all__ = ["record_of"]
 _AT_MOST: Final = 0.5
 """Least share of the passes with the largest number of answers at which the server is taken to let others wait, [-]:
 on a server without a limit, requests on their way and prompts being read make that number vary."""
-
 _RARE: Final = 0.05
 """Share of passes that may seem to have more answers than the server ran, where tokens were read late, [-]."""
 

@@ -46,17 +46,7 @@ def assemble(
     n_answers: int,
     n_rounds: int,
 ) -> Profile:
-    """Assemble a profile.
-
-    Parameters
-    ----------
-    plan : plan of the measurement.
-    journal : the finished pieces.
-    engines : name -> engine, as the models opened them.
-    placement : role -> name of its engine.
-    stamp : fields of the provenance that the models provide.
-    n_answers, n_rounds : answers and rounds of timing to include, from the first on.
-    """
+    """Assemble a profile."""
     answers = [journal[f"answer:{problem.key}"] for problem in plan.problems[:n_answers]]
     texts = kept_texts(journal, plan.texts)
     rounds = {

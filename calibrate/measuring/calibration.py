@@ -49,7 +49,6 @@ _RUNS: Final[Mapping[str, Sequence[Callable[[Step], Algorithm]]]] = {
 }
 """Field of `EngineRecord` -> algorithms that are run in turns, an answer each, to time engines in that use; candidates
 have a survey."""
-
 _SENTINEL: Final[dict[str, Any]] = {
     "batches": (1,),
     "contexts": (32,),
@@ -74,17 +73,13 @@ async def calibrate_models(
 
     Parameters
     ----------
-    plan : plan of the measurement.
     journal_path : file of the finished pieces; the caller has to remove it.
     progress : called with a description when a part is done, ``plan.n_parts`` times in all without a stopping rule.
     precision : returns the precision of the planned speedup by a profile of all pieces so far; for a stopping rule.
-    watch : called with the `Status` after every part.
 
     Raises
     ------
-    CalibrationError : an engine failed (finished pieces are in the journal), or the journal cannot be written.
     SchemaError : the journal belongs to a measurement with other settings.
-    ParameterError : a stopping rule without ``precision``.
     """
     if plan.stopping is not None and precision is None:
         raise ParameterError("precision", None, "must be a function of the profile where the plan has a stopping rule")

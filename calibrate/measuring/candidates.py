@@ -31,7 +31,6 @@ class Surveyed:
 
     records: list[BeamStepRecord]
     """Its positions."""
-
     spans: Mapping[str, tuple[int, float]]
     """Per engine (``target``, ``draft``): groups of concurrent requests, and their seconds from first to last."""
 
@@ -47,13 +46,7 @@ async def measure_beams(clock: WallClock, problem: Problem, truth: Truth | None 
     Parameters
     ----------
     clock : wall clock with real engines; its scorers must include rewards and likelihoods.
-    problem : the question.
-    truth : ground truth of the task, if it has one.
     width : candidates per position and model, >= 1; 0: no answer.
-
-    Raises
-    ------
-    CalibrationError : an engine failed, or does not report likelihoods.
     """
     if not width:
         return Surveyed(records=[], spans={})

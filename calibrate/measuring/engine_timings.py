@@ -32,19 +32,14 @@ __all__ = [
 Answered = TypeVar("Answered")
 
 _PASS_BATCHES: Final = (1, 2, 4, 8, 16)
-
 _MOST_CACHED: Final = 1 << 16
 """Cached tokens of all sequences of a batch, at most; a single sequence may have more."""
-
 _FAR: Final = 2
 """Questions and answers this many times as long as what is timed by default are timed at their own lengths."""
-
 _DRAFTING_BATCHES: Final = (1, 4, 16)
 """Measured numbers of tokens per sequence; costs are interpolated between them."""
-
 _BETWEEN_S: Final = 0.05
 """Wait between prefills that join a decoding sequence, s."""
-
 _APART: Final = 3
 """Difference of prompt lengths in a batch, tokens: equal lengths would need no mask in attention, unlike answers."""
 
@@ -55,26 +50,19 @@ class MeasureOptions:
 
     batches: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 12, 16)
     """Batch sizes for iteration times; 1 must be among them."""
-
     contexts: tuple[int, ...] = (32, 256)
     """Prompt lengths for iteration times, tokens."""
-
     iterations: int = 16
     """Iterations per batch size and context, each round."""
-
     prefills: tuple[int, ...] = (4, 16, 48, 128)
     """Prompt lengths for prefill times, tokens."""
-
     repeats: int = 3
     """Prefills per length, each round."""
-
     k2: int = 16
     """Largest number of tokens per sequence for the times of passes that verify a draft; 1: no such passes."""
-
     rounds: int | None = None
     """Rounds of timing, spread evenly between the answers, so that a slow phase of the machine affects all parts alike.
     None: a number that depends on the number of answers (`calibrate.measuring.plan`)."""
-
     seed: int = 0
     """Seed of the random prompts."""
 
@@ -146,19 +134,6 @@ async def measure_engine(
 
     The batches resemble those of answers: same sampling, and sequences of different length. For a small model, sampling
     takes up to a third of the pass, and more with more sequences.
-
-    Parameters
-    ----------
-    engine : the engine; warm.
-    device : name of the processor that it runs on; engines of one device share it.
-    options : batch sizes, contexts and repeats.
-    sampling : sampling of the answers' tokens.
-    warmup : result of `warm_up`, recorded separately.
-    progress : called with a description when a part is done, ``options.n_parts`` times.
-
-    Raises
-    ------
-    CalibrationError : the engine failed, or reported no iterations.
     """
     prompts = _prompts(engine, random.Random(options.seed))
     decode: list[DecodeSample] = []

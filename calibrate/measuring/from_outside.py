@@ -59,22 +59,16 @@ _LEVELS: Final = 3
 _TRIES: Final = 4
 _PAUSE_S: Final = 0.05
 """Wait before an attempt with late reads is repeated, s; a multiple of it each time."""
-
 _GIVEN_UP: Final = 3
 """Failed timings of a batch - successful ones, at which it is not tried any more."""
-
 _COMPANY: Final = 32
 """Words in the prompt of the stream that prefills join, and tokens of its answer per prefill."""
-
 _AT_MOST_EACH: Final = 4
 """Most tokens of a word."""
-
 _LONG_S: Final = 2.0
 """Time to first token from which on the server is taken to run one request after the other, s."""
-
 _NOTED_SHARE: Final = 0.01
 """Share of the requests of answers that may have been read late without a note, [-]."""
-
 _WORDS: Final = (
     *("the", "of", "and", "to", "in", "is", "that", "it", "was", "for", "on", "are", "as", "with", "his", "they", "at"),
     *("be", "this", "from", "have", "or", "by", "one", "had", "not", "but", "what", "all", "were", "when", "we", "how"),
@@ -111,15 +105,7 @@ async def measure_server(
 
     Parameters
     ----------
-    engine : the server; warm.
-    device : name of its processor; engines of one device share it.
     options : batch sizes and lengths; lengths are in words here, and the server's token counts are recorded.
-    warmup : result of `warm_up_server`, recorded separately.
-    progress : called with a description when a part is done, ``options.n_parts`` times.
-
-    Raises
-    ------
-    CalibrationError : the server failed, or the iterations of a single request cannot be timed.
     """
     prompts = _prompts(random.Random(options.seed))
     decode: list[DecodeSample] = []

@@ -36,18 +36,12 @@ TOKEN_SETTINGS: Final = (
     Decoding(method="jacobi", knobs={"k2": 5, "window": 4}),
 )
 """Default settings of a calibration."""
-
 _WARM_UP: Final = Request(prompt="1 2 3", max_tokens=2)
 """Request that is not recorded: it starts engines that have to start for a method, as vLLM's do."""
 
 
 async def measure_token_answer(clock: WallClock, problem: Problem, speculation: Speculation) -> TokenAnswer:
-    """Answer a problem by one request to the target, which decodes with a token-level method.
-
-    Raises
-    ------
-    CalibrationError : the engine failed.
-    """
+    """Answer a problem by one request to the target, which decodes with a token-level method."""
     engine: MeasuredEngine = clock.backend(TARGET)  # type: ignore[assignment]  # a model set's engines keep statistics
     await engine.generate(replace(_WARM_UP, speculation=speculation))
     await clock.fresh()

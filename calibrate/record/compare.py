@@ -32,7 +32,6 @@ __all__ = ["Comparison", "Difference", "Setting", "compare", "compare_acceptance
 _LEAST_RUNS: Final = 2
 _LEAST_PROBLEMS: Final = 8
 """Fewest common questions from which the correlation is estimated; with fewer it is 0, which is conservative."""
-
 _NOT_COMPARED: Final = ("created", "command", "notes", "citation")
 """Parts of the provenance that differ between any two measurements and are not compared."""
 
@@ -53,23 +52,18 @@ class Difference:
     quantity: str
     kind: Literal["ratio", "difference"]
     """Meaning of ``change``: second / first, or second - first."""
-
     first: float
     second: float
     n: tuple[int, int]
     """Independent observations behind each: runs, or answers."""
-
     change: float
     low: float
     high: float
     """Interval of the change, for this quantity without adjustment for the others."""
-
     p: float
     """p-value of the difference, for this quantity without adjustment for the others."""
-
     adjusted_p: float = 1.0
     """p-value adjusted by Holm's method over all quantities of the comparison."""
-
     real: bool = False
     """Whether it is significant."""
 
@@ -84,7 +78,6 @@ class Comparison:
     settings: tuple[Setting, ...]
     differences: tuple[Difference, ...]
     """All compared quantities, significant or not, in a fixed order."""
-
     not_compared: tuple[str, ...]
     """Quantities that are missing in one of the profiles, or have too few samples."""
 
@@ -108,10 +101,6 @@ def compare(
     first, second : profiles of source ``measured`` or ``latency``.
     speedups : predicted speedups by configuration, of the first and of the second, to be compared as well.
     confidence : coverage of each interval, in (0, 1); 1 - confidence is the error rate of all tests together.
-
-    Raises
-    ------
-    ParameterError : nothing to compare, or a confidence outside (0, 1).
     """
     if not 0.0 < confidence < 1.0:
         raise ParameterError("confidence", confidence, "must be in (0, 1)")

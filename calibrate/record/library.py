@@ -20,7 +20,6 @@ __all__ = ["FOLDER_VARIABLE", "bundled", "latencies", "load", "names"]
 
 FOLDER_VARIABLE: Final = "SPECPLAN_PROFILES"
 """Environment variable that names a folder of the user's own profiles."""
-
 _FOLDER: Final = "calibrate.profiles"
 
 

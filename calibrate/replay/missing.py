@@ -29,7 +29,6 @@ _HOW: Final[Mapping[str, str]] = {
     EMBEDDING: f"{_LOCAL}, with --embedding",
 }
 """Role -> calibration that records its verdicts or scores; `_LOCAL` for other roles."""
-
 _HOW_TOKEN: Final[Mapping[str, str]] = {
     "prompt-lookup": _HOW[JUDGE],
     "draft-model": f"{_LOCAL}, or openai with --speculative",
@@ -59,25 +58,18 @@ class Known:
 
     name: str
     """Name of the profile."""
-
     drawn: bool
     """Whether its answers are drawn around published figures."""
-
     scores: tuple[frozenset[str], ...]
     """For each draft of a position, the judged draft first: the roles whose scores all positions have."""
-
     judged: int
     """Drafts per position with a verdict by the judge, with or without a score."""
-
     beams: int
     """Candidates per position and model in answers with candidates; 0 without such answers."""
-
     beam_scores: frozenset[str]
     """Roles whose scores all the draft's candidates have; the reward only if the target's have it too."""
-
     timed: frozenset[str]
     """Roles without an engine whose times were recorded."""
-
     token_level: TokenLevel
 
     @classmethod
@@ -104,7 +96,6 @@ class Known:
 
         Parameters
         ----------
-        configuration : the configuration to predict.
         answers : whether it is simulated on the profile's answers; if not, only timings are needed.
         """
         needs = [*self._missing_answers(configuration)] if answers else []

@@ -29,7 +29,6 @@ Flags = NDArray[np.bool_]
 
 FACTOR_KNOWN: Final = 0.02
 """Half-width at which the factor of shared iterations is known well enough, as a share of it."""
-
 SIMULATED: Final = (3, 6, 12)
 """Answers that are simulated for that factor, until it is known well enough."""
 _CONTEXT: Final = 1000.0
@@ -60,12 +59,6 @@ def unshared_seconds(system: System, configuration: Configuration, indices: Sequ
     Supported are plain decoding and Lookahead Reasoning with the judge, for drawn answers of equal numbers of steps;
     token-level speculation only as an average. Of several drafts of a position the first that is accepted is followed,
     as if it took no time to write and to judge the others.
-
-    Parameters
-    ----------
-    system : system of the configuration, with its token-level speculation.
-    configuration : configuration to run.
-    indices : indices of the answers.
     """
     behaviour = system.behaviour
     if not isinstance(behaviour, SyntheticBehaviour) or system.passes or not indices:

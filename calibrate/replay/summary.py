@@ -28,14 +28,11 @@ class Acceptance:
     alpha1: Estimate
     after_accepted: Estimate | None
     """P(accepted | the step before it was accepted), Wilson's interval; None without such decisions."""
-
     after_rejected: Estimate | None
     between_problems: float
     """Standard deviation of acceptance between answers, after subtraction of the sampling variance, [-]."""
-
     false_accepts: Estimate | None
     """Share of accepted drafts whose meaning is not the target's, by ground truth."""
-
     false_rejects: Estimate | None
     """Share of rejected drafts whose meaning is the target's, by ground truth."""
 

@@ -37,13 +37,10 @@ Settings = Mapping[str, int | float | str | bool | None]
 
 NESTED: Final = frozenset({"prompt-lookup", "draft-model", "eagle"})
 """Methods that draft a single line of tokens, so that a smaller k2 drafts the beginning of the same line."""
-
 _UNSAID: Final = {"least": 0.0}
 """Settings of records that do not name them; other settings that are not named may have any value."""
-
 _MODELS: Final = frozenset({"draft-model", "eagle"})
 """Methods whose drafting takes a step of a model for each token."""
-
 _PADDING: Final = frozenset({"", "torch"})
 """Engines that pad the rows of a batch; also the name of unknown engines."""
 
@@ -54,19 +51,14 @@ class TokenDecoding:
 
     k2: int
     """Most tokens that a pass commits."""
-
     tokens_per_pass: float
     """Mean tokens that a pass commits, >= 1; the last pass of a text counts uncut."""
-
     source: PassSource
     """Source of the tokens that each pass of a step commits."""
-
     cost: PassCost
     """Cost of a pass."""
-
     settings: Mapping[str, int | float | str | bool]
     """The knobs that it was recorded with, but with the requested ``k2``."""
-
     note: str
     """Source of the passes and costs, for tables."""
 
@@ -86,11 +78,9 @@ def token_decoding(
     Parameters
     ----------
     profile : a profile with engines.
-    method : name in the catalogue.
     settings : its knobs, including ``k2`` for methods that draft a single line of tokens.
     fits : costs of plain decoding, by use and engine (`calibrate.replay.system.System.fits`).
     rng : if given, for a bootstrap resample (answers, timings), for the error of predictions.
-    use : use of the target's engine.
     tables : `calibrate.costs.sweep.fit_passes` of the target's engine, if known; ``rng`` has then been used.
     """
     if tables is None:

@@ -37,22 +37,10 @@ class Trials:
 
     Parameters
     ----------
-    profile : measured or published.
     corruption : share of acceptance lost after a wrong step, in [0, 1]; default the estimate from its answers.
     slower : engine name -> time of its work / time by the profile, [-]; default 1.
     places : role -> role to whose processor its engine is moved (`calibrate.replay.system.System.placed`).
     behaviour : answers in place of the profile's.
-
-    Raises
-    ------
-    CalibrationError : the profile's timings are not enough to fit a cost model.
-    ParameterError : the profile has only timings.
-
-    Attributes
-    ----------
-    system : the profile's system, by best estimates.
-    token_level : models of token-level methods.
-    recorded : the profile's answers.
     """
 
     def __init__(
@@ -90,16 +78,11 @@ class Trials:
 
         Parameters
         ----------
-        configuration : configuration to run.
         variant : seed of a resampled profile (see `calibrate.replay.system.system_of`); None for the best estimates.
         tokens_per_pass : in place of the value of the token-level method's model, >= 1.
         same_passes : whether a variant uses the passes of the best estimates, with times scaled to its own mean tokens
             per pass, so that few answers suffice to estimate its effect; else it draws its own passes.
         in_flight : answers in flight, whose engine times it has where they were measured, >= 1.
-
-        Raises
-        ------
-        ParameterError : the profile lacks data that the configuration needs (`calibrate.replay.missing`).
         """
         system = self._made(configuration, variant, tokens_per_pass)
         if same_passes and system.passes:
@@ -163,12 +146,7 @@ class Trials:
         return what
 
     def token_model(self, configuration: Configuration) -> TokenModel | None:
-        """Return the model of a configuration's token level; None if it has none.
-
-        Raises
-        ------
-        ParameterError : a token-level method without a record in the profile.
-        """
+        """Return the model of a configuration's token level; None if it has none."""
         self._refuse_unknown(configuration)
         return self.token_level.model(configuration, self._suited(configuration, None))
 
@@ -179,12 +157,7 @@ class Trials:
         return n if several and self._own_answers and known is not None and 0 < n < known else known
 
     def fits(self, configuration: Configuration) -> Mapping[str, CostFit]:
-        """Return the fits of the engines' costs in a configuration's use, with its token level; none without timings.
-
-        Raises
-        ------
-        ParameterError : a token-level method without a record in the profile.
-        """
+        """Return the fits of the engines' costs in a configuration's use, with its token level; none without timings."""
         system, model = self._suited(configuration, None), self.token_model(configuration)
         fits = system.fits.get(system.use, {})
         if not fits or model is None or model.decoding is None:

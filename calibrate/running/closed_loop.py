@@ -76,21 +76,6 @@ async def run_under_load(
     Every load draws its own answers, so that its errors are its own.
 
     Every configuration answers some questions before, with the largest number of clients, as a warm-up.
-
-    Parameters
-    ----------
-    clock : wall clock with real engines.
-    rounds : questions of each round, at least as many as clients.
-    methods : name -> configuration; ``BASELINE`` is added.
-    loads : numbers of clients.
-    truth, seed, work : as in `calibrate.running.interleaved.run_interleaved`.
-    journal : receives every finished round; rounds that it holds are not run again.
-    progress : called once per round, configuration and load.
-
-    Raises
-    ------
-    ParameterError : more clients than a round has questions.
-    CalibrationError : an engine failed, or the journal cannot be written.
     """
     for load, questions in product(loads, rounds):
         check_clients(load, len(questions))
