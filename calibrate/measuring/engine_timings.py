@@ -144,11 +144,18 @@ async def measure_engine(
         requests = [request_of_length(text, options.iterations + 1, sampling) for text in texts]
         await asyncio.gather(*(engine.generate(request) for request in requests))
         if options.k2 > 1 and engine.describe().get("speculates_per_request"):
-            drafting = [_drafting(next(prompts)(context), options.k2, sampling) for _ in range(batch)]
-            await asyncio.gather(*(engine.generate(request) for request in drafting))
+            # The passes compute k2, k2 - 1, ... and 2 tokens, as drafts are limited by the end of the request.
+            lines = [request_of_length(next(prompts)(context), options.k2 + 1, sampling) for _ in range(batch)]
+            drafting = Speculation(method="random", k2=options.k2)
+            await asyncio.gather(*(engine.generate(replace(line, speculation=drafting)) for line in lines))
         statistics = await engine.stats(clear=True)
         # Iterations while a batch forms or ends are dropped: they have fewer sequences and other work.
-        decode += [one for one in (*_decode_samples(statistics), *_pass_samples(statistics)) if one.batch == batch]
+        decode += [one for one in _decode_samples(statistics) if one.batch == batch]
+        decode += [  # passes over equally long drafts, without drafting
+            DecodeSample(batch=batch, context=p.context, tokens=p.rows // batch, seconds=p.seconds - p.drafting_s)
+            for p in statistics.passes
+            if p.rows > p.batch == batch
+        ]
         prefill += prefill_samples(statistics.prefills)
         progress(f"{engine.name}: batch {batch}, context {context}")
     for n_tokens in options.prefills:
@@ -250,11 +257,6 @@ def request_of_length(prompt: Prompt, n_tokens: int, sampling: Sampling = GREEDY
     return Request(prompt=prompt, max_tokens=n_tokens, stop=(), sampling=sampling, ignore_eos=True)
 
 
-def _drafting(prompt: tuple[int, ...], k2: int, sampling: Sampling) -> Request:
-    """A request whose passes compute k2, k2 - 1, ... and 2 tokens, as drafts are limited by the end of the request."""
-    return replace(request_of_length(prompt, k2 + 1, sampling), speculation=Speculation(method="random", k2=k2))
-
-
 async def _request_latency(engine: Backend, prompt: tuple[int, ...]) -> float:
     started = time.monotonic()
     generation = await engine.generate(request_of_length(prompt, 2))
@@ -263,15 +265,6 @@ async def _request_latency(engine: Backend, prompt: tuple[int, ...]) -> float:
 
 def _decode_samples(statistics: EngineStatistics) -> list[DecodeSample]:
     return [DecodeSample(batch=it.batch, context=it.context, seconds=it.seconds) for it in statistics.iterations]
-
-
-def _pass_samples(statistics: EngineStatistics) -> list[DecodeSample]:
-    """Times of passes over drafts, without drafting, for batches of sequences with equally long drafts."""
-    return [
-        DecodeSample(batch=p.batch, context=p.context, tokens=p.rows // p.batch, seconds=p.seconds - p.drafting_s)
-        for p in statistics.passes
-        if p.rows > p.batch
-    ]
 
 
 def prefill_samples(prefills: Iterable[Prefill]) -> list[PrefillSample]:

@@ -161,7 +161,8 @@ async def _timed_batch(engine: OpenAIEngine, prompts: Sequence[str], n: int, wat
         if not attempt.late and attempt.n >= enough:
             engine.outcomes[what, _TIMED] += 1
             return grouped(attempt.samples, n)
-        if level and not attempt.late and attempt.waited > _LONG_S:
+        last = attempt.last
+        if level and not attempt.late and last.arrivals and last.arrivals[0][0] - last.sent > _LONG_S:
             break
     if len(prompts) > 1:
         engine.outcomes[what, _LEFT_OUT] += 1
@@ -171,7 +172,7 @@ async def _timed_batch(engine: OpenAIEngine, prompts: Sequence[str], n: int, wat
         request = f"a request of {attempt.max_tokens} tokens"
         raise CalibrationError(f"{engine.name}: {request} cannot be timed: {attempt.failure()}")
     engine.outcomes[what, _LATE] += 1
-    return levelled(min(usable, key=lambda attempt: attempt.stalled).samples, n)
+    return levelled(min(usable, key=lambda attempt: attempt.stall_s / max(attempt.seconds, 1e-9)).samples, n)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,16 +196,6 @@ class _Attempt:
     @property
     def late(self) -> bool:
         return self.stall_s > tolerated(self.seconds)
-
-    @property
-    def waited(self) -> float:
-        """Time to first token of the last request, s."""
-        return self.last.arrivals[0][0] - self.last.sent if self.last.arrivals else 0.0
-
-    @property
-    def stalled(self) -> float:
-        """Largest relative error of the mean of the samples because of late reads, [-]."""
-        return self.stall_s / max(self.seconds, 1e-9)
 
     def failure(self) -> str:
         """Reason why no iteration of the last request could be timed."""

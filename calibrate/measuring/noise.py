@@ -63,14 +63,14 @@ def leading_slow(seconds: ArrayLike) -> int:
     n = x.size
     if n < _LEAST:
         return 0
-    return max(_change_point(x), _gross(x))
-
-
-def _change_point(x: NDArray[np.float64]) -> int:
-    n = x.size
     z = _rank_sums(stats.rankdata(x)[None, :])[0]
     best = int(np.argmax(z))
-    return best + 1 if z[best] > _critical(n) else 0
+    change_point = best + 1 if z[best] > _critical(n) else 0
+    later = np.maximum.accumulate(x[::-1])[::-1]
+    gross = 0
+    while gross < n // 2 and x[gross] > max(later[gross + 1], _GROSS * np.median(x)):
+        gross += 1
+    return max(change_point, gross)
 
 
 def _rank_sums(ranks: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -90,15 +90,6 @@ def _critical(n: int) -> float:
         ranks = rng.permuted(np.tile(np.arange(1.0, n + 1.0), (_NULL_DRAWS // 10, 1)), axis=1)
         largest.append(_rank_sums(ranks).max(axis=1))
     return float(np.quantile(np.concatenate(largest), 1.0 - _FALSE_ALARM))
-
-
-def _gross(x: NDArray[np.float64]) -> int:
-    later = np.maximum.accumulate(x[::-1])[::-1]
-    limit = _GROSS * np.median(x)
-    k = 0
-    while k < x.size // 2 and x[k] > later[k + 1] and x[k] > limit:
-        k += 1
-    return k
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -243,7 +243,7 @@ class CalibrationPlan:
 
 
 async def reaching(plan: CalibrationPlan, clock: WallClock, journal: Journal, patiently: Patience) -> CalibrationPlan:
-    """Return the plan with contexts and prompts as long as those of its questions and answers, where it asks for that."""
+    """Return the plan with contexts and prompts as long as those of its questions and answers, if it asks for that."""
     if not plan.reach:
         return plan
     if "lengths" not in journal:

@@ -248,10 +248,6 @@ def simultaneous_quantile(information: tuple[float, ...], confidence: float = 0.
     >>> round(simultaneous_quantile((1.0, 2.0)), 3)
     2.178
     """
-    if not information or information[0] <= 0.0 or any(x >= y for x, y in pairwise(information)):
-        raise ParameterError("information", information, "must be increasing and > 0")
-    if not 0.0 < confidence < 1.0:
-        raise ParameterError("confidence", confidence, "must be in (0, 1)")
     from scipy.optimize import brentq
 
     return float(brentq(lambda c: _inside(c, information) - confidence, 0.1, 10.0, xtol=1e-8))

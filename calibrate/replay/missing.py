@@ -15,7 +15,6 @@ from calibrate.record.answer_records import StepRecord
 from calibrate.record.profile import Profile
 from calibrate.replay.token_level import TokenLevel
 from calibrate.replay.traces import candidates_known
-from sim.catalogue import KnobValue
 from sim.configuration import Configuration
 from sim.operations import CHOOSER, DRAFT, DRAFT_LIKELIHOOD, EMBEDDING, EXACT, GATE, JUDGE, LIKELIHOOD, RANDOM, REWARD
 
@@ -117,36 +116,27 @@ class Known:
             if self.beams < needed:
                 yield f"{needed} candidates per position and model, {self.beams} are recorded ({_LOCAL})"
         else:
-            yield from self._missing_steps(configuration, roles, needed)
-
-    def _missing_steps(self, configuration: Configuration, roles: frozenset[str], needed: int) -> Iterator[str]:
-        unscored = roles if _compares_scores(configuration) else roles - {JUDGE}
-        drafts = self.judged if unscored != roles else len(self.scores)
-        if drafts < needed:
-            yield f"{needed} drafts per position, {drafts} are recorded ({_LOCAL})"
-        yield from _scores_of(unscored - frozenset.intersection(unscored, *self.scores[:needed]))
+            # The judge's scores are compared with a threshold that is not its own, or among accepted drafts.
+            most_confident = configuration.width > 1 and GATE in spec.roles
+            compares = most_confident or configuration.knobs.get("threshold") is not None
+            unscored = roles if compares else roles - {JUDGE}
+            drafts = self.judged if unscored != roles else len(self.scores)
+            if drafts < needed:
+                yield f"{needed} drafts per position, {drafts} are recorded ({_LOCAL})"
+            yield from _scores_of(unscored - frozenset.intersection(unscored, *self.scores[:needed]))
 
     def _missing_passes(self, configuration: Configuration) -> Iterator[str]:
         """Missing data of the token level."""
-        token, knobs = configuration.token, configuration.token_knobs
+        token = configuration.token
         if token is None:
             return
+        given = {name: value for name, value in configuration.token_knobs.items() if value is not None}
         known = self.token_level.choices(token)
-        if not any(all(one.get(name, value) == value for name, value in _given(knobs)) for one in known):
+        if not any(all(one.get(name, value) == value for name, value in given.items()) for one in known):
             own = "known are " + ", ".join(" ".join(f"{k}={v}" for k, v in one.items()) for one in known)
             how = _HOW_TOKEN.get(token, "specplan calibrate torch")
-            at = " ".join(f"{name}={value}" for name, value in _given(knobs))
+            at = " ".join(f"{name}={value}" for name, value in given.items())
             yield f"tokens per pass of {token} at {at} ({own if known else how})"
-
-
-def _compares_scores(configuration: Configuration) -> bool:
-    """Whether the judge's scores are compared, with a threshold that is not its own or among accepted drafts."""
-    most_confident = configuration.width > 1 and GATE in configuration.spec.roles
-    return most_confident or configuration.knobs.get("threshold") is not None
-
-
-def _given(knobs: Mapping[str, KnobValue | None]) -> list[tuple[str, KnobValue]]:
-    return [(name, value) for name, value in knobs.items() if value is not None]
 
 
 def _scores(step: StepRecord, draft: int) -> Mapping[str, float]:

@@ -76,7 +76,10 @@ def unshared_seconds(system: System, configuration: Configuration, indices: Sequ
     if configuration.method not in ("lr-async", "lr-sync") or configuration.decider != (JUDGE, None):
         return None
     draft_s = _step_seconds(system.costs[system.placement[DRAFT]], np.minimum(proposed, limit), context)
-    verify_s, rules = _verdict_seconds(system), PRESETS[configuration.rules]
+    rules, verify_s = PRESETS[configuration.rules], system.seconds.get(JUDGE)
+    if verify_s is None:
+        judge = system.costs[system.placement[JUDGE]]
+        verify_s = judge.request_s + judge.prefill(1)
     if configuration.method == "lr-sync":
         judged_good = _judged(accepted, written > limit, proposed > limit, rules)
         return sync_seconds(
@@ -126,10 +129,3 @@ def _step_seconds(cost: Cost, tokens: Array, context: Array) -> Array:
     empty = cost.iteration(1, 0.0)
     growth = (cost.iteration(1, _CONTEXT) - empty) / _CONTEXT
     return cost.request_s + cost.prefill(0) + np.maximum(tokens - 1.0, 0.0) * (empty + growth * context)
-
-
-def _verdict_seconds(system: System) -> float:
-    if JUDGE in system.seconds:
-        return system.seconds[JUDGE]
-    cost = system.costs[system.placement[JUDGE]]
-    return cost.request_s + cost.prefill(1)

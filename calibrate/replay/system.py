@@ -211,13 +211,14 @@ def _timed(profile: Profile, rng: np.random.Generator | None) -> dict[str, Any]:
         same = deepcopy(rng)  # the same resample for all fits, so that common errors cancel
         reread = reread_tokens(profile, use)
         fits[use] = {name: fit_cost(record, same, use=use, reread=reread) for name, record in engines}
+    on_draft = profile.engines[profile.placement[DRAFT]].device  # an embedding model shares the core of a draft on one
     return {
         **_in(fits["steps"]),
         "placement": {role: profile.placement[role] for role in (TARGET, DRAFT, JUDGE)},
         "devices": {name: record.device for name, record in engines},
         "fits": fits,
         "seconds": {role: sum(raw) / len(raw) for role, raw in profile.role_seconds.items() if raw},
-        "shared": _beside_the_draft(profile),
+        "shared": {EMBEDDING: on_draft} if on_draft.startswith("cpu") else {},
         "graded_choice": "bundled" in (profile.settings.get("target"), profile.settings.get("task")),
     }
 
@@ -236,12 +237,6 @@ def _in(fits: Mapping[str, CostFit]) -> dict[str, Any]:
         "waking": {name: fit.waking_s for name, fit in fits.items()},
         "joins": {name: fit.join for name, fit in fits.items() if fit.join is not None},
     }
-
-
-def _beside_the_draft(profile: Profile) -> dict[str, str]:
-    """An embedding model shares the core of a draft that runs on one (`calibrate.models.local.TorchModels`)."""
-    device = profile.engines[profile.placement[DRAFT]].device
-    return {EMBEDDING: device} if device.startswith("cpu") else {}
 
 
 def as_seen_by(

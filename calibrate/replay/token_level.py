@@ -18,6 +18,7 @@ import numpy as np
 
 from calibrate.costs.by_load import join_law
 from calibrate.costs.sweep import fit_passes
+from calibrate.record.engine_records import EngineRecord
 from calibrate.record.profile import Profile
 from calibrate.replay.system import System
 from calibrate.replay.token_passes import TokenDecoding, known_settings, token_decoding
@@ -157,23 +158,26 @@ class TokenLevel:
             return None
         mean = decoding.tokens_per_pass
         k2, note = decoding.k2, decoding.note
-        join = join_law(self.profile.engines[self.profile.placement[TARGET]], decoding.cost, token)
+        join = join_law(self._target, decoding.cost, token)
         return TokenModel(k2=k2, tokens_per_pass=mean, low=mean, high=mean, note=note, decoding=decoding, join=join)
 
     def _pass_tables(self, token: str, resample: int | None) -> tuple[dict[int, TableCost], np.random.Generator | None]:
         """Times of passes by their tokens, and the generator in its state after the fit."""
-        record = self.profile.engines[self.profile.placement[TARGET]]
         own = token if token in self._timed_methods else ""
         if (own, resample) not in self._tables:
             rng = None if resample is None else np.random.default_rng([_SEED, resample])
-            self._tables[own, resample] = fit_passes(record, rng, method=own), rng
+            self._tables[own, resample] = fit_passes(self._target, rng, method=own), rng
         tables, used = self._tables[own, resample]
         return tables, deepcopy(used)
 
     @cached_property
     def _timed_methods(self) -> frozenset[str]:
         """Methods whose own passes were timed."""
-        return self.profile.engines[self.profile.placement[TARGET]].timed_methods
+        return self._target.timed_methods
+
+    @property
+    def _target(self) -> EngineRecord:
+        return self.profile.engines[self.profile.placement[TARGET]]
 
 
 def with_token_speculation(system: System, model: TokenModel | None, *, steps: bool = False) -> System:

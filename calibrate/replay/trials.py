@@ -157,7 +157,7 @@ class Trials:
         return n if several and self._own_answers and known is not None and 0 < n < known else known
 
     def fits(self, configuration: Configuration) -> Mapping[str, CostFit]:
-        """Return the fits of the engines' costs in a configuration's use, with its token level; none without timings."""
+        """Return the fits of the engines' costs in a configuration's use, with its token level; empty: no timings."""
         system, model = self._suited(configuration, None), self.token_model(configuration)
         fits = system.fits.get(system.use, {})
         if not fits or model is None or model.decoding is None:

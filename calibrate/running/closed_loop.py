@@ -135,8 +135,15 @@ async def real_round(
     await all_or_none([client() for _ in range(load)])
     await clock.drain()
     in_order = [sessions[i] for i in range(len(questions))]
+    makespan = max(session.epoch - begin + (session.finished or 0.0) for session in in_order)
     return RealRound(
-        round=_seen(in_order, begin),
+        round=Round(
+            seconds=tuple(session.finished or 0.0 for session in in_order),
+            tokens=tuple(sum(step.n_tokens for step in session.committed) for session in in_order),
+            first=tuple(map(_first_s, in_order)),
+            makespan=makespan,
+            in_flight=in_flight(((session, session.epoch - begin) for session in in_order), makespan),
+        ),
         counts=tuple(Counts.of(session) for session in in_order),
         correct=None
         if truth is None
@@ -166,15 +173,3 @@ def _first_s(session: WallSession) -> float:
         if isinstance(operation, Generate) and operation.whole and isinstance(operation.job, Generation):
             return max(operation.job.times.first_token - session.epoch, 0.0)
     return session.commit_times[0] if session.commit_times else session.finished or 0.0
-
-
-def _seen(sessions: Sequence[WallSession], begin: float) -> Round:
-    ends = [session.epoch - begin + (session.finished or 0.0) for session in sessions]
-    makespan = max(ends)
-    return Round(
-        seconds=tuple(session.finished or 0.0 for session in sessions),
-        tokens=tuple(sum(step.n_tokens for step in session.committed) for session in sessions),
-        first=tuple(map(_first_s, sessions)),
-        makespan=makespan,
-        in_flight=in_flight(((session, session.epoch - begin) for session in sessions), makespan),
-    )

@@ -169,23 +169,18 @@ async def _answer(clock: WallClock, problem: Problem, configuration: RealConfigu
 
 def _run(problem: Problem, session: WallSession, truth: Truth | None, work: Mapping[str, InUse]) -> RealRun:
     assert session.finished is not None
+    texts = [step.payload.text for step in session.committed]
+    by_draft = [depth for depth, step in enumerate(session.committed) if step.role == DRAFT]
+    graded = () if truth is None else (truth.step_is_correct(problem.prompt, texts[:i], texts[i]) for i in by_draft)
     return RealRun(
         problem=problem.name,
         seconds=session.finished,
         counts=Counts.of(session),
         correct=None if truth is None else truth.answer_is_correct(problem.prompt, session.text),
-        false_accepts=None if truth is None else _false_accepts(problem, session, truth),
+        false_accepts=None if truth is None else sum(not right for right in graded),
         steps=tuple(step.n_tokens for step in session.committed),
         met=trace_of_session(session),
         work=work,
-    )
-
-
-def _false_accepts(problem: Problem, session: WallSession, truth: Truth) -> int:
-    texts = [step.payload.text for step in session.committed]
-    return sum(
-        step.role == DRAFT and not truth.step_is_correct(problem.prompt, texts[:depth], texts[depth])
-        for depth, step in enumerate(session.committed)
     )
 
 

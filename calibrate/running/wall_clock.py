@@ -272,20 +272,19 @@ class WallClock:
         if role == RANDOM:
             return Reply(uniform(derive_seed(self.seed, stream, role, step.depth, operation.branch), 0), None)
         scorer = _known(self.scorers, role, "scorer")
-        return await scorer.score(operation.candidate, engine=self._engine_for(operation.role))
+        return await scorer.score(step, engine=self.engine(role) or self.backend(role))
 
     async def choose(self, operation: Choose) -> Reply[Selection, Choice]:
         """The choice of a model among several steps, and its reply."""
         if self.chooser is None:
             raise CalibrationError("no chooser: these models have no prompt for a choice among steps")
-        return await self.chooser.choose(operation.candidates, engine=self._engine_for(operation.role))
+        return await self.chooser.choose(
+            operation.candidates, engine=self.engine(operation.role) or self.backend(operation.role)
+        )
 
     def engine(self, role: str) -> Backend | None:
         """Return the backend of a role, or of its stand-in; None for roles that need none."""
         return self.roles.get(role) or self.roles.get(STANDS_IN.get(role, ""))
-
-    def _engine_for(self, role: str) -> Backend:
-        return self.engine(role) or self.backend(role)
 
     def _room(self, prefix: Step) -> int:
         """Tokens that the limit of an answer leaves after ``prefix``."""

@@ -13,7 +13,6 @@ from scipy import stats
 
 from calibrate.measuring.stopping import Precision, Stopping, cheapest_mix, simultaneous_quantile
 from sim.estimate import student_quantile
-from theory.errors import ParameterError
 
 FALSE_FAIL = 1e-6
 """Probability that a statistical test of this module fails by chance, each."""
@@ -46,12 +45,6 @@ def test_it_holds_by_simulation() -> None:
     outside = float((np.abs(walks).max(axis=1) > c).mean())
     margin = stats.norm.isf(FALSE_FAIL / 2) * math.sqrt(0.01 * 0.99 / n)
     assert abs(outside - 0.01) <= margin
-
-
-@pytest.mark.parametrize("information", [(), (0.0, 1.0), (2.0, 1.0), (1.0, 1.0)])
-def test_looks_must_grow(information: tuple[float, ...]) -> None:
-    with pytest.raises(ParameterError, match="increasing"):
-        simultaneous_quantile(information)
 
 
 # Coverage of what is reported when it stopped
