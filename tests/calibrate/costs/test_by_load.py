@@ -26,11 +26,7 @@ from sim.engines.costs import TableCost
 from sim.serving.limits import Joined, JoinLaw
 
 PLANTED = TableCost(
-    batches=(1, 2, 4, 8),
-    seconds=(0.015, 0.0155, 0.017, 0.021),
-    context_s=2e-6,
-    prefill_s=0.020,
-    prefill_token_s=5e-5,
+    batches=(1, 2, 4, 8), seconds=(0.015, 0.0155, 0.017, 0.021), context_s=2e-6, prefill_s=0.020, prefill_token_s=5e-5
 )
 """Costs by a sweep: another intercept for each batch than in use."""
 

@@ -82,10 +82,7 @@ def test_the_profile_is_complete(profile: Profile) -> None:
         assert len(engine.plain_in_use) == len(profile.answers)
         assert min(sample.seconds for sample in engine.decode) > 0.0
     for answer, alone, own in zip(
-        profile.answers,
-        profile.engines["target"].plain_in_use,
-        profile.engines["draft"].plain_in_use,
-        strict=True,
+        profile.answers, profile.engines["target"].plain_in_use, profile.engines["draft"].plain_in_use, strict=True
     ):
         # Decoded as in the recorded baseline, with the same seed: one prefill, and the other tokens one by one.
         assert alone.prefill[0] == 1

@@ -129,12 +129,3 @@ def test_a_fault_that_stays_is_told_in_one_line_and_what_was_finished_is_kept(
 
     assert said(through_proxies(work)) == said(undisturbed)
     check_once(journal)
-
-
-def test_a_server_that_stays_away_is_unreachable(tmp_path: Path) -> None:
-    async def work(target: FaultProxy, draft: FaultProxy) -> None:
-        await target.stop()
-        with pytest.raises(CalibrationError, match=f"^target at {target.url}/v1: unreachable"):
-            await calibrated(target, draft, tmp_path / "j")
-
-    through_proxies(work)

@@ -108,13 +108,6 @@ def test_a_prefill_is_the_time_to_the_first_token_less_a_round_trip() -> None:
     assert prefill(replace(told((1.0, 1)), sent=0.25), 0.5).seconds == 0.25
 
 
-def test_lengths_grow_and_stay_within_the_context() -> None:
-    assert [from_outside._lengths(16, 2, level, 700) for level in range(3)] == [(17, 25), (64, 144), (256, 700)]
-    assert [from_outside._lengths(16, 2, level, None) for level in range(3)] == [(17, 25), (64, 144), (160, 320)]
-    assert [from_outside._lengths(16, 1, level, 100)[0] for level in range(3)] == [17, 64, 100]
-    assert [from_outside._lengths(16, 4, level, 60) for level in range(3)] == [(17, 29), (30, 60), (30, 60)]
-
-
 # Stalls
 
 

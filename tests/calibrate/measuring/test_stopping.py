@@ -98,14 +98,6 @@ def test_it_stops_when_the_widened_interval_is_narrow_enough() -> None:
     assert outcome.widened == pytest.approx(0.1001)
 
 
-def test_it_stops_when_the_most_is_measured() -> None:
-    rule = Stopping(precision=0.01, min_answers=8, max_answers=16, max_rounds=4)
-    outcome, following = rule.decide(precise(0.3, 0.0), 16, 4, n_looks=3, answer_s=1.0, round_s=1.0)
-    assert "the limits are reached" in outcome.reason
-    assert following == (16, 4)
-    assert outcome.seconds_left == 0.0
-
-
 def test_samples_go_where_the_error_is() -> None:
     rule = Stopping(precision=0.05, min_answers=8, max_answers=100, max_rounds=50)
     _, answers = rule.decide(precise(0.2, 0.001), 8, 6, n_looks=1, answer_s=1.0, round_s=1.0)

@@ -98,17 +98,11 @@ DRAFTING = {"method": "draft_model", "num_speculative_tokens": 3}
 
 test_what_would_get_lost_is_refused = refused(
     lambda configurations: VllmModels(speculative=json.dumps(configurations)),
-    (
-        [DRAFTING | {"num_speculative_tokens_per_batch_size": [[1, 8, 3]]}],
-        "size=.* cannot be measured as one .* give",
-    ),
+    ([DRAFTING | {"num_speculative_tokens_per_batch_size": [[1, 8, 3]]}], "size=.* cannot be measured as one .* give"),
     ([DRAFTING | {"quantization": None}], "quantization=None must be one text"),
     ([DRAFTING | {"model": 3}], "model=3 must be one text"),
     ([DRAFTING | {"temperature": 1}], "'temperature' is no setting of the method draft_model"),
-    (
-        [DRAFTING, DRAFTING | {"num_speculative_tokens": 2, "model": "other"}],
-        "model='other' is .* a profile for each",
-    ),
+    ([DRAFTING, DRAFTING | {"num_speculative_tokens": 2, "model": "other"}], "model='other' is .* a profile for each"),
     (
         [DRAFTING | {"draft_sample_method": "greedy"}, DRAFTING | {"num_speculative_tokens": 2}],
         "draft_sample_method=None is 'greedy' in another configuration of draft-model: .* a profile for each",

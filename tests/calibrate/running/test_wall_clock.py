@@ -16,7 +16,7 @@ from calibrate.engines.speculation import Speculation
 from calibrate.running.verifiers import ExactMatch, LlmJudge, RandomAcceptance
 from calibrate.running.wall_clock import StepLimits, WallClock
 from sim.algorithms import EAGER, RELEASED_CODE, Rules, autoregressive, lookahead_async, lookahead_sync, step_by_step
-from sim.operations import DRAFT, TARGET, WAIT, Cancel, Commit, Generate, Step, Verify
+from sim.operations import DRAFT, TARGET, WAIT, Cancel, Commit, Generate, Step
 from theory.errors import CalibrationError, ParameterError
 
 QUESTION = " he has two apples.\n\n"
@@ -288,21 +288,6 @@ async def test_seeds_depend_on_the_place_in_the_answer_and_nothing_else():
     assert len(set(wide)) == 4
     assert not set(base) & set(seeds["p2", 5, 1])
     assert not set(base) & set(seeds["p1", 6, 1])
-
-
-async def test_the_judge_accepts_at_its_threshold():
-    backend = ScriptedBackend()
-    clock = WallClock({"judge": backend}, LlmJudge(prompt="{} or {}?".format, threshold=0.6))
-    root = await clock.root(QUESTION)
-    steps = [Step(root, role, 1, payload=root.payload) for role in (DRAFT, TARGET)]
-    backend.yes = 0.6
-    accepted, choice = await clock.verify(Verify(*steps), "")
-    backend.yes = 0.59
-    below, _ = await clock.verify(Verify(*steps), "")
-    assert (accepted.accepted, accepted.score) == (True, 0.6)
-    assert (below.accepted, below.score) == (False, 0.59)
-    assert choice.best == " Yes"
-    assert backend.asked == [f"{QUESTION.strip()} or {QUESTION.strip()}?"] * 2
 
 
 async def test_a_judge_needs_an_engine():
