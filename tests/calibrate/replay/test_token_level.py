@@ -107,18 +107,15 @@ def test_validate_combines_methods_windows_and_depths() -> None:
         configurations_of("lr-async", (), [], "paper", Below(None, ("k2=3",), []))
 
 
-def test_a_prediction_is_run_with_the_settings_it_rests_on(profile: Profile) -> None:
+def test_a_prediction_is_run_with_the_settings_it_rests_on_over_http_on_the_server_that_speculates_so(
+    profile: Profile,
+) -> None:
     predictor = Predictor(speculated(profile, "prompt-lookup", k2=5), uncertainty=False)
     lookup = predictor.predict(Configuration(method="lr-async", token="prompt-lookup", k2=4))
     spec = validation.real_configuration(lookup, TorchModels())
     assert spec.speculation == {TARGET: Speculation(method="ngram", k2=4)}
-    plain = predictor.predict(Configuration(method="lr-async"))
-    assert validation.real_configuration(plain, TorchModels()).speculation == {}
-
-
-def test_over_http_a_prediction_is_run_on_the_server_that_speculates_so(profile: Profile) -> None:
-    predictor = Predictor(speculated(profile, "prompt-lookup", k2=5), uncertainty=False)
-    lookup = predictor.predict(Configuration(method="lr-async", token="prompt-lookup", k2=4))
+    stepwise = predictor.predict(Configuration(method="lr-async"))
+    assert validation.real_configuration(stepwise, TorchModels()).speculation == {}
     plain = RemoteModels(target="http://localhost:1", draft="http://localhost:2")
     with pytest.raises(ParameterError, match=r"prompt-lookup .*k2=4.* needs a server with this method; .*: none"):
         validation.real_configuration(lookup, plain)

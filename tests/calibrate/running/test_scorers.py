@@ -80,14 +80,9 @@ async def test_a_choice_is_the_likeliest_letter_or_none(probabilities: tuple[flo
     assert selection.scores == (probabilities[0] - probabilities[2], probabilities[1] - probabilities[2])
     text, replies = engine.asked[0]
     assert replies == (" A", " B", " X")
+    with pytest.raises(ParameterError, match="width=9 must be at most 8"):
+        await PromptChooser(prompt=general_choice_prompt).choose(candidates(9), engine=engine)
     assert "(A) two0\n(B) two1" in text
-
-
-async def test_more_candidates_than_letters_are_refused() -> None:
-    engine: Any = Replies(1.0)
-    chooser = PromptChooser(prompt=general_choice_prompt, letters=(" A", " B"))
-    with pytest.raises(ParameterError, match="width=3 must be at most 2"):
-        await chooser.choose(candidates(3), engine=engine)
 
 
 class Grades:

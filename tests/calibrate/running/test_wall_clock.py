@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 from invariants import check
 from refusals import refused
-from replies import chosen, generated, times
+from replies import generated, times
 
 from calibrate.engines.protocol import Sampling
 from calibrate.engines.speculation import Speculation
@@ -29,12 +29,10 @@ class ScriptedBackend:
         self.name = name
         self.tokenizer_id = tokenizer_id
         self.requests = []
-        self.asked = []
         self.aborted = []
         self.open = []
         self.reply = {"n_tokens": n_tokens, "finish": finish}
         self.at_once = at_once
-        self.yes = 1.0
 
     def encode(self, text):
         return tuple(range(len(text.split()))) if self.tokenizer_id else None
@@ -58,10 +56,6 @@ class ScriptedBackend:
         n = min(self.reply["n_tokens"], request.max_tokens)
         text, ids = "x" * n + "\n\n", tuple(range(100, 100 + n))
         return generated(n, times(end), text=text, ids=ids, finish=self.reply["finish"], n_prompt=len(request.prompt))
-
-    async def choose(self, prompt, choices):
-        self.asked.append(prompt)
-        return chosen(choices, (self.yes, 1.0 - self.yes))
 
     def describe(self):
         return {}
@@ -159,7 +153,7 @@ async def test_what_ended_before_it_was_cancelled_is_not_delivered_either():
     assert second.result is None
 
 
-async def test_an_error_names_its_operation_and_everything_else_is_aborted():
+async def test_an_error_names_its_operation_and_it_or_a_cancellation_aborts_everything_else():
     run, _, target, draft = await begun(partial(lookahead_async, k1=4))
     draft.open[0].set_result(1.0)
     await target.until(2)
@@ -170,14 +164,11 @@ async def test_an_error_names_its_operation_and_everything_else_is_aborted():
     assert len(draft.aborted) == 1
     assert all(gate.done() for gate in (*target.open, *draft.open))
 
-
-async def test_cancelling_a_run_aborts_everything_in_flight():
     run, _, target, draft = await begun(partial(lookahead_async, k1=3))
     run.cancel()
     with pytest.raises(asyncio.CancelledError):
         await run
-    assert target.aborted == target.requests
-    assert draft.aborted == draft.requests
+    assert (target.aborted, draft.aborted) == (target.requests, draft.requests)
 
 
 def left_running(root):
@@ -210,7 +201,7 @@ async def test_what_is_left_running_runs_on_and_can_be_waited_for():
     assert draft.aborted == draft.requests[1:]
 
 
-async def test_waiting_for_nothing_and_nonsense_are_errors():
+async def test_waiting_for_nothing_nonsense_and_missing_engines_are_errors():
     def waits(root):
         yield WAIT
 
@@ -228,6 +219,10 @@ async def test_waiting_for_nothing_and_nonsense_are_errors():
         await clock.root("")
     with pytest.raises(CalibrationError, match="no backend for the role 'nobody'; there are: target, draft, judge"):
         await clock.run(autoregressive(root, role="nobody"))
+    target = ScriptedBackend(at_once=True)
+    clock = WallClock({"target": target, "draft": target}, LlmJudge(prompt="{}{}".format))
+    with pytest.raises(CalibrationError, match="verdict of 'judge' on step 0: the LLM judge has no engine"):
+        await clock.run(lookahead_sync(root, k1=2))
 
 
 async def answered(algorithm=step_by_step, *, limits=None, **backend):
@@ -288,13 +283,6 @@ async def test_seeds_depend_on_the_place_in_the_answer_and_nothing_else():
     assert len(set(wide)) == 4
     assert not set(base) & set(seeds["p2", 5, 1])
     assert not set(base) & set(seeds["p1", 6, 1])
-
-
-async def test_a_judge_needs_an_engine():
-    target = ScriptedBackend(at_once=True)
-    clock = WallClock({"target": target, "draft": target}, LlmJudge(prompt="{}{}".format))
-    with pytest.raises(CalibrationError, match="verdict of 'judge' on step 0: the LLM judge has no engine"):
-        await clock.run(lookahead_sync(await clock.root(QUESTION), k1=2))
 
 
 async def test_engines_get_ready_before_a_run_begins():
