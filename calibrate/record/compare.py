@@ -104,7 +104,8 @@ def compare(
     """
     if not 0.0 < confidence < 1.0:
         raise ParameterError("confidence", confidence, "must be in (0, 1)")
-    results = [*_timings(first, second, confidence), _acceptance(first, second, confidence)]
+    accepted = compare_acceptance(first, second, confidence=confidence)
+    results = [*_timings(first, second, confidence), accepted or "step acceptance: not recorded in both"]
     compared = [result for result in results if isinstance(result, Difference)]
     compared += [_speedup(name, *both, confidence) for name, both in (speedups or {}).items()]
     if not compared:
@@ -169,11 +170,10 @@ Key = tuple[str, str]
 
 def _runs(record: EngineRecord) -> dict[Key, list[float]]:
     """Mean seconds of each run, by kind of run; the contexts of a batch are pooled, round by round."""
-    means: dict[Key, list[float]] = {}
-    for key, rounds in _decode_rounds(record).items():
-        means[key] = [
-            float(np.exp(np.mean([np.log(max(float(np.mean(cell)), 1e-12)) for cell in cells]))) for cells in rounds
-        ]
+    means = {
+        key: [float(np.exp(np.mean([np.log(max(float(np.mean(cell)), 1e-12)) for cell in cells]))) for cells in rounds]
+        for key, rounds in _decode_rounds(record).items()
+    }
     by_length: dict[Key, list[float]] = defaultdict(list)
     for prefill in record.prefill:
         kind = "prefill while others decode" if prefill.beside else "prefill"
@@ -234,11 +234,6 @@ def compare_acceptance(first: Profile, second: Profile, *, confidence: float = 0
         n=(len(first.all_answers), len(second.all_answers)),
         **newcombe(*shares, confidence=confidence, correlation=_correlation(first, second))._asdict(),
     )
-
-
-def _acceptance(first: Profile, second: Profile, confidence: float) -> Difference | str:
-    difference = compare_acceptance(first, second, confidence=confidence)
-    return difference if difference is not None else "step acceptance: not recorded in both"
 
 
 def _verdicts(answers: Sequence[RecordedAnswer]) -> NDArray[np.float64]:
