@@ -86,7 +86,15 @@ class Trials:
         """
         system = self._made(configuration, variant, tokens_per_pass)
         if same_passes and system.passes:
-            system = self._with_own_passes(system, configuration, variant)
+            own = self.token_model(configuration)
+            other = self.token_level.model(configuration, self._suited(configuration, variant), variant)
+            assert own is not None
+            assert own.decoding is not None
+            assert other is not None
+            target = system.placement[TARGET]
+            slower = PacedCost(system.costs[target], own.tokens_per_pass / other.tokens_per_pass)
+            passes = {**system.passes, TARGET: own.decoding.source}
+            system = replace(system, costs={**system.costs, target: slower}, passes=passes)
         return system.with_clients(in_flight).trial(configuration.algorithm(), configuration.spec.meets)
 
     def unshared_seconds(
@@ -106,27 +114,24 @@ class Trials:
     def _made(self, configuration: Configuration, variant: int | None, tokens_per_pass: float | None) -> System:
         """The system for a configuration."""
         self._refuse_unknown(configuration)
-        system = self._decided(self._suited(configuration, variant), configuration, variant)
-        system = self._with_drafts(system, configuration)
-        if isinstance(system.behaviour, SyntheticBehaviour):
-            behaviour = system.behaviour.judged_under(PRESETS[configuration.rules])
-            system = replace(system, behaviour=behaviour)
+        system = self._suited(configuration, variant)
+        behaviour = system.behaviour
+        if configuration.decider != (JUDGE, None):
+            key = *configuration.decider, variant
+            if key not in self._seen:
+                self._seen[key] = as_seen_by(
+                    system, self.recorded, *configuration.decider, resample=variant, corruption=self.corruption
+                ).behaviour
+            behaviour = self._seen[key]
+        if isinstance(behaviour, TraceBehaviour):  # texts have one draft of a position
+            behaviour = replace(behaviour, traces=behaviour.traces[: self.n_answers(configuration)])
+        elif isinstance(behaviour, SyntheticBehaviour):
+            behaviour = behaviour.judged_under(PRESETS[configuration.rules])
+        system = replace(system, behaviour=behaviour)
         model = self.token_level.model(configuration, system, variant)
         if model is not None and tokens_per_pass is not None:
             model = replace(model, tokens_per_pass=tokens_per_pass)
         return with_token_speculation(system, model, steps=configuration.spec.drafts_steps)
-
-    def _with_own_passes(self, system: System, configuration: Configuration, variant: int | None) -> System:
-        """A variant's system with the passes of the best estimates."""
-        own = self.token_model(configuration)
-        other = self.token_level.model(configuration, self._suited(configuration, variant), variant)
-        assert own is not None
-        assert own.decoding is not None
-        assert other is not None
-        target = system.placement[TARGET]
-        slower = PacedCost(system.costs[target], own.tokens_per_pass / other.tokens_per_pass)
-        passes = {**system.passes, TARGET: own.decoding.source}
-        return replace(system, costs={**system.costs, target: slower}, passes=passes)
 
     def plain(self) -> Trial:
         """Return the trial of plain decoding."""
@@ -179,33 +184,11 @@ class Trials:
         self._complete.add(configuration)
 
     def _suited(self, configuration: Configuration, variant: int | None) -> System:
-        return self._system(variant).suited(configuration.spec, configuration.knobs)
-
-    def _system(self, variant: int | None) -> System:
-        if variant is None:
-            return self.system
-        if variant not in self._variants:
+        if variant is not None and variant not in self._variants:
             self._variants[variant] = self._system_of(variant)
-        return self._variants[variant]
+        system = self.system if variant is None else self._variants[variant]
+        return system.suited(configuration.spec, configuration.knobs)
 
     def _system_of(self, variant: int | None) -> System:
         made = system_of(self.profile, resample=variant, corruption=self.corruption, recorded=self.recorded)
         return made.placed(self._places)
-
-    def _with_drafts(self, system: System, configuration: Configuration) -> System:
-        """The system with the answers that a configuration can meet: texts have one draft of a position."""
-        known = system.behaviour
-        if not isinstance(known, TraceBehaviour):
-            return system
-        return replace(system, behaviour=replace(known, traces=known.traces[: self.n_answers(configuration)]))
-
-    def _decided(self, system: System, configuration: Configuration, variant: int | None) -> System:
-        """The system with answers for the configuration's verifier."""
-        if configuration.decider == (JUDGE, None):
-            return system
-        key = *configuration.decider, variant
-        if key not in self._seen:
-            self._seen[key] = as_seen_by(
-                system, self.recorded, *configuration.decider, resample=variant, corruption=self.corruption
-            ).behaviour
-        return replace(system, behaviour=self._seen[key])
