@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from measured_profiles import swept
 
 from calibrate.costs.fit import CostFit, fit_cost, slowdown_of
 from calibrate.costs.resampling import resampled_answers
@@ -41,14 +42,7 @@ def record(noise: float, n: int, seed: int = 0) -> EngineRecord:
     def noisy(seconds: float) -> float:
         return float(seconds * (1.0 + noise * rng.standard_exponential()) / (1.0 + noise))
 
-    decode = [
-        DecodeSample(batch=b, context=b * c, seconds=noisy(PLANTED.iteration(b, b * c)))
-        for b in PLANTED.batches
-        for c in (50, 400, 900)
-        for _ in range(n)
-    ]
-    prefill = [PrefillSample(tokens=t, seconds=noisy(PLANTED.prefill(t))) for t in (4, 32, 256) for _ in range(n)]
-    return EngineRecord(device="cpu", decode=decode, prefill=prefill, request_s=[noisy(PLANTED.request_s)] * n)
+    return swept(PLANTED, n, noisy)
 
 
 def test_without_noise_the_planted_cost_comes_back() -> None:
@@ -66,10 +60,9 @@ def test_a_prefill_that_costs_little_until_it_costs_much_comes_back() -> None:
     them for slow (by 1.3 here), and then prompts of 48 tokens for as much too slow."""
     planted = replace(PLANTED, prefill_token_s=1e-6, bends=((16.0, 1e-4), (64.0, 5e-5)))
     lengths = (1, 4, 8, 16, 32, 48, 64, 96, 128, 256)
-    swept = record(0.0, 3)
     prefill = [PrefillSample(tokens=n, seconds=planted.prefill(n)) for n in lengths]
     used = [InUse(decode=[], prefill=PrefillSums(2, 16, planted.prefill(1) + planted.prefill(15)), request=(1, 0.0007))]
-    timed = swept.model_copy(update={"prefill": prefill, "in_use": used})
+    timed = SWEPT.model_copy(update={"prefill": prefill, "in_use": used})
     fit = fit_cost(timed)
     assert fit.sweep.prefill_error < 1e-9
     assert [fit.cost.prefill(n) for n in (1, 20, 48, 200)] == pytest.approx(
