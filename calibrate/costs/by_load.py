@@ -21,19 +21,14 @@ __all__ = ["join_law", "loaded_samples", "most_at_once"]
 
 _NEAR: Final = 0.75
 """Least batch of a pass / largest batch of its loop, [-], for passes that tell what that load takes."""
-
 _LEAST: Final = 4
 """Least passes of a loop that tell a mean."""
-
 _WEIGHT: Final = 16
 """Samples, at most, that stand for the passes of a loop."""
-
 _LINE: Final = 3
 """Least loads that tell how far their times are from a line."""
-
 _SEEN: Final = 1.1
 """Least time of a pass that reads prompts / time of one that does not, [-], at which reading is not hidden."""
-
 _APART: Final = 1.2
 """Least ratio of the longest to the shortest passes, or prompts, whose part of the time can be estimated, [-]."""
 
@@ -61,7 +56,6 @@ def loaded_samples(
 
     Parameters
     ----------
-    record : the engine's timings.
     method : token-level method; empty: plain decoding.
     rng : if given, for a resample of the loops of each load.
     """
@@ -155,7 +149,6 @@ def join_law(record: EngineRecord, cost: Cost, method: str = "") -> JoinLaw | No
 
     Parameters
     ----------
-    record : the engine's timings.
     cost : seconds of a pass without prompts, and of a prompt that is read while nothing decodes.
     method : token-level method of both, with whose drafter prompts are read; empty: plain decoding.
     """

@@ -19,7 +19,6 @@ __all__ = ["Factors", "Modelled", "Pairs", "factors_in_use", "ratio", "scaled_to
 
 _HARDLY: Final = 0.1
 """Least share of an engine's work without another engine at work for which a factor is estimated from it, [-]."""
-
 _SLOWEST: Final = 8.0
 """Largest factor by which another engine at work slows an engine, [-]."""
 
@@ -118,8 +117,6 @@ def factors_in_use(modelled: Modelled, done: Sequence[InUse], quiet: Sequence[In
 
     Parameters
     ----------
-    modelled : cost model of the sweep.
-    done : work of the engine in the use.
     quiet : its work during plain decoding, when no other engine worked.
     """
     load_known = any(one.beside is not None and one.beside.seconds > 0.0 for one in done)

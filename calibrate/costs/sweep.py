@@ -26,16 +26,12 @@ __all__ = ["SweepFit", "fit_passes", "fit_sweep"]
 _ENOUGH: Final = 0.25
 """Least number of timings of a batch size that is used / number of batch 1, [-]: a pass in which all sequences of a
 large batch have an n-gram to draft is rare."""
-
 _CELL: Final = 64
 """Cached tokens by which contexts of the same cell differ at most."""
-
 _MOST_BY_CONTEXT: Final = 0.9
 """Largest share of an iteration's time that its context takes, [-]."""
-
 _BENDS: Final = tuple(4.0**power for power in range(2, 9))
 """Prompt lengths at which the time of a prefill may begin to grow faster, tokens."""
-
 _LEAST: Final = 2
 """Least number of prompt lengths timed on either side of a bend."""
 
@@ -73,10 +69,6 @@ def fit_sweep(record: EngineRecord, rng: np.random.Generator | None = None) -> S
     ----------
     record : the raw samples; warm-ups are not used.
     rng : if given, fit to a bootstrap resample (within cells).
-
-    Raises
-    ------
-    CalibrationError : no decode sample at batch 1, or no prefill sample.
     """
     decode = [sample for sample in record.decode if sample.tokens == 1]
     if not any(sample.batch == 1 for sample in decode) or not record.prefill:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator
 from typing import Final
 
-from calibrate.engines.prometheus import SpecDecode
 from calibrate.loads.closed_loop import Loop
 from calibrate.record.engine_records import LoadRecord
 from theory.errors import ParameterError
@@ -17,6 +16,7 @@ _SHARE: Final = 0.02
 """Difference between counters and streams that is put down to their definitions, as a share, [-]."""
 _PASSES: Final = 3
 """Passes by which the moments of a reading may be off, for each reading."""
+_ANEW: Final = "warning: the server's counters started anew in between: only its streams are used"
 _Z: Final = 4.0
 """Standard errors by which counted and streamed tokens per pass may differ."""
 
@@ -59,7 +59,7 @@ def _disagreements(loop: Loop, record: LoadRecord) -> Iterator[str]:
         return
     counted = after.tokens - before.tokens
     if counted < 0:
-        yield "warning: the server's counters started anew in between: only its streams are used"
+        yield _ANEW
         return
     rate = record.tokens / record.seconds
     unsure_s = sum(reading.ended - reading.begun for reading in (loop.opened, loop.closed))
@@ -67,21 +67,16 @@ def _disagreements(loop: Loop, record: LoadRecord) -> Iterator[str]:
     if abs(counted - record.tokens) > allowed:
         yield f"warning: the server counted {counted} tokens, its streams had {record.tokens}: does it serve others?"
     elif before.speculation is not None and after.speculation is not None:
-        yield from _other_acceptance(before.speculation, after.speculation, record)
-
-
-def _other_acceptance(before: SpecDecode, after: SpecDecode, record: LoadRecord) -> Iterator[str]:
-    """Where counters and streams differ in the tokens per pass and answer."""
-    try:
-        counted = after.since(before)
-    except ParameterError:
-        yield "warning: the server's counters started anew in between: only its streams are used"
-        return
-    passes = sum(one.batch * one.n for one in record.passes)
-    if not passes or counted.tokens <= counted.accepted:
-        return
-    streamed = sum(one.tokens for one in record.passes) / passes
-    error = record.k2 / 2.0 * math.sqrt(1.0 / passes + 1.0 / (counted.tokens - counted.accepted))
-    if abs(counted.tokens_per_pass - streamed) > _Z * error + _SHARE * streamed:
-        said = f"{counted.tokens_per_pass:.2f} tokens per pass and answer, its streams had {streamed:.2f}"
-        yield f"warning: the server counted {said}"
+        try:
+            drafts = after.speculation.since(before.speculation)
+        except ParameterError:
+            yield _ANEW
+            return
+        passes = sum(one.batch * one.n for one in record.passes)
+        if not passes or drafts.tokens <= drafts.accepted:
+            return
+        streamed = sum(one.tokens for one in record.passes) / passes
+        error = record.k2 / 2.0 * math.sqrt(1.0 / passes + 1.0 / (drafts.tokens - drafts.accepted))
+        if abs(drafts.tokens_per_pass - streamed) > _Z * error + _SHARE * streamed:
+            said = f"{drafts.tokens_per_pass:.2f} tokens per pass and answer, its streams had {streamed:.2f}"
+            yield f"warning: the server counted {said}"

@@ -43,18 +43,8 @@ async def measure_clients(
 
     Parameters
     ----------
-    clock : wall clock with real engines.
-    problems : questions, at least two for each client.
-    clients : numbers of clients, > 1.
-    journal : receives every round; those that it holds are not run again.
     number : how often this was done before; each time has other draws, and larger or smaller numbers of clients first.
     work : returns the work of each engine since its last call.
-    patiently : runs a round, and repeats it after transient errors.
-    progress : called with a description when a round is done.
-
-    Raises
-    ------
-    CalibrationError : an engine failed, or the journal cannot be written.
     """
 
     async def measured(n: int) -> dict[str, Any]:

@@ -20,10 +20,8 @@ __all__ = ["Loop", "Reading", "Served", "run_loop"]
 
 _UNTIL_BUSY: Final = 0.2
 """Share of a loop before its window opens, [-]: all clients begin at once, which no later moment resembles."""
-
 _PAUSE_S: Final = 0.1
 """Wait before a loop, s: the server has then noticed that the requests of the last one were aborted."""
-
 _COUNTERS_S: Final = 2.0
 """Longest time that a server may take to tell its counters, s."""
 
@@ -85,13 +83,7 @@ async def run_loop(
     ----------
     clock : wall clock with real engines, which otherwise have nothing to do.
     questions : the prompts, which the clients send in turns, with other seeds each time.
-    at_once : clients, >= 1.
     seconds : length of the loop, > 0; the window opens after a fifth of it.
-    speculation : token-level speculation of all requests.
-
-    Raises
-    ------
-    CalibrationError : a request was refused or failed.
     """
     engine: Any = clock.backend(TARGET)  # a model set's engines keep statistics
     wanted = {} if speculation is None else {TARGET: speculation}

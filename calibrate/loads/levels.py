@@ -8,7 +8,7 @@ requests wait, larger levels are left out; so are, by name, a level that it refu
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -25,13 +25,12 @@ from calibrate.running.patience import Patience
 from calibrate.running.problem import Problem
 from calibrate.running.wall_clock import WallClock
 from sim.operations import TARGET
-from theory.errors import CalibrationError, ParameterError, check_integers
+from theory.errors import ParameterError, check_integers
 
 __all__ = ["ROUNDS", "LoadOptions", "LoadSweep", "in_round", "kept_loads", "load_notes"]
 
 _QUESTIONS: Final = 256
 """Most questions that the clients send in turns."""
-
 _PLAN: Final = "rounds of loads"
 _SECONDS: Final = (1.0, 6.0)
 """Least and largest length of a loop, s."""
@@ -47,7 +46,6 @@ class LoadOptions:
 
     levels: tuple[int, ...] = ()
     """Numbers of answers at once; empty: 1, 2, 4, ... up to what a server runs at once, at most ``most``."""
-
     most: int = 256
     share: float = 1.0 / 3.0
     """Share of the calibration's time that all loads together may take, in (0, 1); but a loop takes 1 s at least, and
@@ -76,7 +74,6 @@ class LoadOptions:
         Parameters
         ----------
         others_s : time that the rest of the calibration took, s.
-        n_decodings : servers to measure, plain decoding included.
 
         >>> LoadOptions(most=16).plan(60.0, 2)
         ([1, 2, 4, 8, 16], 1.5, 2)
@@ -95,17 +92,7 @@ class LoadOptions:
 
 @dataclass(slots=True, kw_only=True)
 class LoadSweep:
-    """The loads of a calibration.
-
-    Parameters
-    ----------
-    options : levels and time.
-    decodings : what is measured at each level.
-    clock : wall clock with real engines.
-    journal : receives every level; those that it holds are not measured again.
-    patiently : measures a level, and repeats it after transient errors.
-    progress : called with a description when a level is done.
-    """
+    """The loads of a calibration."""
 
     options: LoadOptions
     decodings: Sequence[Decoding]
@@ -121,18 +108,11 @@ class LoadSweep:
 
         Parameters
         ----------
-        problems : questions that the clients send in turns.
         others_s : time that the rest of the calibration took, s.
-        before : measures something else before each round, which it gets the number of.
-
-        Raises
-        ------
-        CalibrationError : a server failed, or the journal cannot be written.
         """
-        if _PLAN not in self.journal:
-            limit = self.clock.backend(TARGET).describe().get("max_batch")
-            self.journal.add(_PLAN, self.options.up_to(limit).plan(others_s, len(self.decodings)))
-        levels, seconds, n_rounds = self.journal[_PLAN]
+        options = self.options.up_to(self.clock.backend(TARGET).describe().get("max_batch"))
+        planned = partial(options.plan, others_s, len(self.decodings))
+        levels, seconds, n_rounds = self.journal.kept(_PLAN, planned)
         questions = [await self.clock.root(problem.prompt) for problem in problems[:_QUESTIONS]]
         for number in range(ROUNDS):
             if number < n_rounds:
@@ -145,17 +125,13 @@ class LoadSweep:
                 self.progress(key)
 
     def _runs(self, decoding: str, at_once: int, number: int) -> bool:
-        """Whether a level is measured: at first all up to the last that the server runs, later those that it ran."""
+        """Whether a level is measured: at first all until requests wait or one is left out, later those that ran."""
         levels = self.journal[_PLAN][0]
         first = {n: self.journal[key] for n in levels if (key := _key(decoding, n, 0)) in self.journal}
         if number:
             return at_once in first and first[at_once]["record"] is not None
-        return not any(self._is_last(entry) for n, entry in first.items() if n < at_once)
-
-    def _is_last(self, entry: Mapping[str, Any]) -> bool:
-        """Whether larger levels are not measured: the server let requests wait, or the level was left out."""
-        record = entry["record"]
-        return record is None or (record["queued"] and not self.options.levels)
+        smaller = [entry["record"] for n, entry in first.items() if n < at_once]
+        return not any(one is None or (one["queued"] and not self.options.levels) for one in smaller)
 
     async def _level(
         self, questions: Sequence[Any], at_once: int, seconds: float, decoding: Decoding
@@ -164,9 +140,7 @@ class LoadSweep:
         where = _key(decoding.key, at_once, 0)
         try:
             loop = await run_loop(self.clock, questions, at_once, seconds, decoding.speculation)
-        except CalibrationError as error:
-            if not isinstance(error, RefusedError):
-                raise
+        except RefusedError as error:
             return {"record": None, "notes": [f"warning: {where} is left out: {error}"]}
         record = record_of(loop, decoding.method, decoding.knobs)
         reason = unusable(loop, record)

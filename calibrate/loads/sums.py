@@ -16,7 +16,6 @@ __all__ = ["record_of"]
 _AT_MOST: Final = 0.5
 """Least share of the passes with the largest number of answers at which the server is taken to let others wait, [-]:
 on a server without a limit, requests on their way and prompts being read make that number vary."""
-
 _RARE: Final = 0.05
 """Share of passes that may seem to have more answers than the server ran, where tokens were read late, [-]."""
 
@@ -41,15 +40,23 @@ def record_of(loop: Loop, method: str, settings: Mapping[str, int | float | str 
     if not busy_s:
         return None
     most, share = _largest(done)
+    counts = loop.closed.counts  # of the server's metrics, if it has any
+    waiting = 0 if counts is None or counts.load is None else counts.load.waiting
     ended = [one for one in loop.ended if loop.within(one.times.end)]
     begun = [one for one in ended if loop.within(one.times.queued)] or loop.ended
+    decoded = (*loop.work.iterations, *loop.work.passes)
+    loaded = ((p.batch, max(round(p.rows / p.batch), 1), 1, p.context, p.tokens, p.seconds) for p in decoded)
+    joined = (
+        (one.batch, one.joiners, 1, one.n, one.context, one.prompt_tokens, one.tokens, one.seconds)
+        for one in loop.work.joined
+    )
     return LoadRecord(
         method=method,
         settings=dict(settings),
         at_once=loop.at_once,
         running=sum(one.answers * one.seconds for one in inside) / busy_s,
         most=most,
-        queued=most < loop.at_once and (share >= _AT_MOST or _waiting(loop) >= loop.at_once - most),
+        queued=most < loop.at_once and (share >= _AT_MOST or waiting >= loop.at_once - most),
         seconds=loop.seconds,
         answers=len(ended),
         tokens=sum(one.tokens for one in inside),
@@ -57,8 +64,8 @@ def record_of(loop: Loop, method: str, settings: Mapping[str, int | float | str 
         answer_tokens=sum(one.n_generated for one in loop.ended),
         ended=len(loop.ended),
         first_token_s=fmean(max(one.times.first_token - one.times.queued, 0.0) for one in begun) if begun else None,
-        passes=_loaded(loop.work),
-        joined=[*_read_apart(loop.work), *_joined(loop.work)],
+        passes=[LoadedSums(*row) for row in sums_by(2, loaded)],
+        joined=[*_read_apart(loop.work), *(JoinedSums(*row) for row in sums_by(2, joined))],
     )
 
 
@@ -87,26 +94,6 @@ def _largest(done: Iterable[_Done]) -> tuple[int, float]:
         if n >= _RARE * passes.total():
             return most, n / passes.total()
     raise AssertionError("all passes together are no rare ones")
-
-
-def _waiting(loop: Loop) -> int:
-    """Requests that waited at the end of the window, by the server's metrics; 0 without them."""
-    counts = loop.closed.counts
-    return 0 if counts is None or counts.load is None else counts.load.waiting
-
-
-def _loaded(work: EngineStatistics) -> list[LoadedSums]:
-    passes = (*work.iterations, *work.passes)
-    rows = ((p.batch, max(round(p.rows / p.batch), 1), 1, p.context, p.tokens, p.seconds) for p in passes)
-    return [LoadedSums(*row) for row in sums_by(2, rows)]
-
-
-def _joined(work: EngineStatistics) -> list[JoinedSums]:
-    rows = (
-        (one.batch, one.joiners, 1, one.n, one.context, one.prompt_tokens, one.tokens, one.seconds)
-        for one in work.joined
-    )
-    return [JoinedSums(*row) for row in sums_by(2, rows)]
 
 
 def _read_apart(work: EngineStatistics) -> list[JoinedSums]:

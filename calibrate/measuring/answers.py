@@ -52,16 +52,12 @@ class Inspection:
 
     drafts: int = 1
     """Drafts per position, >= 0; the first one may be committed. 0: there is no draft model."""
-
     verifiers: tuple[str, ...] = (GATE, EXACT)
     """Verifiers that see every draft, in addition to the judge."""
-
     scorers: tuple[str, ...] = ()
     """Roles that score every draft."""
-
     chooser: bool = False
     """Whether the chooser selects one of the drafts of a position, in a single request."""
-
     beams: int = 0
     """Candidates per position and model of a further answer, for methods that choose among them; 0: no such answer."""
 
@@ -74,10 +70,8 @@ class MeasuredAnswer:
     """The record of an answer, and measurements that other parts of a profile hold."""
 
     record: RecordedAnswer
-
     token_ids: tuple[tuple[int, ...], tuple[int, ...]] | None
     """Token ids of prompt and target answer, if the engine reports them (for n-gram statistics)."""
-
     role_seconds: dict[str, list[float]]
     """Times of verdicts by roles without an engine, s."""
 
@@ -114,15 +108,7 @@ async def measure_answer(
 
     Parameters
     ----------
-    clock : wall clock with real engines.
-    problem : the question.
-    truth : ground truth of the task, if it has one.
-    inspection : verdicts and scores to record for each draft; none by default.
     apart : whether prefix caches are emptied before each answer; not possible during concurrent answers.
-
-    Raises
-    ------
-    CalibrationError : an engine failed.
     """
     fresh = clock.fresh if apart else _nothing
     await fresh()

@@ -26,7 +26,7 @@ from calibrate.record.engine_records import FIELD_OF_USE, STEPWISE, DecodeSample
 from calibrate.record.journal import Journal
 from calibrate.record.profile import Profile, Provenance
 from calibrate.record.prompt_lookup import count_acceptance
-from calibrate.record.token_records import NGramRecord, TokenAnswer, TokenRecord
+from calibrate.record.token_records import TokenAnswer, TokenRecord
 from sim.operations import EMBEDDING, TARGET
 
 __all__ = ["assemble"]
@@ -46,17 +46,7 @@ def assemble(
     n_answers: int,
     n_rounds: int,
 ) -> Profile:
-    """Assemble a profile.
-
-    Parameters
-    ----------
-    plan : plan of the measurement.
-    journal : the finished pieces.
-    engines : name -> engine, as the models opened them.
-    placement : role -> name of its engine.
-    stamp : fields of the provenance that the models provide.
-    n_answers, n_rounds : answers and rounds of timing to include, from the first on.
-    """
+    """Assemble a profile."""
     answers = [journal[f"answer:{problem.key}"] for problem in plan.problems[:n_answers]]
     texts = kept_texts(journal, plan.texts)
     rounds = {
@@ -73,6 +63,9 @@ def assemble(
     by_load = {"by_load": kept_loads(journal, plan.decodings)}
     records[placement[TARGET]] = records[placement[TARGET]].model_copy(update=by_load)
     notes += load_notes(journal, plan.decodings)
+    ids = [answer["ids"] for answer in (*answers, *texts) if answer["ids"] is not None]
+    each = [answer["token"] for answer in answers]
+    by_setting = ((s, [TokenAnswer.model_validate(one[s.key]) for one in each if s.key in one]) for s in plan.token)
     return Profile(
         name=plan.name,
         source="measured",
@@ -86,8 +79,8 @@ def assemble(
         engines=records,
         answers=[RecordedAnswer.model_validate(answer["record"]) for answer in answers],
         texts=[RecordedAnswer.model_validate(text["record"]) for text in texts],
-        ngram=_ngrams([answer["ids"] for answer in (*answers, *texts)]),
-        token=_token_records(plan, answers),
+        ngram=[count_acceptance(ids, max_ngram=n, n_speculative=tokens) for n, tokens in _NGRAMS] if ids else [],
+        token=[TokenRecord.counted(one.method, one.knobs, own) for one, own in by_setting if own],
         role_seconds=_role_seconds(answers),
         settings=plan.models.settings(),
     )
@@ -146,20 +139,6 @@ def _notes(name: str, record: EngineRecord, n_slow: int) -> list[str]:
         return notes
     complaint = steady.complaint()
     return [*notes, f"{name}: {steady}", *([f"warning: {name} was not steady: {complaint}"] if complaint else [])]
-
-
-def _token_records(plan: CalibrationPlan, answers: Sequence[Any]) -> list[TokenRecord]:
-    """A record for each setting that has answers."""
-    each = [answer["token"] for answer in answers]
-    by_setting = ((s, [TokenAnswer.model_validate(one[s.key]) for one in each if s.key in one]) for s in plan.token)
-    return [TokenRecord.counted(setting.method, setting.knobs, own) for setting, own in by_setting if own]
-
-
-def _ngrams(texts: Sequence[Any]) -> list[NGramRecord]:
-    known = [text for text in texts if text is not None]
-    if not known:
-        return []
-    return [count_acceptance(known, max_ngram=longest, n_speculative=tokens) for longest, tokens in _NGRAMS]
 
 
 def _provenance(plan: CalibrationPlan, stamp: dict[str, Any]) -> Provenance:

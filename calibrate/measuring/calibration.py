@@ -49,7 +49,6 @@ _RUNS: Final[Mapping[str, Sequence[Callable[[Step], Algorithm]]]] = {
 }
 """Field of `EngineRecord` -> algorithms that are run in turns, an answer each, to time engines in that use; candidates
 have a survey."""
-
 _SENTINEL: Final[dict[str, Any]] = {
     "batches": (1,),
     "contexts": (32,),
@@ -74,17 +73,13 @@ async def calibrate_models(
 
     Parameters
     ----------
-    plan : plan of the measurement.
     journal_path : file of the finished pieces; the caller has to remove it.
     progress : called with a description when a part is done, ``plan.n_parts`` times in all without a stopping rule.
     precision : returns the precision of the planned speedup by a profile of all pieces so far; for a stopping rule.
-    watch : called with the `Status` after every part.
 
     Raises
     ------
-    CalibrationError : an engine failed (finished pieces are in the journal), or the journal cannot be written.
     SchemaError : the journal belongs to a measurement with other settings.
-    ParameterError : a stopping rule without ``precision``.
     """
     if plan.stopping is not None and precision is None:
         raise ParameterError("precision", None, "must be a function of the profile where the plan has a stopping rule")
@@ -95,7 +90,9 @@ async def calibrate_models(
             notes = await sitting.measure(precision)
             await sitting.measure_loads()
             stamp = await plan.models.stamp(sitting.engines)
-            return sitting.profile({**stamp, "notes": [*stamp.get("notes", ()), *notes, *sitting.notes()]})
+            if n := sitting.patiently.n_repeated:
+                notes.append(f"{n} parts were broken off by a server and measured again as a whole")
+            return sitting.profile({**stamp, "notes": [*stamp.get("notes", ()), *notes]})
 
 
 class _Sitting:
@@ -130,20 +127,30 @@ class _Sitting:
         self._n_parts = plan.n_parts
         self._seconds: dict[str, list[float]] = {"answer": [], "round": []}
         self._began = time.monotonic()
-        self._patiently = Patience(plan.patience_s)
+        self.patiently = Patience(plan.patience_s)
         self._last_look: LookOutcome | None = None
 
     async def warm_up(self) -> None:
         """Warm up the engines."""
         for name, engine in self.engines.items():
             warm_up = partial(self.plan.models.warm_up, engine, self.plan.warm_up_s)
-            self._warmups[name] = await self._patiently(warm_up)
+            self._warmups[name] = await self.patiently(warm_up)
             self._step(f"{name}: warm-up")
 
     async def measure(self, precision: Callable[[Profile], Precision] | None) -> list[str]:
         """Measure everything, or until the stopping rule ends it; return notes on the end for the profile."""
-        await self._texts()
-        self.plan = await reaching(self.plan, self._clock, self._journal, self._patiently)
+        await measure_texts(  # first, so that looks at the precision include them
+            self._clock,
+            self.plan.texts,
+            self._journal,
+            truth=self.plan.truth,
+            inspection=self.plan.models.inspection(),
+            within_s=self.plan.texts_s,
+            at_once=ON_SERVERS if self.plan.models.by_load else AT_ONCE,
+            patiently=self.patiently,
+            progress=self._step,
+        )
+        self.plan = await reaching(self.plan, self._clock, self._journal, self.patiently)
         self._n_parts = self.plan.n_parts  # longer contexts are more parts
         rule, n_answers, n_rounds, n_looks = self.plan.stopping, self.plan.n_answers, self.plan.n_rounds, 0
         if rule is None or precision is None:
@@ -162,7 +169,7 @@ class _Sitting:
             self._last_look = outcome
             if outcome.reason:
                 return [rule.summary(outcome, n_looks)]
-            n_answers, n_rounds = self._decided(n_looks, following)
+            n_answers, n_rounds = self._journal.kept(f"after look:{n_looks}", partial(list, following))
             self._n_parts += n_answers - self.n_answers + (n_rounds - self.n_rounds) * self.plan.parts_per_round
             self._watch(self._status())
 
@@ -184,7 +191,7 @@ class _Sitting:
 
     async def measure_loads(self) -> None:
         """Measure the engines with several clients, and the target by load for a share of the time taken so far."""
-        both: dict[str, Any] = {"patiently": self._patiently, "progress": self._step}
+        both: dict[str, Any] = {"patiently": self.patiently, "progress": self._step}
 
         async def clients(number: int) -> None:
             plan, work = self.plan, partial(work_done, self.engines)
@@ -195,53 +202,24 @@ class _Sitting:
                 await clients(number)
             return
         sweep = LoadSweep(
-            options=options,
-            decodings=self.plan.decodings,
-            clock=self._clock,
-            journal=self._journal,
-            **both,
+            options=options, decodings=self.plan.decodings, clock=self._clock, journal=self._journal, **both
         )
         await sweep.measure(self.plan.problems[: self.n_answers], time.monotonic() - self._began, clients)
 
     def _precision(self, of_profile: Callable[[Profile], Precision], look: int | str) -> Precision:
         """The precision at a look; a look of an earlier run is read from the journal."""
-        key = f"look:{look}"
-        if key not in self._journal:
-            self._journal.add(key, asdict(of_profile(self.profile({}))))
-        return Precision(**self._journal[key])
-
-    def _decided(self, n_looks: int, following: tuple[int, int]) -> tuple[int, int]:
-        """The next counts of answers and rounds after a look; decisions of an earlier run are kept."""
-        key = f"after look:{n_looks}"
-        if key not in self._journal:
-            self._journal.add(key, following)
-        answers, rounds = self._journal[key]
-        return int(answers), int(rounds)
+        return Precision(**self._journal.kept(f"look:{look}", lambda: asdict(of_profile(self.profile({})))))
 
     async def _block(self, n_answers: int, n_rounds: int) -> None:
         """Measure up to these numbers of answers and timing rounds, with the rounds spread evenly between answers."""
         first, n = self.n_answers, n_answers - self.n_answers
         rounds = range(self.n_rounds, n_rounds)
-        for i, number in enumerate(rounds or (None,)):
-            if number is not None:
-                await self._round(number)
-            parts = max(len(rounds), 1)
+        parts = max(len(rounds), 1)
+        for i in range(parts):
+            if rounds:
+                await self._round(rounds[i])
             for index in range(first + n * i // parts, first + n * (i + 1) // parts):
                 await self._answer(index)
-
-    async def _texts(self) -> None:
-        """Generate the answers that are not timed; first, so that looks at the precision include them."""
-        await measure_texts(
-            self._clock,
-            self.plan.texts,
-            self._journal,
-            truth=self.plan.truth,
-            inspection=self.plan.models.inspection(),
-            within_s=self.plan.texts_s,
-            at_once=ON_SERVERS if self.plan.models.by_load else AT_ONCE,
-            patiently=self._patiently,
-            progress=self._step,
-        )
 
     async def _round(self, number: int) -> None:
         """Run a round of timing all engines; the first round records the warm-up."""
@@ -276,14 +254,14 @@ class _Sitting:
 
             return await self.plan.models.time_engine(engine, options, warmup=self._warmups[name], progress=step)
 
-        return await self._patiently(once)
+        return await self.patiently(once)
 
     async def _answer(self, index: int) -> None:
         problem = self.plan.problems[index]
         key = f"answer:{problem.key}"
         if key not in self._journal:
             started = time.monotonic()
-            self._journal.add(key, await self._patiently(lambda: self._measured(problem, index)))
+            self._journal.add(key, await self.patiently(lambda: self._measured(problem, index)))
             self._seconds["answer"].append(time.monotonic() - started)
         self.n_answers = index + 1
         self._step(problem.name)
@@ -365,11 +343,6 @@ class _Sitting:
             n_answers=self.n_answers,
             n_rounds=self.n_rounds,
         )
-
-    def notes(self) -> list[str]:
-        """Notes on this run for the profile."""
-        n = self._patiently.n_repeated
-        return [f"{n} parts were broken off by a server and measured again as a whole"] if n else []
 
     def _step(self, part: str) -> None:
         self._done += 1

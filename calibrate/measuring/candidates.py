@@ -7,7 +7,7 @@ requests, for the latency between them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -31,7 +31,6 @@ class Surveyed:
 
     records: list[BeamStepRecord]
     """Its positions."""
-
     spans: Mapping[str, tuple[int, float]]
     """Per engine (``target``, ``draft``): groups of concurrent requests, and their seconds from first to last."""
 
@@ -47,13 +46,7 @@ async def measure_beams(clock: WallClock, problem: Problem, truth: Truth | None 
     Parameters
     ----------
     clock : wall clock with real engines; its scorers must include rewards and likelihoods.
-    problem : the question.
-    truth : ground truth of the task, if it has one.
     width : candidates per position and model, >= 1; 0: no answer.
-
-    Raises
-    ------
-    CalibrationError : an engine failed, or does not report likelihoods.
     """
     if not width:
         return Surveyed(records=[], spans={})
@@ -88,24 +81,15 @@ def _records(session: WallSession, problem: Problem, truth: Truth | None) -> lis
     records = []
     for depth in range(len(session.committed)):
         before = [step.payload.text for step in session.committed[:depth]]
-        both = {role: _candidates(written[depth, role], scores, problem, truth, before) for role in (TARGET, DRAFT)}
+        both = {}
+        for role in (TARGET, DRAFT):
+            steps = written[depth, role]
+            texts = [step.payload.text for step in steps]
+            both[role] = CandidatesRecord(
+                tokens=[step.n_tokens for step in steps],
+                truncated=[i for i, step in enumerate(steps) if step.truncated],
+                correct=[truth.step_is_correct(problem.prompt, before, text) for text in texts] if truth else None,
+                scores={by: [scores[id(step)][by] for step in steps] for by in scores[id(steps[0])]},
+            )
         records.append(BeamStepRecord(targets=both[TARGET], drafts=both[DRAFT]))
     return records
-
-
-def _candidates(
-    steps: Sequence[Step],
-    scores: Mapping[int, Mapping[str, float]],
-    problem: Problem,
-    truth: Truth | None,
-    before: Sequence[str],
-) -> CandidatesRecord:
-    graded = None
-    if truth is not None:
-        graded = [truth.step_is_correct(problem.prompt, before, step.payload.text) for step in steps]
-    return CandidatesRecord(
-        tokens=[step.n_tokens for step in steps],
-        truncated=[i for i, step in enumerate(steps) if step.truncated],
-        correct=graded,
-        scores={role: [scores[id(step)][role] for step in steps] for role in scores[id(steps[0])]},
-    )

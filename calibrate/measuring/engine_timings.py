@@ -32,19 +32,14 @@ __all__ = [
 Answered = TypeVar("Answered")
 
 _PASS_BATCHES: Final = (1, 2, 4, 8, 16)
-
 _MOST_CACHED: Final = 1 << 16
 """Cached tokens of all sequences of a batch, at most; a single sequence may have more."""
-
 _FAR: Final = 2
 """Questions and answers this many times as long as what is timed by default are timed at their own lengths."""
-
 _DRAFTING_BATCHES: Final = (1, 4, 16)
 """Measured numbers of tokens per sequence; costs are interpolated between them."""
-
 _BETWEEN_S: Final = 0.05
 """Wait between prefills that join a decoding sequence, s."""
-
 _APART: Final = 3
 """Difference of prompt lengths in a batch, tokens: equal lengths would need no mask in attention, unlike answers."""
 
@@ -55,26 +50,19 @@ class MeasureOptions:
 
     batches: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 12, 16)
     """Batch sizes for iteration times; 1 must be among them."""
-
     contexts: tuple[int, ...] = (32, 256)
     """Prompt lengths for iteration times, tokens."""
-
     iterations: int = 16
     """Iterations per batch size and context, each round."""
-
     prefills: tuple[int, ...] = (4, 16, 48, 128)
     """Prompt lengths for prefill times, tokens."""
-
     repeats: int = 3
     """Prefills per length, each round."""
-
     k2: int = 16
     """Largest number of tokens per sequence for the times of passes that verify a draft; 1: no such passes."""
-
     rounds: int | None = None
     """Rounds of timing, spread evenly between the answers, so that a slow phase of the machine affects all parts alike.
     None: a number that depends on the number of answers (`calibrate.measuring.plan`)."""
-
     seed: int = 0
     """Seed of the random prompts."""
 
@@ -146,19 +134,6 @@ async def measure_engine(
 
     The batches resemble those of answers: same sampling, and sequences of different length. For a small model, sampling
     takes up to a third of the pass, and more with more sequences.
-
-    Parameters
-    ----------
-    engine : the engine; warm.
-    device : name of the processor that it runs on; engines of one device share it.
-    options : batch sizes, contexts and repeats.
-    sampling : sampling of the answers' tokens.
-    warmup : result of `warm_up`, recorded separately.
-    progress : called with a description when a part is done, ``options.n_parts`` times.
-
-    Raises
-    ------
-    CalibrationError : the engine failed, or reported no iterations.
     """
     prompts = _prompts(engine, random.Random(options.seed))
     decode: list[DecodeSample] = []
@@ -169,11 +144,18 @@ async def measure_engine(
         requests = [request_of_length(text, options.iterations + 1, sampling) for text in texts]
         await asyncio.gather(*(engine.generate(request) for request in requests))
         if options.k2 > 1 and engine.describe().get("speculates_per_request"):
-            drafting = [_drafting(next(prompts)(context), options.k2, sampling) for _ in range(batch)]
-            await asyncio.gather(*(engine.generate(request) for request in drafting))
+            # The passes compute k2, k2 - 1, ... and 2 tokens, as drafts are limited by the end of the request.
+            lines = [request_of_length(next(prompts)(context), options.k2 + 1, sampling) for _ in range(batch)]
+            drafting = Speculation(method="random", k2=options.k2)
+            await asyncio.gather(*(engine.generate(replace(line, speculation=drafting)) for line in lines))
         statistics = await engine.stats(clear=True)
         # Iterations while a batch forms or ends are dropped: they have fewer sequences and other work.
-        decode += [one for one in (*_decode_samples(statistics), *_pass_samples(statistics)) if one.batch == batch]
+        decode += [one for one in _decode_samples(statistics) if one.batch == batch]
+        decode += [  # passes over equally long drafts, without drafting
+            DecodeSample(batch=batch, context=p.context, tokens=p.rows // batch, seconds=p.seconds - p.drafting_s)
+            for p in statistics.passes
+            if p.rows > p.batch == batch
+        ]
         prefill += prefill_samples(statistics.prefills)
         progress(f"{engine.name}: batch {batch}, context {context}")
     for n_tokens in options.prefills:
@@ -275,11 +257,6 @@ def request_of_length(prompt: Prompt, n_tokens: int, sampling: Sampling = GREEDY
     return Request(prompt=prompt, max_tokens=n_tokens, stop=(), sampling=sampling, ignore_eos=True)
 
 
-def _drafting(prompt: tuple[int, ...], k2: int, sampling: Sampling) -> Request:
-    """A request whose passes compute k2, k2 - 1, ... and 2 tokens, as drafts are limited by the end of the request."""
-    return replace(request_of_length(prompt, k2 + 1, sampling), speculation=Speculation(method="random", k2=k2))
-
-
 async def _request_latency(engine: Backend, prompt: tuple[int, ...]) -> float:
     started = time.monotonic()
     generation = await engine.generate(request_of_length(prompt, 2))
@@ -288,15 +265,6 @@ async def _request_latency(engine: Backend, prompt: tuple[int, ...]) -> float:
 
 def _decode_samples(statistics: EngineStatistics) -> list[DecodeSample]:
     return [DecodeSample(batch=it.batch, context=it.context, seconds=it.seconds) for it in statistics.iterations]
-
-
-def _pass_samples(statistics: EngineStatistics) -> list[DecodeSample]:
-    """Times of passes over drafts, without drafting, for batches of sequences with equally long drafts."""
-    return [
-        DecodeSample(batch=p.batch, context=p.context, tokens=p.rows // p.batch, seconds=p.seconds - p.drafting_s)
-        for p in statistics.passes
-        if p.rows > p.batch
-    ]
 
 
 def prefill_samples(prefills: Iterable[Prefill]) -> list[PrefillSample]:

@@ -12,7 +12,7 @@ from calibrate.engines.work import EngineStatistics, Pass, Prefill, sums_by, uni
 from calibrate.record.engine_records import InUse, IterationSums, PrefillSums, RequestSums, Work
 from sim.engines.batching import RESTED_S
 
-__all__ = ["summed", "work_done"]
+__all__ = ["prefill_sums", "summed", "work_done"]
 
 Done = TypeVar("Done", Pass, Prefill)
 
@@ -26,10 +26,6 @@ async def work_done(
     ----------
     engines : name -> engine, for all engines of the machine, to determine when several worked at once.
     outside : name -> seconds that requests spent outside their engine, where known.
-
-    Raises
-    ------
-    CalibrationError : an engine has ended.
     """
     outside = outside or {}
     statistics = {name: await engine.stats(clear=True) for name, engine in engines.items()}
@@ -76,13 +72,14 @@ def _work(
     return Work(
         decode=_by_batch(IterationSums(it.batch, 1, it.context, it.seconds) for it in iterations),
         passes=_by_batch(IterationSums(it.batch, 1, it.context, it.seconds) for it in passes),
-        prefill=_sums(prefills),
-        waking=_sums([p for p in prefills if p.ended_s in woken]),
+        prefill=prefill_sums(prefills),
+        waking=prefill_sums([p for p in prefills if p.ended_s in woken]),
         joined=math.fsum(1.0 if p.beside else 1.0 - 1.0 / p.together for p in prefills),
     )
 
 
-def _sums(prefills: Sequence[Prefill]) -> PrefillSums:
+def prefill_sums(prefills: Sequence[Prefill]) -> PrefillSums:
+    """Return the sums over prefills."""
     return PrefillSums(len(prefills), sum(p.tokens for p in prefills), sum(p.seconds for p in prefills))
 
 

@@ -59,22 +59,16 @@ _LEVELS: Final = 3
 _TRIES: Final = 4
 _PAUSE_S: Final = 0.05
 """Wait before an attempt with late reads is repeated, s; a multiple of it each time."""
-
 _GIVEN_UP: Final = 3
 """Failed timings of a batch - successful ones, at which it is not tried any more."""
-
 _COMPANY: Final = 32
 """Words in the prompt of the stream that prefills join, and tokens of its answer per prefill."""
-
 _AT_MOST_EACH: Final = 4
 """Most tokens of a word."""
-
 _LONG_S: Final = 2.0
 """Time to first token from which on the server is taken to run one request after the other, s."""
-
 _NOTED_SHARE: Final = 0.01
 """Share of the requests of answers that may have been read late without a note, [-]."""
-
 _WORDS: Final = (
     *("the", "of", "and", "to", "in", "is", "that", "it", "was", "for", "on", "are", "as", "with", "his", "they", "at"),
     *("be", "this", "from", "have", "or", "by", "one", "had", "not", "but", "what", "all", "were", "when", "we", "how"),
@@ -111,15 +105,7 @@ async def measure_server(
 
     Parameters
     ----------
-    engine : the server; warm.
-    device : name of its processor; engines of one device share it.
     options : batch sizes and lengths; lengths are in words here, and the server's token counts are recorded.
-    warmup : result of `warm_up_server`, recorded separately.
-    progress : called with a description when a part is done, ``options.n_parts`` times.
-
-    Raises
-    ------
-    CalibrationError : the server failed, or the iterations of a single request cannot be timed.
     """
     prompts = _prompts(random.Random(options.seed))
     decode: list[DecodeSample] = []
@@ -175,7 +161,8 @@ async def _timed_batch(engine: OpenAIEngine, prompts: Sequence[str], n: int, wat
         if not attempt.late and attempt.n >= enough:
             engine.outcomes[what, _TIMED] += 1
             return grouped(attempt.samples, n)
-        if level and not attempt.late and attempt.waited > _LONG_S:
+        last = attempt.last
+        if level and not attempt.late and last.arrivals and last.arrivals[0][0] - last.sent > _LONG_S:
             break
     if len(prompts) > 1:
         engine.outcomes[what, _LEFT_OUT] += 1
@@ -185,7 +172,7 @@ async def _timed_batch(engine: OpenAIEngine, prompts: Sequence[str], n: int, wat
         request = f"a request of {attempt.max_tokens} tokens"
         raise CalibrationError(f"{engine.name}: {request} cannot be timed: {attempt.failure()}")
     engine.outcomes[what, _LATE] += 1
-    return levelled(min(usable, key=lambda attempt: attempt.stalled).samples, n)
+    return levelled(min(usable, key=lambda attempt: attempt.stall_s / max(attempt.seconds, 1e-9)).samples, n)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,16 +196,6 @@ class _Attempt:
     @property
     def late(self) -> bool:
         return self.stall_s > tolerated(self.seconds)
-
-    @property
-    def waited(self) -> float:
-        """Time to first token of the last request, s."""
-        return self.last.arrivals[0][0] - self.last.sent if self.last.arrivals else 0.0
-
-    @property
-    def stalled(self) -> float:
-        """Largest relative error of the mean of the samples because of late reads, [-]."""
-        return self.stall_s / max(self.seconds, 1e-9)
 
     def failure(self) -> str:
         """Reason why no iteration of the last request could be timed."""

@@ -23,25 +23,18 @@ __all__ = ["CpuTimes", "Steadiness", "check_steadiness", "leading_slow", "steadi
 
 _FALSE_ALARM: Final = 0.01
 """False-alarm rate of `leading_slow` and of the test for a drift, each."""
-
 _GROSS: Final = 2.0
 """A leading sample slower than all later ones is dropped if it takes this many times the median."""
-
 _NULL_DRAWS: Final = 20_000
 _LEAST: Final = 12
 """Least number of samples in which a warm-up is detected."""
-
 _MOST: Final = 400
 """Number of first samples in which a warm-up is detected."""
-
-
 _SPREAD: Final = 0.40
 """Largest `Steadiness.spread`, [-]: virtual machines whose cores run at half speed for a tenth of the time pass, for a
 third they do not."""
-
 _DRIFT: Final = 0.30
 """Largest relative change of sentinels from the beginning to the end, [-], if a trend is significant at 1 %."""
-
 _CPU_TIMES: Final = Path("/proc/stat")
 
 
@@ -70,14 +63,14 @@ def leading_slow(seconds: ArrayLike) -> int:
     n = x.size
     if n < _LEAST:
         return 0
-    return max(_change_point(x), _gross(x))
-
-
-def _change_point(x: NDArray[np.float64]) -> int:
-    n = x.size
     z = _rank_sums(stats.rankdata(x)[None, :])[0]
     best = int(np.argmax(z))
-    return best + 1 if z[best] > _critical(n) else 0
+    change_point = best + 1 if z[best] > _critical(n) else 0
+    later = np.maximum.accumulate(x[::-1])[::-1]
+    gross = 0
+    while gross < n // 2 and x[gross] > max(later[gross + 1], _GROSS * np.median(x)):
+        gross += 1
+    return max(change_point, gross)
 
 
 def _rank_sums(ranks: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -99,15 +92,6 @@ def _critical(n: int) -> float:
     return float(np.quantile(np.concatenate(largest), 1.0 - _FALSE_ALARM))
 
 
-def _gross(x: NDArray[np.float64]) -> int:
-    later = np.maximum.accumulate(x[::-1])[::-1]
-    limit = _GROSS * np.median(x)
-    k = 0
-    while k < x.size // 2 and x[k] > later[k + 1] and x[k] > limit:
-        k += 1
-    return k
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steadiness:
     """Spread and drift of the sentinels of one engine."""
@@ -116,10 +100,8 @@ class Steadiness:
     median_s: float
     spread: float
     """Half the distance between the 16 % and 84 % quantiles / the median, [-]."""
-
     drift: float
     """exp(Theil-Sen slope of the logarithm times the duration) - 1, [-]."""
-
     trend_p: float
     """p-value of the trend (Kendall's tau, two-sided)."""
 
@@ -168,16 +150,7 @@ def steadiness(sentinels: Sequence[tuple[float, float]]) -> Steadiness | None:
 
 
 def check_steadiness(sentinels: Mapping[str, Sequence[tuple[float, float]]]) -> None:
-    """Raise an error if the machine was not steady.
-
-    Parameters
-    ----------
-    sentinels : engine name -> its sentinels, as in `steadiness`.
-
-    Raises
-    ------
-    UnstableMeasurementError : a limit is exceeded; the message has the values and a remedy.
-    """
+    """Raise an error if the machine was not steady."""
     measured = {name: steadiness(values) for name, values in sentinels.items()}
     complaints = {name: s.complaint() for name, s in measured.items() if s is not None and s.complaint()}
     if not complaints:

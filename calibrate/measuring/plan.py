@@ -32,15 +32,12 @@ _CLIENTS: Final = (2, 4, 8)
 """Numbers of clients where none are named."""
 _CLIENT_ROUNDS: Final = 2
 """Rounds with them where no loads are measured, with whose rounds they would take turns."""
-
 _TOKEN_ANSWERS: Final = 40
 _TOKEN_RUNS: Final = 480
 _LOOKED_AT: Final = 64
 """Questions whose lengths are counted."""
-
 _ROOM: Final = 0.7
 """Share of an engine's longest context that random prompts may fill: words are more tokens than in a text, [-]."""
-
 _ROUNDS_PER_ANSWER: Final = 0.3
 _ROUNDS: Final = (2, 6)
 """Least and largest number of rounds in which a context is timed; at least two, to estimate the variance."""
@@ -111,41 +108,31 @@ class CalibrationPlan:
     models: MeasurableModels
     problems: tuple[Problem, ...]
     """Questions to answer; with a stopping rule the most that are answered."""
-
     texts: tuple[Problem, ...] = ()
     """Further questions, answered concurrently without timing: their texts cost a fraction of the time."""
-
     texts_s: float = math.inf
     """Time after which no further of these questions is begun, s."""
-
     truth: Truth | None = None
     engine: MeasureOptions = field(default_factory=MeasureOptions)
     reach: bool = False
     """Whether contexts and prompts are timed at the lengths of the questions and answers too, where these are longer
     than those of ``engine``."""
-
     warm_up_s: float = 1.0
     token: tuple[Decoding, ...] = ()
     """Token-level methods to run too, each with its knobs."""
-
     n_token_answers: int | None = None
     """Number of problems that are answered with them; None: as many as give 480 runs of all methods together, at least
     40. They are spread evenly, since machines have slow phases; with a stopping rule, which may end early, they are the
     first ones."""
-
     loads: LoadOptions | None = None
     """Loads at which the target is measured, plain and with every token-level method; None: none."""
-
     stopping: Stopping | None = None
     """When to stop; None: when all problems are answered."""
-
     timings_share: float | None = None
     """Without a stopping rule: part of the planned speedup's half-width that timings leave / that which answers leave
     at which timing rounds end, > 0. None: all rounds are made."""
-
     patience_s: float = 60.0
     """Time for which a piece is repeated after transient errors of a server, s. Other errors are raised at once."""
-
     name: str = "profile"
     command: str = ""
 
@@ -256,15 +243,7 @@ class CalibrationPlan:
 
 
 async def reaching(plan: CalibrationPlan, clock: WallClock, journal: Journal, patiently: Patience) -> CalibrationPlan:
-    """Return the plan with contexts and prompts as long as those of its questions and answers, where it asks for that.
-
-    Parameters
-    ----------
-    plan : what is measured.
-    clock : wall clock with real engines.
-    journal : holds the texts of the plan, and keeps the lengths.
-    patiently : measures a piece, and repeats it after transient errors.
-    """
+    """Return the plan with contexts and prompts as long as those of its questions and answers, if it asks for that."""
     if not plan.reach:
         return plan
     if "lengths" not in journal:

@@ -40,11 +40,9 @@ class Precision:
 
     planned: str
     """Name of the configuration."""
-
     speedup: float
     answers: float
     """The part of the half-width that more answers reduce."""
-
     timings: float
     """The part of the half-width that more timing rounds reduce."""
 
@@ -75,10 +73,8 @@ class LookOutcome:
     precision: Precision
     widened: float
     """Its half-width, corrected for repeated looks."""
-
     seconds_left: float
     """Estimated time until the precision or the limits are reached, s; 0 at the end."""
-
     reason: str = ""
     """Reason why the calibration stops at this look; empty if it continues."""
 
@@ -89,13 +85,10 @@ class Status:
 
     done: int
     """Finished parts, including those of earlier runs."""
-
     n_parts: int
     """Estimated number of parts in all."""
-
     seconds_left: float | None
     """Estimated time left, s; None before anything was timed."""
-
     last_look: LookOutcome | None
     """Outcome of the latest look at the precision."""
 
@@ -106,13 +99,11 @@ class Stopping:
 
     precision: float
     """Largest relative half-width of the planned speedup, in (0, 1)."""
-
     min_answers: int = 24
     max_answers: int = 120
     max_rounds: int = 48
     growth: float = 1.4
     """Number of answers at a look / at the look before."""
-
     confidence: float = 0.95
 
     def __post_init__(self) -> None:
@@ -153,13 +144,6 @@ class Stopping:
         self, precision: Precision, n_answers: int, n_rounds: int, *, n_looks: int, answer_s: float, round_s: float
     ) -> tuple[LookOutcome, tuple[int, int]]:
         """Decide after a look whether to continue.
-
-        Parameters
-        ----------
-        precision : precision of the profile so far.
-        n_answers, n_rounds : answers and timing rounds so far.
-        n_looks : looks so far, including this one.
-        answer_s, round_s : mean seconds of an answer and of a timing round.
 
         Returns
         -------
@@ -221,7 +205,6 @@ def cheapest_mix(
     Parameters
     ----------
     precision : half-widths with ``n_answers`` and ``n_rounds``; each part falls with the square root of its count.
-    target : half-width to reach, > 0.
     answer_s, round_s : seconds of an answer and of a round, > 0.
 
     Returns
@@ -253,15 +236,10 @@ def simultaneous_quantile(information: tuple[float, ...], confidence: float = 0.
     Parameters
     ----------
     information : sample sizes at the looks, or numbers proportional to them; increasing, > 0.
-    confidence : in (0, 1).
 
     Returns
     -------
     Critical value, [-], within 1e-6; Pocock's constants for equal steps.
-
-    Raises
-    ------
-    ParameterError : not increasing, or a confidence outside (0, 1).
 
     References
     ----------
@@ -270,10 +248,6 @@ def simultaneous_quantile(information: tuple[float, ...], confidence: float = 0.
     >>> round(simultaneous_quantile((1.0, 2.0)), 3)
     2.178
     """
-    if not information or information[0] <= 0.0 or any(x >= y for x, y in pairwise(information)):
-        raise ParameterError("information", information, "must be increasing and > 0")
-    if not 0.0 < confidence < 1.0:
-        raise ParameterError("confidence", confidence, "must be in (0, 1)")
     from scipy.optimize import brentq
 
     return float(brentq(lambda c: _inside(c, information) - confidence, 0.1, 10.0, xtol=1e-8))

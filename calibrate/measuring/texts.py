@@ -42,24 +42,7 @@ async def measure_texts(
     within_s: float = math.inf,
     at_once: int = AT_ONCE,
 ) -> None:
-    """Answer questions concurrently into a journal; questions that it holds are not answered again.
-
-    Parameters
-    ----------
-    clock : wall clock with real engines.
-    problems : the questions.
-    journal : receives each answer when it is finished (`kept_texts`).
-    truth : ground truth of the task, if it has one.
-    inspection : verdicts and scores to record for drafts; at most one draft per position is generated.
-    patiently : measures an answer, and repeats it after transient errors.
-    progress : called with the name of each question that is finished or left out.
-    within_s : seconds after which no further question is begun.
-    at_once : concurrent answers, >= 1.
-
-    Raises
-    ------
-    CalibrationError : an engine failed, or the journal cannot be written.
-    """
+    """Answer questions concurrently into a journal; questions that it holds are not answered again."""
     await clock.fresh()
     inspected = replace(inspection, drafts=min(inspection.drafts, 1))
     waiting, until = iter(problems), time.monotonic() + within_s

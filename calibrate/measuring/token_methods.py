@@ -16,12 +16,12 @@ from typing import Final
 
 from calibrate.engines.protocol import Generation, MeasuredEngine, Request
 from calibrate.engines.speculation import Decoding, Speculation
-from calibrate.engines.work import EngineStatistics, sums_by
+from calibrate.engines.work import sums_by
 from calibrate.measuring.answers import outside_seconds
-from calibrate.record.engine_records import PrefillSums, RequestSums
+from calibrate.measuring.engine_work import prefill_sums
+from calibrate.record.engine_records import RequestSums
 from calibrate.record.token_records import PassSample, PassSums, TokenAnswer, TokenRequest
 from calibrate.running.problem import Problem
-from calibrate.running.session import WallSession
 from calibrate.running.wall_clock import WallClock
 from sim.algorithms import autoregressive
 from sim.operations import TARGET
@@ -36,31 +36,22 @@ TOKEN_SETTINGS: Final = (
     Decoding(method="jacobi", knobs={"k2": 5, "window": 4}),
 )
 """Default settings of a calibration."""
-
 _WARM_UP: Final = Request(prompt="1 2 3", max_tokens=2)
 """Request that is not recorded: it starts engines that have to start for a method, as vLLM's do."""
 
 
 async def measure_token_answer(clock: WallClock, problem: Problem, speculation: Speculation) -> TokenAnswer:
-    """Answer a problem by one request to the target, which decodes with a token-level method.
-
-    Raises
-    ------
-    CalibrationError : the engine failed.
-    """
+    """Answer a problem by one request to the target, which decodes with a token-level method."""
     engine: MeasuredEngine = clock.backend(TARGET)  # type: ignore[assignment]  # a model set's engines keep statistics
     await engine.generate(replace(_WARM_UP, speculation=speculation))
     await clock.fresh()
     await engine.stats(clear=True)
     root = await clock.root(problem.prompt)
     session = await clock.run(autoregressive(root), stream=problem.name, speculation={TARGET: speculation})
-    return _answer(problem, session, clock, await engine.stats(clear=True))
-
-
-def _answer(problem: Problem, session: WallSession, clock: WallClock, statistics: EngineStatistics) -> TokenAnswer:
+    statistics = await engine.stats(clear=True)
     generations = [operation.job for operation in session.operations if isinstance(operation.job, Generation)]
     outside = outside_seconds(session, clock).get(TARGET, [])
-    prefills = statistics.prefills
+    rows = ((p.batch, p.rows // p.batch, 1, p.context, p.seconds, p.drafting_s) for p in statistics.passes)
     return TokenAnswer(
         problem=problem.name,
         requests=[
@@ -71,12 +62,7 @@ def _answer(problem: Problem, session: WallSession, clock: WallClock, statistics
             )
             for text in generations
         ],
-        decode=_passes(statistics),
-        prefill=PrefillSums(len(prefills), sum(p.tokens for p in prefills), sum(p.seconds for p in prefills)),
+        decode=[PassSums(*row) for row in sums_by(2, rows)],
+        prefill=prefill_sums(statistics.prefills),
         request=RequestSums(len(outside), sum(outside)),
     )
-
-
-def _passes(statistics: EngineStatistics) -> list[PassSums]:
-    rows = ((p.batch, p.rows // p.batch, 1, p.context, p.seconds, p.drafting_s) for p in statistics.passes)
-    return [PassSums(*row) for row in sums_by(2, rows)]

@@ -32,7 +32,6 @@ __all__ = ["Comparison", "Difference", "Setting", "compare", "compare_acceptance
 _LEAST_RUNS: Final = 2
 _LEAST_PROBLEMS: Final = 8
 """Fewest common questions from which the correlation is estimated; with fewer it is 0, which is conservative."""
-
 _NOT_COMPARED: Final = ("created", "command", "notes", "citation")
 """Parts of the provenance that differ between any two measurements and are not compared."""
 
@@ -53,23 +52,18 @@ class Difference:
     quantity: str
     kind: Literal["ratio", "difference"]
     """Meaning of ``change``: second / first, or second - first."""
-
     first: float
     second: float
     n: tuple[int, int]
     """Independent observations behind each: runs, or answers."""
-
     change: float
     low: float
     high: float
     """Interval of the change, for this quantity without adjustment for the others."""
-
     p: float
     """p-value of the difference, for this quantity without adjustment for the others."""
-
     adjusted_p: float = 1.0
     """p-value adjusted by Holm's method over all quantities of the comparison."""
-
     real: bool = False
     """Whether it is significant."""
 
@@ -84,7 +78,6 @@ class Comparison:
     settings: tuple[Setting, ...]
     differences: tuple[Difference, ...]
     """All compared quantities, significant or not, in a fixed order."""
-
     not_compared: tuple[str, ...]
     """Quantities that are missing in one of the profiles, or have too few samples."""
 
@@ -108,14 +101,11 @@ def compare(
     first, second : profiles of source ``measured`` or ``latency``.
     speedups : predicted speedups by configuration, of the first and of the second, to be compared as well.
     confidence : coverage of each interval, in (0, 1); 1 - confidence is the error rate of all tests together.
-
-    Raises
-    ------
-    ParameterError : nothing to compare, or a confidence outside (0, 1).
     """
     if not 0.0 < confidence < 1.0:
         raise ParameterError("confidence", confidence, "must be in (0, 1)")
-    results = [*_timings(first, second, confidence), _acceptance(first, second, confidence)]
+    accepted = compare_acceptance(first, second, confidence=confidence)
+    results = [*_timings(first, second, confidence), accepted or "step acceptance: not recorded in both"]
     compared = [result for result in results if isinstance(result, Difference)]
     compared += [_speedup(name, *both, confidence) for name, both in (speedups or {}).items()]
     if not compared:
@@ -180,11 +170,10 @@ Key = tuple[str, str]
 
 def _runs(record: EngineRecord) -> dict[Key, list[float]]:
     """Mean seconds of each run, by kind of run; the contexts of a batch are pooled, round by round."""
-    means: dict[Key, list[float]] = {}
-    for key, rounds in _decode_rounds(record).items():
-        means[key] = [
-            float(np.exp(np.mean([np.log(max(float(np.mean(cell)), 1e-12)) for cell in cells]))) for cells in rounds
-        ]
+    means = {
+        key: [float(np.exp(np.mean([np.log(max(float(np.mean(cell)), 1e-12)) for cell in cells]))) for cells in rounds]
+        for key, rounds in _decode_rounds(record).items()
+    }
     by_length: dict[Key, list[float]] = defaultdict(list)
     for prefill in record.prefill:
         kind = "prefill while others decode" if prefill.beside else "prefill"
@@ -245,11 +234,6 @@ def compare_acceptance(first: Profile, second: Profile, *, confidence: float = 0
         n=(len(first.all_answers), len(second.all_answers)),
         **newcombe(*shares, confidence=confidence, correlation=_correlation(first, second))._asdict(),
     )
-
-
-def _acceptance(first: Profile, second: Profile, confidence: float) -> Difference | str:
-    difference = compare_acceptance(first, second, confidence=confidence)
-    return difference if difference is not None else "step acceptance: not recorded in both"
 
 
 def _verdicts(answers: Sequence[RecordedAnswer]) -> NDArray[np.float64]:

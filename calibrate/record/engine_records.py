@@ -35,7 +35,6 @@ Use: TypeAlias = Literal["plain", "steps", "beams"]
 
 FIELD_OF_USE: Final[Mapping[Use, str]] = {"plain": "plain_in_use", "steps": "in_use", "beams": "beam_in_use"}
 """Use -> field of `EngineRecord` with the engine's work in that use; journals have the same names."""
-
 STEPWISE: Final = "stepwise_in_use"
 """Field of `EngineRecord` and of journals with the work of a target without a draft, in a request for each step."""
 
@@ -131,10 +130,8 @@ class InUse(Work):
 
     request: RequestSums = RequestSums(0, 0.0)
     """Requests that did not overlap with another one of the same engine."""
-
     beside: Work | None = None
     """The part of ``decode`` and ``prefill`` during which another engine worked too; None if unknown."""
-
     shared_s: Seconds | None = None
     """Seconds of ``beside`` in which another engine worked; None if unknown: then all."""
 

@@ -25,10 +25,8 @@ __all__ = ["MOST_BYTES", "STDIN", "opened", "read_text", "replacing", "write_ato
 
 MOST_BYTES: Final = 512 * 2**20
 """Largest input that is read, bytes: ten times the largest profiles."""
-
 STDIN: Final = "-"
 """Path that means standard input."""
-
 _KINDS: Final = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a pipe"),
@@ -43,9 +41,6 @@ def read_text(path: str | os.PathLike[str], what: str, *, most_bytes: int = MOST
 
     Parameters
     ----------
-    path : a regular file, or ``-``.
-    what : description of the file, for errors.
-    most_bytes : largest accepted size.
     packed : whether a file with a name that ends in ``.gz`` is unpacked.
 
     Raises
@@ -121,10 +116,6 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield the name of a temporary file with the same suffix; at the end that file replaces ``path``.
 
     A link stays a link, and its file is replaced; a file keeps its mode and owner, a new one has the mode of the umask.
-
-    Raises
-    ------
-    OSError : as `write_atomically`; it names ``path``.
     """
     temporary = None
     try:

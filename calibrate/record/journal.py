@@ -14,6 +14,7 @@ import hashlib
 import json
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -110,6 +111,12 @@ class Journal:
     def keys(self) -> list[str]:
         """Return the keys of the finished pieces, in the order in which they were finished."""
         return list(self._pieces)
+
+    def kept(self, key: str, make: Callable[[], Any]) -> Any:
+        """Return a piece, which is made and recorded where it is not there."""
+        if key not in self._pieces:
+            self.add(key, make())
+        return self._pieces[key]
 
     def add(self, key: str, value: Any) -> None:
         """Record a finished piece; on return it is on disk.

@@ -20,7 +20,6 @@ __all__ = ["FOLDER_VARIABLE", "bundled", "latencies", "load", "names"]
 
 FOLDER_VARIABLE: Final = "SPECPLAN_PROFILES"
 """Environment variable that names a folder of the user's own profiles."""
-
 _FOLDER: Final = "calibrate.profiles"
 
 
@@ -82,19 +81,21 @@ def latencies(folder: Path | None = None) -> tuple[dict[str, Profile], list[str]
     """
     from calibrate.record.profile import Profile
 
-    texts: dict[str, str | None] = {
-        name: (files(_FOLDER) / f"{name}.json").read_text(encoding="utf-8") for name in names()
-    }
-    texts |= {str(path): _text(path) for path in _own(folder)}
+    texts = {name: (files(_FOLDER) / f"{name}.json").read_text(encoding="utf-8") for name in names()}
+    for path in _own(folder):
+        try:
+            texts[str(path)] = read_text(path, "a profile")
+        except SchemaError:
+            texts[str(path)] = ""
     profiles: dict[str, Profile] = {}
     passed_over = []
     for where, text in texts.items():
         try:
-            data = parse_json(text or "", where)
+            data = parse_json(text, where)
         except SchemaError:
             passed_over.append(f"{where}: cannot be read as JSON")
             continue
-        if text and isinstance(data, dict) and data.get("source") == "latency":
+        if isinstance(data, dict) and data.get("source") == "latency":
             profile = Profile.parse(text, where)
             if profile not in profiles.values():
                 profiles[where] = profile
@@ -111,13 +112,6 @@ def _own(folder: Path | None) -> list[Path]:
             FOLDER_VARIABLE if folder is None else "latency-folder", named, "must be a folder of profiles"
         )
     return sorted(Path(named).glob("*.json"))
-
-
-def _text(path: Path) -> str | None:
-    try:
-        return read_text(path, "a profile")
-    except SchemaError:
-        return None
 
 
 def _exists(name: str) -> bool:

@@ -59,10 +59,6 @@ def log_ratio(first: ArrayLike, second: ArrayLike, confidence: float = 0.95) -> 
     Parameters
     ----------
     first, second : measurements, shapes (n,) and (m,), n, m >= 2.
-
-    Returns
-    -------
-    Second over first.
     """
     x, y = np.log(np.asarray(first, dtype=np.float64)), np.log(np.asarray(second, dtype=np.float64))
     gap = float(y.mean() - x.mean())
@@ -79,10 +75,6 @@ def newcombe(first: Share, second: Share, *, confidence: float = 0.95, correlati
     Parameters
     ----------
     correlation : correlation of the two estimated proportions, in (-1, 1).
-
-    Returns
-    -------
-    Second - first.
 
     References
     ----------

@@ -50,8 +50,6 @@ def accepts(step: StepRecord, role: str = JUDGE, threshold: float | None = None)
 
     Parameters
     ----------
-    step : a recorded position.
-    role : a verifier or scorer.
     threshold : least score at which a draft is accepted; default the role's own, and for the judge its verdicts.
     """
     if role == JUDGE and threshold is None:
@@ -72,13 +70,10 @@ class Spoiling:
 
     right_if_clean: float
     """Share of right answers among those without a wrong step, in [0, 1]."""
-
     right_if_spoilt: float
     """Share of right answers among those with a wrong step, in [0, 1]."""
-
     n: int
     """Answers that the shares are estimated from."""
-
     forgiven: float | None = None
     """Probability that an answer is right despite a wrong step, in [0, 1], independently for each wrong step, so that
     an answer with w wrong steps is right with the w-th power; None: every such answer has ``right_if_spoilt``."""

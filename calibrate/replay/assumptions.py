@@ -19,42 +19,31 @@ class Assumptions:
 
     mean_step_tokens: float = 40.0
     """Mean length of a step, tokens."""
-
     step_length_cv: float = 1.2
     """Coefficient of variation of a step's length, [-]."""
-
     draft_correlation: float = 0.6
     """Correlation of the log lengths of draft and target step, [-]."""
-
     lag1: float = 0.37
     """Correlation of the log lengths of consecutive steps, [-]."""
-
     step_limit: int = 100
     """Tokens at which a step is cut."""
-
     steps_per_answer: int = 100
     """Steps of an answer."""
-
     prompt_tokens: int = 200
     """Length of the prompt, tokens."""
-
     siblings: float = 0.63
     """Correlation of the verdicts on drafts of one position, fitted to LR Table 3 (GSM8K, 7B judge): with independent
     verdicts, 1 - (1 - alpha)**W, a draft would be accepted with probability .9996 where .83 was measured."""
-
     sequence_cost: float = 0.0049
     """Time that each further sequence adds to a target iteration, as a share of it, [-]."""
-
     context_cost: float = 3.7e-6
     """Time that each cached token adds to a target iteration, as a share of it, [-]: with ``sequence_cost`` this gives
     8 sequences 1.06, 1.14 and 1.45 times the cost of one at 1k, 4k and 16k tokens of context each."""
-
     persistence: float = 0.0
     """Correlation of the verdicts on consecutive steps, [-]; 0 is the papers' independence."""
 
 
 ASSUMED: Final = Assumptions()
-
 HALF_WIDTHS: Final[Mapping[str, float]] = MappingProxyType(
     {
         "draft_correlation": 0.2,

@@ -62,9 +62,7 @@ def corruption(
 
     Parameters
     ----------
-    answers : recorded answers.
     role, threshold : verifier and its least accepted score (`calibrate.replay.accuracy.accepts`); default the judge.
-    traces : traces of the answers, if they have been computed.
 
     Returns
     -------

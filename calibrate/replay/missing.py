@@ -15,7 +15,6 @@ from calibrate.record.answer_records import StepRecord
 from calibrate.record.profile import Profile
 from calibrate.replay.token_level import TokenLevel
 from calibrate.replay.traces import candidates_known
-from sim.catalogue import KnobValue
 from sim.configuration import Configuration
 from sim.operations import CHOOSER, DRAFT, DRAFT_LIKELIHOOD, EMBEDDING, EXACT, GATE, JUDGE, LIKELIHOOD, RANDOM, REWARD
 
@@ -29,7 +28,6 @@ _HOW: Final[Mapping[str, str]] = {
     EMBEDDING: f"{_LOCAL}, with --embedding",
 }
 """Role -> calibration that records its verdicts or scores; `_LOCAL` for other roles."""
-
 _HOW_TOKEN: Final[Mapping[str, str]] = {
     "prompt-lookup": _HOW[JUDGE],
     "draft-model": f"{_LOCAL}, or openai with --speculative",
@@ -59,25 +57,18 @@ class Known:
 
     name: str
     """Name of the profile."""
-
     drawn: bool
     """Whether its answers are drawn around published figures."""
-
     scores: tuple[frozenset[str], ...]
     """For each draft of a position, the judged draft first: the roles whose scores all positions have."""
-
     judged: int
     """Drafts per position with a verdict by the judge, with or without a score."""
-
     beams: int
     """Candidates per position and model in answers with candidates; 0 without such answers."""
-
     beam_scores: frozenset[str]
     """Roles whose scores all the draft's candidates have; the reward only if the target's have it too."""
-
     timed: frozenset[str]
     """Roles without an engine whose times were recorded."""
-
     token_level: TokenLevel
 
     @classmethod
@@ -104,7 +95,6 @@ class Known:
 
         Parameters
         ----------
-        configuration : the configuration to predict.
         answers : whether it is simulated on the profile's answers; if not, only timings are needed.
         """
         needs = [*self._missing_answers(configuration)] if answers else []
@@ -126,36 +116,27 @@ class Known:
             if self.beams < needed:
                 yield f"{needed} candidates per position and model, {self.beams} are recorded ({_LOCAL})"
         else:
-            yield from self._missing_steps(configuration, roles, needed)
-
-    def _missing_steps(self, configuration: Configuration, roles: frozenset[str], needed: int) -> Iterator[str]:
-        unscored = roles if _compares_scores(configuration) else roles - {JUDGE}
-        drafts = self.judged if unscored != roles else len(self.scores)
-        if drafts < needed:
-            yield f"{needed} drafts per position, {drafts} are recorded ({_LOCAL})"
-        yield from _scores_of(unscored - frozenset.intersection(unscored, *self.scores[:needed]))
+            # The judge's scores are compared with a threshold that is not its own, or among accepted drafts.
+            most_confident = configuration.width > 1 and GATE in spec.roles
+            compares = most_confident or configuration.knobs.get("threshold") is not None
+            unscored = roles if compares else roles - {JUDGE}
+            drafts = self.judged if unscored != roles else len(self.scores)
+            if drafts < needed:
+                yield f"{needed} drafts per position, {drafts} are recorded ({_LOCAL})"
+            yield from _scores_of(unscored - frozenset.intersection(unscored, *self.scores[:needed]))
 
     def _missing_passes(self, configuration: Configuration) -> Iterator[str]:
         """Missing data of the token level."""
-        token, knobs = configuration.token, configuration.token_knobs
+        token = configuration.token
         if token is None:
             return
+        given = {name: value for name, value in configuration.token_knobs.items() if value is not None}
         known = self.token_level.choices(token)
-        if not any(all(one.get(name, value) == value for name, value in _given(knobs)) for one in known):
+        if not any(all(one.get(name, value) == value for name, value in given.items()) for one in known):
             own = "known are " + ", ".join(" ".join(f"{k}={v}" for k, v in one.items()) for one in known)
             how = _HOW_TOKEN.get(token, "specplan calibrate torch")
-            at = " ".join(f"{name}={value}" for name, value in _given(knobs))
+            at = " ".join(f"{name}={value}" for name, value in given.items())
             yield f"tokens per pass of {token} at {at} ({own if known else how})"
-
-
-def _compares_scores(configuration: Configuration) -> bool:
-    """Whether the judge's scores are compared, with a threshold that is not its own or among accepted drafts."""
-    most_confident = configuration.width > 1 and GATE in configuration.spec.roles
-    return most_confident or configuration.knobs.get("threshold") is not None
-
-
-def _given(knobs: Mapping[str, KnobValue | None]) -> list[tuple[str, KnobValue]]:
-    return [(name, value) for name, value in knobs.items() if value is not None]
 
 
 def _scores(step: StepRecord, draft: int) -> Mapping[str, float]:

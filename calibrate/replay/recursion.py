@@ -29,7 +29,6 @@ Flags = NDArray[np.bool_]
 
 FACTOR_KNOWN: Final = 0.02
 """Half-width at which the factor of shared iterations is known well enough, as a share of it."""
-
 SIMULATED: Final = (3, 6, 12)
 """Answers that are simulated for that factor, until it is known well enough."""
 _CONTEXT: Final = 1000.0
@@ -60,12 +59,6 @@ def unshared_seconds(system: System, configuration: Configuration, indices: Sequ
     Supported are plain decoding and Lookahead Reasoning with the judge, for drawn answers of equal numbers of steps;
     token-level speculation only as an average. Of several drafts of a position the first that is accepted is followed,
     as if it took no time to write and to judge the others.
-
-    Parameters
-    ----------
-    system : system of the configuration, with its token-level speculation.
-    configuration : configuration to run.
-    indices : indices of the answers.
     """
     behaviour = system.behaviour
     if not isinstance(behaviour, SyntheticBehaviour) or system.passes or not indices:
@@ -83,7 +76,10 @@ def unshared_seconds(system: System, configuration: Configuration, indices: Sequ
     if configuration.method not in ("lr-async", "lr-sync") or configuration.decider != (JUDGE, None):
         return None
     draft_s = _step_seconds(system.costs[system.placement[DRAFT]], np.minimum(proposed, limit), context)
-    verify_s, rules = _verdict_seconds(system), PRESETS[configuration.rules]
+    rules, verify_s = PRESETS[configuration.rules], system.seconds.get(JUDGE)
+    if verify_s is None:
+        judge = system.costs[system.placement[JUDGE]]
+        verify_s = judge.request_s + judge.prefill(1)
     if configuration.method == "lr-sync":
         judged_good = _judged(accepted, written > limit, proposed > limit, rules)
         return sync_seconds(
@@ -133,10 +129,3 @@ def _step_seconds(cost: Cost, tokens: Array, context: Array) -> Array:
     empty = cost.iteration(1, 0.0)
     growth = (cost.iteration(1, _CONTEXT) - empty) / _CONTEXT
     return cost.request_s + cost.prefill(0) + np.maximum(tokens - 1.0, 0.0) * (empty + growth * context)
-
-
-def _verdict_seconds(system: System) -> float:
-    if JUDGE in system.seconds:
-        return system.seconds[JUDGE]
-    cost = system.costs[system.placement[JUDGE]]
-    return cost.request_s + cost.prefill(1)

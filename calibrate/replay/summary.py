@@ -11,7 +11,6 @@ import numpy as np
 from calibrate.costs.fit import fit_cost
 from calibrate.record.answer_records import Generated, RecordedAnswer, StepRecord
 from calibrate.record.profile import Profile
-from calibrate.record.token_records import NGramRecord, TokenRecord
 from calibrate.replay.accuracy import rates_text, said, share
 from calibrate.replay.corruption import corruption
 from calibrate.replay.recorded import reread_tokens
@@ -28,14 +27,11 @@ class Acceptance:
     alpha1: Estimate
     after_accepted: Estimate | None
     """P(accepted | the step before it was accepted), Wilson's interval; None without such decisions."""
-
     after_rejected: Estimate | None
     between_problems: float
     """Standard deviation of acceptance between answers, after subtraction of the sampling variance, [-]."""
-
     false_accepts: Estimate | None
     """Share of accepted drafts whose meaning is not the target's, by ground truth."""
-
     false_rejects: Estimate | None
     """Share of rejected drafts whose meaning is the target's, by ground truth."""
 
@@ -129,29 +125,34 @@ def summarise(profile: Profile) -> list[str]:
     """Describe a measured profile in lines of text."""
     answers = profile.answers
     steps = [step for answer in answers for step in answer.steps]
+    alone = [step for answer in answers for step in answer.baseline]  # of a target without a draft
     more = f"{len(profile.texts)} more that were not timed, " if profile.texts else ""
     lines = [
         f"{profile.name}: {len(answers)} answers, {more}"
         f"{sum(len(answer.steps) for answer in profile.all_answers)} judged steps, {profile.provenance.device}, "
         f"{profile.provenance.engine} {profile.provenance.engine_version}",
-        *(_of_steps(answers, steps, profile.all_answers) if steps else _of_target(answers)),
+        *(_of_steps(answers, steps, profile.all_answers) if steps else [_target_line(alone)]),
     ]
     lines += [_engine_line(profile, name) for name in profile.engines]
-    lines += [_ngram_line(record) for record in profile.ngram]
-    lines += [_token_line(record) for record in profile.token if not steps]
+    for ngram in profile.ngram:
+        accepted, drafted = sum(ngram.accepted_at), sum(ngram.drafted_at)
+        lines.append(
+            f"  n-gram  up to {ngram.max_ngram}, {ngram.n_speculative} tokens"
+            f"         {ngram.tokens / max(ngram.passes, 1):.2f} tokens per target pass, "
+            f"{accepted} of {drafted} drafted tokens accepted ({100 * accepted / drafted if drafted else 0.0:.0f} %)"
+        )
+    for record in profile.token if not steps else ():
+        key = " ".join([record.method, *(f"{name}={value}" for name, value in sorted(record.settings.items()))])
+        lines.append(f"  token   {key:<25} {record.tokens / max(record.passes, 1):.2f} tokens per target pass")
     if steps:
         checks = ", ".join(f"{name} {said(value)}" for name, value in replay_error(profile).items())
         lines.append(f"  check   modelled / measured time  {checks}")
     return lines
 
 
-def _of_target(answers: Sequence[RecordedAnswer]) -> list[str]:
-    """Return the lines on a target that was measured without a draft."""
-    steps = [step for answer in answers for step in answer.baseline]
-    return [
-        f"  T       target step               {_milliseconds([s.seconds for s in steps])}, "
-        f"{_tokens([s.tokens for s in steps])}"
-    ]
+def _target_line(steps: Sequence[Generated]) -> str:
+    seconds, tokens = [step.seconds for step in steps], [step.tokens for step in steps]
+    return f"  T       target step               {_milliseconds(seconds)}, {_tokens(tokens)}"
 
 
 def _of_steps(
@@ -164,8 +165,7 @@ def _of_steps(
         f"          after accepted, rejected  {said(judged.after_accepted)}; {said(judged.after_rejected)}",
         f"          between problems          sd {judged.between_problems:.3f} beyond chance",
         f"  c1      draft / target step time  {said(cost_ratio(answers))}",
-        f"  T       target step               {_milliseconds([s.target.seconds for s in steps])}, "
-        f"{_tokens([s.target.tokens for s in steps])}",
+        _target_line([step.target for step in steps]),
         f"          draft step                {_milliseconds([s.draft.seconds for s in steps])}, "
         f"{_tokens([s.draft.tokens for s in steps])}",
         f"          verification              {_milliseconds([s.verdict.seconds for s in steps])}",
@@ -199,20 +199,4 @@ def _engine_line(profile: Profile, name: str) -> str:
         f"  engine  {name:<25} iteration ms by batch {times}; +{1e6 * fit.cost.context_s:.2f} us per cached token; "
         f"fit error {100 * fit.sweep.decode_error:.0f} %, n = {fit.sweep.n_decode}; in use x{fit.factors.decode:.2f}"
         + (f", while another works x{slowdown:.2f} more" if slowdown is not None else "")
-    )
-
-
-def _token_line(record: TokenRecord) -> str:
-    key = " ".join([record.method, *(f"{name}={value}" for name, value in sorted(record.settings.items()))])
-    return f"  token   {key:<25} {record.tokens / max(record.passes, 1):.2f} tokens per target pass"
-
-
-def _ngram_line(record: NGramRecord) -> str:
-    accepted = sum(record.accepted_at)
-    drafted = sum(record.drafted_at)
-    rate = accepted / drafted if drafted else 0.0
-    return (
-        f"  n-gram  up to {record.max_ngram}, {record.n_speculative} tokens"
-        f"         {record.tokens / max(record.passes, 1):.2f} tokens per target pass, "
-        f"{accepted} of {drafted} drafted tokens accepted ({100 * rate:.0f} %)"
     )

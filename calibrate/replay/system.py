@@ -41,7 +41,6 @@ from theory.errors import ParameterError
 __all__ = ["System", "as_seen_by", "system_of", "use_of"]
 
 _USE_OF_LEVEL: Final[Mapping[Level, Use]] = {"baseline": "plain", "token": "plain", "step": "steps", "beam": "beams"}
-
 _OWN: Final = "own"
 """Place that means a processor of the engine's own."""
 
@@ -52,7 +51,6 @@ class System:
 
     Attributes
     ----------
-    behaviour : the models' answers.
     costs : engine name -> its cost model.
     placement : role -> engine name.
     devices : engine name -> name of its processor.
@@ -119,10 +117,6 @@ class System:
         ----------
         places : role -> role to whose processor its engine is moved, or ``own``: a
             processor of its own.
-
-        Raises
-        ------
-        ParameterError : an unknown role, or a role whose engine has other roles too.
         """
         if not places:
             return self
@@ -190,17 +184,10 @@ def system_of(
 
     Parameters
     ----------
-    profile : measured or published.
     resample : seed of a resampled variant, for error bars: a measured profile's timings are bootstrapped (its answers
         are not: the simulator estimates their variance), the figures and assumptions of a published profile are drawn
         within their half-widths. None for the best estimate.
     corruption : share of acceptance lost after a wrong step, in [0, 1]; default the estimate from recorded answers.
-    recorded : the profile's answers, to reuse their cached estimates.
-
-    Raises
-    ------
-    CalibrationError : the profile's timings are not enough to fit a cost model.
-    ParameterError : the profile has only timings.
     """
     if profile.source == "latency":
         rule = "holds timings only: give a profile with acceptance, and this one as its latency"
@@ -224,13 +211,14 @@ def _timed(profile: Profile, rng: np.random.Generator | None) -> dict[str, Any]:
         same = deepcopy(rng)  # the same resample for all fits, so that common errors cancel
         reread = reread_tokens(profile, use)
         fits[use] = {name: fit_cost(record, same, use=use, reread=reread) for name, record in engines}
+    on_draft = profile.engines[profile.placement[DRAFT]].device  # an embedding model shares the core of a draft on one
     return {
         **_in(fits["steps"]),
         "placement": {role: profile.placement[role] for role in (TARGET, DRAFT, JUDGE)},
         "devices": {name: record.device for name, record in engines},
         "fits": fits,
         "seconds": {role: sum(raw) / len(raw) for role, raw in profile.role_seconds.items() if raw},
-        "shared": _beside_the_draft(profile),
+        "shared": {EMBEDDING: on_draft} if on_draft.startswith("cpu") else {},
         "graded_choice": "bundled" in (profile.settings.get("target"), profile.settings.get("task")),
     }
 
@@ -251,12 +239,6 @@ def _in(fits: Mapping[str, CostFit]) -> dict[str, Any]:
     }
 
 
-def _beside_the_draft(profile: Profile) -> dict[str, str]:
-    """An embedding model shares the core of a draft that runs on one (`calibrate.models.local.TorchModels`)."""
-    device = profile.engines[profile.placement[DRAFT]].device
-    return {EMBEDDING: device} if device.startswith("cpu") else {}
-
-
 def as_seen_by(
     system: System,
     recorded: Recorded,
@@ -269,14 +251,6 @@ def as_seen_by(
     """Return a system of replayed answers for a verifier other than the judge, which decided in the recording.
 
     The corruption is that of this verifier, and drafts accepted by a scorer may end an answer.
-
-    Parameters
-    ----------
-    system : system of the profile, by `system_of`.
-    recorded : the profile's answers.
-    role, threshold : the verifier of drafts, and its least accepted score.
-    resample : seed of the variant, as for `system_of`.
-    corruption : as for `system_of`.
     """
     if not isinstance(system.behaviour, TraceBehaviour):
         return system

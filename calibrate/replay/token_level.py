@@ -18,6 +18,7 @@ import numpy as np
 
 from calibrate.costs.by_load import join_law
 from calibrate.costs.sweep import fit_passes
+from calibrate.record.engine_records import EngineRecord
 from calibrate.record.profile import Profile
 from calibrate.replay.system import System
 from calibrate.replay.token_passes import TokenDecoding, known_settings, token_decoding
@@ -44,26 +45,19 @@ class TokenModel:
 
     k2: int
     """Most tokens per target pass; 1 is plain decoding."""
-
     tokens_per_pass: float
     """Mean tokens that a pass commits, >= 1; for published profiles per time of a plain pass."""
-
     low: float
     """Lower end of ``tokens_per_pass`` by the model's assumption (equal to it where passes were recorded)."""
-
     high: float
     """Upper end."""
-
     note: str
     """Source of the numbers, for tables."""
-
     cut_tokens: float = 0.0
     """Published profiles: mean tokens beyond the end of a step that its last pass commits and that are discarded."""
-
     decoding: TokenDecoding | None = None
     """The passes and their cost; None: mean passes for the target and, as in LR's released code, the draft, including
     the first token of a step (published step times do not separate prefill and decoding)."""
-
     join: JoinLaw | None = None
     """What its passes take that read prompts; None: as passes of plain decoding."""
 
@@ -115,12 +109,7 @@ class AveragedCost:
 
 
 class TokenLevel:
-    """Models of the token-level methods that a profile has records of; caches them.
-
-    Parameters
-    ----------
-    profile : measured or published.
-    """
+    """Models of the token-level methods that a profile has records of; caches them."""
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
@@ -128,18 +117,7 @@ class TokenLevel:
         self._tables: dict[tuple[str, int | None], tuple[dict[int, TableCost], np.random.Generator | None]] = {}
 
     def model(self, configuration: Configuration, system: System, resample: int | None = None) -> TokenModel | None:
-        """Return the model of a configuration's token level; None if it has none.
-
-        Parameters
-        ----------
-        configuration : configuration to run.
-        system : system of the profile, or a resampled variant of it.
-        resample : seed of the variant.
-
-        Raises
-        ------
-        ParameterError : the profile has no record of that method at those settings.
-        """
+        """Return the model of a configuration's token level; None if it has none."""
         if configuration.token is None:
             return None
         model = self.find(configuration.token, configuration.token_knobs, system, resample)
@@ -180,23 +158,26 @@ class TokenLevel:
             return None
         mean = decoding.tokens_per_pass
         k2, note = decoding.k2, decoding.note
-        join = join_law(self.profile.engines[self.profile.placement[TARGET]], decoding.cost, token)
+        join = join_law(self._target, decoding.cost, token)
         return TokenModel(k2=k2, tokens_per_pass=mean, low=mean, high=mean, note=note, decoding=decoding, join=join)
 
     def _pass_tables(self, token: str, resample: int | None) -> tuple[dict[int, TableCost], np.random.Generator | None]:
         """Times of passes by their tokens, and the generator in its state after the fit."""
-        record = self.profile.engines[self.profile.placement[TARGET]]
         own = token if token in self._timed_methods else ""
         if (own, resample) not in self._tables:
             rng = None if resample is None else np.random.default_rng([_SEED, resample])
-            self._tables[own, resample] = fit_passes(record, rng, method=own), rng
+            self._tables[own, resample] = fit_passes(self._target, rng, method=own), rng
         tables, used = self._tables[own, resample]
         return tables, deepcopy(used)
 
     @cached_property
     def _timed_methods(self) -> frozenset[str]:
         """Methods whose own passes were timed."""
-        return self.profile.engines[self.profile.placement[TARGET]].timed_methods
+        return self._target.timed_methods
+
+    @property
+    def _target(self) -> EngineRecord:
+        return self.profile.engines[self.profile.placement[TARGET]]
 
 
 def with_token_speculation(system: System, model: TokenModel | None, *, steps: bool = False) -> System:
@@ -204,8 +185,6 @@ def with_token_speculation(system: System, model: TokenModel | None, *, steps: b
 
     Parameters
     ----------
-    system : system with plain decoding.
-    model : model of the token level; None returns the system unchanged.
     steps : whether each step is a request, at whose end averaged passes of a published profile are cut.
     """
     if model is None or model.k2 == 1:

@@ -16,7 +16,6 @@ from itertools import accumulate, chain, pairwise
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrate.costs.fit import CostFit, slowdown_of
 from calibrate.costs.resampling import resampled_answers
@@ -37,13 +36,10 @@ Settings = Mapping[str, int | float | str | bool | None]
 
 NESTED: Final = frozenset({"prompt-lookup", "draft-model", "eagle"})
 """Methods that draft a single line of tokens, so that a smaller k2 drafts the beginning of the same line."""
-
 _UNSAID: Final = {"least": 0.0}
 """Settings of records that do not name them; other settings that are not named may have any value."""
-
 _MODELS: Final = frozenset({"draft-model", "eagle"})
 """Methods whose drafting takes a step of a model for each token."""
-
 _PADDING: Final = frozenset({"", "torch"})
 """Engines that pad the rows of a batch; also the name of unknown engines."""
 
@@ -54,19 +50,14 @@ class TokenDecoding:
 
     k2: int
     """Most tokens that a pass commits."""
-
     tokens_per_pass: float
     """Mean tokens that a pass commits, >= 1; the last pass of a text counts uncut."""
-
     source: PassSource
     """Source of the tokens that each pass of a step commits."""
-
     cost: PassCost
     """Cost of a pass."""
-
     settings: Mapping[str, int | float | str | bool]
     """The knobs that it was recorded with, but with the requested ``k2``."""
-
     note: str
     """Source of the passes and costs, for tables."""
 
@@ -86,11 +77,9 @@ def token_decoding(
     Parameters
     ----------
     profile : a profile with engines.
-    method : name in the catalogue.
     settings : its knobs, including ``k2`` for methods that draft a single line of tokens.
     fits : costs of plain decoding, by use and engine (`calibrate.replay.system.System.fits`).
     rng : if given, for a bootstrap resample (answers, timings), for the error of predictions.
-    use : use of the target's engine.
     tables : `calibrate.costs.sweep.fit_passes` of the target's engine, if known; ``rng`` has then been used.
     """
     if tables is None:
@@ -103,13 +92,21 @@ def token_decoding(
         return _replayed(timings, record, k2, imposed)
     k2 = int(settings.get("k2") or 1)
     counts = counts_of(profile, method, settings)
-    return None if counts is None or not counts.passes else _counted(timings, counts, k2, _answered(profile, method))
+    if counts is None or not counts.passes:
+        return None
+    # The method's answers at its smallest recorded k2 scale the time of passes with the same rows.
+    own = [record for record in profile.token if record.method == method and record.answers]
+    return _counted(timings, counts, k2, min(own, key=lambda record: record.k2).answers if own else ())
 
 
 def counts_of(profile: Profile, method: str, settings: Settings) -> TokenRecord | NGramRecord | None:
     """Return the record of a token-level method at these settings, or at a larger k2 that includes them."""
     record = _record(profile.token, method, settings)
-    return record if record is not None else _ngram(profile.ngram, method, settings)
+    if record is not None or method != "prompt-lookup":
+        return record
+    k2, longest = int(settings.get("k2") or 1), settings.get("max_ngram")
+    deep = [r for r in profile.ngram if r.n_speculative >= k2 - 1 and r.passes and longest in (None, r.max_ngram)]
+    return max(deep, key=lambda r: sum(r.accepted_at[: k2 - 1]) / r.passes, default=None)
 
 
 def known_settings(profile: Profile, method: str) -> list[dict[str, int | float | str | bool]]:
@@ -175,14 +172,6 @@ def _record(records: Sequence[TokenRecord], method: str, settings: Settings) -> 
     return max(own, key=lambda r: (r.passes + sum(r.accepted_at)) / r.passes, default=None)
 
 
-def _ngram(records: Sequence[NGramRecord], method: str, settings: Settings) -> NGramRecord | None:
-    if method != "prompt-lookup":
-        return None
-    k2, longest = int(settings.get("k2") or 1), settings.get("max_ngram")
-    deep = [r for r in records if r.n_speculative >= k2 - 1 and r.passes and longest in (None, r.max_ngram)]
-    return max(deep, key=lambda r: sum(r.accepted_at[: k2 - 1]) / r.passes, default=None)
-
-
 def _replayed(timings: _Timings, record: TokenRecord, k2: int, imposed: tuple[float, ...] | None) -> TokenDecoding:
     """Recorded passes; where engines impose acceptance, passes by these chances, which are no estimates."""
     answers, rng = record.answers, timings.rng
@@ -227,12 +216,6 @@ def _texts(request: TokenRequest, drafts: Sequence[tuple[int, int]]) -> Iterator
         own = committed[first:last]
         if request.steps[1:] and own:
             yield min(sum(own), end - begins[first]), own
-
-
-def _answered(profile: Profile, method: str) -> Sequence[TokenAnswer]:
-    """The answers of a method at its smallest recorded k2, to scale the time of passes with the same rows."""
-    own = [record for record in profile.token if record.method == method and record.answers]
-    return min(own, key=lambda record: record.k2).answers if own else ()
 
 
 def _counted(
@@ -319,26 +302,29 @@ class _Timings:
         """Cost of passes by rows, scaled to the method's own passes; ``share`` of its drafting time is included."""
         sums = np.array([one for answer in answers for one in answer.decode], dtype=np.float64).reshape(-1, 6)
         recorded, used = self._recorded.cost, self._used.cost
-        then = self._relative_time(answers)
+        done = [self._plain[answer.problem] for answer in answers if answer.problem in self._plain]
+        then = (
+            slowdown_of((self._recorded, one) for one in done) or 1.0
+        )  # plain decoding of the same answers, by the fit
         slower = self._used.factors.decode / self._recorded.factors.decode / then
         if self._timed:  # the sweep includes drafting by the method, in batches too
             sums[:, 5] = 0.0
+        wide, single = self._wide(self._recorded), sums[sums[:, 0] == 1]
+        modelled = sum(n * wide.seconds(int(r), int(b), c / n) for b, r, n, c, *_ in sums if n)
+        n_single, n_requests = float(single[:, 2].sum()), sum(answer.request.n for answer in answers)
+        drafting_s = float(single[:, 5].sum()) / n_single if n_single else 0.0
+        outside_s = sum(answer.request.seconds for answer in answers) / n_requests if n_requests else recorded.request_s
         return PassCost(
             inner=used,
             wide=self._wide(self._used),
             rows=rows,
-            factor=_factor(sums, self._wide(self._recorded)) / then,
+            factor=(float((sums[:, 4] - sums[:, 5]).sum()) / modelled if modelled > 0.0 else 1.0) / then,
             padded=self._padded,
-            draft_s=_drafting(sums) * slower * (share if self._by_model else 1.0),
+            draft_s=drafting_s * slower * (share if self._by_model else 1.0),
             drafter=self._drafter,
             prefill_factor=self._prefill_factor(answers) / then,
-            request_s=max(used.request_s + _request_s(answers, recorded.request_s) - recorded.request_s, 0.0),
+            request_s=max(used.request_s + outside_s - recorded.request_s, 0.0),
         )
-
-    def _relative_time(self, answers: Sequence[TokenAnswer]) -> float:
-        """Time of plain decoding of the same answers / time by the fit to all answers, [-]."""
-        done = [self._plain[answer.problem] for answer in answers if answer.problem in self._plain]
-        return slowdown_of((self._recorded, one) for one in done) or 1.0
 
     def _prefill_factor(self, answers: Sequence[TokenAnswer]) -> float:
         """Measured / modelled seconds of prefills, ratio of totals; 1 without any.
@@ -355,26 +341,9 @@ class _Timings:
     def _wide(self, fit: CostFit) -> PassSeconds:
         if len(self._tables) < 2:
             return RowsAsBatch(fit.cost)
-        return PassTable({rows: _scaled(table, fit.factors.decode) for rows, table in self._tables.items()})
-
-
-def _scaled(table: TableCost, factor: float) -> TableCost:
-    return replace(table, seconds=tuple(factor * s for s in table.seconds), context_s=factor * table.context_s)
-
-
-def _factor(sums: NDArray[np.float64], wide: PassSeconds) -> float:
-    """Measured / modelled seconds of the passes without drafting, ratio of totals; 1 without any."""
-    modelled = sum(n * wide.seconds(int(r), int(b), c / n) for b, r, n, c, *_ in sums if n)
-    return float((sums[:, 4] - sums[:, 5]).sum()) / modelled if modelled > 0.0 else 1.0
-
-
-def _drafting(sums: NDArray[np.float64]) -> float:
-    """Seconds of drafting per pass with one sequence."""
-    single = sums[sums[:, 0] == 1]
-    n = float(single[:, 2].sum())
-    return float(single[:, 5].sum()) / n if n else 0.0
-
-
-def _request_s(answers: Sequence[TokenAnswer], default: float) -> float:
-    n = sum(answer.request[0] for answer in answers)
-    return sum(answer.request[1] for answer in answers) / n if n else default
+        factor = fit.factors.decode
+        scaled = {
+            rows: replace(table, seconds=tuple(factor * s for s in table.seconds), context_s=factor * table.context_s)
+            for rows, table in self._tables.items()
+        }
+        return PassTable(scaled)

@@ -37,22 +37,10 @@ class Trials:
 
     Parameters
     ----------
-    profile : measured or published.
     corruption : share of acceptance lost after a wrong step, in [0, 1]; default the estimate from its answers.
     slower : engine name -> time of its work / time by the profile, [-]; default 1.
     places : role -> role to whose processor its engine is moved (`calibrate.replay.system.System.placed`).
     behaviour : answers in place of the profile's.
-
-    Raises
-    ------
-    CalibrationError : the profile's timings are not enough to fit a cost model.
-    ParameterError : the profile has only timings.
-
-    Attributes
-    ----------
-    system : the profile's system, by best estimates.
-    token_level : models of token-level methods.
-    recorded : the profile's answers.
     """
 
     def __init__(
@@ -90,20 +78,23 @@ class Trials:
 
         Parameters
         ----------
-        configuration : configuration to run.
         variant : seed of a resampled profile (see `calibrate.replay.system.system_of`); None for the best estimates.
         tokens_per_pass : in place of the value of the token-level method's model, >= 1.
         same_passes : whether a variant uses the passes of the best estimates, with times scaled to its own mean tokens
             per pass, so that few answers suffice to estimate its effect; else it draws its own passes.
         in_flight : answers in flight, whose engine times it has where they were measured, >= 1.
-
-        Raises
-        ------
-        ParameterError : the profile lacks data that the configuration needs (`calibrate.replay.missing`).
         """
         system = self._made(configuration, variant, tokens_per_pass)
         if same_passes and system.passes:
-            system = self._with_own_passes(system, configuration, variant)
+            own = self.token_model(configuration)
+            other = self.token_level.model(configuration, self._suited(configuration, variant), variant)
+            assert own is not None
+            assert own.decoding is not None
+            assert other is not None
+            target = system.placement[TARGET]
+            slower = PacedCost(system.costs[target], own.tokens_per_pass / other.tokens_per_pass)
+            passes = {**system.passes, TARGET: own.decoding.source}
+            system = replace(system, costs={**system.costs, target: slower}, passes=passes)
         return system.with_clients(in_flight).trial(configuration.algorithm(), configuration.spec.meets)
 
     def unshared_seconds(
@@ -123,27 +114,24 @@ class Trials:
     def _made(self, configuration: Configuration, variant: int | None, tokens_per_pass: float | None) -> System:
         """The system for a configuration."""
         self._refuse_unknown(configuration)
-        system = self._decided(self._suited(configuration, variant), configuration, variant)
-        system = self._with_drafts(system, configuration)
-        if isinstance(system.behaviour, SyntheticBehaviour):
-            behaviour = system.behaviour.judged_under(PRESETS[configuration.rules])
-            system = replace(system, behaviour=behaviour)
+        system = self._suited(configuration, variant)
+        behaviour = system.behaviour
+        if configuration.decider != (JUDGE, None):
+            key = *configuration.decider, variant
+            if key not in self._seen:
+                self._seen[key] = as_seen_by(
+                    system, self.recorded, *configuration.decider, resample=variant, corruption=self.corruption
+                ).behaviour
+            behaviour = self._seen[key]
+        if isinstance(behaviour, TraceBehaviour):  # texts have one draft of a position
+            behaviour = replace(behaviour, traces=behaviour.traces[: self.n_answers(configuration)])
+        elif isinstance(behaviour, SyntheticBehaviour):
+            behaviour = behaviour.judged_under(PRESETS[configuration.rules])
+        system = replace(system, behaviour=behaviour)
         model = self.token_level.model(configuration, system, variant)
         if model is not None and tokens_per_pass is not None:
             model = replace(model, tokens_per_pass=tokens_per_pass)
         return with_token_speculation(system, model, steps=configuration.spec.drafts_steps)
-
-    def _with_own_passes(self, system: System, configuration: Configuration, variant: int | None) -> System:
-        """A variant's system with the passes of the best estimates."""
-        own = self.token_model(configuration)
-        other = self.token_level.model(configuration, self._suited(configuration, variant), variant)
-        assert own is not None
-        assert own.decoding is not None
-        assert other is not None
-        target = system.placement[TARGET]
-        slower = PacedCost(system.costs[target], own.tokens_per_pass / other.tokens_per_pass)
-        passes = {**system.passes, TARGET: own.decoding.source}
-        return replace(system, costs={**system.costs, target: slower}, passes=passes)
 
     def plain(self) -> Trial:
         """Return the trial of plain decoding."""
@@ -163,12 +151,7 @@ class Trials:
         return what
 
     def token_model(self, configuration: Configuration) -> TokenModel | None:
-        """Return the model of a configuration's token level; None if it has none.
-
-        Raises
-        ------
-        ParameterError : a token-level method without a record in the profile.
-        """
+        """Return the model of a configuration's token level; None if it has none."""
         self._refuse_unknown(configuration)
         return self.token_level.model(configuration, self._suited(configuration, None))
 
@@ -179,12 +162,7 @@ class Trials:
         return n if several and self._own_answers and known is not None and 0 < n < known else known
 
     def fits(self, configuration: Configuration) -> Mapping[str, CostFit]:
-        """Return the fits of the engines' costs in a configuration's use, with its token level; none without timings.
-
-        Raises
-        ------
-        ParameterError : a token-level method without a record in the profile.
-        """
+        """Return the fits of the engines' costs in a configuration's use, with its token level; empty: no timings."""
         system, model = self._suited(configuration, None), self.token_model(configuration)
         fits = system.fits.get(system.use, {})
         if not fits or model is None or model.decoding is None:
@@ -206,33 +184,11 @@ class Trials:
         self._complete.add(configuration)
 
     def _suited(self, configuration: Configuration, variant: int | None) -> System:
-        return self._system(variant).suited(configuration.spec, configuration.knobs)
-
-    def _system(self, variant: int | None) -> System:
-        if variant is None:
-            return self.system
-        if variant not in self._variants:
+        if variant is not None and variant not in self._variants:
             self._variants[variant] = self._system_of(variant)
-        return self._variants[variant]
+        system = self.system if variant is None else self._variants[variant]
+        return system.suited(configuration.spec, configuration.knobs)
 
     def _system_of(self, variant: int | None) -> System:
         made = system_of(self.profile, resample=variant, corruption=self.corruption, recorded=self.recorded)
         return made.placed(self._places)
-
-    def _with_drafts(self, system: System, configuration: Configuration) -> System:
-        """The system with the answers that a configuration can meet: texts have one draft of a position."""
-        known = system.behaviour
-        if not isinstance(known, TraceBehaviour):
-            return system
-        return replace(system, behaviour=replace(known, traces=known.traces[: self.n_answers(configuration)]))
-
-    def _decided(self, system: System, configuration: Configuration, variant: int | None) -> System:
-        """The system with answers for the configuration's verifier."""
-        if configuration.decider == (JUDGE, None):
-            return system
-        key = *configuration.decider, variant
-        if key not in self._seen:
-            self._seen[key] = as_seen_by(
-                system, self.recorded, *configuration.decider, resample=variant, corruption=self.corruption
-            ).behaviour
-        return replace(system, behaviour=self._seen[key])

@@ -76,21 +76,6 @@ async def run_under_load(
     Every load draws its own answers, so that its errors are its own.
 
     Every configuration answers some questions before, with the largest number of clients, as a warm-up.
-
-    Parameters
-    ----------
-    clock : wall clock with real engines.
-    rounds : questions of each round, at least as many as clients.
-    methods : name -> configuration; ``BASELINE`` is added.
-    loads : numbers of clients.
-    truth, seed, work : as in `calibrate.running.interleaved.run_interleaved`.
-    journal : receives every finished round; rounds that it holds are not run again.
-    progress : called once per round, configuration and load.
-
-    Raises
-    ------
-    ParameterError : more clients than a round has questions.
-    CalibrationError : an engine failed, or the journal cannot be written.
     """
     for load, questions in product(loads, rounds):
         check_clients(load, len(questions))
@@ -150,8 +135,15 @@ async def real_round(
     await all_or_none([client() for _ in range(load)])
     await clock.drain()
     in_order = [sessions[i] for i in range(len(questions))]
+    makespan = max(session.epoch - begin + (session.finished or 0.0) for session in in_order)
     return RealRound(
-        round=_seen(in_order, begin),
+        round=Round(
+            seconds=tuple(session.finished or 0.0 for session in in_order),
+            tokens=tuple(sum(step.n_tokens for step in session.committed) for session in in_order),
+            first=tuple(map(_first_s, in_order)),
+            makespan=makespan,
+            in_flight=in_flight(((session, session.epoch - begin) for session in in_order), makespan),
+        ),
         counts=tuple(Counts.of(session) for session in in_order),
         correct=None
         if truth is None
@@ -181,15 +173,3 @@ def _first_s(session: WallSession) -> float:
         if isinstance(operation, Generate) and operation.whole and isinstance(operation.job, Generation):
             return max(operation.job.times.first_token - session.epoch, 0.0)
     return session.commit_times[0] if session.commit_times else session.finished or 0.0
-
-
-def _seen(sessions: Sequence[WallSession], begin: float) -> Round:
-    ends = [session.epoch - begin + (session.finished or 0.0) for session in sessions]
-    makespan = max(ends)
-    return Round(
-        seconds=tuple(session.finished or 0.0 for session in sessions),
-        tokens=tuple(sum(step.n_tokens for step in session.committed) for session in sessions),
-        first=tuple(map(_first_s, sessions)),
-        makespan=makespan,
-        in_flight=in_flight(((session, session.epoch - begin) for session in sessions), makespan),
-    )

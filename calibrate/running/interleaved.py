@@ -36,7 +36,6 @@ class RealConfiguration:
 
     make: MakeAlgorithm
     """Builds the generator of a prompt."""
-
     speculation: Mapping[str, Speculation] = field(default_factory=dict)
     """Token-level speculation of each role's requests; other roles use plain decoding."""
 
@@ -49,16 +48,12 @@ class RealRun:
     seconds: float
     counts: Counts
     correct: bool | None
-
     false_accepts: int | None = None
     """Wrong committed steps of the draft; None without ground truth."""
-
     steps: tuple[int, ...] = ()
     """Tokens of each committed step."""
-
     met: AnswerTrace | None = None
     """Lengths and verdicts along the answer; None where the run does not have all of them."""
-
     work: Mapping[str, InUse] = field(default_factory=dict)
     """Work of each engine; empty where it was not recorded."""
 
@@ -73,7 +68,6 @@ class Runs:
     by_name: dict[str, list[RealRun]] = field(default_factory=dict)
     sessions: dict[str, WallSession] = field(default_factory=dict)
     """The first session of each configuration, for its timeline; none where all its runs are from a journal."""
-
     again: list[list[RealRun]] = field(default_factory=list)
     """Further answers of plain decoding, by problem: they reduce its variance, which is part of every speedup."""
 
@@ -121,19 +115,10 @@ async def run_interleaved(
 
     Parameters
     ----------
-    clock : wall clock with real engines.
     problems : at least two.
-    methods : name -> configuration; ``BASELINE`` is added.
     n_plain : answers of plain decoding per problem, each with other seeds; >= 1.
-    truth : ground truth of the task, if it has one.
-    seed : seed of the random orders.
     work : returns the work of each engine since its last call; called after every run.
-    journal : receives every finished run; runs that it holds are not repeated, and have no session.
     progress : called once per answer, ``len(problems) * (len(methods) + n_plain)`` times.
-
-    Raises
-    ------
-    CalibrationError : an engine failed, or the journal cannot be written.
     """
     if len(problems) < 2:
         raise ParameterError("problems", len(problems), "must be at least 2, for an interval")
@@ -184,23 +169,18 @@ async def _answer(clock: WallClock, problem: Problem, configuration: RealConfigu
 
 def _run(problem: Problem, session: WallSession, truth: Truth | None, work: Mapping[str, InUse]) -> RealRun:
     assert session.finished is not None
+    texts = [step.payload.text for step in session.committed]
+    by_draft = [depth for depth, step in enumerate(session.committed) if step.role == DRAFT]
+    graded = () if truth is None else (truth.step_is_correct(problem.prompt, texts[:i], texts[i]) for i in by_draft)
     return RealRun(
         problem=problem.name,
         seconds=session.finished,
         counts=Counts.of(session),
         correct=None if truth is None else truth.answer_is_correct(problem.prompt, session.text),
-        false_accepts=None if truth is None else _false_accepts(problem, session, truth),
+        false_accepts=None if truth is None else sum(not right for right in graded),
         steps=tuple(step.n_tokens for step in session.committed),
         met=trace_of_session(session),
         work=work,
-    )
-
-
-def _false_accepts(problem: Problem, session: WallSession, truth: Truth) -> int:
-    texts = [step.payload.text for step in session.committed]
-    return sum(
-        step.role == DRAFT and not truth.step_is_correct(problem.prompt, texts[:depth], texts[depth])
-        for depth, step in enumerate(session.committed)
     )
 
 
@@ -210,16 +190,12 @@ class Measured:
 
     speedup: Estimate
     """Seconds of plain decoding / seconds of the configuration, ratio of totals over the same problems."""
-
     seconds_per_answer: float
     acceptance: float
     """Share of judged drafts that were accepted, in [0, 1]; NaN if none was judged."""
-
     accuracy: Estimate | None
     """Share of right answers, with Wilson's interval; None without ground truth."""
-
     n: int
-
     false_accepts: Estimate | None = None
     """Wrong committed draft steps per answer; None without ground truth."""
 

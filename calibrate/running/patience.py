@@ -12,10 +12,8 @@ from theory.errors import CalibrationError
 __all__ = ["Patience"]
 
 T = TypeVar("T")
-
 FIRST_WAIT_S: Final = 0.5
 """Wait before a piece is tried again, s; doubled for each further trial, up to:"""
-
 LONGEST_WAIT_S: Final = 8.0
 
 
@@ -36,12 +34,7 @@ class Patience:
         self.n_repeated = 0
 
     async def __call__(self, once: Callable[[], Awaitable[T]]) -> T:
-        """Return what a piece gives.
-
-        Raises
-        ------
-        CalibrationError : an error that is not transient, or has not passed in time.
-        """
+        """Return what a piece gives."""
         wait, first = FIRST_WAIT_S, None
         while True:
             try:

@@ -56,10 +56,8 @@ class GradeScorer:
 
     prompt: Callable[[str, Sequence[str], str], str]
     """Makes the request from the question, the steps before, and the step."""
-
     grades: tuple[str, ...] = DIGITS
     """Replies, worst first; each a single token of the model."""
-
     reward: bool = False
     """Whether to return the expected grade / the best grade, in [0, 1]; else the likeliest grade, from 0."""
 
@@ -92,12 +90,7 @@ class LikelihoodScorer:
             raise ParameterError("temperature", self.temperature, "must be a finite number > 0")
 
     async def score(self, candidate: Step, *, engine: Backend) -> Reply[float, Likelihood | None]:
-        """Score by a forward pass; if the engine has cached the prefix, over the step only.
-
-        Raises
-        ------
-        CalibrationError : the engine does not compute likelihoods of a given text.
-        """
+        """Score by a forward pass; if the engine has cached the prefix, over the step only."""
         if not isinstance(engine, TellsLikelihood):
             raise CalibrationError(f"{engine.name} computes no likelihood of a given text, which this method needs")
         prompt, n_scored = _ids(candidate, engine)
@@ -127,20 +120,13 @@ class PromptChooser:
 
     prompt: Callable[[str, Sequence[str], Sequence[str]], str]
     """Makes the request from the question, the steps before, and the candidates' texts."""
-
     letters: tuple[str, ...] = (" A", " B", " C", " D", " E", " F", " G", " H")
     """Replies for the candidates, in order; each a single token of the model."""
-
     none: str | None = " X"
     """The reply that refuses all candidates; ``None``: one candidate is always taken."""
 
     async def choose(self, candidates: Sequence[Step], *, engine: Backend) -> Reply[Selection, Choice]:
-        """Choose by a forward pass over all candidates; the score is the probability of the reply.
-
-        Raises
-        ------
-        ParameterError : more candidates than letters.
-        """
+        """Choose by a forward pass over all candidates; the score is the probability of the reply."""
         if len(candidates) > len(self.letters):
             raise ParameterError("width", len(candidates), f"must be at most {len(self.letters)}: no letters are left")
         replies = self.letters[: len(candidates)] + (() if self.none is None else (self.none,))
@@ -162,7 +148,6 @@ class GradeChooser:
 
     scorer: GradeScorer
     """Scorer of the candidates; its scores must be rewards in [0, 1]."""
-
     least: float = 0.7
     """Least reward at which the best candidate is taken, in [0, 1]."""
 

@@ -24,7 +24,6 @@ class Reply(NamedTuple, Generic[Result_co, Record_co]):
 
     result: Result_co
     """The step, verdict, score or selection."""
-
     record: Record_co
     """The engine's record of the request; None without a request."""
 
@@ -80,7 +79,6 @@ class Drive:
     Parameters
     ----------
     perform : runs an operation of the session on its engine; it counts generated tokens as they arrive.
-    session : records operations and commits.
     """
 
     def __init__(self, perform: Perform, session: WallSession) -> None:

@@ -20,12 +20,6 @@ class StepMarks:
     hands over its text as a whole (`calibrate.engines.protocol.Progress`), the tokenizer tells the tokens of each step,
     and its moment is that of its last token, tokens being evenly spaced between the first and the last.
 
-    Parameters
-    ----------
-    prefix : the text before.
-    role : the role that writes.
-    separator : string at which a step ends, included in the step.
-
     Attributes
     ----------
     last : the step that ended last; ``prefix`` at first.

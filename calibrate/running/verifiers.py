@@ -31,13 +31,10 @@ class StepText:
 
     text: str
     """The step's own text, separator included."""
-
     token_ids: tuple[int, ...] | None
     """Its token ids, if the engine reported them."""
-
     tokenizer_id: str | None
     """Fingerprint of the tokenizer of ``token_ids``."""
-
     written_s: float | None = None
     """When its last token had arrived, s on the machine's monotonic clock; None: when its request ended."""
 
@@ -65,10 +62,8 @@ class LlmJudge:
 
     prompt: Callable[[str, str], str]
     """Makes the prompt from the candidate's and the reference's text."""
-
     threshold: float = 0.5
     """Least probability of yes, given yes or no, at which a draft is accepted, in [0, 1]."""
-
     yes: str = " Yes"
     no: str = " No"
 

@@ -65,13 +65,10 @@ class StepLimits:
 
     separator: str = "\n\n"
     """String at which a step ends (included in the step)."""
-
     max_step_tokens: int = 100
     """A step that is a request is cut after this many tokens, and marked as truncated."""
-
     max_steps: int = 64
     """Most steps of an answer with a request for each step; the last of them ends it."""
-
     max_answer_tokens: int = 4096
     """The step with which the answer has this many tokens ends it."""
 
@@ -91,10 +88,6 @@ class WallClock:
     verifier : verifier of the role ``judge``; it may use the backend of that role. The role ``gate`` is the same
         verifier with the draft model.
     verifiers : verifiers of further roles; exact match and chance are built in.
-    scorers : role -> scorer, for methods that score steps.
-    chooser : chooser, for methods in which a model chooses among steps.
-    sampling : sampling of tokens.
-    limits : limits of steps and answers.
     seed : seed of the run. A request's seed is a hash of it, the stream, the role, the depth and the branch, so that
         two schedules draw the same step after the same prefix.
 
@@ -132,13 +125,7 @@ class WallClock:
         self._left_running: set[ReplyTask] = set()
 
     async def root(self, text: str) -> Step:
-        """The prompt as the root of a tree of steps.
-
-        Raises
-        ------
-        ParameterError : the text is empty.
-        CalibrationError : the template cannot be applied.
-        """
+        """The prompt as the root of a tree of steps."""
         if not text:
             raise ParameterError("prompt", text, "must not be empty")
         if self.template is not None:
@@ -159,10 +146,6 @@ class WallClock:
 
         Requests that the algorithm leaves running at its end continue in the background; see `drain`. If the run fails
         or is cancelled, all requests in flight are aborted first.
-
-        Raises
-        ------
-        CalibrationError : an engine failed; the message names the operation.
         """
         session = WallSession(stream, speculation)
         drive = Drive(self.perform, session)
@@ -203,12 +186,7 @@ class WallClock:
         await self.drain()
 
     def backend(self, role: str) -> Backend:
-        """The backend of a role.
-
-        Raises
-        ------
-        CalibrationError : the role has no backend.
-        """
+        """The backend of a role."""
         return _known(self.roles, role, "backend")
 
     async def perform(self, operation: Operation, session: WallSession, progress: Progress) -> Reply[Any, Any]:
@@ -259,9 +237,6 @@ class WallClock:
 
         Parameters
         ----------
-        operation : tells role and prefix.
-        progress : receives the text as it arrives.
-        seed, speculation : of the request.
         most : tokens to ask for at most; None: what the limit of an answer leaves.
         stop : strings at which it ends.
         ids : token ids of all before it, in place of its text; empty: unknown.
@@ -279,12 +254,7 @@ class WallClock:
         return await backend.generate(request, progress)
 
     async def verify(self, operation: Verify, stream: str) -> Reply[Verdict, Choice | None]:
-        """The verdict on a draft, and the model's reply.
-
-        Raises
-        ------
-        CalibrationError : the operation's role has no verifier.
-        """
+        """The verdict on a draft, and the model's reply."""
         role, depth, branch = operation.role, operation.candidate.depth, operation.branch
         verdict, choice = await _known(self.verifiers, role, "verifier").verify(
             operation.candidate,
@@ -297,35 +267,24 @@ class WallClock:
         return Reply(verdict, choice)
 
     async def score(self, operation: Score, stream: str = "") -> Reply[float, Choice | Likelihood | None]:
-        """The score of a step, and the model's reply; for the role `RANDOM` a uniform number from the seed.
-
-        Raises
-        ------
-        CalibrationError : the operation's role has no scorer.
-        """
+        """The score of a step, and the model's reply; for the role `RANDOM` a uniform number from the seed."""
         role, step = operation.role, operation.candidate
         if role == RANDOM:
             return Reply(uniform(derive_seed(self.seed, stream, role, step.depth, operation.branch), 0), None)
         scorer = _known(self.scorers, role, "scorer")
-        return await scorer.score(operation.candidate, engine=self._engine_for(operation.role))
+        return await scorer.score(step, engine=self.engine(role) or self.backend(role))
 
     async def choose(self, operation: Choose) -> Reply[Selection, Choice]:
-        """The choice of a model among several steps, and its reply.
-
-        Raises
-        ------
-        CalibrationError : there is no chooser.
-        """
+        """The choice of a model among several steps, and its reply."""
         if self.chooser is None:
             raise CalibrationError("no chooser: these models have no prompt for a choice among steps")
-        return await self.chooser.choose(operation.candidates, engine=self._engine_for(operation.role))
+        return await self.chooser.choose(
+            operation.candidates, engine=self.engine(operation.role) or self.backend(operation.role)
+        )
 
     def engine(self, role: str) -> Backend | None:
         """Return the backend of a role, or of its stand-in; None for roles that need none."""
         return self.roles.get(role) or self.roles.get(STANDS_IN.get(role, ""))
-
-    def _engine_for(self, role: str) -> Backend:
-        return self.engine(role) or self.backend(role)
 
     def _room(self, prefix: Step) -> int:
         """Tokens that the limit of an answer leaves after ``prefix``."""

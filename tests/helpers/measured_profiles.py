@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from calibrate.record.answer_records import Generated, RecordedAnswer, StepRecord, VerdictRecord
 from calibrate.record.engine_records import DecodeSample, EngineRecord, PrefillSample
 from calibrate.record.profile import ModelRecord, Profile, Provenance
 from calibrate.record.token_records import NGramRecord, TokenAnswer, TokenRecord, TokenRequest
+from sim.engines.costs import TableCost
 
 STEP_TOKENS = 21
 """Tokens of every step: the first comes with the prefill, 20 with iterations."""
@@ -49,6 +50,18 @@ def _answer(accepted: Sequence[bool], number: int) -> RecordedAnswer:
     ]
     baseline = [Generated(tokens=STEP_TOKENS, seconds=0.2, final=i == last) for i in range(len(accepted))]
     return RecordedAnswer(problem=str(number), prompt_tokens=8, steps=steps, baseline=baseline)
+
+
+def swept(cost: TableCost, n: int = 3, noisy: Callable[[float], float] = float) -> EngineRecord:
+    """A sweep of an engine that costs so much over batches and contexts, each timed ``n`` times."""
+    decode = [
+        DecodeSample(batch=b, context=b * c, seconds=noisy(cost.iteration(b, b * c)))
+        for b in cost.batches
+        for c in (50, 400, 900)
+        for _ in range(n)
+    ]
+    prefill = [PrefillSample(tokens=t, seconds=noisy(cost.prefill(t))) for t in (4, 32, 256) for _ in range(n)]
+    return EngineRecord(device="cpu", decode=decode, prefill=prefill, request_s=[noisy(cost.request_s)] * n)
 
 
 def speculated(

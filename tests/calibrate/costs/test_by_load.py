@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from measured_profiles import swept
 
 from calibrate.costs.by_load import join_law, loaded_samples, most_at_once
 from calibrate.costs.fit import fit_cost
 from calibrate.costs.sweep import fit_passes
 from calibrate.record.engine_records import (
-    DecodeSample,
     EngineRecord,
     JoinedSums,
     LoadedSums,
@@ -26,28 +26,12 @@ from sim.engines.costs import TableCost
 from sim.serving.limits import Joined, JoinLaw
 
 PLANTED = TableCost(
-    batches=(1, 2, 4, 8),
-    seconds=(0.015, 0.0155, 0.017, 0.021),
-    context_s=2e-6,
-    prefill_s=0.020,
-    prefill_token_s=5e-5,
+    batches=(1, 2, 4, 8), seconds=(0.015, 0.0155, 0.017, 0.021), context_s=2e-6, prefill_s=0.020, prefill_token_s=5e-5
 )
 """Costs by a sweep: another intercept for each batch than in use."""
 
 
-def swept(noise: float = 0.0) -> EngineRecord:
-    """A sweep over batches and contexts."""
-    rng = np.random.default_rng(0)
-    decode = [
-        DecodeSample(batch=b, context=b * c, seconds=PLANTED.iteration(b, b * c) * (1.0 + noise * rng.random()))
-        for b in PLANTED.batches
-        for c in (50, 400, 900)
-        for _ in range(3)
-    ]
-    prefill = [PrefillSample(tokens=n, seconds=PLANTED.prefill(n)) for n in (4, 32, 256) for _ in range(3)]
-    return EngineRecord(device="cpu", decode=decode, prefill=prefill, request_s=[0.001])
-
-
+SWEPT = swept(PLANTED)
 LOADS = (1, 2, 4, 8, 16, 32)
 SPECULATING = {"k2": 4}
 
@@ -89,7 +73,7 @@ def loop(at_once: int, *, method: str = "", rows: int = 1, joined_s: float = 0.0
 def loaded(*levels: int, **options: Any) -> EngineRecord:
     """The sweep of `record`, which loads contradict, and loops, plain and by a draft model."""
     loops = [loop(n, **more) for n in levels for more in ({}, {"method": "draft-model", "rows": 4, "joined_s": 0.038})]
-    return swept().model_copy(update={"by_load": loops, **options})
+    return SWEPT.model_copy(update={"by_load": loops, **options})
 
 
 def test_passes_by_load_are_the_times_by_batch() -> None:
@@ -112,14 +96,14 @@ def test_passes_of_a_method_by_load_are_its_times_by_batch() -> None:
         assert tables[1].iteration(batch, 0.0) == pytest.approx(planted_pass(batch, 1), rel=1e-3)
     assert set(fit_passes(loaded(*LOADS), method="eagle")) == {1}
     assert most_at_once(loaded(*LOADS)) == most_at_once(loaded(*LOADS), "draft-model") == 32
-    assert most_at_once(swept()) == 8
+    assert most_at_once(SWEPT) == 8
 
 
 def test_a_fast_moment_of_the_machine_does_not_make_more_answers_cheaper() -> None:
     fast = [one._replace(seconds=0.8 * one.seconds) for one in loop(4).passes]
     loops = [loop(2), loop(4).model_copy(update={"passes": fast}), loop(8)]
     two, four, eight = (planted_pass(n, 1) + PLANTED.context_s * 150 * n for n in (2, 4, 8))
-    found = {one.batch: one.seconds for one in loaded_samples(swept().model_copy(update={"by_load": loops}))}
+    found = {one.batch: one.seconds for one in loaded_samples(SWEPT.model_copy(update={"by_load": loops}))}
     mean = (two + 0.8 * four) / 2
     assert found == {2: pytest.approx(mean), 4: pytest.approx(mean), 8: pytest.approx(eight)}
 
@@ -128,7 +112,7 @@ def test_loops_of_a_load_at_different_times_are_its_mean_and_its_error() -> None
     """The machine was slower by a tenth in the second: resamples vary by half of the difference."""
     later = [one._replace(seconds=1.1 * one.seconds) for one in loop(4).passes]
     twice = [loop(4), loop(4).model_copy(update={"passes": later})]
-    timed = swept().model_copy(update={"by_load": [loop(1), *twice]})
+    timed = SWEPT.model_copy(update={"by_load": [loop(1), *twice]})
     own = planted_pass(4, 1) + PLANTED.context_s * 150 * 4
     assert [one.seconds for one in loaded_samples(timed) if one.batch == 4] == pytest.approx([1.05 * own] * 16)
     resamples = (loaded_samples(timed, rng=np.random.default_rng(i)) for i in range(64))
@@ -144,7 +128,7 @@ def rounds(seconds: Callable[[int, int], float], levels: Sequence[int] = (1, 2, 
         passes = LoadedSums(batch, 1, 100, 0, 100 * batch, 100 * seconds(batch, number))
         return loop(batch).model_copy(update={"passes": [passes]})
 
-    return swept().model_copy(update={"by_load": [timed(n, number) for n in levels for number in range(4)]})
+    return SWEPT.model_copy(update={"by_load": [timed(n, number) for n in levels for number in range(4)]})
 
 
 def by_batch(record: EngineRecord) -> dict[int, float]:
@@ -174,11 +158,16 @@ def test_steps_by_batch_that_all_rounds_show_stay(step: float, noise: float) -> 
 
 def test_a_sweep_of_one_context_tells_nothing_of_context() -> None:
     """Else its few contexts, which grow with the batch, would take all of what passes take in use."""
-    short = [one for one in swept(noise=0.2).decode if one.context == 50 * one.batch]
+    rng = np.random.default_rng(0)
+    short = [
+        one
+        for one in swept(PLANTED, noisy=lambda s: s * (1.0 + 0.2 * rng.random())).decode
+        if one.context == 50 * one.batch
+    ]
     cost = fit_cost(loaded(*LOADS, decode=short)).cost
     assert cost.context_s == 0.0
     assert cost.iteration(16, 0.0) == pytest.approx(planted_pass(16, 1) + 16 * 150 * PLANTED.context_s, rel=1e-3)
-    steep = [one.model_copy(update={"seconds": 1e-4 * one.context}) for one in swept().decode]
+    steep = [one.model_copy(update={"seconds": 1e-4 * one.context}) for one in SWEPT.decode]
     assert fit_cost(loaded(*LOADS, decode=steep)).cost.iteration(32, 0.0) > 0.0
 
 
@@ -194,9 +183,9 @@ def test_what_prompts_save_by_joining_comes_from_the_loads() -> None:
     assert law.outside_s == pytest.approx(0.05 - 0.038)
     assert join_law(timed, slow, "eagle") is None
     beside = [PrefillSample(tokens=40, seconds=0.002, beside=1)] * 3
-    unloaded = swept().model_copy(update={"prefill": [*swept().prefill, *beside]})
+    unloaded = SWEPT.model_copy(update={"prefill": [*SWEPT.prefill, *beside]})
     assert fit_cost(unloaded).sweep.shared_s == pytest.approx(PLANTED.prefill(40) - 0.002)
-    assert join_law(swept(), PLANTED) is None
+    assert join_law(SWEPT, PLANTED) is None
 
 
 @pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
@@ -210,7 +199,7 @@ def test_how_much_of_a_pass_reading_adds_to_comes_from_several_loads(share: floa
         return JoinedSums(batch, joiners, 3, 3, 0, 3 * tokens, 3 * batch, 3 * seconds)
 
     joined = [read(batch, joiners) for batch in (1, 3, 7) for joiners in (1, 2, 3)]
-    timed = swept().model_copy(update={"by_load": [loop(8).model_copy(update={"joined": joined})]})
+    timed = SWEPT.model_copy(update={"by_load": [loop(8).model_copy(update={"joined": joined})]})
     law = join_law(timed, PLANTED)
     assert law is not None
     assert law == pytest.approx((-0.01, share, token_s), abs=1e-6)
@@ -218,9 +207,3 @@ def test_how_much_of_a_pass_reading_adds_to_comes_from_several_loads(share: floa
     (two,) = (one for one in joined if (one.batch, one.joiners) == (7, 2))
     assert cost.mixed(7, 0.0, 80.0, 0.0) == pytest.approx(two.seconds / two.n)
     assert Joined(PLANTED, law.slower(2.0)).mixed(0, 0.0, 80.0, 0.0) == PLANTED.prefill(80)
-
-
-def test_a_noisy_upper_half_does_not_make_more_answers_free() -> None:
-    falling = TableCost(batches=(1, 2, 4, 8), seconds=(0.010, 0.012, 0.0141, 0.0140))
-    assert falling.iteration(64, 0.0) > 0.03
-    assert TableCost(batches=(1, 2), seconds=(0.010, 0.009)).iteration(64, 0.0) == 0.009

@@ -39,10 +39,6 @@ QUESTIONS = tuple(
 )
 
 
-async def nothing(number: int) -> None:
-    """What is measured before a round."""
-
-
 def swept(
     journal: Path, levels: Sequence[int], *kinds: Planted, others_s: float = 0.0, progress: list[str] | None = None
 ) -> tuple[list[LoadRecord], list[str], int]:
@@ -56,6 +52,10 @@ def swept(
             replace(one, speculation=models.speculation(one.method, one.knobs)) for one in models.token_settings()
         ]
         decodings = [Decoding(), *speculating]
+
+        async def nothing(number: int) -> None:
+            """What is measured before a round."""
+
         async with models.open() as (_, clock):
             with Journal(journal, {}) as pieces:
                 sweep = LoadSweep(
@@ -80,12 +80,8 @@ def mean_s(sums: Sequence[LoadedSums] | Sequence[JoinedSums]) -> float:
 def test_planted_passes_come_back_by_batch_and_joiners(tmp_path: Path) -> None:
     parts: list[str] = []
     records, _, _ = swept(tmp_path / "j", (1, 6), PLAIN, DRAFTED, others_s=9.0, progress=parts)
-    assert [(one.method, one.k2, one.at_once) for one in records] == [
-        ("", 1, 1),
-        ("draft-model", 4, 1),
-        ("", 1, 6),
-        ("draft-model", 4, 6),
-    ]
+    kinds = [(one.method, one.k2, one.at_once) for one in records]
+    assert kinds == [("", 1, 1), ("draft-model", 4, 1), ("", 1, 6), ("draft-model", 4, 6)]
     assert len(parts) == 16, "four loops of each, where there is time for them"
     for record, planted in zip(records, (PLAIN, DRAFTED) * 2, strict=True):
         pass_s = planted.pass_s(record.at_once, 0, 0)
@@ -122,15 +118,10 @@ def test_each_level_is_measured_in_several_rounds_if_there_is_time(
         assert record.running == pytest.approx(record.at_once, abs=0.2)
 
 
-def test_a_level_that_is_known_is_not_measured_again(tmp_path: Path) -> None:
-    *first, asked = swept(tmp_path / "j", (1, 2), PLAIN)
-    *second, again = swept(tmp_path / "j", (1, 2), PLAIN)
-    assert second == first
-    assert again == 0 < asked
-
-
-def test_a_server_that_lets_requests_wait_counts_as_what_it_ran(tmp_path: Path) -> None:
-    records, notes, _ = swept(tmp_path / "j", (2, 8), replace(PLAIN, max_running=3))
+def test_a_server_that_lets_requests_wait_counts_as_what_it_ran_and_is_not_measured_again(tmp_path: Path) -> None:
+    records, notes, asked = swept(tmp_path / "j", (2, 8), replace(PLAIN, max_running=3))
+    assert swept(tmp_path / "j", (2, 8), replace(PLAIN, max_running=3)) == (records, notes, 0)
+    assert asked
     assert [(one.most, one.queued) for one in records] == [(2, False), (3, True)]
     assert 1.5 < records[1].running <= 3.0
     assert notes == ["plain decoding, 8 at once: the server ran 3 answers at once, the others waited"]

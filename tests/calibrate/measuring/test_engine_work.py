@@ -31,8 +31,7 @@ BIG = EngineStatistics(
     prefills=(Prefill(30, 0, 1.0, 7.0),),
 )
 SMALL = EngineStatistics(
-    iterations=(Pass.plain(1, 10, 1.2, 3.2), Pass.plain(1, 11, 0.8, 6.3)),
-    prefills=(Prefill(5, 2, 0.5, 2.0),),
+    iterations=(Pass.plain(1, 10, 1.2, 3.2), Pass.plain(1, 11, 0.8, 6.3)), prefills=(Prefill(5, 2, 0.5, 2.0),)
 )
 
 
@@ -98,13 +97,6 @@ def test_what_ends_as_another_begins_had_no_company() -> None:
         assert one.undisturbed.seconds == 1.0
 
 
-def test_profiles_made_without_moments_tell_nothing_apart() -> None:
-    """Engines tell when they did something, older profiles do not."""
-    blind = recorded(BIG, SMALL)["big"].model_copy(update={"beside": None, "shared_s": None})
-    assert blind.undisturbed == Work(decode=blind.decode, prefill=blind.prefill, waking=blind.waking)
-    assert blind.company_s == 0.0
-
-
 def test_prefills_are_told_apart_by_whether_the_engine_had_rested() -> None:
     """The first one, and those that begin `RESTED_S` after the last work, whatever that was; not those that follow."""
     rest = RESTED_S
@@ -137,3 +129,4 @@ def test_records_add_up() -> None:
     (mixed,) = summed([found["big"], found["big"].model_copy(update={"beside": None})])
     assert (mixed.beside, mixed.shared_s, mixed.company_s) == (None, None, 0.0)
     assert summed([]) == []
+    assert (mixed.undisturbed.decode, mixed.undisturbed.waking) == (mixed.decode, mixed.waking)  # as in older profiles

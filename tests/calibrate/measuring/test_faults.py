@@ -26,12 +26,8 @@ N_ANSWERS = 2
 FAST = Planted(iteration_s=0.0005, steps=3, step_tokens=(2, 5))
 # What the client says of each fault, and that it asks again after each that passes, is tested with the client.
 FAULTS = {  # rates; the seeds below let each of them hit some requests
-    "delay": {"delay:0.03": 0.2},
-    "reset": {"reset": 0.15},
-    "truncate": {"truncate:1": 0.02},
     "short": {"short:0": 0.006, "short:1": 0.007, "short:3": 0.007},
-    "cut": {"cut:1": 0.02},
-    "cut before the first event": {"cut:0": 0.02},
+    "cut": {"cut:1": 0.01, "cut:0": 0.01},
     "die and return": {"die:0.1": 0.02},
     "all": {"delay:0.02": 0.1, "reset": 0.03, "503": 0.03, "429:0.01": 0.03, "truncate:1": 0.005, "cut:2": 0.005},
 }
@@ -133,12 +129,3 @@ def test_a_fault_that_stays_is_told_in_one_line_and_what_was_finished_is_kept(
 
     assert said(through_proxies(work)) == said(undisturbed)
     check_once(journal)
-
-
-def test_a_server_that_stays_away_is_unreachable(tmp_path: Path) -> None:
-    async def work(target: FaultProxy, draft: FaultProxy) -> None:
-        await target.stop()
-        with pytest.raises(CalibrationError, match=f"^target at {target.url}/v1: unreachable"):
-            await calibrated(target, draft, tmp_path / "j")
-
-    through_proxies(work)

@@ -48,50 +48,44 @@ def each(moments: Iterable[float]) -> Arrivals:
     return [(float(moment), 1) for moment in moments]
 
 
-def test_what_is_sent_into_company_counts_as_a_whole() -> None:
-    company, last = told(*each(range(20))), told(*each(range(5, 12)))
-    found = iterations([company, last])
-    assert [sample.seconds for sample in found] == [1.0] * 6
-    assert [sample.context for sample in found] == [20 + 6 + 1 + 2 * i for i in range(6)]
+COMPANY = told(*each(range(4)), (7.5, 4), (11.5, 4))
+"""12 tokens, 4 of which are there when a request begins at 3 s: they share 8 iterations and no more."""
 
 
-def test_only_iterations_of_the_whole_batch_count_and_each_once() -> None:
-    found = iterations([told(*each((0, 1, 2, 4, 6, 7))), told(*each((2, 4, 6, 7, 8)))])
-    assert [sample.seconds for sample in found] == [2.0, 2.0, 1.0]
-    assert [sample.context for sample in found] == [20 + 3 + 1, 20 + 4 + 2, 20 + 5 + 3]
-    assert {sample.batch for sample in found} == {2}
-
-
-def test_chunks_of_several_tokens_count_while_the_others_have_tokens_left() -> None:
-    """The company has 12 tokens; 4 are there when the last one begins, so they share 8 iterations and no more."""
-    company = told(*each(range(4)), (7.5, 4), (11.5, 4))
-    assert [s.seconds for s in iterations([company, told((3.0, 1), (7.0, 4), (11.0, 4))])] == [1.0] * 4
-    # Of the 4 that come next for the company 3 may have been there before: 4 + 3, and 5 are left for sure.
-    assert [s.seconds for s in iterations([company, told((3.0, 1), (5.0, 2), (8.0, 3), (11.0, 3))])] == [1.0] * 5
-    assert iterations([company, told((3.0, 1), (9.0, 6))]) == []
-
-
-def test_what_comes_in_two_pieces_is_no_batch() -> None:
-    """The company may have ended before the other began: its tokens waited for their delivery."""
-    assert iterations([told((0.0, 1), (100.0, 319)), told((1.0, 1), (99.0, 319))]) == []
-    assert iterations([told((0.0, 1), (100.0, 319)), told((1.0, 1), (101.0, 319))]) == []
-    assert iterations([told((0.0, 320)), told((1.0, 1), (101.0, 319))]) == []
-
-
-def test_one_after_the_other_is_no_batch() -> None:
-    assert iterations([told(*each(range(9))), told(*each(range(9, 20)))]) == []
-    assert iterations([told(*each(range(9))), told(*each(range(20))), told(*each(range(9, 20)))]) == []
-
-
-def test_a_chunk_that_straddles_the_end_of_another_stream_does_not_count() -> None:
-    company = told(*each(range(8)))
-    assert [s.seconds for s in iterations([company, told((2.0, 1), (4.0, 2), (6.0, 2), (8.0, 2))])] == [1.0] * 4
-
-
-def test_a_merged_chunk_alone_is_as_many_iterations() -> None:
-    assert [s.seconds for s in iterations([told((0.0, 3), (2.0, 4), (3.0, 1))])] == [0.5] * 4 + [1.0]
-    guessed = replace(told(*each((0, 3, 6))), ids=[], usage={"prompt_tokens": 10, "completion_tokens": 9})
-    assert [s.seconds for s in iterations([guessed])] == [1.0] * 6
+@pytest.mark.parametrize(
+    ("streams", "seconds", "contexts"),
+    [
+        ((told(*each(range(20))), told(*each(range(5, 12)))), [1.0] * 6, [27 + 2 * i for i in range(6)]),
+        ((told(*each((0, 1, 2, 4, 6, 7))), told(*each((2, 4, 6, 7, 8)))), [2.0, 2.0, 1.0], [24, 26, 28]),
+        ((COMPANY, told((3.0, 1), (7.0, 4), (11.0, 4))), [1.0] * 4, None),
+        # Of the 4 that come next for the company 3 may have been there before: 4 + 3, and 5 are left for sure.
+        ((COMPANY, told((3.0, 1), (5.0, 2), (8.0, 3), (11.0, 3))), [1.0] * 5, None),
+        ((COMPANY, told((3.0, 1), (9.0, 6))), [], None),
+        # In two pieces the company may have ended before the other began: its tokens waited for their delivery.
+        ((told((0.0, 1), (100.0, 319)), told((1.0, 1), (99.0, 319))), [], None),
+        ((told((0.0, 1), (100.0, 319)), told((1.0, 1), (101.0, 319))), [], None),
+        ((told((0.0, 320)), told((1.0, 1), (101.0, 319))), [], None),
+        # One after the other is no batch.
+        ((told(*each(range(9))), told(*each(range(9, 20)))), [], None),
+        ((told(*each(range(9))), told(*each(range(20))), told(*each(range(9, 20)))), [], None),
+        # A chunk that straddles the end of another stream does not count.
+        ((told(*each(range(8))), told((2.0, 1), (4.0, 2), (6.0, 2), (8.0, 2))), [1.0] * 4, None),
+        # A merged chunk without company is as many iterations.
+        ((told((0.0, 3), (2.0, 4), (3.0, 1)),), [0.5] * 4 + [1.0], None),
+        (
+            (replace(told(*each((0, 3, 6))), ids=[], usage={"prompt_tokens": 10, "completion_tokens": 9}),),
+            [1.0] * 6,
+            None,
+        ),
+    ],
+)
+def test_only_iterations_of_the_whole_batch_count_and_each_once(
+    streams: Sequence[Streamed], seconds: list[float], contexts: list[int] | None
+) -> None:
+    found = iterations(streams)
+    assert [sample.seconds for sample in found] == seconds
+    assert {sample.batch for sample in found} <= {len(streams)}
+    assert contexts is None or [sample.context for sample in found] == contexts
 
 
 def test_a_chunk_of_a_pass_is_one_iteration_whatever_was_accepted() -> None:
@@ -112,13 +106,6 @@ def test_more_samples_than_asked_for_are_averaged_and_keep_their_mean() -> None:
 
 def test_a_prefill_is_the_time_to_the_first_token_less_a_round_trip() -> None:
     assert prefill(replace(told((1.0, 1)), sent=0.25), 0.5).seconds == 0.25
-
-
-def test_lengths_grow_and_stay_within_the_context() -> None:
-    assert [from_outside._lengths(16, 2, level, 700) for level in range(3)] == [(17, 25), (64, 144), (256, 700)]
-    assert [from_outside._lengths(16, 2, level, None) for level in range(3)] == [(17, 25), (64, 144), (160, 320)]
-    assert [from_outside._lengths(16, 1, level, 100)[0] for level in range(3)] == [17, 64, 100]
-    assert [from_outside._lengths(16, 4, level, 60) for level in range(3)] == [(17, 29), (30, 60), (30, 60)]
 
 
 # Stalls
@@ -216,12 +203,8 @@ def test_what_was_read_late_is_asked_for_again() -> None:
     assert [s.seconds for s in timed(engine, 1, watch=Late(7.0, 0.9))] == [1.0] * 8
     assert engine.asked == [9, 9, 9]  # 7 s of 8 is too much, 0.9 s too, none is not
     assert engine.outcomes == {("batch 1", "timed"): 1}
-
-
-def test_a_short_stall_hardly_matters_to_a_long_measurement() -> None:
-    engine = Scripted(in_pace)
     timed(engine, 1, watch=Late(0.7))
-    assert engine.asked == [9]
+    assert engine.asked == [9] * 4
 
 
 def test_a_single_request_that_is_always_read_late_is_told_by_the_least_late_and_noted() -> None:
@@ -348,7 +331,7 @@ def test_a_server_that_runs_one_request_at_a_time_costs_the_batch_and_not_the_ca
     record, notes = measured(replace(OPTIONS, contexts=(4, 8), iterations=4), Planted(max_running=1, iteration_s=5e-4))
     assert {batch: len(seconds) for batch, seconds in batches(record.decode).items()} == {1: 8}
     assert not [note for note in notes if "batch 2" in note]
-    assert len(record.prefill) == len(record.request_s) == 2
+    assert len(record.prefill) == len(record.request_s) == 2, "prompts that wait for their turn join nothing"
 
 
 def test_prompts_that_join_a_stream_cost_what_its_gaps_grow_by() -> None:
@@ -359,11 +342,6 @@ def test_prompts_that_join_a_stream_cost_what_its_gaps_grow_by() -> None:
     assert len(joining) >= 4
     assert joining == pytest.approx([0.008] * len(joining), rel=OFF)
     assert {round(sample.seconds, 4) for sample in record.prefill if not sample.beside} == {0.03}
-
-
-def test_prompts_that_wait_for_their_turn_join_nothing() -> None:
-    record, _ = measured(replace(OPTIONS, batches=(1,)), Planted(max_running=1, iteration_s=1e-4))
-    assert not [sample for sample in record.prefill if sample.beside]
 
 
 def test_the_company_outlasts_what_is_timed() -> None:

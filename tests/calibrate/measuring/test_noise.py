@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 
 import numpy as np
 import pytest
@@ -28,61 +27,31 @@ def at_most(hits: int, trials: int, rate: float) -> None:
 # Warm-up
 
 
-@pytest.mark.parametrize(("n", "rate"), [(20, 0.01 + 1 / 20), (100, 0.01 + 1 / 100), (400, 0.01 + 1 / 400)])
-@pytest.mark.parametrize("shape", ["lognormal", "two speeds", "heavy tail"])
-def test_false_alarms_are_as_rare_as_stated(n: int, rate: float, shape: str) -> None:
-    """Exchangeable samples of any distribution: 1 % by the change point, 1 / n by the gross rule."""
-    rng = np.random.default_rng([n, len(shape)])
-    trials = 600
-    draw = {
-        "lognormal": lambda: durations(n, rng),
-        "two speeds": lambda: durations(n, rng) * rng.choice([1.0, 2.0], n, p=[0.8, 0.2]),
-        "heavy tail": lambda: 0.01 * (1.0 + rng.pareto(1.5, n)),
-    }[shape]
-    at_most(sum(leading_slow(draw()) > 0 for _ in range(trials)), trials, rate)
+@pytest.mark.parametrize("n", [20, 100])
+def test_false_alarms_are_as_rare_as_stated(n: int) -> None:
+    """Exchangeable samples of any distribution, a heavy tail here: 1 % by the change point, 1 / n by the gross rule."""
+    rng = np.random.default_rng([n, len("heavy tail")])
+    hits = sum(leading_slow(0.01 * (1.0 + rng.pareto(1.5, n))) > 0 for _ in range(600))
+    at_most(hits, 600, 0.01 + 1 / n)
 
 
 @pytest.mark.parametrize("planted", [8, 20, 60])
 def test_a_planted_warm_up_is_found(planted: int) -> None:
     """Half as slow again for ``planted`` of 200 samples with 10 % of noise: found, to within a few samples."""
     rng = np.random.default_rng(planted)
-    trials, found = 200, []
-    for _ in range(trials):
-        x = durations(200, rng)
-        x[:planted] *= 1.5
-        found.append(leading_slow(x))
-    missed = sum(abs(k - planted) > 4 for k in found)
-    at_most(missed, trials, 0.02)
+    slowing = np.where(np.arange(200) < planted, 1.5, 1.0)
+    missed = sum(abs(leading_slow(durations(200, rng) * slowing) - planted) > 4 for _ in range(200))
+    at_most(missed, 200, 0.02)
 
 
-def test_a_warm_up_that_fades_is_mostly_removed() -> None:
-    rng = np.random.default_rng(7)
-    left = []
-    for _ in range(100):
-        x = durations(200, rng, 0.05)
-        x *= 1.0 + 2.0 * np.exp(-np.arange(200) / 15.0)
-        left.append(x[leading_slow(x) :].mean() / 0.01)
-    assert np.mean(left) < 1.10
-    assert max(left) < 1.25
-
-
-def test_one_gross_first_sample_is_enough() -> None:
+def test_one_gross_first_sample_is_enough_and_a_slow_end_is_no_warm_up() -> None:
     x = durations(50, np.random.default_rng(1))
     x[0] = 1.0
     assert leading_slow(x) == 1
     x[1] = 0.5
     assert leading_slow(x) == 2
-
-
-def test_a_slow_end_is_no_warm_up() -> None:
-    x = durations(100, np.random.default_rng(2))
-    x[60:] *= 2.0
-    assert leading_slow(x) == 0
-
-
-def test_few_samples_are_left_alone() -> None:
-    assert leading_slow([5.0, 4.0, 3.0, 2.0, 1.0]) == 0
-    assert leading_slow([]) == 0
+    assert leading_slow(np.where(np.arange(100) < 60, 1.0, 2.0) * durations(100, np.random.default_rng(2))) == 0
+    assert leading_slow([5.0, 4.0, 3.0, 2.0, 1.0]) == leading_slow([]) == 0, "too few"
 
 
 # Noise
@@ -94,21 +63,16 @@ def run(factors: NDArray[np.float64], rng: np.random.Generator, sigma: float = 0
 
 
 def complains(sentinels: list[tuple[float, float]]) -> bool:
-    try:
-        check_steadiness({"target": sentinels})
-    except UnstableMeasurementError:
-        return True
-    return False
+    found = steadiness(sentinels)
+    return found is not None and bool(found.complaint())
 
 
 @pytest.mark.parametrize("n", [16, 60])
-@pytest.mark.parametrize("sigma", [0.05, 0.2])
-def test_a_normal_machine_passes(n: int, sigma: float) -> None:
-    """Noise of 5 or 20 %, and 5 % of the sentinels at half speed: at most 1 % false alarms."""
-    rng = np.random.default_rng([n, int(100 * sigma)])
-    trials = 300
-    hits = sum(complains(run(rng.choice([1.0, 2.0], n, p=[0.95, 0.05]), rng, sigma)) for _ in range(trials))
-    at_most(hits, trials, 0.01)
+def test_a_normal_machine_passes(n: int) -> None:
+    """Noise of 20 %, and 5 % of the sentinels at half speed: at most 1 % false alarms."""
+    rng = np.random.default_rng([n, 20])
+    hits = sum(complains(run(rng.choice([1.0, 2.0], n, p=[0.95, 0.05]), rng, 0.2)) for _ in range(300))
+    at_most(hits, 300, 0.01)
 
 
 @pytest.mark.parametrize(
@@ -150,30 +114,18 @@ def test_figures_are_those_planted() -> None:
     assert found.drift == pytest.approx(0.5)
     assert found.median_s == pytest.approx(0.01 * math.sqrt(1.5))
     assert found.trend_p < 1e-9
-
-
-def test_equal_times_are_steady() -> None:
-    found = steadiness([(float(i), 0.01) for i in range(10)])
-    assert (found.spread, found.drift, found.trend_p) == (0.0, 0.0, 1.0)
-
-
-def test_few_sentinels_say_nothing() -> None:
-    assert steadiness([(0.0, 1.0), (1.0, 9.0)]) is None
-    check_steadiness({"target": [(0.0, 1.0), (1.0, 9.0)]})
+    equal = steadiness([(float(i), 0.01) for i in range(10)])
+    assert (equal.spread, equal.drift, equal.trend_p) == (0.0, 0.0, 1.0)
+    assert steadiness([(0.0, 1.0), (1.0, 9.0)]) is None, "too few"
 
 
 def test_the_share_is_of_the_time_that_was_wanted() -> None:
     before, after = CpuTimes(busy=100, stolen=10), CpuTimes(busy=190, stolen=20)
     assert after.stolen_since(before) == pytest.approx(0.1)
     assert before.stolen_since(before) == 0.0
+    assert CpuTimes.now().busy > 0
 
 
 @pytest.mark.parametrize("text", ["", "intr 1 2 3", "cpu 1 2 3"])
 def test_another_system_tells_nothing(text: str) -> None:
     assert CpuTimes.read(text) is None
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="/proc/stat is Linux's")
-def test_this_machine_is_busy() -> None:
-    now = CpuTimes.now()
-    assert now.busy > 0

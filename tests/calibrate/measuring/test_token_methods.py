@@ -96,8 +96,8 @@ def test_what_a_set_of_models_can_do(models, model_folders):
 def test_the_sweep_times_passes_over_drafts(engines):
     """Passes over k2 tokens and fewer at every batch size; none where they are not asked for.
 
-    Of this vocabulary of 20 a random token is right now and then, and then a number of tokens is left out; on a busy
-    machine requests may reach the engine one by one, and are no batch then: other prompts until all are seen.
+    A random token is right now and then, and then a number of tokens is left out; on a busy machine requests may reach
+    the engine one by one, and are no batch then: other prompts until all are seen.
     """
     options = {"batches": (1, 3), "contexts": (8,), "iterations": 4, "prefills": (4,), "repeats": 1, "rounds": 1}
     samples = []

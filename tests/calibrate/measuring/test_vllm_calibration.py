@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 from processes import wait_until_gone
-from refusals import refused
+from refusals import refused, refuses
 
 from calibrate.engines.vllm.config import speculative_of
 from calibrate.models.asking import bundled_problems, bundled_truth
@@ -29,42 +29,32 @@ NGRAM = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3,
 
 
 def test_the_set_is_rebuilt_from_a_profiles_settings() -> None:
-    models = VllmModels(speculative=json.dumps([NGRAM, {"method": "draft_model", "num_speculative_tokens": 2}]))
+    models = VllmModels(device="cuda", target_gpus="0,1", draft_gpus="2", speculative=json.dumps([NGRAM]))
+    assert models.placed == {"target": (0, 1), "draft": (2,), "judge": (0,)}
+    assert VllmModels(device="cuda").placed == {}
     assert models_of(dict(models.settings())) == models
-    lookup, draft = models.token_settings()
-    assert (lookup.method, dict(lookup.knobs)) == ("prompt-lookup", {"k2": 4, "max_ngram": 3})
-    assert (draft.method, dict(draft.knobs)) == ("draft-model", {"k2": 3})
-    found = models.speculation("draft-model", {"k2": 3, "window": 5})
-    assert (found.method, found.k2, found.model is not None) == ("draft", 3, True)
     keys = ["prompt-lookup k2=4 max_ngram=3", "draft-model k2=4", "eagle k2=4"]
     assert [setting.key for setting in VllmModels().token_settings()] == keys
     assert [setting.key for setting in VllmModels(eagle="none").token_settings()] == keys[:2]
 
 
-def test_what_vllm_cannot_do_is_refused() -> None:
-    for wrong in ("{", "{}", '[{"method": "ngrams"}]', "[3]"):
-        with pytest.raises(ParameterError, match=r"speculative|method"):
-            VllmModels(speculative=wrong)
+test_what_vllm_cannot_do_is_refused = refuses(
+    VllmModels,
+    *(({"speculative": wrong}, r"speculative|method") for wrong in ("{", "{}", '[{"method": "ngrams"}]', "[3]")),
+    ({"device": "tpu"}, "device"),
+    ({"draft_gpus": "1"}, "'cuda' where GPUs are named"),
+    ({"device": "cuda", "target_gpus": "1,1"}, "target-gpus.*each GPU once"),
+    ({"device": "cuda", "target_gpus": "1,x"}, "target-gpus.*numbers of GPUs"),
+)
+
+
+def test_what_was_not_configured_is_refused() -> None:
     with pytest.raises(ParameterError, match="method"):
         VllmModels().speculation("jacobi", {"window": 4})
     with pytest.raises(ParameterError, match="folder of an EAGLE head"):
         VllmModels(eagle="none").speculation("eagle", {"k2": 4})
-    with pytest.raises(ParameterError, match="device"):
-        VllmModels(device="tpu")
-    with pytest.raises(ParameterError, match="'cuda' where GPUs are named"):
-        VllmModels(draft_gpus="1")
-    for wrong, why in (("1,1", "each GPU once"), ("1,x", "numbers of GPUs")):
-        with pytest.raises(ParameterError, match=f"target-gpus.*{why}"):
-            VllmModels(device="cuda", target_gpus=wrong)
     with pytest.raises(SchemaError, match="lack draft"):
         VllmModels.from_settings({"target": "bundled"})
-
-
-def test_each_role_has_the_gpus_that_it_was_given() -> None:
-    models = VllmModels(device="cuda", target_gpus="0,1", draft_gpus="2")
-    assert models.placed == {"target": (0, 1), "draft": (2,), "judge": (0,)}
-    assert VllmModels(device="cuda").placed == {}
-    assert models_of(dict(models.settings())) == models
 
 
 def test_every_setting_of_a_configuration_reaches_the_engine(tmp_path: Path) -> None:
@@ -98,17 +88,11 @@ DRAFTING = {"method": "draft_model", "num_speculative_tokens": 3}
 
 test_what_would_get_lost_is_refused = refused(
     lambda configurations: VllmModels(speculative=json.dumps(configurations)),
-    (
-        [DRAFTING | {"num_speculative_tokens_per_batch_size": [[1, 8, 3]]}],
-        "size=.* cannot be measured as one .* give",
-    ),
+    ([DRAFTING | {"num_speculative_tokens_per_batch_size": [[1, 8, 3]]}], "size=.* cannot be measured as one .* give"),
     ([DRAFTING | {"quantization": None}], "quantization=None must be one text"),
     ([DRAFTING | {"model": 3}], "model=3 must be one text"),
     ([DRAFTING | {"temperature": 1}], "'temperature' is no setting of the method draft_model"),
-    (
-        [DRAFTING, DRAFTING | {"num_speculative_tokens": 2, "model": "other"}],
-        "model='other' is .* a profile for each",
-    ),
+    ([DRAFTING, DRAFTING | {"num_speculative_tokens": 2, "model": "other"}], "model='other' is .* a profile for each"),
     (
         [DRAFTING | {"draft_sample_method": "greedy"}, DRAFTING | {"num_speculative_tokens": 2}],
         "draft_sample_method=None is 'greedy' in another configuration of draft-model: .* a profile for each",
@@ -252,14 +236,3 @@ def test_predictions_beside_real_runs(profile: Profile) -> None:
     # Three answers on a machine with other work are no measurement; a mix-up of units or engines would be seen.
     assert all(0.2 < 1.0 + row.error < 5.0 for row in found.rows)
     assert not [child for child in psutil.Process(os.getpid()).children() if "VLLM" in child.name()]
-
-
-def test_the_command_refuses_wrong_json(tmp_path: Path) -> None:
-    from click.testing import CliRunner
-
-    from specplan.commands.calibration.vllm import vllm_command
-
-    words = ["--speculative-config", "{", "-o", str(tmp_path / "x.json")]
-    done = CliRunner().invoke(vllm_command, words)
-    assert isinstance(done.exception, ParameterError)
-    assert "must be JSON" in str(done.exception)

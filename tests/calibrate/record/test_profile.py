@@ -140,6 +140,9 @@ def test_what_models_said_elsewhere_counts_and_its_timings_do_not() -> None:
     assert Profile.parse(pooled.to_json()) == pooled
     both = own.with_answers_of([elsewhere(), elsewhere("third", seconds=0.5)])
     assert (len(both.texts), len(both.all_answers)) == (6, 9)
+    for others in ([own], [elsewhere(), elsewhere()]):
+        with pytest.raises(ParameterError, match="is here already"):
+            own.with_answers_of(others)
 
 
 @pytest.mark.parametrize(
@@ -157,13 +160,6 @@ def test_other_models_are_not_pooled(changes: dict[str, Any], rule: str) -> None
     own = own.model_copy(update={"settings": {"temperature": 0.6}, "models": models})
     with pytest.raises(ParameterError, match=rule):
         own.with_answers_of([elsewhere().model_copy(update=changes)])
-
-
-def test_an_answer_counts_once() -> None:
-    own = measured([True, False])
-    for others in ([own], [elsewhere(), elsewhere()]):
-        with pytest.raises(ParameterError, match="is here already"):
-            own.with_answers_of(others)
 
 
 def test_the_command_pools_and_refuses_models_that_accept_otherwise(tmp_path: Path, run_main: Main) -> None:

@@ -24,7 +24,7 @@ def slowed(by: float) -> Trials:
             update={
                 "clients_in_use": [
                     ClientsInUse(decode=[(1, 30, 30 * 64, by * 30 * seconds[name])], clients=4, in_flight=4.0)
-                ],
+                ]
             }
         )
         for name, record in profile.engines.items()

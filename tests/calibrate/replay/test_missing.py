@@ -37,7 +37,6 @@ def lacks(profile: Profile, text: str) -> str:
         ("specs likelihood=off", "scores of reward ("),
         ("spec-cot select=choice", "scores of chooser"),
         ("confspec", "scores of gate"),
-        ("confspec verifier=embedding", "scores of embedding"),
         ("lr-async threshold=0.7", "scores of judge"),
         ("lr-async + eagle", "tokens per pass of eagle at k2=4"),
         ("prompt-lookup k2=10", "known are k2=2, "),
@@ -50,16 +49,9 @@ def test_published_acceptance_is_the_judges_and_of_nobody_else(text: str, words:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "lr-async k1=6 rules=released-code + prompt-lookup k2=9",
-        "lr-sync width=3",
-        "lr-async verifier=random threshold=0.3",
-    ],
-)
-def test_what_a_published_profile_knows_is_not_refused(text: str) -> None:
-    assert lacks(PUBLISHED, text) == ""
+def test_what_a_published_profile_knows_is_not_refused() -> None:
+    assert lacks(PUBLISHED, "lr-async k1=6 rules=released-code + prompt-lookup k2=9") == ""
+    assert lacks(PUBLISHED, "lr-async verifier=random threshold=0.3") == ""
 
 
 @pytest.mark.parametrize(
@@ -70,10 +62,7 @@ def test_what_a_published_profile_knows_is_not_refused(text: str) -> None:
             "scores of embedding (specplan calibrate torch or vllm, with --embedding); the time",
         ),
         ("lr-async width=2", "2 drafts per position, 1 are recorded"),
-        ("lr-async threshold=0.9", "scores of judge"),
-        ("confspec schedule=algorithm-1", "2 drafts per position"),
         ("beam-search", "4 candidates per position and model, 0 are recorded"),
-        ("eagle", "tokens per pass of eagle"),
         ("prompt-lookup k2=9", "known are k2=2 max_ngram=2, "),
     ],
 )
@@ -126,15 +115,10 @@ def test_verdicts_of_a_published_judge_overlap() -> None:
 
 def test_texts_are_left_out_where_several_drafts_are_wanted() -> None:
     """An answer of which only the text counts has one draft of a position: SpecCoT meets the others, under load too."""
-    texts = [
-        answer.model_copy(
-            update={
-                "problem": f"text {answer.problem}",
-                "steps": [step.model_copy(update={"candidates": []}) for step in answer.steps],
-            }
-        )
-        for answer in RECORDED.answers
-    ]
+    texts = []
+    for answer in RECORDED.answers:
+        steps = [step.model_copy(update={"candidates": []}) for step in answer.steps]
+        texts.append(answer.model_copy(update={"problem": f"text {answer.problem}", "steps": steps}))
     trials = Trials(RECORDED.model_copy(update={"texts": texts}))
     several, one = (trials.trial(Configuration.parse(name)) for name in ("spec-cot", "lr-async k1=2 rules=paper"))
     assert (several.n_answers, one.n_answers) == (len(RECORDED.answers), 2 * len(RECORDED.answers))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from calibrate.record.library import bundled
 from calibrate.replay.recursion import SIMULATED, sharing_factor, unshared_seconds
 from calibrate.replay.trials import Trials
-from sim.configuration import RULE_NAMES, Configuration
+from sim.configuration import Configuration
 from sim.estimate import ratio_of_totals
 from sim.trial import trial_seconds
 
@@ -17,11 +17,18 @@ MOST = SIMULATED[-1]
 TRIALS = Trials(bundled("lr-deepseek-gsm8k"))
 
 
-@pytest.mark.parametrize("rules", RULE_NAMES)
-@pytest.mark.parametrize(("method", "width"), [("lr-async", 1), ("lr-async", 3), ("lr-sync", 1), ("lr-sync", 2)])
-def test_simulated_times_are_a_steady_multiple(method: str, width: int, rules: str) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "lr-async k1=2 rules=paper",
+        "lr-async k1=2 width=3 rules=eager",
+        "lr-async k1=2 width=3 rules=released-code",
+        "lr-sync k1=2 width=2 rules=paper",
+    ],
+)
+def test_simulated_times_are_a_steady_multiple(text: str) -> None:
     """Of other answers too, so that few simulated ones can be extended; shared iterations make none faster by much."""
-    one = Configuration(method=method, k1=2, width=width, rules=rules)
+    one = Configuration.parse(text)
     unshared = TRIALS.unshared_seconds(one, range(2 * MOST))
     assert unshared is not None
     simulated = trial_seconds(TRIALS.trial(one), range(MOST, 2 * MOST))

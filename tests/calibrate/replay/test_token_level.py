@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from measured_profiles import measured, speculated
 from refusals import refused
 
@@ -20,8 +18,7 @@ from calibrate.replay.trials import Trials
 from sim.configuration import Configuration
 from sim.operations import TARGET
 from specplan.check.validating import validation
-from specplan.check.validating.questions import Below, configurations_of, named
-from specplan.cli import cli
+from specplan.check.validating.questions import Below, configurations_of
 from specplan.planning.planner import Request, plan
 from specplan.planning.predict import Predictor
 from specplan.worlds.drafters.naming import kind
@@ -100,16 +97,6 @@ def test_a_token_method_that_loses_is_shown_alone_and_not_put_below() -> None:
 # Command lines and real runs
 
 
-def test_simulate_takes_a_token_level_below_steps(profile: Profile, tmp_path: Path) -> None:
-    path = tmp_path / "p.json"
-    profile.write(path)
-    options = ["simulate", "-p", str(path), "--method", "lr-sync", "--k1", "2", "--token", "draft-model", "--k2", "3"]
-    text = CliRunner().invoke(cli, [*options, "-v"], catch_exceptions=False, standalone_mode=False).stdout
-    assert "LR sync + draft-model speculation" in text
-    data = json.loads(CliRunner().invoke(cli, [*options, "--json"], standalone_mode=False).stdout)
-    assert data["configuration"]["token"] == "draft-model"
-
-
 def test_validate_combines_methods_windows_and_depths() -> None:
     below = Below("draft-model", (), [3, 4])
     names = [c.name for c in configurations_of("lr-async", (), [1, 2], "paper", below)]
@@ -120,18 +107,15 @@ def test_validate_combines_methods_windows_and_depths() -> None:
         configurations_of("lr-async", (), [], "paper", Below(None, ("k2=3",), []))
 
 
-def test_a_prediction_is_run_with_the_settings_it_rests_on(profile: Profile) -> None:
+def test_a_prediction_is_run_with_the_settings_it_rests_on_over_http_on_the_server_that_speculates_so(
+    profile: Profile,
+) -> None:
     predictor = Predictor(speculated(profile, "prompt-lookup", k2=5), uncertainty=False)
     lookup = predictor.predict(Configuration(method="lr-async", token="prompt-lookup", k2=4))
     spec = validation.real_configuration(lookup, TorchModels())
     assert spec.speculation == {TARGET: Speculation(method="ngram", k2=4)}
-    plain = predictor.predict(Configuration(method="lr-async"))
-    assert validation.real_configuration(plain, TorchModels()).speculation == {}
-
-
-def test_over_http_a_prediction_is_run_on_the_server_that_speculates_so(profile: Profile) -> None:
-    predictor = Predictor(speculated(profile, "prompt-lookup", k2=5), uncertainty=False)
-    lookup = predictor.predict(Configuration(method="lr-async", token="prompt-lookup", k2=4))
+    stepwise = predictor.predict(Configuration(method="lr-async"))
+    assert validation.real_configuration(stepwise, TorchModels()).speculation == {}
     plain = RemoteModels(target="http://localhost:1", draft="http://localhost:2")
     with pytest.raises(ParameterError, match=r"prompt-lookup .*k2=4.* needs a server with this method; .*: none"):
         validation.real_configuration(lookup, plain)
@@ -150,16 +134,5 @@ test_servers_that_speculate_are_checked = refused(
     ('[{"method": "ngram"}]', "must name the server"),
     ('[{"server": "x", "method": "ngram", "num_speculative_tokens": 1, "prompt_lookup_max": 2}]', "http"),
     ('[{"server": "http://x", "method": "nothing", "num_speculative_tokens": 1}]', "must be one of"),
-    (
-        json.dumps([{"server": "http://x", "method": "eagle", "model": "m", "num_speculative_tokens": 1}] * 2),
-        "twice",
-    ),
+    (json.dumps([{"server": "http://x", "method": "eagle", "model": "m", "num_speculative_tokens": 1}] * 2), "twice"),
 )
-
-
-def test_run_stands_for_method_and_knobs() -> None:
-    options = ["validate", "-p", "any.json", "--run", "lr-async k1=2", "--k1", "2"]
-    done = CliRunner().invoke(cli, options, standalone_mode=False)
-    assert isinstance(done.exception, ParameterError)
-    assert "leave out --method and its knobs" in str(done.exception)
-    assert [one.name for one in named(("lr-async k1=2", "lr-async k1=2", "jacobi"))] == ["lr-async k1=2", "jacobi"]

@@ -18,7 +18,7 @@ from calibrate.record.token_records import TokenAnswer, TokenRecord, TokenReques
 from calibrate.replay.system import system_of
 from calibrate.replay.token_passes import TokenDecoding, known_settings, split_passes, token_decoding
 from sim.algorithms import autoregressive, step_by_step
-from sim.answers.token_passes import DrawnPasses, RecordedPasses
+from sim.answers.token_passes import DrawnPasses
 from sim.catalogue import methods
 from sim.engines.pass_costs import PassTable, RowsAsBatch
 from sim.operations import TARGET, Generate, prompt
@@ -40,17 +40,16 @@ def found(profile: Profile, method: str, k2: int, **settings: int) -> TokenDecod
 def test_a_record_gives_its_own_passes_and_seconds() -> None:
     """Passes of 12 ms, 2 ms of them drafting, replayed: 20 tokens at 3 a pass are 7 passes, the last one cut to 2."""
     decoding = found(speculated(plain()), "draft-model", 3)
+    assert len(decoding.source.requests) == 3 * 6
     assert decoding.tokens_per_pass == pytest.approx(3.0)
     assert decoding.source.passes(0, Generate(TARGET, prompt(8)), STEP_TOKENS - 1).tokens == (3,) * 6 + (2,)
     assert decoding.cost.iteration(1, 64.0) == pytest.approx(0.012, rel=1e-9)
     assert decoding.cost.draft_s == pytest.approx(0.002)
     assert dict(decoding.cost.rows) == {3: 1.0}
     assert decoding.settings == {"k2": 3}
-
-
-def test_records_of_fixed_drafts_say_nothing_of_adaptive_verification() -> None:
     assert found(speculated(plain()), "draft-model", 3, least=0) is not None
-    assert token_decoding(speculated(plain()), "draft-model", {"k2": 3, "least": 0.2}, system_of(plain()).fits) is None
+    adaptive = {"k2": 3, "least": 0.2}  # of which records of fixed drafts say nothing
+    assert token_decoding(speculated(plain()), "draft-model", adaptive, system_of(plain()).fits) is None
 
 
 @pytest.mark.parametrize(("engine", "padded"), [("torch", True), ("", True), ("vllm", False), ("sglang", False)])
@@ -241,8 +240,8 @@ def test_split_passes_lose_no_token(recorded: list[tuple[int, int]], k2: int) ->
     assert split == recorded if k2 > 12 else all(drafted < k2 for drafted, _ in split)
 
 
-@pytest.mark.parametrize("alpha", [0.3, 0.7, 0.96])
-@pytest.mark.parametrize("k2", [2, 4, 5, 6, 7])
+@pytest.mark.parametrize("alpha", [0.3, 0.96])
+@pytest.mark.parametrize("k2", [2, 5, 6])
 def test_split_passes_are_those_of_the_smaller_k2(alpha: float, k2: int) -> None:
     """Of independent tokens, within 4 standard errors (false alarm 6e-5 each), and up to 2.5 % too many.
 
@@ -270,11 +269,6 @@ def test_a_record_counts_what_its_passes_did() -> None:
         TokenRecord.counted("prompt-lookup", {"k2": 2}, answers)
 
 
-def test_records_are_read_as_they_were_written() -> None:
-    profile = speculated(plain())
-    assert Profile.parse(profile.to_json()) == profile
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -289,9 +283,3 @@ def test_what_cannot_be_is_refused_with_its_place(change: dict[str, object], mes
     data["token"][0] |= change
     with pytest.raises(SchemaError, match=message):
         Profile.parse(json.dumps(data))
-
-
-def test_replays_hold_every_request() -> None:
-    decoding = found(speculated(plain()), "draft-model", 3)
-    assert isinstance(decoding.source, RecordedPasses)
-    assert len(decoding.source.requests) == 3 * 6

@@ -129,14 +129,11 @@ async def test_what_an_answer_leaves_running_is_not_lost_when_another_ends() -> 
     assert not draft.running
 
 
-def test_rounds_are_neighbours_and_as_equal_as_can_be() -> None:
+async def test_rounds_are_neighbours_and_every_client_needs_a_question() -> None:
     asked = questions(11)
     parts = rounds_of(asked, 4)
     assert [len(part) for part in parts] == [3, 3, 3, 2]
     assert [problem for part in parts for problem in part] == asked
-
-
-async def test_every_client_needs_a_question() -> None:
     clock = clock_on(TurnEngine(), TurnEngine())
     with pytest.raises(ParameterError, match=r"concurrency=3 must be an integer from 1 to 2, the questions of a round"):
         await run_under_load(clock, rounds_of(questions(5), 2), {}, [3])

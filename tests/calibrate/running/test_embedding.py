@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import time
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -99,23 +98,17 @@ class TestRealModel:
             await encoder.close()
             await encoder.close()
 
-    async def test_abandoned_requests_do_not_shift_the_replies(self) -> None:
+    async def test_abandoned_requests_do_not_shift_the_replies_and_a_process_that_dies_is_named(self) -> None:
         encoder = await Encoder.start(model_folder())
-        try:
-            expected = await encoder.cosine("one", "two")
-            running = asyncio.create_task(encoder.cosine("three", "three"))
-            queued = asyncio.create_task(encoder.cosine("four", "four"))
-            await asyncio.sleep(0.001)
-            running.cancel()
-            queued.cancel()
-            assert await encoder.cosine("one", "two") == expected
-            together = await asyncio.gather(*(encoder.cosine("one", text) for text in ("two", "one", "two")))
-            assert together == [expected, pytest.approx(1.0, abs=1e-5), expected]
-        finally:
-            await encoder.close()
-
-    async def test_a_process_that_dies_is_named(self) -> None:
-        encoder = await Encoder.start(model_folder())
+        expected = await encoder.cosine("one", "two")
+        running = asyncio.create_task(encoder.cosine("three", "three"))
+        queued = asyncio.create_task(encoder.cosine("four", "four"))
+        await asyncio.sleep(0.001)
+        running.cancel()
+        queued.cancel()
+        assert await encoder.cosine("one", "two") == expected
+        together = await asyncio.gather(*(encoder.cosine("one", text) for text in ("two", "one", "two")))
+        assert together == [expected, pytest.approx(1.0, abs=1e-5), expected]
         os.kill(encoder.pid, signal.SIGKILL)
         with pytest.raises(CalibrationError, match="the process of the embedding model has ended"):
             await encoder.cosine("one", "two")
@@ -125,14 +118,3 @@ class TestRealModel:
         (tmp_path / "modules.json").write_text("[]x")
         with pytest.raises(CalibrationError, match="the embedding model failed"):
             asyncio.run(Encoder.start(tmp_path))
-
-    async def test_the_process_ends_with_its_parent(self) -> None:
-        """Closing the pipe is what the death of the parent does."""
-        encoder = await Encoder.start(model_folder())
-        pid = encoder.pid
-        encoder._process.stdin.close()
-        await asyncio.wait_for(encoder._process.wait(), 20)
-        await encoder.close()
-        time.sleep(0.05)
-        with pytest.raises(ProcessLookupError):
-            os.kill(pid, 0)

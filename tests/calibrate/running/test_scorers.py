@@ -23,7 +23,6 @@ from calibrate.running.scorers import (
     PromptChooser,
     general_choice_prompt,
     general_score_prompt,
-    texts_before,
 )
 from calibrate.running.verifiers import ExactMatch, LlmJudge, StepText
 from calibrate.running.wall_clock import WallClock
@@ -31,21 +30,8 @@ from sim.algorithms.checks import CASCADE, Check
 from sim.algorithms.confspec import confspec
 from sim.algorithms.paired import draft_trajectory
 from sim.answers.drawn import TraceBehaviour
-from sim.catalogue import method
-from sim.operations import (
-    CHOOSER,
-    DRAFT,
-    EMBEDDING,
-    EXACT,
-    GATE,
-    REWARD,
-    SCORER,
-    Choose,
-    Score,
-    Step,
-    Verify,
-    prompt,
-)
+from sim.configuration import Configuration
+from sim.operations import CHOOSER, DRAFT, EMBEDDING, EXACT, GATE, REWARD, SCORER, Choose, Score, Step, Verify, prompt
 from sim.trial import run_answer
 from theory.errors import CalibrationError, ParameterError
 
@@ -74,10 +60,6 @@ def candidates(n: int) -> list[Step]:
     return [text_step(before, f"two{i}") for i in range(n)]
 
 
-def test_the_texts_before_a_step_are_the_question_and_the_steps() -> None:
-    assert texts_before(candidates(1)[0]) == ("Q?", ["one"])
-
-
 @pytest.mark.parametrize(("reward", "expected"), [(False, 2.0), (True, (0.3 * 1 + 0.5 * 2) / 2)])
 async def test_a_grade_is_the_likeliest_reply_and_a_reward_the_expected_one(reward: bool, expected: float) -> None:
     engine: Any = Replies(0.2, 0.3, 0.5)
@@ -98,14 +80,9 @@ async def test_a_choice_is_the_likeliest_letter_or_none(probabilities: tuple[flo
     assert selection.scores == (probabilities[0] - probabilities[2], probabilities[1] - probabilities[2])
     text, replies = engine.asked[0]
     assert replies == (" A", " B", " X")
+    with pytest.raises(ParameterError, match="width=9 must be at most 8"):
+        await PromptChooser(prompt=general_choice_prompt).choose(candidates(9), engine=engine)
     assert "(A) two0\n(B) two1" in text
-
-
-async def test_more_candidates_than_letters_are_refused() -> None:
-    engine: Any = Replies(1.0)
-    chooser = PromptChooser(prompt=general_choice_prompt, letters=(" A", " B"))
-    with pytest.raises(ParameterError, match="width=3 must be at most 2"):
-        await chooser.choose(candidates(3), engine=engine)
 
 
 class Grades:
@@ -196,36 +173,31 @@ def real_clock(engines: Any) -> WallClock:
     return clock
 
 
-KNOBS: list[tuple[str, dict[str, object]]] = [
-    ("spec-reason", {"threshold": 2.0}),
-    ("rsd", {"threshold": 0.5}),
-    ("spec-cot", {"width": 2, "threshold": 1.0}),
-    ("spec-cot", {"width": 3, "select": "choice"}),
-    ("confspec", {"k1": 2, "gamma": 0.9}),
-    ("confspec", {"k1": 3, "fallback": "regenerate", "gamma": 0.6}),
-    ("confspec", {"k1": 2, "width": 2, "fallback": "reuse", "gamma": 0.6}),
-    ("confspec", {"k1": 3, "fallback": "none"}),
-    ("confspec", {"k1": 2, "width": 2, "schedule": "algorithm-1", "gamma": 0.6}),
-    ("lr-async", {"k1": 3, "verifier": "cascade", "gamma": 0.7}),
-    ("lr-async", {"k1": 3, "rules": "released-code"}),
-    ("lr-async", {"k1": 2, "width": 2, "rules": "released-code"}),
-    ("lr-async", {"k1": 3, "rules": "eager"}),
-    ("lr-sync", {"k1": 2, "verifier": "gate"}),
-    ("lr-async", {"k1": 2, "verifier": "random", "threshold": 0.3}),
-]
-
-
-@pytest.mark.parametrize(("name", "knobs"), KNOBS, ids=[f"{n}-{i}" for i, (n, _) in enumerate(KNOBS)])
-async def test_every_step_method_runs_for_real_and_obeys_the_laws(
-    engines: Any, name: str, knobs: dict[str, object]
-) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "spec-reason threshold=2.0",
+        "rsd threshold=0.5",
+        "spec-cot width=2 threshold=1.0",
+        "spec-cot width=3 select=choice",
+        "confspec k1=3 fallback=regenerate gamma=0.6",
+        "confspec k1=2 width=2 fallback=reuse gamma=0.6",
+        "confspec k1=3 fallback=none",
+        "confspec k1=2 width=2 schedule=algorithm-1 gamma=0.6",
+        "lr-async k1=3 verifier=cascade gamma=0.7",
+        "lr-async k1=2 width=2 rules=released-code",
+        "lr-sync k1=2 verifier=gate",
+        "lr-async k1=2 verifier=random threshold=0.3",
+    ],
+)
+async def test_every_step_method_runs_for_real_and_obeys_the_laws(engines: Any, text: str) -> None:
     """Two problems, so that both acceptance and rejection are likely to be met."""
-    clock = real_clock(engines)
+    clock, one = real_clock(engines), Configuration.parse(text)
     root = await clock.root(QUESTION)
     for stream in ("p1", "p2"):
-        session = await clock.run(method(name).build(**knobs)(root), stream=stream)
+        session = await clock.run(one.algorithm()(root), stream=stream)
         await clock.drain()
-        check(session, max_targets=method(name).most_sequences(**knobs))
+        check(session, max_targets=one.spec.most_sequences(**one.knobs))
         met = trace_of_session(session)  # whatever the method leaves open
         assert met is None or len(met.steps) == len(session.committed)
 
