@@ -18,8 +18,6 @@ from specplan.worlds.drafters.naming import PROPOSED
 from theory.checks import scalar_count, scalar_probability
 from theory.errors import ParameterError
 
-__all__ = ["GRID", "Candidates", "Request", "knobs_in_words"]
-
 GRID: Final[Mapping[str, tuple[int | float, ...]]] = MappingProxyType(
     {"width": (2, 4), "keep": (1, 2), "threshold": (0.7, 0.9), "tau": (0.8, 0.95)}
 )
@@ -33,7 +31,6 @@ class Candidates:
 
     known: list[Configuration] = field(default_factory=list)
     unknown: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Name of a method to what the profile lacks to predict it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +42,6 @@ class Request:
     methods: tuple[str, ...] = PROPOSED
     """Methods to consider, as far as the profile knows what they need; plain decoding is always among them."""
     k1_max: int = 8
-    """Largest k1 to consider, >= 1."""
     k2_max: int | None = None
     """Largest k2 to consider, >= 1; default what the profile has data for."""
     rules: str | None = None

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from specplan.worlds.sizes import Drawn
     from theory.adaptive.verification import Verified
 
-__all__ = ["MEANS_OFF", "MeanRate", "mean_rate"]
-
 MEANS_OFF: Final = 0.06
 """Share by which two mean rates must differ for simulations to have them in the same order, [-]."""
 _ROOM: Final = 0.8
@@ -45,10 +43,6 @@ def mean_rate(cost: ServingCost, limits: ServingLimits, sizes: Drawn, passes: Ve
 
     Parameters
     ----------
-    cost : seconds of its iterations.
-    limits : of the engine.
-    sizes : of prompts and answers.
-    passes : tokens that a pass commits of a sequence.
     answers : in flight, >= 1, each as one request.
     """
     tokens, context = sizes.mean, sizes.prompt_tokens + sizes.mean_written

@@ -9,15 +9,13 @@ from dataclasses import dataclass
 from calibrate.record.profile import Profile
 from calibrate.token_acceptance.measured import growths
 from sim.catalogue import method
-from sim.configuration import PLAIN
+from sim.configuration import PLAIN, Configuration
 from sim.operations import DRAFT
 from specplan.output import Progress, silent
 from specplan.planning.candidates import Request, knobs_in_words
-from specplan.planning.predict import Configuration, Prediction, Predictor
+from specplan.planning.predict import Prediction, Predictor
 from specplan.planning.race import fastest
 from specplan.worlds.drafters.naming import kind
-
-__all__ = ["Plan", "Request", "Row", "plan"]
 
 _FINALISTS = 5
 """Configurations of the best kinds that are simulated on all answers; the others on ``_ROUGH_ANSWERS`` at least."""
@@ -30,11 +28,8 @@ class Row:
 
     prediction: Prediction
     label: str
-    """Method in words."""
     why: str
-    """What its speedup comes from, in a line."""
     ruled_out: bool = False
-    """Whether it costs more accuracy than allowed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,23 +37,16 @@ class Plan:
     """The ranked table."""
 
     profile: str
-    """Name of the profile."""
     rows: tuple[Row, ...]
     """Best first; what costs more accuracy than allowed comes last."""
     verdict: str
-    """What to do, in a sentence."""
     unknown: Mapping[str, tuple[str, ...]]
     """Name of a method that could not be evaluated to what the profile lacks, and how to measure it."""
     assumptions: tuple[str, ...]
-    """What all rows rest on."""
     rules: str
-    """Schedule of Lookahead Reasoning that was simulated."""
     max_parallel: int
-    """Budget M of the request."""
     n_answers: int
-    """Answers that were simulated for each of the best rows."""
     measured: bool
-    """Whether the profile was measured, not taken from published figures."""
 
     @property
     def best(self) -> Row:
@@ -68,12 +56,6 @@ class Plan:
 
 def plan(profile: Profile, request: Request, *, progress: Progress = silent) -> Plan:
     """Rank the methods for a profile.
-
-    Parameters
-    ----------
-    profile : measured or published.
-    request : budget and limits.
-    progress : reports progress.
 
     Raises
     ------
@@ -133,7 +115,6 @@ def accuracy_loss(prediction: Prediction, plain: Prediction | None = None) -> fl
 
     Parameters
     ----------
-    prediction : of a method.
     plain : of plain decoding; default what is recorded.
     """
     own, reference = prediction.accuracy, prediction.baseline_accuracy if plain is None else plain.accuracy

@@ -35,15 +35,12 @@ from specplan.planning.measured_error import measured_error
 from specplan.planning.model_error import PUBLISHED_RULES, ModelError, model_error
 from theory.errors import ParameterError
 
-__all__ = ["Configuration", "Prediction", "Predictor"]
-
 _RESAMPLES = 8
 _RESAMPLE_ANSWERS = 8
 _SPARING_ANSWERS = 4
 _GRADED_ANSWERS = 16
 _DRAWN_ANSWERS = 40
 _PILOT = 2
-"""Answers to simulate at the ends of a range of configurations."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +73,6 @@ class Prediction:
     answer_spread: float
     """Spread of the speedup over n fresh questions: standard error times sqrt(n) / speedup, [-]."""
     notes: tuple[str, ...]
-    """Assumptions behind it."""
     false_accepts: Estimate | None = None
     """Wrong draft steps that are let stand, per answer; None where the profile's task has no ground truth."""
     accuracy: Estimate | None = None
@@ -96,7 +92,6 @@ class _Timed:
     """How long all answers take."""
 
     runs: Runs
-    """What was simulated."""
     seconds: NDArray[np.float64]
     """Time of each answer, shape (n_answers,)."""
     half_width: float = 0.0
@@ -108,7 +103,6 @@ class Predictor:
 
     Parameters
     ----------
-    profile : measured or published.
     n_answers : answers to simulate; default all recorded ones, or 40 drawn ones of 100 steps.
     uncertainty : whether to resample the profile, for the intervals.
     sparing : whether to simulate few answers where the recursion without shared iterations extends them to all, and
@@ -155,7 +149,6 @@ class Predictor:
 
         Parameters
         ----------
-        configuration : what to simulate.
         factor_known : half-width, as a share, at which the factor from the recursion to the simulation is known well
             enough, where a sparing predictor extends few simulated answers to all.
         """
@@ -173,7 +166,6 @@ class Predictor:
 
         Parameters
         ----------
-        configuration : what to predict.
         n_answers : answers to simulate; default the predictor's, which is also the most.
 
         Raises
@@ -214,7 +206,6 @@ class Predictor:
 
         Parameters
         ----------
-        configuration : what to run.
         index : which answer; recorded answers are taken modulo their count.
 
         Raises

@@ -14,8 +14,6 @@ import numpy as np
 from sim.configuration import Configuration
 from specplan.planning.predict import Predictor
 
-__all__ = ["CLOSE", "fastest"]
-
 CLOSE = 0.01
 """Speedups nearer than this share count as equal, and the configuration that keeps less in flight wins."""
 
@@ -23,13 +21,7 @@ _FIRST_ROUND = 5
 
 
 def fastest(predictor: Predictor, candidates: Sequence[Configuration]) -> Configuration:
-    """Return the smallest of the fastest configurations.
-
-    Parameters
-    ----------
-    predictor : of the profile.
-    candidates : configurations of one kind, at least one.
-    """
+    """Return the smallest of the fastest configurations."""
     seconds = _by_recursion(predictor, candidates) or _raced(predictor, candidates)
     least = min(seconds.values())
     good = [name for name, took in seconds.items() if least >= took * (1.0 - CLOSE)]

@@ -16,8 +16,6 @@ from theory.hardware.work import Parallel
 if TYPE_CHECKING:
     from specplan.worlds.request import Deployment, ServedModel
 
-__all__ = ["Arrangement", "Copies", "Drafting", "Split", "arrangements", "parallel_of", "splits"]
-
 Split: TypeAlias = int | Parallel
 """How GPUs share a model: each layer over so many of them, or as `Parallel` says."""
 
@@ -35,10 +33,8 @@ class Arrangement:
     tp: int
     """GPUs that share the target; of a pipeline those of each stage."""
     replicas: int
-    """Copies of the whole."""
     drafting: Drafting = "none"
     own_gpus: int = 0
-    """GPUs of draft and judge in each copy."""
     dp: int = 1
     """Copies of the target's attention on its GPUs (data parallelism), each with its own answers; more than one deal
     whole experts out to all of them."""
@@ -98,8 +94,6 @@ def arrangements(
 
     Parameters
     ----------
-    deployment : models and GPUs.
-    drafting : where draft and judge of steps run.
     tp : GPUs that share the target; None: every power of two that its heads allow.
     stages : machines over which its layers are dealt out, >= 1; of several all GPUs are the target's.
     """

@@ -16,8 +16,6 @@ from theory.hardware.passes import PassModel
 from theory.hardware.rounds import Round
 from theory.hardware.work import Work
 
-__all__ = ["REQUEST_S", "Contexts", "MixedCost", "ModelCost", "RoundCost"]
-
 REQUEST_S: Final = 0.002
 """Latency of a request outside the iterations, s: a step of Qwen3-32B on two H100 takes 6 ms besides its tokens, of
 which about 4 ms are the iteration that reads its few new tokens."""
@@ -30,9 +28,7 @@ class Contexts:
     """Cached tokens of a sequence over its life: the range in which costs are taken to be straight."""
 
     first: float
-    """At its beginning, >= 0."""
     last: float
-    """At its end, > first."""
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.first < self.last:
@@ -69,8 +65,6 @@ class ModelCost(_Joining):
 
     Parameters
     ----------
-    model : the pass model.
-    contexts : in which sequences live.
     rows : new tokens of a decoding sequence in an iteration, >= 1: more than one verifies drafts.
     """
 
@@ -128,8 +122,6 @@ class RoundCost(_Joining):
 
     Parameters
     ----------
-    target : the wide pass.
-    rounds : what drafting takes.
     drafts : tokens that are drafted for a sequence, and one; the target may verify fewer.
     factor : seconds / what target and drafting take, [-]: what it takes to choose the tokens to verify.
     """

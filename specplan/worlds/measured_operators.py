@@ -26,8 +26,6 @@ from theory.hardware.shapes import Experts, LatentAttention
 from theory.hardware.sources import FittedOperators
 from theory.hardware.work import Work
 
-__all__ = ["SYSTEMS", "Operators", "TablesMissingError", "package_version", "with_operators"]
-
 Operators = Literal["auto", "fitted", "measured"]
 """Whichever is known to be nearer, constants of the GPU, or the package's tables."""
 
@@ -103,12 +101,10 @@ class _Tables:
     """The tables of an engine on a GPU."""
 
     handle: Any
-    """The package's evaluator of operators."""
     lanes: Mapping[str, tuple[str, ...]]
     """Kernels of attention in order of preference, for decoding (``generation``) and for several tokens."""
     text: str
     known: dict[tuple[object, ...], float] = field(default_factory=dict)
-    """Seconds of operators by what identifies them."""
 
 
 @cache

@@ -20,8 +20,6 @@ from theory.hardware.shapes import Experts, Shape
 from theory.hardware.sharding import cache_bytes_per_gpu, check_split, weight_bytes_per_gpu
 from theory.hardware.work import Parallel
 
-__all__ = ["ENGINE_SHARE", "MOST_GPUS", "MOST_TP", "STAGES", "MemoryPlan", "Room", "Served", "memory_plan"]
-
 ENGINE_SHARE: Final = 0.9
 """Share of a GPU's memory that the engines on it take, [-]: vLLM's default ``gpu_memory_utilization`` (0.11 to 0.19).
 CUDA graphs and fragments live in the rest."""
@@ -45,7 +43,6 @@ _COLLECTIVE_BYTES: Final = 0.5e9
 """Buffers of NCCL and the custom all-reduce where a model is spread over GPUs, B."""
 
 _WORK_BYTES: Final = 2.0
-"""Size of a number of the activations, B: bf16."""
 
 _LOGIT_BYTES: Final = 12.0
 """Size of a logit while tokens are chosen, B: float32, three copies (logits, probabilities, sorted)."""
@@ -62,7 +59,6 @@ class Served:
     """A model, how it is stored, and the GPUs that it is spread over."""
 
     role: str
-    """``target``, ``draft`` or ``judge``."""
     name: str
     shape: Shape
     precision: Precision = field(default_factory=Precision)
@@ -116,7 +112,6 @@ class Room:
     gpus: int
     models: tuple[Served, ...]
     gpu_bytes: float
-    """Memory of a GPU, B."""
     engine_share: float
 
     @property

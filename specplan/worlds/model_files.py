@@ -33,16 +33,12 @@ from theory.errors import ParameterError, SchemaError
 from theory.hardware.formats import Precision
 from theory.hardware.shapes import Shape
 
-__all__ = ["ModelFacts", "block_drafter", "draft_head", "facts_of_config", "shape_of"]
-
-
 _RENAMED: Final[Mapping[str, str]] = {
     "MiniMaxM2ForCausalLM": "minimax_m2",  # the first revisions say minimax, which is another architecture
     "DeepseekV4ForCausalLM": "deepseek_v4",  # copies in fp8 say deepseek_ref
     "DeepseekV41ForCausalLM": "deepseek_v41",
     "Gemma4AssistantForCausalLM": "gemma4_assistant",  # its layers, like the target's, say gemma4_text
 }
-"""Types of architectures whose files give another ``model_type``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +52,6 @@ class ModelFacts:
     max_context: int | None
     """Tokens that positions reach, scaling included; None: not said."""
     architecture: str
-    """The configuration's ``model_type``."""
     source: str
     """The file, or ``table of known models``."""
     reads_hidden: int = 0
@@ -68,11 +63,8 @@ class ModelFacts:
     drafting_experts: tuple[int, int] | None = None
     """Routed experts of a block drafter's layers in the checkpoint, and those of a token; None: as in other layers."""
     block: BlockSizes | None = None
-    """Of a drafter of blocks: how many tokens it drafts."""
     in_target: bool = False
-    """Of a head: whether its weights are in the target's checkpoint."""
     notes: tuple[str, ...] = ()
-    """What is left out, in words."""
 
 
 def shape_of(name_or_path: str) -> ModelFacts:
@@ -117,7 +109,6 @@ def facts_of_config(config: Mapping[str, Any], *, name: str, where: str) -> Mode
     Parameters
     ----------
     config : the configuration; of a multimodal model the language part counts.
-    name : of the model, for reports.
     where : names the source, also in errors.
 
     Raises
@@ -206,8 +197,6 @@ def block_drafter(
 
     Parameters
     ----------
-    target : the model that it drafts for.
-    method : as engines call it.
     name : of a published one; empty: none yet.
     sizes : of its blocks; None: the usual ones.
     further_layers : layers of the target's checkpoint that are the drafter; 0: it has weights of its own.
@@ -231,7 +220,6 @@ def draft_head(target: ModelFacts, method: str) -> ModelFacts:
 
     Parameters
     ----------
-    target : the model that it drafts for.
     method : ``eagle`` or ``eagle3``: one dense layer as wide as the target's, which ``eagle3`` gives a head of 32,000
         tokens; ``mtp``: the target's own layer for further tokens.
 

@@ -30,20 +30,6 @@ from specplan.worlds.prior_constants import (
 from theory.block_drafting import at_length
 from theory.errors import ParameterError
 
-__all__ = [
-    "MOST_DRAFTS",
-    "Prior",
-    "TokenCurves",
-    "curves_from",
-    "long_prompt_prior",
-    "long_prompt_prior_from",
-    "step_length_prior",
-    "step_prior",
-    "step_prior_from",
-    "token_curves",
-    "token_prior",
-]
-
 Floats: TypeAlias = NDArray[np.float64]
 
 MOST_DRAFTS: Final = 32
@@ -62,11 +48,8 @@ class Prior:
     """What is expected of something that was not measured."""
 
     value: float
-    """Mean."""
     low: float
-    """2.5 % of the worlds lie below."""
     high: float
-    """2.5 % lie above."""
     source: str
     marks: tuple[float, ...]
     """Quantiles at equal steps of probability from 0 to 1."""

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from sim.serving.arrivals import Arrivals
     from specplan.worlds.request import Deployment
 
-__all__ = ["SLACK", "Drawn", "Sizes", "Traced", "longest_answer"]
-
 SLACK: Final = 256
 """Tokens beyond its context for which an engine has room where a single answer fits: a block, and the next tokens."""
 
@@ -86,13 +84,7 @@ class Drawn:
 
 
 def longest_answer(deployment: Deployment, cache_tokens: float) -> int:
-    """Return where answers of drawn lengths are cut, tokens.
-
-    Parameters
-    ----------
-    deployment : whose answers they are.
-    cache_tokens : that fit into the cache of the target's engine.
-    """
+    """Return where answers of drawn lengths are cut, tokens."""
     if not deployment.answer_spread:
         return deployment.answer_tokens
     models = [model for model in (deployment.target, deployment.draft) if model is not None]

@@ -16,9 +16,6 @@ from typing import Final, Literal
 
 from theory.errors import ParameterError
 
-__all__ = ["BLACKWELL", "ENGINES", "EngineConstants", "engine_named", "is_priced", "nearest_engine"]
-
-
 BLACKWELL: Final = frozenset({"NVIDIA B200 SXM", "NVIDIA B300 SXM", "NVIDIA GB200", "NVIDIA GB300"})
 """Data-centre GPUs of the Blackwell generation: newer than the engines' tables of tuned kernels for experts."""
 
@@ -86,7 +83,6 @@ _VERIFIED_S: Final = 2.2e-5
 """Fitted to vLLM 0.24.0 on A100, and taken for its other versions and TensorRT-LLM; so are rounds and passes of drafts
 without time of their own."""
 _TREE_S: Final = 1.0e-3
-"""Fitted to SGLang, and taken for all."""
 
 ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
     {
@@ -208,7 +204,6 @@ ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
         )
     }
 )
-"""Constants by name and version."""
 
 
 def engine_named(name: str, version: str | None = None) -> EngineConstants:
@@ -216,7 +211,6 @@ def engine_named(name: str, version: str | None = None) -> EngineConstants:
 
     Parameters
     ----------
-    name : in any case.
     version : a number such as ``0.15.1``; a nightly build counts as the latest. Later ones than were measured are not
         priced (`is_priced`), and have the constants of the latest.
 

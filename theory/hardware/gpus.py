@@ -28,8 +28,6 @@ from theory.hardware.gpu_records import (
     SumRates,
 )
 
-__all__ = ["GPUS", "gpu_named", "unmeasured"]
-
 _MIB: Final = 2.0**20
 _T: Final = 1e12
 _G: Final = 1e9
@@ -332,13 +330,11 @@ def _linked(rates: SumRates, slower: float, link: float) -> SumRates:
 
 
 GPUS: Final[Mapping[str, Gpu]] = MappingProxyType({name: _gpu(name) for name in _SHEETS})
-"""All GPUs by name."""
 
 
 _UNTOLD: Final = re.compile(
     r"nvidia|amd|instinct|geforce|tesla|rtx|blackwell|generation|(server|workstation) edition|hbm\d?e?|sxm\d?(?!\d)"
 )
-"""Words of names that tell nothing more."""
 _MEMORY: Final = re.compile(r"(?<!\d)(\d+) ?gi?b(?![a-z\d])")
 _NEAR: Final = 0.1
 """Share by which a memory in a name may differ from the driver's: makers count in GB or GiB, the driver keeps some."""

@@ -16,8 +16,6 @@ from theory.hardware.mixers.counts import check_counts
 from theory.hardware.mixers.sparse import CompressedAttention, Selection
 from theory.hardware.mixers.states import Recurrent
 
-__all__ = ["Attention", "Dense", "Experts", "FeedForward", "LatentAttention", "Layers", "Mixer", "Shape"]
-
 _EMBEDDING_BYTES = 2.0  # embeddings and the head stay in bf16
 
 
@@ -97,7 +95,6 @@ class LatentAttention:
     """Numbers of a head's key without position."""
     value_dim: int
     query_rank: int | None = None
-    """Numbers of the compressed query (``q_lora_rank``); None: not compressed."""
     gated: bool = False
     """Whether outputs have a gate, which is a further product of the hidden state."""
     selection: Selection | None = None
@@ -206,7 +203,6 @@ class Layers:
 
     count: int
     attention: Mixer
-    """How tokens are mixed."""
     feed_forward: FeedForward | None
     """None: another mixing layer follows directly (hybrids)."""
 

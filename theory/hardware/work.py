@@ -8,8 +8,6 @@ from typing import Final
 
 from theory.errors import ParameterError
 
-__all__ = ["Parallel", "Work"]
-
 _ALIKE: Final = 0.6
 """Exponent of the tokens of a sequence in one pass that count as draws of experts of their own, [-]. Fitted to
 SpecBundle (SGLang, six targets); 1 would be no likeness."""

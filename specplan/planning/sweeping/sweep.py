@@ -18,8 +18,6 @@ from specplan.planning.sweeping.grid import Grid
 from specplan.version import __version__
 from theory.errors import SchemaError, SpecplanError, shown
 
-__all__ = ["ENDINGS", "Row", "SweepError", "read_rows", "run_sweep", "write_rows"]
-
 Row = dict[str, Any]
 ENDINGS: Final = (".parquet", ".csv")
 
@@ -46,7 +44,6 @@ def run_sweep(
 
     Parameters
     ----------
-    grid : what to sweep.
     output : the table, .parquet or .csv; finished points are kept in a journal next to it until it is written.
     backend, cluster, workers : as of `specplan.planning.sweeping.backends.results`.
     on_start : called with the number of points, and how many were finished before.

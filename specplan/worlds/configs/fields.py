@@ -10,8 +10,6 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
-__all__ = ["KIND_NAMES", "ConfigFields", "LayerKind", "Size"]
-
 _MOST = 10_000_000  # of one size: beyond any model, and small enough for products of three to stay exact
 _MOST_LAYERS = 2000
 _MOST_TOKENS = 1_000_000_000  # of context

@@ -8,8 +8,6 @@ from typing import TypeVar
 from specplan.worlds.configs.fields import ConfigFields
 from theory.errors import SchemaError
 
-__all__ = ["checked_length", "needed"]
-
 T = TypeVar("T")
 
 

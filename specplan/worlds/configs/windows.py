@@ -9,15 +9,12 @@ from specplan.worlds.configs.fields import ConfigFields
 from specplan.worlds.configs.needed import checked_length
 from theory.errors import SchemaError
 
-__all__ = ["windows"]
-
 
 def windows(fields: ConfigFields, family: Family, kinds: Sequence[str]) -> list[int | None]:
     """Return the window of every layer, tokens; None: it attends to everything, or has a state.
 
     Parameters
     ----------
-    fields, family : the configuration.
     kinds : of each layer, which decide where the file tells them.
 
     Raises

@@ -17,8 +17,6 @@ from theory.errors import ParameterError
 if TYPE_CHECKING:
     from specplan.worlds.configs.blocks import BlockMethod
 
-__all__ = ["HeadFound", "family_draft", "find_block", "find_head"]
-
 _SMALLER: Final = 5.0
 """Active parameters of a target over those of a draft of its family, at least: nearer ones take too long to draft."""
 _IMAGES: Final = "-vl-"
@@ -40,7 +38,6 @@ def find_head(target: ModelFacts, wanted: Sequence[str] = ()) -> HeadFound:
 
     Parameters
     ----------
-    target : the model.
     wanted : methods as engines call them, if only some are to be considered.
     """
     published = published_heads(target.name)
@@ -60,7 +57,6 @@ def find_block(target: ModelFacts, wanted: Sequence[str] = (), named: str = "") 
 
     Parameters
     ----------
-    target : the model.
     wanted : methods as engines call them, if only some are to be considered.
     named : on the hub, if it has to be this one; empty: any.
     """

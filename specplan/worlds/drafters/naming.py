@@ -12,21 +12,6 @@ from sim.configuration import METHOD_NAMES, Configuration
 if TYPE_CHECKING:
     from specplan.worlds.request import Deployment, ServedModel
 
-__all__ = [
-    "ADAPTIVE",
-    "PROPOSED",
-    "block_kind",
-    "drafter_name",
-    "drafters",
-    "drafting_model",
-    "ends_a_turn",
-    "head_kind",
-    "kind",
-    "layers_in_turn",
-    "method_name",
-    "methods_named",
-]
-
 ADAPTIVE: Final = " adaptive"
 """Behind the name of a method whose drafted tokens are verified where that pays."""
 PROPOSED: Final = tuple(name for name in METHOD_NAMES if not method(name).ablation)

@@ -9,8 +9,6 @@ from theory.errors import ParameterError
 if TYPE_CHECKING:
     from specplan.worlds.model_files import ModelFacts
 
-__all__ = ["check_draft", "check_head", "same_tokens"]
-
 _PADDING: Final = 512
 """Embeddings are padded to multiples of 64 to 512: sizes nearer than that can be of one tokenizer."""
 _MOST_LAYERS: Final = 8
@@ -27,7 +25,6 @@ def check_draft(target: ModelFacts, draft: ModelFacts, *, tokens: bool) -> None:
 
     Parameters
     ----------
-    target, draft : the models.
     tokens : whether it is to draft tokens; steps are text, and may be of any vocabulary.
 
     Raises
@@ -47,7 +44,6 @@ def check_head(target: ModelFacts, head: ModelFacts, option: str = "eagle") -> N
 
     Parameters
     ----------
-    target, head : the models.
     option : by which the head was named: ``eagle``, or ``block`` for block drafters.
 
     Raises

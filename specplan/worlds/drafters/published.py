@@ -13,20 +13,14 @@ from calibrate.record.fields import Record
 from specplan.worlds.configs.blocks import BlockMethod, BlockSizes
 from specplan.worlds.known_models import base_name
 
-__all__ = ["PublishedHead", "published_heads"]
-
 
 class PublishedHead(Record):
     """A head on the hub."""
 
     targets: list[str] = Field(min_length=1)
-    """Targets that it was trained for, as named on the hub."""
     method: Literal["eagle", "eagle3", "mtp"] | BlockMethod
-    """As engines call it."""
     head: str
-    """Its name on the hub."""
     drafts: Literal["chain", "block"]
-    """Token by token, or a block in one pass."""
     block: tuple[int, int, int] | None = None
     """Tokens of its blocks: the fewest that engines take, those that it was trained for, the most."""
     further_layers: int = Field(default=0, ge=0)

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from specplan.worlds.arrangements import Arrangement
     from specplan.worlds.request import Deployment, ServedModel
 
-__all__ = ["HELPER_CACHE", "Settings", "settings_of", "vllm_command"]
-
 _FIRST_PORT: Final = 8000
 _FIRST_MACHINE: Final = "<first machine>"
 _NGRAM: Final = 3
@@ -55,7 +53,6 @@ class Settings:
     """What to start for one load."""
 
     commands: tuple[str, ...]
-    """One per server."""
     schedule: Schedule | None
     """Tokens drafted per round by batch size; None where no tokens are drafted."""
     adaptive: Mapping[str, Any] | None = field(hash=False)
@@ -86,14 +83,7 @@ def settings_of(
     sequences: int,
     schedule: Schedule | None,
 ) -> Settings:
-    """Return the commands of a configuration.
-
-    Parameters
-    ----------
-    deployment, configuration, arrangement : what to run, and where.
-    sequences : of one copy of the target in flight at most.
-    schedule : drafted tokens by batch size, for methods that draft tokens.
-    """
+    """Return the commands of a configuration."""
     config, notes = _speculation(deployment, configuration, arrangement, schedule)
     steps = configuration.spec.drafts_steps
     commands = [
@@ -350,11 +340,7 @@ def vllm_command(
 
     Parameters
     ----------
-    words : its beginning: the program, the model, the port and so on.
-    gpus : that it sees.
     share : of their memory, in (0, 1]; None: vLLM's default.
-    config : speculative configuration; None: plain decoding.
-    cached : whether prompts with the same beginning share their cache.
     """
     further = [] if share is None else ["--gpu-memory-utilization", f"{share:g}"]
     further += ["--enable-prefix-caching"] if cached else []

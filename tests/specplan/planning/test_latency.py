@@ -13,11 +13,12 @@ from calibrate.record.engine_records import DecodeSample, EngineRecord, PrefillS
 from calibrate.record.library import bundled, load
 from calibrate.record.profile import ModelRecord, Profile, Provenance
 from calibrate.replay.system import system_of
+from sim.configuration import Configuration
 from sim.engines.pass_costs import PassTable
 from sim.operations import DRAFT, TARGET
 from specplan.cli import cli
 from specplan.planning.latency import timed
-from specplan.planning.predict import Configuration, Predictor
+from specplan.planning.predict import Predictor
 from theory.errors import ParameterError, SchemaError
 
 BASE = "lr-qwen3-gsm8k"

@@ -16,11 +16,11 @@ from calibrate.record.profile import Profile
 from calibrate.replay.system import system_of
 from calibrate.replay.token_level import TokenLevel, TokenModel
 from calibrate.token_acceptance.curves import fitted_alpha2
-from sim.configuration import RULE_NAMES
+from sim.configuration import RULE_NAMES, Configuration
 from specplan.planning import model_error as published
 from specplan.planning.measured_error import measured_error
 from specplan.planning.model_error import fit_error, model_error, rows
-from specplan.planning.predict import Configuration, Predictor
+from specplan.planning.predict import Predictor
 from theory import f_async, f_sync, g
 from theory.errors import ParameterError
 from workshop.published_table import simulated_rows
