@@ -281,19 +281,19 @@ class Predictor:
         if not self._variants:
             return 0.0
         if configuration not in self._profile_errors:
-            logs = np.log([self._variant_speedup(configuration, variant) for variant in self._variants])
+            n = min(_RESAMPLE_ANSWERS, self.n_answers) if self._recorded is None else self.n_answers
+            if self._sparing and not self._extends:
+                n = min(_SPARING_ANSWERS, n)
+            speedups = []
+            for variant in self._variants:
+                if variant not in self._variant_baselines:
+                    self._variant_baselines[variant] = self._resampled(PLAIN, n, variant=variant)
+                seconds = self._resampled(configuration, n, variant=variant)
+                speedups.append(self._variant_baselines[variant][: seconds.size].sum() / seconds.sum())
+            logs = np.log(speedups)
             error = student_quantile(0.95, len(logs) - 1) * float(np.std(logs, ddof=1))
             self._profile_errors[configuration] = error
         return self._profile_errors[configuration]
-
-    def _variant_speedup(self, configuration: Configuration, variant: int) -> float:
-        n = min(_RESAMPLE_ANSWERS, self.n_answers) if self._recorded is None else self.n_answers
-        if self._sparing and not self._extends:
-            n = min(_SPARING_ANSWERS, n)
-        if variant not in self._variant_baselines:
-            self._variant_baselines[variant] = self._resampled(PLAIN, n, variant=variant)
-        seconds = self._resampled(configuration, n, variant=variant)
-        return float(self._variant_baselines[variant][: seconds.size].sum() / seconds.sum())
 
     def _resampled(
         self,
@@ -343,7 +343,13 @@ class Predictor:
         if model is not None:
             notes.append(model.note)
         if JUDGE in needed_roles(configuration):
-            notes.append(self._verdict_note())
+            seconds = self.trials.system.seconds.get(JUDGE)
+            if seconds is None:
+                notes.append(
+                    "the judge's engine reads one request at a time: simultaneous verdicts wait for each other"
+                )
+            else:
+                notes.append(f"verdicts overlap: {1e3 * seconds:.1f} ms each, however many are in flight")
         if lost := self._corruption_note(configuration):
             notes.append(lost)
         if configuration.width > 1 and self._recorded is None:
@@ -351,13 +357,6 @@ class Predictor:
         if configuration.speculates:
             notes.append(error.note)
         return tuple(notes)
-
-    def _verdict_note(self) -> str:
-        """Whether verdicts of the judge wait for each other."""
-        seconds = self.trials.system.seconds.get(JUDGE)
-        if seconds is None:
-            return "the judge's engine reads one request at a time: simultaneous verdicts wait for each other"
-        return f"verdicts overlap: {1e3 * seconds:.1f} ms each, however many are in flight"
 
     def _corruption_note(self, configuration: Configuration) -> str:
         """The assumed effect of a wrong committed step, where the task has ground truth."""

@@ -108,7 +108,11 @@ def traced_plan(
     for name in chosen:
         there = _sampled([request for request in requests if request.lengths.get(name)], sample)
         n = min(n, len(there))
-        plain = {b: _plain_rates(there, latency, name, b) for b in batches}
+        decoded = [_plain(one, len(one.lengths[name])) for one in there]
+        plain = {
+            b: [_rate(one, latency, DraftCost(), name, walk, b) for one, walk in zip(there, decoded, strict=True)]
+            for b in batches
+        }
         for k in (*depths, None):
             cells += _cells(there, latency, name, k, plain)
     return TracedPlan(requests=n, cells=tuple(cells))
@@ -120,11 +124,6 @@ def _sampled(requests: list[TracedRequest], sample: int | None) -> list[TracedRe
     if sample > len(requests):
         raise ParameterError("answers", sample, f"must be at most {len(requests)}, the requests of the traces")
     return random.Random(_SEED).sample(requests, sample)
-
-
-def _plain_rates(requests: Sequence[TracedRequest], latency: FittedLatency, name: str, batch: int) -> list[float]:
-    """Tokens per second of each request's batch by plain decoding."""
-    return [_rate(one, latency, DraftCost(), name, _plain(one, len(one.lengths[name])), batch) for one in requests]
 
 
 def _cells(

@@ -85,22 +85,14 @@ def shape_of(name_or_path: str) -> ModelFacts:
     path = Path(name_or_path)
     if exists(path):
         file = path / "config.json" if path.is_dir() else path
-        return facts_of_config(config_in(file), name=_named_by(file), where=str(file))
+        name = file.resolve().parent.name if file.name == "config.json" else file.stem
+        return facts_of_config(config_in(file), name=name, where=str(file))
     if path.suffix == ".json" or name_or_path.startswith((".", "/", "~")):
         raise ParameterError(
             "model", name_or_path, "must be an existing config.json, a folder with one, or a known name"
         )
     name, config = known_config(name_or_path)
     return replace(facts_of_config(config, name=name, where=name), source="table of known models")
-
-
-def _check_names(config: Mapping[str, Any], where: str) -> None:
-    """Refuse a configuration whose names of architectures are none."""
-    named = config.get("architectures")
-    if named is not None and not (isinstance(named, list) and all(isinstance(name, str) for name in named)):
-        raise SchemaError(f"{where}: architectures: must be a list of names")
-    if not isinstance(config.get("model_type", ""), str | None):
-        raise SchemaError(f"{where}: model_type: must be a name")
 
 
 def facts_of_config(config: Mapping[str, Any], *, name: str, where: str) -> ModelFacts:
@@ -118,7 +110,11 @@ def facts_of_config(config: Mapping[str, Any], *, name: str, where: str) -> Mode
     notes: list[str] = []
     text = _language_part(config, notes)
     for part in (config, text):
-        _check_names(part, where)
+        named = part.get("architectures")
+        if named is not None and not (isinstance(named, list) and all(isinstance(one, str) for one in named)):
+            raise SchemaError(f"{where}: architectures: must be a list of names")
+        if not isinstance(part.get("model_type", ""), str | None):
+            raise SchemaError(f"{where}: model_type: must be a name")
     for architecture in text.get("architectures") or ():
         text["model_type"] = _RENAMED.get(architecture, text.get("model_type"))
     reason = why_not(text) or (why_not(config) if "text_config" in config else None)
@@ -288,10 +284,6 @@ def _max_context(fields: ConfigFields, family: Family) -> int | None:
     if isinstance(factor, int | float) and isinstance(original, int) and 1 <= factor <= 1024:
         return max(most, int(factor * original))
     return most
-
-
-def _named_by(file: Path) -> str:
-    return file.resolve().parent.name if file.name == "config.json" else file.stem
 
 
 def _one_line(where: str, error: ValidationError) -> str:

@@ -52,12 +52,8 @@ def _moment(text: object) -> object:
     return whole.timestamp() + (float(f"0.{digits}") if digits else 0.0)
 
 
-def _at_least_one(tokens: int) -> int:
-    return max(tokens, 1)
-
-
 _Prompt = Annotated[int, Field(ge=0, le=_MOST_TOKENS)]
-_Answer = Annotated[int, Field(ge=0, le=_MOST_TOKENS), AfterValidator(_at_least_one)]
+_Answer = Annotated[int, Field(ge=0, le=_MOST_TOKENS), AfterValidator(lambda tokens: max(tokens, 1))]
 _Moment = Annotated[float, Field(ge=0.0)]
 
 

@@ -21,7 +21,6 @@ from specplan.worlds.drafters.naming import (
     layers_in_turn,
     methods_named,
 )
-from specplan.worlds.drafters.pairs import same_tokens
 from specplan.worlds.memory import STAGES, MemoryPlan, Served, memory_plan
 from specplan.worlds.running.flags import first_with, has, over_stages
 from theory.errors import ParameterError
@@ -293,7 +292,7 @@ def _one_machine(deployment: Deployment, spec: Method) -> tuple[str, ...]:
 def _unserved(deployment: Deployment) -> Iterator[str]:
     """Why no engine serves the draft as a drafter of tokens."""
     target, draft = deployment.target.facts, deployment.draft
-    if draft is not None and not same_tokens(target, draft.facts):
+    if draft is not None and target.shape.vocab != draft.facts.shape.vocab:
         yield f"a draft with the target's vocab_size {target.shape.vocab}: {draft.name} has {draft.facts.shape.vocab}"
     engine, version = deployment.engine.name, deployment.engine_version
     if not has(engine, version, "draft_model"):

@@ -255,7 +255,8 @@ def _servers(deployment: Deployment, arrangement: Arrangement, *, steps: bool) -
     """The servers of all copies: each target, then draft and judge of its steps."""
     helpers = [model for model in (deployment.draft, deployment.judge) if model is not None] if steps else []
     own, gpu = arrangement.own_gpus, 0
-    alone = [_alone_share(deployment, model) for model in helpers]
+    needed = [model.facts.shape.weight_bytes(model.precision) + HELPER_CACHE for model in helpers]
+    alone = [math.ceil(100.0 * each / deployment.gpu.memory) / 100.0 for each in needed]  # in hundredths
     most = deployment.memory_share
     said = None if most == ENGINE_SHARE else most
     for _ in range(arrangement.replicas):
@@ -269,12 +270,6 @@ def _servers(deployment: Deployment, arrangement: Arrangement, *, steps: bool) -
             share = (alone[i] if beside else round(most * alone[i] / sum(alone), 2)) if crowded else said
             yield _Server(model, range(place, place + 1), share)
         gpu += arrangement.tp + own
-
-
-def _alone_share(deployment: Deployment, model: ServedModel) -> float:
-    """Share of a GPU that a helper's weights and a modest cache take, rounded up to hundredths."""
-    needed = model.facts.shape.weight_bytes(model.precision) + HELPER_CACHE
-    return math.ceil(100.0 * needed / deployment.gpu.memory) / 100.0
 
 
 def _vllm(

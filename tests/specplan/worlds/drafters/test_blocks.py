@@ -16,9 +16,9 @@ from specplan.planning.loads.schedule import Depths
 from specplan.worlds.arrangements import Arrangement
 from specplan.worlds.beliefs import Beliefs
 from specplan.worlds.configs.blocks import BlockSizes, usual_sizes
+from specplan.worlds.drafters.finding import check_head
 from specplan.worlds.drafters.known_acceptance import KnownAcceptance, known_acceptances
 from specplan.worlds.drafters.naming import drafter_name, drafters
-from specplan.worlds.drafters.pairs import check_head
 from specplan.worlds.known_models import known_config
 from specplan.worlds.model_files import block_drafter, facts_of_config, shape_of
 from specplan.worlds.running.settings import settings_of
