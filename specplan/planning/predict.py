@@ -296,12 +296,7 @@ class Predictor:
         return self._profile_errors[configuration]
 
     def _resampled(
-        self,
-        configuration: Configuration,
-        n: int,
-        *,
-        variant: int | None = None,
-        tokens_per_pass: float | None = None,
+        self, configuration: Configuration, n: int, *, variant: int | None = None, tokens_per_pass: float | None = None
     ) -> NDArray[np.float64]:
         """Seconds of the first answers under other assumptions: by the recursion, if it knows, or simulated."""
         n = self._met(configuration, n)

@@ -13,14 +13,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from specplan.worlds.configs.blocks import (
-    BlockMethod,
-    BlockSizes,
-    block_config,
-    joined_block,
-    usual_block,
-    usual_sizes,
-)
+from specplan.worlds.configs.blocks import BlockMethod, BlockSizes, block_config, joined_block, usual_block, usual_sizes
 from specplan.worlds.configs.families import FAMILIES, Family
 from specplan.worlds.configs.fields import ConfigFields
 from specplan.worlds.configs.heads import further_layers_of, joined_assistant, joined_head, usual_head
@@ -182,12 +175,7 @@ def _states(config: Mapping[str, Any]) -> int:
 
 
 def block_drafter(
-    target: ModelFacts,
-    method: BlockMethod,
-    *,
-    name: str = "",
-    sizes: BlockSizes | None = None,
-    further_layers: int = 0,
+    target: ModelFacts, method: BlockMethod, *, name: str = "", sizes: BlockSizes | None = None, further_layers: int = 0
 ) -> ModelFacts:
     """Return a drafter of blocks of the usual size for a target.
 

@@ -81,11 +81,7 @@ class World:
         self._verified: dict[tuple[str, int, float], Verified] = {}
 
     def trial(
-        self,
-        configuration: Configuration,
-        arrangement: Arrangement,
-        limits: ServingLimits,
-        sizes: Sizes | None = None,
+        self, configuration: Configuration, arrangement: Arrangement, limits: ServingLimits, sizes: Sizes | None = None
     ) -> Trial:
         """Return the trial of a configuration on one copy of an arrangement.
 
@@ -245,11 +241,7 @@ class World:
         """Answers step by step, as long on average as the others."""
         step = self._step
         lengths = Lengths(
-            target=step,
-            draft=step,
-            correlation=ASSUMED.draft_correlation,
-            lag1=ASSUMED.lag1,
-            limit=ASSUMED.step_limit,
+            target=step, draft=step, correlation=ASSUMED.draft_correlation, lag1=ASSUMED.lag1, limit=ASSUMED.step_limit
         )
         return SyntheticBehaviour(
             lengths=lengths,

@@ -39,12 +39,7 @@ _G: Final = 1e9
 
 
 def _sheet(
-    mib: float,
-    bandwidth: float,
-    bf16: float,
-    fp8: float | None = None,
-    fp4: float | None = None,
-    link: float = 64.0,
+    mib: float, bandwidth: float, bf16: float, fp8: float | None = None, fp4: float | None = None, link: float = 64.0
 ) -> DataSheet:
     """A data sheet in the units of data sheets: MiB, TB/s, TFLOP/s (dense), GB/s."""
     return DataSheet(
@@ -280,11 +275,7 @@ def _gpu(name: str, like: str | None = None) -> Gpu:
         sheet=sheet,
         products={of: product(of, rates) for of, rates in _PRODUCTS[like].items()},
         attention=_times(
-            _ATTENTION[like],
-            overhead_s=slower,
-            cache_bandwidth=memory,
-            query_bandwidth=memory,
-            rate=arithmetic("bf16"),
+            _ATTENTION[like], overhead_s=slower, cache_bandwidth=memory, query_bandwidth=memory, rate=arithmetic("bf16")
         ),
         latent=_times(
             _LATENT[other],

@@ -258,14 +258,7 @@ class PassModel:
         up = self.operators.product(rows, (2.0 if gated else 1.0) * intermediate, hidden, weights)
         return up + self.operators.product(rows, hidden, intermediate, weights)
 
-    def _attention(
-        self,
-        mixer: Mixer,
-        sequences: float,
-        tokens: float,
-        context: float,
-        prompts: bool,
-    ) -> float:
+    def _attention(self, mixer: Mixer, sequences: float, tokens: float, context: float, prompts: bool) -> float:
         """Seconds in which sequences attend to what is cached, or move on their states; products of both apart."""
         tp = self.parallel.tp
         if isinstance(mixer, Recurrent):

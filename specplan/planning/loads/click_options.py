@@ -10,18 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from specplan.output import InputName
-from specplan.ranges import (
-    GPUS,
-    MILLISECONDS,
-    PROBABILITY,
-    RATE,
-    SECONDS,
-    SPREAD,
-    TOKENS,
-    ListOf,
-    Number,
-    WholeNumber,
-)
+from specplan.ranges import GPUS, MILLISECONDS, PROBABILITY, RATE, SECONDS, SPREAD, TOKENS, ListOf, Number, WholeNumber
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:

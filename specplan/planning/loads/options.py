@@ -247,12 +247,7 @@ def _models(deployment: Deployment, configuration: Configuration, arrangement: A
 
 
 def _fitting(
-    deployment: Deployment,
-    configuration: Configuration,
-    drafting: Drafting,
-    *,
-    tp: int | None = None,
-    stages: int = 1,
+    deployment: Deployment, configuration: Configuration, drafting: Drafting, *, tp: int | None = None, stages: int = 1
 ) -> list[Arrangement]:
     """The arrangements that hold the models."""
     fitting = []

@@ -117,8 +117,7 @@ class ConfigFields(BaseModel):
     hidden_size: Annotated[Size, Field(validation_alias=AliasChoices("hidden_size", "n_embd", "d_model"))]
     vocab_size: Size
     num_hidden_layers: Annotated[
-        int,
-        Field(ge=1, le=_MOST_LAYERS, strict=True, validation_alias=AliasChoices("num_hidden_layers", "num_layers")),
+        int, Field(ge=1, le=_MOST_LAYERS, strict=True, validation_alias=AliasChoices("num_hidden_layers", "num_layers"))
     ]
     num_attention_heads: Size
     num_attention_heads_per_layer: Annotated[list[Size], Field(max_length=_MOST_LAYERS)] | None = None

@@ -124,12 +124,7 @@ def settings_of(
     if configuration.token == "block-drafter":
         schedule = None
     return Settings(
-        commands=tuple(commands),
-        schedule=schedule,
-        adaptive=adaptive,
-        trtllm=file,
-        client=client,
-        notes=tuple(notes),
+        commands=tuple(commands), schedule=schedule, adaptive=adaptive, trtllm=file, client=client, notes=tuple(notes)
     )
 
 
@@ -324,12 +319,7 @@ def _trtllm(deployment: Deployment, server: _Server, port: int, sequences: int) 
 
 
 def vllm_command(
-    words: Sequence[str],
-    gpus: Iterable[int],
-    share: float | None,
-    config: Mapping[str, Any] | None,
-    *,
-    cached: bool,
+    words: Sequence[str], gpus: Iterable[int], share: float | None, config: Mapping[str, Any] | None, *, cached: bool
 ) -> str:
     """Return a shell command that starts a server of vLLM.
 

@@ -248,10 +248,7 @@ def test_latent_attention() -> None:
             Precision(weights="mxfp4", attention="fp8", experts="mxfp4"),
         ),
         (  # two stages, the last of which is stored
-            {
-                "quant_method": "quark",
-                "global_quant_config": {"weight": [{"dtype": "fp8_e4m3"}, {"dtype": "int4"}]},
-            },
+            {"quant_method": "quark", "global_quant_config": {"weight": [{"dtype": "fp8_e4m3"}, {"dtype": "int4"}]}},
             Precision(weights="int4"),
         ),
         (

@@ -10,14 +10,7 @@ import numpy as np
 import pytest
 
 from specplan.worlds.prior_constants import DOMAIN_OF, constants
-from specplan.worlds.priors import (
-    MOST_DRAFTS,
-    Prior,
-    step_length_prior,
-    step_prior,
-    token_curves,
-    token_prior,
-)
+from specplan.worlds.priors import MOST_DRAFTS, Prior, step_length_prior, step_prior, token_curves, token_prior
 from theory.errors import ParameterError
 
 METHODS = ("eagle3", "eagle", "mtp", "draft-model", "prompt-lookup")

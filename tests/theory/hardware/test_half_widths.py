@@ -11,15 +11,7 @@ from hypothesis import strategies as st
 
 from theory.hardware.formats import Precision
 from theory.hardware.gpus import GPUS, gpu_named
-from theory.hardware.half_widths import (
-    GAIN,
-    HALF_WIDTHS,
-    ITERATION,
-    TIME_PER_TOKEN,
-    conformal,
-    half_width,
-    regime,
-)
+from theory.hardware.half_widths import GAIN, HALF_WIDTHS, ITERATION, TIME_PER_TOKEN, conformal, half_width, regime
 from theory.hardware.passes import PassModel
 from theory.hardware.shapes import Attention, Dense, Experts, Layers, Shape
 from theory.hardware.work import Parallel, Work

@@ -19,9 +19,7 @@ DENSE = Shape(
     vocab=151936,
     layers=(
         Layers(
-            count=36,
-            attention=Attention(heads=32, kv_heads=8, head_dim=128),
-            feed_forward=Dense(intermediate=12288),
+            count=36, attention=Attention(heads=32, kv_heads=8, head_dim=128), feed_forward=Dense(intermediate=12288)
         ),
     ),
 )
@@ -32,9 +30,7 @@ DEEPSEEK = Shape(
     layers=(
         Layers(count=3, attention=LATENT, feed_forward=Dense(intermediate=18432)),
         Layers(
-            count=58,
-            attention=LATENT,
-            feed_forward=Experts(count=256, per_token=8, intermediate=2048, shared=2048),
+            count=58, attention=LATENT, feed_forward=Experts(count=256, per_token=8, intermediate=2048, shared=2048)
         ),
     ),
 )

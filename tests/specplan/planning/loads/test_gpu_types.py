@@ -120,10 +120,7 @@ test_types_and_prices_that_do_not_fit_are_one_line = refused_words(
     ("H100,H100-SXM", "must name NVIDIA H100 SXM once"),
     ("H100,FOO", "--gpu='FOO' is not known"),
     ("H100,,H200", "--gpu='' is not known"),
-    (
-        "H100,H200 --gpu-price H100=1,H200=2,B200=3",
-        "has a price of NVIDIA B200 SXM, and --gpu names NVIDIA H100 SXM",
-    ),
+    ("H100,H200 --gpu-price H100=1,H200=2,B200=3", "has a price of NVIDIA B200 SXM, and --gpu names NVIDIA H100 SXM"),
     ("H100,H200 --gpu-price H100=-1,H200=2", "dollars, such as H100=2.5"),
     ("MI300X --engine trtllm", "does not run on AMD MI300X"),
     ("L4,A10 --gpus 1 --precision bf16 --target Qwen/Qwen3-32B", "hold too little for Qwen/Qwen3-32B"),

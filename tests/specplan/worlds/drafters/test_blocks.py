@@ -148,11 +148,7 @@ def test_only_tokens_that_the_blocks_have_are_drafted() -> None:
     )
     assert list(Depths(World(own)).ks("block-drafter")) == [1, 2, 3, 4, 5, 6, 7]
     shorter = settings_of(
-        own,
-        Configuration(method="block-drafter", k2=4),
-        Arrangement(tp=8, replicas=1),
-        sequences=4,
-        schedule=None,
+        own, Configuration(method="block-drafter", k2=4), Arrangement(tp=8, replicas=1), sequences=4, schedule=None
     )
     assert "vLLM 0.26 refuses fewer than 5 tokens from this checkpoint" in shorter.notes
 

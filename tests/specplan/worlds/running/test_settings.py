@@ -331,11 +331,7 @@ OWN_BLOCK = "deepseek-ai/DeepSeek-V4-Pro-0813"
         (
             "Qwen/Qwen3-8B",
             "",
-            {
-                "method": "dspark",
-                "model": "deepseek-ai/dspark_qwen3_8b_block7",
-                "draft_sample_method": "probabilistic",
-            },
+            {"method": "dspark", "model": "deepseek-ai/dspark_qwen3_8b_block7", "draft_sample_method": "probabilistic"},
             [
                 "DSPARK",
                 "--speculative-draft-model-path",
