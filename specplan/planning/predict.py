@@ -113,10 +113,6 @@ class Predictor:
     ------
     ParameterError : ``n_answers`` below 2.
     CalibrationError : the profile's timings are not enough.
-
-    Attributes
-    ----------
-    trials : of the profile.
     """
 
     def __init__(
@@ -207,10 +203,6 @@ class Predictor:
         Parameters
         ----------
         index : which answer; recorded answers are taken modulo their count.
-
-        Raises
-        ------
-        ParameterError : as `predict`.
         """
         return Timeline.of(session_of(self.trials.trial(configuration), index), f"simulated, {configuration.name}")
 

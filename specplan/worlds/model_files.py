@@ -95,10 +95,6 @@ def facts_of_config(config: Mapping[str, Any], *, name: str, where: str) -> Mode
     ----------
     config : the configuration; of a multimodal model the language part counts.
     where : names the source, also in errors.
-
-    Raises
-    ------
-    SchemaError : as `shape_of`.
     """
     notes: list[str] = []
     text = _language_part(config, notes)

@@ -175,12 +175,7 @@ def engine_named(name: str, version: str | None = None) -> EngineConstants:
 
 
 def is_priced(name: str, version: str) -> bool:
-    """Return whether an engine's version is among those that constants are known for; nightly builds are.
-
-    Raises
-    ------
-    ParameterError : an unknown engine.
-    """
+    """Return whether an engine's version is among those that constants are known for; nightly builds are."""
     known = _versions(name)
     if version.startswith("nightly"):
         return True
@@ -193,10 +188,6 @@ def nearest_engine(name: str, version: str) -> EngineConstants:
     """Return the same for rows that were measured: of the nearest priced version where the said one is not priced.
 
     Named builds of development branches without a number count as the earliest.
-
-    Raises
-    ------
-    ParameterError : an unknown engine.
 
     >>> nearest_engine("trtllm", "gpt-oss-dev").version, nearest_engine("vllm", "0.31").version
     ('0.21.0', '0.18.0')

@@ -74,12 +74,7 @@ class FromNames(Simulator):
 
     @cached_property
     def considered(self) -> Considered:
-        """What can be evaluated.
-
-        Raises
-        ------
-        ParameterError : the target does not fit, even without a drafter.
-        """
+        """What can be evaluated."""
         return considered(self.deployment, self._methods, self._budget)
 
     def best_of_each_kind(self, answers: int, before: Best) -> Best:

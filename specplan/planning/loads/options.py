@@ -150,12 +150,7 @@ def considered(deployment: Deployment, names: Sequence[str], budget: Budget | No
 
 
 def check_named(deployment: Deployment, names: Sequence[str]) -> None:
-    """Refuse methods, named as users type them, that lack what they need whatever the room: others are no answer.
-
-    Raises
-    ------
-    ParameterError : one needs what is not there; the text says what.
-    """
+    """Refuse methods, named as users type them, that lack what they need whatever the room: others are no answer."""
     for name in names:
         specs = [method(one) for one in methods_named([name])]
         lacking = [what for spec in specs if spec.level != "baseline" for what in _lacking(deployment, spec)]
@@ -203,12 +198,7 @@ def _say_what_has_no_room(result: Considered) -> None:
 
 
 def room_of(deployment: Deployment, configuration: Configuration, arrangement: Arrangement) -> MemoryPlan:
-    """Return what fits on the GPUs of one copy.
-
-    Raises
-    ------
-    ParameterError : the models do not fit.
-    """
+    """Return what fits on the GPUs of one copy."""
     return memory_plan(
         list(_models(deployment, configuration, arrangement)),
         gpu_bytes=deployment.gpu.memory,
@@ -259,12 +249,7 @@ def _fitting(
 
 
 def _plain(deployment: Deployment) -> list[Arrangement]:
-    """The arrangements of the target without a drafter, over the fewest machines that hold it.
-
-    Raises
-    ------
-    ParameterError : none does; it tells of the one with the fewest weights on a GPU.
-    """
+    """The arrangements of the target without a drafter, over the fewest machines that hold it."""
     for stages in STAGES:
         if fitting := _fitting(deployment, PLAIN, "none", stages=stages):
             return fitting

@@ -13,12 +13,7 @@ from theory.hardware.shapes import Dense, Experts, FeedForward, Layers, Mixer
 
 
 def layer_groups(fields: ConfigFields, family: Family) -> tuple[Layers, ...]:
-    """Return the layers of a model, alike ones together, in the order in which their kind first occurs.
-
-    Raises
-    ------
-    SchemaError : a field that the layers need is missing, or two contradict each other; the text names it.
-    """
+    """Return the layers of a model, alike ones together, in the order in which their kind first occurs."""
     pairs: Sequence[tuple[Mixer, FeedForward | None]]
     if family.paired:
         pairs = list(zip(mixers(fields, family), _feed_forwards(fields, family), strict=True))

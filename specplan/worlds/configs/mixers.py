@@ -19,12 +19,7 @@ _BF16: Final = 2.0
 
 
 def mixers(fields: ConfigFields, family: Family) -> list[Mixer]:
-    """Return what mixes the tokens in every layer.
-
-    Raises
-    ------
-    SchemaError : a field that the layers need is missing, or two contradict each other; the text names it.
-    """
+    """Return what mixes the tokens in every layer."""
     if family.mixing == "compressed":
         return _compressed(fields)
     kinds, n = layer_kinds(fields, family), fields.num_hidden_layers
@@ -77,10 +72,6 @@ def windows(fields: ConfigFields, family: Family, kinds: Sequence[str]) -> list[
     Parameters
     ----------
     kinds : of each layer, which decide where the file tells them.
-
-    Raises
-    ------
-    SchemaError : windows without a size, of a family that has none, or a list of another length than the layers'.
     """
     n = fields.num_hidden_layers
     chunk = fields.attention_chunk_size

@@ -39,12 +39,6 @@ def test_plain_decoding_is_exactly_one(gsm8k: Predictor) -> None:
     assert (found.wasted_draft, found.wasted_target, found.accepted, found.peak_sequences) == (0.0, 0.0, 0.0, 1)
 
 
-def test_same_bytes_for_the_same_question(gsm8k: Predictor) -> None:
-    again = Predictor(bundled("lr-deepseek-gsm8k"), n_answers=4)
-    configuration = Configuration(method="lr-async", k1=3)
-    assert gsm8k.predict(configuration) == again.predict(configuration)
-
-
 WHOLE = (24 * STEP_TOKENS - 1) / (24 * (STEP_TOKENS - 1))
 """Time of plain decoding, one request for 24 steps, / that of 24 requests, whose prefills are free: 1.048."""
 
